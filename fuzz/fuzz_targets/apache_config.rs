@@ -1,5 +1,6 @@
-//! Whatever configuration files say, reading them ends, within its bounds: every node has a place in what was read, sections are nested no
-//! deeper than the bound, all diagnostics can be shown, and the dump of a tree without errors reads to the same tree again.
+//! Whatever configuration files say, reading them ends, within its bounds: every node has a place
+//! in what was read, sections are nested no deeper than the bound, all diagnostics can be shown,
+//! and the dump of a tree without errors reads to the same tree again.
 
 #![no_main]
 
@@ -23,7 +24,10 @@ fuzz_target!(|data: &[u8]| {
     for diagnostic in &loaded.diagnostics {
         let shown = diagnostic.to_string();
         let before_lines = shown.split('\n').skip(1);
-        assert!(before_lines.clone().all(|line| !line.contains('\x1b')) || diagnostic.help.is_some(), "{shown:?}");
+        assert!(
+            before_lines.clone().all(|line| !line.contains('\x1b')) || diagnostic.help.is_some(),
+            "{shown:?}"
+        );
     }
     let mut sequence = 0;
     loaded.tree.walk(&mut |node| {
@@ -31,16 +35,29 @@ fuzz_target!(|data: &[u8]| {
         sequence = node.sequence;
     });
     assert!(depth(&loaded.tree.nodes) <= NESTING_MAX);
-    if loaded.diagnostics.iter().all(|diagnostic| !diagnostic.is_error() && !is_about_variables(diagnostic)) {
+    if loaded
+        .diagnostics
+        .iter()
+        .all(|diagnostic| !diagnostic.is_error() && !is_about_variables(diagnostic))
+    {
         again(&loaded);
     }
 });
 
 fn read(main: &[u8], included: &[u8]) -> Loaded {
-    let files = InMemory::default().with("/etc/httpd.conf", main).with("/etc/a.conf", included).with("/etc/conf.d/b.conf", included);
+    let files = InMemory::default()
+        .with("/etc/httpd.conf", main)
+        .with("/etc/a.conf", included)
+        .with("/etc/conf.d/b.conf", included);
     let mut setup = Setup::new("/etc", "httpd.conf");
     setup.matches = |pattern, subject| Ok(subject.starts_with(pattern));
-    setup.limits = Limits { nodes_max: 5_000, files_max: 100, macro_uses_max: 200, text_bytes_max: 1 << 20, ..Limits::default() };
+    setup.limits = Limits {
+        nodes_max: 5_000,
+        files_max: 100,
+        macro_uses_max: 200,
+        text_bytes_max: 1 << 20,
+        ..Limits::default()
+    };
     load(&setup, &files)
 }
 
@@ -51,11 +68,23 @@ fn is_about_variables(diagnostic: &Diagnostic) -> bool {
 
 fn again(loaded: &Loaded) {
     let dump = loaded.tree.dump();
-    // Sections without content have no closing line in a dump; a backslash at the end of a line or a reference means something again.
-    let sections = || dump.lines().map(str::trim_start).filter(|line| line.starts_with('<'));
-    let (closed, opened) =
-        (sections().filter(|line| line.starts_with("</")).count(), sections().filter(|line| !line.starts_with("</")).count());
-    if opened != closed || dump.contains("\\\n") || dump.contains("${") || dump.contains('\u{fffd}') || dump.contains('\r') {
+    // Sections without content have no closing line in a dump; a backslash at the end of a line or
+    // a reference means something again.
+    let sections = || {
+        dump.lines()
+            .map(str::trim_start)
+            .filter(|line| line.starts_with('<'))
+    };
+    let (closed, opened) = (
+        sections().filter(|line| line.starts_with("</")).count(),
+        sections().filter(|line| !line.starts_with("</")).count(),
+    );
+    if opened != closed
+        || dump.contains("\\\n")
+        || dump.contains("${")
+        || dump.contains('\u{fffd}')
+        || dump.contains('\r')
+    {
         return;
     }
     let second = read(&[MODULES.as_bytes(), dump.as_bytes()].concat(), b"");
@@ -63,5 +92,9 @@ fn again(loaded: &Loaded) {
 }
 
 fn depth(nodes: &[saker_config_apache::Node]) -> usize {
-    nodes.iter().map(|node| 1 + depth(&node.children)).max().unwrap_or(0)
+    nodes
+        .iter()
+        .map(|node| 1 + depth(&node.children))
+        .max()
+        .unwrap_or(0)
 }

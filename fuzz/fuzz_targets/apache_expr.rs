@@ -1,9 +1,13 @@
-//! No text makes the expression parser or the evaluator fall over, and what parses can be evaluated twice with the same result.
+//! No text makes the expression parser or the evaluator fall over, and what parses can be evaluated
+//! twice with the same result.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use saker_expressions::{Evaluation, Expression, ExpressionOptions, Facts, FileTest, LocalTime, StringExpression, Variable};
+use saker_expressions::{
+    Evaluation, Expression, ExpressionOptions, Facts, FileTest, LocalTime, StringExpression,
+    Variable,
+};
 use saker_fuzz::Input;
 use std::{borrow::Cow, net::IpAddr};
 
@@ -23,7 +27,15 @@ impl Facts for Echo {
     }
 
     fn local_time(&self) -> LocalTime {
-        LocalTime { year: 2026, month: 1, day: 2, hour: 3, minute: 4, second: 5, weekday: 5 }
+        LocalTime {
+            year: 2026,
+            month: 1,
+            day: 2,
+            hour: 3,
+            minute: 4,
+            second: 5,
+            weekday: 5,
+        }
     }
 
     fn file_test(&self, path: &[u8], _: FileTest) -> bool {
@@ -45,7 +57,10 @@ fuzz_target!(|data: &[u8]| {
         Ok(expression) => {
             let run = || {
                 let mut evaluation = Evaluation::new(&Echo);
-                (expression.evaluate(&mut evaluation), evaluation.dependencies)
+                (
+                    expression.evaluate(&mut evaluation),
+                    evaluation.dependencies,
+                )
             };
             assert_eq!(run(), run());
         }

@@ -1,28 +1,64 @@
-//! Any heads at any times: a life is sound and goes through its bytes unchanged, no-store and private are never lost behind broken text, and
-//! nothing is served past all its times.
+//! Any heads at any times: a life is sound and goes through its bytes unchanged, no-store and
+//! private are never lost behind broken text, and nothing is served past all its times.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use saker_cache::rules::{
-    ClientControl, Life, RuleSettings, SearchVariance, Use, Vary, judge_response, judge_use, may_serve_after_error,
+    ClientControl, Life, RuleSettings, SearchVariance, Use, Vary, judge_response, judge_use,
+    may_serve_after_error,
     validation::{freshened, is_not_modified, judge_answer},
 };
 use saker_fuzz::Input;
 use saker_http::{Fields, RequestHead, Status, Version};
 
-const ANSWER: [&str; 10] =
-    ["Cache-Control", "CDN-Cache-Control", "Surrogate-Control", "Expires", "Date", "Age", "Last-Modified", "ETag", "Vary", "No-Vary-Search"];
-const ASKED: [&str; 6] = ["Cache-Control", "Pragma", "Cookie", "If-None-Match", "If-Modified-Since", "Accept-Language"];
+const ANSWER: [&str; 10] = [
+    "Cache-Control",
+    "CDN-Cache-Control",
+    "Surrogate-Control",
+    "Expires",
+    "Date",
+    "Age",
+    "Last-Modified",
+    "ETag",
+    "Vary",
+    "No-Vary-Search",
+];
+const ASKED: [&str; 6] = [
+    "Cache-Control",
+    "Pragma",
+    "Cookie",
+    "If-None-Match",
+    "If-Modified-Since",
+    "Accept-Language",
+];
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let (Some(knob), Some(took_ms), Some(later_ms)) = (input.byte(), input.u16(), input.u64()) else { return };
-    let client = if knob & 1 == 0 { ClientControl::Ignored } else { ClientControl::Honoured };
-    let settings = RuleSettings { client, stale_while_revalidate_s: u64::from(knob), ..RuleSettings::default() };
+    let (Some(knob), Some(took_ms), Some(later_ms)) = (input.byte(), input.u16(), input.u64())
+    else {
+        return;
+    };
+    let client = if knob & 1 == 0 {
+        ClientControl::Ignored
+    } else {
+        ClientControl::Honoured
+    };
+    let settings = RuleSettings {
+        client,
+        stale_while_revalidate_s: u64::from(knob),
+        ..RuleSettings::default()
+    };
     let (head, answer) = heads(input.rest());
     let response_ms = 1_700_000_000_000;
-    let judged = judge_response(head.view(), Status::OK, &answer, &settings, response_ms - i64::from(took_ms), response_ms);
+    let judged = judge_response(
+        head.view(),
+        Status::OK,
+        &answer,
+        &settings,
+        response_ms - i64::from(took_ms),
+        response_ms,
+    );
     if let Ok(life) = judged {
         sound(&life);
         let now_ms = response_ms.saturating_add((later_ms >> (knob & 63)) as i64);
@@ -35,16 +71,35 @@ fuzz_target!(|data: &[u8]| {
         answer.remove("cdn-cache-control");
         answer.remove("surrogate-control");
         answer.append("Cache-Control", word.as_bytes());
-        let judged = judge_response(head.view(), Status::OK, &answer, &settings, response_ms, response_ms);
-        let understood = answer.iter().any(|line| line.1.to_ascii_lowercase().windows(15).any(|part| part == b"must-understand"));
+        let judged = judge_response(
+            head.view(),
+            Status::OK,
+            &answer,
+            &settings,
+            response_ms,
+            response_ms,
+        );
+        let understood = answer.iter().any(|line| {
+            line.1
+                .to_ascii_lowercase()
+                .windows(15)
+                .any(|part| part == b"must-understand")
+        });
         assert!(judged.is_err() || (understood && word == "no-store"));
     }
     further(&head, &answer);
 });
 
 fn sound(life: &Life) {
-    assert!(life.born_ms <= life.fresh_until_ms && life.fresh_until_ms <= life.stale_while_revalidate_until_ms);
-    assert!(life.stale_while_revalidate_until_ms.max(life.stale_if_error_until_ms) <= life.keep_until_ms);
+    assert!(
+        life.born_ms <= life.fresh_until_ms
+            && life.fresh_until_ms <= life.stale_while_revalidate_until_ms
+    );
+    assert!(
+        life.stale_while_revalidate_until_ms
+            .max(life.stale_if_error_until_ms)
+            <= life.keep_until_ms
+    );
     assert_eq!(Life::decode(&life.encode()).as_ref(), Some(life));
 }
 
@@ -66,12 +121,23 @@ fn further(head: &RequestHead, answer: &Fields) {
 fn heads(text: &[u8]) -> (RequestHead, Fields) {
     let (mut asked, mut answer) = (Vec::new(), Fields::new());
     for line in text.split(|byte| *byte == b'\n') {
-        let Some((first, value)) = line.split_first() else { continue };
+        let Some((first, value)) = line.split_first() else {
+            continue;
+        };
         match usize::from(first % 16) {
             at if at < ANSWER.len() => answer.append(ANSWER[at], value.to_vec()),
-            at => asked.push((ASKED[at - ANSWER.len()], String::from_utf8_lossy(value).into_owned())),
+            at => asked.push((
+                ASKED[at - ANSWER.len()],
+                String::from_utf8_lossy(value).into_owned(),
+            )),
         }
     }
-    let lines: Vec<(&str, &str)> = asked.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    (RequestHead::build("GET", "/", Version::Http11, &lines), answer)
+    let lines: Vec<(&str, &str)> = asked
+        .iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
+    (
+        RequestHead::build("GET", "/", Version::Http11, &lines),
+        answer,
+    )
 }

@@ -15,8 +15,15 @@ fn check(page: &[u8], steps: &[Step], last: &mut usize) {
                 assert!(range.start >= *last && range.end <= page.len() && !range.is_empty());
                 *last = range.end;
             }
-            Step::Made(text) => assert!(!text.windows(FOREIGN.len()).any(|window| window == FOREIGN)),
-            Step::Include(wanted) => assert!(!wanted.src.windows(FOREIGN.len()).any(|window| window == FOREIGN)),
+            Step::Made(text) => {
+                assert!(!text.windows(FOREIGN.len()).any(|window| window == FOREIGN))
+            }
+            Step::Include(wanted) => assert!(
+                !wanted
+                    .src
+                    .windows(FOREIGN.len())
+                    .any(|window| window == FOREIGN)
+            ),
             Step::Try { attempt, except } => {
                 let mut apart = *last;
                 check(page, attempt, last);
@@ -44,11 +51,15 @@ fuzz_target!(|page: &[u8]| {
     };
     check(page, &template.steps(&facts), &mut 0);
     // Without anything of ESI's, all of it is there.
-    let has_mark = page.windows(4).any(|window| window[..3].eq_ignore_ascii_case(b"esi"));
+    let has_mark = page
+        .windows(4)
+        .any(|window| window[..3].eq_ignore_ascii_case(b"esi"));
     if !has_mark {
         assert_eq!(template.fixed(page).as_deref(), Some(page));
         assert!(template.faults().is_empty());
     }
     let kept = template.without_inlines(page);
-    assert!(kept.len() <= page.len() && (template.inlines().is_empty() == (kept.len() == page.len())));
+    assert!(
+        kept.len() <= page.len() && (template.inlines().is_empty() == (kept.len() == page.len()))
+    );
 });

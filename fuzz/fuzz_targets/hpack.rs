@@ -1,11 +1,14 @@
-//! Any blocks in a row are decoded or refused, with the table never above its maximum; what was decoded is decoded again when encoded with any
-//! indexing and any sizes of table, and the tables of that encoder and its decoder stay in step.
+//! Any blocks in a row are decoded or refused, with the table never above its maximum; what was
+//! decoded is decoded again when encoded with any indexing and any sizes of table, and the tables
+//! of that encoder and its decoder stay in step.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use saker_fuzz::Input;
-use saker_http2::hpack::{Decoder, Encoder, FieldSink, HpackError, Indexing, NameKind, encode_stateless};
+use saker_http2::hpack::{
+    Decoder, Encoder, FieldSink, HpackError, Indexing, NameKind, encode_stateless,
+};
 
 /// So that no input is slow for its size alone: a byte may stand for a field of 4 kB.
 const LIST_BYTES_MAX: usize = 256 * 1024;
@@ -27,14 +30,21 @@ struct List {
 impl FieldSink for List {
     fn field(&mut self, kind: NameKind, name: &[u8], value: &[u8], never_indexed: bool) -> bool {
         self.bytes += name.len() + value.len();
-        self.fields.push(Field { kind, name: name.to_vec(), value: value.to_vec(), never_indexed });
+        self.fields.push(Field {
+            kind,
+            name: name.to_vec(),
+            value: value.to_vec(),
+            never_indexed,
+        });
         self.bytes < LIST_BYTES_MAX
     }
 }
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let (Some(table_bytes_max), Some(choices)) = (input.u16(), input.u64()) else { return };
+    let (Some(table_bytes_max), Some(choices)) = (input.u16(), input.u64()) else {
+        return;
+    };
     let mut choices = Choices(choices | 1);
     let table_bytes_max = usize::from(table_bytes_max);
     let mut decoder = Decoder::new(table_bytes_max);
@@ -42,7 +52,10 @@ fuzz_target!(|data: &[u8]| {
     for block in blocks(input.rest()) {
         let mut list = List::default();
         let outcome = decoder.decode(block, &mut list);
-        assert!(decoder.table_bytes() <= table_bytes_max.max(4096), "the size until settings are acknowledged");
+        assert!(
+            decoder.table_bytes() <= table_bytes_max.max(4096),
+            "the size until settings are acknowledged"
+        );
         if let Err(error) = outcome {
             assert_eq!(error == HpackError::Stopped, list.bytes >= LIST_BYTES_MAX);
             return;
@@ -71,7 +84,12 @@ fn again(fields: &[Field], (encoder, decoder): &mut (Encoder, Decoder), choices:
     encoder.begin(&mut block);
     let mut wanted = Vec::new();
     for field in fields {
-        let indexing = [Indexing::Add, Indexing::Add, Indexing::Without, Indexing::Never][choices.below(4)];
+        let indexing = [
+            Indexing::Add,
+            Indexing::Add,
+            Indexing::Without,
+            Indexing::Never,
+        ][choices.below(4)];
         encoder.field(&field.name, &field.value, indexing, &mut block);
         wanted.push(sent(field, indexing == Indexing::Never));
     }
@@ -84,10 +102,18 @@ fn again(fields: &[Field], (encoder, decoder): &mut (Encoder, Decoder), choices:
 
 fn without_state(fields: &[Field]) {
     let mut block = Vec::new();
-    fields.iter().for_each(|field| encode_stateless(&field.name, &field.value, &mut block));
+    fields
+        .iter()
+        .for_each(|field| encode_stateless(&field.name, &field.value, &mut block));
     let (mut decoder, mut list) = (Decoder::new(4096), List::default());
     assert_eq!(decoder.decode(&block, &mut list), Ok(()));
-    assert_eq!(list.fields, fields.iter().map(|field| sent(field, false)).collect::<Vec<_>>());
+    assert_eq!(
+        list.fields,
+        fields
+            .iter()
+            .map(|field| sent(field, false))
+            .collect::<Vec<_>>()
+    );
     assert_eq!(decoder.table_bytes(), 0);
 }
 
@@ -95,10 +121,17 @@ fn without_state(fields: &[Field]) {
 fn sent(field: &Field, never_indexed: bool) -> Field {
     let name = field.name.to_ascii_lowercase();
     let kind = match field.kind {
-        NameKind::Malformed | NameKind::OtherPseudo if name != field.name => kind_of(&name, &field.value),
+        NameKind::Malformed | NameKind::OtherPseudo if name != field.name => {
+            kind_of(&name, &field.value)
+        }
         kind => kind,
     };
-    Field { kind, name, value: field.value.clone(), never_indexed }
+    Field {
+        kind,
+        name,
+        value: field.value.clone(),
+        never_indexed,
+    }
 }
 
 /// Kind of a literal that is written by hand, without table and without Huffman code.

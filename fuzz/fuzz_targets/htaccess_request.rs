@@ -1,8 +1,10 @@
-//! Whatever an `.htaccess` file says, and whatever is asked for below it: the rules come to an end within the request's budget, an answer is an
-//! error once that is exceeded, its head and its content are bounded, and so is the memory that it took.
+//! Whatever an `.htaccess` file says, and whatever is asked for below it: the rules come to an end
+//! within the request's budget, an answer is an error once that is exceeded, its head and its
+//! content are bounded, and so is the memory that it took.
 //!
-//! An input is a line for the request (a byte that chooses the path, then a field) and the file. Everything runs as on a worker, without its
-//! sockets: the phases of the rules, the edits of the answer's head, the filters of its content.
+//! An input is a line for the request (a byte that chooses the path, then a field) and the file.
+//! Everything runs as on a worker, without its sockets: the phases of the rules, the edits of the
+//! answer's head, the filters of its content.
 
 #![no_main]
 
@@ -31,8 +33,20 @@ const MEMORY_KIB_MAX: u64 = 512 << 10;
 /// Of an answer: as much as edits may make, and what its parts had before.
 const HEAD_BYTES_MAX: usize = 512 << 10;
 const CONTENT_BYTES_MAX: usize = 64 << 20;
-const PATHS: [&str; 12] =
-    ["/", "/a.html", "/sub/", "/sub", "/sub/b.txt", "/p.shtml", "/m.var", "/none", "/sub/none/more", "/page", "/x.cgi/info", "/a.html/more"];
+const PATHS: [&str; 12] = [
+    "/",
+    "/a.html",
+    "/sub/",
+    "/sub",
+    "/sub/b.txt",
+    "/p.shtml",
+    "/m.var",
+    "/none",
+    "/sub/none/more",
+    "/page",
+    "/x.cgi/info",
+    "/a.html/more",
+];
 
 struct Server {
     apache: Arc<Apache>,
@@ -82,14 +96,27 @@ fuzz_target!(|data: &[u8]| {
     let (line, text) = data.split_at(data.iter().position(|byte| *byte == b'\n').unwrap_or(0));
     let server = server();
     // What follows the line break.
-    fs::write(server.root.join(".htaccess"), text.get(1..).unwrap_or_default()).expect("the server of the target");
+    fs::write(
+        server.root.join(".htaccess"),
+        text.get(1..).unwrap_or_default(),
+    )
+    .expect("the server of the target");
     let before = peak_kib();
     // Nothing is kept of the file before.
     let watcher = Watcher::timed();
-    let rules = Rc::new(ApacheRules::new(Arc::clone(&server.apache), watcher.clone(), Rc::new(Nothing), PhpPools::default()));
+    let rules = Rc::new(ApacheRules::new(
+        Arc::clone(&server.apache),
+        watcher.clone(),
+        Rc::new(Nothing),
+        PhpPools::default(),
+    ));
     let mut exchange = request(&server.site, line);
     let mut response = answer(&rules, &mut exchange);
-    let content = ContentFilters::new(Arc::clone(&server.apache), watcher.clone(), Inside::new(Weak::new(), Rc::clone(&rules)));
+    let content = ContentFilters::new(
+        Arc::clone(&server.apache),
+        watcher.clone(),
+        Inside::new(Weak::new(), Rc::clone(&rules)),
+    );
     let head = ResponseRules::new(Arc::clone(&server.apache), watcher);
     for filter in [&content as &dyn Filter, &head] {
         run(filter.apply(&mut exchange, &mut response));
@@ -97,10 +124,17 @@ fuzz_target!(|data: &[u8]| {
     if exchange.is_over_budget() {
         assert_eq!(response.status, Status::INTERNAL_SERVER_ERROR);
     }
-    let head_bytes: usize = response.fields().iter().map(|(name, value)| name.len() + value.len()).sum();
+    let head_bytes: usize = response
+        .fields()
+        .iter()
+        .map(|(name, value)| name.len() + value.len())
+        .sum();
     assert!(head_bytes <= HEAD_BYTES_MAX, "{head_bytes} bytes of fields");
     let content_bytes = read(response.body);
-    assert!(content_bytes <= CONTENT_BYTES_MAX, "{content_bytes} bytes of content");
+    assert!(
+        content_bytes <= CONTENT_BYTES_MAX,
+        "{content_bytes} bytes of content"
+    );
     let grown = peak_kib().saturating_sub(before);
     assert!(grown <= MEMORY_KIB_MAX, "{grown} KiB");
 });
@@ -108,11 +142,34 @@ fuzz_target!(|data: &[u8]| {
 fn request(site: &Arc<Site>, line: &[u8]) -> Exchange {
     let (choice, value) = line.split_first().unwrap_or((&0, b""));
     let path = PATHS[usize::from(*choice) % PATHS.len()];
-    let value: String = value.iter().map(|byte| char::from(byte.clamp(&b' ', &b'~').to_owned())).collect();
+    let value: String = value
+        .iter()
+        .map(|byte| char::from(byte.clamp(&b' ', &b'~').to_owned()))
+        .collect();
     let address = "127.0.0.1:80".parse().expect("the server of the target");
-    let client = Rc::new(Client::new(address, address, Arc::new(Address::Tcp(address)), false));
-    let head = RequestHead::build("GET", path, Version::Http11, &[("Host", "localhost"), ("Accept-Language", &value), ("X", &value)]);
-    let mut exchange = Exchange::new(client, head, Box::new(NoBody), Arc::clone(site), 1_700_000_000);
+    let client = Rc::new(Client::new(
+        address,
+        address,
+        Arc::new(Address::Tcp(address)),
+        false,
+    ));
+    let head = RequestHead::build(
+        "GET",
+        path,
+        Version::Http11,
+        &[
+            ("Host", "localhost"),
+            ("Accept-Language", &value),
+            ("X", &value),
+        ],
+    );
+    let mut exchange = Exchange::new(
+        client,
+        head,
+        Box::new(NoBody),
+        Arc::clone(site),
+        1_700_000_000,
+    );
     exchange.host = b"localhost".to_vec();
     exchange.path = path.as_bytes().to_vec();
     exchange
@@ -120,8 +177,12 @@ fn request(site: &Arc<Site>, line: &[u8]) -> Exchange {
 
 /// The phases of the rules, with their redirects; what comes through is a page of the site.
 fn answer(rules: &ApacheRules, exchange: &mut Exchange) -> Response {
-    let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 4] =
-        [Rules::server_rewrite, Rules::map_to_storage, Rules::access, Rules::fixups];
+    let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 4] = [
+        Rules::server_rewrite,
+        Rules::map_to_storage,
+        Rules::access,
+        Rules::fixups,
+    ];
     let mut at = 0;
     while let Some(phase) = phases.get(at) {
         let verdict = phase(rules, exchange);
@@ -133,22 +194,33 @@ fn answer(rules: &ApacheRules, exchange: &mut Exchange) -> Response {
             Verdict::Answer(response) => return response,
             // Names and programs that another thread looks for.
             Verdict::Wait(_) => return Response::new(Status::OK),
-            Verdict::Restart if exchange.redirects < exchange.redirects_max => (exchange.redirects, at) = (exchange.redirects + 1, 0),
+            Verdict::Restart if exchange.redirects < exchange.redirects_max => {
+                (exchange.redirects, at) = (exchange.redirects + 1, 0)
+            }
             Verdict::Restart => return Response::new(Status::INTERNAL_SERVER_ERROR),
         }
     }
     let mut response = Response::new(Status::OK);
-    let file = exchange.mapped.as_ref().map(saker_pipeline::Mapped::filename).unwrap_or_default();
-    let content = fs::read(Path::new(std::str::from_utf8(&file).unwrap_or_default())).unwrap_or_default();
+    let file = exchange
+        .mapped
+        .as_ref()
+        .map(saker_pipeline::Mapped::filename)
+        .unwrap_or_default();
+    let content =
+        fs::read(Path::new(std::str::from_utf8(&file).unwrap_or_default())).unwrap_or_default();
     response.fields_mut().set("Content-Type", &b"text/html"[..]);
-    response.fields_mut().set("Last-Modified", &b"Tue, 14 Nov 2023 22:13:20 GMT"[..]);
+    response
+        .fields_mut()
+        .set("Last-Modified", &b"Tue, 14 Nov 2023 22:13:20 GMT"[..]);
     response.body = Body::Memory(content.into());
     response
 }
 
 /// Bytes of it; what breaks off has come to its end, too.
 fn read(body: Body) -> usize {
-    let Body::Stream(mut stream) = body else { return body.length().unwrap_or(0) as usize };
+    let Body::Stream(mut stream) = body else {
+        return body.length().unwrap_or(0) as usize;
+    };
     let (mut bytes, mut turns) = (0, 0);
     loop {
         match stream.poll_chunk(&mut Context::from_waker(Waker::noop())) {
@@ -168,7 +240,11 @@ fn read(body: Body) -> usize {
 fn run(future: impl Future<Output = ()>) {
     let mut future = pin!(future);
     for _ in 0..10_000 {
-        if future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready() {
+        if future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+            .is_ready()
+        {
             return;
         }
     }
@@ -177,6 +253,9 @@ fn run(future: impl Future<Output = ()>) {
 /// The most memory that the process has had.
 fn peak_kib() -> u64 {
     let text = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap_or_default();
     line.trim().trim_end_matches(" kB").parse().unwrap_or(0)
 }

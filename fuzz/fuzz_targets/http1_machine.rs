@@ -1,5 +1,6 @@
-//! A connection's bytes are the same requests however they arrive, the next request begins where the last one ended, and the requests
-//! sent on by the client role are the same again: nothing can be smuggled past whoever stands behind.
+//! A connection's bytes are the same requests however they arrive, the next request begins where
+//! the last one ended, and the requests sent on by the client role are the same again: nothing can
+//! be smuggled past whoever stands behind.
 
 #![no_main]
 
@@ -24,10 +25,17 @@ fuzz_target!(|data: &[u8]| {
         Some((last, before)) => (Some(last), before),
         None => (None, &[][..]),
     };
-    assert!(before.iter().all(|outcome| matches!(outcome, Outcome::Accept { close: false, .. })), "nothing after the end: {whole:?}");
+    assert!(
+        before
+            .iter()
+            .all(|outcome| matches!(outcome, Outcome::Accept { close: false, .. })),
+        "nothing after the end: {whole:?}"
+    );
     match last {
         None | Some(Outcome::Accept { close: false, .. }) => next_is_seen(bytes, &whole),
-        Some(Outcome::Accept { close: true, .. } | Outcome::Reject(_) | Outcome::RejectBody(_)) => nothing_more_is_seen(bytes, &whole),
+        Some(Outcome::Accept { close: true, .. } | Outcome::Reject(_) | Outcome::RejectBody(_)) => {
+            nothing_more_is_seen(bytes, &whole)
+        }
         Some(Outcome::Wait) => {}
     }
     sent_on(&whole);
@@ -38,7 +46,9 @@ fn next_is_seen(bytes: &[u8], whole: &[Outcome]) {
     let outcomes = run(&[bytes, SENTINEL].concat(), usize::MAX);
     let (last, before) = outcomes.split_last().expect("the sentinel");
     assert_eq!(before, whole);
-    assert!(matches!(last, Outcome::Accept { target, body, close: false, .. } if target == b"/sentinel" && body.is_empty()));
+    assert!(
+        matches!(last, Outcome::Accept { target, body, close: false, .. } if target == b"/sentinel" && body.is_empty())
+    );
 }
 
 fn nothing_more_is_seen(bytes: &[u8], whole: &[Outcome]) {
@@ -48,12 +58,35 @@ fn nothing_more_is_seen(bytes: &[u8], whole: &[Outcome]) {
 fn sent_on(outcomes: &[Outcome]) {
     let (mut wire, mut expected) = (Vec::new(), Vec::new());
     for outcome in outcomes {
-        let Outcome::Accept { method, target, body, .. } = outcome else { continue };
-        let line = RequestLine { method, target, host: b"a.example" };
-        let framing = if body.is_empty() { BodyFraming::None } else { BodyFraming::Length(body.len() as u64) };
-        encode_request_head(line, [], framing, ClientConnection::KeepAlive, &mut wire).expect("an accepted request can be sent");
+        let Outcome::Accept {
+            method,
+            target,
+            body,
+            ..
+        } = outcome
+        else {
+            continue;
+        };
+        let line = RequestLine {
+            method,
+            target,
+            host: b"a.example",
+        };
+        let framing = if body.is_empty() {
+            BodyFraming::None
+        } else {
+            BodyFraming::Length(body.len() as u64)
+        };
+        encode_request_head(line, [], framing, ClientConnection::KeepAlive, &mut wire)
+            .expect("an accepted request can be sent");
         wire.extend_from_slice(body);
-        expected.push(Outcome::Accept { method: method.clone(), target: target.clone(), body: body.clone(), trailers: 0, close: false });
+        expected.push(Outcome::Accept {
+            method: method.clone(),
+            target: target.clone(),
+            body: body.clone(),
+            trailers: 0,
+            close: false,
+        });
     }
     assert_eq!(run(&wire, usize::MAX), expected);
 }

@@ -1,5 +1,6 @@
-//! Whatever our client and our server do with their streams, and however late it arrives, neither finds fault with the other, no content is
-//! lost or sent beyond a window, and in the end nothing is left over.
+//! Whatever our client and our server do with their streams, and however late it arrives, neither
+//! finds fault with the other, no content is lost or sent beyond a window, and in the end nothing
+//! is left over.
 
 #![no_main]
 
@@ -15,7 +16,11 @@ fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
     // So that no input is slow for its size alone.
     for _ in 0..2_000 {
-        let (Some(operation), Some(which), Some(amount)) = (input.byte(), input.byte(), input.u16()) else { break };
+        let (Some(operation), Some(which), Some(amount)) =
+            (input.byte(), input.byte(), input.u16())
+        else {
+            break;
+        };
         pair.step(operation % 14, which, usize::from(amount));
     }
     pair.finish();

@@ -1,4 +1,5 @@
-//! Anything on any streams, for either role, means the same however it arrives: the same events, the same replies, the same end.
+//! Anything on any streams, for either role, means the same however it arrives: the same events,
+//! the same replies, the same end.
 
 #![no_main]
 
@@ -12,7 +13,9 @@ const STREAMS: [u64; 8] = [2, 6, 10, 14, 0, 4, 8, 12];
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let (Some(knob), Some(options)) = (input.u16(), input.byte()) else { return };
+    let (Some(knob), Some(options)) = (input.u16(), input.byte()) else {
+        return;
+    };
     let records = records(input.rest());
     let whole = run(&records, options, 0);
     assert_eq!(run(&records, options, knob.max(1)), whole, "cut by {knob}");
@@ -32,8 +35,9 @@ fn records(mut rest: &[u8]) -> Vec<Record<'_>> {
     records
 }
 
-/// What the driver heard, the end, and what was sent. Content is joined, and left out where the connection or its stream came to a bad end,
-/// because then it depends on the cut how much of it was there before.
+/// What the driver heard, the end, and what was sent. Content is joined, and left out where the
+/// connection or its stream came to a bad end, because then it depends on the cut how much of it
+/// was there before.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     events: Vec<String>,
@@ -54,17 +58,45 @@ struct Driver {
 
 fn run(records: &[Record<'_>], options: u8, knob: u16) -> Outcome {
     let is_server = options & 1 == 0;
-    let limits = if options & 2 == 0 { Limits::default() } else { tight() };
-    let machine = if is_server { Connection::server(limits, options & 4 != 0) } else { Connection::client(limits) };
-    let outcome = Outcome { events: Vec::new(), content: BTreeMap::new(), fault: None, sent: Default::default() };
-    let mut driver = Driver { machine, head: HeadStore::default(), kept: BTreeMap::new(), outcome, is_server, answers: options & 8 != 0 };
+    let limits = if options & 2 == 0 {
+        Limits::default()
+    } else {
+        tight()
+    };
+    let machine = if is_server {
+        Connection::server(limits, options & 4 != 0)
+    } else {
+        Connection::client(limits)
+    };
+    let outcome = Outcome {
+        events: Vec::new(),
+        content: BTreeMap::new(),
+        fault: None,
+        sent: Default::default(),
+    };
+    let mut driver = Driver {
+        machine,
+        head: HeadStore::default(),
+        kept: BTreeMap::new(),
+        outcome,
+        is_server,
+        answers: options & 8 != 0,
+    };
     driver.open();
     for (stream, bytes, fin) in records {
-        let stream = if is_server || stream & 2 == 0 { *stream } else { stream + 1 };
+        let stream = if is_server || stream & 2 == 0 {
+            *stream
+        } else {
+            stream + 1
+        };
         let pieces = cut(bytes, knob);
         let count = pieces.len().max(1);
         for at in 0..count {
-            driver.receive(stream, pieces.get(at).copied().unwrap_or_default(), *fin && at + 1 == count);
+            driver.receive(
+                stream,
+                pieces.get(at).copied().unwrap_or_default(),
+                *fin && at + 1 == count,
+            );
         }
     }
     driver.finish()
@@ -76,8 +108,13 @@ impl Driver {
             match (self.is_server, stream & 2) {
                 (true, _) => assert_eq!(self.machine.opened(stream), Ok(None)),
                 (false, 0) => {
-                    let method: &[u8] = [&b"GET"[..], b"HEAD", b"CONNECT", b"POST"][stream as usize / 4];
-                    let opened = self.machine.open(stream, stream == 0, &mut Vec::new(), |head| head.pseudo(b":method", method));
+                    let method: &[u8] =
+                        [&b"GET"[..], b"HEAD", b"CONNECT", b"POST"][stream as usize / 4];
+                    let opened = self
+                        .machine
+                        .open(stream, stream == 0, &mut Vec::new(), |head| {
+                            head.pseudo(b":method", method)
+                        });
                     assert_eq!(opened, Ok(()));
                 }
                 _ => assert_eq!(self.machine.opened(stream + 1), Ok(None)),
@@ -99,7 +136,10 @@ impl Driver {
         let (bytes, fin) = self.kept.remove(&stream).unwrap_or_default();
         let mut used = 0;
         while self.outcome.fault.is_none() {
-            match self.machine.receive(stream, &bytes[used..], fin, 0, &mut self.head) {
+            match self
+                .machine
+                .receive(stream, &bytes[used..], fin, 0, &mut self.head)
+            {
                 Ok((0, None)) => break,
                 Ok((count, event)) => {
                     used += count;
@@ -118,18 +158,33 @@ impl Driver {
     /// Returns a stream that can go on.
     fn told(&mut self, event: Event<'_>) -> Option<u64> {
         match event {
-            Event::Data { stream, data, end_stream } => {
+            Event::Data {
+                stream,
+                data,
+                end_stream,
+            } => {
                 *self.outcome.content.entry(stream).or_default() += data.len();
                 if end_stream {
                     self.outcome.events.push(format!("end {stream}"));
                 }
             }
             // The end may be told with the head or after it.
-            Event::Head { stream, end_stream } | Event::HeadTooLarge { stream, end_stream, .. } => {
+            Event::Head { stream, end_stream }
+            | Event::HeadTooLarge {
+                stream, end_stream, ..
+            } => {
                 for (name, value) in self.head.view().fields() {
-                    assert!(!name.iter().chain(value).any(|byte| matches!(byte, b'\r' | b'\n' | 0)));
+                    assert!(
+                        !name
+                            .iter()
+                            .chain(value)
+                            .any(|byte| matches!(byte, b'\r' | b'\n' | 0))
+                    );
                 }
-                self.outcome.events.push(format!("head {stream} {:?}", self.head.view().fields().collect::<Vec<_>>()));
+                self.outcome.events.push(format!(
+                    "head {stream} {:?}",
+                    self.head.view().fields().collect::<Vec<_>>()
+                ));
                 self.answer(stream);
                 if end_stream {
                     self.outcome.events.push(format!("end {stream}"));
@@ -164,7 +219,8 @@ impl Driver {
             self.outcome.content.clear();
             return self.outcome;
         }
-        // An increment of insertions may be said at once or in parts, depending on when it is asked for: here once.
+        // An increment of insertions may be said at once or in parts, depending on when it is asked
+        // for: here once.
         self.outcome.sent = Outgoing::ALL.map(|which| self.machine.outgoing(which).to_vec());
         self.outcome
     }

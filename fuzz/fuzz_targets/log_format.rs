@@ -1,4 +1,5 @@
-//! A log format is refused at a place in its text, or writes exactly one line without control characters, whatever the client sent.
+//! A log format is refused at a place in its text, or writes exactly one line without control
+//! characters, whatever the client sent.
 
 #![no_main]
 
@@ -10,10 +11,15 @@ use saker_telemetry::access_log::{Format, LogClock, Record};
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let (Some(sent_bytes), Some(start_s), Some(status)) = (input.byte(), input.u64(), input.u16()) else { return };
+    let (Some(sent_bytes), Some(start_s), Some(status)) = (input.byte(), input.u64(), input.u16())
+    else {
+        return;
+    };
     let rest = input.rest();
     let (sent, text) = rest.split_at(usize::from(sent_bytes).min(rest.len()));
-    let Ok(text) = std::str::from_utf8(text) else { return };
+    let Ok(text) = std::str::from_utf8(text) else {
+        return;
+    };
     match Format::parse(text) {
         Ok(format) => one_line(&format, sent, start_s as i64, status),
         Err(error) => assert!(text.is_char_boundary(error.offset) && !error.message.is_empty()),
@@ -21,9 +27,19 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn one_line(format: &Format, sent: &[u8], start_s: i64, status: u16) {
-    let bytes = [b"GET /x HTTP/1.1\r\nHost: a\r\nReferer: ", sent, b"\r\nCookie: a=", sent, b"\r\n\r\n"].concat();
+    let bytes = [
+        b"GET /x HTTP/1.1\r\nHost: a\r\nReferer: ",
+        sent,
+        b"\r\nCookie: a=",
+        sent,
+        b"\r\n\r\n",
+    ]
+    .concat();
     let mut index = HeadIndex::default();
-    let complete = matches!(parse_request(&bytes, &RequestLimits::default(), &mut index), Ok(Parsed::Complete { .. }));
+    let complete = matches!(
+        parse_request(&bytes, &RequestLimits::default(), &mut index),
+        Ok(Parsed::Complete { .. })
+    );
     let mut fields = Fields::new();
     fields.append("x-a", sent.to_vec());
     let lookup = |_: &str| Some(sent);
@@ -52,5 +68,10 @@ fn one_line(format: &Format, sent: &[u8], start_s: i64, status: u16) {
     let mut out = Vec::new();
     format.write(&record, &mut LogClock::new(), &mut out);
     let line = out.strip_suffix(b"\n").expect("a line end");
-    assert!(line.iter().all(|byte| !byte.is_ascii_control() || *byte == b'\t'), "{:?}", String::from_utf8_lossy(line));
+    assert!(
+        line.iter()
+            .all(|byte| !byte.is_ascii_control() || *byte == b'\t'),
+        "{:?}",
+        String::from_utf8_lossy(line)
+    );
 }

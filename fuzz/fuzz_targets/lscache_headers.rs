@@ -1,16 +1,13 @@
-//! Any LSCache fields: a purge means the same written out in plain form, targets hold no separators, tags of a line are found by a purge of
-//! the same line, and two visitors with different cookies never share an identity.
+//! Any LSCache fields: a purge means the same written out in plain form, targets hold no
+//! separators, tags of a line are found by a purge of the same line, and two visitors with
+//! different cookies never share an identity.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use saker_cache::lscache::{
-    Control, LscacheSettings, Purge, Target,
-    purge::parse,
-    query::KeyEdits,
-    tags::tags,
-    vary::VaryRules,
-    visitor::identity,
+    Control, LscacheSettings, Purge, Target, purge::parse, query::KeyEdits, tags::tags,
+    vary::VaryRules, visitor::identity,
 };
 use saker_http::{Fields, RequestHead, Version};
 
@@ -39,14 +36,25 @@ fn purging(list: &[u8]) {
 
 /// One purge as a group of its own.
 fn plain(purge: &Purge) -> Vec<u8> {
-    let scope: &[u8] = if purge.private { b"private," } else { b"public," };
+    let scope: &[u8] = if purge.private {
+        b"private,"
+    } else {
+        b"public,"
+    };
     let soft: &[u8] = if purge.soft { b"stale," } else { b"" };
     let target = match &purge.target {
         Target::All => b"*".to_vec(),
         // A mark of its own, so that a tag that ends like one is not taken for marked.
         Target::Tag(tag) | Target::TagPrefix(tag) => {
-            assert!(!tag.iter().any(|byte| matches!(byte, b',' | b';') || byte.is_ascii_whitespace()));
-            let star: &[u8] = if matches!(purge.target, Target::TagPrefix(_)) { b"*" } else { b"" };
+            assert!(
+                !tag.iter()
+                    .any(|byte| matches!(byte, b',' | b';') || byte.is_ascii_whitespace())
+            );
+            let star: &[u8] = if matches!(purge.target, Target::TagPrefix(_)) {
+                b"*"
+            } else {
+                b""
+            };
             let mark: &[u8] = if purge.soft { b"~s" } else { b"" };
             [b"tag=", tag.as_slice(), star, mark].concat()
         }
@@ -68,16 +76,34 @@ fn tagging(list: &[u8]) {
 }
 
 fn visiting(list: &[u8], one: &[u8], other: &[u8]) {
-    let clean = |text: &[u8]| String::from_utf8_lossy(text).replace(';', "").trim().to_owned();
+    let clean = |text: &[u8]| {
+        String::from_utf8_lossy(text)
+            .replace(';', "")
+            .trim()
+            .to_owned()
+    };
     let (one, other) = (clean(one), clean(other));
-    let head = |text: &str| RequestHead::build("GET", "/", Version::Http11, &[("Cookie", &format!("cur={text}"))]);
+    let head = |text: &str| {
+        RequestHead::build(
+            "GET",
+            "/",
+            Version::Http11,
+            &[("Cookie", &format!("cur={text}"))],
+        )
+    };
     let settings = LscacheSettings::default();
     let (first, second) = (head(&one), head(&other));
     let mut rules = VaryRules::default();
     rules.add_cookies(b"cur");
     rules.add_cookies(list);
-    if let (Some(mine), Some(theirs)) = (identity(first.view(), &settings), identity(second.view(), &settings)) {
+    if let (Some(mine), Some(theirs)) = (
+        identity(first.view(), &settings),
+        identity(second.view(), &settings),
+    ) {
         assert_eq!(mine == theirs, one.trim_ascii() == other.trim_ascii());
     }
-    assert_eq!(rules.string(first.view()) == rules.string(second.view()), one.trim_ascii() == other.trim_ascii());
+    assert_eq!(
+        rules.string(first.view()) == rules.string(second.view()),
+        one.trim_ascii() == other.trim_ascii()
+    );
 }

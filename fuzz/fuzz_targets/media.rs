@@ -1,4 +1,5 @@
-//! Any file is cut, or refused: what is made is as long as it says, lies in the file, and can be read again. The work on it is bounded by its bytes.
+//! Any file is cut, or refused: what is made is as long as it says, lies in the file, and can be
+//! read again. The work on it is bounded by its bytes.
 
 #![no_main]
 
@@ -8,7 +9,8 @@ use saker_media::{Piece, Source, Times, flv, hls, mp4, work::steps};
 /// What is not worth a fuzzer's time.
 const INDEX_BYTES_MAX: u64 = 1 << 20;
 
-/// Steps for each byte of a file, for all that is asked of it below, and those that any file may cost.
+/// Steps for each byte of a file, for all that is asked of it below, and those that any file may
+/// cost.
 const STEPS_PER_BYTE: u64 = 1024;
 const STEPS_ANYWAY: u64 = 20_000_000;
 
@@ -28,7 +30,9 @@ fn whole(pieces: &[Piece], file: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn of_mp4(file: &[u8], times: Times) {
-    let Ok(movie) = mp4::Movie::read(file, INDEX_BYTES_MAX) else { return };
+    let Ok(movie) = mp4::Movie::read(file, INDEX_BYTES_MAX) else {
+        return;
+    };
     assert!(movie.duration_ms().is_ok_and(|ms| ms > 0));
     if let Ok(pieces) = mp4::cut(&movie, times)
         && let Some(made) = whole(&pieces, file)
@@ -40,8 +44,13 @@ fn of_mp4(file: &[u8], times: Times) {
             whole(&pieces, &made);
         }
     }
-    let Ok(plan) = hls::Plan::new(&movie, 1 + times.start_ms % 10_000) else { return };
-    assert!(hls::media(&plan, "v").ends_with("#EXT-X-ENDLIST\n") && hls::main(&plan, "v").starts_with("#EXTM3U\n"));
+    let Ok(plan) = hls::Plan::new(&movie, 1 + times.start_ms % 10_000) else {
+        return;
+    };
+    assert!(
+        hls::media(&plan, "v").ends_with("#EXT-X-ENDLIST\n")
+            && hls::main(&plan, "v").starts_with("#EXTM3U\n")
+    );
     let _ = hls::init(&plan);
     for number in (0..plan.fragments()).take(8) {
         if let Ok(pieces) = hls::fragment(&plan, number) {
@@ -54,7 +63,9 @@ fn of_flv(file: &[u8], times: Times) {
     if let Ok(Some(pieces)) = flv::by_bytes(file, times.start_ms, times.end_ms) {
         whole(&pieces, file);
     }
-    let Ok(index) = flv::Index::read_with_keys(file) else { return };
+    let Ok(index) = flv::Index::read_with_keys(file) else {
+        return;
+    };
     if let Ok(pieces) = flv::by_times(file, &index, times) {
         let made = whole(&pieces, file).unwrap_or_default();
         assert!(made.is_empty() || made.starts_with(b"FLV\x01"));
@@ -63,12 +74,21 @@ fn of_flv(file: &[u8], times: Times) {
 
 // Four bytes: from when to when.
 fuzz_target!(|input: &[u8]| {
-    let Some(([a, b, c, d], file)) = input.split_first_chunk::<4>() else { return };
+    let Some(([a, b, c, d], file)) = input.split_first_chunk::<4>() else {
+        return;
+    };
     let end = u16::from_be_bytes([*c, *d]);
-    let times = Times { start_ms: u16::from_be_bytes([*a, *b]).into(), end_ms: (end > 0).then_some(end.into()) };
+    let times = Times {
+        start_ms: u16::from_be_bytes([*a, *b]).into(),
+        end_ms: (end > 0).then_some(end.into()),
+    };
     let before = steps();
     of_mp4(file, times);
     of_flv(file, times);
     let done = steps() - before;
-    assert!(done <= STEPS_ANYWAY + STEPS_PER_BYTE * file.len() as u64, "{done} steps for {} bytes", file.len());
+    assert!(
+        done <= STEPS_ANYWAY + STEPS_PER_BYTE * file.len() as u64,
+        "{done} steps for {} bytes",
+        file.len()
+    );
 });

@@ -1,5 +1,6 @@
-//! What a program says is the same however it arrives, no dialogue keeps more unread than it may, nothing comes after the end, content is never more
-//! than what came, and no field has anything in it that ends a line.
+//! What a program says is the same however it arrives, no dialogue keeps more unread than it may,
+//! nothing comes after the end, content is never more than what came, and no field has anything in
+//! it that ends a line.
 
 #![no_main]
 
@@ -27,17 +28,32 @@ fn dialogue(which: u8) -> Box<dyn Dialogue> {
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let (Some(which), Some(knob)) = (input.byte(), input.u16()) else { return };
+    let (Some(which), Some(knob)) = (input.byte(), input.u16()) else {
+        return;
+    };
     let bytes = input.rest();
     let heard = hear(&mut *dialogue(which), [bytes], true);
-    assert_eq!(hear(&mut *dialogue(which), cut(bytes, knob), true), heard, "cut by {knob}");
+    assert_eq!(
+        hear(&mut *dialogue(which), cut(bytes, knob), true),
+        heard,
+        "cut by {knob}"
+    );
     let mut content = 0;
     for heard in &heard {
         match heard {
             Heard::Content(piece) | Heard::Log(piece) => content += piece.len(),
             Heard::Head(head) | Heard::Interim(head) | Heard::Switched(head) => {
-                let text = head.fields.iter().flat_map(|(name, value)| [name.as_bytes(), value]).chain(head.reason.as_deref());
-                text.for_each(|text| assert!(!text.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)), "{head:?}"));
+                let text = head
+                    .fields
+                    .iter()
+                    .flat_map(|(name, value)| [name.as_bytes(), value])
+                    .chain(head.reason.as_deref());
+                text.for_each(|text| {
+                    assert!(
+                        !text.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)),
+                        "{head:?}"
+                    )
+                });
             }
             _ => {}
         }

@@ -1,5 +1,5 @@
-//! A preface means the same however it arrives: a truncation is unfinished or already says what the whole says, and the client's own
-//! bytes begin within what was received.
+//! A preface means the same however it arrives: a truncation is unfinished or already says what the
+//! whole says, and the client's own bytes begin within what was received.
 
 #![no_main]
 
@@ -13,9 +13,14 @@ const V2_HEAD_BYTES: usize = 16;
 
 fuzz_target!(|bytes: &[u8]| {
     let whole = parse(bytes);
-    if let Ok(Preface::Complete { consumed, source, .. }) = whole {
+    if let Ok(Preface::Complete {
+        consumed, source, ..
+    }) = whole
+    {
         complete(bytes, consumed, whole);
-        let families_agree = |(client, own): (std::net::SocketAddr, std::net::SocketAddr)| client.is_ipv4() == own.is_ipv4();
+        let families_agree = |(client, own): (std::net::SocketAddr, std::net::SocketAddr)| {
+            client.is_ipv4() == own.is_ipv4()
+        };
         assert!(source.is_none_or(families_agree));
     }
     let step = (bytes.len() / CUTS).max(1);
@@ -24,7 +29,10 @@ fuzz_target!(|bytes: &[u8]| {
         truncated(&bytes[..end], whole);
     }
     if whole == Ok(Preface::Partial) {
-        assert!(bytes.len() < V2_HEAD_BYTES + V2_BODY_BYTES_MAX, "a preface that never ends");
+        assert!(
+            bytes.len() < V2_HEAD_BYTES + V2_BODY_BYTES_MAX,
+            "a preface that never ends"
+        );
     }
 });
 
@@ -41,5 +49,9 @@ fn complete(bytes: &[u8], consumed: usize, whole: Result<Preface, PrefaceError>)
 
 fn truncated(start: &[u8], whole: Result<Preface, PrefaceError>) {
     let outcome = parse(start);
-    assert!(outcome == Ok(Preface::Partial) || outcome == whole, "{outcome:?} after {} bytes, {whole:?} in the end", start.len());
+    assert!(
+        outcome == Ok(Preface::Partial) || outcome == whole,
+        "{outcome:?} after {} bytes, {whole:?} in the end",
+        start.len()
+    );
 }

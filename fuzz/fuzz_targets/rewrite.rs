@@ -1,12 +1,14 @@
-//! Any rules over any request end, in bounded time, with an action that can be carried out: locations without control characters
-//! (unless the rule said NE), paths that begin with a slash.
+//! Any rules over any request end, in bounded time, with an action that can be carried out:
+//! locations without control characters (unless the rule said NE), paths that begin with a slash.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use saker_expressions::{Facts, FileTest, LocalTime, Variable};
 use saker_fuzz::Input as Knobs;
-use saker_rewrite::{Action, Input, MapSource, Place, Settings, TextMap, World, run_directory, run_server};
+use saker_rewrite::{
+    Action, Input, MapSource, Place, Settings, TextMap, World, run_directory, run_server,
+};
 use std::{borrow::Cow, net::IpAddr, path::Path, sync::Arc};
 
 struct Plain;
@@ -31,7 +33,15 @@ impl Facts for Plain {
     }
 
     fn local_time(&self) -> LocalTime {
-        LocalTime { year: 2026, month: 1, day: 2, hour: 3, minute: 4, second: 5, weekday: 5 }
+        LocalTime {
+            year: 2026,
+            month: 1,
+            day: 2,
+            hour: 3,
+            minute: 4,
+            second: 5,
+            weekday: 5,
+        }
     }
 
     fn file_test(&self, path: &[u8], _: FileTest) -> bool {
@@ -76,16 +86,24 @@ fuzz_target!(|data: &[u8]| {
     let mut lines = knobs.rest().split(|byte| *byte == b'\n');
     let request = lines.next().unwrap_or_default();
     let in_directory = knob & 1 != 0;
-    let mut settings = if in_directory { Settings::directory(Place::Htaccess, b"/srv/www") } else { Settings::server() };
+    let mut settings = if in_directory {
+        Settings::directory(Place::Htaccess, b"/srv/www")
+    } else {
+        Settings::server()
+    };
     settings.set_engine(true);
     for line in lines.take(20) {
-        let Some((kind, rest)) = line.split_first() else { continue };
+        let Some((kind, rest)) = line.split_first() else {
+            continue;
+        };
         let text = String::from_utf8_lossy(rest);
         let _ = match kind {
             b'C' => settings.add_condition(rest).map(drop),
             b'O' => settings.add_option(&text).map(drop),
             b'B' => settings.set_base(rest),
-            b'M' => settings.add_map("m", &text, None, |path| Some(path.into())).map(drop),
+            b'M' => settings
+                .add_map("m", &text, None, |path| Some(path.into()))
+                .map(drop),
             _ => settings.add_rule(rest),
         };
     }

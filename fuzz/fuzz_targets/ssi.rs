@@ -1,10 +1,13 @@
-//! A page with server-side includes means the same however it is cut, ends, and never makes more of a value than a value may be.
+//! A page with server-side includes means the same however it is cut, ends, and never makes more of
+//! a value than a value may be.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use saker_fuzz::{Input, cut};
-use saker_ssi::{Answer, Demand, Lazy, Matched, Page, Settings, Step, VALUE_BYTES_MAX, Variables, World};
+use saker_ssi::{
+    Answer, Demand, Lazy, Matched, Page, Settings, Step, VALUE_BYTES_MAX, Variables, World,
+};
 
 #[derive(Default)]
 struct Small {
@@ -30,7 +33,11 @@ impl World for Small {
     }
 
     fn holds(&mut self, expression: &[u8], _: &mut Matched, _: &[u8]) -> Result<bool, String> {
-        if expression.is_empty() { Err("empty".into()) } else { Ok(expression.len() % 2 == 0) }
+        if expression.is_empty() {
+            Err("empty".into())
+        } else {
+            Ok(expression.len() % 2 == 0)
+        }
     }
 
     fn is_accessible(&mut self, path: &[u8]) -> bool {
@@ -44,7 +51,12 @@ impl World for Small {
 }
 
 fn run(settings: &Settings, pieces: &[&[u8]]) -> (Vec<u8>, usize) {
-    let (mut world, mut page, mut pieces, mut out) = (Small::default(), Page::new(settings.clone()), pieces.iter(), Vec::new());
+    let (mut world, mut page, mut pieces, mut out) = (
+        Small::default(),
+        Page::new(settings.clone()),
+        pieces.iter(),
+        Vec::new(),
+    );
     world.variables.set(b"A", b"a value");
     loop {
         match page.step(&mut world) {
@@ -55,7 +67,10 @@ fn run(settings: &Settings, pieces: &[&[u8]]) -> (Vec<u8>, usize) {
             },
             Step::Demand(demand) => {
                 let answer = match &demand {
-                    Demand::Look(_) => Answer::Found { bytes: 1234, modified_s: 5 },
+                    Demand::Look(_) => Answer::Found {
+                        bytes: 1234,
+                        modified_s: 5,
+                    },
                     Demand::Command(command) if command.len() % 2 == 0 => Answer::Failed,
                     _ => Answer::Done,
                 };
@@ -72,10 +87,17 @@ fn run(settings: &Settings, pieces: &[&[u8]]) -> (Vec<u8>, usize) {
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let (Some(knob), Some(cuts)) = (input.byte(), input.u16()) else { return };
-    let mut settings = Settings { legacy_expressions: knob & 1 != 0, may_run: knob & 2 != 0, ..Settings::default() };
+    let (Some(knob), Some(cuts)) = (input.byte(), input.u16()) else {
+        return;
+    };
+    let mut settings = Settings {
+        legacy_expressions: knob & 1 != 0,
+        may_run: knob & 2 != 0,
+        ..Settings::default()
+    };
     if knob & 4 != 0 {
-        (settings.start_tag, settings.end_tag) = (b"<<<?".as_slice().into(), b">>>".as_slice().into());
+        (settings.start_tag, settings.end_tag) =
+            (b"<<<?".as_slice().into(), b">>>".as_slice().into());
     }
     let page = input.rest();
     assert_eq!(run(&settings, &[page]), run(&settings, &cut(page, cuts)));

@@ -1,5 +1,5 @@
-//! Whatever a configuration says, it is loaded or refused with reasons: each lies within the text, in its order, and can be shown on
-//! a terminal without doing anything to it.
+//! Whatever a configuration says, it is loaded or refused with reasons: each lies within the text,
+//! in its order, and can be shown on a terminal without doing anything to it.
 
 #![no_main]
 
@@ -15,8 +15,12 @@ const FILE: &str = "saker.toml";
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let (Some(mode), Some(at), Some(length)) = (input.byte(), input.u16(), input.byte()) else { return };
-    let Ok(text) = std::str::from_utf8(input.rest()) else { return };
+    let (Some(mode), Some(at), Some(length)) = (input.byte(), input.u16(), input.byte()) else {
+        return;
+    };
+    let Ok(text) = std::str::from_utf8(input.rest()) else {
+        return;
+    };
     match mode & 1 {
         0 => check(text),
         _ => check(&example_with(text, usize::from(at), usize::from(length))),
@@ -32,12 +36,21 @@ fn example_with(piece: &str, at: usize, length: usize) -> String {
 
 fn check(text: &str) {
     // What other files say is not the input's, and reading whichever it names is not the property.
-    if DeTable::parse_recoverable(text).0.get_ref().contains_key("include") {
+    if DeTable::parse_recoverable(text)
+        .0
+        .get_ref()
+        .contains_key("include")
+    {
         return;
     }
     match parse(text, FILE, Path::new("/nonexistent/folder")) {
         Ok(loaded) => {
-            assert!(loaded.warnings.iter().all(|warning| warning.severity == Severity::Warning));
+            assert!(
+                loaded
+                    .warnings
+                    .iter()
+                    .all(|warning| warning.severity == Severity::Warning)
+            );
             all_sound(&loaded.warnings, text);
         }
         Err(diagnostics) => {
@@ -54,15 +67,29 @@ fn all_sound(diagnostics: &[Diagnostic], text: &str) {
         let origin = &diagnostic.origin;
         assert_eq!(&*origin.file, FILE);
         assert!(origin.line >= 1 && origin.column >= 1);
-        let width = widths.get(origin.line as usize - 1).expect("a line of the text");
+        let width = widths
+            .get(origin.line as usize - 1)
+            .expect("a line of the text");
         assert!(origin.column as usize <= width + 1, "{diagnostic}");
         assert!(!diagnostic.message.is_empty());
-        assert!(harmless(&diagnostic.to_string(), &['\n']), "{:?}", diagnostic.to_string());
-        assert!(harmless(&diagnostic.coloured().to_string(), &['\n', '\x1b']));
+        assert!(
+            harmless(&diagnostic.to_string(), &['\n']),
+            "{:?}",
+            diagnostic.to_string()
+        );
+        assert!(harmless(
+            &diagnostic.coloured().to_string(),
+            &['\n', '\x1b']
+        ));
     }
-    assert!(diagnostics.is_sorted_by_key(|diagnostic| (diagnostic.origin.line, diagnostic.origin.column)));
+    assert!(
+        diagnostics
+            .is_sorted_by_key(|diagnostic| (diagnostic.origin.line, diagnostic.origin.column))
+    );
 }
 
 fn harmless(shown: &str, allowed: &[char]) -> bool {
-    shown.chars().all(|c| !c.is_control() || allowed.contains(&c))
+    shown
+        .chars()
+        .all(|c| !c.is_control() || allowed.contains(&c))
 }

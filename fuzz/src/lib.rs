@@ -1,17 +1,21 @@
 //! What the fuzz targets share: how an input says where its bytes are cut.
 //!
-//! Each target is one file in `fuzz_targets` that states a property, and has its first inputs in `seeds` or from `seed.sh`.
+//! Each target is one file in `fuzz_targets` that states a property, and has its first inputs in
+//! `seeds` or from `seed.sh`.
 
 use arbitrary::Unstructured;
 
-/// Knobs in front, and the bytes that the property is about. Inputs too short for their knobs are none.
+/// Knobs in front, and the bytes that the property is about. Inputs too short for their knobs are
+/// none.
 pub struct Input<'a> {
     unstructured: Unstructured<'a>,
 }
 
 impl<'a> Input<'a> {
     pub fn new(data: &'a [u8]) -> Self {
-        Input { unstructured: Unstructured::new(data) }
+        Input {
+            unstructured: Unstructured::new(data),
+        }
     }
 
     pub fn byte(&mut self) -> Option<u8> {
@@ -35,7 +39,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Cuts `bytes` into pieces whose sizes follow from `knob` alone: 0 leaves them whole, 1 cuts at every byte, others mix.
+/// Cuts `bytes` into pieces whose sizes follow from `knob` alone: 0 leaves them whole, 1 cuts at
+/// every byte, others mix.
 pub fn cut(bytes: &[u8], knob: u16) -> Vec<&[u8]> {
     let mut state = u32::from(knob).wrapping_mul(0x9e37_79b9) | 1;
     let (mut rest, mut pieces) = (bytes, Vec::new());
@@ -55,14 +60,18 @@ pub fn cut(bytes: &[u8], knob: u16) -> Vec<&[u8]> {
     pieces
 }
 
-/// Lines of a head as anyone reads them who knows CRLF and the colon only: lower-case names, values without white space around.
+/// Lines of a head as anyone reads them who knows CRLF and the colon only: lower-case names, values
+/// without white space around.
 pub fn plain_field_lines(head: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let head = head.strip_prefix(b"\r\n").unwrap_or(head);
     let mut lines = Vec::new();
     for line in head.split(|byte| *byte == b'\n').skip(1) {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if let Some(colon) = line.iter().position(|byte| *byte == b':') {
-            lines.push((line[..colon].to_ascii_lowercase(), line[colon + 1..].trim_ascii().to_vec()));
+            lines.push((
+                line[..colon].to_ascii_lowercase(),
+                line[colon + 1..].trim_ascii().to_vec(),
+            ));
         }
     }
     lines

@@ -1,6 +1,7 @@
 //! The few fields of a certificate that renewal goes by, out of its DER (RFC 5280).
 //!
-//! Only certificates that an authority gave us are read; whether they are any good is rustls' judgement when they are installed.
+//! Only certificates that an authority gave us are read; whether they are any good is rustls'
+//! judgement when they are installed.
 
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 
@@ -28,7 +29,9 @@ pub struct Facts {
 
 /// Of the first certificate of a chain.
 pub fn facts(chain_pem: &str) -> Option<Facts> {
-    let certificate = CertificateDer::pem_slice_iter(chain_pem.as_bytes()).next()?.ok()?;
+    let certificate = CertificateDer::pem_slice_iter(chain_pem.as_bytes())
+        .next()?
+        .ok()?;
     of_der(&certificate)
 }
 
@@ -45,7 +48,12 @@ fn of_der(der: &[u8]) -> Option<Facts> {
     fields.optional(0x81);
     fields.optional(0x82);
     let authority_key = fields.optional(0xa3).and_then(authority_key);
-    Some(Facts { not_before, not_after, serial, authority_key })
+    Some(Facts {
+        not_before,
+        not_after,
+        serial,
+        authority_key,
+    })
 }
 
 fn authority_key(extensions: &[u8]) -> Option<Vec<u8>> {
@@ -71,8 +79,15 @@ impl<'a> Der<'a> {
         let (length, rest) = match usize::from(length) {
             short @ 0..0x80 => (short, rest),
             long => {
-                let (digits, rest) = rest.split_at_checked(long & 0x7f).filter(|(digits, _)| digits.len() <= 4)?;
-                (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+                let (digits, rest) = rest
+                    .split_at_checked(long & 0x7f)
+                    .filter(|(digits, _)| digits.len() <= 4)?;
+                (
+                    digits
+                        .iter()
+                        .fold(0, |length, digit| length << 8 | usize::from(*digit)),
+                    rest,
+                )
             }
         };
         let (content, rest) = rest.split_at_checked(length)?;
@@ -81,11 +96,16 @@ impl<'a> Der<'a> {
     }
 
     fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
-        self.next().and_then(|(found, content)| (found == tag).then_some(content))
+        self.next()
+            .and_then(|(found, content)| (found == tag).then_some(content))
     }
 
     fn optional(&mut self, tag: u8) -> Option<&'a [u8]> {
-        if self.0.first() == Some(&tag) { self.expect(tag) } else { None }
+        if self.0.first() == Some(&tag) {
+            self.expect(tag)
+        } else {
+            None
+        }
     }
 
     /// RFC 5280 section 4.1.2.5.
@@ -109,7 +129,11 @@ fn seconds(text: &str) -> Option<u64> {
         return None;
     }
     let time = number(8, 10)? * 3600 + number(10, 12)? * 60 + number(12, 14)?;
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
     Some(days.checked_sub(719_468)? * 86_400 + time)
 }
@@ -128,11 +152,20 @@ mod tests {
         let mut params = CertificateParams::new(["a.example".to_owned()]).unwrap();
         params.serial_number = Some(SerialNumber::from_slice(&[0x81, 2]));
         params.use_authority_key_identifier_extension = true;
-        (params.not_before, params.not_after) = (date_time_ymd(2024, 2, 29), date_time_ymd(2061, 3, 1));
-        let made = params.signed_by(&key, &Issuer::from_params(&authority, &key)).unwrap();
+        (params.not_before, params.not_after) =
+            (date_time_ymd(2024, 2, 29), date_time_ymd(2061, 3, 1));
+        let made = params
+            .signed_by(&key, &Issuer::from_params(&authority, &key))
+            .unwrap();
         let facts = facts(&made.pem()).unwrap();
-        assert_eq!((facts.not_before, facts.not_after), (1_709_164_800, 2_876_860_800));
-        assert_eq!((facts.serial, facts.authority_key), (vec![0, 0x81, 2], Some(vec![1, 2, 3])));
+        assert_eq!(
+            (facts.not_before, facts.not_after),
+            (1_709_164_800, 2_876_860_800)
+        );
+        assert_eq!(
+            (facts.serial, facts.authority_key),
+            (vec![0, 0x81, 2], Some(vec![1, 2, 3]))
+        );
         for cut in 0..made.der().len() {
             assert_eq!(of_der(&made.der()[..cut]), None);
         }
@@ -141,7 +174,10 @@ mod tests {
     #[test]
     fn no_certificate() {
         assert_eq!(facts(""), None);
-        assert_eq!(facts("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"), None);
+        assert_eq!(
+            facts("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
+            None
+        );
         assert_eq!(seconds("19691231235959"), None);
         assert_eq!(seconds("20000229123456"), Some(951_827_696));
     }

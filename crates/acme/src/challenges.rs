@@ -14,7 +14,8 @@ pub const HTTP01_PREFIX: &str = "/.well-known/acme-challenge/";
 /// Longer tokens are nobody's.
 const TOKEN_BYTES_MAX: usize = 256;
 
-/// Answers to HTTP-01, shared with all workers. There are some for a few seconds now and then; a look costs one load else.
+/// Answers to HTTP-01, shared with all workers. There are some for a few seconds now and then; a
+/// look costs one load else.
 #[derive(Debug, Default)]
 pub struct Challenges {
     waiting: AtomicUsize,
@@ -22,12 +23,17 @@ pub struct Challenges {
 }
 
 impl Challenges {
-    /// The body (`application/octet-stream`) of the answer for a token; `None` is 404, or the site's own.
+    /// The body (`application/octet-stream`) of the answer for a token; `None` is 404, or the
+    /// site's own.
     pub fn http01(&self, token: &str) -> Option<String> {
         if self.waiting.load(Ordering::Acquire) == 0 || token.len() > TOKEN_BYTES_MAX {
             return None;
         }
-        self.by_token.read().unwrap_or_else(PoisonError::into_inner).get(token).cloned()
+        self.by_token
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get(token)
+            .cloned()
     }
 
     /// The same for the path of a request.
@@ -37,29 +43,38 @@ impl Challenges {
     }
 
     pub(crate) fn set(&self, token: &str, key_authorization: &str) {
-        let mut by_token = self.by_token.write().unwrap_or_else(PoisonError::into_inner);
+        let mut by_token = self
+            .by_token
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         by_token.insert(token.to_owned(), key_authorization.to_owned());
         self.waiting.store(by_token.len(), Ordering::Release);
     }
 
     pub(crate) fn clear(&self, token: &str) {
-        let mut by_token = self.by_token.write().unwrap_or_else(PoisonError::into_inner);
+        let mut by_token = self
+            .by_token
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         by_token.remove(token);
         self.waiting.store(by_token.len(), Ordering::Release);
     }
 }
 
-/// The server's certificates, as far as this crate changes them. Called on the main thread; handshakes run meanwhile.
+/// The server's certificates, as far as this crate changes them. Called on the main thread;
+/// handshakes run meanwhile.
 pub trait Installer: Send + Sync {
-    /// From now on these names (`*.example.org` among them) are served with this chain. The error says what is wrong with it;
-    /// then it is not kept either.
+    /// From now on these names (`*.example.org` among them) are served with this chain. The error
+    /// says what is wrong with it; then it is not kept either.
     fn install(&self, names: &[String], chain_pem: &str, key_pem: &str) -> Result<(), String>;
 
-    /// These names are no longer served with what was installed for them. Of names that nothing was installed for, nothing happens.
+    /// These names are no longer served with what was installed for them. Of names that nothing was
+    /// installed for, nothing happens.
     fn uninstall(&self, names: &[String]);
 
-    /// A handshake for `name` that offers `acme-tls/1` alone is answered with this certificate (RFC 8737 section 3). The key is
-    /// PKCS #8 in DER. Its critical extension makes checks of certificates refuse it: rustls' `CertifiedKey::new`, not `from_der`.
+    /// A handshake for `name` that offers `acme-tls/1` alone is answered with this certificate (RFC
+    /// 8737 section 3). The key is PKCS #8 in DER. Its critical extension makes checks of
+    /// certificates refuse it: rustls' `CertifiedKey::new`, not `from_der`.
     fn set_challenge(&self, name: &str, certificate_der: &[u8], key_der: &[u8]);
 
     fn clear_challenge(&self, name: &str);
@@ -76,9 +91,12 @@ mod tests {
         assert_eq!(challenges.answer(path), None);
         challenges.set("abc", "abc.thumb");
         assert_eq!(challenges.answer(path).as_deref(), Some("abc.thumb"));
-        for other in
-            [&b"/.well-known/acme-challenge/abcd"[..], b"/.well-known/acme-challenge/", b"/abc", b"/.well-known/acme-challenge/\xff"]
-        {
+        for other in [
+            &b"/.well-known/acme-challenge/abcd"[..],
+            b"/.well-known/acme-challenge/",
+            b"/abc",
+            b"/.well-known/acme-challenge/\xff",
+        ] {
             assert_eq!(challenges.answer(other), None);
         }
         challenges.clear("abc");

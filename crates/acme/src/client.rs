@@ -1,7 +1,9 @@
-//! HTTP to an authority and to the ask rule: one request, one connection, over a thread that may block.
+//! HTTP to an authority and to the ask rule: one request, one connection, over a thread that may
+//! block.
 //!
-//! There are a dozen requests per order, so nothing is gained by keeping connections; sessions are resumed. Everything is
-//! bounded: time, head, body. Absent on purpose: redirects (no directory sends them), proxies, HTTP/2.
+//! There are a dozen requests per order, so nothing is gained by keeping connections; sessions are
+//! resumed. Everything is bounded: time, head, body. Absent on purpose: redirects (no directory
+//! sends them), proxies, HTTP/2.
 
 use crate::blocking;
 use bytes::Bytes;
@@ -16,7 +18,8 @@ use rustls::{
 use saker_http1::{
     chunked::{ChunkedDecoder, Decoded},
     client::{
-        self, ClientConnection as Connection, ParsedResponse, RequestLine, ResponseBody, ResponseIndex, ResponseLimits, ResponseView,
+        self, ClientConnection as Connection, ParsedResponse, RequestLine, ResponseBody,
+        ResponseIndex, ResponseLimits, ResponseView,
     },
     framing::BodyFraming,
 };
@@ -54,19 +57,27 @@ impl Client {
         if let Some(path) = extra {
             let fault = |error: &dyn fmt::Display| format!("{}: {error}", path.display());
             for certificate in CertificateDer::pem_file_iter(path).map_err(|error| fault(&error))? {
-                roots.add(certificate.map_err(|error| fault(&error))?).map_err(|error| fault(&error))?;
+                roots
+                    .add(certificate.map_err(|error| fault(&error))?)
+                    .map_err(|error| fault(&error))?;
             }
         }
         let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?;
         let tls = Arc::new(config.with_root_certificates(roots).with_no_client_auth());
-        Ok(Client { tls, retry_after_s: Arc::default() })
+        Ok(Client {
+            tls,
+            retry_after_s: Arc::default(),
+        })
     }
 
     /// The same for another piece of work.
     pub fn fresh(&self) -> Client {
-        Client { tls: self.tls.clone(), retry_after_s: Arc::default() }
+        Client {
+            tls: self.tls.clone(),
+            retry_after_s: Arc::default(),
+        }
     }
 
     /// The longest wait that an authority asked for with a refusal.
@@ -79,15 +90,30 @@ impl Client {
         let uri: Uri = url.parse().map_err(|_| "not a URL".to_owned())?;
         let (head, body) = (Request::builder().uri(uri).body(()), Bytes::new());
         let (parts, ()) = head.map_err(|error| error.to_string())?.into_parts();
-        self.send(parts, body).await.map(|response| response.status().as_u16()).map_err(|error| error.to_string())
+        self.send(parts, body)
+            .await
+            .map(|response| response.status().as_u16())
+            .map_err(|error| error.to_string())
     }
 
     /// The content of the answer to a POST, which has to be a 200.
-    pub async fn post(&self, url: &str, content_type: &str, content: Vec<u8>) -> Result<Vec<u8>, String> {
+    pub async fn post(
+        &self,
+        url: &str,
+        content_type: &str,
+        content: Vec<u8>,
+    ) -> Result<Vec<u8>, String> {
         let uri: Uri = url.parse().map_err(|_| "not a URL".to_owned())?;
-        let head = Request::builder().method(Method::POST).uri(uri).header(http::header::CONTENT_TYPE, content_type).body(());
+        let head = Request::builder()
+            .method(Method::POST)
+            .uri(uri)
+            .header(http::header::CONTENT_TYPE, content_type)
+            .body(());
         let (parts, ()) = head.map_err(|error| error.to_string())?.into_parts();
-        let response = self.send(parts, content.into()).await.map_err(|error| error.to_string())?;
+        let response = self
+            .send(parts, content.into())
+            .await
+            .map_err(|error| error.to_string())?;
         match response.status().as_u16() {
             200 => Ok(response.into_body().to_vec()),
             status => Err(format!("HTTP status {status}")),
@@ -96,9 +122,13 @@ impl Client {
 
     async fn send(&self, head: http::request::Parts, body: Bytes) -> io::Result<Response<Bytes>> {
         let tls = self.tls.clone();
-        let blocking = blocking::run("acme-request", move || exchange(tls, &head, &body, Instant::now() + REQUEST_TIME_MAX));
+        let blocking = blocking::run("acme-request", move || {
+            exchange(tls, &head, &body, Instant::now() + REQUEST_TIME_MAX)
+        });
         // The look at DNS has time limits of its own, which may be longer.
-        let response = tokio::time::timeout(REQUEST_TIME_MAX, blocking).await.map_err(|_| io::ErrorKind::TimedOut)???;
+        let response = tokio::time::timeout(REQUEST_TIME_MAX, blocking)
+            .await
+            .map_err(|_| io::ErrorKind::TimedOut)???;
         self.note_wait(&response);
         Ok(response)
     }
@@ -122,9 +152,14 @@ impl HttpClient for Client {
             let body = whole_body(&mut body).await;
             let host = head.uri.host().unwrap_or_default().to_owned();
             let response = client.send(head, body).await;
-            let response = response.map_err(|error| instant_acme::Error::Other(format!("{host} is not reached: {error}").into()))?;
+            let response = response.map_err(|error| {
+                instant_acme::Error::Other(format!("{host} is not reached: {error}").into())
+            })?;
             let (parts, body) = with_problem(response).into_parts();
-            Ok(BytesResponse { parts, body: Box::new(body) })
+            Ok(BytesResponse {
+                parts,
+                body: Box::new(body),
+            })
         })
     }
 }
@@ -133,7 +168,10 @@ impl HttpClient for Client {
 fn with_problem(response: Response<Bytes>) -> Response<Bytes> {
     let status = response.status();
     let is_error = status.is_client_error() || status.is_server_error();
-    if !is_error || serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(response.body()).is_ok() {
+    if !is_error
+        || serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(response.body())
+            .is_ok()
+    {
         return response;
     }
     let problem = serde_json::json!({ "detail": format!("HTTP status {}", status.as_u16()), "status": status.as_u16() });
@@ -142,7 +180,9 @@ fn with_problem(response: Response<Bytes>) -> Response<Bytes> {
 
 async fn whole_body(body: &mut BodyWrapper<Bytes>) -> Bytes {
     let mut whole = Vec::new();
-    while let Some(Ok(frame)) = std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await {
+    while let Some(Ok(frame)) =
+        std::future::poll_fn(|context| Pin::new(&mut *body).poll_frame(context)).await
+    {
         whole.extend_from_slice(&frame.into_data().unwrap_or_default());
     }
     whole.into()
@@ -162,31 +202,67 @@ fn retry_after(fields: &HeaderMap) -> Option<u64> {
     Some(seconds.min(7 * 86_400))
 }
 
-fn exchange(tls: Arc<ClientConfig>, head: &http::request::Parts, body: &[u8], until: Instant) -> io::Result<Response<Bytes>> {
-    let host = head.uri.host().ok_or_else(|| invalid("the URL has no host"))?;
+fn exchange(
+    tls: Arc<ClientConfig>,
+    head: &http::request::Parts,
+    body: &[u8],
+    until: Instant,
+) -> io::Result<Response<Bytes>> {
+    let host = head
+        .uri
+        .host()
+        .ok_or_else(|| invalid("the URL has no host"))?;
     let is_encrypted = head.uri.scheme_str() == Some("https");
-    let port = head.uri.port_u16().unwrap_or(if is_encrypted { 443 } else { 80 });
+    let port = head
+        .uri
+        .port_u16()
+        .unwrap_or(if is_encrypted { 443 } else { 80 });
     let request = request(head, host, body)?;
-    let connection = Deadline { stream: connect(host, port, until)?, until };
+    let connection = Deadline {
+        stream: connect(host, port, until)?,
+        until,
+    };
     if !is_encrypted {
         return converse(connection, &request, &head.method);
     }
-    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned()).map_err(|_| invalid("no such host name"))?;
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned())
+        .map_err(|_| invalid("no such host name"))?;
     let session = ClientConnection::new(tls, name).map_err(io::Error::other)?;
-    converse(StreamOwned::new(session, connection), &request, &head.method)
+    converse(
+        StreamOwned::new(session, connection),
+        &request,
+        &head.method,
+    )
 }
 
 fn request(head: &http::request::Parts, host: &str, body: &[u8]) -> io::Result<Vec<u8>> {
-    let target = head.uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
-    let authority = head.uri.port_u16().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-    let line = RequestLine { method: head.method.as_str().as_bytes(), target: target.as_bytes(), host: authority.as_bytes() };
+    let target = head
+        .uri
+        .path_and_query()
+        .map_or("/", http::uri::PathAndQuery::as_str);
+    let authority = head
+        .uri
+        .port_u16()
+        .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    let line = RequestLine {
+        method: head.method.as_str().as_bytes(),
+        target: target.as_bytes(),
+        host: authority.as_bytes(),
+    };
     let own = head
         .headers
         .iter()
         .filter(|(name, _)| *name != http::header::USER_AGENT)
         .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    let fields = own.chain([(&b"User-Agent"[..], USER_AGENT.as_bytes()), (b"Accept", b"*/*")]);
-    let framing = if body.is_empty() { BodyFraming::None } else { BodyFraming::Length(body.len() as u64) };
+    let fields = own.chain([
+        (&b"User-Agent"[..], USER_AGENT.as_bytes()),
+        (b"Accept", b"*/*"),
+    ]);
+    let framing = if body.is_empty() {
+        BodyFraming::None
+    } else {
+        BodyFraming::Length(body.len() as u64)
+    };
     let mut bytes = Vec::with_capacity(512 + body.len());
     client::encode_request_head(line, fields, framing, Connection::Close, &mut bytes)
         .map_err(|_| invalid("not a URL that can be asked"))?;
@@ -198,7 +274,9 @@ fn request(head: &http::request::Parts, host: &str, body: &[u8]) -> io::Result<V
 fn connect(host: &str, port: u16, until: Instant) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
     for address in (host.trim_matches(['[', ']']), port).to_socket_addrs()? {
-        let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let left = until
+            .saturating_duration_since(Instant::now())
+            .max(Duration::from_millis(1));
         match TcpStream::connect_timeout(&address, left.min(Duration::from_secs(10))) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
@@ -216,7 +294,11 @@ struct Deadline {
 impl Deadline {
     fn left(&self) -> io::Result<Duration> {
         let left = self.until.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+        if left.is_zero() {
+            Err(io::ErrorKind::TimedOut.into())
+        } else {
+            Ok(left)
+        }
     }
 }
 
@@ -240,10 +322,18 @@ impl Write for Deadline {
 
 /// A socket's time limit shows as "would block".
 fn timed_out(error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::WouldBlock { io::ErrorKind::TimedOut.into() } else { error }
+    if error.kind() == io::ErrorKind::WouldBlock {
+        io::ErrorKind::TimedOut.into()
+    } else {
+        error
+    }
 }
 
-fn converse(mut stream: impl Read + Write, request: &[u8], method: &Method) -> io::Result<Response<Bytes>> {
+fn converse(
+    mut stream: impl Read + Write,
+    request: &[u8],
+    method: &Method,
+) -> io::Result<Response<Bytes>> {
     stream.write_all(request)?;
     stream.flush()?;
     let mut bytes = Vec::new();
@@ -256,10 +346,15 @@ fn converse(mut stream: impl Read + Write, request: &[u8], method: &Method) -> i
         }
         let mut piece = [0; 8192];
         match stream.read(&mut piece) {
-            Ok(0) => return parse(&bytes, method, true)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()),
+            Ok(0) => {
+                return parse(&bytes, method, true)?
+                    .ok_or_else(|| io::ErrorKind::UnexpectedEof.into());
+            }
             Ok(length) => bytes.extend_from_slice(piece.get(..length).unwrap_or_default()),
             // A peer that closes without a closing alert; what came is judged by its framing.
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return parse(&bytes, method, false)?.ok_or(error),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return parse(&bytes, method, false)?.ok_or(error);
+            }
             Err(error) => return Err(error),
         }
     }
@@ -281,10 +376,17 @@ fn parse(bytes: &[u8], method: &Method, is_end: bool) -> io::Result<Option<Respo
             rest = after;
             continue;
         }
-        let method = if method == Method::HEAD { saker_http::Method::Head } else { saker_http::Method::Get };
+        let method = if method == Method::HEAD {
+            saker_http::Method::Head
+        } else {
+            saker_http::Method::Get
+        };
         let body = match client::response_framing(method, view).map_err(fault)? {
             ResponseBody::None => Some(Vec::new()),
-            ResponseBody::Length(length) => usize::try_from(length).ok().and_then(|length| after.get(..length)).map(<[u8]>::to_vec),
+            ResponseBody::Length(length) => usize::try_from(length)
+                .ok()
+                .and_then(|length| after.get(..length))
+                .map(<[u8]>::to_vec),
             ResponseBody::Chunked => chunked(after)?,
             ResponseBody::UntilClose => is_end.then(|| after.to_vec()),
             ResponseBody::Tunnel => return Err(invalid("an upgrade that nobody asked for")),
@@ -297,11 +399,20 @@ fn chunked(bytes: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let (mut decoder, mut body, mut at) = (ChunkedDecoder::default(), Vec::new(), 0);
     loop {
         let rest = bytes.get(at..).unwrap_or_default();
-        match decoder.decode(rest).map_err(|_| invalid("malformed chunk in response"))? {
+        match decoder
+            .decode(rest)
+            .map_err(|_| invalid("malformed chunk in response"))?
+        {
             Decoded::NeedMore => return Ok(None),
             Decoded::End { .. } => return Ok(Some(body)),
-            Decoded::Data { consumed_before, len } => {
-                body.extend_from_slice(rest.get(consumed_before..consumed_before + len).unwrap_or_default());
+            Decoded::Data {
+                consumed_before,
+                len,
+            } => {
+                body.extend_from_slice(
+                    rest.get(consumed_before..consumed_before + len)
+                        .unwrap_or_default(),
+                );
                 at += consumed_before + len;
             }
         }

@@ -1,7 +1,8 @@
 //! DNS-01's helper: a command that sets and clears a TXT record (RFC 8555 section 8.4).
 //!
-//! Called without a shell, so that a name can't be a command. It gets three arguments more than are configured, and the same as
-//! variables (`SAKER_ACTION`, `SAKER_RECORD`, `SAKER_VALUE`). What it writes goes where the server's own errors go.
+//! Called without a shell, so that a name can't be a command. It gets three arguments more than are
+//! configured, and the same as variables (`SAKER_ACTION`, `SAKER_RECORD`, `SAKER_VALUE`). What it
+//! writes goes where the server's own errors go.
 
 use crate::blocking;
 use saker_config::model::DnsWords;
@@ -33,7 +34,10 @@ impl Action {
 
 /// The record for a name; a wildcard has that of what it stands under.
 pub fn record(name: &str) -> String {
-    format!("_acme-challenge.{}", name.strip_prefix("*.").unwrap_or(name))
+    format!(
+        "_acme-challenge.{}",
+        name.strip_prefix("*.").unwrap_or(name)
+    )
 }
 
 /// The command, and how it is called.
@@ -44,7 +48,13 @@ pub struct Helper<'c> {
 }
 
 /// Runs it on a thread that may block.
-pub async fn run(helper: Helper<'_>, action: Action, record: &str, value: &str, time_max: Duration) -> Result<(), String> {
+pub async fn run(
+    helper: Helper<'_>,
+    action: Action,
+    record: &str,
+    value: &str,
+    time_max: Duration,
+) -> Result<(), String> {
     let (command, action) = (helper.command, action.as_str(helper.words));
     let name = match helper.words {
         DnsWords::Own => record,
@@ -52,12 +62,19 @@ pub async fn run(helper: Helper<'_>, action: Action, record: &str, value: &str, 
     };
     let mut words = command.split_whitespace().map(str::to_owned);
     let program = words.next().ok_or("there is no command")?;
-    let arguments: Vec<String> = words.chain([action, name, value].map(str::to_owned)).collect();
+    let arguments: Vec<String> = words
+        .chain([action, name, value].map(str::to_owned))
+        .collect();
     let mut call = Command::new(&program);
-    call.args(arguments).env("SAKER_ACTION", action).env("SAKER_RECORD", record).env("SAKER_VALUE", value);
+    call.args(arguments)
+        .env("SAKER_ACTION", action)
+        .env("SAKER_RECORD", record)
+        .env("SAKER_VALUE", value);
     call.stdin(Stdio::null()).stdout(Stdio::null());
     let done = blocking::run("acme-record", move || wait(call, Instant::now() + time_max)).await;
-    done.map_err(|error| error.to_string()).flatten().map_err(|reason| format!("{program} {action}: {reason}"))
+    done.map_err(|error| error.to_string())
+        .flatten()
+        .map_err(|reason| format!("{program} {action}: {reason}"))
 }
 
 fn wait(mut call: Command, until: Instant) -> Result<(), String> {
@@ -68,7 +85,10 @@ fn wait(mut call: Command, until: Instant) -> Result<(), String> {
             Some(status) if status.success() => return Ok(()),
             Some(status) => return Err(status.to_string()),
             None if Instant::now() >= until => {
-                child.kill().and_then(|()| child.wait()).map_err(|error| error.to_string())?;
+                child
+                    .kill()
+                    .and_then(|()| child.wait())
+                    .map_err(|error| error.to_string())?;
                 return Err("it took too long".into());
             }
             None => thread::sleep(LOOK),
@@ -81,8 +101,20 @@ mod tests {
     use super::*;
 
     fn run_now(command: &str, time_max: Duration) -> Result<(), String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(run(Helper { command, words: DnsWords::Own }, Action::Set, "_acme-challenge.a.example", "value", time_max))
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(run(
+            Helper {
+                command,
+                words: DnsWords::Own,
+            },
+            Action::Set,
+            "_acme-challenge.a.example",
+            "value",
+            time_max,
+        ))
     }
 
     #[test]
@@ -95,7 +127,11 @@ mod tests {
     fn status_and_time_decide() {
         let long = Duration::from_secs(20);
         assert_eq!(run_now("true", long), Ok(()));
-        assert!(run_now("false", long).unwrap_err().contains("exit status: 1"));
+        assert!(
+            run_now("false", long)
+                .unwrap_err()
+                .contains("exit status: 1")
+        );
         assert!(run_now("/no/such/program", long).is_err());
         assert!(run_now(" ", long).is_err());
     }
@@ -105,7 +141,10 @@ mod tests {
         let begun = Instant::now();
         let script = std::env::temp_dir().join(format!("saker-acme-slow-{}", std::process::id()));
         std::fs::write(&script, "exec sleep 30\n").unwrap();
-        let outcome = run_now(&format!("sh {}", script.display()), Duration::from_millis(100));
+        let outcome = run_now(
+            &format!("sh {}", script.display()),
+            Duration::from_millis(100),
+        );
         std::fs::remove_file(&script).unwrap();
         assert!(outcome.unwrap_err().contains("too long"));
         assert!(begun.elapsed() < Duration::from_secs(10));

@@ -16,35 +16,42 @@ pub enum Event {
         retry_at: u64,
     },
     /// A directory of several failed, and the next is asked.
-    DirectoryFailed {
-        directory: String,
-        reason: String,
-    },
+    DirectoryFailed { directory: String, reason: String },
     /// The ask rule forbids a certificate on demand, or could not be asked.
-    Forbidden {
-        name: String,
-        reason: String,
-    },
+    Forbidden { name: String, reason: String },
     /// The state folder can't be read or written.
-    State {
-        reason: String,
-    },
+    State { reason: String },
     /// A record in the zone may be left over.
-    RecordLeft {
-        record: String,
-        reason: String,
-    },
+    RecordLeft { record: String, reason: String },
 }
 
 /// The facts; what kind they are of is for the log to say.
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Event::Issued { names, directory, not_after } => {
-                write!(f, "{}, by {directory}, valid until {}", names.join(", "), date(*not_after))
+            Event::Issued {
+                names,
+                directory,
+                not_after,
+            } => {
+                write!(
+                    f,
+                    "{}, by {directory}, valid until {}",
+                    names.join(", "),
+                    date(*not_after)
+                )
             }
-            Event::Failed { names, reason, retry_at } => {
-                write!(f, "{}: {reason}; next attempt {}", names.join(", "), date(*retry_at))
+            Event::Failed {
+                names,
+                reason,
+                retry_at,
+            } => {
+                write!(
+                    f,
+                    "{}: {reason}; next attempt {}",
+                    names.join(", "),
+                    date(*retry_at)
+                )
             }
             Event::DirectoryFailed { directory, reason } => write!(f, "{directory}: {reason}"),
             Event::Forbidden { name, reason } => write!(f, "{name}: {reason}"),
@@ -56,7 +63,10 @@ impl fmt::Display for Event {
 
 fn date(seconds: u64) -> String {
     let time = crate::schedule::civil(seconds);
-    format!("{:04}-{:02}-{:02} {:02}:{:02} UTC", time.year, time.month, time.day, time.hour, time.minute)
+    format!(
+        "{:04}-{:02}-{:02} {:02}:{:02} UTC",
+        time.year, time.month, time.day, time.hour, time.minute
+    )
 }
 
 #[cfg(test)]
@@ -65,7 +75,14 @@ mod tests {
 
     #[test]
     fn says_what_when_and_why() {
-        let event = Event::Failed { names: vec!["a.example".into(), "b.example".into()], reason: "refused".into(), retry_at: 951_827_696 };
-        assert_eq!(event.to_string(), "a.example, b.example: refused; next attempt 2000-02-29 12:34 UTC");
+        let event = Event::Failed {
+            names: vec!["a.example".into(), "b.example".into()],
+            reason: "refused".into(),
+            retry_at: 951_827_696,
+        };
+        assert_eq!(
+            event.to_string(),
+            "a.example, b.example: refused; next attempt 2000-02-29 12:34 UTC"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The loop on the main thread: what is due, who asks, which plan holds.
 //!
-//! A few sets of names are tended at once, each by a task of its own, none twice at the same time. Dropping [`Manager::run`] stops
-//! it anywhere: what an order needs to go on is on disk.
+//! A few sets of names are tended at once, each by a task of its own, none twice at the same time.
+//! Dropping [`Manager::run`] stops it anywhere: what an order needs to go on is on disk.
 
 use crate::{
     challenges::{Challenges, Installer},
@@ -57,9 +57,12 @@ impl Handle {
         self.plans.borrow().on_demand_name(name).is_some()
     }
 
-    /// A handshake for a name without a certificate: waits until one is installed, or is not to be had. Give it a time limit.
+    /// A handshake for a name without a certificate: waits until one is installed, or is not to be
+    /// had. Give it a time limit.
     pub async fn obtain(&self, name: &str) -> Result<(), Denied> {
-        let Some(name) = self.plans.borrow().on_demand_name(name) else { return Err(Denied::NotMeant) };
+        let Some(name) = self.plans.borrow().on_demand_name(name) else {
+            return Err(Denied::NotMeant);
+        };
         let (answer, answered) = oneshot::channel();
         match self.questions.try_send(Question { name, answer }) {
             Ok(()) => answered.await.unwrap_or(Err(Denied::Stopping)),
@@ -93,7 +96,8 @@ struct Entry {
 }
 
 impl Manager {
-    /// Opens the state folder and installs the certificates in it that the plan wants. Answers to HTTP-01 are put into `challenges`.
+    /// Opens the state folder and installs the certificates in it that the plan wants. Answers to
+    /// HTTP-01 are put into `challenges`.
     pub fn new(
         plan: Plan,
         challenges: Arc<Challenges>,
@@ -102,15 +106,44 @@ impl Manager {
     ) -> io::Result<(Manager, Handle)> {
         let store = Arc::new(Store::open(&plan.state_dir)?);
         let client = Client::new(plan.acme.directory_ca.as_deref()).map_err(io::Error::other)?;
-        let places = Places { challenges, installer, dns_command: plan.acme.dns_command.clone(), dns_words: plan.acme.dns_words };
+        let places = Places {
+            challenges,
+            installer,
+            dns_command: plan.acme.dns_command.clone(),
+            dns_words: plan.acme.dns_words,
+        };
         let pace = Arc::new(Mutex::new(Pace(store.order_times().into())));
         let events: Events = Arc::new(events);
-        let context = Arc::new(Context { plan: plan.clone(), store, client, accounts: Arc::default(), places, pace, events });
+        let context = Arc::new(Context {
+            plan: plan.clone(),
+            store,
+            client,
+            accounts: Arc::default(),
+            places,
+            pace,
+            events,
+        });
         let (to_plans, plans) = watch::channel(Arc::new(plan));
         let (to_questions, questions) = mpsc::channel(QUEUE_MAX);
-        let handle = Handle { plans: to_plans, questions: to_questions };
-        let (entries, running, refusals, jobs) = (HashMap::new(), HashMap::new(), Refusals::default(), JoinSet::new());
-        let mut manager = Manager { context, plans, questions, entries, refusals, jobs, running };
+        let handle = Handle {
+            plans: to_plans,
+            questions: to_questions,
+        };
+        let (entries, running, refusals, jobs) = (
+            HashMap::new(),
+            HashMap::new(),
+            Refusals::default(),
+            JoinSet::new(),
+        );
+        let mut manager = Manager {
+            context,
+            plans,
+            questions,
+            entries,
+            refusals,
+            jobs,
+            running,
+        };
         manager.enter();
         Ok((manager, handle))
     }
@@ -138,9 +171,26 @@ impl Manager {
             (old.events)(Event::State { reason });
             old.client.fresh()
         });
-        let places = Places { dns_command: plan.acme.dns_command.clone(), dns_words: plan.acme.dns_words, ..old.places.clone() };
-        let (store, accounts, pace, events) = (old.store.clone(), old.accounts.clone(), old.pace.clone(), old.events.clone());
-        self.context = Arc::new(Context { plan, store, client, accounts, places, pace, events });
+        let places = Places {
+            dns_command: plan.acme.dns_command.clone(),
+            dns_words: plan.acme.dns_words,
+            ..old.places.clone()
+        };
+        let (store, accounts, pace, events) = (
+            old.store.clone(),
+            old.accounts.clone(),
+            old.pace.clone(),
+            old.events.clone(),
+        );
+        self.context = Arc::new(Context {
+            plan,
+            store,
+            client,
+            accounts,
+            places,
+            pace,
+            events,
+        });
         self.enter();
     }
 
@@ -149,25 +199,63 @@ impl Manager {
         let plan = &self.context.plan;
         let wanted = plan.certificates.iter().map(|names| (names.clone(), false));
         let is_meant = |names: &[String]| matches!(names, [name] if plan.on_demand_name(name).as_ref() == Some(name));
-        let made = self.context.store.records().into_iter().filter(|record| record.on_demand && is_meant(&record.names));
-        let all: Vec<_> = made.map(|record| (record.names, true)).chain(wanted).collect();
+        let made = self
+            .context
+            .store
+            .records()
+            .into_iter()
+            .filter(|record| record.on_demand && is_meant(&record.names));
+        let all: Vec<_> = made
+            .map(|record| (record.names, true))
+            .chain(wanted)
+            .collect();
         let mut old = std::mem::take(&mut self.entries);
         for (names, on_demand) in all {
             let key = store::key(&names);
             let due = self.install(&names, on_demand);
-            let entry = old.remove(&key).unwrap_or_else(|| Entry::new(names, on_demand));
-            self.entries.insert(key, Entry { on_demand, due, is_wanted: true, ..entry });
+            let entry = old
+                .remove(&key)
+                .unwrap_or_else(|| Entry::new(names, on_demand));
+            self.entries.insert(
+                key,
+                Entry {
+                    on_demand,
+                    due,
+                    is_wanted: true,
+                    ..entry
+                },
+            );
         }
         self.uninstall(old.values().flat_map(|entry| &entry.names));
         // Jobs that still run have somebody to tell.
         self.entries
-            .extend(old.into_iter().filter(|(_, entry)| entry.is_running).map(|(key, entry)| (key, Entry { is_wanted: false, ..entry })));
+            .extend(
+                old.into_iter()
+                    .filter(|(_, entry)| entry.is_running)
+                    .map(|(key, entry)| {
+                        (
+                            key,
+                            Entry {
+                                is_wanted: false,
+                                ..entry
+                            },
+                        )
+                    }),
+            );
     }
 
-    /// Names that no site has any more are not shown their certificate any more; it stays in the folder.
+    /// Names that no site has any more are not shown their certificate any more; it stays in the
+    /// folder.
     fn uninstall<'a>(&self, names: impl Iterator<Item = &'a String>) {
-        let wanted: HashSet<&String> = self.entries.values().filter(|entry| entry.is_wanted).flat_map(|entry| &entry.names).collect();
-        let is_wanted = |name: &String| wanted.contains(name) || self.context.plan.on_demand_name(name).is_some();
+        let wanted: HashSet<&String> = self
+            .entries
+            .values()
+            .filter(|entry| entry.is_wanted)
+            .flat_map(|entry| &entry.names)
+            .collect();
+        let is_wanted = |name: &String| {
+            wanted.contains(name) || self.context.plan.on_demand_name(name).is_some()
+        };
         let gone: Vec<String> = names.filter(|name| !is_wanted(name)).cloned().collect();
         if !gone.is_empty() {
             self.context.places.installer.uninstall(&gone);
@@ -177,9 +265,19 @@ impl Manager {
     /// When there is something to do for it.
     fn install(&self, names: &[String], on_demand: bool) -> Option<u64> {
         let now = schedule::now();
-        let Some(bundle) = self.context.store.certificate(names) else { return (!on_demand).then_some(now) };
-        if let Err(reason) = self.context.places.installer.install(names, &bundle.chain, &bundle.key) {
-            let reason = format!("the certificate for {} is of no use: {reason}", names.join(", "));
+        let Some(bundle) = self.context.store.certificate(names) else {
+            return (!on_demand).then_some(now);
+        };
+        if let Err(reason) =
+            self.context
+                .places
+                .installer
+                .install(names, &bundle.chain, &bundle.key)
+        {
+            let reason = format!(
+                "the certificate for {} is of no use: {reason}",
+                names.join(", ")
+            );
             (self.context.events)(Event::State { reason });
         }
         Some(now)
@@ -189,17 +287,28 @@ impl Manager {
     fn start_what_is_due(&mut self) -> Duration {
         let now = schedule::now();
         let idle = self.entries.iter().filter(|(_, entry)| !entry.is_running);
-        let mut waiting: Vec<(u64, &String)> = idle.filter_map(|(key, entry)| Some((entry.due?, key))).collect();
+        let mut waiting: Vec<(u64, &String)> = idle
+            .filter_map(|(key, entry)| Some((entry.due?, key)))
+            .collect();
         waiting.sort();
         let room = JOBS_MAX.saturating_sub(self.jobs.len());
-        let due: Vec<String> = waiting.iter().filter(|(due, _)| *due <= now).take(room).map(|(_, key)| (*key).clone()).collect();
+        let due: Vec<String> = waiting
+            .iter()
+            .filter(|(due, _)| *due <= now)
+            .take(room)
+            .map(|(_, key)| (*key).clone())
+            .collect();
         let later = waiting.iter().map(|(due, _)| *due).find(|due| *due > now);
         due.into_iter().for_each(|key| self.start(key));
-        later.map_or(SLEEP_MAX, |due| Duration::from_secs(due - now).min(SLEEP_MAX))
+        later.map_or(SLEEP_MAX, |due| {
+            Duration::from_secs(due - now).min(SLEEP_MAX)
+        })
     }
 
     fn start(&mut self, key: String) {
-        let Some(entry) = self.entries.get_mut(&key) else { return };
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return;
+        };
         entry.is_running = true;
         entry.due = None;
         let work = tend::tend(self.context.clone(), entry.names.clone(), entry.on_demand);
@@ -208,10 +317,17 @@ impl Manager {
 
     fn ask(&mut self, Question { name, answer }: Question) {
         let refused = self.refusals.has(&name, Instant::now());
-        let asked = self.entries.values().filter(|entry| !entry.waiting.is_empty()).count();
+        let asked = self
+            .entries
+            .values()
+            .filter(|entry| !entry.waiting.is_empty())
+            .count();
         let names = vec![name];
         let key = store::key(&names);
-        let is_asked = self.entries.get(&key).is_some_and(|entry| !entry.waiting.is_empty());
+        let is_asked = self
+            .entries
+            .get(&key)
+            .is_some_and(|entry| !entry.waiting.is_empty());
         let denied = match (refused, is_asked) {
             (true, _) => Some(Denied::Forbidden),
             (false, false) if asked >= QUEUE_MAX => Some(Denied::Busy),
@@ -221,7 +337,10 @@ impl Manager {
             tell(answer, Err(denied));
             return;
         }
-        let entry = self.entries.entry(key).or_insert_with(|| Entry::new(names, true));
+        let entry = self
+            .entries
+            .entry(key)
+            .or_insert_with(|| Entry::new(names, true));
         entry.waiting.push(answer);
         if !entry.is_running {
             entry.due = Some(0);
@@ -233,32 +352,55 @@ impl Manager {
             Ok(done) => done,
             Err(error) => (error.id(), grief()),
         };
-        let Some(key) = self.running.remove(&id) else { return };
-        let Some(entry) = self.entries.get_mut(&key) else { return };
+        let Some(key) = self.running.remove(&id) else {
+            return;
+        };
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return;
+        };
         entry.is_running = false;
         // A new plan, or a handshake that came meanwhile, may have set it too.
         entry.due = entry.due.into_iter().chain(tended.due).max();
-        entry.waiting.drain(..).for_each(|answer| tell(answer, tended.has_certificate.clone()));
-        if let (Err(Denied::Forbidden), [name]) = (&tended.has_certificate, entry.names.as_slice()) {
+        entry
+            .waiting
+            .drain(..)
+            .for_each(|answer| tell(answer, tended.has_certificate.clone()));
+        if let (Err(Denied::Forbidden), [name]) = (&tended.has_certificate, entry.names.as_slice())
+        {
             self.refusals.add(name, Instant::now());
         }
         if entry.due.is_none() || !entry.is_wanted {
             let removed = self.entries.remove(&key);
             // What the job has installed after the site had gone.
-            self.uninstall(removed.iter().filter(|entry| !entry.is_wanted).flat_map(|entry| &entry.names));
+            self.uninstall(
+                removed
+                    .iter()
+                    .filter(|entry| !entry.is_wanted)
+                    .flat_map(|entry| &entry.names),
+            );
         }
     }
 }
 
 impl Entry {
     fn new(names: Vec<String>, on_demand: bool) -> Entry {
-        Entry { names, on_demand, is_wanted: true, due: None, is_running: false, waiting: Vec::new() }
+        Entry {
+            names,
+            on_demand,
+            is_wanted: true,
+            due: None,
+            is_running: false,
+            waiting: Vec::new(),
+        }
     }
 }
 
 fn grief() -> Tended {
     debug_assert!(false, "a job panicked");
-    Tended { due: Some(schedule::now() + GRIEF_S), has_certificate: Err(Denied::Failed("an error of our own".into())) }
+    Tended {
+        due: Some(schedule::now() + GRIEF_S),
+        has_certificate: Err(Denied::Failed("an error of our own".into())),
+    }
 }
 
 /// Nobody may be waiting any more.

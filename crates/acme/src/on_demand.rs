@@ -42,7 +42,10 @@ impl fmt::Display for Denied {
 /// Asks the rule. The error is why it could not be asked, or what it said instead of 200.
 pub async fn ask(client: &Client, rule: &str, name: &str) -> Result<(), String> {
     let separator = if rule.contains('?') { '&' } else { '?' };
-    match client.status(&format!("{rule}{separator}domain={name}")).await {
+    match client
+        .status(&format!("{rule}{separator}domain={name}"))
+        .await
+    {
         Ok(200) => Ok(()),
         Ok(status) => Err(format!("the ask rule answers {status}")),
         Err(reason) => Err(format!("the ask rule can't be asked: {reason}")),
@@ -86,7 +89,11 @@ impl Refusals {
             self.0.retain(|_, until| *until > now);
         }
         if self.0.len() >= REFUSALS_MAX
-            && let Some(oldest) = self.0.iter().min_by_key(|(_, until)| **until).map(|(name, _)| name.clone())
+            && let Some(oldest) = self
+                .0
+                .iter()
+                .min_by_key(|(_, until)| **until)
+                .map(|(name, _)| name.clone())
         {
             self.0.remove(&oldest);
         }
@@ -111,7 +118,10 @@ mod tests {
     fn a_flood_of_names_takes_no_more_room() {
         let (mut refusals, now) = (Refusals::default(), Instant::now());
         for number in 0..REFUSALS_MAX as u64 + 5 {
-            refusals.add(&format!("h{number}.example"), now + Duration::from_micros(number));
+            refusals.add(
+                &format!("h{number}.example"),
+                now + Duration::from_micros(number),
+            );
         }
         assert_eq!(refusals.0.len(), REFUSALS_MAX);
         assert!(!refusals.has("h4.example", now) && refusals.has("h5.example", now));

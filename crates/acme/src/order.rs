@@ -1,8 +1,9 @@
 //! One order, from new (or found again after a restart) to a chain.
 //!
-//! The states are the authority's (RFC 8555 section 7.1.6): each is brought one step further until the order is valid, so an order
-//! that was left in any of them goes on where it was. The difficulty is what to remember when: the order's URL before anything
-//! depends on it, its key before the authority sees a request for it.
+//! The states are the authority's (RFC 8555 section 7.1.6): each is brought one step further until
+//! the order is valid, so an order that was left in any of them goes on where it was. The
+//! difficulty is what to remember when: the order's URL before anything depends on it, its key
+//! before the authority sees a request for it.
 
 use crate::{
     certificate::Facts,
@@ -14,7 +15,8 @@ use crate::{
     store::{Bundle, Store},
 };
 use instant_acme::{
-    Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, Error, Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
+    Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, Error, Identifier,
+    NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use rcgen::{CertificateParams, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256};
 use saker_config::model::AcmeChallenge;
@@ -41,8 +43,13 @@ pub struct Terms<'a> {
     pub events: &'a (dyn Fn(Event) + Send + Sync),
 }
 
-/// Orders a certificate for the record's names, or goes on with its open order. The record is saved on the way.
-pub async fn obtain(terms: &Terms<'_>, account: &Account, record: &mut Record) -> Result<Bundle, Failure> {
+/// Orders a certificate for the record's names, or goes on with its open order. The record is saved
+/// on the way.
+pub async fn obtain(
+    terms: &Terms<'_>,
+    account: &Account,
+    record: &mut Record,
+) -> Result<Bundle, Failure> {
     let (mut order, key) = match resume(terms, account, record).await? {
         Some(open) => open,
         None => begin(terms, account, record).await?,
@@ -51,10 +58,20 @@ pub async fn obtain(terms: &Terms<'_>, account: &Account, record: &mut Record) -
         match order.state().status {
             OrderStatus::Pending => authorize(terms, &mut order).await?,
             OrderStatus::Ready => finalize(&mut order, &record.names, &key).await?,
-            OrderStatus::Processing => drop(order.poll_certificate(&SIGNING).await.map_err(|error| Failure::of("no certificate", error))?),
+            OrderStatus::Processing => drop(
+                order
+                    .poll_certificate(&SIGNING)
+                    .await
+                    .map_err(|error| Failure::of("no certificate", error))?,
+            ),
             OrderStatus::Valid => {
-                let chain = order.certificate().await.map_err(|error| Failure::of("no certificate", error))?;
-                return chain.map(|chain| Bundle { chain, key }).ok_or_else(|| Failure::passing("no certificate yet"));
+                let chain = order
+                    .certificate()
+                    .await
+                    .map_err(|error| Failure::of("no certificate", error))?;
+                return chain
+                    .map(|chain| Bundle { chain, key })
+                    .ok_or_else(|| Failure::passing("no certificate yet"));
             }
             OrderStatus::Invalid => return Err(why_invalid(&mut order).await),
         }
@@ -63,9 +80,17 @@ pub async fn obtain(terms: &Terms<'_>, account: &Account, record: &mut Record) -
 }
 
 /// The open order, unless it is of another directory, too old, or forgotten by the authority.
-async fn resume(terms: &Terms<'_>, account: &Account, record: &mut Record) -> Result<Option<(Order, String)>, Failure> {
-    let Some(open) = record.order.take() else { return Ok(None) };
-    if open.directory != terms.directory || open.made_at.saturating_add(ORDER_AGE_S_MAX) < schedule::now() {
+async fn resume(
+    terms: &Terms<'_>,
+    account: &Account,
+    record: &mut Record,
+) -> Result<Option<(Order, String)>, Failure> {
+    let Some(open) = record.order.take() else {
+        return Ok(None);
+    };
+    if open.directory != terms.directory
+        || open.made_at.saturating_add(ORDER_AGE_S_MAX) < schedule::now()
+    {
         return Ok(None);
     }
     match account.order(open.url.clone()).await {
@@ -88,26 +113,46 @@ async fn resume(terms: &Terms<'_>, account: &Account, record: &mut Record) -> Re
     }
 }
 
-async fn begin(terms: &Terms<'_>, account: &Account, record: &mut Record) -> Result<(Order, String), Failure> {
-    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).map_err(Failure::passing)?.serialize_pem();
+async fn begin(
+    terms: &Terms<'_>,
+    account: &Account,
+    record: &mut Record,
+) -> Result<(Order, String), Failure> {
+    let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
+        .map_err(Failure::passing)?
+        .serialize_pem();
     let identifiers: Vec<Identifier> = record.names.iter().map(|name| identifier(name)).collect();
     let order = new_order(account, &identifiers, terms.replaces.and_then(identity)).await;
     let order = order.map_err(|error| Failure::of("no order", error))?;
-    let open = OpenOrder { url: order.url().to_owned(), directory: terms.directory.to_owned(), key: key.clone(), made_at: schedule::now() };
+    let open = OpenOrder {
+        url: order.url().to_owned(),
+        directory: terms.directory.to_owned(),
+        key: key.clone(),
+        made_at: schedule::now(),
+    };
     record.order = Some(open);
-    terms.store.save_record(record).map_err(|error| Failure::passing(format!("the order can't be kept: {error}")))?;
+    terms
+        .store
+        .save_record(record)
+        .map_err(|error| Failure::passing(format!("the order can't be kept: {error}")))?;
     Ok((order, key))
 }
 
-/// An authority may refuse what an order is to replace, without having anything against the order (RFC 9773 section 5).
+/// An authority may refuse what an order is to replace, without having anything against the order
+/// (RFC 9773 section 5).
 async fn new_order(
     account: &Account,
     identifiers: &[Identifier],
     replaced: Option<CertificateIdentifier<'static>>,
 ) -> Result<Order, Error> {
     if let Some(replaced) = replaced {
-        match account.new_order(&NewOrder::new(identifiers).replaces(replaced)).await {
-            Err(Error::Api(problem)) if problem.status == Some(429) => return Err(Error::Api(problem)),
+        match account
+            .new_order(&NewOrder::new(identifiers).replaces(replaced))
+            .await
+        {
+            Err(Error::Api(problem)) if problem.status == Some(429) => {
+                return Err(Error::Api(problem));
+            }
             Err(Error::Api(_) | Error::Unsupported(_) | Error::Other(_)) => {}
             made => return made,
         }
@@ -116,13 +161,17 @@ async fn new_order(
 }
 
 fn identifier(name: &str) -> Identifier {
-    name.parse::<IpAddr>().map_or_else(|_| Identifier::Dns(name.to_owned()), Identifier::Ip)
+    name.parse::<IpAddr>()
+        .map_or_else(|_| Identifier::Dns(name.to_owned()), Identifier::Ip)
 }
 
 /// How an authority calls a certificate that it signed (RFC 9773 section 4.1).
 pub fn identity(facts: &Facts) -> Option<CertificateIdentifier<'static>> {
     let authority_key = facts.authority_key.as_deref()?;
-    Some(CertificateIdentifier::new(authority_key.into(), facts.serial.as_slice().into()).into_owned())
+    Some(
+        CertificateIdentifier::new(authority_key.into(), facts.serial.as_slice().into())
+            .into_owned(),
+    )
 }
 
 /// Presents a challenge for each name, tells the authority, and waits for its judgement.
@@ -137,10 +186,15 @@ async fn authorize(terms: &Terms<'_>, order: &mut Order) -> Result<(), Failure> 
     outcome
 }
 
-async fn prove(terms: &Terms<'_>, order: &mut Order, presented: &mut Vec<Presented>) -> Result<(), Failure> {
+async fn prove(
+    terms: &Terms<'_>,
+    order: &mut Order,
+    presented: &mut Vec<Presented>,
+) -> Result<(), Failure> {
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
-        let authorization = authorization.map_err(|error| Failure::of("the authority's challenges", error))?;
+        let authorization =
+            authorization.map_err(|error| Failure::of("the authority's challenges", error))?;
         presented.extend(present_one(terms, authorization).await?);
     }
     if presented.iter().any(Presented::is_record) {
@@ -148,12 +202,17 @@ async fn prove(terms: &Terms<'_>, order: &mut Order, presented: &mut Vec<Present
     }
     let mut authorizations = order.authorizations();
     while let Some(authorization) = authorizations.next().await {
-        let mut authorization = authorization.map_err(|error| Failure::of("the authority's challenges", error))?;
+        let mut authorization =
+            authorization.map_err(|error| Failure::of("the authority's challenges", error))?;
         if let Some(way) = way_for(terms, &authorization) {
             let challenge = authorization.challenge(present::challenge_type(way));
-            let mut challenge = challenge.ok_or_else(|| Failure::passing("the challenge is gone"))?;
+            let mut challenge =
+                challenge.ok_or_else(|| Failure::passing("the challenge is gone"))?;
             let name = challenge.identifier().to_string();
-            challenge.set_ready().await.map_err(|error| Failure::of(&name, error))?;
+            challenge
+                .set_ready()
+                .await
+                .map_err(|error| Failure::of(&name, error))?;
         }
     }
     judgement(order).await
@@ -165,48 +224,93 @@ async fn judgement(order: &mut Order) -> Result<(), Failure> {
         Ok(_) => Ok(()),
         Err(error @ Error::Api(_)) => {
             let why = why_invalid(order).await;
-            Err(if why.reason == UNKNOWN { Failure::of("the order", error) } else { why })
+            Err(if why.reason == UNKNOWN {
+                Failure::of("the order", error)
+            } else {
+                why
+            })
         }
-        Err(error) => Err(Failure { order_is_lost: true, ..Failure::of("the authority's judgement", error) }),
+        Err(error) => Err(Failure {
+            order_is_lost: true,
+            ..Failure::of("the authority's judgement", error)
+        }),
     }
 }
 
 /// `None`: the name is proved already.
-async fn present_one(terms: &Terms<'_>, mut authorization: AuthorizationHandle<'_>) -> Result<Option<Presented>, Failure> {
+async fn present_one(
+    terms: &Terms<'_>,
+    mut authorization: AuthorizationHandle<'_>,
+) -> Result<Option<Presented>, Failure> {
     let name = authorization.identifier().to_string();
     match authorization.status {
         AuthorizationStatus::Valid => return Ok(None),
         AuthorizationStatus::Pending => {}
-        status => return Err(Failure::refused(format!("{name}: the authorization is {}", format!("{status:?}").to_lowercase()))),
+        status => {
+            return Err(Failure::refused(format!(
+                "{name}: the authorization is {}",
+                format!("{status:?}").to_lowercase()
+            )));
+        }
     }
     let way = way_for(terms, &authorization).ok_or_else(|| no_way(terms, &name, &authorization))?;
-    let challenge = authorization.challenge(present::challenge_type(way)).ok_or_else(|| Failure::passing("the challenge is gone"))?;
+    let challenge = authorization
+        .challenge(present::challenge_type(way))
+        .ok_or_else(|| Failure::passing("the challenge is gone"))?;
     let (token, key) = (challenge.token.clone(), challenge.key_authorization());
-    present::present(terms.places, way, &name, &token, &key).await.map(Some)
+    present::present(terms.places, way, &name, &token, &key)
+        .await
+        .map(Some)
 }
 
-/// The first of our ways that the authority offers for a name that is still to be proved. Names that are addresses are not looked up
-/// by TLS here: they would be asked for as a reversed name (RFC 8738 section 6).
+/// The first of our ways that the authority offers for a name that is still to be proved. Names
+/// that are addresses are not looked up by TLS here: they would be asked for as a reversed name
+/// (RFC 8738 section 6).
 fn way_for(terms: &Terms<'_>, authorization: &AuthorizationHandle<'_>) -> Option<AcmeChallenge> {
     let is_address = matches!(authorization.identifier().identifier, Identifier::Ip(_));
     let is_offered = |way: &&AcmeChallenge| {
-        let offered = authorization.challenges.iter().any(|challenge| challenge.r#type == present::challenge_type(**way));
+        let offered = authorization
+            .challenges
+            .iter()
+            .any(|challenge| challenge.r#type == present::challenge_type(**way));
         offered && !(is_address && **way == AcmeChallenge::TlsAlpn01)
     };
     let is_open = authorization.status == AuthorizationStatus::Pending;
-    terms.ways.iter().find(is_offered).copied().filter(|_| is_open)
+    terms
+        .ways
+        .iter()
+        .find(is_offered)
+        .copied()
+        .filter(|_| is_open)
 }
 
 fn no_way(terms: &Terms<'_>, name: &str, authorization: &AuthorizationHandle<'_>) -> Failure {
-    let offered: Vec<String> = authorization.challenges.iter().map(|challenge| format!("{:?}", challenge.r#type)).collect();
+    let offered: Vec<String> = authorization
+        .challenges
+        .iter()
+        .map(|challenge| format!("{:?}", challenge.r#type))
+        .collect();
     let ours: Vec<String> = terms.ways.iter().map(|way| format!("{way:?}")).collect();
-    let list = |words: Vec<String>| if words.is_empty() { "none".to_owned() } else { words.join(", ") };
-    Failure::refused(format!("{name}: of its challenges ({}) none is possible here ({})", list(offered), list(ours)))
+    let list = |words: Vec<String>| {
+        if words.is_empty() {
+            "none".to_owned()
+        } else {
+            words.join(", ")
+        }
+    };
+    Failure::refused(format!(
+        "{name}: of its challenges ({}) none is possible here ({})",
+        list(offered),
+        list(ours)
+    ))
 }
 
 async fn finalize(order: &mut Order, names: &[String], key: &str) -> Result<(), Failure> {
     let request = request(names, key)?;
-    order.finalize_csr(&request).await.map_err(|error| Failure::of("the authority refuses to sign", error))
+    order
+        .finalize_csr(&request)
+        .await
+        .map_err(|error| Failure::of("the authority refuses to sign", error))
 }
 
 /// The certificate signing request, in DER: names alone.
@@ -214,7 +318,10 @@ fn request(names: &[String], key: &str) -> Result<Vec<u8>, Failure> {
     let key = KeyPair::from_pem(key).map_err(Failure::refused)?;
     let mut params = CertificateParams::new(names.to_vec()).map_err(Failure::refused)?;
     params.distinguished_name = DistinguishedName::new();
-    params.serialize_request(&key).map(|request| request.der().to_vec()).map_err(Failure::refused)
+    params
+        .serialize_request(&key)
+        .map(|request| request.der().to_vec())
+        .map_err(Failure::refused)
 }
 
 const UNKNOWN: &str = "the authority gives no reason";
@@ -229,7 +336,10 @@ async fn why_invalid(order: &mut Order) -> Failure {
             continue;
         }
         let name = authorization.identifier().to_string();
-        let problems = authorization.challenges.iter().filter_map(|challenge| challenge.error.as_ref());
+        let problems = authorization
+            .challenges
+            .iter()
+            .filter_map(|challenge| challenge.error.as_ref());
         reasons.extend(problems.map(|problem| format!("{name}: {}", problem_said(problem))));
     }
     reasons.truncate(5);
@@ -247,15 +357,25 @@ mod tests {
 
     #[test]
     fn identifiers() {
-        assert_eq!(identifier("*.a.example"), Identifier::Dns("*.a.example".into()));
-        assert_eq!(identifier("192.0.2.1"), Identifier::Ip("192.0.2.1".parse().unwrap()));
+        assert_eq!(
+            identifier("*.a.example"),
+            Identifier::Dns("*.a.example".into())
+        );
+        assert_eq!(
+            identifier("192.0.2.1"),
+            Identifier::Ip("192.0.2.1".parse().unwrap())
+        );
     }
 
     #[test]
     fn a_request_names_its_names() {
         let key = KeyPair::generate().unwrap().serialize_pem();
         let request = request(&["a.example".into(), "*.b.example".into()], &key).unwrap();
-        let has = |text: &str| request.windows(text.len()).any(|window| window == text.as_bytes());
+        let has = |text: &str| {
+            request
+                .windows(text.len())
+                .any(|window| window == text.as_bytes())
+        };
         assert!(has("a.example") && has("*.b.example") && !has("rcgen"));
         assert!(super::request(&["a.example".into()], "no key").is_err());
     }
@@ -263,11 +383,26 @@ mod tests {
     /// The example of RFC 9773 section 4.1.
     #[test]
     fn what_a_certificate_is_called() {
-        let authority_key =
-            [0x69, 0x88, 0x5b, 0x6b, 0x87, 0x46, 0x40, 0x41, 0xe1, 0xb3, 0x7b, 0x84, 0x7b, 0xa0, 0xae, 0x2c, 0xde, 0x01, 0xc8, 0xd4];
-        let facts =
-            Facts { not_before: 0, not_after: 1, serial: vec![0, 0x87, 0x65, 0x43, 0x21], authority_key: Some(authority_key.to_vec()) };
-        assert_eq!(identity(&facts).unwrap().to_string(), "aYhba4dGQEHhs3uEe6CuLN4ByNQ.AIdlQyE");
-        assert!(identity(&Facts { authority_key: None, ..facts }).is_none());
+        let authority_key = [
+            0x69, 0x88, 0x5b, 0x6b, 0x87, 0x46, 0x40, 0x41, 0xe1, 0xb3, 0x7b, 0x84, 0x7b, 0xa0,
+            0xae, 0x2c, 0xde, 0x01, 0xc8, 0xd4,
+        ];
+        let facts = Facts {
+            not_before: 0,
+            not_after: 1,
+            serial: vec![0, 0x87, 0x65, 0x43, 0x21],
+            authority_key: Some(authority_key.to_vec()),
+        };
+        assert_eq!(
+            identity(&facts).unwrap().to_string(),
+            "aYhba4dGQEHhs3uEe6CuLN4ByNQ.AIdlQyE"
+        );
+        assert!(
+            identity(&Facts {
+                authority_key: None,
+                ..facts
+            })
+            .is_none()
+        );
     }
 }

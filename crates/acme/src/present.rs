@@ -1,8 +1,9 @@
 //! A challenge where its authority looks for it, until it is taken away again.
 //!
-//! What was presented over HTTP or TLS goes with the value (an order may be dropped at any `.await`); a record in the zone takes a
-//! command to remove, so that is done by [`Presented::withdraw`]. After a crash the record stays, until the same
-//! order goes on and clears it; of an order that is given up it stays for good, and does no harm.
+//! What was presented over HTTP or TLS goes with the value (an order may be dropped at any
+//! `.await`); a record in the zone takes a command to remove, so that is done by
+//! [`Presented::withdraw`]. After a crash the record stays, until the same order goes on and clears
+//! it; of an order that is given up it stays for good, and does no harm.
 
 use crate::{
     challenges::{Challenges, Installer},
@@ -10,7 +11,9 @@ use crate::{
     failure::Failure,
 };
 use instant_acme::{ChallengeType, KeyAuthorization};
-use rcgen::{CertificateParams, CustomExtension, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256};
+use rcgen::{
+    CertificateParams, CustomExtension, DistinguishedName, KeyPair, PKCS_ECDSA_P256_SHA256,
+};
 use saker_config::model::{AcmeChallenge, DnsWords};
 use std::sync::Arc;
 
@@ -43,7 +46,13 @@ pub fn challenge_type(way: AcmeChallenge) -> ChallengeType {
 }
 
 /// `name`: with its `*.`, if it is a wildcard.
-pub async fn present(places: &Places, way: AcmeChallenge, name: &str, token: &str, key: &KeyAuthorization) -> Result<Presented, Failure> {
+pub async fn present(
+    places: &Places,
+    way: AcmeChallenge,
+    name: &str,
+    token: &str,
+    key: &KeyAuthorization,
+) -> Result<Presented, Failure> {
     let what = match way {
         AcmeChallenge::Http01 => {
             places.challenges.set(token, key.as_str());
@@ -55,15 +64,30 @@ pub async fn present(places: &Places, way: AcmeChallenge, name: &str, token: &st
             What::Name(name.to_owned())
         }
         AcmeChallenge::Dns01 => {
-            let command = places.dns_command.as_deref().ok_or_else(|| Failure::passing("there is no `dns_command`"))?;
+            let command = places
+                .dns_command
+                .as_deref()
+                .ok_or_else(|| Failure::passing("there is no `dns_command`"))?;
             let (record, value) = (dns::record(name), key.dns_value());
-            dns::run(Helper { command, words: places.dns_words }, Action::Set, &record, &value, dns::COMMAND_TIME_MAX)
-                .await
-                .map_err(Failure::passing)?;
+            dns::run(
+                Helper {
+                    command,
+                    words: places.dns_words,
+                },
+                Action::Set,
+                &record,
+                &value,
+                dns::COMMAND_TIME_MAX,
+            )
+            .await
+            .map_err(Failure::passing)?;
             What::Record { record, value }
         }
     };
-    Ok(Presented { places: places.clone(), what })
+    Ok(Presented {
+        places: places.clone(),
+        what,
+    })
 }
 
 /// The certificate of RFC 8737 section 3 and its key, in DER.
@@ -86,8 +110,22 @@ impl Presented {
 
     /// Takes it away; the error is the record that may be left, and why.
     pub async fn withdraw(self) -> Result<(), (String, String)> {
-        let (What::Record { record, value }, Some(command)) = (&self.what, &self.places.dns_command) else { return Ok(()) };
-        let cleared = dns::run(Helper { command, words: self.places.dns_words }, Action::Clear, record, value, dns::COMMAND_TIME_MAX).await;
+        let (What::Record { record, value }, Some(command)) =
+            (&self.what, &self.places.dns_command)
+        else {
+            return Ok(());
+        };
+        let cleared = dns::run(
+            Helper {
+                command,
+                words: self.places.dns_words,
+            },
+            Action::Clear,
+            record,
+            value,
+            dns::COMMAND_TIME_MAX,
+        )
+        .await;
         cleared.map_err(|reason| (record.clone(), reason))
     }
 }
@@ -111,9 +149,17 @@ mod tests {
     fn the_certificate_of_a_challenge() {
         let digest = [0xa5; 32];
         let (certificate, key) = identifying("a.example", &digest).unwrap();
-        let oid_critical_and_head: &[u8] = &[6, 8, 0x2b, 6, 1, 5, 5, 7, 1, 0x1f, 1, 1, 0xff, 4, 0x22, 4, 0x20];
-        let at = certificate.windows(oid_critical_and_head.len()).position(|window| window == oid_critical_and_head).unwrap();
-        assert_eq!(&certificate[at + oid_critical_and_head.len()..][..32], digest);
+        let oid_critical_and_head: &[u8] = &[
+            6, 8, 0x2b, 6, 1, 5, 5, 7, 1, 0x1f, 1, 1, 0xff, 4, 0x22, 4, 0x20,
+        ];
+        let at = certificate
+            .windows(oid_critical_and_head.len())
+            .position(|window| window == oid_critical_and_head)
+            .unwrap();
+        assert_eq!(
+            &certificate[at + oid_critical_and_head.len()..][..32],
+            digest
+        );
         assert!(KeyPair::try_from(key.as_slice()).is_ok());
     }
 }

@@ -1,4 +1,5 @@
-//! What is remembered of one set of names besides its certificate: failures, the order that is under way, when to renew.
+//! What is remembered of one set of names besides its certificate: failures, the order that is
+//! under way, when to renew.
 
 use serde_json::{Value, json};
 
@@ -34,7 +35,11 @@ pub struct OpenOrder {
 
 impl Record {
     pub fn new(names: &[String], on_demand: bool) -> Record {
-        Record { names: names.to_vec(), on_demand, ..Record::default() }
+        Record {
+            names: names.to_vec(),
+            on_demand,
+            ..Record::default()
+        }
     }
 
     pub fn to_json(&self) -> String {
@@ -60,14 +65,24 @@ impl Record {
     /// What is missing is as in a new one; `None` if it is no record at all.
     pub fn from_json(text: &str) -> Option<Record> {
         let value: Value = serde_json::from_str(text).ok()?;
-        let names = value.get("names")?.as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>()?;
+        let names = value
+            .get("names")?
+            .as_array()?
+            .iter()
+            .map(|name| name.as_str().map(str::to_owned))
+            .collect::<Option<Vec<_>>>()?;
         let number = |key: &str| value.get(key).and_then(Value::as_u64);
         Some(Record {
             names,
-            on_demand: value.get("on_demand").and_then(Value::as_bool).unwrap_or_default(),
+            on_demand: value
+                .get("on_demand")
+                .and_then(Value::as_bool)
+                .unwrap_or_default(),
             directory: text_of(&value, "directory"),
             issued_at: number("issued_at").unwrap_or_default(),
-            failures: number("failures").and_then(|number| u32::try_from(number).ok()).unwrap_or_default(),
+            failures: number("failures")
+                .and_then(|number| u32::try_from(number).ok())
+                .unwrap_or_default(),
             attempt_at: number("attempt_at").unwrap_or_default(),
             reason: text_of(&value, "reason"),
             order: value.get("order").and_then(order),
@@ -79,7 +94,12 @@ impl Record {
 
 fn order(value: &Value) -> Option<OpenOrder> {
     let made_at = value.get("made_at").and_then(Value::as_u64)?;
-    Some(OpenOrder { url: text_of(value, "url")?, directory: text_of(value, "directory")?, key: text_of(value, "key")?, made_at })
+    Some(OpenOrder {
+        url: text_of(value, "url")?,
+        directory: text_of(value, "directory")?,
+        key: text_of(value, "key")?,
+        made_at,
+    })
 }
 
 fn text_of(value: &Value, key: &str) -> Option<String> {
@@ -92,7 +112,12 @@ mod tests {
 
     #[test]
     fn comes_back_as_it_went() {
-        let order = OpenOrder { url: "u".into(), directory: "d".into(), key: "-----\n".into(), made_at: 7 };
+        let order = OpenOrder {
+            url: "u".into(),
+            directory: "d".into(),
+            key: "-----\n".into(),
+            made_at: 7,
+        };
         let names = vec!["*.a.example".to_owned(), "a.example".to_owned()];
         let record = Record {
             names: names.clone(),
@@ -107,13 +132,22 @@ mod tests {
             check_at: 12,
         };
         assert_eq!(Record::from_json(&record.to_json()), Some(record));
-        assert_eq!(Record::from_json(&Record::new(&names, false).to_json()), Some(Record::new(&names, false)));
+        assert_eq!(
+            Record::from_json(&Record::new(&names, false).to_json()),
+            Some(Record::new(&names, false))
+        );
     }
 
     #[test]
     fn what_is_missing_or_broken_is_as_new() {
-        assert_eq!(Record::from_json("{\"names\": [\"a\"]}"), Some(Record::new(&["a".into()], false)));
-        assert_eq!(Record::from_json("{\"names\": [\"a\"], \"order\": 7, \"failures\": -1}"), Some(Record::new(&["a".into()], false)));
+        assert_eq!(
+            Record::from_json("{\"names\": [\"a\"]}"),
+            Some(Record::new(&["a".into()], false))
+        );
+        assert_eq!(
+            Record::from_json("{\"names\": [\"a\"], \"order\": 7, \"failures\": -1}"),
+            Some(Record::new(&["a".into()], false))
+        );
         for bad in ["", "[]", "{}", "{\"names\": 7}", "{\"names\": [7]}"] {
             assert_eq!(Record::from_json(bad), None, "{bad}");
         }

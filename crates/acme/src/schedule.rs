@@ -1,7 +1,7 @@
 //! When: retries, renewals, and no more orders than an hour bears. Time and chance are arguments.
 //!
-//! Authorities count (Let's Encrypt: 5 failed validations of a name per hour, 300 orders in 3 hours), so the waits grow, are
-//! spread, and are kept on disk.
+//! Authorities count (Let's Encrypt: 5 failed validations of a name per hour, 300 orders in 3
+//! hours), so the waits grow, are spread, and are kept on disk.
 
 use std::collections::VecDeque;
 
@@ -14,23 +14,29 @@ const FIRST_RETRY_S: u64 = 60;
 const RETRY_S: u64 = 900;
 const RETRY_S_MAX: u64 = DAY_S;
 
-/// Seconds until the next attempt after so many failures in a row. The first are close together, one for each of the `ways` to
-/// prove a name, since the next attempt takes the next way. `chance` is from 0 to 1 and moves it by a quarter.
+/// Seconds until the next attempt after so many failures in a row. The first are close together,
+/// one for each of the `ways` to prove a name, since the next attempt takes the next way. `chance`
+/// is from 0 to 1 and moves it by a quarter.
 pub fn retry_delay_s(failures: u32, ways: u32, chance: f64) -> u64 {
     let base = match failures.checked_sub(ways.max(1)) {
         None => FIRST_RETRY_S,
-        Some(doublings) => RETRY_S.saturating_mul(1 << doublings.min(16)).min(RETRY_S_MAX),
+        Some(doublings) => RETRY_S
+            .saturating_mul(1 << doublings.min(16))
+            .min(RETRY_S_MAX),
     };
     (base as f64 * (0.75 + chance / 2.0)) as u64
 }
 
-/// When to renew a certificate: in the authority's window (RFC 9773 section 4.2: a random moment of it), or else when two
-/// thirds of its life are over, a little earlier by chance. In any case while a tenth of it is left.
+/// When to renew a certificate: in the authority's window (RFC 9773 section 4.2: a random moment of
+/// it), or else when two thirds of its life are over, a little earlier by chance. In any case while
+/// a tenth of it is left.
 pub fn renew_at(not_before: u64, not_after: u64, window: Option<(u64, u64)>, chance: f64) -> u64 {
     let life = not_after.saturating_sub(not_before);
     let latest = not_after.saturating_sub(life / 10);
     let at = match window {
-        Some((start, end)) => start.saturating_add((end.saturating_sub(start) as f64 * chance) as u64),
+        Some((start, end)) => {
+            start.saturating_add((end.saturating_sub(start) as f64 * chance) as u64)
+        }
         None => (not_before + life / 3 * 2).saturating_sub(((life / 20) as f64 * chance) as u64),
     };
     at.min(latest)
@@ -48,7 +54,8 @@ pub struct Pace(pub VecDeque<u64>);
 impl Pace {
     /// Notes an order at `now`; or when one is possible.
     pub fn order(&mut self, now: u64) -> Result<(), u64> {
-        self.0.retain(|at| at.saturating_add(HOUR_S) > now && *at <= now);
+        self.0
+            .retain(|at| at.saturating_add(HOUR_S) > now && *at <= now);
         match self.0.front() {
             Some(first) if self.0.len() >= ORDERS_PER_HOUR_MAX => Err(first + HOUR_S),
             _ => {
@@ -69,7 +76,9 @@ pub fn chance() -> f64 {
 }
 
 pub fn now() -> u64 {
-    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +100,13 @@ pub fn civil(seconds: u64) -> Civil {
     let day = of_year - (153 * month + 2) / 5 + 1;
     let month = if month < 10 { month + 3 } else { month - 9 };
     let year = era * 400 + year_of_era + u64::from(month <= 2);
-    Civil { year, month, day, hour: seconds % DAY_S / HOUR_S, minute: seconds % HOUR_S / 60 }
+    Civil {
+        year,
+        month,
+        day,
+        hour: seconds % DAY_S / HOUR_S,
+        minute: seconds % HOUR_S / 60,
+    }
 }
 
 #[cfg(test)]
@@ -100,8 +115,15 @@ mod tests {
 
     #[test]
     fn retries_grow_and_end_at_a_day() {
-        let delays: Vec<u64> = (1..12).map(|failures| retry_delay_s(failures, 2, 0.5)).collect();
-        assert_eq!(delays, [60, 900, 1800, 3600, 7200, 14_400, 28_800, 57_600, 86_400, 86_400, 86_400]);
+        let delays: Vec<u64> = (1..12)
+            .map(|failures| retry_delay_s(failures, 2, 0.5))
+            .collect();
+        assert_eq!(
+            delays,
+            [
+                60, 900, 1800, 3600, 7200, 14_400, 28_800, 57_600, 86_400, 86_400, 86_400
+            ]
+        );
         assert_eq!(retry_delay_s(u32::MAX, 1, 0.0), DAY_S * 3 / 4);
         assert_eq!(retry_delay_s(1, 1, 1.0), 1125);
     }
@@ -115,7 +137,10 @@ mod tests {
                 at += retry_delay_s(failures, ways, 0.0);
                 failed.push(at);
             }
-            assert!(failed.windows(6).all(|six| six[5] - six[0] >= HOUR_S), "{ways}: {failed:?}");
+            assert!(
+                failed.windows(6).all(|six| six[5] - six[0] >= HOUR_S),
+                "{ways}: {failed:?}"
+            );
         }
     }
 
@@ -123,7 +148,10 @@ mod tests {
     fn renewal_without_a_window_is_after_two_thirds() {
         let (from, to) = (1_000_000, 1_000_000 + 90 * DAY_S);
         assert_eq!(renew_at(from, to, None, 0.0), from + 60 * DAY_S);
-        assert_eq!(renew_at(from, to, None, 1.0), from + 60 * DAY_S - 90 * DAY_S / 20);
+        assert_eq!(
+            renew_at(from, to, None, 1.0),
+            from + 60 * DAY_S - 90 * DAY_S / 20
+        );
         assert_eq!(renew_at(10, 5, None, 0.5), 5);
     }
 
@@ -132,7 +160,10 @@ mod tests {
         let (from, to) = (0, 100 * DAY_S);
         assert_eq!(renew_at(from, to, Some((10, 20)), 0.0), 10);
         assert_eq!(renew_at(from, to, Some((10, 20)), 1.0), 20);
-        assert_eq!(renew_at(from, to, Some((99 * DAY_S, 200 * DAY_S)), 0.5), 90 * DAY_S);
+        assert_eq!(
+            renew_at(from, to, Some((99 * DAY_S, 200 * DAY_S)), 0.5),
+            90 * DAY_S
+        );
         assert_eq!(renew_at(from, to, Some((20, 10)), 0.5), 20);
     }
 

@@ -1,8 +1,8 @@
 //! The state folder: `acme/accounts/` and `acme/certificates/`, for the owner's eyes only.
 //!
-//! A file is written under another name, brought to the disk and renamed, so that a crash leaves the old or the new one, whole.
-//! A chain and its key share a file, since a pair that does not fit together would be worse than none. Calls block; there are
-//! a few per order.
+//! A file is written under another name, brought to the disk and renamed, so that a crash leaves
+//! the old or the new one, whole. A chain and its key share a file, since a pair that does not fit
+//! together would be worse than none. Calls block; there are a few per order.
 
 use crate::record::Record;
 use aws_lc_rs::digest::{SHA256, digest};
@@ -32,9 +32,16 @@ impl Store {
     /// Makes the folders where they are missing, and takes away what others may do there.
     pub fn open(state_dir: &Path) -> io::Result<Store> {
         let root = state_dir.join("acme");
-        let store = Store { accounts: root.join("accounts"), certificates: root.join("certificates"), orders: root.join("orders.json") };
+        let store = Store {
+            accounts: root.join("accounts"),
+            certificates: root.join("certificates"),
+            orders: root.join("orders.json"),
+        };
         for folder in [&root, &store.accounts, &store.certificates] {
-            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)?;
             fs::set_permissions(folder, Permissions::from_mode(0o700))?;
         }
         Ok(store)
@@ -59,14 +66,21 @@ impl Store {
     }
 
     pub fn save_record(&self, record: &Record) -> io::Result<()> {
-        write(&self.file(&record.names, "json"), record.to_json().as_bytes())
+        write(
+            &self.file(&record.names, "json"),
+            record.to_json().as_bytes(),
+        )
     }
 
     /// All that were ever made, those of names that nobody wants any more among them.
     pub fn records(&self) -> Vec<Record> {
-        let Ok(entries) = fs::read_dir(&self.certificates) else { return Vec::new() };
-        let files =
-            entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+        let Ok(entries) = fs::read_dir(&self.certificates) else {
+            return Vec::new();
+        };
+        let files = entries.flatten().map(|entry| entry.path()).filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        });
         files.filter_map(|path| read_record(&path)).collect()
     }
 
@@ -76,25 +90,41 @@ impl Store {
     }
 
     pub fn save_certificate(&self, names: &[String], bundle: &Bundle) -> io::Result<()> {
-        write(&self.file(names, "pem"), format!("{}{}", with_end(&bundle.key), with_end(&bundle.chain)).as_bytes())
+        write(
+            &self.file(names, "pem"),
+            format!("{}{}", with_end(&bundle.key), with_end(&bundle.chain)).as_bytes(),
+        )
     }
 
     /// When orders were made lately.
     pub fn order_times(&self) -> Vec<u64> {
-        fs::read_to_string(&self.orders).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+        fs::read_to_string(&self.orders)
+            .ok()
+            .and_then(|text| serde_json::from_str(&text).ok())
+            .unwrap_or_default()
     }
 
     pub fn save_order_times(&self, times: &[u64]) -> io::Result<()> {
-        write(&self.orders, serde_json::json!(times).to_string().as_bytes())
+        write(
+            &self.orders,
+            serde_json::json!(times).to_string().as_bytes(),
+        )
     }
 
     fn account_file(&self, directory: &str) -> PathBuf {
-        let host = directory.split_once("://").map_or(directory, |(_, rest)| rest).split('/').next().unwrap_or_default();
-        self.accounts.join(format!("{}-{}.json", plain(host), fingerprint(directory)))
+        let host = directory
+            .split_once("://")
+            .map_or(directory, |(_, rest)| rest)
+            .split('/')
+            .next()
+            .unwrap_or_default();
+        self.accounts
+            .join(format!("{}-{}.json", plain(host), fingerprint(directory)))
     }
 
     fn file(&self, names: &[String], extension: &str) -> PathBuf {
-        self.certificates.join(format!("{}.{extension}", key(names)))
+        self.certificates
+            .join(format!("{}.{extension}", key(names)))
     }
 }
 
@@ -102,33 +132,61 @@ impl Bundle {
     fn from_pem(text: &str) -> Option<Bundle> {
         let begin = text.find("-----BEGIN CERTIFICATE-----")?;
         let (key, chain) = text.split_at(begin);
-        CertificateDer::pem_slice_iter(chain.as_bytes()).next()?.ok()?;
+        CertificateDer::pem_slice_iter(chain.as_bytes())
+            .next()?
+            .ok()?;
         PrivateKeyDer::from_pem_slice(key.as_bytes()).ok()?;
-        Some(Bundle { chain: chain.to_owned(), key: key.to_owned() })
+        Some(Bundle {
+            chain: chain.to_owned(),
+            key: key.to_owned(),
+        })
     }
 }
 
-/// What files of a set of names are called: its first name, and a fingerprint of all where there are several.
+/// What files of a set of names are called: its first name, and a fingerprint of all where there
+/// are several.
 pub fn key(names: &[String]) -> String {
     let first = plain(names.first().map_or("", |name| name.as_str()));
     match names {
         [_] if first.len() < 200 => first,
-        _ => format!("{}+{}", first.chars().take(200).collect::<String>(), fingerprint(&names.join(","))),
+        _ => format!(
+            "{}+{}",
+            first.chars().take(200).collect::<String>(),
+            fingerprint(&names.join(","))
+        ),
     }
 }
 
 /// Without anything that means something in a path.
 fn plain(name: &str) -> String {
-    name.replace('*', "_").chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }).collect()
+    name.replace('*', "_")
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
+                c
+            } else {
+                '_'
+            }
+        })
+        .collect()
 }
 
 fn fingerprint(text: &str) -> String {
     let digest = digest(&SHA256, text.as_bytes());
-    digest.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    digest
+        .as_ref()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn with_end(text: &str) -> String {
-    if text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
+    if text.ends_with('\n') {
+        text.to_owned()
+    } else {
+        format!("{text}\n")
+    }
 }
 
 fn read_record(path: &Path) -> Option<Record> {
@@ -141,7 +199,11 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&other)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&other)?;
     file.write_all(bytes)?;
     file.sync_all()?;
     fs::rename(&other, path)?;

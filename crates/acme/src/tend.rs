@@ -24,7 +24,8 @@ use std::{
 /// From the first request to the chain; longer than an order's own waits, `dns_wait` aside.
 const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(600);
 const AGAIN_MAX: usize = 5;
-/// A certificate lives this long, whatever its authority says: an error there must not become a stream of orders.
+/// A certificate lives this long, whatever its authority says: an error there must not become a
+/// stream of orders.
 const RENEW_AFTER_S: u64 = 3600;
 /// When the authority can't be asked about renewal, it is asked again after this.
 const CHECK_AGAIN_S: u64 = 6 * 3600;
@@ -51,25 +52,48 @@ pub struct Tended {
 }
 
 pub async fn tend(context: Arc<Context>, names: Vec<String>, on_demand: bool) -> Tended {
-    let mut record = context.store.record(&names).unwrap_or_else(|| Record::new(&names, on_demand));
+    let mut record = context
+        .store
+        .record(&names)
+        .unwrap_or_else(|| Record::new(&names, on_demand));
     record.on_demand = on_demand;
-    let facts = context.store.certificate(&names).and_then(|bundle| certificate::facts(&bundle.chain));
+    let facts = context
+        .store
+        .certificate(&names)
+        .and_then(|bundle| certificate::facts(&bundle.chain));
     let now = schedule::now();
     if let Some(facts) = &facts {
         check_window(&context, &mut record, facts, now).await;
-        let renew_at = record.renew_at.unwrap_or_else(|| schedule::renew_at(facts.not_before, facts.not_after, None, 0.0));
+        let renew_at = record
+            .renew_at
+            .unwrap_or_else(|| schedule::renew_at(facts.not_before, facts.not_after, None, 0.0));
         if now < renew_at && !is_of_another_directory(&context.plan, &record) {
-            return Tended { due: Some(renew_at.min(record.check_at).max(now + 1)), has_certificate: Ok(()) };
+            return Tended {
+                due: Some(renew_at.min(record.check_at).max(now + 1)),
+                has_certificate: Ok(()),
+            };
         }
     }
     let usable = facts.as_ref().is_some_and(|facts| now < facts.not_after);
     let tended = order_one(&context, &mut record, facts.as_ref(), now).await;
-    Tended { has_certificate: if usable { Ok(()) } else { tended.has_certificate }, ..tended }
+    Tended {
+        has_certificate: if usable {
+            Ok(())
+        } else {
+            tended.has_certificate
+        },
+        ..tended
+    }
 }
 
 /// Whoever takes a trial's directory away wants the trial's certificates replaced.
 fn is_of_another_directory(plan: &Plan, record: &Record) -> bool {
-    let is_known = |url: &String| plan.acme.directories.iter().any(|directory| directory.url == *url);
+    let is_known = |url: &String| {
+        plan.acme
+            .directories
+            .iter()
+            .any(|directory| directory.url == *url)
+    };
     record.directory.as_ref().is_some_and(|url| !is_known(url))
 }
 
@@ -89,7 +113,12 @@ async fn check_window(context: &Context, record: &mut Record, facts: &Facts, now
         (None, _) => false,
     };
     if !stays {
-        let at = schedule::renew_at(facts.not_before, facts.not_after, window, schedule::chance());
+        let at = schedule::renew_at(
+            facts.not_before,
+            facts.not_after,
+            window,
+            schedule::chance(),
+        );
         record.renew_at = Some(at.max(record.issued_at.saturating_add(RENEW_AFTER_S)));
     }
     record.check_at = now.saturating_add(check_after_s);
@@ -97,28 +126,59 @@ async fn check_window(context: &Context, record: &mut Record, facts: &Facts, now
 }
 
 /// Start and end of the window, and for how many seconds that is to be believed.
-async fn window(context: &Context, record: &Record, facts: &Facts) -> Result<(u64, u64, u64), Failure> {
+async fn window(
+    context: &Context,
+    record: &Record,
+    facts: &Facts,
+) -> Result<(u64, u64, u64), Failure> {
     let of_record = |directory: &&AcmeDirectory| record.directory.as_ref() == Some(&directory.url);
-    let directory = context.plan.acme.directories.iter().find(of_record).ok_or_else(|| Failure::passing("another directory"))?;
+    let directory = context
+        .plan
+        .acme
+        .directories
+        .iter()
+        .find(of_record)
+        .ok_or_else(|| Failure::passing("another directory"))?;
     let identity = order::identity(facts).ok_or_else(|| Failure::passing("no authority key"))?;
     let account = account(context, directory, &context.client.fresh()).await?;
-    let (info, after) = account.renewal_info(&identity).await.map_err(|error| Failure::of("renewal", error))?;
+    let (info, after) = account
+        .renewal_info(&identity)
+        .await
+        .map_err(|error| Failure::of("renewal", error))?;
     let seconds = |unix: i64| u64::try_from(unix).unwrap_or_default();
     let window = info.suggested_window;
-    Ok((seconds(window.start.unix_timestamp()), seconds(window.end.unix_timestamp()), after.as_secs()))
+    Ok((
+        seconds(window.start.unix_timestamp()),
+        seconds(window.end.unix_timestamp()),
+        after.as_secs(),
+    ))
 }
 
-async fn order_one(context: &Context, record: &mut Record, old: Option<&Facts>, now: u64) -> Tended {
+async fn order_one(
+    context: &Context,
+    record: &mut Record,
+    old: Option<&Facts>,
+    now: u64,
+) -> Tended {
     if now < record.attempt_at {
-        let reason = record.reason.clone().unwrap_or_else(|| "the last attempt failed".into());
-        return Tended { due: Some(record.attempt_at), has_certificate: Err(Denied::Failed(reason)) };
+        let reason = record
+            .reason
+            .clone()
+            .unwrap_or_else(|| "the last attempt failed".into());
+        return Tended {
+            due: Some(record.attempt_at),
+            has_certificate: Err(Denied::Failed(reason)),
+        };
     }
     if let Some(denied) = forbidden(context, record).await {
         return denied;
     }
     if let Err(at) = pace(context, record, now) {
         let reason = "as many certificates as an hour bears are ordered already";
-        return Tended { due: Some(at), has_certificate: Err(Denied::Failed(reason.into())) };
+        return Tended {
+            due: Some(at),
+            has_certificate: Err(Denied::Failed(reason.into())),
+        };
     }
     match any_directory(context, record, old).await {
         Ok((bundle, directory)) => keep(context, record, &bundle, directory),
@@ -133,19 +193,35 @@ async fn forbidden(context: &Context, record: &Record) -> Option<Tended> {
     }
     let (plan, name) = (&context.plan, record.names.first()?);
     if plan.asks_database(name)
-        && let Err(reason) = on_demand::ask_database(plan.known_hosts.as_ref().map(|hosts| &*hosts.0), name).await
+        && let Err(reason) =
+            on_demand::ask_database(plan.known_hosts.as_ref().map(|hosts| &*hosts.0), name).await
     {
-        // A host that is added has its certificate at the next handshake: the database remembers what it does not know.
-        (context.events)(Event::Forbidden { name: name.clone(), reason: reason.clone() });
-        return Some(Tended { due: None, has_certificate: Err(Denied::Failed(reason)) });
+        // A host that is added has its certificate at the next handshake: the database remembers
+        // what it does not know.
+        (context.events)(Event::Forbidden {
+            name: name.clone(),
+            reason: reason.clone(),
+        });
+        return Some(Tended {
+            due: None,
+            has_certificate: Err(Denied::Failed(reason)),
+        });
     }
     let rule = plan.acme.ask.as_deref();
     if rule.is_none() && plan.asks_database(name) {
         return None;
     }
-    let reason = on_demand::ask(&context.client.fresh(), rule.unwrap_or_default(), name).await.err()?;
-    (context.events)(Event::Forbidden { name: name.clone(), reason });
-    Some(Tended { due: None, has_certificate: Err(Denied::Forbidden) })
+    let reason = on_demand::ask(&context.client.fresh(), rule.unwrap_or_default(), name)
+        .await
+        .err()?;
+    (context.events)(Event::Forbidden {
+        name: name.clone(),
+        reason,
+    });
+    Some(Tended {
+        due: None,
+        has_certificate: Err(Denied::Forbidden),
+    })
 }
 
 /// An order that is under way was counted when it was made.
@@ -158,13 +234,20 @@ fn pace(context: &Context, record: &Record, now: u64) -> Result<(), u64> {
     let times: Vec<u64> = pace.0.iter().copied().collect();
     drop(pace);
     if let Err(error) = context.store.save_order_times(&times) {
-        (context.events)(Event::State { reason: error.to_string() });
+        (context.events)(Event::State {
+            reason: error.to_string(),
+        });
     }
     Ok(())
 }
 
-/// The first directory that gives a certificate. An open order goes first to the directory that it was made at.
-async fn any_directory(context: &Context, record: &mut Record, old: Option<&Facts>) -> Result<(Bundle, String), Failure> {
+/// The first directory that gives a certificate. An open order goes first to the directory that it
+/// was made at.
+async fn any_directory(
+    context: &Context,
+    record: &mut Record,
+    old: Option<&Facts>,
+) -> Result<(Bundle, String), Failure> {
     let mut directories: Vec<&AcmeDirectory> = context.plan.acme.directories.iter().collect();
     let open_at = record.order.as_ref().map(|order| order.directory.clone());
     directories.sort_by_key(|directory| Some(&directory.url) != open_at.as_ref());
@@ -175,13 +258,21 @@ async fn any_directory(context: &Context, record: &mut Record, old: Option<&Fact
             Err(failure) => last = failure,
         }
         if index + 1 < count {
-            (context.events)(Event::DirectoryFailed { directory: directory.url.clone(), reason: last.reason.clone() });
+            (context.events)(Event::DirectoryFailed {
+                directory: directory.url.clone(),
+                reason: last.reason.clone(),
+            });
         }
     }
     Err(last)
 }
 
-async fn one_directory(context: &Context, record: &mut Record, old: Option<&Facts>, directory: &AcmeDirectory) -> Result<Bundle, Failure> {
+async fn one_directory(
+    context: &Context,
+    record: &mut Record,
+    old: Option<&Facts>,
+    directory: &AcmeDirectory,
+) -> Result<Bundle, Failure> {
     let client = context.client.fresh();
     let ways = rotated(&context.plan.ways, record.failures);
     let dns_wait = Duration::from_millis(context.plan.acme.dns_wait_ms);
@@ -194,13 +285,25 @@ async fn one_directory(context: &Context, record: &mut Record, old: Option<&Fact
         replaces: old.filter(|_| record.directory.as_ref() == Some(&directory.url)),
         events: &*context.events,
     };
-    let outcome = tokio::time::timeout(ATTEMPT_TIME_MAX + dns_wait, attempts(context, directory, &client, &terms, record)).await;
-    let outcome = outcome.unwrap_or_else(|_| Err(Failure { order_is_lost: true, ..Failure::passing("it took too long") }));
+    let outcome = tokio::time::timeout(
+        ATTEMPT_TIME_MAX + dns_wait,
+        attempts(context, directory, &client, &terms, record),
+    )
+    .await;
+    let outcome = outcome.unwrap_or_else(|_| {
+        Err(Failure {
+            order_is_lost: true,
+            ..Failure::passing("it took too long")
+        })
+    });
     outcome.map_err(|failure| {
         if failure.order_is_lost {
             record.order = None;
         }
-        Failure { retry_after_s: client.retry_after_s(), ..failure }
+        Failure {
+            retry_after_s: client.retry_after_s(),
+            ..failure
+        }
     })
 }
 
@@ -218,7 +321,10 @@ async fn attempts(
             outcome => return outcome,
         };
         if failure.again == Again::WithNewAccount {
-            context.store.forget_account(&directory.url).map_err(Failure::passing)?;
+            context
+                .store
+                .forget_account(&directory.url)
+                .map_err(Failure::passing)?;
         }
     }
     attempt(context, directory, client, terms, record).await
@@ -235,8 +341,20 @@ async fn attempt(
     order::obtain(terms, &account, record).await
 }
 
-async fn account(context: &Context, directory: &AcmeDirectory, client: &Client) -> Result<Account, Failure> {
-    context.accounts.account(&context.store, directory, context.plan.acme.email.as_deref(), client).await
+async fn account(
+    context: &Context,
+    directory: &AcmeDirectory,
+    client: &Client,
+) -> Result<Account, Failure> {
+    context
+        .accounts
+        .account(
+            &context.store,
+            directory,
+            context.plan.acme.email.as_deref(),
+            client,
+        )
+        .await
 }
 
 /// After each failure another way is tried first.
@@ -249,25 +367,51 @@ fn rotated(ways: &[AcmeChallenge], failures: u32) -> Vec<AcmeChallenge> {
 
 fn keep(context: &Context, record: &mut Record, bundle: &Bundle, directory: String) -> Tended {
     let Some(facts) = certificate::facts(&bundle.chain) else {
-        return failed(context, record, Failure::refused("what was signed is no certificate"));
+        return failed(
+            context,
+            record,
+            Failure::refused("what was signed is no certificate"),
+        );
     };
-    if let Err(reason) = context.places.installer.install(&record.names, &bundle.chain, &bundle.key) {
-        return failed(context, record, Failure::refused(format!("the certificate is of no use: {reason}")));
+    if let Err(reason) = context
+        .places
+        .installer
+        .install(&record.names, &bundle.chain, &bundle.key)
+    {
+        return failed(
+            context,
+            record,
+            Failure::refused(format!("the certificate is of no use: {reason}")),
+        );
     }
     if let Err(error) = context.store.save_certificate(&record.names, bundle) {
-        (context.events)(Event::State { reason: error.to_string() });
+        (context.events)(Event::State {
+            reason: error.to_string(),
+        });
     }
-    *record = Record { directory: Some(directory.clone()), issued_at: schedule::now(), ..Record::new(&record.names, record.on_demand) };
+    *record = Record {
+        directory: Some(directory.clone()),
+        issued_at: schedule::now(),
+        ..Record::new(&record.names, record.on_demand)
+    };
     save(context, record);
-    (context.events)(Event::Issued { names: record.names.clone(), directory, not_after: facts.not_after });
+    (context.events)(Event::Issued {
+        names: record.names.clone(),
+        directory,
+        not_after: facts.not_after,
+    });
     // Soon, to hear when the authority would like it renewed.
-    Tended { due: Some(schedule::now() + 1), has_certificate: Ok(()) }
+    Tended {
+        due: Some(schedule::now() + 1),
+        has_certificate: Ok(()),
+    }
 }
 
 fn failed(context: &Context, record: &mut Record, failure: Failure) -> Tended {
     record.failures = record.failures.saturating_add(1);
     let ways = u32::try_from(context.plan.ways.len()).unwrap_or(1);
-    let delay_s = schedule::retry_delay_s(record.failures, ways, schedule::chance()).max(failure.retry_after_s.unwrap_or_default());
+    let delay_s = schedule::retry_delay_s(record.failures, ways, schedule::chance())
+        .max(failure.retry_after_s.unwrap_or_default());
     record.attempt_at = schedule::now().saturating_add(delay_s);
     record.reason = Some(failure.reason.clone());
     if failure.order_is_lost {
@@ -275,14 +419,23 @@ fn failed(context: &Context, record: &mut Record, failure: Failure) -> Tended {
     }
     save(context, record);
     let names = record.names.clone();
-    (context.events)(Event::Failed { names, reason: failure.reason.clone(), retry_at: record.attempt_at });
+    (context.events)(Event::Failed {
+        names,
+        reason: failure.reason.clone(),
+        retry_at: record.attempt_at,
+    });
     let due = (!record.on_demand).then_some(record.attempt_at);
-    Tended { due, has_certificate: Err(Denied::Failed(failure.reason)) }
+    Tended {
+        due,
+        has_certificate: Err(Denied::Failed(failure.reason)),
+    }
 }
 
 fn save(context: &Context, record: &Record) {
     if let Err(error) = context.store.save_record(record) {
-        (context.events)(Event::State { reason: error.to_string() });
+        (context.events)(Event::State {
+            reason: error.to_string(),
+        });
     }
 }
 

@@ -19,20 +19,39 @@ use std::{
 
 fn names_in(chain_pem: &str, names: &[&str]) -> bool {
     use rustls::pki_types::{CertificateDer, pem::PemObject};
-    let certificates: Vec<_> = CertificateDer::pem_slice_iter(chain_pem.as_bytes()).flatten().collect();
-    let has = |name: &str| certificates[0].windows(name.len()).any(|window| window == name.as_bytes());
+    let certificates: Vec<_> = CertificateDer::pem_slice_iter(chain_pem.as_bytes())
+        .flatten()
+        .collect();
+    let has = |name: &str| {
+        certificates[0]
+            .windows(name.len())
+            .any(|window| window == name.as_bytes())
+    };
     certificates.len() >= 2 && names.iter().all(|name| has(name))
 }
 
 fn all_files(folder: &Path) -> Vec<std::path::PathBuf> {
-    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    entries.flat_map(|path| if path.is_dir() { all_files(&path) } else { vec![path] }).collect()
+    let entries = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    entries
+        .flat_map(|path| {
+            if path.is_dir() {
+                all_files(&path)
+            } else {
+                vec![path]
+            }
+        })
+        .collect()
 }
 
 #[tokio::test]
 async fn http_01_and_after_a_restart_from_disk() {
     let mut authority = Authority::new();
-    let plan = authority.plan("challenges = [\"http-01\"]\nemail = \"a@b.example\"", &site(&["a.example", "b.example"]));
+    let plan = authority.plan(
+        "challenges = [\"http-01\"]\nemail = \"a@b.example\"",
+        &site(&["a.example", "b.example"]),
+    );
     let mut running = Running::start(&authority, plan.clone(), true);
     assert_eq!(running.issued().await, ["a.example", "b.example"]);
     let (names, chain, key) = running.site.installed.lock().unwrap()[0].clone();
@@ -41,19 +60,38 @@ async fn http_01_and_after_a_restart_from_disk() {
     let files = all_files(&authority.state_dir());
     assert!(files.len() >= 4, "{files:?}");
     for file in &files {
-        assert_eq!(fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600, "{}", file.display());
+        assert_eq!(
+            fs::metadata(file).unwrap().permissions().mode() & 0o777,
+            0o600,
+            "{}",
+            file.display()
+        );
     }
-    assert_eq!(fs::metadata(authority.certificates()).unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(
+        fs::metadata(authority.certificates())
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777,
+        0o700
+    );
     running.crash().await;
     authority.stop();
     let again = Running::start(&authority, plan, false);
-    assert!(*again.site.installed.lock().unwrap() == [(names, chain, key)], "what is on disk is installed without the authority");
+    assert!(
+        *again.site.installed.lock().unwrap() == [(names, chain, key)],
+        "what is on disk is installed without the authority"
+    );
 }
 
 #[tokio::test]
 async fn tls_alpn_01_though_nonces_are_refused() {
     let authority = Authority::with(20, false);
-    let mut running = Running::start(&authority, authority.plan("challenges = [\"tls-alpn-01\"]", &site(&["a.example"])), true);
+    let mut running = Running::start(
+        &authority,
+        authority.plan("challenges = [\"tls-alpn-01\"]", &site(&["a.example"])),
+        true,
+    );
     assert_eq!(running.issued().await, ["a.example"]);
     assert!(!running.site.has_challenges());
 }
@@ -63,20 +101,42 @@ async fn dns_01_for_a_wildcard() {
     let authority = Authority::new();
     let (command, log) = authority.zone_command().unwrap();
     let acme = format!("dns_command = \"{command}\"\ndns_wait = \"0s\"\nchallenges = [\"dns-01\"]");
-    let mut running = Running::start(&authority, authority.plan(&acme, &site(&["*.a.example", "b.example"])), false);
+    let mut running = Running::start(
+        &authority,
+        authority.plan(&acme, &site(&["*.a.example", "b.example"])),
+        false,
+    );
     assert_eq!(running.issued().await, ["*.a.example", "b.example"]);
-    let mut called: Vec<String> = fs::read_to_string(log).unwrap().lines().map(str::to_owned).collect();
+    let mut called: Vec<String> = fs::read_to_string(log)
+        .unwrap()
+        .lines()
+        .map(str::to_owned)
+        .collect();
     called.sort();
     let (a, b) = ("_acme-challenge.a.example", "_acme-challenge.b.example");
-    assert_eq!(called, [format!("clear {a}"), format!("clear {b}"), format!("set {a}"), format!("set {b}")]);
+    assert_eq!(
+        called,
+        [
+            format!("clear {a}"),
+            format!("clear {b}"),
+            format!("set {a}"),
+            format!("set {b}")
+        ]
+    );
 }
 
 #[tokio::test]
 async fn a_dns_command_that_fails_says_so() {
     let authority = Authority::new();
-    let plan = authority.plan("dns_command = \"false\"\nchallenges = [\"dns-01\"]", &site(&["*.a.example"]));
+    let plan = authority.plan(
+        "dns_command = \"false\"\nchallenges = [\"dns-01\"]",
+        &site(&["*.a.example"]),
+    );
     let (reason, _) = Running::start(&authority, plan, false).failed().await;
-    assert!(reason.contains("false set") && reason.contains("exit status: 1"), "{reason}");
+    assert!(
+        reason.contains("false set") && reason.contains("exit status: 1"),
+        "{reason}"
+    );
 }
 
 #[tokio::test]
@@ -84,13 +144,23 @@ async fn an_account_that_the_authority_knows() {
     let authority = Authority::with(0, true);
     let acme = |key: &str| {
         let url = authority.directory();
-        format!("directory = {{ url = \"{url}\", key_id = \"{KEY_ID}\", hmac_key = \"{key}\" }}\nchallenges = [\"http-01\"]")
+        format!(
+            "directory = {{ url = \"{url}\", key_id = \"{KEY_ID}\", hmac_key = \"{key}\" }}\nchallenges = [\"http-01\"]"
+        )
     };
-    let mut bad = Running::start(&authority, authority.plan(&acme("c2VjcmV0"), &site(&["a.example"])), false);
+    let mut bad = Running::start(
+        &authority,
+        authority.plan(&acme("c2VjcmV0"), &site(&["a.example"])),
+        false,
+    );
     let (reason, _) = bad.failed().await;
     assert!(reason.starts_with("no account"), "{reason}");
     bad.crash().await;
-    let mut good = Running::start(&authority, authority.plan(&acme(HMAC_KEY), &site(&["b.example"])), true);
+    let mut good = Running::start(
+        &authority,
+        authority.plan(&acme(HMAC_KEY), &site(&["b.example"])),
+        true,
+    );
     assert_eq!(good.issued().await, ["b.example"]);
 }
 
@@ -101,7 +171,9 @@ async fn an_account_that_the_authority_forgot_is_made_anew() {
     let (first, second) = (plan(&["a.example"]), plan(&["b.example"]));
     let mut running = Running::start(&authority, first, true);
     running.issued().await;
-    let account = |authority: &Authority| fs::read_to_string(&all_files(&authority.state_dir().join("acme/accounts"))[0]).unwrap();
+    let account = |authority: &Authority| {
+        fs::read_to_string(&all_files(&authority.state_dir().join("acme/accounts"))[0]).unwrap()
+    };
     let old = account(&authority);
     authority.stop();
     authority.start().unwrap();
@@ -113,14 +185,26 @@ async fn an_account_that_the_authority_forgot_is_made_anew() {
 #[tokio::test]
 async fn certificates_of_sites_that_are_gone_are_not_shown() {
     let authority = Authority::new();
-    let plan = |sites: &[&[&str]]| authority.plan("challenges = [\"http-01\"]", &sites.iter().map(|names| site(names)).collect::<String>());
+    let plan = |sites: &[&[&str]]| {
+        authority.plan(
+            "challenges = [\"http-01\"]",
+            &sites.iter().map(|names| site(names)).collect::<String>(),
+        )
+    };
     let all: [&[&str]; 2] = [&["a.example", "b.example"], &["c.example"]];
     let mut running = Running::start(&authority, plan(&all), true);
     let mut issued = [running.issued().await, running.issued().await].concat();
     issued.sort();
     assert_eq!(issued, ["a.example", "b.example", "c.example"]);
     running.handle.set_plan(plan(&all[1..]));
-    let only_c = || running.site.installed_names().iter().flatten().all(|name| name == "c.example");
+    let only_c = || {
+        running
+            .site
+            .installed_names()
+            .iter()
+            .flatten()
+            .all(|name| name == "c.example")
+    };
     for _ in 0..200 {
         if only_c() {
             break;
@@ -132,7 +216,14 @@ async fn certificates_of_sites_that_are_gone_are_not_shown() {
     // The site comes back, and so does its certificate, without an order.
     assert!(authority.certificates().join("c.example.pem").exists());
     running.handle.set_plan(plan(&all));
-    let is_back = || running.site.installed_names().iter().flatten().any(|name| name == "a.example");
+    let is_back = || {
+        running
+            .site
+            .installed_names()
+            .iter()
+            .flatten()
+            .any(|name| name == "a.example")
+    };
     for _ in 0..200 {
         if is_back() {
             break;
@@ -145,7 +236,11 @@ async fn certificates_of_sites_that_are_gone_are_not_shown() {
 #[tokio::test]
 async fn what_the_server_refuses_is_not_kept() {
     let authority = Authority::new();
-    let mut running = Running::start(&authority, authority.plan("challenges = [\"http-01\"]", &site(&["a.example"])), true);
+    let mut running = Running::start(
+        &authority,
+        authority.plan("challenges = [\"http-01\"]", &site(&["a.example"])),
+        true,
+    );
     *running.site.refuses.lock().unwrap() = true;
     let (reason, _) = running.failed().await;
     assert!(reason.contains("not wanted"), "{reason}");
@@ -162,10 +257,19 @@ fn ask_rule() -> (String, Arc<Mutex<Vec<String>>>) {
         for mut stream in listener.incoming().flatten() {
             let mut piece = [0; 2048];
             let count = stream.read(&mut piece).unwrap();
-            let target = String::from_utf8_lossy(&piece[..count]).split(' ').nth(1).unwrap().to_owned();
-            let status = if target.ends_with("=a.c.example") { "200 OK" } else { "403 Forbidden" };
+            let target = String::from_utf8_lossy(&piece[..count])
+                .split(' ')
+                .nth(1)
+                .unwrap()
+                .to_owned();
+            let status = if target.ends_with("=a.c.example") {
+                "200 OK"
+            } else {
+                "403 Forbidden"
+            };
             asked.lock().unwrap().push(target);
-            let _: Result<(), _> = stream.write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes());
+            let _: Result<(), _> = stream
+                .write_all(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n").as_bytes());
         }
     });
     (url, also_asked)
@@ -175,19 +279,32 @@ fn ask_rule() -> (String, Arc<Mutex<Vec<String>>>) {
 async fn on_demand_once_for_many_handshakes_if_the_rule_allows() {
     let authority = Authority::new();
     let (url, asked) = ask_rule();
-    let sites = "[[site]]\nnames = [\"*.c.example\"]\nroot = \"/\"\ntls.automatic = \"on-demand\"\n";
-    let plan = authority.plan(&format!("ask = \"{url}\"\nchallenges = [\"http-01\"]"), sites);
+    let sites =
+        "[[site]]\nnames = [\"*.c.example\"]\nroot = \"/\"\ntls.automatic = \"on-demand\"\n";
+    let plan = authority.plan(
+        &format!("ask = \"{url}\"\nchallenges = [\"http-01\"]"),
+        sites,
+    );
     let mut running = Running::start(&authority, plan.clone(), true);
     let handle = &running.handle;
-    let (first, second, third) = tokio::join!(handle.obtain("a.c.example"), handle.obtain("A.C.Example"), handle.obtain("a.c.example."));
+    let (first, second, third) = tokio::join!(
+        handle.obtain("a.c.example"),
+        handle.obtain("A.C.Example"),
+        handle.obtain("a.c.example.")
+    );
     assert_eq!((first, second, third), (Ok(()), Ok(()), Ok(())));
     assert_eq!(running.site.installed_names(), [["a.c.example"]]);
     assert_eq!(handle.obtain("b.c.example").await, Err(Denied::Forbidden));
     assert_eq!(handle.obtain("b.c.example").await, Err(Denied::Forbidden));
     assert_eq!(handle.obtain("c.example").await, Err(Denied::NotMeant));
-    assert_eq!(*asked.lock().unwrap(), ["/ask?domain=a.c.example", "/ask?domain=b.c.example"]);
+    assert_eq!(
+        *asked.lock().unwrap(),
+        ["/ask?domain=a.c.example", "/ask?domain=b.c.example"]
+    );
     assert_eq!(running.issued().await, ["a.c.example"]);
-    assert!(matches!(running.event().await, Event::Forbidden { name, .. } if name == "b.c.example"));
+    assert!(
+        matches!(running.event().await, Event::Forbidden { name, .. } if name == "b.c.example")
+    );
     running.crash().await;
     let again = Running::start(&authority, plan, false);
     assert_eq!(again.site.installed_names(), [["a.c.example"]]);
@@ -198,7 +315,11 @@ async fn on_demand_after_the_end_of_the_manager() {
     let authority = Authority::new();
     let (url, _) = ask_rule();
     let sites = "[[site]]\nroot = \"/\"\ntls.automatic = \"on-demand\"\n";
-    let running = Running::start(&authority, authority.plan(&format!("ask = \"{url}\""), sites), false);
+    let running = Running::start(
+        &authority,
+        authority.plan(&format!("ask = \"{url}\""), sites),
+        false,
+    );
     let handle = running.handle.clone();
     running.crash().await;
     let denied = tokio::time::timeout(Duration::from_secs(5), handle.obtain("a.c.example")).await;

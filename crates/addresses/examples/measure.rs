@@ -31,19 +31,28 @@ fn v6(state: &mut u64) -> IpAddr {
 
 /// One like the other, in turns.
 fn mixed(state: &mut u64) -> IpAddr {
-    if next(state).is_multiple_of(2) { v4(state) } else { v6(state) }
+    if next(state).is_multiple_of(2) {
+        v4(state)
+    } else {
+        v6(state)
+    }
 }
 
 fn measure(name: &str, prefix: u8, address: fn(&mut u64) -> IpAddr) {
     let mut state = 1;
     let began = Instant::now();
-    let set: AddressSet = (0..ENTRIES).map(|_| Block::around(address(&mut state), prefix)).collect();
+    let set: AddressSet = (0..ENTRIES)
+        .map(|_| Block::around(address(&mut state), prefix))
+        .collect();
     let built = began.elapsed();
     let lookups: Vec<IpAddr> = (0..1 << 20).map(|_| address(&mut state)).collect();
     let (mut best_ns, mut found) = (f64::MAX, 0u32);
     for _ in 0..ROUNDS {
         let began = Instant::now();
-        found = lookups.iter().map(|address| u32::from(black_box(&set).contains(*black_box(address)))).sum();
+        found = lookups
+            .iter()
+            .map(|address| u32::from(black_box(&set).contains(*black_box(address))))
+            .sum();
         best_ns = best_ns.min(began.elapsed().as_nanos() as f64 / lookups.len() as f64);
     }
     let memory = set.memory_bytes() as f64 / 1e6;

@@ -1,9 +1,11 @@
 //! Who is banned, why, and until when.
 //!
-//! Place in the walk: connections ask when they are accepted and at each of their requests; the control socket and limits put in and take out.
-//! Difficulty: asking must cost next to nothing, so that nobody pays for a feature at rest. Without bans it is one load; a connection that has
-//! been looked up once asks again only when the table has changed since ([`Bans::changes`]).
-//! Absent on purpose: a clock and files. Who knows the time of day says it, and whoever keeps bans over a restart writes them down.
+//! Place in the walk: connections ask when they are accepted and at each of their requests; the
+//! control socket and limits put in and take out. Difficulty: asking must cost next to nothing, so
+//! that nobody pays for a feature at rest. Without bans it is one load; a connection that has been
+//! looked up once asks again only when the table has changed since ([`Bans::changes`]). Absent on
+//! purpose: a clock and files. Who knows the time of day says it, and whoever keeps bans over a
+//! restart writes them down.
 
 use crate::Block;
 use std::{
@@ -31,8 +33,17 @@ pub struct Ban {
 
 impl Ban {
     pub fn new(block: Block, since_s: i64, until_s: Option<i64>, reason: &str) -> Ban {
-        let reason: String = reason.chars().filter(|letter| !letter.is_control()).take(REASON_CHARS_MAX).collect();
-        Ban { block, since_s, until_s, reason: reason.into() }
+        let reason: String = reason
+            .chars()
+            .filter(|letter| !letter.is_control())
+            .take(REASON_CHARS_MAX)
+            .collect();
+        Ban {
+            block,
+            since_s,
+            until_s,
+            reason: reason.into(),
+        }
     }
 
     fn is_over(&self, now_s: i64) -> bool {
@@ -69,7 +80,12 @@ impl Default for Bans {
 
 impl Bans {
     pub fn new(max: usize) -> Bans {
-        Bans { table: RwLock::default(), changes: AtomicU64::new(0), count: AtomicU64::new(0), max }
+        Bans {
+            table: RwLock::default(),
+            changes: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            max,
+        }
     }
 
     /// Which change of the table was the last.
@@ -112,7 +128,12 @@ impl Bans {
 
     /// Whose bans an address is under, the widest first.
     pub fn holding(&self, address: IpAddr, now_s: i64) -> Vec<Block> {
-        let mut blocks: Vec<Block> = self.read().find(address).filter(|ban| !ban.is_over(now_s)).map(|ban| ban.block).collect();
+        let mut blocks: Vec<Block> = self
+            .read()
+            .find(address)
+            .filter(|ban| !ban.is_over(now_s))
+            .map(|ban| ban.block)
+            .collect();
         blocks.sort_unstable_by_key(Block::prefix);
         blocks
     }
@@ -130,7 +151,13 @@ impl Bans {
 
     /// Those in force, in the order of their addresses.
     pub fn all(&self, now_s: i64) -> Vec<Ban> {
-        let mut all: Vec<Ban> = self.read().bans.values().filter(|ban| !ban.is_over(now_s)).cloned().collect();
+        let mut all: Vec<Ban> = self
+            .read()
+            .bans
+            .values()
+            .filter(|ban| !ban.is_over(now_s))
+            .cloned()
+            .collect();
         all.sort_unstable_by_key(|ban| ban.block);
         all
     }
@@ -149,7 +176,10 @@ impl Table {
     /// Every ban that an address is under.
     fn find(&self, address: IpAddr) -> impl Iterator<Item = &Ban> {
         let address = address.to_canonical();
-        let fitting = self.lengths.iter().filter(move |(is_v4, ..)| *is_v4 == address.is_ipv4());
+        let fitting = self
+            .lengths
+            .iter()
+            .filter(move |(is_v4, ..)| *is_v4 == address.is_ipv4());
         fitting.filter_map(move |(_, prefix, _)| self.bans.get(&Block::around(address, *prefix)))
     }
 
@@ -158,7 +188,9 @@ impl Table {
         if self.bans.insert(block, ban).is_none() {
             match self.length_of(&block) {
                 Some((.., count)) => *count += 1,
-                None => self.lengths.push((block.address().is_ipv4(), block.prefix(), 1)),
+                None => self
+                    .lengths
+                    .push((block.address().is_ipv4(), block.prefix(), 1)),
             }
         }
     }
@@ -174,11 +206,18 @@ impl Table {
 
     fn length_of(&mut self, block: &Block) -> Option<&mut (bool, u8, usize)> {
         let wanted = (block.address().is_ipv4(), block.prefix());
-        self.lengths.iter_mut().find(|(is_v4, prefix, _)| (*is_v4, *prefix) == wanted)
+        self.lengths
+            .iter_mut()
+            .find(|(is_v4, prefix, _)| (*is_v4, *prefix) == wanted)
     }
 
     fn forget_over(&mut self, now_s: i64) {
-        let over: Vec<Block> = self.bans.values().filter(|ban| ban.is_over(now_s)).map(|ban| ban.block).collect();
+        let over: Vec<Block> = self
+            .bans
+            .values()
+            .filter(|ban| ban.is_over(now_s))
+            .map(|ban| ban.block)
+            .collect();
         over.iter().for_each(|block| self.remove(block));
     }
 }
@@ -212,16 +251,31 @@ mod tests {
         for block in ["10.0.0.0/8", "10.1.2.0/24", "2001:db8::/64", "0.0.0.0/1"] {
             bans.insert(ban(block, None), 0).unwrap();
         }
-        for (address, expected) in
-            [("10.1.2.3", true), ("127.0.0.1", true), ("128.0.0.1", false), ("2001:db8::9", true), ("2001:db8:0:1::", false)]
-        {
+        for (address, expected) in [
+            ("10.1.2.3", true),
+            ("127.0.0.1", true),
+            ("128.0.0.1", false),
+            ("2001:db8::9", true),
+            ("2001:db8:0:1::", false),
+        ] {
             assert_eq!(bans.contains(ip(address), 0), expected, "{address}");
         }
         for other in ["10.1.0.0/16", "10.1.2.3"] {
-            assert!(!bans.remove(other.parse().unwrap()), "{other} is not what was banned");
+            assert!(
+                !bans.remove(other.parse().unwrap()),
+                "{other} is not what was banned"
+            );
         }
-        let holding = |address: &str| bans.holding(ip(address), 0).iter().map(Block::to_string).collect::<Vec<_>>();
-        assert_eq!(holding("10.1.2.3"), ["0.0.0.0/1", "10.0.0.0/8", "10.1.2.0/24"]);
+        let holding = |address: &str| {
+            bans.holding(ip(address), 0)
+                .iter()
+                .map(Block::to_string)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            holding("10.1.2.3"),
+            ["0.0.0.0/1", "10.0.0.0/8", "10.1.2.0/24"]
+        );
         assert!(bans.remove("10.0.0.0/8".parse().unwrap()));
         assert_eq!(holding("10.1.2.3"), ["0.0.0.0/1", "10.1.2.0/24"]);
         assert_eq!((holding("128.0.0.1").len(), bans.all(0).len()), (0, 3));
@@ -243,11 +297,22 @@ mod tests {
         let bans = Bans::new(1000);
         for at in 0..100_000u32 {
             let block = Block::single(IpAddr::from(at.to_be_bytes()));
-            assert_eq!(bans.insert(Ban::new(block, 0, Some(60), ""), 0), if at < 1000 { Ok(()) } else { Err(Full) });
+            assert_eq!(
+                bans.insert(Ban::new(block, 0, Some(60), ""), 0),
+                if at < 1000 { Ok(()) } else { Err(Full) }
+            );
         }
         assert_eq!(bans.all(0).len(), 1000);
-        assert_eq!(bans.insert(ban("0.0.0.5", Some(90)), 0), Ok(()), "one that is there may be made longer");
-        assert_eq!(bans.insert(ban("9.9.9.9", None), 61), Ok(()), "what has run out makes room");
+        assert_eq!(
+            bans.insert(ban("0.0.0.5", Some(90)), 0),
+            Ok(()),
+            "one that is there may be made longer"
+        );
+        assert_eq!(
+            bans.insert(ban("9.9.9.9", None), 61),
+            Ok(()),
+            "what has run out makes room"
+        );
         assert_eq!(bans.all(61).len(), 2);
     }
 }

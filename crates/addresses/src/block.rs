@@ -6,7 +6,8 @@ use std::{
     str::FromStr,
 };
 
-/// Host bits are cleared, so that blocks that are the same are equal. IPv4-mapped IPv6 addresses are IPv4.
+/// Host bits are cleared, so that blocks that are the same are equal. IPv4-mapped IPv6 addresses
+/// are IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Block {
     address: IpAddr,
@@ -22,14 +23,20 @@ impl Block {
             (IpAddr::V6(_), IpAddr::V4(_)) => prefix.checked_sub(96)?,
             _ => prefix,
         };
-        (prefix <= bits(plain)).then(|| Block { address: mask(plain, prefix), prefix })
+        (prefix <= bits(plain)).then(|| Block {
+            address: mask(plain, prefix),
+            prefix,
+        })
     }
 
     /// The block of that length that an address is in.
     pub fn around(address: IpAddr, prefix: u8) -> Block {
         let address = address.to_canonical();
         let prefix = prefix.min(bits(address));
-        Block { address: mask(address, prefix), prefix }
+        Block {
+            address: mask(address, prefix),
+            prefix,
+        }
     }
 
     pub fn single(address: IpAddr) -> Block {
@@ -58,11 +65,17 @@ impl Block {
         match self.address {
             IpAddr::V4(first) => {
                 let first = first.to_bits();
-                Range::V4(first, first | u32::MAX.checked_shr(self.prefix.into()).unwrap_or(0))
+                Range::V4(
+                    first,
+                    first | u32::MAX.checked_shr(self.prefix.into()).unwrap_or(0),
+                )
             }
             IpAddr::V6(first) => {
                 let first = first.to_bits();
-                Range::V6(first, first | u128::MAX.checked_shr(self.prefix.into()).unwrap_or(0))
+                Range::V6(
+                    first,
+                    first | u128::MAX.checked_shr(self.prefix.into()).unwrap_or(0),
+                )
             }
         }
     }
@@ -132,9 +145,25 @@ mod tests {
             ("::ffff:10.1.2.3", "10.1.2.3"),
             ("::ffff:10.1.2.3/104", "10.0.0.0/8"),
         ] {
-            assert_eq!(text.parse::<Block>().map(|block| block.to_string()).as_deref(), Ok(shown), "{text}");
+            assert_eq!(
+                text.parse::<Block>()
+                    .map(|block| block.to_string())
+                    .as_deref(),
+                Ok(shown),
+                "{text}"
+            );
         }
-        for text in ["", "192.0.2", "192.0.2.7/33", "::/129", "192.0.2.7/", "192.0.2.7/+8", "a/8", "10.0.0.0/8/8", "::ffff:10.0.0.0/8"] {
+        for text in [
+            "",
+            "192.0.2",
+            "192.0.2.7/33",
+            "::/129",
+            "192.0.2.7/",
+            "192.0.2.7/+8",
+            "a/8",
+            "10.0.0.0/8/8",
+            "::ffff:10.0.0.0/8",
+        ] {
             assert!(text.parse::<Block>().is_err(), "{text}");
         }
     }
@@ -142,11 +171,26 @@ mod tests {
     #[test]
     fn what_is_in_it() {
         let block: Block = "10.1.0.0/16".parse().unwrap();
-        for (address, expected) in [("10.1.255.255", true), ("10.2.0.0", false), ("::ffff:10.1.2.3", true), ("::1", false)] {
-            assert_eq!(block.contains(address.parse().unwrap()), expected, "{address}");
+        for (address, expected) in [
+            ("10.1.255.255", true),
+            ("10.2.0.0", false),
+            ("::ffff:10.1.2.3", true),
+            ("::1", false),
+        ] {
+            assert_eq!(
+                block.contains(address.parse().unwrap()),
+                expected,
+                "{address}"
+            );
         }
         assert_eq!(block.range(), Range::V4(0x0a01_0000, 0x0a01_ffff));
-        assert_eq!("::/0".parse::<Block>().unwrap().range(), Range::V6(0, u128::MAX));
-        assert_eq!("255.255.255.255".parse::<Block>().unwrap().range(), Range::V4(u32::MAX, u32::MAX));
+        assert_eq!(
+            "::/0".parse::<Block>().unwrap().range(),
+            Range::V6(0, u128::MAX)
+        );
+        assert_eq!(
+            "255.255.255.255".parse::<Block>().unwrap().range(),
+            Range::V4(u32::MAX, u32::MAX)
+        );
     }
 }

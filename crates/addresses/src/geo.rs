@@ -1,7 +1,9 @@
-//! Where addresses are, by MaxMind's database files: country, continent, city, and whose network it is.
+//! Where addresses are, by MaxMind's database files: country, continent, city, and whose network it
+//! is.
 //!
-//! A file may be replaced while the server runs, as `AddressList` has it; one that is broken is not taken. Difficulty: databases differ in what
-//! they know, so several are asked, and the first that knows a thing has the word.
+//! A file may be replaced while the server runs, as `AddressList` has it; one that is broken is not
+//! taken. Difficulty: databases differ in what they know, so several are asked, and the first that
+//! knows a thing has the word.
 
 use crate::{ListFault, list::stamp};
 use maxminddb::{LookupResult, PathElement, Reader};
@@ -70,7 +72,9 @@ impl Place {
             ("GEOIP_CITY", &self.city),
             ("GEOIP_ORGANIZATION", &self.organisation),
         ];
-        texts.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
+        texts
+            .into_iter()
+            .filter_map(|(name, value)| Some((name, value.as_deref()?)))
     }
 }
 
@@ -91,17 +95,28 @@ impl std::fmt::Debug for GeoDatabase {
 
 impl GeoDatabase {
     pub fn new(path: PathBuf) -> GeoDatabase {
-        GeoDatabase { path, content: RwLock::default() }
+        GeoDatabase {
+            path,
+            content: RwLock::default(),
+        }
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the file if it is another than the one that was read last; says whether it was. What can't be read is reported once.
+    /// Reads the file if it is another than the one that was read last; says whether it was. What
+    /// can't be read is reported once.
     pub fn refresh(&self) -> Result<bool, ListFault> {
         let stamp = stamp(&self.path);
-        if stamp == self.content.read().unwrap_or_else(PoisonError::into_inner).stamp && stamp.is_some() {
+        if stamp
+            == self
+                .content
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .stamp
+            && stamp.is_some()
+        {
             return Ok(false);
         }
         let read = read(&self.path);
@@ -115,29 +130,56 @@ impl GeoDatabase {
             }
             // It was said when it went.
             Err(_) if stamp.is_none() && !was_there && content.database.is_some() => Ok(false),
-            Err(message) => Err(ListFault { path: self.path.clone(), line: 0, message }),
+            Err(message) => Err(ListFault {
+                path: self.path.clone(),
+                line: 0,
+                message,
+            }),
         }
     }
 
-    /// What is said of an address at paths such as `country`, `names`, `en`; a number is a place in a list, from its end where it is negative.
-    /// `None`: the database can't be asked.
+    /// What is said of an address at paths such as `country`, `names`, `en`; a number is a place in
+    /// a list, from its end where it is negative. `None`: the database can't be asked.
     pub fn record<P: AsRef<str>>(&self, address: IpAddr, paths: &[Vec<P>]) -> Option<Record> {
-        let database = self.content.read().unwrap_or_else(PoisonError::into_inner).database.clone()?;
+        let database = self
+            .content
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .database
+            .clone()?;
         let found = database.lookup(address.to_canonical()).ok()?;
-        let network = found.network().map(|network| network.to_string()).unwrap_or_default();
+        let network = found
+            .network()
+            .map(|network| network.to_string())
+            .unwrap_or_default();
         let values = paths.iter().map(|path| text_at(&found, path)).collect();
-        Some(Record { is_found: found.has_data(), values, network })
+        Some(Record {
+            is_found: found.has_data(),
+            values,
+            network,
+        })
     }
 
     /// Adds what this database knows to what is known.
     fn add_to(&self, place: &mut Place, address: IpAddr) {
-        let database = self.content.read().unwrap_or_else(PoisonError::into_inner).database.clone();
+        let database = self
+            .content
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .database
+            .clone();
         let Some(database) = database else { return };
         // A database that has a fault at this address knows nothing of it.
-        let Ok(found) = database.lookup(address) else { return };
+        let Ok(found) = database.lookup(address) else {
+            return;
+        };
         let text = |path: &[&str]| {
             let path: Vec<PathElement<'_>> = path.iter().map(|key| PathElement::Key(key)).collect();
-            found.decode_path::<&str>(&path).ok().flatten().map(Box::from)
+            found
+                .decode_path::<&str>(&path)
+                .ok()
+                .flatten()
+                .map(Box::from)
         };
         let fill = |known: &mut Option<Box<str>>, path: &[&str]| {
             if known.is_none() {
@@ -151,11 +193,22 @@ impl GeoDatabase {
         fill(&mut place.city, &["city", "names", "en"]);
         fill(&mut place.organisation, &["autonomous_system_organization"]);
         if place.region.is_none() {
-            let path = [PathElement::Key("subdivisions"), PathElement::Index(0), PathElement::Key("iso_code")];
-            place.region = found.decode_path::<&str>(&path).ok().flatten().map(Box::from);
+            let path = [
+                PathElement::Key("subdivisions"),
+                PathElement::Index(0),
+                PathElement::Key("iso_code"),
+            ];
+            place.region = found
+                .decode_path::<&str>(&path)
+                .ok()
+                .flatten()
+                .map(Box::from);
         }
         if place.network.is_none() {
-            place.network = found.decode_path::<u32>(&[PathElement::Key("autonomous_system_number")]).ok().flatten();
+            place.network = found
+                .decode_path::<u32>(&[PathElement::Key("autonomous_system_number")])
+                .ok()
+                .flatten();
         }
     }
 }
@@ -175,17 +228,69 @@ pub fn place_of(databases: &[Arc<GeoDatabase>], address: IpAddr) -> Place {
 /// Numbers as mod_maxminddb writes them.
 fn text_at<P: AsRef<str>>(found: &LookupResult<'_, Vec<u8>>, path: &[P]) -> Option<String> {
     let path: Vec<PathElement<'_>> = path.iter().map(|part| element(part.as_ref())).collect();
-    let text = || found.decode_path::<&str>(&path).ok().flatten().map(str::to_owned);
-    let truth = || found.decode_path::<bool>(&path).ok().flatten().map(|truth| u8::from(truth).to_string());
+    let text = || {
+        found
+            .decode_path::<&str>(&path)
+            .ok()
+            .flatten()
+            .map(str::to_owned)
+    };
+    let truth = || {
+        found
+            .decode_path::<bool>(&path)
+            .ok()
+            .flatten()
+            .map(|truth| u8::from(truth).to_string())
+    };
     // Each type of the file's is read as itself alone.
-    let short = || found.decode_path::<u16>(&path).ok().flatten().map(u64::from);
-    let whole = || found.decode_path::<u32>(&path).ok().flatten().map(u64::from);
+    let short = || {
+        found
+            .decode_path::<u16>(&path)
+            .ok()
+            .flatten()
+            .map(u64::from)
+    };
+    let whole = || {
+        found
+            .decode_path::<u32>(&path)
+            .ok()
+            .flatten()
+            .map(u64::from)
+    };
     let long = || found.decode_path::<u64>(&path).ok().flatten();
-    let unsigned = || whole().or_else(short).or_else(long).map(|number| number.to_string());
-    let signed = || found.decode_path::<i32>(&path).ok().flatten().map(|number| number.to_string());
-    let single = || found.decode_path::<f32>(&path).ok().flatten().map(f64::from);
-    let broken = || found.decode_path::<f64>(&path).ok().flatten().or_else(single).map(|number| format!("{number:.5}"));
-    text().or_else(truth).or_else(unsigned).or_else(signed).or_else(broken)
+    let unsigned = || {
+        whole()
+            .or_else(short)
+            .or_else(long)
+            .map(|number| number.to_string())
+    };
+    let signed = || {
+        found
+            .decode_path::<i32>(&path)
+            .ok()
+            .flatten()
+            .map(|number| number.to_string())
+    };
+    let single = || {
+        found
+            .decode_path::<f32>(&path)
+            .ok()
+            .flatten()
+            .map(f64::from)
+    };
+    let broken = || {
+        found
+            .decode_path::<f64>(&path)
+            .ok()
+            .flatten()
+            .or_else(single)
+            .map(|number| format!("{number:.5}"))
+    };
+    text()
+        .or_else(truth)
+        .or_else(unsigned)
+        .or_else(signed)
+        .or_else(broken)
 }
 
 fn element(part: &str) -> PathElement<'_> {
@@ -197,12 +302,16 @@ fn element(part: &str) -> PathElement<'_> {
 }
 
 fn read(path: &Path) -> Result<Database, String> {
-    let bytes = fs::metadata(path).map(|metadata| metadata.len()).unwrap_or(0);
+    let bytes = fs::metadata(path)
+        .map(|metadata| metadata.len())
+        .unwrap_or(0);
     if bytes > FILE_BYTES_MAX {
         return Err(format!("a database has {FILE_BYTES_MAX} bytes at most"));
     }
-    let content = fs::read(path).map_err(|error| format!("reading the database failed: {error}"))?;
-    let database = Reader::from_source(content).map_err(|error| format!("this is no MaxMind database: {error}"))?;
+    let content =
+        fs::read(path).map_err(|error| format!("reading the database failed: {error}"))?;
+    let database = Reader::from_source(content)
+        .map_err(|error| format!("this is no MaxMind database: {error}"))?;
     Ok(database)
 }
 

@@ -1,7 +1,9 @@
-//! Client addresses by the million: sets of blocks, lists of them in files, bans that run out, and where an address is.
+//! Client addresses by the million: sets of blocks, lists of them in files, bans that run out, and
+//! where an address is.
 //!
-//! Used by `config` (what a configuration names), `pipeline` (what a request meets) and the server's control socket. Pure but for reading
-//! the lists' files: no clock, no logs. Absent on purpose: what happens to somebody who is in one, which is `pipeline::throttle`'s to say.
+//! Used by `config` (what a configuration names), `pipeline` (what a request meets) and the
+//! server's control socket. Pure but for reading the lists' files: no clock, no logs. Absent on
+//! purpose: what happens to somebody who is in one, which is `pipeline::throttle`'s to say.
 
 mod bans;
 mod block;

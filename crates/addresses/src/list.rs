@@ -1,7 +1,8 @@
 //! A list of addresses in a file, which may be replaced while the server runs.
 //!
-//! One block, address or range (`192.0.2.1-192.0.2.9`) per line; `#` and `;` begin comments, as the published lists have them. The difficulty:
-//! a list with a bad line must not become a shorter list. It is refused as a whole, with the line's number, and the one before stays in force.
+//! One block, address or range (`192.0.2.1-192.0.2.9`) per line; `#` and `;` begin comments, as the
+//! published lists have them. The difficulty: a list with a bad line must not become a shorter
+//! list. It is refused as a whole, with the line's number, and the one before stays in force.
 
 use crate::{AddressSet, SetBuilder};
 use std::{
@@ -61,7 +62,10 @@ impl Eq for AddressList {}
 
 impl AddressList {
     pub fn new(path: PathBuf) -> AddressList {
-        AddressList { path, content: RwLock::default() }
+        AddressList {
+            path,
+            content: RwLock::default(),
+        }
     }
 
     pub fn path(&self) -> &Path {
@@ -73,7 +77,13 @@ impl AddressList {
     }
 
     pub fn set(&self) -> Arc<AddressSet> {
-        Arc::clone(&self.content.read().unwrap_or_else(PoisonError::into_inner).set)
+        Arc::clone(
+            &self
+                .content
+                .read()
+                .unwrap_or_else(PoisonError::into_inner)
+                .set,
+        )
     }
 
     /// Takes over what another list of the same file has read.
@@ -85,11 +95,23 @@ impl AddressList {
         *self.content.write().unwrap_or_else(PoisonError::into_inner) = Content { set, stamp };
     }
 
-    /// Reads the file if it is another than the one that was read last; says whether it was. What can't be read is reported once.
+    /// Reads the file if it is another than the one that was read last; says whether it was. What
+    /// can't be read is reported once.
     pub fn refresh(&self) -> Result<bool, ListFault> {
-        let fault = |message: String| ListFault { path: self.path.clone(), line: 0, message };
+        let fault = |message: String| ListFault {
+            path: self.path.clone(),
+            line: 0,
+            message,
+        };
         let stamp = stamp(&self.path);
-        if stamp.is_some() && stamp == self.content.read().unwrap_or_else(PoisonError::into_inner).stamp {
+        if stamp.is_some()
+            && stamp
+                == self
+                    .content
+                    .read()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .stamp
+        {
             return Ok(false);
         }
         let read = self.read();
@@ -110,8 +132,16 @@ impl AddressList {
 
     /// `None` in place of the fault: the file is not there.
     fn read(&self) -> Result<AddressSet, Option<ListFault>> {
-        let fault = |message: String| Some(ListFault { path: self.path.clone(), line: 0, message });
-        let bytes = fs::metadata(&self.path).map(|metadata| metadata.len()).unwrap_or(0);
+        let fault = |message: String| {
+            Some(ListFault {
+                path: self.path.clone(),
+                line: 0,
+                message,
+            })
+        };
+        let bytes = fs::metadata(&self.path)
+            .map(|metadata| metadata.len())
+            .unwrap_or(0);
         if bytes > FILE_BYTES_MAX {
             return Err(fault(format!("a list has {FILE_BYTES_MAX} bytes at most")));
         }
@@ -119,22 +149,38 @@ impl AddressList {
             std::io::ErrorKind::NotFound => None,
             _ => fault(format!("reading the list failed: {error}")),
         })?;
-        parse(&text).map_err(|(line, message)| Some(ListFault { path: self.path.clone(), line, message }))
+        parse(&text).map_err(|(line, message)| {
+            Some(ListFault {
+                path: self.path.clone(),
+                line,
+                message,
+            })
+        })
     }
 }
 
 pub(crate) fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = fs::metadata(path).ok()?;
-    Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec()))
+    Some((
+        metadata.ino(),
+        metadata.len(),
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+    ))
 }
 
 /// The error: its line, and what is wrong there.
 pub(crate) fn parse(text: &[u8]) -> Result<AddressSet, (u32, String)> {
     let mut builder = SetBuilder::default();
     for (index, line) in text.split(|byte| *byte == b'\n').enumerate() {
-        let said = line.split(|byte| matches!(byte, b'#' | b';')).next().unwrap_or_default().trim_ascii();
+        let said = line
+            .split(|byte| matches!(byte, b'#' | b';'))
+            .next()
+            .unwrap_or_default()
+            .trim_ascii();
         if !said.is_empty() {
-            take(said, &mut builder).map_err(|message| (u32::try_from(index + 1).unwrap_or(u32::MAX), message))?;
+            take(said, &mut builder)
+                .map_err(|message| (u32::try_from(index + 1).unwrap_or(u32::MAX), message))?;
         }
     }
     Ok(builder.finish())
@@ -142,7 +188,11 @@ pub(crate) fn parse(text: &[u8]) -> Result<AddressSet, (u32, String)> {
 
 fn take(said: &[u8], builder: &mut SetBuilder) -> Result<(), String> {
     let wrong = || {
-        let shown: String = String::from_utf8_lossy(said).chars().filter(|letter| !letter.is_control()).take(SHOWN_CHARS_MAX).collect();
+        let shown: String = String::from_utf8_lossy(said)
+            .chars()
+            .filter(|letter| !letter.is_control())
+            .take(SHOWN_CHARS_MAX)
+            .collect();
         format!("`{shown}` is no address, block (192.0.2.0/24) or range (192.0.2.1-192.0.2.9)")
     };
     let text = std::str::from_utf8(said).map_err(|_| wrong())?;
@@ -150,8 +200,12 @@ fn take(said: &[u8], builder: &mut SetBuilder) -> Result<(), String> {
         builder.add(block);
         return Ok(());
     }
-    let ends = text.split_once('-').and_then(|(first, last)| Some((first.trim().parse().ok()?, last.trim().parse().ok()?)));
-    ends.filter(|(first, last)| builder.add_range(*first, *last)).map(drop).ok_or_else(wrong)
+    let ends = text
+        .split_once('-')
+        .and_then(|(first, last)| Some((first.trim().parse().ok()?, last.trim().parse().ok()?)));
+    ends.filter(|(first, last)| builder.add_range(*first, *last))
+        .map(drop)
+        .ok_or_else(wrong)
 }
 
 #[cfg(test)]
@@ -176,7 +230,11 @@ mod tests {
             "1.2.3.4\n1.2.3.4 5.6.7.8",
             "1.2.3.4\n1.2.3.4-::1",
         ] {
-            assert_eq!(parse(text.as_bytes()).map_err(|(line, _)| line).err(), Some(2), "{text}");
+            assert_eq!(
+                parse(text.as_bytes()).map_err(|(line, _)| line).err(),
+                Some(2),
+                "{text}"
+            );
         }
         let (line, message) = parse(b"\xff\xfe\n").unwrap_err();
         assert!(line == 1 && message.contains("is no address"), "{message}");
@@ -192,7 +250,10 @@ mod tests {
         assert!(list.contains(address));
         fs::write(&path, "192.0.2.1\n?\n").unwrap();
         let fault = list.refresh().unwrap_err();
-        assert!(fault.line == 2 && fault.to_string().contains(":2: `?` is no address"), "{fault}");
+        assert!(
+            fault.line == 2 && fault.to_string().contains(":2: `?` is no address"),
+            "{fault}"
+        );
         assert_eq!(list.refresh(), Ok(false), "it is said once");
         assert!(list.contains(address), "the list before stays");
         fs::write(&path, "198.51.100.1\n").unwrap();

@@ -1,7 +1,9 @@
-//! Ranges of numbers, found in two steps: which few may be meant, by the number's distance from the first; then by bisection among those.
+//! Ranges of numbers, found in two steps: which few may be meant, by the number's distance from the
+//! first; then by bisection among those.
 //!
-//! The difficulty is memory that is far away: a plain bisection over a million ranges jumps through all of it. The index of buckets stays in a cache
-//! near the core, and a bucket's ranges, both ends of each, lie beside each other. Where ranges crowd together, bisection takes over.
+//! The difficulty is memory that is far away: a plain bisection over a million ranges jumps through
+//! all of it. The index of buckets stays in a cache near the core, and a bucket's ranges, both ends
+//! of each, lie beside each other. Where ranges crowd together, bisection takes over.
 
 /// Ranges per bucket, on average.
 const PER_BUCKET: usize = 1;
@@ -19,7 +21,11 @@ pub(crate) struct Ranges<T> {
 
 impl<T> Default for Ranges<T> {
     fn default() -> Self {
-        Ranges { ranges: Box::default(), buckets: Box::default(), shift: 0 }
+        Ranges {
+            ranges: Box::default(),
+            buckets: Box::default(),
+            shift: 0,
+        }
     }
 }
 
@@ -34,8 +40,12 @@ impl<T: Copy + Ord + Number> Ranges<T> {
             }
             touches
         });
-        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ranges::default() };
-        let wanted = (ranges.len() / PER_BUCKET).next_power_of_two().min(BUCKETS_MAX);
+        let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else {
+            return Ranges::default();
+        };
+        let wanted = (ranges.len() / PER_BUCKET)
+            .next_power_of_two()
+            .min(BUCKETS_MAX);
         let shift = last.0.shift_to(first.0, wanted.ilog2());
         let count = last.0.bucket(first.0, shift) + 1;
         let begin = first.0;
@@ -47,18 +57,32 @@ impl<T: Copy + Ord + Number> Ranges<T> {
             }
         }
         buckets.push(u32::try_from(ranges.len()).unwrap_or(u32::MAX));
-        Ranges { ranges: ranges.into(), buckets: buckets.into(), shift }
+        Ranges {
+            ranges: ranges.into(),
+            buckets: buckets.into(),
+            shift,
+        }
     }
 
     pub fn contains(&self, number: T) -> bool {
-        let Some((first, _)) = self.ranges.first().filter(|range| range.0 <= number) else { return false };
-        let bucket = number.bucket(*first, self.shift).min(self.buckets.len().saturating_sub(2));
-        let (Some(from), Some(to)) = (self.buckets.get(bucket), self.buckets.get(bucket + 1)) else { return false };
+        let Some((first, _)) = self.ranges.first().filter(|range| range.0 <= number) else {
+            return false;
+        };
+        let bucket = number
+            .bucket(*first, self.shift)
+            .min(self.buckets.len().saturating_sub(2));
+        let (Some(from), Some(to)) = (self.buckets.get(bucket), self.buckets.get(bucket + 1))
+        else {
+            return false;
+        };
         let (from, to) = (*from as usize, *to as usize);
         let near = self.ranges.get(from..to).unwrap_or_default();
         // The last that begins at the number or before it; that may be one of an earlier bucket.
         let behind = from + near.partition_point(|range| range.0 <= number);
-        behind.checked_sub(1).and_then(|at| self.ranges.get(at)).is_some_and(|range| number <= range.1)
+        behind
+            .checked_sub(1)
+            .and_then(|at| self.ranges.get(at))
+            .is_some_and(|range| number <= range.1)
     }
 
     pub fn len(&self) -> usize {
@@ -110,11 +134,25 @@ mod tests {
 
     #[test]
     fn edges_and_gaps() {
-        let ranges = Ranges::new(vec![(10u32, 19), (30, 30), (15, 24), (25, 26), (u32::MAX, u32::MAX)]);
+        let ranges = Ranges::new(vec![
+            (10u32, 19),
+            (30, 30),
+            (15, 24),
+            (25, 26),
+            (u32::MAX, u32::MAX),
+        ]);
         assert_eq!(ranges.len(), 3, "what touches is one");
-        for (number, expected) in
-            [(0, false), (9, false), (10, true), (26, true), (27, false), (29, false), (30, true), (31, false), (u32::MAX, true)]
-        {
+        for (number, expected) in [
+            (0, false),
+            (9, false),
+            (10, true),
+            (26, true),
+            (27, false),
+            (29, false),
+            (30, true),
+            (31, false),
+            (u32::MAX, true),
+        ] {
             assert_eq!(ranges.contains(number), expected, "{number}");
         }
         assert!(!Ranges::<u32>::new(Vec::new()).contains(0));
@@ -128,7 +166,9 @@ mod tests {
         for count in [1, 2, 15, 16, 17, 33, 300] {
             let ranges = Ranges::new(plain[..count].to_vec());
             for number in 0..(count as u32 * 7 + 20) {
-                let expected = plain[..count].iter().any(|range| (range.0..=range.1).contains(&number));
+                let expected = plain[..count]
+                    .iter()
+                    .any(|range| (range.0..=range.1).contains(&number));
                 assert_eq!(ranges.contains(number), expected, "{number} of {count}");
             }
         }

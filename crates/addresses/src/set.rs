@@ -66,11 +66,16 @@ impl SetBuilder {
         }
     }
 
-    /// Everything from one address to another. `false`: they are of two kinds, or in the wrong order.
+    /// Everything from one address to another. `false`: they are of two kinds, or in the wrong
+    /// order.
     pub fn add_range(&mut self, first: IpAddr, last: IpAddr) -> bool {
         match (first.to_canonical(), last.to_canonical()) {
-            (IpAddr::V4(first), IpAddr::V4(last)) if first <= last => self.v4.push((first.to_bits(), last.to_bits())),
-            (IpAddr::V6(first), IpAddr::V6(last)) if first <= last => self.add_v6(first.to_bits(), last.to_bits()),
+            (IpAddr::V4(first), IpAddr::V4(last)) if first <= last => {
+                self.v4.push((first.to_bits(), last.to_bits()))
+            }
+            (IpAddr::V6(first), IpAddr::V6(last)) if first <= last => {
+                self.add_v6(first.to_bits(), last.to_bits())
+            }
             _ => return false,
         }
         true
@@ -78,14 +83,21 @@ impl SetBuilder {
 
     fn add_v6(&mut self, first: u128, last: u128) {
         match first as u64 == 0 && last as u64 == u64::MAX {
-            true => self.v6_networks.push(((first >> 64) as u64, (last >> 64) as u64)),
+            true => self
+                .v6_networks
+                .push(((first >> 64) as u64, (last >> 64) as u64)),
             false => self.v6.push((first, last)),
         }
     }
 
     pub fn finish(self) -> AddressSet {
         let entries = self.v4.len() + self.v6_networks.len() + self.v6.len();
-        AddressSet { v4: Ranges::new(self.v4), v6_networks: Ranges::new(self.v6_networks), v6: Ranges::new(self.v6), entries }
+        AddressSet {
+            v4: Ranges::new(self.v4),
+            v6_networks: Ranges::new(self.v6_networks),
+            v6: Ranges::new(self.v6),
+            entries,
+        }
     }
 }
 
@@ -95,8 +107,15 @@ mod tests {
 
     #[test]
     fn both_kinds() {
-        let set: AddressSet =
-            ["192.0.2.0/24", "198.51.100.7", "2001:db8::/32", "192.0.2.128/25"].map(|text| text.parse().unwrap()).into_iter().collect();
+        let set: AddressSet = [
+            "192.0.2.0/24",
+            "198.51.100.7",
+            "2001:db8::/32",
+            "192.0.2.128/25",
+        ]
+        .map(|text| text.parse().unwrap())
+        .into_iter()
+        .collect();
         for (address, expected) in [
             ("192.0.2.255", true),
             ("192.0.3.0", false),
@@ -106,7 +125,11 @@ mod tests {
             ("2001:db9::", false),
             ("::c000:2ff", false),
         ] {
-            assert_eq!(set.contains(address.parse().unwrap()), expected, "{address}");
+            assert_eq!(
+                set.contains(address.parse().unwrap()),
+                expected,
+                "{address}"
+            );
         }
         assert_eq!((set.len(), set.ranges()), (4, 3));
     }
@@ -114,10 +137,16 @@ mod tests {
     /// Single addresses of IPv6, the dearest kind.
     #[test]
     fn a_million_entries_stay_below_64_mb() {
-        let single = |at: u128| Block::single(IpAddr::from(((0x2001_0db8 << 96) | (at << 40)).to_be_bytes()));
+        let single = |at: u128| {
+            Block::single(IpAddr::from(
+                ((0x2001_0db8 << 96) | (at << 40)).to_be_bytes(),
+            ))
+        };
         let set: AddressSet = (0..1_000_000u128).map(single).collect();
         assert_eq!(set.ranges(), 1_000_000);
         assert!(set.memory_bytes() < 64_000_000, "{}", set.memory_bytes());
-        assert!(set.contains(single(77).address()) && !set.contains("2001:db8::1:0:0".parse().unwrap()));
+        assert!(
+            set.contains(single(77).address()) && !set.contains("2001:db8::1:0:0".parse().unwrap())
+        );
     }
 }

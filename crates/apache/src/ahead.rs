@@ -1,7 +1,8 @@
-//! Look-aheads: what a request for another path, or for a file, would come to before its handler (`-U`, `-F`, `LA-U:`, `LA-F:`).
+//! Look-aheads: what a request for another path, or for a file, would come to before its handler
+//! (`-U`, `-F`, `LA-U:`, `LA-F:`).
 //!
-//! Difficulty: rules that look ahead run again in what they look at. As in Apache, what is looked at from the same path is not looked at
-//! again, and the depth is bounded besides.
+//! Difficulty: rules that look ahead run again in what they look at. As in Apache, what is looked
+//! at from the same path is not looked at again, and the depth is bounded besides.
 
 use crate::{
     blocking::Pause,
@@ -27,7 +28,13 @@ pub struct Ahead {
 }
 
 /// The error: in circles, or what has to be waited for.
-pub fn by_path(rules: &ApacheRules, exchange: &Exchange, host: &Arc<Host>, watcher: &Watcher, path: &[u8]) -> Result<Ahead, Option<Pause>> {
+pub fn by_path(
+    rules: &ApacheRules,
+    exchange: &Exchange,
+    host: &Arc<Host>,
+    watcher: &Watcher,
+    path: &[u8],
+) -> Result<Ahead, Option<Pause>> {
     let (path, query) = match path.iter().position(|byte| *byte == b'?') {
         Some(at) => (path.get(..at).unwrap_or_default(), path.get(at + 1..)),
         None => (path, None),
@@ -39,10 +46,17 @@ pub fn by_path(rules: &ApacheRules, exchange: &Exchange, host: &Arc<Host>, watch
 }
 
 /// The file's own sections and access rules, no mapping.
-pub fn by_file(rules: &ApacheRules, exchange: &Exchange, host: &Arc<Host>, watcher: &Watcher, path: &[u8]) -> Result<Ahead, Option<Pause>> {
+pub fn by_file(
+    rules: &ApacheRules,
+    exchange: &Exchange,
+    host: &Arc<Host>,
+    watcher: &Watcher,
+    path: &[u8],
+) -> Result<Ahead, Option<Pause>> {
     let mut inner = start(exchange, &exchange.path).ok_or(None)?;
     state(&mut inner).translated = Some(Translated::File(path.to_vec()));
-    let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 2] = [Rules::map_to_storage, Rules::access];
+    let phases: [fn(&ApacheRules, &mut Exchange) -> Verdict; 2] =
+        [Rules::map_to_storage, Rules::access];
     for phase in phases {
         match phase(rules, &mut inner) {
             Verdict::Pass => {}
@@ -58,7 +72,8 @@ pub fn by_file(rules: &ApacheRules, exchange: &Exchange, host: &Arc<Host>, watch
 }
 
 fn start(exchange: &Exchange, path: &[u8]) -> Option<Box<Exchange>> {
-    let is_circle = peek(exchange).is_some_and(|state| state.looked_at_from.as_deref() == Some(&*exchange.path));
+    let is_circle = peek(exchange)
+        .is_some_and(|state| state.looked_at_from.as_deref() == Some(&*exchange.path));
     if is_circle {
         return None;
     }
@@ -68,19 +83,35 @@ fn start(exchange: &Exchange, path: &[u8]) -> Option<Box<Exchange>> {
     Some(inner)
 }
 
-fn finish(inner: Box<Exchange>, outcome: Verdict, host: &Arc<Host>, watcher: &Watcher) -> Result<Ahead, Option<Pause>> {
+fn finish(
+    inner: Box<Exchange>,
+    outcome: Verdict,
+    host: &Arc<Host>,
+    watcher: &Watcher,
+) -> Result<Ahead, Option<Pause>> {
     let status = match outcome {
         Verdict::Pass | Verdict::Restart => Status::OK,
         Verdict::Answer(response) => response.status,
         Verdict::Wait(pause) => return Err(Some(pause)),
     };
     let state = peek(&inner).cloned().unwrap_or_default();
-    Ok(Ahead { exchange: inner, status, state, host: Arc::clone(host), watcher: watcher.clone() })
+    Ok(Ahead {
+        exchange: inner,
+        status,
+        state,
+        host: Arc::clone(host),
+        watcher: watcher.clone(),
+    })
 }
 
 impl Ahead {
     fn seen<T>(&self, look: impl FnOnce(&Seen<'_>) -> T) -> T {
-        look(&Seen::new(&self.exchange, &self.state, &self.host, &self.watcher))
+        look(&Seen::new(
+            &self.exchange,
+            &self.state,
+            &self.host,
+            &self.watcher,
+        ))
     }
 }
 

@@ -12,10 +12,21 @@ const BYTES_MAX: u64 = 16 << 20;
 
 pub fn answer(exchange: &mut Exchange, watcher: &Watcher, options: OptionSet) -> Response {
     exchange.depends_on_request();
-    let filename = peek(exchange).map(|own| own.filename.clone()).unwrap_or_default();
+    let filename = peek(exchange)
+        .map(|own| own.filename.clone())
+        .unwrap_or_default();
     let relative = filename.strip_prefix(b"/").unwrap_or(&filename);
-    let found = resolve(watcher, Path::new("/"), relative, link_policy(options), &mut exchange.stamps).ok();
-    let Some(found) = found.filter(|found| found.metadata.kind == Kind::File) else { return Response::new(Status::NOT_FOUND) };
+    let found = resolve(
+        watcher,
+        Path::new("/"),
+        relative,
+        link_policy(options),
+        &mut exchange.stamps,
+    )
+    .ok();
+    let Some(found) = found.filter(|found| found.metadata.kind == Kind::File) else {
+        return Response::new(Status::NOT_FOUND);
+    };
     if found.metadata.size > BYTES_MAX {
         return Response::new(Status::INTERNAL_SERVER_ERROR);
     }
@@ -38,15 +49,22 @@ fn parsed(text: &[u8]) -> Option<Response> {
             break;
         }
         let (name, value) = line.split_at(line.iter().position(|byte| *byte == b':')?);
-        let (name, value) = (std::str::from_utf8(name).ok()?.trim(), value.get(1..)?.trim_ascii());
+        let (name, value) = (
+            std::str::from_utf8(name).ok()?.trim(),
+            value.get(1..)?.trim_ascii(),
+        );
         if name.eq_ignore_ascii_case("status") {
             let number = std::str::from_utf8(value.get(..3)?).ok()?.parse().ok()?;
             response.status = Status(number);
         } else if is_plain(name) {
-            response.fields_mut().append(name.to_owned(), value.to_vec());
+            response
+                .fields_mut()
+                .append(name.to_owned(), value.to_vec());
         }
     }
-    response.fields_mut().append("Content-Length", rest.len().to_string().into_bytes());
+    response
+        .fields_mut()
+        .append("Content-Length", rest.len().to_string().into_bytes());
     response.body = Body::Memory(Chunk::from(rest.to_vec()));
     Some(response)
 }
@@ -54,8 +72,14 @@ fn parsed(text: &[u8]) -> Option<Response> {
 /// A token, and none of the fields that say where the message ends.
 fn is_plain(name: &str) -> bool {
     const FRAMING: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
-    let is_token = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
-    is_token && !FRAMING.iter().any(|framing| name.eq_ignore_ascii_case(framing))
+    let is_token = !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
+    is_token
+        && !FRAMING
+            .iter()
+            .any(|framing| name.eq_ignore_ascii_case(framing))
 }
 
 #[cfg(test)]
@@ -66,8 +90,21 @@ mod tests {
     fn fields_then_content() {
         let response =
             parsed(b"Status: 301 Now where did I leave that URL\nLocation: http://x.test/\r\nContent-Length: 9\n\nbody\n").unwrap();
-        assert_eq!((response.status.0, response.fields().first("Location")), (301, Some(&b"http://x.test/"[..])));
-        assert_eq!((response.fields().first("Content-Length"), response.body.length()), (Some(&b"5"[..]), Some(5)));
-        assert!(parsed(b"no colon\n\n").is_none() && parsed(b"A: b\n").is_none() && parsed(b"Status: x\n\n").is_none());
+        assert_eq!(
+            (response.status.0, response.fields().first("Location")),
+            (301, Some(&b"http://x.test/"[..]))
+        );
+        assert_eq!(
+            (
+                response.fields().first("Content-Length"),
+                response.body.length()
+            ),
+            (Some(&b"5"[..]), Some(5))
+        );
+        assert!(
+            parsed(b"no colon\n\n").is_none()
+                && parsed(b"A: b\n").is_none()
+                && parsed(b"Status: x\n\n").is_none()
+        );
     }
 }

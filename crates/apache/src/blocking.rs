@@ -1,8 +1,10 @@
-//! Work that would hold up a worker (password hashes, name servers): done by a few threads of its own, each piece once, its result kept.
+//! Work that would hold up a worker (password hashes, name servers): done by a few threads of its
+//! own, each piece once, its result kept.
 //!
-//! A step of the rules asks; where the result is not there it answers with [`Verdict::Wait`](saker_pipeline::Verdict) and is asked again
-//! when it is. Difficulty: everything is bounded: threads, the queue in front of them, results that are kept; and work that panics must
-//! not leave anybody waiting.
+//! A step of the rules asks; where the result is not there it answers with
+//! [`Verdict::Wait`](saker_pipeline::Verdict) and is asked again when it is. Difficulty: everything
+//! is bounded: threads, the queue in front of them, results that are kept; and work that panics
+//! must not leave anybody waiting.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -47,7 +49,8 @@ impl<V: fmt::Debug> fmt::Debug for Answer<V> {
 enum Entry<V> {
     Running {
         wakers: Vec<Waker>,
-        /// Those that wait for it. Work that has not begun when the last of them has gone is not done.
+        /// Those that wait for it. Work that has not begun when the last of them has gone is not
+        /// done.
         waiting: usize,
     },
     Done {
@@ -68,15 +71,27 @@ pub struct Answers<K: 'static, V: 'static> {
 
 impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> Answers<K, V> {
     pub const fn new(pool: &'static Pool, kept_max: usize, kept_for: Duration) -> Answers<K, V> {
-        Answers { pool, entries: Mutex::new(None), kept_max, kept_for }
+        Answers {
+            pool,
+            entries: Mutex::new(None),
+            kept_max,
+            kept_for,
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Entries<K, V>>> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The answer, or what has to be waited for. `owner`: whose turn the work takes. `otherwise` stands for the result of work that panics.
-    pub fn ask(&'static self, owner: u64, key: &K, otherwise: V, work: impl FnOnce() -> V + Send + 'static) -> Answer<V> {
+    /// The answer, or what has to be waited for. `owner`: whose turn the work takes. `otherwise`
+    /// stands for the result of work that panics.
+    pub fn ask(
+        &'static self,
+        owner: u64,
+        key: &K,
+        otherwise: V,
+        work: impl FnOnce() -> V + Send + 'static,
+    ) -> Answer<V> {
         if let Some(answer) = self.known_or_running(key) {
             return answer;
         }
@@ -96,14 +111,25 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
     }
 
     fn wait(&'static self, key: &K) -> Answer<V> {
-        if let Some(Entry::Running { waiting, .. }) = self.lock().as_mut().and_then(|entries| entries.get_mut(key)) {
+        if let Some(Entry::Running { waiting, .. }) = self
+            .lock()
+            .as_mut()
+            .and_then(|entries| entries.get_mut(key))
+        {
             *waiting += 1;
         }
-        Answer::Wait(Box::pin(Waiting { answers: self, key: key.clone(), is_over: false }))
+        Answer::Wait(Box::pin(Waiting {
+            answers: self,
+            key: key.clone(),
+            is_over: false,
+        }))
     }
 
     fn is_abandoned(&self, key: &K) -> bool {
-        matches!(self.lock().as_ref().and_then(|entries| entries.get(key)), Some(Entry::Running { waiting: 0, .. }))
+        matches!(
+            self.lock().as_ref().and_then(|entries| entries.get(key)),
+            Some(Entry::Running { waiting: 0, .. })
+        )
     }
 
     /// `None`: the caller is the one to have it done.
@@ -111,7 +137,9 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
         let mut guard = self.lock();
         let entries = guard.get_or_insert_default();
         match entries.get(key) {
-            Some(Entry::Done { value, until }) if *until > Instant::now() => return Some(Answer::Known(value.clone())),
+            Some(Entry::Done { value, until }) if *until > Instant::now() => {
+                return Some(Answer::Known(value.clone()));
+            }
             Some(Entry::Running { .. }) => {
                 drop(guard);
                 return Some(self.wait(key));
@@ -121,7 +149,13 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
         if entries.len() >= self.kept_max {
             entries.retain(|_, entry| matches!(entry, Entry::Running { .. }));
         }
-        entries.insert(key.clone(), Entry::Running { wakers: Vec::new(), waiting: 0 });
+        entries.insert(
+            key.clone(),
+            Entry::Running {
+                wakers: Vec::new(),
+                waiting: 0,
+            },
+        );
         None
     }
 
@@ -129,7 +163,13 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> A
         let mut guard = self.lock();
         let entries = guard.get_or_insert_default();
         let before = match value {
-            Some(value) => entries.insert(key, Entry::Done { value, until: Instant::now() + self.kept_for }),
+            Some(value) => entries.insert(
+                key,
+                Entry::Done {
+                    value,
+                    until: Instant::now() + self.kept_for,
+                },
+            ),
             None => entries.remove(&key),
         };
         drop(guard);
@@ -147,23 +187,35 @@ struct Waiting<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 
     is_over: bool,
 }
 
-impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> Drop for Waiting<K, V> {
+impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> Drop
+    for Waiting<K, V>
+{
     fn drop(&mut self) {
         if self.is_over {
             return;
         }
-        if let Some(Entry::Running { waiting, .. }) = self.answers.lock().as_mut().and_then(|entries| entries.get_mut(&self.key)) {
+        if let Some(Entry::Running { waiting, .. }) = self
+            .answers
+            .lock()
+            .as_mut()
+            .and_then(|entries| entries.get_mut(&self.key))
+        {
             *waiting = waiting.saturating_sub(1);
         }
     }
 }
 
-impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> Future for Waiting<K, V> {
+impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> Future
+    for Waiting<K, V>
+{
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let mut guard = self.answers.lock();
-        match guard.as_mut().and_then(|entries| entries.get_mut(&self.key)) {
+        match guard
+            .as_mut()
+            .and_then(|entries| entries.get_mut(&self.key))
+        {
             Some(Entry::Running { wakers, .. }) => {
                 if !wakers.iter().any(|waker| waker.will_wake(context.waker())) {
                     wakers.push(context.waker().clone());
@@ -179,8 +231,8 @@ impl<K: Hash + Eq + Clone + Send + Unpin + 'static, V: Clone + Send + 'static> F
     }
 }
 
-/// Threads for one kind of work. Owners (sites) take turns, and each has a thread less than there are, so that what takes long for one of them holds up
-/// no other; and no kind holds up another.
+/// Threads for one kind of work. Owners (sites) take turns, and each has a thread less than there
+/// are, so that what takes long for one of them holds up no other; and no kind holds up another.
 pub struct Pool {
     name: &'static str,
     queue: Mutex<Queue>,
@@ -204,8 +256,16 @@ pub static PROGRAMS: Pool = Pool::new("map programs");
 
 impl Pool {
     const fn new(name: &'static str) -> Pool {
-        let queue = Queue { is_started: false, waiting: VecDeque::new(), running: Vec::new() };
-        Pool { name, queue: Mutex::new(queue), has_work: Condvar::new() }
+        let queue = Queue {
+            is_started: false,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+        };
+        Pool {
+            name,
+            queue: Mutex::new(queue),
+            has_work: Condvar::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -225,7 +285,10 @@ impl Pool {
     }
 
     fn start_thread(&'static self) -> bool {
-        thread::Builder::new().name(self.name.into()).spawn(move || self.work()).is_ok()
+        thread::Builder::new()
+            .name(self.name.into())
+            .spawn(move || self.work())
+            .is_ok()
     }
 
     fn work(&self) {
@@ -240,7 +303,12 @@ impl Pool {
                     // Another one's turn may have come by that.
                     self.has_work.notify_one();
                 }
-                None => queue = self.has_work.wait(queue).unwrap_or_else(PoisonError::into_inner),
+                None => {
+                    queue = self
+                        .has_work
+                        .wait(queue)
+                        .unwrap_or_else(PoisonError::into_inner)
+                }
             }
         }
     }
@@ -248,7 +316,13 @@ impl Pool {
 
 impl Queue {
     fn push(&mut self, owner: u64, job: Job) -> bool {
-        if self.waiting.iter().map(|(_, jobs)| jobs.len()).sum::<usize>() >= QUEUE_MAX {
+        if self
+            .waiting
+            .iter()
+            .map(|(_, jobs)| jobs.len())
+            .sum::<usize>()
+            >= QUEUE_MAX
+        {
             return false;
         }
         match self.waiting.iter_mut().find(|(known, _)| *known == owner) {
@@ -261,7 +335,8 @@ impl Queue {
 
     /// Of the first owner for whom fewer than `running_max` threads work; it comes last then.
     fn next(&mut self, running_max: usize) -> Option<(u64, Job)> {
-        let is_free = |owner: u64| self.running.iter().filter(|one| **one == owner).count() < running_max;
+        let is_free =
+            |owner: u64| self.running.iter().filter(|one| **one == owner).count() < running_max;
         let at = self.waiting.iter().position(|(owner, _)| is_free(*owner))?;
         let (owner, mut jobs) = self.waiting.remove(at)?;
         let job = jobs.pop_front()?;
@@ -281,7 +356,10 @@ impl Queue {
 
 /// Of each pool. Two at least: one for an owner, one for the others.
 fn threads() -> usize {
-    thread::available_parallelism().map_or(1, usize::from).div_ceil(2).clamp(2, THREADS_MAX)
+    thread::available_parallelism()
+        .map_or(1, usize::from)
+        .div_ceil(2)
+        .clamp(2, THREADS_MAX)
 }
 
 #[cfg(test)]
@@ -300,7 +378,11 @@ mod tests {
         }
         let waker = Arc::new(Unpark(thread::current())).into();
         let mut pause = pause;
-        while pause.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+        while pause
+            .as_mut()
+            .poll(&mut Context::from_waker(&waker))
+            .is_pending()
+        {
             thread::park_timeout(Duration::from_secs(10));
         }
     }
@@ -308,7 +390,9 @@ mod tests {
     #[test]
     fn work_is_done_once_and_its_result_kept() {
         static ANSWERS: Answers<u32, u32> = Answers::new(&TEST, 10, Duration::from_secs(100));
-        let Answer::Wait(pause) = ANSWERS.ask(0, &1, 0, || 5) else { panic!("known before it was done") };
+        let Answer::Wait(pause) = ANSWERS.ask(0, &1, 0, || 5) else {
+            panic!("known before it was done")
+        };
         wait(pause);
         assert!(matches!(ANSWERS.ask(0, &1, 0, || 6), Answer::Known(5)));
     }
@@ -316,9 +400,16 @@ mod tests {
     #[test]
     fn a_panic_is_an_answer() {
         static ANSWERS: Answers<u32, bool> = Answers::new(&TEST, 10, Duration::from_secs(100));
-        let Answer::Wait(pause) = ANSWERS.ask(0, &1, false, || std::panic::resume_unwind(Box::new("x"))) else { panic!("known") };
+        let Answer::Wait(pause) =
+            ANSWERS.ask(0, &1, false, || std::panic::resume_unwind(Box::new("x")))
+        else {
+            panic!("known")
+        };
         wait(pause);
-        assert!(matches!(ANSWERS.ask(0, &1, true, || true), Answer::Known(false)));
+        assert!(matches!(
+            ANSWERS.ask(0, &1, true, || true),
+            Answer::Known(false)
+        ));
     }
 
     #[test]
@@ -328,8 +419,16 @@ mod tests {
             if let Answer::Wait(pause) = SHORT.ask(0, &key, 0, || 1) {
                 wait(pause);
             }
-            assert!(SHORT.lock().as_ref().is_some_and(|entries| entries.len() <= 3));
-            assert!(matches!(SHORT.ask(0, &key, 0, || 2), Answer::Wait(_)), "not kept");
+            assert!(
+                SHORT
+                    .lock()
+                    .as_ref()
+                    .is_some_and(|entries| entries.len() <= 3)
+            );
+            assert!(
+                matches!(SHORT.ask(0, &key, 0, || 2), Answer::Wait(_)),
+                "not kept"
+            );
         }
     }
 
@@ -360,17 +459,25 @@ mod tests {
 
     #[test]
     fn queues_are_bounded() {
-        let mut queue = Queue { is_started: true, waiting: VecDeque::new(), running: Vec::new() };
+        let mut queue = Queue {
+            is_started: true,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+        };
         for _ in 0..QUEUE_OF_OWNER_MAX {
             assert!(queue.push(1, Box::new(|| {})));
         }
         assert!(!queue.push(1, Box::new(|| {})) && queue.push(2, Box::new(|| {})));
-        let turns: Vec<u64> = (0..3).map_while(|_| queue.next(2).map(|(owner, _)| owner)).collect();
+        let turns: Vec<u64> = (0..3)
+            .map_while(|_| queue.next(2).map(|(owner, _)| owner))
+            .collect();
         assert_eq!(turns, [1, 2, 1], "owners take turns");
         assert!(queue.next(2).is_none(), "and have so many threads at most");
         queue.finished(1);
         assert!(queue.next(2).is_some_and(|(owner, _)| owner == 1));
-        let rest = (3..100_000).take_while(|owner| queue.push(*owner, Box::new(|| {}))).count();
+        let rest = (3..100_000)
+            .take_while(|owner| queue.push(*owner, Box::new(|| {})))
+            .count();
         assert_eq!(rest + QUEUE_OF_OWNER_MAX - 3, QUEUE_MAX);
     }
 
@@ -391,11 +498,15 @@ mod tests {
             ));
         }
         drop(ANSWERS.ask(0, &1, 0, || panic!("the client is gone")));
-        let Answer::Wait(pause) = ANSWERS.ask(0, &2, 0, || 2) else { panic!("known before it was done") };
+        let Answer::Wait(pause) = ANSWERS.ask(0, &2, 0, || 2) else {
+            panic!("known before it was done")
+        };
         drop(go);
         wait(pause);
         assert!(matches!(ANSWERS.ask(0, &2, 0, || 3), Answer::Known(2)));
-        let Answer::Wait(pause) = ANSWERS.ask(0, &1, 0, || 7) else { panic!("its work was done, or is thought to be under way") };
+        let Answer::Wait(pause) = ANSWERS.ask(0, &1, 0, || 7) else {
+            panic!("its work was done, or is thought to be under way")
+        };
         wait(pause);
         assert!(matches!(ANSWERS.ask(0, &1, 0, || 3), Answer::Known(7)));
     }

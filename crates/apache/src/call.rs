@@ -1,6 +1,7 @@
 //! What programs behind the gateway are told of Apache's side of a request.
 //!
-//! Asked once it is known who answers, after access was decided (`proxy/call.rs`, `cgi.rs`, `php.rs`).
+//! Asked once it is known who answers, after access was decided (`proxy/call.rs`, `cgi.rs`,
+//! `php.rs`).
 
 use crate::{homes, host::Host, local::Local, origin, rules::name_uri, signature, state::state};
 use saker_pipeline::{Exchange, Script};
@@ -8,17 +9,36 @@ use std::os::unix::ffi::OsStrExt;
 
 /// What a program is told that Apache knows.
 pub fn script(exchange: &mut Exchange, host: &Host, local: &Local) -> Script {
-    let document_root = homes::document_root(exchange, host).unwrap_or_else(|| host.document_root.as_os_str().as_bytes().to_vec());
+    let document_root = homes::document_root(exchange, host)
+        .unwrap_or_else(|| host.document_root.as_os_str().as_bytes().to_vec());
     name_uri(exchange, host);
     let (filename, context, led_from, is_included) = {
         let own = state(exchange);
-        (own.filename.clone(), own.context.clone(), own.led_from.clone(), own.is_answered)
+        (
+            own.filename.clone(),
+            own.context.clone(),
+            own.led_from.clone(),
+            own.is_answered,
+        )
     };
     let path_info = exchange.path_info.clone();
-    let below = |path: &[u8]| [document_root.strip_suffix(b"/").unwrap_or(&document_root), path].concat();
-    let (context_prefix, context_document_root) = context.unwrap_or_else(|| (Vec::new(), document_root.clone()));
-    let kind = local.authn.kind.as_ref().and_then(|kind| kind.constant()).filter(|_| exchange.user.is_some());
-    let (redirect_url, redirect_query) = led_from.map_or((None, None), |(path, query)| (Some(path), query));
+    let below = |path: &[u8]| {
+        [
+            document_root.strip_suffix(b"/").unwrap_or(&document_root),
+            path,
+        ]
+        .concat()
+    };
+    let (context_prefix, context_document_root) =
+        context.unwrap_or_else(|| (Vec::new(), document_root.clone()));
+    let kind = local
+        .authn
+        .kind
+        .as_ref()
+        .and_then(|kind| kind.constant())
+        .filter(|_| exchange.user.is_some());
+    let (redirect_url, redirect_query) =
+        led_from.map_or((None, None), |(path, query)| (Some(path), query));
     Script {
         filename,
         path: exchange.path.clone(),
@@ -30,9 +50,14 @@ pub fn script(exchange: &mut Exchange, host: &Host, local: &Local) -> Script {
         server_name: origin::name(exchange, host),
         server_port: origin::port(exchange, host),
         // Apache's own words.
-        server_admin: Some(host.server_admin.clone().unwrap_or_else(|| "[no address given]".into())),
+        server_admin: Some(
+            host.server_admin
+                .clone()
+                .unwrap_or_else(|| "[no address given]".into()),
+        ),
         server_signature: signature::line(exchange, host, local),
-        // Applications look for the name of the server whose rules these are, to know that there is an .htaccess for them to write.
+        // Applications look for the name of the server whose rules these are, to know that there is
+        // an .htaccess for them to write.
         server_software: format!("Apache ({})", signature::software(host)).into_bytes(),
         auth_type: kind.map(|kind| String::from_utf8_lossy(kind).into()),
         passes_authorization: local.cgi.passes_authorization.unwrap_or(false),
@@ -46,7 +71,11 @@ pub fn script(exchange: &mut Exchange, host: &Host, local: &Local) -> Script {
 
 /// CGIVar.
 fn own_variables(exchange: &Exchange, local: &Local) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let uri = local.cgi.uri_is_current.filter(|is_current| *is_current).map(|_| (b"REQUEST_URI".to_vec(), exchange.path.clone()));
+    let uri = local
+        .cgi
+        .uri_is_current
+        .filter(|is_current| *is_current)
+        .map(|_| (b"REQUEST_URI".to_vec(), exchange.path.clone()));
     uri.into_iter().collect()
 }
 

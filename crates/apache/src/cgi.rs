@@ -1,8 +1,10 @@
-//! Files that are run (handler `cgi-script`), and requests that are led on to scripts (Action, Script).
+//! Files that are run (handler `cgi-script`), and requests that are led on to scripts (Action,
+//! Script).
 //!
-//! Called by `fixups` once it is known which handler a file is for. What is refused here is refused in the order and with the statuses of
-//! mod_cgi; the rest goes to the gateway as a call.
-//! Absent on purpose: whether a file may be executed. The kernel knows; what it refuses is an error of the server's, as in Apache.
+//! Called by `fixups` once it is known which handler a file is for. What is refused here is refused
+//! in the order and with the statuses of mod_cgi; the rest goes to the gateway as a call. Absent on
+//! purpose: whether a file may be executed. The kernel knows; what it refuses is an error of the
+//! server's, as in Apache.
 
 use crate::{
     call::{script, target_of},
@@ -17,7 +19,9 @@ use saker_config::model::ProgramUser;
 use saker_config_apache::options::EXEC_CGI;
 use saker_files::Kind;
 use saker_http::{Method, Status, path::normalise_with};
-use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Inner, ProcessManner, Response, Verdict};
+use saker_pipeline::{
+    Call, CallManner, CallNames, CallTo, Exchange, Inner, ProcessManner, Response, Verdict,
+};
 use saker_telemetry::{
     error_log,
     httpd_message::{self, HttpdMessage},
@@ -49,9 +53,17 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
         processes: own.processes,
         script_log: host.script_log.clone(),
     };
-    let timeout_ms = own.timeout_ms.unwrap_or_else(|| host.process.timeout_s.unwrap_or(TIMEOUT_S).saturating_mul(1000));
-    let manner =
-        CallManner { timeout: Some(Duration::from_millis(timeout_ms)), trust: local.xsendfile.trust(true), ..CallManner::default() };
+    let timeout_ms = own.timeout_ms.unwrap_or_else(|| {
+        host.process
+            .timeout_s
+            .unwrap_or(TIMEOUT_S)
+            .saturating_mul(1000)
+    });
+    let manner = CallManner {
+        timeout: Some(Duration::from_millis(timeout_ms)),
+        trust: local.xsendfile.trust(true),
+        ..CallManner::default()
+    };
     let target = target_of(exchange);
     exchange.call = Some(Box::new(Call {
         to: CallTo::Process(Arc::new(process)),
@@ -65,34 +77,77 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
 
 /// Of the user whose folder it is (mod_userdir), or else of the host.
 fn user(exchange: &Exchange, local: &Local) -> Option<ProgramUser> {
-    let at_home = peek(exchange).and_then(|own| own.home_of.clone()).map(|user| ProgramUser { user: user.into(), group: None });
+    let at_home = peek(exchange)
+        .and_then(|own| own.home_of.clone())
+        .map(|user| ProgramUser {
+            user: user.into(),
+            group: None,
+        });
     at_home.or_else(|| local.cgi.user.clone())
 }
 
 fn refusal(exchange: &Exchange, local: &Local) -> Option<Refusal> {
     let own = peek(exchange)?;
-    let is_nph = own.filename.rsplit(|byte| *byte == b'/').next().is_some_and(|name| name.starts_with(b"nph-"));
+    let is_nph = own
+        .filename
+        .rsplit(|byte| *byte == b'/')
+        .next()
+        .is_some_and(|name| name.starts_with(b"nph-"));
     if !own.is_script_alias && !local.core.options.in_force().contains(EXEC_CGI) {
-        return Some((Status::FORBIDDEN, &httpd_message::CGI_EXEC_OFF, "Options ExecCGI is off in this directory"));
+        return Some((
+            Status::FORBIDDEN,
+            &httpd_message::CGI_EXEC_OFF,
+            "Options ExecCGI is off in this directory",
+        ));
     }
     if is_nph && own.is_answered {
-        return Some((Status::FORBIDDEN, &httpd_message::CGI_NPH_INCLUDED, "attempt to include NPH CGI script"));
+        return Some((
+            Status::FORBIDDEN,
+            &httpd_message::CGI_NPH_INCLUDED,
+            "attempt to include NPH CGI script",
+        ));
     }
     match own.kind {
-        None => return Some((Status::NOT_FOUND, &httpd_message::CGI_NOT_FOUND, "script not found or unable to stat")),
+        None => {
+            return Some((
+                Status::NOT_FOUND,
+                &httpd_message::CGI_NOT_FOUND,
+                "script not found or unable to stat",
+            ));
+        }
         Some(Kind::Directory) => {
-            return Some((Status::FORBIDDEN, &httpd_message::CGI_DIRECTORY, "attempt to invoke directory as script"));
+            return Some((
+                Status::FORBIDDEN,
+                &httpd_message::CGI_DIRECTORY,
+                "attempt to invoke directory as script",
+            ));
         }
         Some(_) => {}
     }
     let is_below = local.core.accept_path_info == Some(false) && !exchange.path_info.is_empty();
-    is_below.then_some((Status::NOT_FOUND, &httpd_message::CGI_PATH_INFO, "AcceptPathInfo off disallows user's path"))
+    is_below.then_some((
+        Status::NOT_FOUND,
+        &httpd_message::CGI_PATH_INFO,
+        "AcceptPathInfo off disallows user's path",
+    ))
 }
 
-fn refused(exchange: &mut Exchange, status: Status, message: &'static HttpdMessage, reason: &str) -> Verdict {
+fn refused(
+    exchange: &mut Exchange,
+    status: Status,
+    message: &'static HttpdMessage,
+    reason: &str,
+) -> Verdict {
     exchange.depends_on_request();
-    let filename = peek(exchange).map(|own| String::from_utf8_lossy(&own.filename).into_owned()).unwrap_or_default();
-    error_log::log_httpd(message, None, exchange, format_args!("{reason}: {filename}"));
+    let filename = peek(exchange)
+        .map(|own| String::from_utf8_lossy(&own.filename).into_owned())
+        .unwrap_or_default();
+    error_log::log_httpd(
+        message,
+        None,
+        exchange,
+        format_args!("{reason}: {filename}"),
+    );
     Verdict::Answer(Response::new(status))
 }
 
@@ -113,34 +168,58 @@ pub fn lead_on(exchange: &mut Exchange, host: &Host, local: &Local) -> Option<Ve
     if local.actions.is_empty() {
         return None;
     }
-    if local.actions.script(exchange.head.view().method_token()).is_some() {
+    if local
+        .actions
+        .script(exchange.head.view().method_token())
+        .is_some()
+    {
         // A query would lead elsewhere.
         exchange.depends_on_request();
     }
     let action = action(exchange, local).cloned();
     if let Some(action) = &action {
         if !action.is_virtual && peek(exchange).is_none_or(|own| own.kind.is_none()) {
-            return Some(refused(exchange, Status::NOT_FOUND, &httpd_message::ACTION_FILE_MISSING, "File does not exist"));
+            return Some(refused(
+                exchange,
+                Status::NOT_FOUND,
+                &httpd_message::ACTION_FILE_MISSING,
+                "File does not exist",
+            ));
         }
         let name = exchange.handler.as_deref().unwrap_or(&action.of).to_owned();
         exchange.environment.set(b"HANDLER", name.as_bytes());
     }
-    let script = action.map(|action| action.script).or_else(|| of_method(exchange, local))?;
+    let script = action
+        .map(|action| action.script)
+        .or_else(|| of_method(exchange, local))?;
     exchange.depends_on_request();
     Some(to_script(exchange, host, script.as_bytes()))
 }
 
 fn action<'l>(exchange: &Exchange, local: &'l Local) -> Option<&'l Action> {
-    let media_type = exchange.settings.files.whole_type.as_deref().unwrap_or_default();
-    let name = exchange.handler.as_deref().unwrap_or_else(|| media_type.split(';').next().unwrap_or_default().trim());
+    let media_type = exchange
+        .settings
+        .files
+        .whole_type
+        .as_deref()
+        .unwrap_or_default();
+    let name = exchange
+        .handler
+        .as_deref()
+        .unwrap_or_else(|| media_type.split(';').next().unwrap_or_default().trim());
     local.actions.action(name)
 }
 
 /// GET only with a query; and not where that is how the request came here.
 fn of_method(exchange: &Exchange, local: &Local) -> Option<Box<str>> {
     let view = exchange.head.view();
-    let is_plain_get = matches!(view.method(), Method::Get | Method::Head) && exchange.query.as_ref().is_none_or(Vec::is_empty);
-    local.actions.script(view.method_token()).filter(|_| !is_plain_get && exchange.redirects < 2).map(Into::into)
+    let is_plain_get = matches!(view.method(), Method::Get | Method::Head)
+        && exchange.query.as_ref().is_none_or(Vec::is_empty);
+    local
+        .actions
+        .script(view.method_token())
+        .filter(|_| !is_plain_get && exchange.redirects < 2)
+        .map(Into::into)
 }
 
 /// The path of the request is what follows the script's.
@@ -156,7 +235,13 @@ fn to_script(exchange: &mut Exchange, host: &Host, script: &[u8]) -> Verdict {
     }
     exchange.path = read;
     if let Some(inserted) = inserted {
-        exchange.query = Some([Some(inserted), exchange.query.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(&b'?'));
+        exchange.query = Some(
+            [Some(inserted), exchange.query.as_deref()]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join(&b'?'),
+        );
     }
     Verdict::Restart
 }

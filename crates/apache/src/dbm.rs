@@ -1,8 +1,10 @@
-//! Databases of keys and values in one file, as `httxt2dbm` and `htdbm` make them: SDBM, GDBM and Berkeley's hash, read whole.
+//! Databases of keys and values in one file, as `httxt2dbm` and `htdbm` make them: SDBM, GDBM and
+//! Berkeley's hash, read whole.
 //!
-//! Difficulty: the files are other programs' memory on disk; every number in them is looked at before it is believed, and what does not fit
-//! is left out. Absent on purpose: the indexes, which are only for finding one key; values of Berkeley's that fill pages of their own, and its
-//! trees; files of machines with the other order of bytes.
+//! Difficulty: the files are other programs' memory on disk; every number in them is looked at
+//! before it is believed, and what does not fit is left out. Absent on purpose: the indexes, which
+//! are only for finding one key; values of Berkeley's that fill pages of their own, and its trees;
+//! files of machines with the other order of bytes.
 
 /// A key and its value.
 pub type Pair<'a> = (&'a [u8], &'a [u8]);
@@ -15,8 +17,8 @@ const GDBM_ELEMENT_BYTES: usize = 24;
 /// Before the elements of a bucket: free blocks, the bits of its hash, its number of keys.
 const GDBM_BUCKET_HEAD_BYTES: usize = 8 + 6 * 16 + 8;
 
-/// What a database holds, by the name that APR has for its kind. `content` reads the file with that ending to its name; the error says what is
-/// wrong.
+/// What a database holds, by the name that APR has for its kind. `content` reads the file with that
+/// ending to its name; the error says what is wrong.
 pub fn read<T>(
     kind: &str,
     mut content: impl FnMut(&str) -> Result<Vec<u8>, String>,
@@ -29,25 +31,43 @@ pub fn read<T>(
         "db" => berkeley(&content("")?).map(keep).ok_or_else(other),
         // Which kind APR takes then is a matter of how it was built: the file knows.
         "default" => match content("") {
-            Ok(whole) => gdbm(&whole).or_else(|| berkeley(&whole)).map(keep).ok_or_else(other),
-            Err(error) => content(".pag").map(|pages| keep(sdbm(&pages))).map_err(|_| error),
+            Ok(whole) => gdbm(&whole)
+                .or_else(|| berkeley(&whole))
+                .map(keep)
+                .ok_or_else(other),
+            Err(error) => content(".pag")
+                .map(|pages| keep(sdbm(&pages)))
+                .map_err(|_| error),
         },
         _ => Err("there is no such kind of database".into()),
     }
 }
 
-/// What a file of `.pag` holds: pages of pairs, with the places of both at the beginning, from the end of the page backwards.
+/// What a file of `.pag` holds: pages of pairs, with the places of both at the beginning, from the
+/// end of the page backwards.
 pub fn sdbm(pages: &[u8]) -> Vec<Pair<'_>> {
-    pages.chunks_exact(SDBM_PAGE_BYTES).flat_map(sdbm_page).collect()
+    pages
+        .chunks_exact(SDBM_PAGE_BYTES)
+        .flat_map(sdbm_page)
+        .collect()
 }
 
 fn sdbm_page(page: &[u8]) -> Vec<Pair<'_>> {
-    let number = |at: usize| page.get(at * 2..at * 2 + 2).and_then(|two| two.try_into().ok()).map(u16::from_ne_bytes).map(usize::from);
+    let number = |at: usize| {
+        page.get(at * 2..at * 2 + 2)
+            .and_then(|two| two.try_into().ok())
+            .map(u16::from_ne_bytes)
+            .map(usize::from)
+    };
     let count = number(0).unwrap_or(0).min(SDBM_PAGE_BYTES / 4);
     let (mut pairs, mut end) = (Vec::new(), SDBM_PAGE_BYTES);
     for at in (1..=count).step_by(2) {
-        let (Some(key_at), Some(value_at)) = (number(at), number(at + 1)) else { break };
-        let (Some(key), Some(value)) = (page.get(key_at..end), page.get(value_at..key_at)) else { break };
+        let (Some(key_at), Some(value_at)) = (number(at), number(at + 1)) else {
+            break;
+        };
+        let (Some(key), Some(value)) = (page.get(key_at..end), page.get(value_at..key_at)) else {
+            break;
+        };
         pairs.push((key, value));
         end = value_at;
     }
@@ -56,19 +76,36 @@ fn sdbm_page(page: &[u8]) -> Vec<Pair<'_>> {
 
 /// What a GDBM file holds. `None`: it is none, or one of another machine's.
 pub fn gdbm(file: &[u8]) -> Option<Vec<Pair<'_>>> {
-    let short = |at: usize| Some(u32::from_le_bytes(file.get(at..at.checked_add(4)?)?.try_into().ok()?));
-    let long = |at: usize| usize::try_from(u64::from_le_bytes(file.get(at..at.checked_add(8)?)?.try_into().ok()?)).ok();
+    let short = |at: usize| {
+        Some(u32::from_le_bytes(
+            file.get(at..at.checked_add(4)?)?.try_into().ok()?,
+        ))
+    };
+    let long = |at: usize| {
+        usize::try_from(u64::from_le_bytes(
+            file.get(at..at.checked_add(8)?)?.try_into().ok()?,
+        ))
+        .ok()
+    };
     if !GDBM_MAGICS.contains(&short(0)?) {
         return None;
     }
     let (directory, directory_bytes) = (long(8)?, short(16)? as usize);
     let (bucket_bytes, elements_max) = (short(24)? as usize, short(28)? as usize);
-    let mut buckets: Vec<usize> = (0..directory_bytes / 8).map_while(|at| long(directory.checked_add(at * 8)?)).collect();
+    let mut buckets: Vec<usize> = (0..directory_bytes / 8)
+        .map_while(|at| long(directory.checked_add(at * 8)?))
+        .collect();
     buckets.dedup();
     let mut pairs = Vec::new();
     for bucket in buckets {
-        let Some(bucket) = file.get(bucket..bucket.saturating_add(bucket_bytes)) else { continue };
-        let elements = bucket.get(GDBM_BUCKET_HEAD_BYTES..).unwrap_or_default().chunks_exact(GDBM_ELEMENT_BYTES).take(elements_max);
+        let Some(bucket) = file.get(bucket..bucket.saturating_add(bucket_bytes)) else {
+            continue;
+        };
+        let elements = bucket
+            .get(GDBM_BUCKET_HEAD_BYTES..)
+            .unwrap_or_default()
+            .chunks_exact(GDBM_ELEMENT_BYTES)
+            .take(elements_max);
         pairs.extend(elements.filter_map(|element| gdbm_pair(file, element)));
     }
     Some(pairs)
@@ -76,17 +113,28 @@ pub fn gdbm(file: &[u8]) -> Option<Vec<Pair<'_>>> {
 
 /// An element without a key has -1 for its hash.
 fn gdbm_pair<'f>(file: &'f [u8], element: &[u8]) -> Option<Pair<'f>> {
-    let short = |at: usize| Some(i32::from_le_bytes(element.get(at..at + 4)?.try_into().ok()?));
+    let short = |at: usize| {
+        Some(i32::from_le_bytes(
+            element.get(at..at + 4)?.try_into().ok()?,
+        ))
+    };
     let place = usize::try_from(u64::from_le_bytes(element.get(8..16)?.try_into().ok()?)).ok()?;
-    let (key_bytes, value_bytes) = (usize::try_from(short(16)?).ok()?, usize::try_from(short(20)?).ok()?);
+    let (key_bytes, value_bytes) = (
+        usize::try_from(short(16)?).ok()?,
+        usize::try_from(short(20)?).ok()?,
+    );
     if short(0)? == -1 {
         return None;
     }
     let middle = place.checked_add(key_bytes)?;
-    Some((file.get(place..middle)?, file.get(middle..middle.checked_add(value_bytes)?)?))
+    Some((
+        file.get(place..middle)?,
+        file.get(middle..middle.checked_add(value_bytes)?)?,
+    ))
 }
 
-/// Berkeley DB's magic number of hash files, and what pages with pairs are called (unsorted of old, and sorted).
+/// Berkeley DB's magic number of hash files, and what pages with pairs are called (unsorted of old,
+/// and sorted).
 const BERKELEY_MAGIC: u32 = 0x0006_1561;
 const BERKELEY_PAGES: [u8; 2] = [2, 13];
 const BERKELEY_PAGE_HEAD_BYTES: usize = 26;
@@ -99,10 +147,15 @@ pub fn berkeley(file: &[u8]) -> Option<Vec<Pair<'_>>> {
     if number(12)? != BERKELEY_MAGIC {
         return None;
     }
-    let page_bytes = usize::try_from(number(20)?).ok().filter(|bytes| (512..=65_536).contains(bytes))?;
+    let page_bytes = usize::try_from(number(20)?)
+        .ok()
+        .filter(|bytes| (512..=65_536).contains(bytes))?;
     Some(
         file.chunks_exact(page_bytes)
-            .filter(|page| page.get(25).is_some_and(|kind| BERKELEY_PAGES.contains(kind)))
+            .filter(|page| {
+                page.get(25)
+                    .is_some_and(|kind| BERKELEY_PAGES.contains(kind))
+            })
             .flat_map(berkeley_page)
             .collect(),
     )
@@ -110,14 +163,29 @@ pub fn berkeley(file: &[u8]) -> Option<Vec<Pair<'_>>> {
 
 /// Items stand from the end of the page backwards, their places in a list behind the head.
 fn berkeley_page(page: &[u8]) -> Vec<Pair<'_>> {
-    let number = |at: usize| page.get(at..at + 2).and_then(|two| two.try_into().ok()).map(u16::from_ne_bytes).map(usize::from);
+    let number = |at: usize| {
+        page.get(at..at + 2)
+            .and_then(|two| two.try_into().ok())
+            .map(u16::from_ne_bytes)
+            .map(usize::from)
+    };
     let count = number(20).unwrap_or(0);
     let item = |index: usize| {
         let from = number(BERKELEY_PAGE_HEAD_BYTES + index * 2)?;
-        let end = if index == 0 { page.len() } else { number(BERKELEY_PAGE_HEAD_BYTES + (index - 1) * 2)? };
-        page.get(from..end)?.split_first().filter(|(kind, _)| **kind == BERKELEY_KEY_DATA).map(|(_, data)| data)
+        let end = if index == 0 {
+            page.len()
+        } else {
+            number(BERKELEY_PAGE_HEAD_BYTES + (index - 1) * 2)?
+        };
+        page.get(from..end)?
+            .split_first()
+            .filter(|(kind, _)| **kind == BERKELEY_KEY_DATA)
+            .map(|(_, data)| data)
     };
-    (0..count).step_by(2).filter_map(|index| item(index).zip(item(index + 1))).collect()
+    (0..count)
+        .step_by(2)
+        .filter_map(|index| item(index).zip(item(index + 1)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -128,11 +196,21 @@ mod tests {
 
     fn made(kind: &str, name: &str, count: usize) -> Vec<u8> {
         let dir = TempDir::new("dbm").unwrap();
-        let text: String = (0..count).map(|number| format!("key{number} value-{}\n", number * 7)).collect();
+        let text: String = (0..count)
+            .map(|number| format!("key{number} value-{}\n", number * 7))
+            .collect();
         dir.write("in.txt", text).unwrap();
         let program = require("httxt2dbm").unwrap();
-        let output = Command::new(program).args(["-f", kind, "-i", "in.txt", "-o", "out"]).current_dir(&*dir).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let output = Command::new(program)
+            .args(["-f", kind, "-i", "in.txt", "-o", "out"])
+            .current_dir(&*dir)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         std::fs::read(dir.join(name)).unwrap()
     }
 
@@ -150,12 +228,24 @@ mod tests {
                 let file = made(kind, name, count);
                 let mut found: Vec<(String, String)> = read(&file)
                     .into_iter()
-                    .map(|(key, value)| (String::from_utf8_lossy(key).into(), String::from_utf8_lossy(value).into()))
+                    .map(|(key, value)| {
+                        (
+                            String::from_utf8_lossy(key).into(),
+                            String::from_utf8_lossy(value).into(),
+                        )
+                    })
                     .collect();
                 found.sort();
-                let mut expected: Vec<_> = (0..count).map(|number| (format!("key{number}"), format!("value-{}", number * 7))).collect();
+                let mut expected: Vec<_> = (0..count)
+                    .map(|number| (format!("key{number}"), format!("value-{}", number * 7)))
+                    .collect();
                 expected.sort();
-                assert!(found == expected, "{kind} {count}: {} found, {:?}", found.len(), found.first());
+                assert!(
+                    found == expected,
+                    "{kind} {count}: {} found, {:?}",
+                    found.len(),
+                    found.first()
+                );
             }
         }
     }

@@ -1,7 +1,8 @@
 //! ErrorLog, ErrorLogFormat and LogLevel of the server and of each host (httpd 2.4, core).
 //!
-//! Place in the walk: none; the model gets the server's log, and for each host that says anything of the three a log of its own.
-//! Difficulty: a host that names the same target as the server, or none, writes where the server does, but at its own level and in its shapes.
+//! Place in the walk: none; the model gets the server's log, and for each host that says anything
+//! of the three a log of its own. Difficulty: a host that names the same target as the server, or
+//! none, writes where the server does, but at its own level and in its shapes.
 
 use crate::{modules::core::texts, modules::loglevel::LogLevel, server::HostDraft};
 use saker_config::model::{self, ErrorLog};
@@ -54,9 +55,19 @@ impl ErrorLogDraft {
 
     /// A host's over the server's; each of the three by itself.
     fn formats_over(&self, main: &ErrorLogDraft) -> Formats {
-        let lines = |own: &Vec<Format>, main: &Vec<Format>| if own.is_empty() { main.clone() } else { own.clone() };
+        let lines = |own: &Vec<Format>, main: &Vec<Format>| {
+            if own.is_empty() {
+                main.clone()
+            } else {
+                own.clone()
+            }
+        };
         Formats {
-            message: self.formats.message.clone().or_else(|| main.formats.message.clone()),
+            message: self
+                .formats
+                .message
+                .clone()
+                .or_else(|| main.formats.message.clone()),
             connection: lines(&self.formats.connection, &main.formats.connection),
             request: lines(&self.formats.request, &main.formats.request),
         }
@@ -66,7 +77,11 @@ impl ErrorLogDraft {
 pub fn of_server(main: &HostDraft) -> ErrorLog {
     let level = level(main);
     ErrorLog {
-        target: main.error_log.target.clone().unwrap_or(ErrorLogTarget::Stderr),
+        target: main
+            .error_log
+            .target
+            .clone()
+            .unwrap_or(ErrorLogTarget::Stderr),
         level: level.map_or(model::LogLevel::Notice, LogLevel::of_server),
         areas: level.map(LogLevel::of_areas).unwrap_or_default(),
         formats: main.error_log.formats.clone(),
@@ -78,14 +93,30 @@ pub fn of_server(main: &HostDraft) -> ErrorLog {
 pub fn of_host(main: &HostDraft, draft: &HostDraft) -> Option<Arc<SiteLog>> {
     let own_level = level(draft).filter(|level| level.is_said());
     let own = &draft.error_log;
-    let says_nothing = own.target.is_none() && own.formats == Formats::default() && own_level.is_none();
+    let says_nothing =
+        own.target.is_none() && own.formats == Formats::default() && own_level.is_none();
     if draft.addresses.is_empty() || says_nothing {
         return None;
     }
-    let level = level(main).cloned().unwrap_or_default().under(&own_level.cloned().unwrap_or_default());
-    let areas = level.of_areas().into_iter().map(|(area, level)| (area, level.into())).collect();
-    let target = own.target.clone().filter(|target| main.error_log.target.as_ref() != Some(target));
-    Some(Arc::new(SiteLog::new(target, level.of_server().into(), areas, own.formats_over(&main.error_log))))
+    let level = level(main)
+        .cloned()
+        .unwrap_or_default()
+        .under(&own_level.cloned().unwrap_or_default());
+    let areas = level
+        .of_areas()
+        .into_iter()
+        .map(|(area, level)| (area, level.into()))
+        .collect();
+    let target = own
+        .target
+        .clone()
+        .filter(|target| main.error_log.target.as_ref() != Some(target));
+    Some(Arc::new(SiteLog::new(
+        target,
+        level.of_server().into(),
+        areas,
+        own.formats_over(&main.error_log),
+    )))
 }
 
 fn level(draft: &HostDraft) -> Option<&LogLevel> {

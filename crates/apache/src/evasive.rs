@@ -1,4 +1,5 @@
-//! mod_evasive: DOSPageCount and its like. Of the whole server, as Apache has them; what they do is `pipeline::throttle::evasive`.
+//! mod_evasive: DOSPageCount and its like. Of the whole server, as Apache has them; what they do is
+//! `pipeline::throttle::evasive`.
 
 use crate::{
     modules::core::texts,
@@ -20,22 +21,43 @@ pub struct EvasiveDraft {
 impl EvasiveDraft {
     pub fn in_force(&self) -> Option<Evasive> {
         let whitelist: AddressSet = self.whitelist.iter().copied().collect();
-        self.said.clone().map(|said| Evasive { whitelist: Arc::new(whitelist), ..said })
+        self.said.clone().map(|said| Evasive {
+            whitelist: Arc::new(whitelist),
+            ..said
+        })
     }
 }
 
 pub const SETTERS: &[(&str, ServerSet)] = &[
-    ("DOSPageCount", |node, _, process, _| set(node, process, |evasive| &mut evasive.page_count_max)),
-    ("DOSSiteCount", |node, _, process, _| set(node, process, |evasive| &mut evasive.site_count_max)),
-    ("DOSPageInterval", |node, _, process, _| set(node, process, |evasive| &mut evasive.page_interval_s)),
-    ("DOSSiteInterval", |node, _, process, _| set(node, process, |evasive| &mut evasive.site_interval_s)),
-    ("DOSBlockingPeriod", |node, _, process, _| set(node, process, |evasive| &mut evasive.blocking_s)),
+    ("DOSPageCount", |node, _, process, _| {
+        set(node, process, |evasive| &mut evasive.page_count_max)
+    }),
+    ("DOSSiteCount", |node, _, process, _| {
+        set(node, process, |evasive| &mut evasive.site_count_max)
+    }),
+    ("DOSPageInterval", |node, _, process, _| {
+        set(node, process, |evasive| &mut evasive.page_interval_s)
+    }),
+    ("DOSSiteInterval", |node, _, process, _| {
+        set(node, process, |evasive| &mut evasive.site_interval_s)
+    }),
+    ("DOSBlockingPeriod", |node, _, process, _| {
+        set(node, process, |evasive| &mut evasive.blocking_s)
+    }),
     ("DOSWhitelist", set_whitelist),
 ];
 
 /// A number that is none, or 0, leaves the module's own in force.
-fn set(node: &Node, process: &mut Process, field: fn(&mut Evasive) -> &mut u32) -> Result<(), String> {
-    let number = texts(node).into_iter().next().and_then(|word| word.parse().ok()).filter(|number| *number > 0);
+fn set(
+    node: &Node,
+    process: &mut Process,
+    field: fn(&mut Evasive) -> &mut u32,
+) -> Result<(), String> {
+    let number = texts(node)
+        .into_iter()
+        .next()
+        .and_then(|word| word.parse().ok())
+        .filter(|number| *number > 0);
     let evasive = process.evasive.said.get_or_insert_default();
     if let Some(number) = number {
         *field(evasive) = number;
@@ -44,23 +66,46 @@ fn set(node: &Node, process: &mut Process, field: fn(&mut Evasive) -> &mut u32) 
 }
 
 /// `127.0.0.1`, `192.0.2.*`, or a block.
-fn set_whitelist(node: &Node, _: &mut HostDraft, process: &mut Process, _: &Path) -> Result<(), String> {
+fn set_whitelist(
+    node: &Node,
+    _: &mut HostDraft,
+    process: &mut Process,
+    _: &Path,
+) -> Result<(), String> {
     process.evasive.said.get_or_insert_default();
     for word in texts(node) {
-        let block = block(&word).ok_or_else(|| format!("{}: {word} is no address", node.canonical_name()))?;
+        let block = block(&word)
+            .ok_or_else(|| format!("{}: {word} is no address", node.canonical_name()))?;
         process.evasive.whitelist.push(block);
     }
     Ok(())
 }
 
 fn block(word: &str) -> Option<Block> {
-    let Some(start) = word.find('*') else { return word.parse().ok() };
-    let known: Vec<&str> = word.get(..start)?.trim_end_matches('.').split('.').filter(|part| !part.is_empty()).collect();
-    if known.len() > 3 || word.get(start..)?.chars().any(|letter| !matches!(letter, '*' | '.')) {
+    let Some(start) = word.find('*') else {
+        return word.parse().ok();
+    };
+    let known: Vec<&str> = word
+        .get(..start)?
+        .trim_end_matches('.')
+        .split('.')
+        .filter(|part| !part.is_empty())
+        .collect();
+    if known.len() > 3
+        || word
+            .get(start..)?
+            .chars()
+            .any(|letter| !matches!(letter, '*' | '.'))
+    {
         return None;
     }
     let bits = known.len() * 8;
-    let filled = known.into_iter().chain(std::iter::repeat("0")).take(4).collect::<Vec<_>>().join(".");
+    let filled = known
+        .into_iter()
+        .chain(std::iter::repeat("0"))
+        .take(4)
+        .collect::<Vec<_>>()
+        .join(".");
     format!("{filled}/{bits}").parse().ok()
 }
 
@@ -79,7 +124,11 @@ mod tests {
             ("10.*.1", None),
             ("1.2.3.4.*", None),
         ] {
-            assert_eq!(block(word).map(|block| block.to_string()).as_deref(), expected, "{word}");
+            assert_eq!(
+                block(word).map(|block| block.to_string()).as_deref(),
+                expected,
+                "{word}"
+            );
         }
     }
 }

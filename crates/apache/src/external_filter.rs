@@ -1,7 +1,8 @@
-//! Content through programs (mod_ext_filter): what comes is written to a program's input, what it says goes on.
+//! Content through programs (mod_ext_filter): what comes is written to a program's input, what it
+//! says goes on.
 //!
-//! Difficulty: both at once, or a program that answers while it reads would wait for us and we for it. Whoever goes away takes the program
-//! along.
+//! Difficulty: both at once, or a program that answers while it reads would wait for us and we for
+//! it. Whoever goes away takes the program along.
 
 use crate::{
     content_filters::{ContentFilter, Passage, Stage, as_stream},
@@ -57,19 +58,30 @@ impl ContentFilter for Definition {
         local: &Local,
         body: Box<dyn RequestBody>,
     ) -> Box<dyn RequestBody> {
-        let media_type = exchange.head.view().first("content-type").map(<[u8]>::to_vec);
+        let media_type = exchange
+            .head
+            .view()
+            .first("content-type")
+            .map(<[u8]>::to_vec);
         if !self.is_input || !self.is_for(exchange, media_type.as_deref()) {
             return body;
         }
         let command = self.command(exchange, host, watcher, local);
-        let (name, passes) = (self.name.clone(), local.ext_filter.passes_on_failure == Some(true));
+        let (name, passes) = (
+            self.name.clone(),
+            local.ext_filter.passes_on_failure == Some(true),
+        );
         Box::new(Made::by(|out| async move {
             let mut source = FromClient(body);
             match Program::start(command).await {
                 Ok(program) => pump(&name, &mut source, program, &out).await,
                 Err(error) => {
                     say(&name, format_args!("can't be started: {error}"));
-                    if passes { out.pass_on(&mut source).await } else { Err(BodyError::Source) }
+                    if passes {
+                        out.pass_on(&mut source).await
+                    } else {
+                        Err(BodyError::Source)
+                    }
                 }
             }
         }))
@@ -78,7 +90,11 @@ impl ContentFilter for Definition {
 
 impl Definition {
     async fn filter(&self, passage: &mut Passage<'_>) -> Result<(), Status> {
-        let media_type = passage.response.fields().first("Content-Type").map(<[u8]>::to_vec);
+        let media_type = passage
+            .response
+            .fields()
+            .first("Content-Type")
+            .map(<[u8]>::to_vec);
         if self.is_input || !self.is_for(passage.exchange, media_type.as_deref()) {
             return Ok(());
         }
@@ -86,13 +102,22 @@ impl Definition {
         let program = match is_head {
             true => None,
             false => {
-                let command = self.command(passage.exchange, passage.host, passage.watcher, passage.local);
+                let command = self.command(
+                    passage.exchange,
+                    passage.host,
+                    passage.watcher,
+                    passage.local,
+                );
                 match Program::start(command).await {
                     Ok(program) => Some(program),
                     Err(error) => {
                         say(&self.name, format_args!("can't be started: {error}"));
                         let passes = passage.local.ext_filter.passes_on_failure == Some(true);
-                        return if passes { Ok(()) } else { Err(Status::INTERNAL_SERVER_ERROR) };
+                        return if passes {
+                            Ok(())
+                        } else {
+                            Err(Status::INTERNAL_SERVER_ERROR)
+                        };
                     }
                 }
             }
@@ -104,7 +129,9 @@ impl Definition {
         if !self.keeps_length {
             fields.remove("Content-Length");
         }
-        passage.response.body = self.body(std::mem::take(&mut passage.response.body), program).await?;
+        passage.response.body = self
+            .body(std::mem::take(&mut passage.response.body), program)
+            .await?;
         Ok(())
     }
 
@@ -121,36 +148,59 @@ impl Definition {
             }
         });
         if is_stored && !is_head {
-            return beginning(made, GATHERED_BYTES_MAX).await.map_err(|_| Status::INTERNAL_SERVER_ERROR);
+            return beginning(made, GATHERED_BYTES_MAX)
+                .await
+                .map_err(|_| Status::INTERNAL_SERVER_ERROR);
         }
         Ok(Body::Stream(Box::new(made)))
     }
 
     /// By type, and by variables.
     fn is_for(&self, exchange: &Exchange, media_type: Option<&[u8]>) -> bool {
-        let essence = media_type.map(|text| text.split(|byte| *byte == b';').next().unwrap_or_default());
+        let essence =
+            media_type.map(|text| text.split(|byte| *byte == b';').next().unwrap_or_default());
         let is_set = |name: &str| exchange.environment.first(name.as_bytes()).is_some();
-        self.media_type.as_ref().is_none_or(|wanted| essence.is_some_and(|essence| essence.eq_ignore_ascii_case(wanted.as_bytes())))
-            && self.enabled_by.as_deref().is_none_or(is_set)
+        self.media_type.as_ref().is_none_or(|wanted| {
+            essence.is_some_and(|essence| essence.eq_ignore_ascii_case(wanted.as_bytes()))
+        }) && self.enabled_by.as_deref().is_none_or(is_set)
             && !self.disabled_by.as_deref().is_some_and(is_set)
     }
 
     /// With CGI's variables for its environment.
-    fn command(&self, exchange: &Exchange, host: &Host, watcher: &Watcher, local: &Local) -> Command {
+    fn command(
+        &self,
+        exchange: &Exchange,
+        host: &Host,
+        watcher: &Watcher,
+        local: &Local,
+    ) -> Command {
         let mut words = self.command.iter().map(|word| OsStr::from_bytes(word));
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).env_clear().stdin(Stdio::piped());
-        command.stderr(if local.ext_filter.logs_complaints == Some(true) { Stdio::piped() } else { Stdio::null() });
+        command.stderr(if local.ext_filter.logs_complaints == Some(true) {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        });
         let state = peek(exchange).cloned().unwrap_or_default();
-        for (name, value) in meta_variables::of(exchange, &state, host, watcher).iter().filter(|(_, value)| !value.contains(&0)) {
-            command.env(OsStr::from_bytes(&variable_name(name)), OsStr::from_bytes(value));
+        for (name, value) in meta_variables::of(exchange, &state, host, watcher)
+            .iter()
+            .filter(|(_, value)| !value.contains(&0))
+        {
+            command.env(
+                OsStr::from_bytes(&variable_name(name)),
+                OsStr::from_bytes(value),
+            );
         }
         command.env("DOCUMENT_URI", OsStr::from_bytes(&exchange.path));
         command.env("DOCUMENT_PATH_INFO", OsStr::from_bytes(&exchange.path_info));
         if let Some(query) = &exchange.query {
             let mut query = saker_expressions::unescape(query, false).0;
             query.retain(|byte| *byte != 0);
-            command.env("QUERY_STRING_UNESCAPED", OsStr::from_bytes(&shell_escaped(&query)));
+            command.env(
+                "QUERY_STRING_UNESCAPED",
+                OsStr::from_bytes(&shell_escaped(&query)),
+            );
         }
         command
     }
@@ -170,7 +220,12 @@ impl BodyStream for FromClient {
 }
 
 /// Everything in, everything out.
-async fn pump(name: &str, source: &mut dyn BodyStream, program: Program, out: &Out) -> Result<(), BodyError> {
+async fn pump(
+    name: &str,
+    source: &mut dyn BodyStream,
+    program: Program,
+    out: &Out,
+) -> Result<(), BodyError> {
     let mut program = program;
     let (input, complaints) = (program.input.take(), program.complaints.take());
     let mut feeding = pin!(feed(source, input));
@@ -206,7 +261,10 @@ fn broken(name: &str, error: &io::Error) -> Result<(), BodyError> {
 }
 
 /// A program that wants no more of it may have said all the same what it had to.
-async fn feed(source: &mut dyn BodyStream, input: Option<tokio::net::unix::pipe::Sender>) -> Result<(), BodyError> {
+async fn feed(
+    source: &mut dyn BodyStream,
+    input: Option<tokio::net::unix::pipe::Sender>,
+) -> Result<(), BodyError> {
     let Some(input) = input else { return Ok(()) };
     while let Some(chunk) = next(source).await {
         if write(&input, chunk?.bytes()).await.is_err() {
@@ -218,7 +276,9 @@ async fn feed(source: &mut dyn BodyStream, input: Option<tokio::net::unix::pipe:
 
 /// Its standard error, line by line.
 async fn listen(name: &str, complaints: Option<Output>) {
-    let Some(mut complaints) = complaints else { return };
+    let Some(mut complaints) = complaints else {
+        return;
+    };
     let mut line = Vec::new();
     while let Ok(Some(piece)) = complaints.read().await {
         for byte in piece {

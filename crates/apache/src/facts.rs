@@ -1,6 +1,7 @@
 //! What expressions and rewrite rules ask, answered from an exchange and the file system.
 //!
-//! Difficulty: every look at a file has to leave its stamps, so that an outcome that depended on it is not kept beyond the next change.
+//! Difficulty: every look at a file has to leave its stamps, so that an outcome that depended on it
+//! is not kept beyond the next change.
 
 use crate::{
     ahead::{self, Ahead},
@@ -37,7 +38,8 @@ pub struct Seen<'e> {
     pub watcher: &'e Watcher,
     /// Of files that were looked at.
     pub stamps: RefCell<Vec<Stamp>>,
-    /// Who can look ahead: not everybody may, since settings are being laid over each other where conditions are asked.
+    /// Who can look ahead: not everybody may, since settings are being laid over each other where
+    /// conditions are asked.
     pub rules: Option<(&'e ApacheRules, &'e Arc<Host>)>,
     /// What a look-ahead depended on is not told apart.
     pub has_looked_ahead: Cell<bool>,
@@ -46,7 +48,12 @@ pub struct Seen<'e> {
 }
 
 impl<'e> Seen<'e> {
-    pub fn new(exchange: &'e Exchange, state: &'e State, host: &'e Host, watcher: &'e Watcher) -> Seen<'e> {
+    pub fn new(
+        exchange: &'e Exchange,
+        state: &'e State,
+        host: &'e Host,
+        watcher: &'e Watcher,
+    ) -> Seen<'e> {
         Seen {
             exchange,
             state,
@@ -62,7 +69,11 @@ impl<'e> Seen<'e> {
     fn ahead(&self, path: &[u8], by_file: bool) -> Option<Ahead> {
         let (rules, host) = self.rules?;
         self.has_looked_ahead.set(true);
-        let look = if by_file { ahead::by_file } else { ahead::by_path };
+        let look = if by_file {
+            ahead::by_file
+        } else {
+            ahead::by_path
+        };
         let mut found = match look(rules, self.exchange, host, self.watcher, path) {
             Ok(found) => found,
             Err(pause) => {
@@ -76,27 +87,52 @@ impl<'e> Seen<'e> {
     }
 
     fn open(&self, path: &[u8]) -> Option<Resolved> {
-        resolve(self.watcher, Path::new("/"), &below_slash(path)?, LinkPolicy::Follow, &mut self.stamps.borrow_mut()).ok()
+        resolve(
+            self.watcher,
+            Path::new("/"),
+            &below_slash(path)?,
+            LinkPolicy::Follow,
+            &mut self.stamps.borrow_mut(),
+        )
+        .ok()
     }
 
     fn look(&self, path: &[u8], policy: LinkPolicy) -> Option<Metadata> {
-        look(self.watcher, Path::new("/"), &below_slash(path)?, policy, &mut self.stamps.borrow_mut()).ok()
+        look(
+            self.watcher,
+            Path::new("/"),
+            &below_slash(path)?,
+            policy,
+            &mut self.stamps.borrow_mut(),
+        )
+        .ok()
     }
 
     fn start_line(&self) -> Vec<u8> {
         let view = self.exchange.head.view();
-        [view.method_token(), b" ", view.target_as_sent(), b" ", view.version().as_str().as_bytes()].concat()
+        [
+            view.method_token(),
+            b" ",
+            view.target_as_sent(),
+            b" ",
+            view.version().as_str().as_bytes(),
+        ]
+        .concat()
     }
 }
 
 /// Without empty components and dots.
 fn below_slash(path: &[u8]) -> Option<Vec<u8>> {
-    let components = path.strip_prefix(b"/")?.split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".");
+    let components = path
+        .strip_prefix(b"/")?
+        .split(|byte| *byte == b'/')
+        .filter(|part| !part.is_empty() && *part != b".");
     Some(components.collect::<Vec<_>>().join(&b'/'))
 }
 
-/// Tells the exchange what an outcome depended on. The method counts for nothing here: only GET and HEAD are ever answered from what is kept,
-/// and rules that tell them apart say so by the request line.
+/// Tells the exchange what an outcome depended on. The method counts for nothing here: only GET and
+/// HEAD are ever answered from what is kept, and rules that tell them apart say so by the request
+/// line.
 pub fn note_dependencies(exchange: &mut Exchange, dependencies: &Dependencies, stamps: Vec<Stamp>) {
     exchange.stamps.extend(stamps);
     if !dependencies.is_resource_only() {
@@ -120,12 +156,24 @@ impl Facts for Seen<'_> {
             Variable::ServerSoftware => Cow::Borrowed(b"Saker"),
             Variable::ApiVersion => Cow::Borrowed(saker_expressions::API_VERSION.as_bytes()),
             Variable::RequestMethod => Cow::Borrowed(view.method_token()),
-            Variable::RequestScheme => Cow::Borrowed(if client.secure { b"https" } else { b"http" }),
+            Variable::RequestScheme => {
+                Cow::Borrowed(if client.secure { b"https" } else { b"http" })
+            }
             Variable::RequestUri | Variable::DocumentUri => Cow::Borrowed(&exchange.path),
-            Variable::RequestFilename | Variable::ScriptFilename if self.state.filename.is_empty() => Cow::Borrowed(&exchange.path),
-            Variable::RequestFilename | Variable::ScriptFilename => Cow::Borrowed(&self.state.filename),
-            Variable::RemoteHost if client.name().is_some() => Cow::Borrowed(client.name()?.as_bytes()),
-            Variable::RemoteAddr | Variable::RemoteHost | Variable::ConnRemoteAddr => Cow::Borrowed(client.text().as_bytes()),
+            Variable::RequestFilename | Variable::ScriptFilename
+                if self.state.filename.is_empty() =>
+            {
+                Cow::Borrowed(&exchange.path)
+            }
+            Variable::RequestFilename | Variable::ScriptFilename => {
+                Cow::Borrowed(&self.state.filename)
+            }
+            Variable::RemoteHost if client.name().is_some() => {
+                Cow::Borrowed(client.name()?.as_bytes())
+            }
+            Variable::RemoteAddr | Variable::RemoteHost | Variable::ConnRemoteAddr => {
+                Cow::Borrowed(client.text().as_bytes())
+            }
             Variable::RemotePort => return owned(client.address.port()),
             Variable::RemoteUser => Cow::Borrowed(exchange.user.as_deref()?.as_bytes()),
             Variable::ServerAdmin => Cow::Borrowed(self.host.server_admin.as_deref()?.as_bytes()),
@@ -135,12 +183,20 @@ impl Facts for Seen<'_> {
             Variable::ServerProtocol => Cow::Borrowed(view.version().as_str().as_bytes()),
             Variable::PathInfo => Cow::Borrowed(&exchange.path_info),
             Variable::QueryString => Cow::Borrowed(exchange.query.as_deref().unwrap_or_default()),
-            Variable::IsSubreq => Cow::Borrowed(if self.state.is_subrequest { b"true" } else { b"false" }),
-            Variable::ContextDocumentRoot if self.state.context.is_some() => Cow::Borrowed(&self.state.context.as_ref()?.1),
-            Variable::ContextPrefix if self.state.context.is_some() => Cow::Borrowed(&self.state.context.as_ref()?.0),
-            Variable::DocumentRoot | Variable::ContextDocumentRoot => {
-                Cow::Borrowed(std::os::unix::ffi::OsStrExt::as_bytes(self.host.document_root.as_os_str()))
+            Variable::IsSubreq => Cow::Borrowed(if self.state.is_subrequest {
+                b"true"
+            } else {
+                b"false"
+            }),
+            Variable::ContextDocumentRoot if self.state.context.is_some() => {
+                Cow::Borrowed(&self.state.context.as_ref()?.1)
             }
+            Variable::ContextPrefix if self.state.context.is_some() => {
+                Cow::Borrowed(&self.state.context.as_ref()?.0)
+            }
+            Variable::DocumentRoot | Variable::ContextDocumentRoot => Cow::Borrowed(
+                std::os::unix::ffi::OsStrExt::as_bytes(self.host.document_root.as_os_str()),
+            ),
             Variable::ContextPrefix => Cow::Borrowed(b""),
             Variable::TheRequest => Cow::Owned(self.start_line()),
             Variable::Handler => Cow::Borrowed(exchange.handler.as_deref()?.as_bytes()),
@@ -157,8 +213,13 @@ impl Facts for Seen<'_> {
 
     fn request_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let name = std::str::from_utf8(name).ok()?;
-        let mut lines =
-            self.exchange.head.view().fields().filter(|field| field.0.eq_ignore_ascii_case(name.as_bytes())).map(|field| field.1);
+        let mut lines = self
+            .exchange
+            .head
+            .view()
+            .fields()
+            .filter(|field| field.0.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|field| field.1);
         let first = lines.next()?;
         let rest: Vec<&[u8]> = lines.collect();
         Some(match rest.is_empty() {
@@ -173,7 +234,8 @@ impl Facts for Seen<'_> {
 
     fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         use std::os::unix::ffi::{OsStrExt, OsStringExt};
-        std::env::var_os(std::ffi::OsStr::from_bytes(name)).map(|value| Cow::Owned(value.into_vec()))
+        std::env::var_os(std::ffi::OsStr::from_bytes(name))
+            .map(|value| Cow::Owned(value.into_vec()))
     }
 
     fn tls_variable(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
@@ -181,8 +243,15 @@ impl Facts for Seen<'_> {
     }
 
     fn peer_extensions(&self, object_id: &[u8]) -> Vec<Vec<u8>> {
-        let session = self.exchange.client.session.as_ref().zip(std::str::from_utf8(object_id).ok());
-        let values = session.map(|(session, id)| session.client_extensions(id)).unwrap_or_default();
+        let session = self
+            .exchange
+            .client
+            .session
+            .as_ref()
+            .zip(std::str::from_utf8(object_id).ok());
+        let values = session
+            .map(|(session, id)| session.client_extensions(id))
+            .unwrap_or_default();
         values.into_iter().map(String::into_bytes).collect()
     }
 
@@ -201,10 +270,15 @@ impl Facts for Seen<'_> {
     fn file_test(&self, path: &[u8], test: FileTest) -> bool {
         if test == FileTest::Link {
             // What is no link can be had without following any.
-            let (followed, bare) = (self.look(path, LinkPolicy::Follow).is_some(), self.look_without_last_link(path));
+            let (followed, bare) = (
+                self.look(path, LinkPolicy::Follow).is_some(),
+                self.look_without_last_link(path),
+            );
             return followed && !bare;
         }
-        let Some(found) = self.look(path, LinkPolicy::Follow) else { return false };
+        let Some(found) = self.look(path, LinkPolicy::Follow) else {
+            return false;
+        };
         match test {
             FileTest::Directory => found.kind == Kind::Directory,
             FileTest::Regular => found.kind == Kind::File,
@@ -223,7 +297,9 @@ impl Facts for Seen<'_> {
     }
 
     fn file_bytes(&self, path: &[u8]) -> Option<u64> {
-        self.look(path, LinkPolicy::Follow).filter(|found| found.kind == Kind::File).map(|found| found.size)
+        self.look(path, LinkPolicy::Follow)
+            .filter(|found| found.kind == Kind::File)
+            .map(|found| found.size)
     }
 
     fn file_modified_us(&self, path: &[u8]) -> Option<i64> {
@@ -232,12 +308,18 @@ impl Facts for Seen<'_> {
     }
 
     fn file_content(&self, path: &[u8], bytes_max: usize) -> Result<Vec<u8>, FileFault> {
-        let found = self.open(path).filter(|found| found.metadata.kind == Kind::File).ok_or(FileFault::Open)?;
+        let found = self
+            .open(path)
+            .filter(|found| found.metadata.kind == Kind::File)
+            .ok_or(FileFault::Open)?;
         if found.metadata.size > bytes_max as u64 {
             return Err(FileFault::TooLarge);
         }
         let mut content = vec![0; found.metadata.size as usize];
-        found.file.read_exact_at(&mut content, 0).map_err(|_| FileFault::Read)?;
+        found
+            .file
+            .read_exact_at(&mut content, 0)
+            .map_err(|_| FileFault::Read)?;
         Ok(content)
     }
 }
@@ -247,27 +329,57 @@ impl Seen<'_> {
     fn look_without_last_link(&self, path: &[u8]) -> bool {
         use std::os::unix::ffi::OsStrExt;
         let path = path.strip_suffix(b"/").unwrap_or(path);
-        let Some(at) = path.iter().rposition(|byte| *byte == b'/') else { return false };
-        let (folder, name) = (path.get(..at.max(1)).unwrap_or_default(), path.get(at + 1..).unwrap_or_default());
+        let Some(at) = path.iter().rposition(|byte| *byte == b'/') else {
+            return false;
+        };
+        let (folder, name) = (
+            path.get(..at.max(1)).unwrap_or_default(),
+            path.get(at + 1..).unwrap_or_default(),
+        );
         let folder = Path::new(std::ffi::OsStr::from_bytes(folder));
-        resolve(self.watcher, folder, name, LinkPolicy::Never, &mut self.stamps.borrow_mut()).is_ok()
+        resolve(
+            self.watcher,
+            folder,
+            name,
+            LinkPolicy::Never,
+            &mut self.stamps.borrow_mut(),
+        )
+        .is_ok()
     }
 }
 
 impl Seen<'_> {
     /// A map as it was read before, as long as its file stays the same.
-    fn kept_map(&self, file: &Path, read: impl Fn(&Self) -> Option<Arc<TextMap>>) -> Option<Arc<TextMap>> {
-        let Some((rules, _)) = self.rules else { return read(self) };
+    fn kept_map(
+        &self,
+        file: &Path,
+        read: impl Fn(&Self) -> Option<Arc<TextMap>>,
+    ) -> Option<Arc<TextMap>> {
+        let Some((rules, _)) = self.rules else {
+            return read(self);
+        };
         let now_ms = self.watcher.now_ms();
-        if let Some((map, stamps)) = rules.maps.borrow().get(file).filter(|(_, stamps)| stamps.iter().all(|stamp| stamp.is_current(now_ms)))
+        if let Some((map, stamps)) = rules
+            .maps
+            .borrow()
+            .get(file)
+            .filter(|(_, stamps)| stamps.iter().all(|stamp| stamp.is_current(now_ms)))
         {
             self.stamps.borrow_mut().extend(stamps.iter().cloned());
             return Some(Arc::clone(map));
         }
         let before = self.stamps.borrow().len();
         let map = read(self)?;
-        let stamps = self.stamps.borrow().get(before..).unwrap_or_default().into();
-        rules.maps.borrow_mut().insert(file.to_owned(), (Arc::clone(&map), stamps));
+        let stamps = self
+            .stamps
+            .borrow()
+            .get(before..)
+            .unwrap_or_default()
+            .into();
+        rules
+            .maps
+            .borrow_mut()
+            .insert(file.to_owned(), (Arc::clone(&map), stamps));
         Some(map)
     }
 
@@ -284,13 +396,16 @@ impl Seen<'_> {
 
     fn read_map(&self, file: &Path) -> Option<Arc<TextMap>> {
         use std::os::unix::ffi::OsStrExt;
-        let content = self.file_content(file.as_os_str().as_bytes(), MAP_BYTES_MAX).ok()?;
+        let content = self
+            .file_content(file.as_os_str().as_bytes(), MAP_BYTES_MAX)
+            .ok()?;
         Some(Arc::new(TextMap::parse(&content)))
     }
 }
 
 impl Seen<'_> {
-    /// Of several rows one by chance. A database that does not answer knows no value, as in Apache, and the log says why.
+    /// Of several rows one by chance. A database that does not answer knows no value, as in Apache,
+    /// and the log says why.
     fn database_map(&self, query: &str, is_cached: bool, key: &[u8]) -> Option<Vec<u8>> {
         let (dbd, asked) = self.host.dbd.as_deref().zip(self.state.asked.as_ref())?;
         // What is no text is no key.
@@ -301,7 +416,11 @@ impl Seen<'_> {
         let found = match asked.ask(dbd, Question::of(query, &[text], false)) {
             Answer::Known(Ok(found)) => found,
             Answer::Known(Err(why)) => {
-                error_log::log_about(&message::REWRITE, self.exchange, format_args!("rewritemap: querying for {text} failed: {why}"));
+                error_log::log_about(
+                    &message::REWRITE,
+                    self.exchange,
+                    format_args!("rewritemap: querying for {text} failed: {why}"),
+                );
                 return None;
             }
             Answer::Wait(pause) => {
@@ -310,9 +429,17 @@ impl Seen<'_> {
             }
             Answer::Busy => return None,
         };
-        let first = found.rows.get(self.pick(found.rows.len()))?.first().inspect_err(|why| {
-            error_log::log_about(&message::REWRITE, self.exchange, format_args!("rewritemap: the first column for {text} {why}"));
-        });
+        let first = found
+            .rows
+            .get(self.pick(found.rows.len()))?
+            .first()
+            .inspect_err(|why| {
+                error_log::log_about(
+                    &message::REWRITE,
+                    self.exchange,
+                    format_args!("rewritemap: the first column for {text} {why}"),
+                );
+            });
         let value = first.ok()??.as_bytes().to_vec();
         if is_cached {
             dbd.keep(query, key, &value);
@@ -328,7 +455,10 @@ impl World for Seen<'_> {
 
     fn external_map(&self, _name: &str, source: &MapSource, key: &[u8]) -> Option<Vec<u8>> {
         match source {
-            MapSource::Dbm { kind, file } => self.kept_map(file, |seen| seen.read_database(kind, file))?.value(key).map(<[u8]>::to_vec),
+            MapSource::Dbm { kind, file } => self
+                .kept_map(file, |seen| seen.read_database(kind, file))?
+                .value(key)
+                .map(<[u8]>::to_vec),
             MapSource::Program { arguments, .. } => match map_programs::ask(arguments, key) {
                 Answer::Known(value) => value,
                 Answer::Wait(pause) => {
@@ -352,7 +482,8 @@ impl World for Seen<'_> {
 
     /// As Apache: by the port of ServerName, which most hosts do not say.
     fn is_own_host(&self, host: &[u8], port: u16) -> bool {
-        self.host.server_port == Some(port) && host.eq_ignore_ascii_case(&origin::name(self.exchange, self.host))
+        self.host.server_port == Some(port)
+            && host.eq_ignore_ascii_case(&origin::name(self.exchange, self.host))
     }
 
     fn home_folder(&self, _user: &[u8]) -> Option<Vec<u8>> {

@@ -1,4 +1,5 @@
-//! Paths that begin with `/~name`, and hosts whose name is a folder: what mod_userdir and mod_vhost_alias make of a request.
+//! Paths that begin with `/~name`, and hosts whose name is a folder: what mod_userdir and
+//! mod_vhost_alias make of a request.
 
 use crate::{
     host::Host,
@@ -18,32 +19,69 @@ pub fn place(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> Option<
         return None;
     }
     let mut stamps = Vec::new();
-    let places = host.defaults.userdir.places(&path, &mut |user| home(watcher, user, &mut stamps));
+    let places = host
+        .defaults
+        .userdir
+        .places(&path, &mut |user| home(watcher, user, &mut stamps));
     let count = places.len();
-    let behind = path.get(2..).and_then(|rest| rest.iter().position(|byte| *byte == b'/').map(|at| rest.len() - at)).unwrap_or(0);
-    let found = places.into_iter().enumerate().find(|(at, place)| match place {
-        Place::Redirect(_) => true,
-        // The last one is taken at its word.
-        Place::File(_) if at + 1 == count => true,
-        Place::File(file) => {
-            let folder = file.get(1..file.len().saturating_sub(behind)).unwrap_or_default();
-            resolve(watcher, Path::new("/"), folder, LinkPolicy::Follow, &mut stamps).is_ok()
-        }
-    });
+    let behind = path
+        .get(2..)
+        .and_then(|rest| {
+            rest.iter()
+                .position(|byte| *byte == b'/')
+                .map(|at| rest.len() - at)
+        })
+        .unwrap_or(0);
+    let found = places
+        .into_iter()
+        .enumerate()
+        .find(|(at, place)| match place {
+            Place::Redirect(_) => true,
+            // The last one is taken at its word.
+            Place::File(_) if at + 1 == count => true,
+            Place::File(file) => {
+                let folder = file
+                    .get(1..file.len().saturating_sub(behind))
+                    .unwrap_or_default();
+                resolve(
+                    watcher,
+                    Path::new("/"),
+                    folder,
+                    LinkPolicy::Follow,
+                    &mut stamps,
+                )
+                .is_ok()
+            }
+        });
     exchange.stamps.append(&mut stamps);
     found.map(|(_, place)| place)
 }
 
 /// Whom programs run as in a user's folder: him, where mod_suexec is there.
 pub fn owner(exchange: &Exchange, host: &Host) -> Option<Box<str>> {
-    let name = exchange.path.strip_prefix(b"/~").filter(|_| host.process.has_suexec)?;
-    let end = name.iter().position(|byte| *byte == b'/').unwrap_or(name.len());
-    String::from_utf8(name.get(..end)?.to_vec()).ok().map(Into::into)
+    let name = exchange
+        .path
+        .strip_prefix(b"/~")
+        .filter(|_| host.process.has_suexec)?;
+    let end = name
+        .iter()
+        .position(|byte| *byte == b'/')
+        .unwrap_or(name.len());
+    String::from_utf8(name.get(..end)?.to_vec())
+        .ok()
+        .map(Into::into)
 }
 
 fn home(watcher: &Watcher, user: &str, stamps: &mut Vec<saker_files::Stamp>) -> Option<Vec<u8>> {
     use std::os::unix::fs::FileExt;
-    let found = resolve(watcher, Path::new("/"), b"etc/passwd", LinkPolicy::Follow, stamps).ok()?;
+    let found = resolve(
+        watcher,
+        Path::new("/"),
+        b"etc/passwd",
+        LinkPolicy::Follow,
+        stamps,
+    )
+    .ok()?;
     let mut text = vec![0; found.metadata.size.min(PASSWD_BYTES_MAX) as usize];
     found.file.read_exact_at(&mut text, 0).ok()?;
     home_of(&String::from_utf8_lossy(&text), user)
@@ -52,19 +90,30 @@ fn home(watcher: &Watcher, user: &str, stamps: &mut Vec<saker_files::Stamp>) -> 
 /// The document root that the host's name stands for.
 pub fn document_root(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
     let (name, address, port) = names(exchange, host);
-    host.defaults.vhost_alias.document_root(&name, &address, port).map(String::into_bytes)
+    host.defaults
+        .vhost_alias
+        .document_root(&name, &address, port)
+        .map(String::into_bytes)
 }
 
 /// The folder of scripts that it stands for, where the path is below `/cgi-bin/`.
 pub fn scripts(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
     let (name, address, port) = names(exchange, host);
     let is_theirs = exchange.path.starts_with(b"/cgi-bin/");
-    host.defaults.vhost_alias.scripts(&name, &address, port).filter(|_| is_theirs).map(String::into_bytes)
+    host.defaults
+        .vhost_alias
+        .scripts(&name, &address, port)
+        .filter(|_| is_theirs)
+        .map(String::into_bytes)
 }
 
 fn names(exchange: &Exchange, host: &Host) -> (String, String, u16) {
     let local = exchange.client.local;
     let name = String::from_utf8_lossy(&exchange.host).into_owned();
-    let name = if name.is_empty() { host.server_name.as_deref().unwrap_or_default().to_owned() } else { name };
+    let name = if name.is_empty() {
+        host.server_name.as_deref().unwrap_or_default().to_owned()
+    } else {
+        name
+    };
     (name, local.ip().to_canonical().to_string(), local.port())
 }

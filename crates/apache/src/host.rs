@@ -1,4 +1,5 @@
-//! A host of Apache's: the server itself, or a `<VirtualHost>`, with everything from both laid together.
+//! A host of Apache's: the server itself, or a `<VirtualHost>`, with everything from both laid
+//! together.
 
 use crate::{
     dbd::Dbd,
@@ -147,7 +148,9 @@ impl HostProxy {
     pub fn blocks(&self, head: &str) -> bool {
         !self.blocked.is_empty() && {
             let lower = head.to_ascii_lowercase();
-            self.blocked.iter().any(|word| **word == *"*" || lower.contains(&**word))
+            self.blocked
+                .iter()
+                .any(|word| **word == *"*" || lower.contains(&**word))
         }
     }
 }
@@ -169,20 +172,30 @@ pub struct Apache {
 }
 
 impl Apache {
-    /// Where hosts whose programs run as somebody else may have them: what suEXEC has one folder for that is built in.
+    /// Where hosts whose programs run as somebody else may have them: what suEXEC has one folder
+    /// for that is built in.
     pub fn script_folders(&self) -> impl Iterator<Item = (&ProgramUser, PathBuf)> {
-        self.hosts.iter().filter_map(|host| Some((host.defaults.cgi.user.as_ref()?, host))).flat_map(|(user, host)| {
-            let of_sections = host.locations.iter().flat_map(|section| section.local.alias.folders());
-            let aliased = host.defaults.alias.folders().chain(of_sections);
-            std::iter::once(host.document_root.clone())
-                .chain(host.defaults.vhost_alias.folders())
-                .chain(aliased)
-                .map(move |root| (user, root))
-        })
+        self.hosts
+            .iter()
+            .filter_map(|host| Some((host.defaults.cgi.user.as_ref()?, host)))
+            .flat_map(|(user, host)| {
+                let of_sections = host
+                    .locations
+                    .iter()
+                    .flat_map(|section| section.local.alias.folders());
+                let aliased = host.defaults.alias.folders().chain(of_sections);
+                std::iter::once(host.document_root.clone())
+                    .chain(host.defaults.vhost_alias.folders())
+                    .chain(aliased)
+                    .map(move |root| (user, root))
+            })
     }
 
     /// Folders of users' homes whose programs run as those users.
     pub fn home_folders(&self) -> impl Iterator<Item = PathBuf> {
-        self.hosts.iter().filter(|host| host.process.has_suexec).flat_map(|host| host.defaults.userdir.home_folders())
+        self.hosts
+            .iter()
+            .filter(|host| host.process.has_suexec)
+            .flat_map(|host| host.defaults.userdir.home_folders())
     }
 }

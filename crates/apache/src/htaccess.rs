@@ -1,7 +1,8 @@
 //! `.htaccess` files: read when a walk first comes by, and again when their folder has changed.
 //!
-//! A worker keeps what it has read, the absence of a file too, with the stamps of everything that it looked at; so a walk past a folder costs
-//! a look-up and a load. Difficulty: what a file may say depends on where AllowOverride stands, so one file is kept for each of its readings.
+//! A worker keeps what it has read, the absence of a file too, with the stamps of everything that
+//! it looked at; so a walk past a folder costs a look-up and a load. Difficulty: what a file may
+//! say depends on where AllowOverride stands, so one file is kept for each of its readings.
 
 use crate::{
     host::Apache,
@@ -18,7 +19,10 @@ use saker_telemetry::{
     error_log::{self, About},
     httpd_message, message,
 };
-use std::{collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path, sync::Arc};
+use std::{
+    collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path,
+    sync::Arc,
+};
 
 /// Files (or their absence) that a worker keeps.
 const KEPT_MAX: usize = 50_000;
@@ -51,18 +55,29 @@ enum Complaint {
 
 impl Broken {
     fn other(status: Status, text: String) -> Outcome {
-        Outcome::Broken(Arc::new(Broken { status, complaint: Complaint::Other(text) }))
+        Outcome::Broken(Arc::new(Broken {
+            status,
+            complaint: Complaint::Other(text),
+        }))
     }
 
     /// Each request that it costs its answer leaves a line, as in Apache.
     pub fn log(&self, about: &dyn About) {
         match &self.complaint {
-            Complaint::Other(text) => error_log::log_about(&message::HTACCESS_BROKEN, about, format_args!("{text}")),
+            Complaint::Other(text) => {
+                error_log::log_about(&message::HTACCESS_BROKEN, about, format_args!("{text}"))
+            }
             Complaint::Unreadable { shown, errno } => {
                 let folder = shown.rsplit_once('/').map_or("", |(folder, _)| folder);
-                let what = "pcfg_openfile: unable to check htaccess file, ensure it is readable and that";
+                let what =
+                    "pcfg_openfile: unable to check htaccess file, ensure it is readable and that";
                 let text = format_args!("{shown} {what} '{folder}/' is executable");
-                error_log::log_httpd(&httpd_message::HTACCESS_UNREADABLE, Some(*errno), about, text);
+                error_log::log_httpd(
+                    &httpd_message::HTACCESS_UNREADABLE,
+                    Some(*errno),
+                    about,
+                    text,
+                );
             }
         }
     }
@@ -102,7 +117,14 @@ impl HtaccessFiles {
         let mut own = Vec::new();
         let outcome = read(apache, watcher, folder, name, permission, &mut own);
         stamps.extend(own.iter().cloned());
-        self.keep(path, Kept { stamps: own.into(), permission: permission.clone(), outcome: outcome.clone() });
+        self.keep(
+            path,
+            Kept {
+                stamps: own.into(),
+                permission: permission.clone(),
+                outcome: outcome.clone(),
+            },
+        );
         outcome
     }
 
@@ -117,19 +139,42 @@ impl HtaccessFiles {
     }
 }
 
-fn read(apache: &Apache, watcher: &Watcher, folder: &[u8], name: &str, permission: &Permission, stamps: &mut Vec<Stamp>) -> Outcome {
+fn read(
+    apache: &Apache,
+    watcher: &Watcher,
+    folder: &[u8],
+    name: &str,
+    permission: &Permission,
+    stamps: &mut Vec<Stamp>,
+) -> Outcome {
     let shown = format!("{}{name}", String::from_utf8_lossy(folder));
-    let found = match resolve(watcher, Path::new(OsStr::from_bytes(folder)), name.as_bytes(), LinkPolicy::Follow, stamps) {
+    let found = match resolve(
+        watcher,
+        Path::new(OsStr::from_bytes(folder)),
+        name.as_bytes(),
+        LinkPolicy::Follow,
+        stamps,
+    ) {
         Ok(found) if found.metadata.kind == Kind::File => found,
         Err(ResolveError::NotFound | ResolveError::LinkDangling) => return Outcome::Absent,
-        // As Apache: the rules in it are not known, so access is denied. Opening a FIFO would block until it has a writer.
+        // As Apache: the rules in it are not known, so access is denied. Opening a FIFO would block
+        // until it has a writer.
         Ok(found) => {
             let noun = found.metadata.noun();
-            return Broken::other(Status::FORBIDDEN, format!("{shown}: it is a {noun} and no file; access is denied to be safe"));
+            return Broken::other(
+                Status::FORBIDDEN,
+                format!("{shown}: it is a {noun} and no file; access is denied to be safe"),
+            );
         }
         Err(ResolveError::Denied) => {
-            let complaint = Complaint::Unreadable { shown, errno: Errno::ACCESS.raw_os_error() };
-            return Outcome::Broken(Arc::new(Broken { status: Status::FORBIDDEN, complaint }));
+            let complaint = Complaint::Unreadable {
+                shown,
+                errno: Errno::ACCESS.raw_os_error(),
+            };
+            return Outcome::Broken(Arc::new(Broken {
+                status: Status::FORBIDDEN,
+                complaint,
+            }));
         }
         Err(error) => return Broken::other(Status::FORBIDDEN, format!("{shown}: {error}")),
     };
@@ -138,7 +183,10 @@ fn read(apache: &Apache, watcher: &Watcher, folder: &[u8], name: &str, permissio
     let size = metadata(&found.file).map_or(found.metadata.size, |metadata| metadata.size);
     // Before room is made for it: whoever may write the file may make it as long as the disk.
     if size > HTACCESS_BYTES_MAX as u64 {
-        return Broken::other(Status::INTERNAL_SERVER_ERROR, format!("{shown}: larger than {HTACCESS_BYTES_MAX} bytes"));
+        return Broken::other(
+            Status::INTERNAL_SERVER_ERROR,
+            format!("{shown}: larger than {HTACCESS_BYTES_MAX} bytes"),
+        );
     }
     let mut text = vec![0; size as usize];
     if let Err(error) = found.file.read_exact_at(&mut text, 0) {
@@ -151,9 +199,10 @@ fn read(apache: &Apache, watcher: &Watcher, folder: &[u8], name: &str, permissio
         Err(error) => broken(&error),
     };
     match outcome {
-        Outcome::Broken(broken) if bounded.is_exhausted() => {
-            Broken::other(broken.status, format!("{shown}: its patterns are too large together (PATTERNS_WEIGHT_MAX)"))
-        }
+        Outcome::Broken(broken) if bounded.is_exhausted() => Broken::other(
+            broken.status,
+            format!("{shown}: its patterns are too large together (PATTERNS_WEIGHT_MAX)"),
+        ),
         outcome => outcome,
     }
 }
@@ -178,5 +227,8 @@ fn settings(apache: &Apache, folder: &[u8], nodes: &[Node]) -> Outcome {
 
 fn broken(error: &saker_config::Diagnostic) -> Outcome {
     let (file, line) = (&error.origin.file, error.origin.line);
-    Broken::other(Status::INTERNAL_SERVER_ERROR, format!("{file}:{line}: {}", error.message))
+    Broken::other(
+        Status::INTERNAL_SERVER_ERROR,
+        format!("{file}:{line}: {}", error.message),
+    )
 }

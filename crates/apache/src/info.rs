@@ -1,8 +1,9 @@
 //! mod_info: what is configured, and by which modules (handler `server-info`).
 //!
-//! Place in the walk: content, in the place of a file. What is shown was read at the last start or reload; `.htaccess` files are not in it.
-//! Difficulty: it is all text of others, and every bit of it is escaped. Absent on purpose: hooks of a module; ours are the phases of the
-//! pipeline, which are listed instead.
+//! Place in the walk: content, in the place of a file. What is shown was read at the last start or
+//! reload; `.htaccess` files are not in it. Difficulty: it is all text of others, and every bit of
+//! it is escaped. Absent on purpose: hooks of a module; ours are the phases of the pipeline, which
+//! are listed instead.
 
 use crate::{host::Host, local::Local, origin, signature};
 use saker_config_apache::{ModuleRow, Node, Tree, rows};
@@ -23,7 +24,12 @@ pub struct Info {
 }
 
 /// The answer to a GET; `None` for other methods.
-pub fn answer(exchange: &mut Exchange, host: &Host, local: &Local, info: &Info) -> Option<Response> {
+pub fn answer(
+    exchange: &mut Exchange,
+    host: &Host,
+    local: &Local,
+    info: &Info,
+) -> Option<Response> {
     if !matches!(exchange.head.view().method(), Method::Get | Method::Head) {
         return None;
     }
@@ -34,7 +40,11 @@ pub fn answer(exchange: &mut Exchange, host: &Host, local: &Local, info: &Info) 
          <html xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n  <title>Server Information</title>\n</head>\n\
          <body><h1 style=\"text-align: center\">Apache Server Information</h1>\n",
     );
-    let at = Place { exchange, host, info };
+    let at = Place {
+        exchange,
+        host,
+        info,
+    };
     match query.as_slice() {
         b"config" => at.configuration(&mut page),
         b"server" => at.server(&mut page),
@@ -49,7 +59,9 @@ pub fn answer(exchange: &mut Exchange, host: &Host, local: &Local, info: &Info) 
     page.extend_from_slice(&signature::line(exchange, host, local));
     page.extend_from_slice(b"</body></html>\n");
     let mut response = Response::new(Status::OK);
-    response.fields_mut().set("Content-Type", &b"text/html; charset=ISO-8859-1"[..]);
+    response
+        .fields_mut()
+        .set("Content-Type", &b"text/html; charset=ISO-8859-1"[..]);
     response.body = Body::Memory(Chunk::from(page));
     Some(response)
 }
@@ -75,24 +87,51 @@ impl Place<'_> {
         self.server(page);
         self.phases(page);
         page.push_str("<h2><a name=\"modules\">Loaded Modules</a></h2>\n");
-        self.info.modules.iter().for_each(|module| self.module(module, page));
+        self.info
+            .modules
+            .iter()
+            .for_each(|module| self.module(module, page));
     }
 
     fn server(&self, page: &mut String) {
         let info = self.info;
         page.push_str("<h2><a name=\"server\">Server Settings</a></h2><dl>");
         let mut line = |name: &str, value: String| {
-            let _ = writeln!(page, "<dt><strong>{name}:</strong> <tt>{}</tt></dt>", escaped(value.as_bytes()));
+            let _ = writeln!(
+                page,
+                "<dt><strong>{name}:</strong> <tt>{}</tt></dt>",
+                escaped(value.as_bytes())
+            );
         };
         line("Server Version", signature::software(self.host));
         let name = String::from_utf8_lossy(&origin::name(self.exchange, self.host)).into_owned();
-        line("Hostname/port", format!("{name}:{}", origin::port(self.exchange, self.host)));
-        line("Timeouts", format!("connection: {}    keep-alive: {}", info.timeout_s, info.keep_alive_timeout_ms / 1000));
+        line(
+            "Hostname/port",
+            format!("{name}:{}", origin::port(self.exchange, self.host)),
+        );
+        line(
+            "Timeouts",
+            format!(
+                "connection: {}    keep-alive: {}",
+                info.timeout_s,
+                info.keep_alive_timeout_ms / 1000
+            ),
+        );
         line("MPM Name", "event".into());
-        line("MPM Information", "Max Daemons: 1 Threaded: yes Forked: no".into());
+        line(
+            "MPM Information",
+            "Max Daemons: 1 Threaded: yes Forked: no".into(),
+        );
         line("Server Architecture", format!("{}-bit", usize::BITS));
         line("Server Root", info.server_root.display().to_string());
-        line("Config File", info.tree.nodes.first().map(|node| node.origin.file.to_string()).unwrap_or_default());
+        line(
+            "Config File",
+            info.tree
+                .nodes
+                .first()
+                .map(|node| node.origin.file.to_string())
+                .unwrap_or_default(),
+        );
         page.push_str("</dl>");
     }
 
@@ -118,7 +157,12 @@ impl Place<'_> {
     }
 
     fn one_module(&self, name: &[u8], page: &mut String) {
-        match self.info.modules.iter().find(|module| module.source_file.as_bytes() == name) {
+        match self
+            .info
+            .modules
+            .iter()
+            .find(|module| module.source_file.as_bytes() == name)
+        {
             Some(module) => self.module(module, page),
             None => page.push_str("<p><b>No such module</b></p>\n"),
         }
@@ -132,20 +176,34 @@ impl Place<'_> {
              <dt><strong>Module Directives:</strong></dt>"
         );
         for row in rows().filter(|row| row.modules.contains(&module.identifier)) {
-            let _ = writeln!(page, "<dd><tt>{}</tt></dd>", escaped(row.title().as_bytes()));
+            let _ = writeln!(
+                page,
+                "<dd><tt>{}</tt></dd>",
+                escaped(row.title().as_bytes())
+            );
         }
         page.push_str("<dt><strong>Current Configuration:</strong></dt>\n");
         let mut file = String::new();
-        let is_of = |node: &Node| node.row.is_some_and(|row| row.modules.contains(&module.identifier));
+        let is_of = |node: &Node| {
+            node.row
+                .is_some_and(|row| row.modules.contains(&module.identifier))
+        };
         self.info.tree.walk(&mut |node| {
             if is_of(node) && !node.is_section() {
                 line(node, 0, &mut file, page);
             }
         });
-        let remarks = self.info.remarks.iter().filter(|(name, _)| **name == *module.source_file);
+        let remarks = self
+            .info
+            .remarks
+            .iter()
+            .filter(|(name, _)| **name == *module.source_file);
         // The administrator's own words, in HTML (httpd 2.4, mod_info, AddModuleInfo).
         remarks.for_each(|(_, text)| {
-            let _ = writeln!(page, "<dt><strong>Additional Information:</strong></dt>\n<dd>{text}</dd>");
+            let _ = writeln!(
+                page,
+                "<dt><strong>Additional Information:</strong></dt>\n<dd>{text}</dd>"
+            );
         });
         page.push_str("</dl><hr />\n");
     }
@@ -163,8 +221,12 @@ fn lines(nodes: &[Node], depth: usize, file: &mut String, page: &mut String) {
         if node.is_section() {
             lines(&node.children, depth + 1, file, page);
             let name = node.canonical_name().trim_start_matches('<');
-            let _ =
-                writeln!(page, "<dd><tt>&nbsp;&nbsp;&nbsp;&nbsp;:&nbsp;{}&lt;/{}&gt;</tt></dd>", indent(depth), escaped(name.as_bytes()));
+            let _ = writeln!(
+                page,
+                "<dd><tt>&nbsp;&nbsp;&nbsp;&nbsp;:&nbsp;{}&lt;/{}&gt;</tt></dd>",
+                indent(depth),
+                escaped(name.as_bytes())
+            );
         }
     }
 }
@@ -173,14 +235,29 @@ fn lines(nodes: &[Node], depth: usize, file: &mut String, page: &mut String) {
 fn line(node: &Node, depth: usize, file: &mut String, page: &mut String) {
     let own = node.origin.file.to_string();
     if *file != own {
-        let _ = writeln!(page, "<dd><tt><strong>In file: {}</strong></tt></dd>", escaped(own.as_bytes()));
+        let _ = writeln!(
+            page,
+            "<dd><tt><strong>In file: {}</strong></tt></dd>",
+            escaped(own.as_bytes())
+        );
         *file = own;
     }
     let number = format!("{:>4}", node.origin.line).replace(' ', "&nbsp;");
-    let (name, text) = (escaped(node.canonical_name().as_bytes()), escaped(&node.text));
+    let (name, text) = (
+        escaped(node.canonical_name().as_bytes()),
+        escaped(&node.text),
+    );
     let _ = match node.is_section() {
-        true => writeln!(page, "<dd><tt>{number}:&nbsp;{}{name} {text}</tt></dd>", indent(depth)),
-        false => writeln!(page, "<dd><tt>{number}:&nbsp;{}{name} <i>{text}</i></tt></dd>", indent(depth)),
+        true => writeln!(
+            page,
+            "<dd><tt>{number}:&nbsp;{}{name} {text}</tt></dd>",
+            indent(depth)
+        ),
+        false => writeln!(
+            page,
+            "<dd><tt>{number}:&nbsp;{}{name} <i>{text}</i></tt></dd>",
+            indent(depth)
+        ),
     };
 }
 

@@ -1,9 +1,12 @@
-//! What Apache's directives do to requests: hosts, sections, `.htaccess` files, and the modules behind them.
+//! What Apache's directives do to requests: hosts, sections, `.htaccess` files, and the modules
+//! behind them.
 //!
-//! Floor 5: reads trees of `config-apache` into hosts ([`load`]) and stands in the pipeline's phases as its rules ([`ApacheRules`]). A module is
-//! a file in `modules/`. The walk of a request: `server_rewrite` (rules of the host), `map` (aliases, document root), `walk` (folders,
-//! `.htaccess`, files, locations, conditions), `access`, `fixups` (rules of folders, index files, types).
-//! Absent on purpose: handlers; what answers is in `handlers`, chosen by the name that the rules leave in the exchange.
+//! Floor 5: reads trees of `config-apache` into hosts ([`load`]) and stands in the pipeline's
+//! phases as its rules ([`ApacheRules`]). A module is a file in `modules/`. The walk of a request:
+//! `server_rewrite` (rules of the host), `map` (aliases, document root), `walk` (folders,
+//! `.htaccess`, files, locations, conditions), `access`, `fixups` (rules of folders, index files,
+//! types). Absent on purpose: handlers; what answers is in `handlers`, chosen by the name that the
+//! rules leave in the exchange.
 
 mod ahead;
 mod asis;

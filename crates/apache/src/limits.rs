@@ -1,8 +1,10 @@
-//! What a host says about the size of requests and about time: LimitRequest*, Timeout, KeepAlive*, RequestReadTimeout.
+//! What a host says about the size of requests and about time: LimitRequest*, Timeout, KeepAlive*,
+//! RequestReadTimeout.
 //!
-//! Difficulty: which host it is. The line, the fields and the time for them are those of the first host of the address (over HTTP/2 and TLS
-//! of the host that the handshake was for), because no other is known yet; bodies and what comes after a response are those of the host that
-//! was asked (httpd 2.4, as it behaves). The model keeps both apart; here each host gets its numbers.
+//! Difficulty: which host it is. The line, the fields and the time for them are those of the first
+//! host of the address (over HTTP/2 and TLS of the host that the handshake was for), because no
+//! other is known yet; bodies and what comes after a response are those of the host that was asked
+//! (httpd 2.4, as it behaves). The model keeps both apart; here each host gets its numbers.
 
 use crate::{
     modules::{core::texts, dir::set_flag, reqtimeout::ReadTimeout},
@@ -38,10 +40,16 @@ impl LimitsDraft {
             timeout_s: self.timeout_s.or(server.timeout_s),
             keep_alive: self.keep_alive.or(server.keep_alive),
             keep_alive_timeout_ms: self.keep_alive_timeout_ms.or(server.keep_alive_timeout_ms),
-            keep_alive_requests_max: self.keep_alive_requests_max.or(server.keep_alive_requests_max),
+            keep_alive_requests_max: self
+                .keep_alive_requests_max
+                .or(server.keep_alive_requests_max),
             request_fields_max: self.request_fields_max.or(server.request_fields_max),
-            request_field_bytes_max: self.request_field_bytes_max.or(server.request_field_bytes_max),
-            request_line_bytes_max: self.request_line_bytes_max.or(server.request_line_bytes_max),
+            request_field_bytes_max: self
+                .request_field_bytes_max
+                .or(server.request_field_bytes_max),
+            request_line_bytes_max: self
+                .request_line_bytes_max
+                .or(server.request_line_bytes_max),
             read_timeout: self.read_timeout.over(&server.read_timeout),
         }
     }
@@ -52,46 +60,86 @@ impl LimitsDraft {
 
     pub fn apply(&self, limits: &mut Limits) {
         if let Some(seconds) = self.timeout_s {
-            (limits.body_timeout_ms, limits.write_timeout_ms) = (seconds.saturating_mul(1000), seconds.saturating_mul(1000));
+            (limits.body_timeout_ms, limits.write_timeout_ms) =
+                (seconds.saturating_mul(1000), seconds.saturating_mul(1000));
         }
         limits.keep_alive_timeout_ms = self.keep_alive_timeout_ms();
         limits.requests_per_connection_max = match self.keep_alive {
             Some(false) => 1,
             _ => self.keep_alive_requests_max.unwrap_or(100),
         };
-        limits.header_count_max = self.request_fields_max.filter(|count| *count > 0).unwrap_or(100);
-        let line = self.request_line_bytes_max.unwrap_or(LINE_BYTES_MAX).min(HEAD_BYTES_MAX);
-        let field = self.request_field_bytes_max.unwrap_or(LINE_BYTES_MAX).min(HEAD_BYTES_MAX);
+        limits.header_count_max = self
+            .request_fields_max
+            .filter(|count| *count > 0)
+            .unwrap_or(100);
+        let line = self
+            .request_line_bytes_max
+            .unwrap_or(LINE_BYTES_MAX)
+            .min(HEAD_BYTES_MAX);
+        let field = self
+            .request_field_bytes_max
+            .unwrap_or(LINE_BYTES_MAX)
+            .min(HEAD_BYTES_MAX);
         // One more passes: Apache counts what is left of the line break.
         (limits.request_line_bytes_max, limits.field_bytes_max) = (line + 1, field + 1);
         // Some lines of that length have room.
-        limits.head_bytes_max = limits.head_bytes_max.max(line * 4).max(line + (field + 1) * 4).min(HEAD_BYTES_MAX);
+        limits.head_bytes_max = limits
+            .head_bytes_max
+            .max(line * 4)
+            .max(line + (field + 1) * 4)
+            .min(HEAD_BYTES_MAX);
         self.read_timeout.apply(limits);
     }
 }
 
 pub const SETTERS: &[(&str, ServerSet)] = &[
-    ("Timeout", |node, host, _, _| set_number(node, &mut host.limits.timeout_s)),
-    ("KeepAlive", |node, host, _, _| set_flag(node, &mut host.limits.keep_alive)),
+    ("Timeout", |node, host, _, _| {
+        set_number(node, &mut host.limits.timeout_s)
+    }),
+    ("KeepAlive", |node, host, _, _| {
+        set_flag(node, &mut host.limits.keep_alive)
+    }),
     ("KeepAliveTimeout", set_keep_alive_timeout),
-    ("MaxKeepAliveRequests", |node, host, _, _| set_number(node, &mut host.limits.keep_alive_requests_max)),
-    ("LimitRequestFields", |node, host, _, _| set_number(node, &mut host.limits.request_fields_max)),
-    ("LimitRequestFieldsize", |node, host, _, _| set_number(node, &mut host.limits.request_field_bytes_max)),
-    ("LimitRequestLine", |node, host, _, _| set_number(node, &mut host.limits.request_line_bytes_max)),
-    ("RequestReadTimeout", |node, host, _, _| host.limits.read_timeout.read(&texts(node))),
+    ("MaxKeepAliveRequests", |node, host, _, _| {
+        set_number(node, &mut host.limits.keep_alive_requests_max)
+    }),
+    ("LimitRequestFields", |node, host, _, _| {
+        set_number(node, &mut host.limits.request_fields_max)
+    }),
+    ("LimitRequestFieldsize", |node, host, _, _| {
+        set_number(node, &mut host.limits.request_field_bytes_max)
+    }),
+    ("LimitRequestLine", |node, host, _, _| {
+        set_number(node, &mut host.limits.request_line_bytes_max)
+    }),
+    ("RequestReadTimeout", |node, host, _, _| {
+        host.limits.read_timeout.read(&texts(node))
+    }),
 ];
 
 fn set_number(node: &Node, slot: &mut Option<u64>) -> Result<(), String> {
     let word = texts(node).into_iter().next().unwrap_or_default();
-    *slot = Some(word.parse().map_err(|_| format!("{} must be a number of 0 or more, not {word}", node.canonical_name()))?);
+    *slot = Some(word.parse().map_err(|_| {
+        format!(
+            "{} must be a number of 0 or more, not {word}",
+            node.canonical_name()
+        )
+    })?);
     Ok(())
 }
 
 /// Seconds, or with a unit (`500ms`).
-fn set_keep_alive_timeout(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+fn set_keep_alive_timeout(
+    node: &Node,
+    host: &mut HostDraft,
+    _: &mut Process,
+    _: &Path,
+) -> Result<(), String> {
     let word = texts(node).into_iter().next().unwrap_or_default();
     let digits = word.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let number: u64 = digits.parse().map_err(|_| "KeepAliveTimeout has wrong format".to_owned())?;
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "KeepAliveTimeout has wrong format".to_owned())?;
     let factor = match word.get(digits.len()..).unwrap_or_default() {
         "" | "s" => 1000,
         "ms" => 1,
@@ -109,13 +157,34 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_the_servers() {
-        let server = LimitsDraft { timeout_s: Some(7), request_line_bytes_max: Some(100), ..LimitsDraft::default() };
-        let own = LimitsDraft { request_line_bytes_max: Some(2000), keep_alive: Some(false), ..LimitsDraft::default() };
+        let server = LimitsDraft {
+            timeout_s: Some(7),
+            request_line_bytes_max: Some(100),
+            ..LimitsDraft::default()
+        };
+        let own = LimitsDraft {
+            request_line_bytes_max: Some(2000),
+            keep_alive: Some(false),
+            ..LimitsDraft::default()
+        };
         let mut limits = Limits::default();
         own.over(&server).apply(&mut limits);
-        assert_eq!((limits.write_timeout_ms, limits.request_line_bytes_max, limits.requests_per_connection_max), (7000, 2001, 1));
+        assert_eq!(
+            (
+                limits.write_timeout_ms,
+                limits.request_line_bytes_max,
+                limits.requests_per_connection_max
+            ),
+            (7000, 2001, 1)
+        );
         server.apply(&mut limits);
-        assert_eq!((limits.request_line_bytes_max, limits.requests_per_connection_max), (101, 100));
+        assert_eq!(
+            (
+                limits.request_line_bytes_max,
+                limits.requests_per_connection_max
+            ),
+            (101, 100)
+        );
     }
 
     #[test]
@@ -128,6 +197,9 @@ mod tests {
         };
         let mut limits = Limits::default();
         huge.apply(&mut limits);
-        assert_eq!((limits.head_bytes_max, limits.request_line_bytes_max), (HEAD_BYTES_MAX, HEAD_BYTES_MAX + 1));
+        assert_eq!(
+            (limits.head_bytes_max, limits.request_line_bytes_max),
+            (HEAD_BYTES_MAX, HEAD_BYTES_MAX + 1)
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! From the tree of a configuration to a model and its hosts.
 //!
-//! Difficulty: what stands outside of virtual hosts is both a host of its own and what every host begins with, wherever in the file it
-//! stands; so the whole is read first and laid together at the end.
+//! Difficulty: what stands outside of virtual hosts is both a host of its own and what every host
+//! begins with, wherever in the file it stands; so the whole is read first and laid together at the
+//! end.
 
 use crate::{
     host::Apache,
@@ -65,18 +66,24 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     let mut main = HostDraft::main(&server_root);
     reader.host(&read.tree.nodes, &mut main);
     let drafts = reader.hosts;
-    process.extended_status.get_or_insert(read.environment.modules.has_any(&["status_module"]));
+    process
+        .extended_status
+        .get_or_insert(read.environment.modules.has_any(&["status_module"]));
     process.has_suexec = read.environment.modules.has_any(&["suexec_module"]);
     process.names_requests = read.environment.modules.has_any(&["unique_id_module"]);
     let cache_is_expected = cache::is_expected(&read.tree);
-    let info = read.environment.modules.has_any(&["info_module"]).then(|| Info {
-        modules: read.environment.modules.rows().collect(),
-        server_root: server_root.clone(),
-        timeout_s: main.limits.timeout_s.unwrap_or(60),
-        keep_alive_timeout_ms: main.limits.keep_alive_timeout_ms(),
-        remarks: process.module_remarks.clone(),
-        tree: read.tree,
-    });
+    let info = read
+        .environment
+        .modules
+        .has_any(&["info_module"])
+        .then(|| Info {
+            modules: read.environment.modules.rows().collect(),
+            server_root: server_root.clone(),
+            timeout_s: main.limits.timeout_s.unwrap_or(60),
+            keep_alive_timeout_ms: main.limits.keep_alive_timeout_ms(),
+            remarks: process.module_remarks.clone(),
+            tree: read.tree,
+        });
     let overview = Overview::new(&process, &main, &drafts, &server_root);
     let (mut model, hosts) = process.finish(&main, &drafts, &mut diagnostics);
     let rules = security::of_hosts(&hosts, &mut diagnostics);
@@ -84,12 +91,34 @@ pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
     model.sources = read.sources;
     model.named_sockets = sockets;
     model.cache.is_expected = cache_is_expected;
-    Loaded { model, overview, apache: Apache { hosts, environment: read.environment, aliases, info, pattern_options, rules }, diagnostics }
+    Loaded {
+        model,
+        overview,
+        apache: Apache {
+            hosts,
+            environment: read.environment,
+            aliases,
+            info,
+            pattern_options,
+            rules,
+        },
+        diagnostics,
+    }
 }
 
 /// Directives that say the same wherever they stand.
-const PLACELESS: &[&str] =
-    &["Require", "AllowOverride", "AllowOverrideList", "Options", "DirectoryIndex", "Order", "Allow", "Deny", "Satisfy", "DirectorySlash"];
+const PLACELESS: &[&str] = &[
+    "Require",
+    "AllowOverride",
+    "AllowOverrideList",
+    "Options",
+    "DirectoryIndex",
+    "Order",
+    "Allow",
+    "Deny",
+    "Satisfy",
+    "DirectorySlash",
+];
 
 /// A section's content as a text, if nothing in it depends on where it stands.
 fn placeless_text(nodes: &[Node]) -> Option<Vec<u8>> {
@@ -134,7 +163,11 @@ impl TreeReader<'_> {
                     self.pass_of_section(node, draft);
                 }
                 "<Proxy" | "<ProxyMatch" => {
-                    let outcome = proxy::sections::read(node, &mut draft.proxy, &mut self.reading(Place::Location));
+                    let outcome = proxy::sections::read(
+                        node,
+                        &mut draft.proxy,
+                        &mut self.reading(Place::Location),
+                    );
                     self.complain(node, outcome);
                 }
                 "<MDomainSet" | "<MDomain" => {
@@ -162,7 +195,9 @@ impl TreeReader<'_> {
             Err(message) => return self.diagnostics.push(node.error(message, None)),
         };
         let place = match (&matcher, is_directory) {
-            (Matcher::Exact(path), true) => Place::Directory(Some(with_slash(&String::from_utf8_lossy(path)).into())),
+            (Matcher::Exact(path), true) => {
+                Place::Directory(Some(with_slash(&String::from_utf8_lossy(path)).into()))
+            }
             (_, true) => Place::Directory(None),
             (_, false) => Place::Location,
         };
@@ -171,17 +206,28 @@ impl TreeReader<'_> {
             _ => None,
         };
         let local = self.content(node, place, section);
-        sections.push(Arc::new(Section { matcher, local, origin: node.origin.clone() }));
+        sections.push(Arc::new(Section {
+            matcher,
+            local,
+            origin: node.origin.clone(),
+        }));
     }
 
-    /// What a section says. Thousands of hosts have sections that say the same: they share it, and what is made of it later.
+    /// What a section says. Thousands of hosts have sections that say the same: they share it, and
+    /// what is made of it later.
     fn content(&mut self, node: &Node, place: Place, section: Option<Box<str>>) -> Arc<Local> {
         let text = placeless_text(&node.children).filter(|_| !self.keeps_places);
         if let Some(known) = text.as_ref().and_then(|text| self.contents.get(text)) {
             return Arc::clone(known);
         }
         let complaints = self.diagnostics.len();
-        let local = Arc::from(read_all(&node.children, &mut Reading { section, ..self.reading(place) }));
+        let local = Arc::from(read_all(
+            &node.children,
+            &mut Reading {
+                section,
+                ..self.reading(place)
+            },
+        ));
         // What is complained about is complained about at each place.
         if let Some(text) = text.filter(|_| self.diagnostics.len() == complaints) {
             self.contents.insert(text, Arc::clone(&local));
@@ -191,9 +237,18 @@ impl TreeReader<'_> {
 
     /// Its worker belongs to the host.
     fn pass_of_section(&mut self, node: &Node, draft: &mut HostDraft) {
-        let section = draft.locations.last().filter(|section| section.origin == node.origin);
-        let Some(pass) = section.and_then(|section| section.local.proxy.pass().cloned()) else { return };
-        let outcome = pass.pass.to.as_ref().map_or(Ok(()), |to| draft.proxy.define(to, &pass.parameters));
+        let section = draft
+            .locations
+            .last()
+            .filter(|section| section.origin == node.origin);
+        let Some(pass) = section.and_then(|section| section.local.proxy.pass().cloned()) else {
+            return;
+        };
+        let outcome = pass
+            .pass
+            .to
+            .as_ref()
+            .map_or(Ok(()), |to| draft.proxy.define(to, &pass.parameters));
         self.complain(node, outcome.map_err(|error| format!("ProxyPass {error}")));
     }
 
@@ -219,7 +274,9 @@ impl TreeReader<'_> {
 /// Not on the stack: sections are read inside of each other.
 pub fn read_all(nodes: &[Node], reading: &mut Reading<'_>) -> Box<Local> {
     let mut local = Box::<Local>::default();
-    nodes.iter().for_each(|node| read_one(node, &mut local, reading));
+    nodes
+        .iter()
+        .for_each(|node| read_one(node, &mut local, reading));
     if let Some(first) = nodes.first() {
         check_access(first, &local, reading);
     }
@@ -235,8 +292,12 @@ pub fn check_access(node: &Node, local: &Local, reading: &mut Reading<'_>) {
 
 pub fn read_one(node: &Node, local: &mut Local, reading: &mut Reading<'_>) {
     let outcome = match node.canonical_name() {
-        "<Files" | "<FilesMatch" => inner_section(node, reading).map(|section| local.core.files.push(section)),
-        "<If" | "<ElseIf" | "<Else" => condition(node, reading).map(|condition| local.core.conditions.push(condition)),
+        "<Files" | "<FilesMatch" => {
+            inner_section(node, reading).map(|section| local.core.files.push(section))
+        }
+        "<If" | "<ElseIf" | "<Else" => {
+            condition(node, reading).map(|condition| local.core.conditions.push(condition))
+        }
         "<Limit" | "<LimitExcept" => {
             limited(node, local, reading);
             Ok(())
@@ -254,14 +315,21 @@ pub fn read_one(node: &Node, local: &mut Local, reading: &mut Reading<'_>) {
     }
 }
 
-/// A directive without a setter: nothing happens, and somebody has to say so. What decides over access denies.
+/// A directive without a setter: nothing happens, and somebody has to say so. What decides over
+/// access denies.
 fn say_what_follows(node: &Node, local: &mut Local, reading: &mut Reading<'_>) {
     let Some(row) = node.row else { return };
     match row.treatment {
-        Treatment::Honoured | Treatment::NoEffect(_) | Treatment::Unsupported(_) | Treatment::Later(_) => {}
+        Treatment::Honoured
+        | Treatment::NoEffect(_)
+        | Treatment::Unsupported(_)
+        | Treatment::Later(_) => {}
         Treatment::Pending if decides_over_access(row) => {
             local.denied = Some(node.origin.clone());
-            let message = format!("{} is not honoured yet: what it is about is refused to everybody", row.title());
+            let message = format!(
+                "{} is not honoured yet: what it is about is refused to everybody",
+                row.title()
+            );
             reading.diagnostics.push(node.warning(message, None));
         }
         Treatment::Pending => {
@@ -276,12 +344,19 @@ fn say_what_follows(node: &Node, local: &mut Local, reading: &mut Reading<'_>) {
 
 /// Whoever wrote it relies on it.
 fn decides_over_access(row: &Row) -> bool {
-    row.modules.iter().any(|module| module.starts_with("auth") || *module == "access_compat_module") || row.name.starts_with("SSLRequire")
+    row.modules
+        .iter()
+        .any(|module| module.starts_with("auth") || *module == "access_compat_module")
+        || row.name.starts_with("SSLRequire")
 }
 
 fn inner_section(node: &Node, reading: &mut Reading<'_>) -> Result<Arc<Section>, String> {
     let matcher = matcher(node, None)?;
-    Ok(Arc::new(Section { matcher, local: Arc::from(inner(node, reading)), origin: node.origin.clone() }))
+    Ok(Arc::new(Section {
+        matcher,
+        local: Arc::from(inner(node, reading)),
+        origin: node.origin.clone(),
+    }))
 }
 
 /// Rules in it stand where it stands; of the rest a name or a condition decides.
@@ -304,23 +379,43 @@ fn inner(node: &Node, reading: &mut Reading<'_>) -> Box<Local> {
 fn condition(node: &Node, reading: &mut Reading<'_>) -> Result<Arc<Condition>, String> {
     let (text, options) = (node.arguments().concat(), reading.expression_options());
     let expression = || {
-        let text = if text.is_empty() { node.argument_text() } else { &text };
+        let text = if text.is_empty() {
+            node.argument_text()
+        } else {
+            &text
+        };
         let compiled = Expression::compile(text, options);
-        compiled.map(Arc::new).map_err(|error| format!("Cannot parse condition clause: {}", error.message))
+        compiled
+            .map(Arc::new)
+            .map_err(|error| format!("Cannot parse condition clause: {}", error.message))
     };
     let kind = match node.canonical_name() {
         "<If" => ConditionKind::If(expression()?),
         "<ElseIf" => ConditionKind::ElseIf(expression()?),
         _ => ConditionKind::Else,
     };
-    Ok(Arc::new(Condition { kind, local: Arc::from(inner(node, reading)), origin: node.origin.clone() }))
+    Ok(Arc::new(Condition {
+        kind,
+        local: Arc::from(inner(node, reading)),
+        origin: node.origin.clone(),
+    }))
 }
 
 fn limited(node: &Node, local: &mut Local, reading: &mut Reading<'_>) {
-    let names = node.arguments().into_iter().map(|name| name.to_ascii_uppercase().into()).collect();
-    let methods = if node.is("<Limit") { Methods::Only(names) } else { Methods::AllBut(names) };
+    let names = node
+        .arguments()
+        .into_iter()
+        .map(|name| name.to_ascii_uppercase().into())
+        .collect();
+    let methods = if node.is("<Limit") {
+        Methods::Only(names)
+    } else {
+        Methods::AllBut(names)
+    };
     let outer = std::mem::replace(&mut reading.methods, methods);
-    node.children.iter().for_each(|child| read_one(child, local, reading));
+    node.children
+        .iter()
+        .for_each(|child| read_one(child, local, reading));
     reading.methods = outer;
 }
 
@@ -332,18 +427,33 @@ fn matcher(node: &Node, server_root: Option<&PathBuf>) -> Result<Matcher, String
     let (is_pattern, text) = match words.as_slice() {
         [tilde, text, ..] if tilde == b"~" => (true, text),
         [text, ..] => (is_match, text),
-        [] => return Err(format!("{} directive requires an argument", node.row.map_or(node.name.to_string(), |row| row.title()))),
+        [] => {
+            return Err(format!(
+                "{} directive requires an argument",
+                node.row.map_or(node.name.to_string(), |row| row.title())
+            ));
+        }
     };
     if is_pattern {
         let pattern = Pattern::compile(text, PatternOptions::default());
-        return pattern.map(|pattern| Matcher::Pattern(Arc::new(pattern))).map_err(|_| "Regex could not be compiled".to_owned());
+        return pattern
+            .map(|pattern| Matcher::Pattern(Arc::new(pattern)))
+            .map_err(|_| "Regex could not be compiled".to_owned());
     }
     let text = match server_root {
-        Some(root) if !text.starts_with(b"*") => without_dots(root.join(std::ffi::OsStr::from_bytes(text)).as_os_str().as_bytes()),
+        Some(root) if !text.starts_with(b"*") => without_dots(
+            root.join(std::ffi::OsStr::from_bytes(text))
+                .as_os_str()
+                .as_bytes(),
+        ),
         _ => text.clone(),
     };
     let is_root = text.iter().all(|byte| *byte == b'/');
-    let bare = if server_root.is_some() && !is_root { text.strip_suffix(b"/").unwrap_or(&text) } else { &text };
+    let bare = if server_root.is_some() && !is_root {
+        text.strip_suffix(b"/").unwrap_or(&text)
+    } else {
+        &text
+    };
     Ok(Matcher::of_text(bare))
 }
 
@@ -363,12 +473,20 @@ fn without_dots(path: &[u8]) -> Vec<u8> {
             name => kept.push(name),
         }
     }
-    let end: &[u8] = if path.ends_with(b"/") && !kept.is_empty() { b"/" } else { b"" };
+    let end: &[u8] = if path.ends_with(b"/") && !kept.is_empty() {
+        b"/"
+    } else {
+        b""
+    };
     [b"/", kept.join(&b'/').as_slice(), end].concat()
 }
 
 fn with_slash(path: &str) -> String {
-    if path.ends_with('/') { path.to_owned() } else { format!("{path}/") }
+    if path.ends_with('/') {
+        path.to_owned()
+    } else {
+        format!("{path}/")
+    }
 }
 
 #[cfg(test)]
@@ -377,17 +495,25 @@ mod tests {
     use crate::host::Host;
     use saker_config::model::Site;
 
-    /// Ten thousand hosts are to cost less than 2 kB each beyond their text. What is a host's alone is counted here; the rest is shared.
+    /// Ten thousand hosts are to cost less than 2 kB each beyond their text. What is a host's alone
+    /// is counted here; the rest is shared.
     #[test]
     fn what_thousands_of_hosts_cost() {
         let own = size_of::<Host>() + size_of::<Site>() + size_of::<Section>() + 3 * 16;
-        assert!(own <= 704, "{own} bytes: {} {} {}", size_of::<Host>(), size_of::<Site>(), size_of::<Section>());
+        assert!(
+            own <= 704,
+            "{own} bytes: {} {} {}",
+            size_of::<Host>(),
+            size_of::<Site>(),
+            size_of::<Section>()
+        );
     }
 
     #[test]
     fn sections_that_say_the_same_are_one() {
         let dir = saker_testkit::TempDir::new("shared").unwrap();
-        let section = |name: &str, text: &str| format!("<Directory /srv/{name}>\n{text}\n</Directory>\n");
+        let section =
+            |name: &str, text: &str| format!("<Directory /srv/{name}>\n{text}\n</Directory>\n");
         let text = format!(
             "ServerName x\nListen 127.0.0.1:80\n{}{}{}{}{}",
             section("a", "Require all granted\nOptions -Indexes"),
@@ -400,7 +526,12 @@ mod tests {
         let setup = Setup::new(&*dir, file);
         let loaded = load(&setup, &saker_config_apache::OnDisk);
         let sections = &loaded.apache.hosts[0].directories;
-        let same = |one: usize, other: usize| Arc::ptr_eq(&sections[one].local, &sections[other].local);
-        assert!(same(0, 1) && !same(0, 2) && !same(3, 4), "{:?}", loaded.diagnostics);
+        let same =
+            |one: usize, other: usize| Arc::ptr_eq(&sections[one].local, &sections[other].local);
+        assert!(
+            same(0, 1) && !same(0, 2) && !same(3, 4),
+            "{:?}",
+            loaded.diagnostics
+        );
     }
 }

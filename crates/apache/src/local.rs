@@ -1,8 +1,10 @@
-//! What is in force at one place: the settings of every module, as the sections for it have laid them over each other.
+//! What is in force at one place: the settings of every module, as the sections for it have laid
+//! them over each other.
 //!
-//! A module is a file in `modules/`: a type, its merge (`under`), the directives that fill it, and what it does to requests. The table below
-//! is the one list of them. Difficulty: "not said" and "said to be the default" are different things until everything has been laid over
-//! everything else, so settings that can be left out are options.
+//! A module is a file in `modules/`: a type, its merge (`under`), the directives that fill it, and
+//! what it does to requests. The table below is the one list of them. Difficulty: "not said" and
+//! "said to be the default" are different things until everything has been laid over everything
+//! else, so settings that can be left out are options.
 
 use crate::{
     modules::{
@@ -52,7 +54,8 @@ use crate::{
 use saker_config::model::Origin;
 use saker_config_apache::Node;
 
-/// Puts one directive into the settings of the place where it stands. The error is the message, in Apache's words.
+/// Puts one directive into the settings of the place where it stands. The error is the message, in
+/// Apache's words.
 pub type Set = fn(&Node, &mut Local, &mut Reading<'_>) -> Result<(), String>;
 
 macro_rules! modules {
@@ -124,7 +127,11 @@ modules! {
 
 /// The setter of a directive, by the manual's spelling.
 pub fn setter(name: &str) -> Option<Set> {
-    SETTERS.iter().flat_map(|module| module.iter()).find(|(known, _)| *known == name).map(|(_, set)| *set)
+    SETTERS
+        .iter()
+        .flat_map(|module| module.iter())
+        .find(|(known, _)| *known == name)
+        .map(|(_, set)| *set)
 }
 
 /// `over` where something was said, else what was said outside.
@@ -143,7 +150,11 @@ mod tests {
         for (name, _) in SETTERS.iter().flat_map(|module| module.iter()) {
             assert!(seen.insert(*name), "{name} twice");
             let row = saker_config_apache::find_row(name.as_bytes());
-            assert_eq!(row.map(|row| row.name), Some(*name), "{name} is no directive, or written otherwise");
+            assert_eq!(
+                row.map(|row| row.name),
+                Some(*name),
+                "{name} is no directive, or written otherwise"
+            );
         }
     }
 
@@ -166,7 +177,13 @@ mod tests {
     ];
 
     /// What the reader of a `<MDomainSet>` takes.
-    const OF_DOMAINS: &[&str] = &["<MDomainSet", "<MDomain", "MDMember", "MDCertificateFile", "MDCertificateKeyFile"];
+    const OF_DOMAINS: &[&str] = &[
+        "<MDomainSet",
+        "<MDomain",
+        "MDMember",
+        "MDCertificateFile",
+        "MDCertificateKeyFile",
+    ];
 
     /// What `config-apache` sees to while it reads.
     const LANGUAGE: &[&str] = &[
@@ -190,7 +207,8 @@ mod tests {
         "IncludeOptional",
     ];
 
-    /// What has a setter, and nothing or too little that follows from it: it stays pending, and users are told so.
+    /// What has a setter, and nothing or too little that follows from it: it stays pending, and
+    /// users are told so.
     const TOO_LITTLE: &[&str] = &["ProxyHCTemplate", "SSLUseStapling"];
 
     #[test]
@@ -205,7 +223,10 @@ mod tests {
                 || LANGUAGE.contains(&row.name);
             let is_told = row.treatment != Treatment::Honoured && TOO_LITTLE.contains(&row.name);
             if !is_told && (row.treatment == Treatment::Honoured) != has_setter {
-                wrong.push(format!("{} {:?} setter {has_setter}", row.name, row.treatment));
+                wrong.push(format!(
+                    "{} {:?} setter {has_setter}",
+                    row.name, row.treatment
+                ));
             }
         }
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));

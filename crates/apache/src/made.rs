@@ -1,7 +1,8 @@
 //! A body that an asynchronous function makes while it is sent.
 //!
-//! The function gives what it has to an [`Out`], which takes the next piece only when the last one has gone: a slow reader stops the maker,
-//! and one that goes away drops it. Absent on purpose: tasks. The maker runs where its body is polled.
+//! The function gives what it has to an [`Out`], which takes the next piece only when the last one
+//! has gone: a slow reader stops the maker, and one that goes away drops it. Absent on purpose:
+//! tasks. The maker runs where its body is polled.
 
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, RequestBody};
 use std::{
@@ -39,7 +40,11 @@ impl Out {
             let is_taken = chunk.is_none();
             self.0.set(chunk);
             // Whoever takes it polls again for the next one.
-            if is_taken { Poll::Ready(()) } else { Poll::Pending }
+            if is_taken {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         })
         .await;
     }
@@ -59,17 +64,25 @@ pub async fn next(source: &mut dyn BodyStream) -> Option<Result<Chunk, BodyError
 }
 
 impl Made {
-    pub fn by<F: Future<Output = Result<(), BodyError>> + 'static>(maker: impl FnOnce(Out) -> F) -> Made {
+    pub fn by<F: Future<Output = Result<(), BodyError>> + 'static>(
+        maker: impl FnOnce(Out) -> F,
+    ) -> Made {
         let slot = Rc::new(Cell::new(None));
         let maker = maker(Out(Rc::clone(&slot)));
-        Made { slot, begun: None, maker: Some(Box::pin(maker)) }
+        Made {
+            slot,
+            begun: None,
+            maker: Some(Box::pin(maker)),
+        }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
         if let Some(begun) = self.begun.take() {
             return Poll::Ready(Some(Ok(begun)));
         }
-        let Some(maker) = &mut self.maker else { return Poll::Ready(None) };
+        let Some(maker) = &mut self.maker else {
+            return Poll::Ready(None);
+        };
         match maker.as_mut().poll(cx) {
             Poll::Ready(outcome) => {
                 self.maker = None;
@@ -103,7 +116,8 @@ impl RequestBody for Made {
     }
 }
 
-/// What is made up to `bytes_max` comes whole, with its length, however long it takes; the rest is made while it is sent.
+/// What is made up to `bytes_max` comes whole, with its length, however long it takes; the rest is
+/// made while it is sent.
 pub async fn beginning(mut made: Made, bytes_max: usize) -> Result<Body, BodyError> {
     let mut begun = Vec::new();
     while begun.len() <= bytes_max {
@@ -122,7 +136,8 @@ mod tests {
     use std::task::Waker;
 
     fn poll(made: &mut Made) -> Poll<Option<Result<Vec<u8>, BodyError>>> {
-        made.poll(&mut Context::from_waker(Waker::noop())).map(|step| step.map(|chunk| chunk.map(|chunk| chunk.bytes().to_vec())))
+        made.poll(&mut Context::from_waker(Waker::noop()))
+            .map(|step| step.map(|chunk| chunk.map(|chunk| chunk.bytes().to_vec())))
     }
 
     fn chunk(text: &str) -> Chunk {
@@ -140,15 +155,24 @@ mod tests {
             out.send(chunk("b")).await;
             Err(BodyError::Source)
         });
-        assert_eq!((poll(&mut made), steps.get()), (Poll::Ready(Some(Ok(b"a".to_vec()))), 0));
-        assert_eq!((poll(&mut made), steps.get()), (Poll::Ready(Some(Ok(b"b".to_vec()))), 1));
+        assert_eq!(
+            (poll(&mut made), steps.get()),
+            (Poll::Ready(Some(Ok(b"a".to_vec()))), 0)
+        );
+        assert_eq!(
+            (poll(&mut made), steps.get()),
+            (Poll::Ready(Some(Ok(b"b".to_vec()))), 1)
+        );
         assert_eq!(poll(&mut made), Poll::Ready(Some(Err(BodyError::Source))));
         assert_eq!(poll(&mut made), Poll::Ready(None));
     }
 
     fn begun(made: Made) -> Body {
         let mut future = Box::pin(beginning(made, 3));
-        match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        match future
+            .as_mut()
+            .poll(&mut Context::from_waker(Waker::noop()))
+        {
             Poll::Ready(Ok(body)) => body,
             _ => panic!("waits, or fails"),
         }
@@ -164,11 +188,24 @@ mod tests {
                 Ok(())
             })
         };
-        assert!(matches!(begun(saying(&["ab", "c"])), Body::Memory(text) if text.bytes() == b"abc"));
-        let Body::Stream(mut long) = begun(saying(&["abcd", "e"])) else { panic!("whole") };
+        assert!(
+            matches!(begun(saying(&["ab", "c"])), Body::Memory(text) if text.bytes() == b"abc")
+        );
+        let Body::Stream(mut long) = begun(saying(&["abcd", "e"])) else {
+            panic!("whole")
+        };
         let mut cx = Context::from_waker(Waker::noop());
-        let mut piece = || long.poll_chunk(&mut cx).map(|piece| piece.map(|piece| piece.unwrap().bytes().to_vec()));
-        assert_eq!((piece(), piece()), (Poll::Ready(Some(b"abcd".to_vec())), Poll::Ready(Some(b"e".to_vec()))));
+        let mut piece = || {
+            long.poll_chunk(&mut cx)
+                .map(|piece| piece.map(|piece| piece.unwrap().bytes().to_vec()))
+        };
+        assert_eq!(
+            (piece(), piece()),
+            (
+                Poll::Ready(Some(b"abcd".to_vec())),
+                Poll::Ready(Some(b"e".to_vec()))
+            )
+        );
         assert_eq!(piece(), Poll::Ready(None));
     }
 }

@@ -1,9 +1,11 @@
-//! mod_md: certificates that come by themselves, mapped onto the server's own manager of them (crate `acme`).
+//! mod_md: certificates that come by themselves, mapped onto the server's own manager of them
+//! (crate `acme`).
 //!
-//! A managed domain is a list of names that share a certificate. A host with one of the names takes part: its other names join the list, unless
-//! it says `manual`. Difficulty: Apache keeps what it orders in a folder of its own; here it is in the state folder, so after the change-over
-//! everything is ordered once more. Absent on purpose: kinds of keys, windows of renewal, messages and monitoring, which the manager
-//! decides or does itself.
+//! A managed domain is a list of names that share a certificate. A host with one of the names takes
+//! part: its other names join the list, unless it says `manual`. Difficulty: Apache keeps what it
+//! orders in a folder of its own; here it is in the state folder, so after the change-over
+//! everything is ordered once more. Absent on purpose: kinds of keys, windows of renewal, messages
+//! and monitoring, which the manager decides or does itself.
 
 use crate::{
     modules::core::texts,
@@ -12,8 +14,8 @@ use crate::{
 use saker_config::{
     Diagnostic, Severity,
     model::{
-        Acme, AcmeChallenge, AcmeDirectory, Address, Automatic, CertificateFiles, DnsWords, ExternalAccount, HttpsRedirect, Model, Origin,
-        SiteName,
+        Acme, AcmeChallenge, AcmeDirectory, Address, Automatic, CertificateFiles, DnsWords,
+        ExternalAccount, HttpsRedirect, Model, Origin, SiteName,
     },
 };
 use saker_config_apache::Node;
@@ -73,7 +75,9 @@ impl Domain {
             match word.to_ascii_lowercase().as_str() {
                 "auto" => self.manual_members = Some(false),
                 "manual" => self.manual_members = Some(true),
-                name if !self.names.iter().any(|known| known == name) => self.names.push(name.to_owned()),
+                name if !self.names.iter().any(|known| known == name) => {
+                    self.names.push(name.to_owned())
+                }
                 _ => {}
             }
         }
@@ -85,14 +89,24 @@ impl Domain {
             SiteName::Wildcard(parent) => format!("*.{parent}"),
             SiteName::Any => return false,
         };
-        let parent = shown.split_once('.').map(|(_, parent)| format!("*.{parent}"));
-        self.names.iter().any(|own| *own == shown || Some(own) == parent.as_ref())
+        let parent = shown
+            .split_once('.')
+            .map(|(_, parent)| format!("*.{parent}"));
+        self.names
+            .iter()
+            .any(|own| *own == shown || Some(own) == parent.as_ref())
     }
 
     fn files(&self) -> Vec<CertificateFiles> {
-        let key = |at: usize, certificate: &PathBuf| self.keys.get(at).unwrap_or(certificate).clone();
-        let files =
-            |(at, certificate): (usize, &PathBuf)| CertificateFiles::new(certificate.clone(), key(at, certificate), self.origin.clone());
+        let key =
+            |at: usize, certificate: &PathBuf| self.keys.get(at).unwrap_or(certificate).clone();
+        let files = |(at, certificate): (usize, &PathBuf)| {
+            CertificateFiles::new(
+                certificate.clone(),
+                key(at, certificate),
+                self.origin.clone(),
+            )
+        };
         self.certificates.iter().enumerate().map(files).collect()
     }
 }
@@ -105,44 +119,93 @@ impl Managed {
 
     /// Gives the hosts of managed domains their certificates, and the manager its work.
     pub fn apply(&self, main: &HostDraft, model: &mut Model, diagnostics: &mut Vec<Diagnostic>) {
-        let Some(first) = self.domains.first() else { return };
+        let Some(first) = self.domains.first() else {
+            return;
+        };
         if !self.is_agreed {
-            let text = "managed domains get no certificates unless MDCertificateAgreement says accepted".to_owned();
-            diagnostics.push(Diagnostic::with_line(Severity::Warning, first.origin.clone(), 0, text, None, ""));
+            let text =
+                "managed domains get no certificates unless MDCertificateAgreement says accepted"
+                    .to_owned();
+            diagnostics.push(Diagnostic::with_line(
+                Severity::Warning,
+                first.origin.clone(),
+                0,
+                text,
+                None,
+                "",
+            ));
         }
         model.tls.acme = self.manager(main);
-        let https = model.listeners.iter().find(|listener| listener.tls.is_some()).map(|listener| listener.address.clone());
+        let https = model
+            .listeners
+            .iter()
+            .find(|listener| listener.tls.is_some())
+            .map(|listener| listener.address.clone());
         for domain in &self.domains {
             let names = self.take_part(domain, model, https.as_ref());
-            if self.is_agreed && !domain.is_manual.unwrap_or(self.is_manual) && domain.certificates.is_empty() {
+            if self.is_agreed
+                && !domain.is_manual.unwrap_or(self.is_manual)
+                && domain.certificates.is_empty()
+            {
                 model.tls.acme.certificates.push(names);
             }
         }
     }
 
     /// What the hosts of a domain get. All names of the certificate come back.
-    fn take_part(&self, domain: &Domain, model: &mut Model, https: Option<&Address>) -> Vec<String> {
+    fn take_part(
+        &self,
+        domain: &Domain,
+        model: &mut Model,
+        https: Option<&Address>,
+    ) -> Vec<String> {
         let mut names = domain.names.clone();
         let is_ordered = self.is_agreed && !domain.is_manual.unwrap_or(self.is_manual);
         let joins = !domain.manual_members.unwrap_or(self.manual_members);
-        let encrypted: Vec<Address> =
-            model.listeners.iter().filter(|listener| listener.tls.is_some()).map(|listener| listener.address.clone()).collect();
-        for site in model.sites.iter_mut().filter(|site| site.names.iter().any(|name| domain.covers(name))) {
-            let others = site.names.iter().filter(|name| joins && !domain.covers(name)).filter_map(|name| match name {
-                SiteName::Exact(name) => Some(name.clone()),
-                _ => None,
-            });
+        let encrypted: Vec<Address> = model
+            .listeners
+            .iter()
+            .filter(|listener| listener.tls.is_some())
+            .map(|listener| listener.address.clone())
+            .collect();
+        for site in model
+            .sites
+            .iter_mut()
+            .filter(|site| site.names.iter().any(|name| domain.covers(name)))
+        {
+            let others = site
+                .names
+                .iter()
+                .filter(|name| joins && !domain.covers(name))
+                .filter_map(|name| match name {
+                    SiteName::Exact(name) => Some(name.clone()),
+                    _ => None,
+                });
             names.extend(others.collect::<Vec<_>>());
             // Nobody else holds a site while the model is made.
-            let Some(site) = Arc::get_mut(site) else { continue };
-            let is_encrypted = site.listeners.iter().any(|address| encrypted.contains(address));
+            let Some(site) = Arc::get_mut(site) else {
+                continue;
+            };
+            let is_encrypted = site
+                .listeners
+                .iter()
+                .any(|address| encrypted.contains(address));
             if is_encrypted && site.tls.certificates.is_empty() {
                 let tls = Arc::make_mut(&mut site.tls);
                 tls.certificates = domain.files();
-                tls.automatic = if tls.certificates.is_empty() && is_ordered { Automatic::On } else { Automatic::Off };
+                tls.automatic = if tls.certificates.is_empty() && is_ordered {
+                    Automatic::On
+                } else {
+                    Automatic::Off
+                };
             }
-            if let (false, Some(status), Some(Address::Tcp(https))) = (is_encrypted, domain.redirect.or(self.redirect), https) {
-                site.https_redirect = Some(HttpsRedirect { status, port: https.port() });
+            if let (false, Some(status), Some(Address::Tcp(https))) =
+                (is_encrypted, domain.redirect.or(self.redirect), https)
+            {
+                site.https_redirect = Some(HttpsRedirect {
+                    status,
+                    port: https.port(),
+                });
             }
         }
         names.sort();
@@ -155,16 +218,30 @@ impl Managed {
             key_id: key_id.clone(),
             hmac_key: base64_decode(key.replace('-', "+").replace('_', "/").as_bytes()),
         });
-        let directory = |url: &String| AcmeDirectory { url: url.clone(), external_account: account.clone() };
+        let directory = |url: &String| AcmeDirectory {
+            url: url.clone(),
+            external_account: account.clone(),
+        };
         let defaults = Acme::default();
-        let mail = |admin: &str| admin.contains('@').then(|| admin.trim_start_matches("mailto:").to_owned());
+        let mail = |admin: &str| {
+            admin
+                .contains('@')
+                .then(|| admin.trim_start_matches("mailto:").to_owned())
+        };
         let mut challenges = self.challenges.clone().unwrap_or(defaults.challenges);
         if self.dns_command.is_some() && self.challenges.is_none() {
             challenges.push(AcmeChallenge::Dns01);
         }
         Acme {
-            directories: if self.authorities.is_empty() { defaults.directories } else { self.authorities.iter().map(directory).collect() },
-            email: self.email.clone().or_else(|| main.server_admin.as_deref().and_then(mail)),
+            directories: if self.authorities.is_empty() {
+                defaults.directories
+            } else {
+                self.authorities.iter().map(directory).collect()
+            },
+            email: self
+                .email
+                .clone()
+                .or_else(|| main.server_admin.as_deref().and_then(mail)),
             challenges,
             dns_command: self.dns_command.clone(),
             dns_words: DnsWords::ModMd,
@@ -181,8 +258,12 @@ impl Managed {
             match child.canonical_name() {
                 "MDMember" | "MDMembers" => domain.add(&words),
                 "MDRenewMode" | "MDDriveMode" => domain.is_manual = Some(is_manual(&words)?),
-                "MDCertificateFile" => domain.certificates.extend(words.first().map(|path| root.join(path))),
-                "MDCertificateKeyFile" => domain.keys.extend(words.first().map(|path| root.join(path))),
+                "MDCertificateFile" => domain
+                    .certificates
+                    .extend(words.first().map(|path| root.join(path))),
+                "MDCertificateKeyFile" => domain
+                    .keys
+                    .extend(words.first().map(|path| root.join(path))),
                 "MDRequireHttps" => domain.redirect = redirect(&words)?,
                 // The process has one manager with one set of authorities.
                 _ => {}
@@ -206,11 +287,14 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
         Ok(())
     }),
     ("MDMembers", |node, _, process, _| {
-        process.managed.manual_members = texts(node).first().is_some_and(|word| word.eq_ignore_ascii_case("manual"));
+        process.managed.manual_members = texts(node)
+            .first()
+            .is_some_and(|word| word.eq_ignore_ascii_case("manual"));
         Ok(())
     }),
     ("MDCertificateAgreement", |node, _, process, _| {
-        process.managed.is_agreed = first(node).eq_ignore_ascii_case("accepted") || first(node).starts_with("https://");
+        process.managed.is_agreed =
+            first(node).eq_ignore_ascii_case("accepted") || first(node).starts_with("https://");
         Ok(())
     }),
     ("MDContactEmail", |node, _, process, _| {
@@ -218,11 +302,16 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
         Ok(())
     }),
     ("MDCertificateAuthority", |node, _, process, _| {
-        process.managed.authorities = texts(node).iter().map(|word| authority(word)).collect::<Result<_, _>>()?;
+        process.managed.authorities = texts(node)
+            .iter()
+            .map(|word| authority(word))
+            .collect::<Result<_, _>>()?;
         Ok(())
     }),
     ("MDCACertificateFile", |node, _, process, root| {
-        process.managed.authority_ca = Some(first(node)).filter(|word| !word.eq_ignore_ascii_case("none")).map(|path| root.join(path));
+        process.managed.authority_ca = Some(first(node))
+            .filter(|word| !word.eq_ignore_ascii_case("none"))
+            .map(|path| root.join(path));
         Ok(())
     }),
     ("MDExternalAccountBinding", |node, _, process, root| {
@@ -230,11 +319,20 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
         Ok(())
     }),
     ("MDCAChallenges", |node, _, process, _| {
-        process.managed.challenges = Some(texts(node).iter().map(|word| challenge(word)).collect::<Result<_, _>>()?);
+        process.managed.challenges = Some(
+            texts(node)
+                .iter()
+                .map(|word| challenge(word))
+                .collect::<Result<_, _>>()?,
+        );
         Ok(())
     }),
     ("MDChallengeDns01", |node, _, process, _| {
-        process.managed.dns_command = Some(String::from_utf8_lossy(node.argument_text()).trim().to_owned());
+        process.managed.dns_command = Some(
+            String::from_utf8_lossy(node.argument_text())
+                .trim()
+                .to_owned(),
+        );
         Ok(())
     }),
     ("MDRenewMode", |node, _, process, _| {
@@ -252,7 +350,11 @@ fn first(node: &Node) -> String {
 }
 
 fn is_manual(words: &[String]) -> Result<bool, String> {
-    match words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
+    match words
+        .first()
+        .map(|word| word.to_ascii_lowercase())
+        .as_deref()
+    {
         Some("auto" | "always") => Ok(false),
         Some("manual") => Ok(true),
         word => Err(format!("unknown MDRenewMode {}", word.unwrap_or_default())),
@@ -260,7 +362,11 @@ fn is_manual(words: &[String]) -> Result<bool, String> {
 }
 
 fn redirect(words: &[String]) -> Result<Option<Status>, String> {
-    match words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
+    match words
+        .first()
+        .map(|word| word.to_ascii_lowercase())
+        .as_deref()
+    {
         Some("off") => Ok(None),
         Some("temporary") => Ok(Some(Status::FOUND)),
         Some("permanent") => Ok(Some(Status::MOVED_PERMANENTLY)),
@@ -276,7 +382,11 @@ fn authority(word: &str) -> Result<String, String> {
         "buypass" => "https://api.buypass.com/acme/directory".into(),
         "buypass-test" => "https://api.test4.buypass.no/acme/directory".into(),
         lower if lower.starts_with("https://") || lower.starts_with("http://") => word.to_owned(),
-        _ => return Err(format!("MDCertificateAuthority: {word} is neither a URL nor a name that is known")),
+        _ => {
+            return Err(format!(
+                "MDCertificateAuthority: {word} is neither a URL nor a name that is known"
+            ));
+        }
     })
 }
 
@@ -285,7 +395,11 @@ fn challenge(word: &str) -> Result<AcmeChallenge, String> {
         "http-01" => AcmeChallenge::Http01,
         "tls-alpn-01" => AcmeChallenge::TlsAlpn01,
         "dns-01" => AcmeChallenge::Dns01,
-        _ => return Err(format!("MDCAChallenges: {word} is no challenge that is known")),
+        _ => {
+            return Err(format!(
+                "MDCAChallenges: {word} is no challenge that is known"
+            ));
+        }
     })
 }
 
@@ -302,7 +416,9 @@ fn account(words: &[String], root: &Path) -> Result<Option<(String, String)>, St
                 Some(rest.split('"').nth(1)?.to_owned())
             };
             let pair = value("kid").zip(value("hmac"));
-            pair.map(Some).ok_or_else(|| format!("MDExternalAccountBinding: {file} has no \"kid\" and \"hmac\""))
+            pair.map(Some).ok_or_else(|| {
+                format!("MDExternalAccountBinding: {file} has no \"kid\" and \"hmac\"")
+            })
         }
         _ => Err("MDExternalAccountBinding takes a file, or a key id and its key".into()),
     }

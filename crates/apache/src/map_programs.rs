@@ -1,8 +1,11 @@
-//! Programs of RewriteMap: kept running, a key per line in and a value per line out, one question at a time.
+//! Programs of RewriteMap: kept running, a key per line in and a value per line out, one question
+//! at a time.
 //!
-//! Workers never wait for them: the threads of `blocking` ask, and the rules are run again when the answer is there. Difficulty: a program that
-//! dies is started again, one that does not answer is ended, and after either the answer to one question must never be taken for another's.
-//! Answers live for a second, because the rules that asked have to find them; so a program is asked less often than Apache would.
+//! Workers never wait for them: the threads of `blocking` ask, and the rules are run again when the
+//! answer is there. Difficulty: a program that dies is started again, one that does not answer is
+//! ended, and after either the answer to one question must never be taken for another's. Answers
+//! live for a second, because the rules that asked have to find them; so a program is asked less
+//! often than Apache would.
 
 use crate::blocking::{self, Answer, Answers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -22,7 +25,8 @@ const KEPT_FOR: Duration = Duration::from_secs(1);
 /// The command, and what it is asked.
 type Question = (Arc<[String]>, Box<[u8]>);
 
-static ANSWERS: Answers<Question, Option<Vec<u8>>> = Answers::new(&blocking::PROGRAMS, KEPT_MAX, KEPT_FOR);
+static ANSWERS: Answers<Question, Option<Vec<u8>>> =
+    Answers::new(&blocking::PROGRAMS, KEPT_MAX, KEPT_FOR);
 /// Where a program stands while it runs; whoever asks it holds the lock.
 type Place = Arc<Mutex<Option<Program>>>;
 
@@ -43,7 +47,12 @@ pub fn ask(command: &[String], key: &[u8]) -> Answer<Option<Vec<u8>>> {
     ANSWERS.ask(0, &question, None, move || {
         let place = {
             let mut programs = PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(programs.get_or_insert_default().entry(Arc::clone(&command)).or_default())
+            Arc::clone(
+                programs
+                    .get_or_insert_default()
+                    .entry(Arc::clone(&command))
+                    .or_default(),
+            )
         };
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         // One that has died since the last question gets a second chance.
@@ -65,9 +74,18 @@ fn answer(place: &mut Option<Program>, command: &[String], key: &[u8]) -> Option
 impl Program {
     fn start(command: &[String]) -> Option<Program> {
         let (program, arguments) = command.split_first()?;
-        let mut child = Command::new(program).args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+        let mut child = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
         let (input, output) = (child.stdin.take()?, child.stdout.take()?);
-        Some(Program { child, input, output })
+        Some(Program {
+            child,
+            input,
+            output,
+        })
     }
 
     fn ask(&mut self, key: &[u8]) -> Option<Vec<u8>> {
@@ -76,12 +94,25 @@ impl Program {
         let (mut line, until) = (Vec::new(), Instant::now() + ANSWER_TIME_MAX);
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let timeout = Timespec { tv_sec: i64::try_from(left.as_secs()).ok()?, tv_nsec: left.subsec_nanos().into() };
-            if poll(&mut [PollFd::new(&self.output, PollFlags::IN)], Some(&timeout)).ok()? == 0 {
+            let timeout = Timespec {
+                tv_sec: i64::try_from(left.as_secs()).ok()?,
+                tv_nsec: left.subsec_nanos().into(),
+            };
+            if poll(
+                &mut [PollFd::new(&self.output, PollFlags::IN)],
+                Some(&timeout),
+            )
+            .ok()?
+                == 0
+            {
                 return None;
             }
             let mut piece = [0; 1024];
-            let count = self.output.read(&mut piece).ok().filter(|count| *count > 0)?;
+            let count = self
+                .output
+                .read(&mut piece)
+                .ok()
+                .filter(|count| *count > 0)?;
             line.extend_from_slice(piece.get(..count)?);
             if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
                 // What it says beyond its answer would be taken for the next one.

@@ -1,7 +1,9 @@
-//! What a worker has laid over each other before: settings of sections, the folders of walks, and what our handlers are told of them.
+//! What a worker has laid over each other before: settings of sections, the folders of walks, and
+//! what our handlers are told of them.
 //!
-//! A request whose outcome can't be kept (a rule looked at a cookie, say) walks each time; with this its walk merges nothing and opens what
-//! is new to it only. Difficulty: results are found by the identity of what they were made of, so each keeps its ingredients alive.
+//! A request whose outcome can't be kept (a rule looked at a cookie, say) walks each time; with
+//! this its walk merges nothing and opens what is new to it only. Difficulty: results are found by
+//! the identity of what they were made of, so each keeps its ingredients alive.
 
 use crate::{
     host::Host,
@@ -78,7 +80,11 @@ impl Memo {
         if self.merges.len() >= KEPT_MAX {
             self.merges.clear();
         }
-        let merged = Merged { result: Arc::clone(&result), _outside: Arc::clone(outside), _over: Arc::clone(over) };
+        let merged = Merged {
+            result: Arc::clone(&result),
+            _outside: Arc::clone(outside),
+            _over: Arc::clone(over),
+        };
         self.merges.insert(key, merged);
         result
     }
@@ -86,7 +92,11 @@ impl Memo {
     /// The folder, if nothing has changed that was looked at on the way to it.
     pub fn folder(&mut self, host: usize, path: &[u8], now_ms: u64) -> Option<&Folder> {
         let folders = self.folders.get_mut(&host)?;
-        let holds = folders.get(path)?.stamps.iter().all(|stamp| stamp.is_current(now_ms));
+        let holds = folders
+            .get(path)?
+            .stamps
+            .iter()
+            .all(|stamp| stamp.is_current(now_ms));
         if !holds {
             folders.remove(path);
             self.folder_count -= 1;
@@ -99,7 +109,13 @@ impl Memo {
             self.folders.clear();
             self.folder_count = 0;
         }
-        if self.folders.entry(host).or_default().insert(path.into(), folder).is_none() {
+        if self
+            .folders
+            .entry(host)
+            .or_default()
+            .insert(path.into(), folder)
+            .is_none()
+        {
             self.folder_count += 1;
         }
     }
@@ -115,7 +131,8 @@ impl Memo {
         if self.settings.len() >= KEPT_MAX {
             self.settings.clear();
         }
-        self.settings.insert(key, (Arc::clone(local), Arc::clone(&made)));
+        self.settings
+            .insert(key, (Arc::clone(local), Arc::clone(&made)));
         made
     }
 
@@ -129,21 +146,34 @@ impl Memo {
         if self.manners.len() >= KEPT_MAX {
             self.manners.clear();
         }
-        self.manners.insert(key, (Arc::clone(local), Arc::clone(&made)));
+        self.manners
+            .insert(key, (Arc::clone(local), Arc::clone(&made)));
         made
     }
 
     /// The same with content encoded.
-    pub fn compressed(&mut self, settings: &Arc<Settings>, compression: Compression) -> Arc<Settings> {
-        let key = (address(settings), compression.codings.clone(), compression.min_bytes);
+    pub fn compressed(
+        &mut self,
+        settings: &Arc<Settings>,
+        compression: Compression,
+    ) -> Arc<Settings> {
+        let key = (
+            address(settings),
+            compression.codings.clone(),
+            compression.min_bytes,
+        );
         if let Some((_, known)) = self.compressed.get(&key) {
             return Arc::clone(known);
         }
-        let made = Arc::new(Settings { compression, ..Settings::clone(settings) });
+        let made = Arc::new(Settings {
+            compression,
+            ..Settings::clone(settings)
+        });
         if self.compressed.len() >= KEPT_MAX {
             self.compressed.clear();
         }
-        self.compressed.insert(key, (Arc::clone(settings), Arc::clone(&made)));
+        self.compressed
+            .insert(key, (Arc::clone(settings), Arc::clone(&made)));
         made
     }
 
@@ -159,7 +189,8 @@ impl Memo {
         if self.typed.len() >= KEPT_MAX {
             self.typed.clear();
         }
-        self.typed.insert(key, (Arc::clone(settings), Arc::clone(&made)));
+        self.typed
+            .insert(key, (Arc::clone(settings), Arc::clone(&made)));
         made
     }
 }
@@ -181,7 +212,14 @@ mod tests {
     fn folders_go_with_what_they_depended_on() {
         let mut memo = Memo::default();
         let local = Arc::new(Local::default());
-        memo.keep_folder(0, b"/a/", Folder { local: Arc::clone(&local), stamps: vec![Stamp::until(100)].into() });
+        memo.keep_folder(
+            0,
+            b"/a/",
+            Folder {
+                local: Arc::clone(&local),
+                stamps: vec![Stamp::until(100)].into(),
+            },
+        );
         assert!(memo.folder(0, b"/a/", 99).is_some() && memo.folder(1, b"/a/", 99).is_none());
         assert!(memo.folder(0, b"/a/", 101).is_none() && memo.folder(0, b"/a/", 99).is_none());
     }
@@ -192,7 +230,10 @@ mod tests {
         let settings: Arc<Settings> = Arc::default();
         let html = memo.typed(&settings, Some("text/html"));
         assert_eq!(html.files.whole_type.as_deref(), Some("text/html"));
-        assert!(Arc::ptr_eq(&html, &memo.typed(&settings, Some("text/html"))));
+        assert!(Arc::ptr_eq(
+            &html,
+            &memo.typed(&settings, Some("text/html"))
+        ));
         assert!(!Arc::ptr_eq(&html, &memo.typed(&settings, None)));
     }
 }

@@ -1,6 +1,7 @@
 //! What programs and pages are told of a request: CGI's variables, made of an exchange.
 //!
-//! Difficulty: what rules have set stands first and keeps its place, but what the server knows wins (`saker_cgi::meta`).
+//! Difficulty: what rules have set stands first and keeps its place, but what the server knows wins
+//! (`saker_cgi::meta`).
 
 use crate::{facts::Seen, host::Host, state::State};
 use saker_cgi::{
@@ -18,13 +19,23 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
     let known = |variable: Variable| seen.variable(variable).unwrap_or_default();
     let optional = |variable: Variable| seen.variable(variable).filter(|value| !value.is_empty());
     let (view, client) = (exchange.head.view(), &exchange.client);
-    let (server_name, server_addr, server_admin) =
-        (known(Variable::ServerName), known(Variable::ServerAddr), optional(Variable::ServerAdmin));
+    let (server_name, server_addr, server_admin) = (
+        known(Variable::ServerName),
+        known(Variable::ServerAddr),
+        optional(Variable::ServerAdmin),
+    );
     let (remote_user, auth_type) = (optional(Variable::RemoteUser), optional(Variable::AuthType));
     let search_path = std::env::var_os("PATH");
-    let translated = [host.document_root.as_os_str().as_bytes(), &exchange.path_info].concat();
+    let translated = [
+        host.document_root.as_os_str().as_bytes(),
+        &exchange.path_info,
+    ]
+    .concat();
     let mut variables = Variables::new();
-    exchange.environment.iter().for_each(|(name, value)| variables.push(name, value));
+    exchange
+        .environment
+        .iter()
+        .for_each(|(name, value)| variables.push(name, value));
     let meta = Meta {
         head: view,
         passes_authorization: false,
@@ -50,8 +61,15 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
         context_document_root: &known(Variable::ContextDocumentRoot),
         script_filename: &state.filename,
         redirect_url: state.led_from.as_ref().map(|(path, _)| path.as_slice()),
-        redirect_query_string: state.led_from.as_ref().and_then(|(_, query)| query.as_deref()),
-        server_protocol: if state.is_subrequest { b"INCLUDED" } else { view.version().as_str().as_bytes() },
+        redirect_query_string: state
+            .led_from
+            .as_ref()
+            .and_then(|(_, query)| query.as_deref()),
+        server_protocol: if state.is_subrequest {
+            b"INCLUDED"
+        } else {
+            view.version().as_str().as_bytes()
+        },
         request_method: view.method_token(),
         query_string: exchange.query.as_deref(),
         request_uri: view.target(),
@@ -65,10 +83,17 @@ pub fn of(exchange: &Exchange, state: &State, host: &Host, watcher: &Watcher) ->
 
 /// As a name of the system's environment: letters, digits and underscores, and no digit first.
 pub fn variable_name(name: &[u8]) -> Cow<'_, [u8]> {
-    let is_good = |(at, byte): (usize, &u8)| byte.is_ascii_alphanumeric() && (at > 0 || !byte.is_ascii_digit()) || *byte == b'_';
+    let is_good = |(at, byte): (usize, &u8)| {
+        byte.is_ascii_alphanumeric() && (at > 0 || !byte.is_ascii_digit()) || *byte == b'_'
+    };
     match name.iter().enumerate().all(is_good) {
         true => Cow::Borrowed(name),
-        false => Cow::Owned(name.iter().enumerate().map(|(at, byte)| if is_good((at, byte)) { *byte } else { b'_' }).collect()),
+        false => Cow::Owned(
+            name.iter()
+                .enumerate()
+                .map(|(at, byte)| if is_good((at, byte)) { *byte } else { b'_' })
+                .collect(),
+        ),
     }
 }
 

@@ -1,6 +1,8 @@
-//! What files answer to other methods than GET, and how a path is read anew where its host has its own rules for slashes.
+//! What files answer to other methods than GET, and how a path is read anew where its host has its
+//! own rules for slashes.
 //!
-//! Apache's handler for files takes POST as GET, tells OPTIONS what it takes, and refuses the rest, whether the file is there or not.
+//! Apache's handler for files takes POST as GET, tells OPTIONS what it takes, and refuses the rest,
+//! whether the file is there or not.
 
 use crate::{host::Host, state::peek};
 use saker_files::Kind;
@@ -34,7 +36,13 @@ const KNOWN: &[&[u8]] = &[
 fn is_registered(exchange: &Exchange, host: &Host) -> bool {
     let view = exchange.head.view();
     let token = view.method_token();
-    view.method() != Method::Extension || KNOWN.contains(&token) || host.process.methods.iter().any(|own| own.as_bytes() == token)
+    view.method() != Method::Extension
+        || KNOWN.contains(&token)
+        || host
+            .process
+            .methods
+            .iter()
+            .any(|own| own.as_bytes() == token)
 }
 
 /// HttpProtocolOptions RegisteredMethods: others are refused before anybody is asked.
@@ -55,7 +63,10 @@ pub fn answer(exchange: &mut Exchange, host: &Host) -> Option<Response> {
         }
         Method::Options => Status::OK,
         Method::Extension if !is_registered(exchange, host) => {
-            let text = format_args!("Invalid method in request {}", String::from_utf8_lossy(view.start_line()));
+            let text = format_args!(
+                "Invalid method in request {}",
+                String::from_utf8_lossy(view.start_line())
+            );
             error_log::log_httpd(&httpd_message::INVALID_METHOD, None, exchange, text);
             Status::NOT_IMPLEMENTED
         }
@@ -63,9 +74,16 @@ pub fn answer(exchange: &mut Exchange, host: &Host) -> Option<Response> {
     };
     let mut response = with_methods(status, host);
     let is_folder = peek(exchange).is_some_and(|state| state.kind == Some(Kind::Directory));
-    let content_type = if is_folder { Some("httpd/unix-directory") } else { exchange.settings.files.whole_type.as_deref() };
-    if let Some(content_type) = content_type.filter(|text| status == Status::OK && !text.is_empty()) {
-        response.fields_mut().set("Content-Type", content_type.as_bytes().to_vec());
+    let content_type = if is_folder {
+        Some("httpd/unix-directory")
+    } else {
+        exchange.settings.files.whole_type.as_deref()
+    };
+    if let Some(content_type) = content_type.filter(|text| status == Status::OK && !text.is_empty())
+    {
+        response
+            .fields_mut()
+            .set("Content-Type", content_type.as_bytes().to_vec());
     }
     Some(response)
 }
@@ -73,12 +91,17 @@ pub fn answer(exchange: &mut Exchange, host: &Host) -> Option<Response> {
 /// The methods that files take.
 pub fn with_methods(status: Status, host: &Host) -> Response {
     let mut response = Response::new(status);
-    let methods: &[u8] = if host.trace_enabled { b"GET,POST,OPTIONS,HEAD,TRACE" } else { b"GET,POST,OPTIONS,HEAD" };
+    let methods: &[u8] = if host.trace_enabled {
+        b"GET,POST,OPTIONS,HEAD,TRACE"
+    } else {
+        b"GET,POST,OPTIONS,HEAD"
+    };
     response.fields_mut().set("Allow", methods);
     response
 }
 
-/// Reads the path of the request again, where AllowEncodedSlashes or MergeSlashes make another one of it.
+/// Reads the path of the request again, where AllowEncodedSlashes or MergeSlashes make another one
+/// of it.
 pub fn read_path(exchange: &mut Exchange, host: &Host) -> Result<(), Status> {
     let is_usual = host.slashes.merge && !exchange.encoded_slash;
     if is_usual || !exchange.is_as_received() {

@@ -1,7 +1,8 @@
 //! MultiViews: a name without its extensions is answered by one of the files that have some.
 //!
-//! Difficulty: a file takes part only if every extension that was left out means something; `name.bak` is nobody's variant.
-//! Absent on purpose: keeping what was chosen; it depends on what the client says.
+//! Difficulty: a file takes part only if every extension that was left out means something;
+//! `name.bak` is nobody's variant. Absent on purpose: keeping what was chosen; it depends on what
+//! the client says.
 
 use crate::{
     fixups::{adopt, descend, subrequest},
@@ -25,8 +26,15 @@ const ENTRIES_MAX: usize = 20_000;
 /// Files of a folder that are tried as requests of their own; more are no variants of one page.
 const CANDIDATES_MAX: usize = 256;
 
-/// Whether the exchange goes on as one of several files (`Some(Pass)`), or has been answered; `None`: this is not about it.
-pub fn negotiate(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) -> Option<Verdict> {
+/// Whether the exchange goes on as one of several files (`Some(Pass)`), or has been answered;
+/// `None`: this is not about it.
+pub fn negotiate(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    local: &Local,
+) -> Option<Verdict> {
     let own = peek(exchange)?;
     if own.kind.is_some() || !local.core.options.in_force().contains(MULTI_VIEWS) {
         return None;
@@ -39,42 +47,82 @@ pub fn negotiate(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watc
     }
     exchange.depends_on_request();
     let names = candidates(exchange, watcher, host, local, folder, name);
-    let mut tried: Vec<(Variant, Box<Exchange>)> =
-        names.into_iter().filter_map(|(candidate, bytes)| tried(rules, exchange, host, name, candidate, bytes)).collect();
+    let mut tried: Vec<(Variant, Box<Exchange>)> = names
+        .into_iter()
+        .filter_map(|(candidate, bytes)| tried(rules, exchange, host, name, candidate, bytes))
+        .collect();
     if tried.is_empty() {
         return None;
     }
     let variants: Vec<Variant> = tried.iter().map(|(variant, _)| variant.clone()).collect();
-    Some(match choose(&variants, exchange.head.view(), &local.negotiation) {
-        Choice::None => Verdict::Answer(not_acceptable(&variants)),
-        Choice::Variant(at) => {
-            let (variant, inner) = tried.swap_remove(at);
-            let path_info = std::mem::take(&mut exchange.path_info);
-            let is_subrequest = peek(exchange).is_some_and(|own| own.is_subrequest);
-            adopt(exchange, inner);
-            state(exchange).is_subrequest = is_subrequest;
-            exchange.path_info = path_info;
-            exchange.trace("fixups", None, || format!("negotiated: {}", String::from_utf8_lossy(&variant.name)));
-            state(exchange).negotiated = lines(exchange, variant, vary(&variants));
-            Verdict::Pass
-        }
-    })
+    Some(
+        match choose(&variants, exchange.head.view(), &local.negotiation) {
+            Choice::None => Verdict::Answer(not_acceptable(&variants)),
+            Choice::Variant(at) => {
+                let (variant, inner) = tried.swap_remove(at);
+                let path_info = std::mem::take(&mut exchange.path_info);
+                let is_subrequest = peek(exchange).is_some_and(|own| own.is_subrequest);
+                adopt(exchange, inner);
+                state(exchange).is_subrequest = is_subrequest;
+                exchange.path_info = path_info;
+                exchange.trace("fixups", None, || {
+                    format!("negotiated: {}", String::from_utf8_lossy(&variant.name))
+                });
+                state(exchange).negotiated = lines(exchange, variant, vary(&variants));
+                Verdict::Pass
+            }
+        },
+    )
 }
 
 /// Files of the folder that begin with the name and whose other extensions are known.
-fn candidates(exchange: &mut Exchange, watcher: &Watcher, host: &Host, local: &Local, folder: &[u8], name: &[u8]) -> Vec<(Vec<u8>, u64)> {
+fn candidates(
+    exchange: &mut Exchange,
+    watcher: &Watcher,
+    host: &Host,
+    local: &Local,
+    folder: &[u8],
+    name: &[u8],
+) -> Vec<(Vec<u8>, u64)> {
     let policy = link_policy(local.core.options.in_force());
     let relative = folder.strip_prefix(b"/").unwrap_or(folder);
-    let Ok(found) = resolve(watcher, Path::new("/"), relative, policy, &mut exchange.stamps) else { return Vec::new() };
-    let fits = |entry: &[u8]| {
-        let rest = entry.strip_prefix(name).and_then(|rest| rest.strip_prefix(b"."));
-        rest.is_some_and(|rest| rest.split(|byte| *byte == b'.').all(|extension| is_known(host, local, extension)))
+    let Ok(found) = resolve(
+        watcher,
+        Path::new("/"),
+        relative,
+        policy,
+        &mut exchange.stamps,
+    ) else {
+        return Vec::new();
     };
-    let choose = |entry: &[u8]| if fits(entry) { EntryChoice::Take } else { EntryChoice::Skip };
-    let Ok(listing) = read_directory(&found.file, ENTRIES_MAX, choose) else { return Vec::new() };
+    let fits = |entry: &[u8]| {
+        let rest = entry
+            .strip_prefix(name)
+            .and_then(|rest| rest.strip_prefix(b"."));
+        rest.is_some_and(|rest| {
+            rest.split(|byte| *byte == b'.')
+                .all(|extension| is_known(host, local, extension))
+        })
+    };
+    let choose = |entry: &[u8]| {
+        if fits(entry) {
+            EntryChoice::Take
+        } else {
+            EntryChoice::Skip
+        }
+    };
+    let Ok(listing) = read_directory(&found.file, ENTRIES_MAX, choose) else {
+        return Vec::new();
+    };
     exchange.budget().work().steps(listing.entries.len() as u64);
-    let files = listing.entries.into_iter().filter(|entry| entry.kind == Kind::File).take(CANDIDATES_MAX);
-    let mut names: Vec<(Vec<u8>, u64)> = files.map(|entry| (entry.name, entry.metadata.size)).collect();
+    let files = listing
+        .entries
+        .into_iter()
+        .filter(|entry| entry.kind == Kind::File)
+        .take(CANDIDATES_MAX);
+    let mut names: Vec<(Vec<u8>, u64)> = files
+        .map(|entry| (entry.name, entry.metadata.size))
+        .collect();
     names.sort();
     names
 }
@@ -83,17 +131,24 @@ fn candidates(exchange: &mut Exchange, watcher: &Watcher, host: &Host, local: &L
 fn is_known(host: &Host, local: &Local, extension: &[u8]) -> bool {
     let text = String::from_utf8_lossy(extension).to_ascii_lowercase();
     let said = local.mime.extensions.get(text.as_str());
-    let is_said = |slot: fn(&Extension) -> &Option<Option<Box<str>>>| said.is_some_and(|said| matches!(slot(said), Some(Some(_))));
+    let is_said = |slot: fn(&Extension) -> &Option<Option<Box<str>>>| {
+        said.is_some_and(|said| matches!(slot(said), Some(Some(_))))
+    };
     let negotiated = host.types.contains_key(text.as_str())
         || is_said(|said| &said.media_type)
         || is_said(|said| &said.language)
         || is_said(|said| &said.coding)
         || is_said(|said| &said.charset);
-    match local.mime.multiviews_match.unwrap_or(MultiviewsMatch::NegotiatedOnly) {
+    match local
+        .mime
+        .multiviews_match
+        .unwrap_or(MultiviewsMatch::NegotiatedOnly)
+    {
         MultiviewsMatch::Any => true,
         MultiviewsMatch::NegotiatedOnly => negotiated,
         MultiviewsMatch::Also { handlers, filters } => {
-            let filtered = is_said(|said| &said.output_filters) || is_said(|said| &said.input_filters);
+            let filtered =
+                is_said(|said| &said.output_filters) || is_said(|said| &said.input_filters);
             negotiated || handlers && is_said(|said| &said.handler) || filters && filtered
         }
     }
@@ -111,17 +166,42 @@ fn tried(
     // The path up to the name; what follows it in the path is what follows the file.
     let end = exchange.path.len().checked_sub(exchange.path_info.len())?;
     let before = exchange.path.get(..end)?.strip_suffix(name)?;
-    let mut inner = subrequest(exchange, [before, candidate.as_slice()].concat(), Inner::Lookup)?;
+    let mut inner = subrequest(
+        exchange,
+        [before, candidate.as_slice()].concat(),
+        Inner::Lookup,
+    )?;
     if !matches!(descend(rules, &mut inner), Verdict::Pass) {
         return None;
     }
     let own = peek(&inner).filter(|own| own.kind == Some(Kind::File))?;
     let local = own.local.as_ref()?;
-    let facts = magic::facts(local, host, rules.watcher(), &candidate, &own.filename, &mut exchange.stamps);
+    let facts = magic::facts(
+        local,
+        host,
+        rules.watcher(),
+        &candidate,
+        &own.filename,
+        &mut exchange.stamps,
+    );
     // What has a handler and no type is as good as any page.
-    let media_type = local.core.force_type.clone().flatten().or(facts.media_type).or_else(|| facts.handler.map(|_| "".into()))?;
+    let media_type = local
+        .core
+        .force_type
+        .clone()
+        .flatten()
+        .or(facts.media_type)
+        .or_else(|| facts.handler.map(|_| "".into()))?;
     let coding = facts.codings.first().cloned();
-    let variant = Variant { name: candidate, media_type, languages: facts.languages, coding, charset: facts.charset, bytes, source: 1.0 };
+    let variant = Variant {
+        name: candidate,
+        media_type,
+        languages: facts.languages,
+        coding,
+        charset: facts.charset,
+        bytes,
+        source: 1.0,
+    };
     Some((variant, inner))
 }
 
@@ -137,9 +217,17 @@ pub fn lines(exchange: &Exchange, variant: Variant, vary: String) -> Vec<(Box<st
         ("TCN".into(), b"choice"[..].into()),
     ];
     // A coding goes by the name that the client has for it.
-    let bare = variant.coding.as_deref().and_then(|coding| coding.strip_prefix("x-"));
-    let says_x = head.all("accept-encoding").any(|line| line.windows(2).any(|part| part.eq_ignore_ascii_case(b"x-")));
-    lines.extend(bare.filter(|_| !says_x).map(|bare| ("Content-Encoding".into(), bare.as_bytes().into())));
+    let bare = variant
+        .coding
+        .as_deref()
+        .and_then(|coding| coding.strip_prefix("x-"));
+    let says_x = head
+        .all("accept-encoding")
+        .any(|line| line.windows(2).any(|part| part.eq_ignore_ascii_case(b"x-")));
+    lines.extend(
+        bare.filter(|_| !says_x)
+            .map(|bare| ("Content-Encoding".into(), bare.as_bytes().into())),
+    );
     lines
 }
 

@@ -1,8 +1,11 @@
-//! Which of several files answers for a name that is none of them (mod_negotiation with MultiViews).
+//! Which of several files answers for a name that is none of them (mod_negotiation with
+//! MultiViews).
 //!
-//! Place in the walk: before the rules of the folder, as Apache does it, so that they see the file that was chosen. Difficulty: the client's
-//! four wishes are weighed one after the other, type first, and clients that take anything would always get the smallest file if what they
-//! say without weights were taken at its word. Absent on purpose: transparent negotiation (RFC 2295), which no client ever asked for.
+//! Place in the walk: before the rules of the folder, as Apache does it, so that they see the file
+//! that was chosen. Difficulty: the client's four wishes are weighed one after the other, type
+//! first, and clients that take anything would always get the smallest file if what they say
+//! without weights were taken at its word. Absent on purpose: transparent negotiation (RFC 2295),
+//! which no client ever asked for.
 
 use crate::modules::negotiation::Negotiation;
 use saker_http::HeadView;
@@ -47,11 +50,20 @@ const PLAIN: f32 = 0.0001;
 impl Wishes {
     fn of(head: HeadView<'_>) -> Wishes {
         let list = |name: &'static str| -> Vec<(String, Option<f32>)> {
-            let lines = head.all(name).flat_map(|line| line.split(|byte| *byte == b','));
+            let lines = head
+                .all(name)
+                .flat_map(|line| line.split(|byte| *byte == b','));
             lines.filter_map(weighed).collect()
         };
-        let codings = head.all("accept-encoding").next().map(|_| list("accept-encoding"));
-        Wishes { types: list("accept"), languages: list("accept-language"), codings }
+        let codings = head
+            .all("accept-encoding")
+            .next()
+            .map(|_| list("accept-encoding"));
+        Wishes {
+            types: list("accept"),
+            languages: list("accept-language"),
+            codings,
+        }
     }
 
     fn of_type(&self, media_type: &str) -> f32 {
@@ -72,7 +84,11 @@ impl Wishes {
             let plain = if no_weights { star } else { 1.0 };
             Some((closeness, weight.unwrap_or(plain)))
         };
-        self.types.iter().filter_map(rate).max_by_key(|(closeness, _)| *closeness).map_or(0.0, |(_, weight)| weight)
+        self.types
+            .iter()
+            .filter_map(rate)
+            .max_by_key(|(closeness, _)| *closeness)
+            .map_or(0.0, |(_, weight)| weight)
     }
 
     /// `some_have`: other variants have a language.
@@ -80,35 +96,55 @@ impl Wishes {
         match languages {
             [] if some_have => OTHER_LANGUAGE,
             _ if self.languages.is_empty() || languages.is_empty() => 1.0,
-            languages => languages.iter().map(|language| self.of_language(language)).fold(0.0, f32::max),
+            languages => languages
+                .iter()
+                .map(|language| self.of_language(language))
+                .fold(0.0, f32::max),
         }
     }
 
-    /// An exact match, or a range that is a prefix, or any; and the primary tag of what was asked for, where nothing else is said of it.
+    /// An exact match, or a range that is a prefix, or any; and the primary tag of what was asked
+    /// for, where nothing else is said of it.
     fn of_language(&self, language: &str) -> f32 {
         let mut best: Option<(usize, f32)> = None;
         for (range, weight) in &self.languages {
             let weight = weight.unwrap_or(1.0);
-            let is_prefix = language.strip_prefix(range.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
+            let is_prefix = language
+                .strip_prefix(range.as_str())
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'));
             let found = match range.as_str() {
                 "*" => Some((0, weight)),
                 range if is_prefix => Some((range.len() + 1, weight)),
                 range if range.split('-').next() == Some(language) => Some((1, OTHER_LANGUAGE)),
                 _ => None,
             };
-            best = [best, found].into_iter().flatten().max_by_key(|(closeness, _)| *closeness);
+            best = [best, found]
+                .into_iter()
+                .flatten()
+                .max_by_key(|(closeness, _)| *closeness);
         }
         best.map_or(0.0, |(_, weight)| weight)
     }
 
     fn of_coding(&self, coding: Option<&str>) -> f32 {
-        let Some(accepted) = &self.codings else { return 1.0 };
-        let find = |name: &str| accepted.iter().find(|(known, _)| known == name).map(|(_, weight)| weight.unwrap_or(1.0));
+        let Some(accepted) = &self.codings else {
+            return 1.0;
+        };
+        let find = |name: &str| {
+            accepted
+                .iter()
+                .find(|(known, _)| known == name)
+                .map(|(_, weight)| weight.unwrap_or(1.0))
+        };
         match coding {
             None => find("identity").unwrap_or(PLAIN),
             Some(coding) => {
                 let bare = coding.strip_prefix("x-").unwrap_or(coding);
-                find(coding).or_else(|| find(bare)).or_else(|| find(&format!("x-{bare}"))).or_else(|| find("*")).unwrap_or(0.0)
+                find(coding)
+                    .or_else(|| find(bare))
+                    .or_else(|| find(&format!("x-{bare}")))
+                    .or_else(|| find("*"))
+                    .unwrap_or(0.0)
             }
         }
     }
@@ -119,7 +155,9 @@ fn weighed(item: &[u8]) -> Option<(String, Option<f32>)> {
     let text = std::str::from_utf8(item).ok()?.trim().to_ascii_lowercase();
     let mut parts = text.split(';').map(str::trim);
     let name = parts.next().filter(|name| !name.is_empty())?.to_owned();
-    let weight = parts.find_map(|part| part.strip_prefix("q=")).map(|weight| weight.trim().parse().unwrap_or(0.0_f32).clamp(0.0, 1.0));
+    let weight = parts
+        .find_map(|part| part.strip_prefix("q="))
+        .map(|weight| weight.trim().parse().unwrap_or(0.0_f32).clamp(0.0, 1.0));
     Some((name, weight))
 }
 
@@ -141,13 +179,25 @@ pub fn choose(variants: &[Variant], head: HeadView<'_>, settings: &Negotiation) 
         let rated = variants.iter().enumerate().map(|(at, variant)| Rated {
             at,
             kind: wishes.of_type(&variant.media_type) * variant.source,
-            language: if any_language { 1.0 } else { wishes.of_languages(&variant.languages, some_have) },
-            rank: variant.languages.iter().filter_map(|language| settings.rank(language)).min().filter(|_| force.prefer || any_language),
+            language: if any_language {
+                1.0
+            } else {
+                wishes.of_languages(&variant.languages, some_have)
+            },
+            rank: variant
+                .languages
+                .iter()
+                .filter_map(|language| settings.rank(language))
+                .min()
+                .filter(|_| force.prefer || any_language),
             coding: wishes.of_coding(variant.coding.as_deref()),
             bytes: variant.bytes,
         });
         let fits = |rated: &Rated| rated.kind > 0.0 && rated.language > 0.0 && rated.coding > 0.0;
-        rated.filter(fits).reduce(|best, next| if is_better(&next, &best) { next } else { best }).map(|best| best.at)
+        rated
+            .filter(fits)
+            .reduce(|best, next| if is_better(&next, &best) { next } else { best })
+            .map(|best| best.at)
     };
     let chosen = rate(false).or_else(|| if force.fallback { rate(true) } else { None });
     chosen.map_or(Choice::None, Choice::Variant)
@@ -158,8 +208,15 @@ fn is_better(one: &Rated, best: &Rated) -> bool {
         (Some(one), Some(best)) => best.cmp(&one),
         (one, best) => one.is_some().cmp(&best.is_some()),
     };
-    let order = one.kind.total_cmp(&best.kind).then(one.language.total_cmp(&best.language)).then(ranked);
-    order.then(one.coding.total_cmp(&best.coding)).then(best.bytes.cmp(&one.bytes)) == Ordering::Greater
+    let order = one
+        .kind
+        .total_cmp(&best.kind)
+        .then(one.language.total_cmp(&best.language))
+        .then(ranked);
+    order
+        .then(one.coding.total_cmp(&best.coding))
+        .then(best.bytes.cmp(&one.bytes))
+        == Ordering::Greater
 }
 
 /// The value of Vary: what the variants differ in.
@@ -171,8 +228,14 @@ pub fn vary(variants: &[Variant]) -> String {
     let mut names = vec!["negotiate"];
     names.extend(differ(&|variant| variant.media_type.to_string()).then_some("accept"));
     names.extend(differ(&|variant| variant.languages.join(",")).then_some("accept-language"));
-    names.extend(differ(&|variant| variant.charset.as_deref().unwrap_or_default().to_owned()).then_some("accept-charset"));
-    names.extend(differ(&|variant| variant.coding.as_deref().unwrap_or_default().to_owned()).then_some("accept-encoding"));
+    names.extend(
+        differ(&|variant| variant.charset.as_deref().unwrap_or_default().to_owned())
+            .then_some("accept-charset"),
+    );
+    names.extend(
+        differ(&|variant| variant.coding.as_deref().unwrap_or_default().to_owned())
+            .then_some("accept-encoding"),
+    );
     names.join(",")
 }
 
@@ -185,7 +248,9 @@ pub fn alternates(variants: &[Variant]) -> Vec<u8> {
             text.extend_from_slice(format!(" {{type {}}}", variant.media_type).as_bytes());
         }
         if !variant.languages.is_empty() {
-            text.extend_from_slice(format!(" {{language {}}}", variant.languages.join(", ")).as_bytes());
+            text.extend_from_slice(
+                format!(" {{language {}}}", variant.languages.join(", ")).as_bytes(),
+            );
         }
         if let Some(coding) = &variant.coding {
             text.extend_from_slice(format!(" {{encoding {coding}}}").as_bytes());
@@ -193,7 +258,11 @@ pub fn alternates(variants: &[Variant]) -> Vec<u8> {
         text.extend_from_slice(format!(" {{length {}}}}}", variant.bytes).as_bytes());
         text
     };
-    variants.iter().map(one).collect::<Vec<_>>().join(&b", "[..])
+    variants
+        .iter()
+        .map(one)
+        .collect::<Vec<_>>()
+        .join(&b", "[..])
 }
 
 #[cfg(test)]
@@ -202,10 +271,25 @@ mod tests {
     use saker_http::{RequestHead, Version};
 
     /// Files, fields of the request, settings, and what is chosen.
-    type Case<'c> = (&'c [Variant], &'c [(&'c str, &'c str)], &'c Negotiation, &'c str);
+    type Case<'c> = (
+        &'c [Variant],
+        &'c [(&'c str, &'c str)],
+        &'c Negotiation,
+        &'c str,
+    );
 
-    fn variant(name: &str, media_type: &str, language: &str, coding: Option<&str>, bytes: u64) -> Variant {
-        let languages = if language.is_empty() { Vec::new() } else { vec![language.into()] };
+    fn variant(
+        name: &str,
+        media_type: &str,
+        language: &str,
+        coding: Option<&str>,
+        bytes: u64,
+    ) -> Variant {
+        let languages = if language.is_empty() {
+            Vec::new()
+        } else {
+            vec![language.into()]
+        };
         Variant {
             name: name.into(),
             media_type: media_type.into(),
@@ -228,16 +312,37 @@ mod tests {
     #[test]
     fn clients_get_what_they_like_best() {
         let html = "text/html";
-        let languages = [variant("en", html, "en", None, 3), variant("de", html, "de", None, 8), variant("fr", html, "fr", None, 3)];
-        let types = [variant("html", html, "", None, 8), variant("txt", "text/plain", "", None, 6)];
-        let codings = [variant("plain", "text/plain", "", None, 2), variant("gz", "text/plain", "", Some("x-gzip"), 23)];
-        let mixed = [variant("none", html, "", None, 1), variant("en", html, "en", None, 9)];
+        let languages = [
+            variant("en", html, "en", None, 3),
+            variant("de", html, "de", None, 8),
+            variant("fr", html, "fr", None, 3),
+        ];
+        let types = [
+            variant("html", html, "", None, 8),
+            variant("txt", "text/plain", "", None, 6),
+        ];
+        let codings = [
+            variant("plain", "text/plain", "", None, 2),
+            variant("gz", "text/plain", "", Some("x-gzip"), 23),
+        ];
+        let mixed = [
+            variant("none", html, "", None, 1),
+            variant("en", html, "en", None, 9),
+        ];
         let default = Negotiation::default();
-        let ranked = Negotiation { priority: Some(vec!["de".into(), "en".into()]), force: None };
+        let ranked = Negotiation {
+            priority: Some(vec!["de".into(), "en".into()]),
+            force: None,
+        };
         let cases: [Case<'_>; 18] = [
             (&languages, &[], &default, "en"),
             (&languages, &[("Accept-Language", "de")], &default, "de"),
-            (&languages, &[("Accept-Language", "de;q=0.5, fr;q=0.8")], &default, "fr"),
+            (
+                &languages,
+                &[("Accept-Language", "de;q=0.5, fr;q=0.8")],
+                &default,
+                "fr",
+            ),
             (&languages, &[("Accept-Language", "es")], &default, "none"),
             (&languages, &[("Accept-Language", "de-at")], &default, "de"),
             (&languages, &[], &ranked, "de"),
@@ -245,17 +350,33 @@ mod tests {
             (
                 &languages,
                 &[("Accept-Language", "es")],
-                &Negotiation { force: Some(crate::modules::negotiation::Force { prefer: true, fallback: true }), ..ranked.clone() },
+                &Negotiation {
+                    force: Some(crate::modules::negotiation::Force {
+                        prefer: true,
+                        fallback: true,
+                    }),
+                    ..ranked.clone()
+                },
                 "de",
             ),
             (&types, &[], &default, "txt"),
             (&types, &[("Accept", "text/html, */*")], &default, "html"),
-            (&types, &[("Accept", "text/*;q=0.5, text/html;q=0.4")], &default, "txt"),
+            (
+                &types,
+                &[("Accept", "text/*;q=0.5, text/html;q=0.4")],
+                &default,
+                "txt",
+            ),
             (&types, &[("Accept", "image/png")], &default, "none"),
             (&codings, &[], &default, "plain"),
             (&codings, &[("Accept-Encoding", "gzip")], &default, "gz"),
             (&codings, &[("Accept-Encoding", "br")], &default, "plain"),
-            (&codings, &[("Accept-Encoding", "gzip;q=0")], &default, "plain"),
+            (
+                &codings,
+                &[("Accept-Encoding", "gzip;q=0")],
+                &default,
+                "plain",
+            ),
             (&mixed, &[], &default, "en"),
             (&mixed, &[("Accept-Language", "fr")], &default, "none"),
         ];
@@ -267,9 +388,15 @@ mod tests {
 
     #[test]
     fn what_variants_differ_in() {
-        let variants = [variant("a.html.en", "text/html", "en", None, 3), variant("a.html.de", "text/html", "de", None, 8)];
+        let variants = [
+            variant("a.html.en", "text/html", "en", None, 3),
+            variant("a.html.de", "text/html", "de", None, 8),
+        ];
         assert_eq!(vary(&variants), "negotiate,accept-language");
         assert_eq!(vary(&variants[..1]), "negotiate");
-        assert_eq!(String::from_utf8(alternates(&variants[..1])).unwrap(), "{\"a.html.en\" 1 {type text/html} {language en} {length 3}}");
+        assert_eq!(
+            String::from_utf8(alternates(&variants[..1])).unwrap(),
+            "{\"a.html.en\" 1 {type text/html} {language en} {length 3}}"
+        );
     }
 }

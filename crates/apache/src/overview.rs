@@ -29,9 +29,18 @@ struct Named {
 }
 
 impl Overview {
-    pub fn new(process: &Process, main: &HostDraft, drafts: &[HostDraft], server_root: &Path) -> Overview {
+    pub fn new(
+        process: &Process,
+        main: &HostDraft,
+        drafts: &[HostDraft],
+        server_root: &Path,
+    ) -> Overview {
         let named = |draft: &HostDraft| {
-            let name = draft.server_name.clone().or_else(|| main.server_name.clone()).unwrap_or_else(|| "localhost".into());
+            let name = draft
+                .server_name
+                .clone()
+                .or_else(|| main.server_name.clone())
+                .unwrap_or_else(|| "localhost".into());
             let at = |address: &String| Named {
                 address: address.clone(),
                 name: name.clone(),
@@ -59,7 +68,11 @@ impl Overview {
         let mut page = String::new();
         self.hosts_into(&mut page);
         let _ = writeln!(page, "ServerRoot: \"{}\"", self.server_root.display());
-        let _ = writeln!(page, "Main DocumentRoot: \"{}\"", self.document_root.display());
+        let _ = writeln!(
+            page,
+            "Main DocumentRoot: \"{}\"",
+            self.document_root.display()
+        );
         if let Some(log) = &self.error_log {
             let _ = writeln!(page, "Main ErrorLog: \"{}\"", log.display());
         }
@@ -87,10 +100,20 @@ impl Overview {
                 continue;
             }
             shown.push(&host.address);
-            let here: Vec<&Named> = self.hosts.iter().filter(|other| other.address == host.address).collect();
+            let here: Vec<&Named> = self
+                .hosts
+                .iter()
+                .filter(|other| other.address == host.address)
+                .collect();
             match here.as_slice() {
                 [only] if only.aliases.is_empty() => {
-                    let _ = writeln!(page, "{:<22} {} ({})", only.address, only.name, place(&only.origin));
+                    let _ = writeln!(
+                        page,
+                        "{:<22} {} ({})",
+                        only.address,
+                        only.name,
+                        place(&only.origin)
+                    );
                 }
                 all => group(&host.address, all, page),
             }
@@ -107,12 +130,26 @@ fn group(address: &str, all: &[&Named], page: &mut String) {
     let port = address.rsplit_once(':').map_or("*", |(_, port)| port);
     let _ = writeln!(page, "{address:<22} is a NameVirtualHost");
     if let Some(first) = all.first() {
-        let _ = writeln!(page, "         default server {} ({})", first.name, place(&first.origin));
+        let _ = writeln!(
+            page,
+            "         default server {} ({})",
+            first.name,
+            place(&first.origin)
+        );
     }
     for host in all {
-        let _ = writeln!(page, "         port {port} namevhost {} ({})", host.name, place(&host.origin));
+        let _ = writeln!(
+            page,
+            "         port {port} namevhost {} ({})",
+            host.name,
+            place(&host.origin)
+        );
         for alias in &host.aliases {
-            let kind = if alias.contains(['*', '?']) { "wild alias" } else { "alias" };
+            let kind = if alias.contains(['*', '?']) {
+                "wild alias"
+            } else {
+                "alias"
+            };
             let _ = writeln!(page, "                 {kind} {alias}");
         }
     }
@@ -128,7 +165,11 @@ mod tests {
             address: address.into(),
             name: name.into(),
             aliases: aliases.iter().map(|alias| (*alias).into()).collect(),
-            origin: Origin { file: "/c".into(), line, column: 1 },
+            origin: Origin {
+                file: "/c".into(),
+                line,
+                column: 1,
+            },
         };
         let overview = Overview {
             server_root: "/r".into(),
@@ -137,7 +178,11 @@ mod tests {
             pid_file: None,
             user: Some("u".into()),
             group: None,
-            hosts: vec![named("*:80", "a", &["b", "*.c"], 1), named("*:443", "d", &[], 9), named("*:80", "e", &[], 5)],
+            hosts: vec![
+                named("*:80", "a", &["b", "*.c"], 1),
+                named("*:443", "d", &[], 9),
+                named("*:80", "e", &[], 5),
+            ],
         };
         let expected = "VirtualHost configuration:\n\
             *:80                   is a NameVirtualHost\n         default server a (/c:1)\n         port 80 namevhost a (/c:1)\n\

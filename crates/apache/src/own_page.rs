@@ -1,4 +1,5 @@
-//! Pages that the server makes itself of errors and redirects: ours, with the administrator and the signature that Apache's directives want.
+//! Pages that the server makes itself of errors and redirects: ours, with the administrator and the
+//! signature that Apache's directives want.
 
 use crate::{host::Host, signature, state::peek};
 use saker_http::{Status, escape};
@@ -8,7 +9,9 @@ use saker_pipeline::{
 };
 
 pub fn own_page(exchange: &Exchange, host: &Host, response: Response) -> Response {
-    let local = peek(exchange).and_then(|state| state.local.as_ref()).unwrap_or(&host.defaults);
+    let local = peek(exchange)
+        .and_then(|state| state.local.as_ref())
+        .unwrap_or(&host.defaults);
     let footer = signature::footer(exchange, host, local);
     let text = match response.fields().first("Location") {
         Some(location) if !response.status.is_error() => note(location),
@@ -21,13 +24,22 @@ pub fn own_page(exchange: &Exchange, host: &Host, response: Response) -> Respons
 fn note(location: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(location.len());
     escape::html(location, &mut escaped);
-    [b"It is at <a href=\"".as_slice(), &escaped, b"\">another address</a>."].concat()
+    [
+        b"It is at <a href=\"".as_slice(),
+        &escaped,
+        b"\">another address</a>.",
+    ]
+    .concat()
 }
 
 /// Of what went wrong here, the administrator wants to hear.
 fn error(status: Status, host: &Host) -> Vec<u8> {
     let mut text = sentence(status).as_bytes().to_vec();
-    if let Some(admin) = host.server_admin.as_deref().filter(|_| status == Status::INTERNAL_SERVER_ERROR) {
+    if let Some(admin) = host
+        .server_admin
+        .as_deref()
+        .filter(|_| status == Status::INTERNAL_SERVER_ERROR)
+    {
         let mut escaped = Vec::with_capacity(admin.len());
         escape::html(admin.as_bytes(), &mut escaped);
         text.extend_from_slice(b" If it stays so, tell ");

@@ -1,8 +1,10 @@
-//! Files whose handler is PHP, by whatever name: mod_php's, a panel's, mod_lsapi's, mod_fcgid's. They go to the server's own PHP.
+//! Files whose handler is PHP, by whatever name: mod_php's, a panel's, mod_lsapi's, mod_fcgid's.
+//! They go to the server's own PHP.
 //!
-//! Called by `fixups` for the content of a request. Difficulty: names. `application/x-httpd-php` is any PHP, `application/x-httpd-ea-php81___lsphp`
-//! one version; where that version is not there the first PHP has to do, and says so once in a while.
-//! Unlike mod_php, which serves the file as it is when `engine` is off, nothing here shows a source: that is answered 403.
+//! Called by `fixups` for the content of a request. Difficulty: names. `application/x-httpd-php` is
+//! any PHP, `application/x-httpd-ea-php81___lsphp` one version; where that version is not there the
+//! first PHP has to do, and says so once in a while. Unlike mod_php, which serves the file as it is
+//! when `engine` is off, nothing here shows a source: that is answered 403.
 
 use crate::{call, host::Host, local::Local, rules::ApacheRules, state::peek};
 use saker_config::model::PhpPool;
@@ -30,7 +32,9 @@ pub fn asked<'h>(handler: &'h str, filename: &[u8]) -> Option<Asked<'h>> {
     if lower.ends_with("php-source") || lower.ends_with("-phps") {
         return Some(Asked::Source);
     }
-    let is_script = [&b".php"[..], b".phtml", b".phar"].iter().any(|ending| filename.ends_with(ending));
+    let is_script = [&b".php"[..], b".phtml", b".phar"]
+        .iter()
+        .any(|ending| filename.ends_with(ending));
     match &*lower {
         "lsapi-script" => Some(Asked::Run("")),
         "fcgid-script" | "fastcgi-script" if is_script => Some(Asked::Run("")),
@@ -41,16 +45,32 @@ pub fn asked<'h>(handler: &'h str, filename: &[u8]) -> Option<Asked<'h>> {
 /// The digits behind `php`.
 fn version(handler: &str) -> &str {
     let is_version = |c: char| c.is_ascii_digit() || c == '.';
-    let behind = handler.match_indices(['p', 'P']).filter_map(|(at, _)| handler.get(at + 1..));
-    let mut found = behind.map(|rest| rest.get(..rest.find(|c| !is_version(c)).unwrap_or(rest.len())).unwrap_or_default());
-    found.rfind(|version| !version.is_empty()).unwrap_or_default()
+    let behind = handler
+        .match_indices(['p', 'P'])
+        .filter_map(|(at, _)| handler.get(at + 1..));
+    let mut found = behind.map(|rest| {
+        rest.get(..rest.find(|c| !is_version(c)).unwrap_or(rest.len()))
+            .unwrap_or_default()
+    });
+    found
+        .rfind(|version| !version.is_empty())
+        .unwrap_or_default()
 }
 
-pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Local, asked: Asked<'_>) -> Verdict {
+pub fn answer(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    local: &Local,
+    asked: Asked<'_>,
+) -> Verdict {
     let version = match asked {
         Asked::Source => return forbidden(exchange, "PHP sources are not shown"),
         Asked::Run(_) if local.php.is_off() => {
-            return forbidden(exchange, "PHP is off here (php_flag engine), and its source is not shown");
+            return forbidden(
+                exchange,
+                "PHP is off here (php_flag engine), and its source is not shown",
+            );
         }
         Asked::Run(version) => version,
     };
@@ -58,7 +78,9 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
         Some(Kind::File) => {}
         Some(_) => return forbidden(exchange, "attempt to invoke directory as script"),
         None => {
-            let filename = peek(exchange).map(|state| String::from_utf8_lossy(&state.filename).into_owned()).unwrap_or_default();
+            let filename = peek(exchange)
+                .map(|state| String::from_utf8_lossy(&state.filename).into_owned())
+                .unwrap_or_default();
             let text = format_args!("script '{filename}' not found or unable to stat");
             error_log::log_httpd(&httpd_message::PHP_SCRIPT_MISSING, None, exchange, text);
             return refused(Status::NOT_FOUND);
@@ -69,28 +91,49 @@ pub fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: 
         return refused(Status::NOT_FOUND);
     }
     let Some(pool) = pool(rules, exchange, local, version) else {
-        let filename = peek(exchange).map(|state| String::from_utf8_lossy(&state.filename).into_owned()).unwrap_or_default();
+        let filename = peek(exchange)
+            .map(|state| String::from_utf8_lossy(&state.filename).into_owned())
+            .unwrap_or_default();
         error_log::log_about(&message::PHP_MISSING, exchange, format_args!("{filename}"));
         return refused(Status::SERVICE_UNAVAILABLE);
     };
     let mut script = call::script(exchange, host, local);
-    // mod_php is inside the server and sees them, where CGI's programs have to be let; who says `CGIPassAuth Off` means PHP, too.
+    // mod_php is inside the server and sees them, where CGI's programs have to be let; who says
+    // `CGIPassAuth Off` means PHP, too.
     script.passes_authorization = local.cgi.passes_authorization.unwrap_or(true);
     script.php = local.php.told();
-    let pool = if script.php.is_empty() { pool } else { rules.php.for_settings(pool, &script.php) };
+    let pool = if script.php.is_empty() {
+        pool
+    } else {
+        rules.php.for_settings(pool, &script.php)
+    };
     if !pool.settings.is_empty() {
         // It was started with them.
         script.php.clear();
     }
     let upstream = Arc::clone(&pool.upstream);
     let target = call::target_of(exchange);
-    let manner = Arc::new(CallManner { trust: local.xsendfile.trust(true), ..CallManner::default() });
+    let manner = Arc::new(CallManner {
+        trust: local.xsendfile.trust(true),
+        ..CallManner::default()
+    });
     let names = CallNames::default();
-    exchange.call = Some(Box::new(Call { to: CallTo::Upstream(upstream), target, script: Some(Box::new(script)), manner, names }));
+    exchange.call = Some(Box::new(Call {
+        to: CallTo::Upstream(upstream),
+        target,
+        script: Some(Box::new(script)),
+        manner,
+        names,
+    }));
     Verdict::Pass
 }
 
-fn pool<'r>(rules: &'r ApacheRules, exchange: &Exchange, local: &Local, version: &str) -> Option<&'r PhpPool> {
+fn pool<'r>(
+    rules: &'r ApacheRules,
+    exchange: &Exchange,
+    local: &Local,
+    version: &str,
+) -> Option<&'r PhpPool> {
     let user = local.cgi.user.as_ref();
     let first = rules.php.first_of(user)?;
     if version.is_empty() {
@@ -98,14 +141,24 @@ fn pool<'r>(rules: &'r ApacheRules, exchange: &Exchange, local: &Local, version:
     }
     let exact = rules.php.of_version(version, user);
     if exact.is_none() {
-        error_log::log_about(&message::PHP_OTHER_VERSION, exchange, format_args!("{version}, {} instead", first.name));
+        error_log::log_about(
+            &message::PHP_OTHER_VERSION,
+            exchange,
+            format_args!("{version}, {} instead", first.name),
+        );
     }
     exact.or(Some(first))
 }
 
 fn forbidden(exchange: &Exchange, reason: &str) -> Verdict {
-    let filename = peek(exchange).map(|state| String::from_utf8_lossy(&state.filename).into_owned()).unwrap_or_default();
-    error_log::log_about(&message::SCRIPT_REFUSED, exchange, format_args!("{reason}: {filename}"));
+    let filename = peek(exchange)
+        .map(|state| String::from_utf8_lossy(&state.filename).into_owned())
+        .unwrap_or_default();
+    error_log::log_about(
+        &message::SCRIPT_REFUSED,
+        exchange,
+        format_args!("{reason}: {filename}"),
+    );
     refused(Status::FORBIDDEN)
 }
 
@@ -123,7 +176,10 @@ mod tests {
             ("application/x-httpd-php", Some(Asked::Run(""))),
             ("application/x-httpd-php8", Some(Asked::Run("8"))),
             ("application/x-httpd-php8.2", Some(Asked::Run("8.2"))),
-            ("application/x-httpd-ea-php81___lsphp", Some(Asked::Run("81"))),
+            (
+                "application/x-httpd-ea-php81___lsphp",
+                Some(Asked::Run("81")),
+            ),
             ("application/x-lsphp74", Some(Asked::Run("74"))),
             ("php-script", Some(Asked::Run(""))),
             ("php7-script", Some(Asked::Run("7"))),

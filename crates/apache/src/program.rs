@@ -1,9 +1,10 @@
 //! Programs that run for one answer: the shell of `exec cmd`, external filters.
 //!
-//! A program is started off the worker, read and written without waiting, and ended with whoever wanted it. Difficulty: a process has to be
-//! waited for whatever becomes of it, and may not want to end; so those that are done with go to a thread that asks them to, and after a
-//! while ends them ([`Leaving`]). How many run at once is bounded.
-//! Absent on purpose: what is said to programs; CGI is the gateway's.
+//! A program is started off the worker, read and written without waiting, and ended with whoever
+//! wanted it. Difficulty: a process has to be waited for whatever becomes of it, and may not want
+//! to end; so those that are done with go to a thread that asks them to, and after a while ends
+//! them ([`Leaving`]). How many run at once is bounded. Absent on purpose: what is said to
+//! programs; CGI is the gateway's.
 
 use saker_net::jobs::{self, JobKind};
 use std::{
@@ -72,7 +73,11 @@ impl Output {
                     piece.truncate(count);
                     return Ok(Some(piece));
                 }
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                    ) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -85,7 +90,11 @@ pub async fn write(input: &pipe::Sender, mut bytes: &[u8]) -> io::Result<()> {
         input.writable().await?;
         match input.try_write(bytes) {
             Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) => {}
             Err(error) => return Err(error),
         }
     }
@@ -93,19 +102,34 @@ pub async fn write(input: &pipe::Sender, mut bytes: &[u8]) -> io::Result<()> {
 }
 
 impl Program {
-    /// Starts it. Its output comes through a pipe; the other two are as the command has them, pipes among it.
+    /// Starts it. Its output comes through a pipe; the other two are as the command has them, pipes
+    /// among it.
     pub async fn start(mut command: Command) -> io::Result<Program> {
         let place = Place::take()?;
         command.stdout(Stdio::piped()).process_group(0);
         let spawned = jobs::run(JobKind::Program, None, move |_| command.spawn()).await;
         let mut child = spawned.map_err(io::Error::from)??;
-        let (input, output, complaints) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let leaving = Leaving { child, _place: place, is_done: false, asked_at: None };
+        let (input, output, complaints) =
+            (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let leaving = Leaving {
+            child,
+            _place: place,
+            is_done: false,
+            asked_at: None,
+        };
         let read = |pipe: OwnedFd| pipe::Receiver::from_owned_fd(pipe).map(Output);
         Ok(Program {
-            input: input.map(|input| pipe::Sender::from_owned_fd(input.into())).transpose()?,
-            output: read(output.ok_or_else(|| io::Error::other("a program has no output"))?.into())?,
-            complaints: complaints.map(|complaints| read(complaints.into())).transpose()?,
+            input: input
+                .map(|input| pipe::Sender::from_owned_fd(input.into()))
+                .transpose()?,
+            output: read(
+                output
+                    .ok_or_else(|| io::Error::other("a program has no output"))?
+                    .into(),
+            )?,
+            complaints: complaints
+                .map(|complaints| read(complaints.into()))
+                .transpose()?,
             leaving: Some(leaving),
         })
     }
@@ -151,7 +175,11 @@ impl Leaving {
         let sender = THREAD.get_or_init(|| {
             let (sender, receiver) = channel();
             // Where no thread is to be had, the send below fails.
-            drop(thread::Builder::new().name("programs".into()).spawn(move || see_off(&receiver)));
+            drop(
+                thread::Builder::new()
+                    .name("programs".into())
+                    .spawn(move || see_off(&receiver)),
+            );
             sender
         });
         if let Err(back) = sender.send(self) {
@@ -160,7 +188,9 @@ impl Leaving {
     }
 
     fn signal(&self, signal: rustix::process::Signal) {
-        let id = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        let id = i32::try_from(self.child.id())
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
         if let Some(id) = id {
             // It has not been waited for, so the number is still its own.
             let _ = rustix::process::kill_process_group(id, signal);
@@ -172,8 +202,15 @@ impl Leaving {
         if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
             return true;
         }
-        if self.asked_at.is_some_and(|at| now.duration_since(at) >= PATIENCE) {
-            self.signal(if self.is_done { rustix::process::Signal::TERM } else { rustix::process::Signal::KILL });
+        if self
+            .asked_at
+            .is_some_and(|at| now.duration_since(at) >= PATIENCE)
+        {
+            self.signal(if self.is_done {
+                rustix::process::Signal::TERM
+            } else {
+                rustix::process::Signal::KILL
+            });
             (self.is_done, self.asked_at) = (false, Some(now));
         }
         false
@@ -183,7 +220,11 @@ impl Leaving {
 fn see_off(receiver: &Receiver<Leaving>) {
     let mut all: Vec<Leaving> = Vec::new();
     loop {
-        let wait = if all.is_empty() { Duration::from_secs(3600) } else { LOOK_EVERY };
+        let wait = if all.is_empty() {
+            Duration::from_secs(3600)
+        } else {
+            LOOK_EVERY
+        };
         match receiver.recv_timeout(wait) {
             Ok(one) => all.push(one),
             Err(RecvTimeoutError::Timeout) => {}
@@ -200,7 +241,11 @@ mod tests {
     use super::*;
 
     fn block_on<T>(future: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(future)
     }
 
     fn shell(script: &str) -> Command {
@@ -234,7 +279,9 @@ mod tests {
     #[test]
     fn one_that_is_dropped_ends_with_its_children() {
         block_on(async {
-            let mut program = Program::start(shell("sleep 1000 & echo $! $$; wait")).await.unwrap();
+            let mut program = Program::start(shell("sleep 1000 & echo $! $$; wait"))
+                .await
+                .unwrap();
             let line = String::from_utf8(program.output.read().await.unwrap().unwrap()).unwrap();
             drop(program);
             for id in line.split_whitespace() {
@@ -254,6 +301,12 @@ mod tests {
 
     #[test]
     fn what_is_not_there_is_an_error() {
-        block_on(async { assert!(Program::start(Command::new("/no/such/program")).await.is_err()) });
+        block_on(async {
+            assert!(
+                Program::start(Command::new("/no/such/program"))
+                    .await
+                    .is_err()
+            )
+        });
     }
 }

@@ -20,7 +20,8 @@ pub enum Place {
     Htaccess(Box<str>),
 }
 
-/// Names that a configuration gives to providers (`<AuthnProviderAlias>`, `<AuthzProviderAlias>`) and filters.
+/// Names that a configuration gives to providers (`<AuthnProviderAlias>`, `<AuthzProviderAlias>`)
+/// and filters.
 #[derive(Clone, Debug, Default)]
 pub struct ProviderNames {
     pub authn: Vec<Box<str>>,
@@ -34,14 +35,22 @@ impl ProviderNames {
         let mut names = ProviderNames::default();
         tree.walk(&mut |node| {
             if node.canonical_name() == "ExtFilterDefine" {
-                names.filters.extend(node.arguments().first().map(|name| String::from_utf8_lossy(name).into()));
+                names.filters.extend(
+                    node.arguments()
+                        .first()
+                        .map(|name| String::from_utf8_lossy(name).into()),
+                );
             }
             let of_kind = match node.canonical_name() {
                 "<AuthnProviderAlias" => &mut names.authn,
                 "<AuthzProviderAlias" => &mut names.authz,
                 _ => return,
             };
-            of_kind.extend(node.arguments().get(1).map(|name| String::from_utf8_lossy(name).into()));
+            of_kind.extend(
+                node.arguments()
+                    .get(1)
+                    .map(|name| String::from_utf8_lossy(name).into()),
+            );
         });
         names
     }
@@ -59,10 +68,14 @@ pub struct Reading<'r> {
 }
 
 impl Reading<'_> {
-    /// Options of an expression that stands here: those of `.htaccess` files may not read files (httpd 2.4, `AP_EXPR_FLAG_RESTRICTED`), whose
-    /// authors see the answer, while the server may read more than they. The one place that decides it.
+    /// Options of an expression that stands here: those of `.htaccess` files may not read files
+    /// (httpd 2.4, `AP_EXPR_FLAG_RESTRICTED`), whose authors see the answer, while the server may
+    /// read more than they. The one place that decides it.
     pub fn expression_options(&self) -> ExpressionOptions {
-        ExpressionOptions { in_htaccess: matches!(self.place, Place::Htaccess(_)), ..ExpressionOptions::default() }
+        ExpressionOptions {
+            in_htaccess: matches!(self.place, Place::Htaccess(_)),
+            ..ExpressionOptions::default()
+        }
     }
 
     /// A path as Apache takes it: relative ones are below ServerRoot.
@@ -88,7 +101,11 @@ pub enum Methods {
 
 impl Methods {
     pub fn include(&self, method: &[u8]) -> bool {
-        let named = |names: &[Box<[u8]>]| names.iter().any(|name| **name == *method || (**name == *b"GET" && method == b"HEAD"));
+        let named = |names: &[Box<[u8]>]| {
+            names
+                .iter()
+                .any(|name| **name == *method || (**name == *b"GET" && method == b"HEAD"))
+        };
         match self {
             Methods::All => true,
             Methods::Only(names) => named(names),
@@ -106,6 +123,8 @@ mod tests {
         let names: Vec<Box<[u8]>> = vec![b"GET".as_slice().into(), b"POST".as_slice().into()];
         let (only, all_but) = (Methods::Only(names.clone()), Methods::AllBut(names));
         assert!(only.include(b"HEAD") && only.include(b"POST") && !only.include(b"PUT"));
-        assert!(!all_but.include(b"HEAD") && all_but.include(b"PUT") && Methods::All.include(b"PUT"));
+        assert!(
+            !all_but.include(b"HEAD") && all_but.include(b"PUT") && Methods::All.include(b"PUT")
+        );
     }
 }

@@ -1,8 +1,10 @@
 //! Apache's rules in the pipeline's phases, for one worker.
 //!
-//! The list: `server_rewrite` (rules of the host, then redirects), `map_to_storage` (rewritten file, alias or document root; the walk),
-//! `access`, `fixups` (rules of folders, redirects of sections, folders and index files, types). Difficulty: the order is Apache's, and
-//! users' configurations depend on it: rules of a folder run after access was decided, and what they make begins anew.
+//! The list: `server_rewrite` (rules of the host, then redirects), `map_to_storage` (rewritten
+//! file, alias or document root; the walk), `access`, `fixups` (rules of folders, redirects of
+//! sections, folders and index files, types). Difficulty: the order is Apache's, and users'
+//! configurations depend on it: rules of a folder run after access was decided, and what they make
+//! begins anew.
 
 use crate::{
     blocking::Pause,
@@ -78,7 +80,12 @@ pub struct ApacheRules {
 }
 
 impl ApacheRules {
-    pub fn new(apache: Arc<Apache>, watcher: Watcher, figures: Rc<dyn Figures>, php: PhpPools) -> ApacheRules {
+    pub fn new(
+        apache: Arc<Apache>,
+        watcher: Watcher,
+        figures: Rc<dyn Figures>,
+        php: PhpPools,
+    ) -> ApacheRules {
         ApacheRules {
             apache,
             watcher,
@@ -93,7 +100,12 @@ impl ApacheRules {
     }
 
     /// Pages about the server itself, by their handler.
-    pub(crate) fn about_server(&self, exchange: &mut Exchange, host: &Host, local: &Local) -> Option<Response> {
+    pub(crate) fn about_server(
+        &self,
+        exchange: &mut Exchange,
+        host: &Host,
+        local: &Local,
+    ) -> Option<Response> {
         match exchange.handler.as_deref()? {
             "server-status" => status::answer(exchange, host, local, &*self.figures),
             "server-info" => info::answer(exchange, host, local, self.apache.info.as_ref()?),
@@ -103,7 +115,9 @@ impl ApacheRules {
 
     /// `kind`: as APR calls it. The error says why it can't be read.
     pub(crate) fn read_database(&self, kind: &str, path: &Path) -> Result<Rc<Records>, String> {
-        self.records.borrow_mut().read_database(&self.watcher, kind, path)
+        self.records
+            .borrow_mut()
+            .read_database(&self.watcher, kind, path)
     }
 
     pub(crate) fn watcher(&self) -> &Watcher {
@@ -131,7 +145,13 @@ impl ApacheRules {
     /// In force until the walk has found the file's own: errors before it have their pages, too.
     fn settings_of_host(&self, exchange: &mut Exchange, host: &Arc<Host>) {
         let mut memo = self.memo.borrow_mut();
-        let local = walk::locations(&mut memo, host, Arc::clone(&host.defaults), &exchange.path, &mut Vec::new());
+        let local = walk::locations(
+            &mut memo,
+            host,
+            Arc::clone(&host.defaults),
+            &exchange.path,
+            &mut Vec::new(),
+        );
         exchange.settings = memo.settings(&local, host, &cache::url_path(exchange));
     }
 
@@ -151,7 +171,12 @@ impl ApacheRules {
         None
     }
 
-    fn walk(&self, exchange: &mut Exchange, host: &Host, filename: &[u8]) -> Result<Walked, Status> {
+    fn walk(
+        &self,
+        exchange: &mut Exchange,
+        host: &Host,
+        filename: &[u8],
+    ) -> Result<Walked, Status> {
         let (mut htaccess, mut memo) = (self.htaccess.borrow_mut(), self.memo.borrow_mut());
         let host_index = exchange.site_index;
         let stamps = std::mem::take(&mut exchange.stamps);
@@ -178,18 +203,28 @@ impl Rules for ApacheRules {
     }
 
     fn server_rewrite(&self, exchange: &mut Exchange) -> Verdict {
-        let Some(host) = self.host(exchange) else { return Verdict::Pass };
+        let Some(host) = self.host(exchange) else {
+            return Verdict::Pass;
+        };
         forensic::begin(exchange, &host);
         let verdict = self.find_meaning(exchange, &host);
         if host.has_log_messages && !matches!(verdict, Verdict::Wait(_)) {
-            let local = walk::locations(&mut self.memo.borrow_mut(), &host, Arc::clone(&host.defaults), &exchange.path, &mut Vec::new());
+            let local = walk::locations(
+                &mut self.memo.borrow_mut(),
+                &host,
+                Arc::clone(&host.defaults),
+                &exchange.path,
+                &mut Vec::new(),
+            );
             log_debug::translated(exchange, &host, &self.watcher, &local);
         }
         verdict
     }
 
     fn map_to_storage(&self, exchange: &mut Exchange) -> Verdict {
-        let Some(host) = self.host(exchange) else { return Verdict::Pass };
+        let Some(host) = self.host(exchange) else {
+            return Verdict::Pass;
+        };
         let verdict = self.map(exchange, &host);
         if !matches!(verdict, Verdict::Wait(_)) {
             log_debug::mapped(exchange, &host, &self.watcher);
@@ -198,9 +233,17 @@ impl Rules for ApacheRules {
     }
 
     fn access(&self, exchange: &mut Exchange) -> Verdict {
-        let Some(host) = self.host(exchange) else { return Verdict::Pass };
-        let verdict =
-            forward::as_proxy(exchange, |exchange| modules::access::access(exchange, &host, &self.watcher, &mut self.records.borrow_mut()));
+        let Some(host) = self.host(exchange) else {
+            return Verdict::Pass;
+        };
+        let verdict = forward::as_proxy(exchange, |exchange| {
+            modules::access::access(
+                exchange,
+                &host,
+                &self.watcher,
+                &mut self.records.borrow_mut(),
+            )
+        });
         if !matches!(verdict, Verdict::Wait(_)) {
             log_debug::admitted(exchange, &host, &self.watcher, &verdict);
         }
@@ -214,7 +257,9 @@ impl Rules for ApacheRules {
         page.user.clone_from(&exchange.user);
         let local = peek(exchange).and_then(|state| state.local.as_deref());
         let host = self.host(exchange);
-        let url = host.as_ref().map(|host| origin::of_redirect(exchange, host, local, &exchange.path));
+        let url = host
+            .as_ref()
+            .map(|host| origin::of_redirect(exchange, host, local, &exchange.path));
         let mut environment = exchange.environment.clone();
         if let Some(uri) = host.as_ref().and_then(|host| script_uri(exchange, host)) {
             environment.set(b"SCRIPT_URI", &uri);
@@ -224,7 +269,10 @@ impl Rules for ApacheRules {
         let own = state(page);
         own.decided_by = peek(exchange).and_then(|state| state.decided_by.clone());
         own.is_error_page = true;
-        own.led_from = Some((url.unwrap_or_else(|| exchange.path.clone()), exchange.query.clone()));
+        own.led_from = Some((
+            url.unwrap_or_else(|| exchange.path.clone()),
+            exchange.query.clone(),
+        ));
     }
 
     fn own_page(&self, exchange: &Exchange, response: Response) -> Response {
@@ -235,7 +283,9 @@ impl Rules for ApacheRules {
     }
 
     fn fixups(&self, exchange: &mut Exchange) -> Verdict {
-        let Some(host) = self.host(exchange) else { return Verdict::Pass };
+        let Some(host) = self.host(exchange) else {
+            return Verdict::Pass;
+        };
         let verdict = fixups::fixups(self, exchange, &host, &self.watcher);
         if !matches!(verdict, Verdict::Wait(_)) {
             log_debug::fixed_up(exchange, &host, &self.watcher, &verdict);
@@ -261,9 +311,19 @@ impl ApacheRules {
             state(exchange).translated = Some(Translated::File(file));
             return Verdict::Pass;
         }
-        let before = (exchange.client.clone(), exchange.head.clone(), exchange.environment.clone());
+        let before = (
+            exchange.client.clone(),
+            exchange.head.clone(),
+            exchange.environment.clone(),
+        );
         if exchange.is_as_received() && !is_subrequest {
-            response::request::edit(exchange, host, &self.watcher, &host.defaults.headers.request, true);
+            response::request::edit(
+                exchange,
+                host,
+                &self.watcher,
+                &host.defaults.headers.request,
+                true,
+            );
         }
         if !is_subrequest && let Some(pause) = self.introduce(exchange, host) {
             (exchange.client, exchange.head, exchange.environment) = before;
@@ -284,7 +344,8 @@ impl ApacheRules {
         match rewrite_host(self, exchange, host) {
             Verdict::Pass => {}
             Verdict::Wait(pause) => {
-                // This step begins anew: what it has found out about the client must not be found out from what it made of it.
+                // This step begins anew: what it has found out about the client must not be found
+                // out from what it made of it.
                 (exchange.client, exchange.head, exchange.environment) = before;
                 return Verdict::Wait(pause);
             }
@@ -300,13 +361,23 @@ impl ApacheRules {
         if state(exchange).proxied.is_some() {
             return Verdict::Pass;
         }
-        if let Some(redirected) = host.defaults.alias.redirect(&exchange.path, exchange.query.as_deref()) {
+        if let Some(redirected) = host
+            .defaults
+            .alias
+            .redirect(&exchange.path, exchange.query.as_deref())
+        {
             return redirect(exchange, host, redirected);
         }
         match homes::place(exchange, host, &self.watcher) {
-            Some(Place::Redirect(location)) => {
-                redirect(exchange, host, Redirected { status: 302, location: Some(location), is_relative: false })
-            }
+            Some(Place::Redirect(location)) => redirect(
+                exchange,
+                host,
+                Redirected {
+                    status: 302,
+                    location: Some(location),
+                    is_relative: false,
+                },
+            ),
             _ => Verdict::Pass,
         }
     }
@@ -318,16 +389,37 @@ impl ApacheRules {
         }
         if exchange.head.view().method() == Method::Trace {
             let refused = || methods::with_methods(Status::METHOD_NOT_ALLOWED, host);
-            // RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not here).
-            return Verdict::Answer(if host.trace_enabled { trace_answer(exchange) } else { refused() });
+            // RFC 9110 section 15.5.6: a 405 says what would have been allowed (Apache's does not
+            // here).
+            return Verdict::Answer(if host.trace_enabled {
+                trace_answer(exchange)
+            } else {
+                refused()
+            });
         }
-        let alias::Mapped { file: filename, is_script, context } = filename(exchange, host, &self.watcher);
+        let alias::Mapped {
+            file: filename,
+            is_script,
+            context,
+        } = filename(exchange, host, &self.watcher);
         let walked = match self.walk(exchange, host, &filename) {
             Ok(walked) => walked,
             Err(status) => return Verdict::Answer(Response::new(status)),
         };
-        let Walked { local, filename, kind, path_info, mut captures } = walked;
-        let local = walk::locations(&mut self.memo.borrow_mut(), host, local, &exchange.path, &mut captures);
+        let Walked {
+            local,
+            filename,
+            kind,
+            path_info,
+            mut captures,
+        } = walked;
+        let local = walk::locations(
+            &mut self.memo.borrow_mut(),
+            host,
+            local,
+            &exchange.path,
+            &mut captures,
+        );
         for (name, value) in &captures {
             exchange.environment.set(name.as_bytes(), value);
         }
@@ -337,9 +429,20 @@ impl ApacheRules {
         let own = state(exchange);
         (own.filename, own.kind, own.path, own.query) = (filename, kind, path, query);
         (own.is_script_alias, own.context) = (is_script, context);
-        let local = walk::conditions(&mut self.memo.borrow_mut(), exchange, host, &self.watcher, local);
-        exchange.settings = self.memo.borrow_mut().settings(&local, host, &cache::url_path(exchange));
-        exchange.trace("map_to_storage", Some(&host.origin), || "mapped by Apache's rules".into());
+        let local = walk::conditions(
+            &mut self.memo.borrow_mut(),
+            exchange,
+            host,
+            &self.watcher,
+            local,
+        );
+        exchange.settings =
+            self.memo
+                .borrow_mut()
+                .settings(&local, host, &cache::url_path(exchange));
+        exchange.trace("map_to_storage", Some(&host.origin), || {
+            "mapped by Apache's rules".into()
+        });
         if !state(exchange).is_subrequest {
             modules::geo::of_section(exchange, host, &local);
             modules::setenvif::of_section(exchange, host, &self.watcher, &local);
@@ -349,7 +452,8 @@ impl ApacheRules {
     }
 }
 
-/// What a round before found out is not true of this one's path. Whether it is a request inside of another one.
+/// What a round before found out is not true of this one's path. Whether it is a request inside of
+/// another one.
 fn begin_round(exchange: &mut Exchange, host: &Host) -> bool {
     let mut kept = std::mem::take(state(exchange));
     if !kept.path.is_empty() && !kept.is_subrequest {
@@ -363,7 +467,11 @@ fn begin_round(exchange: &mut Exchange, host: &Host) -> bool {
         name_uri(exchange, host);
         exchange.environment = modules::env::redirected(&exchange.environment, Status::OK.0);
         // Rules of a folder change the query of the request that they lead on from.
-        let query = if kept.is_rewritten { exchange.query.clone() } else { kept.query.clone() };
+        let query = if kept.is_rewritten {
+            exchange.query.clone()
+        } else {
+            kept.query.clone()
+        };
         kept.led_from = Some((url, query));
     }
     *state(exchange) = kept.for_another_round();
@@ -374,9 +482,13 @@ fn begin_round(exchange: &mut Exchange, host: &Host) -> bool {
     state(exchange).is_subrequest
 }
 
-/// What mod_rewrite tells of the URL that was asked for: the path before any rule, in this request or the one that led to it.
+/// What mod_rewrite tells of the URL that was asked for: the path before any rule, in this request
+/// or the one that led to it.
 fn name_path(exchange: &mut Exchange) {
-    let known = exchange.environment.first(b"REDIRECT_SCRIPT_URL").map(<[u8]>::to_vec);
+    let known = exchange
+        .environment
+        .first(b"REDIRECT_SCRIPT_URL")
+        .map(<[u8]>::to_vec);
     let is_known = known.is_none() && exchange.environment.first(b"SCRIPT_URL").is_some();
     if !(is_known && peek(exchange).is_some_and(|own| own.is_subrequest)) {
         let path = known.unwrap_or_else(|| exchange.path.clone());
@@ -384,7 +496,8 @@ fn name_path(exchange: &mut Exchange) {
     }
 }
 
-/// The same with scheme, name and port. Those are the client's to say, so that it is put together when somebody is told.
+/// The same with scheme, name and port. Those are the client's to say, so that it is put together
+/// when somebody is told.
 pub fn name_uri(exchange: &mut Exchange, host: &Host) {
     if let Some(uri) = script_uri(exchange, host) {
         exchange.environment.set(b"SCRIPT_URI", &uri);
@@ -392,23 +505,43 @@ pub fn name_uri(exchange: &mut Exchange, host: &Host) {
 }
 
 fn script_uri(exchange: &Exchange, host: &Host) -> Option<Vec<u8>> {
-    Some([origin(exchange, host).as_slice(), exchange.environment.first(b"SCRIPT_URL")?].concat())
+    Some(
+        [
+            origin(exchange, host).as_slice(),
+            exchange.environment.first(b"SCRIPT_URL")?,
+        ]
+        .concat(),
+    )
 }
 
-/// What host and connection alone decide: MDRequireHttps, StrictHostCheck, HttpProtocolOptions, and names of handshakes.
+/// What host and connection alone decide: MDRequireHttps, StrictHostCheck, HttpProtocolOptions, and
+/// names of handshakes.
 fn before_the_path(exchange: &mut Exchange, host: &Host) -> Option<Response> {
     let is_stranger = host.known_names_only && !is_named(exchange);
-    let refusal = is_stranger.then_some(Status::BAD_REQUEST).or_else(|| methods::refusal(exchange, host));
+    let refusal = is_stranger
+        .then_some(Status::BAD_REQUEST)
+        .or_else(|| methods::refusal(exchange, host));
     let refusal = refusal.or_else(|| modules::ssl::refusal_of_name(exchange, host));
     to_https(exchange).or_else(|| refusal.map(Response::new))
 }
 
-/// The folder that the walk has been through, and what is in it: links above have been judged, component by component.
+/// The folder that the walk has been through, and what is in it: links above have been judged,
+/// component by component.
 fn mapped(filename: &[u8], kind: Option<Kind>) -> Mapped {
     let is_folder = kind == Some(Kind::Directory) && filename.ends_with(b"/");
-    let at = if is_folder { filename.len() } else { filename.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1) };
+    let at = if is_folder {
+        filename.len()
+    } else {
+        filename
+            .iter()
+            .rposition(|byte| *byte == b'/')
+            .map_or(0, |at| at + 1)
+    };
     let (folder, name) = filename.split_at(at);
-    Mapped { root: Path::new(OsStr::from_bytes(folder)).into(), relative: name.to_vec() }
+    Mapped {
+        root: Path::new(OsStr::from_bytes(folder)).into(),
+        relative: name.to_vec(),
+    }
 }
 
 /// StrictHostCheck: whether the host says that it has this name.
@@ -416,20 +549,31 @@ pub fn is_named(exchange: &Exchange) -> bool {
     let (site, host) = (&exchange.site, exchange.host.as_slice());
     let by_name = site.names.iter().any(|name| match name {
         SiteName::Exact(name) => name.as_bytes() == host,
-        SiteName::Wildcard(name) => host.strip_suffix(name.as_bytes()).is_some_and(|before| before.ends_with(b".") && before.len() > 1),
+        SiteName::Wildcard(name) => host
+            .strip_suffix(name.as_bytes())
+            .is_some_and(|before| before.ends_with(b".") && before.len() > 1),
         SiteName::Any => true,
     });
-    by_name || site.patterns.iter().any(|pattern| glob_matches(pattern.as_bytes(), host, GlobOptions::default()))
+    by_name
+        || site
+            .patterns
+            .iter()
+            .any(|pattern| glob_matches(pattern.as_bytes(), host, GlobOptions::default()))
 }
 
 /// Rules in server context.
 fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>) -> Verdict {
-    let Some(rules) = host.rewrite.as_ref().filter(|rules| rules.is_enabled()) else { return Verdict::Pass };
+    let Some(rules) = host.rewrite.as_ref().filter(|rules| rules.is_enabled()) else {
+        return Verdict::Pass;
+    };
     name_path(exchange);
     may_ask(exchange, host);
     let snapshot = peek(exchange).cloned().unwrap_or_default();
     let (outcome, stamps, has_looked_ahead, pause) = {
-        let seen = Seen { rules: Some((all, host)), ..Seen::new(exchange, &snapshot, host, &all.watcher) };
+        let seen = Seen {
+            rules: Some((all, host)),
+            ..Seen::new(exchange, &snapshot, host, &all.watcher)
+        };
         let input = Input {
             query: exchange.query.as_deref(),
             ended: snapshot.rewrite_ended,
@@ -440,7 +584,12 @@ fn rewrite_host(all: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>) ->
             ..Input::new(&exchange.path)
         };
         let outcome = run_server(rules, &seen, &input);
-        (outcome, seen.stamps.take(), seen.has_looked_ahead.get(), seen.pause.take())
+        (
+            outcome,
+            seen.stamps.take(),
+            seen.has_looked_ahead.get(),
+            seen.pause.take(),
+        )
     };
     if let Some(pause) = pause {
         return Verdict::Wait(pause);
@@ -478,26 +627,49 @@ pub fn may_ask(exchange: &mut Exchange, host: &Host) {
 /// Whoever wants an explanation wants to see conditions, too.
 pub fn trace_level(exchange: &Exchange, local: &Local) -> u8 {
     const EXPLAINED: u8 = 4;
-    if exchange.trace.is_some() { EXPLAINED } else { local.loglevel.rewrite_trace() }
+    if exchange.trace.is_some() {
+        EXPLAINED
+    } else {
+        local.loglevel.rewrite_trace()
+    }
 }
 
-/// To whoever asked for an explanation, or into the error log, a line as mod_rewrite writes it: who asked, which host and request, what happened.
+/// To whoever asked for an explanation, or into the error log, a line as mod_rewrite writes it: who
+/// asked, which host and request, what happened.
 fn trace(exchange: &mut Exchange, host: &Host, outcome: &Outcome) {
     if exchange.trace.is_some() {
-        outcome.trace.iter().for_each(|line| exchange.trace("rewrite", None, || line.to_string()));
+        outcome
+            .trace
+            .iter()
+            .for_each(|line| exchange.trace("rewrite", None, || line.to_string()));
         return;
     }
     if outcome.trace.is_empty() {
         return;
     }
     let name = String::from_utf8_lossy(&crate::origin::name(exchange, host)).into_owned();
-    let kind = if peek(exchange).is_some_and(|state| state.is_subrequest) { "subreq" } else { "initial" };
-    let is_detour = exchange.first.is_some() || peek(exchange).is_some_and(|state| state.is_error_page);
-    let detour = if is_detour { format!("/redir#{}", exchange.redirects) } else { String::new() };
+    let kind = if peek(exchange).is_some_and(|state| state.is_subrequest) {
+        "subreq"
+    } else {
+        "initial"
+    };
+    let is_detour =
+        exchange.first.is_some() || peek(exchange).is_some_and(|state| state.is_error_page);
+    let detour = if is_detour {
+        format!("/redir#{}", exchange.redirects)
+    } else {
+        String::new()
+    };
     let user = exchange.user.as_deref().unwrap_or("-");
-    let (site, request) = (std::ptr::from_ref(host) as usize, std::ptr::from_ref(&exchange.head) as usize);
+    let (site, request) = (
+        std::ptr::from_ref(host) as usize,
+        std::ptr::from_ref(&exchange.head) as usize,
+    );
     for line in &outcome.trace {
-        let facts = format_args!("{} - {user} [{name}/sid#{site:x}][rid#{request:x}/{kind}{detour}] {line}", exchange.client.text());
+        let facts = format_args!(
+            "{} - {user} [{name}/sid#{site:x}][rid#{request:x}/{kind}{detour}] {line}",
+            exchange.client.text()
+        );
         error_log::trace("rewrite", line.level, exchange, facts);
     }
 }
@@ -505,7 +677,11 @@ fn trace(exchange: &mut Exchange, host: &Host, outcome: &Outcome) {
 /// What a run of rules leaves besides its action.
 pub fn apply(exchange: &mut Exchange, host: &Host, outcome: Outcome) -> Action {
     for line in &outcome.log {
-        error_log::log_about(&message::REWRITE, exchange, format_args!("{} {}", line.id, line.text));
+        error_log::log_about(
+            &message::REWRITE,
+            exchange,
+            format_args!("{} {}", line.id, line.text),
+        );
     }
     for (name, value) in &outcome.effects.environment {
         match value {
@@ -522,9 +698,21 @@ pub fn apply(exchange: &mut Exchange, host: &Host, outcome: Outcome) -> Action {
     }
     let own = state(exchange);
     own.rewrite_ended |= outcome.effects.end;
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned().into_boxed_str();
-    own.forced_handler = outcome.effects.forced_handler.map(text).or(own.forced_handler.take());
-    own.forced_type = outcome.effects.forced_type.map(text).or(own.forced_type.take());
+    let text = |bytes: Vec<u8>| {
+        String::from_utf8_lossy(&bytes)
+            .into_owned()
+            .into_boxed_str()
+    };
+    own.forced_handler = outcome
+        .effects
+        .forced_handler
+        .map(text)
+        .or(own.forced_handler.take());
+    own.forced_type = outcome
+        .effects
+        .forced_type
+        .map(text)
+        .or(own.forced_type.take());
     for cookie in outcome.effects.cookies {
         if !own.cookies.iter().any(|(name, _)| *name == cookie.name) {
             own.cookies.push((cookie.name, cookie.field_value));
@@ -537,14 +725,26 @@ pub fn apply(exchange: &mut Exchange, host: &Host, outcome: Outcome) -> Action {
 /// Actions that end the descent.
 pub fn answer(exchange: &mut Exchange, host: &Host, action: Action) -> Verdict {
     match action {
-        Action::Redirect { status, location } => {
-            redirect(exchange, host, Redirected { status, location: Some(location), is_relative: false })
-        }
+        Action::Redirect { status, location } => redirect(
+            exchange,
+            host,
+            Redirected {
+                status,
+                location: Some(location),
+                is_relative: false,
+            },
+        ),
         // A rule that ends with success has a page of the server's own.
-        Action::Status(status @ 200..=299) => Verdict::Answer(built_in_page(Response::new(Status(status)))),
+        Action::Status(status @ 200..=299) => {
+            Verdict::Answer(built_in_page(Response::new(Status(status))))
+        }
         Action::Status(status) => Verdict::Answer(Response::new(Status(status))),
         Action::Proxy { url, no_canonical } => {
-            let encoding = if no_canonical { Encoding::Whole } else { Encoding::Decoded };
+            let encoding = if no_canonical {
+                Encoding::Whole
+            } else {
+                Encoding::Decoded
+            };
             state(exchange).proxied = Some(Box::new(Proxied { url, encoding }));
             Verdict::Pass
         }
@@ -557,7 +757,9 @@ pub fn redirect(exchange: &Exchange, host: &Host, redirected: Redirected) -> Ver
     let mut response = Response::new(Status(redirected.status));
     if let Some(location) = redirected.location {
         let whole = match location.first() {
-            Some(b'/') if !redirected.is_relative => [origin(exchange, host).as_slice(), &location].concat(),
+            Some(b'/') if !redirected.is_relative => {
+                [origin(exchange, host).as_slice(), &location].concat()
+            }
             _ => location,
         };
         response.fields_mut().set("Location", whole);
@@ -567,13 +769,19 @@ pub fn redirect(exchange: &Exchange, host: &Host, redirected: Redirected) -> Ver
 
 /// The file that a path stands for.
 fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::Mapped {
-    let plain = |file| alias::Mapped { file, ..alias::Mapped::default() };
+    let plain = |file| alias::Mapped {
+        file,
+        ..alias::Mapped::default()
+    };
     state(exchange).home_of = None;
     let translated = state(exchange).translated.take();
     let path = match translated {
         Some(Translated::File(file)) => return plain(file),
         Some(Translated::BelowRoot(path)) => path,
-        None => match (homes::place(exchange, host, watcher), by_alias(exchange, host)) {
+        None => match (
+            homes::place(exchange, host, watcher),
+            by_alias(exchange, host),
+        ) {
             (Some(Place::File(file)), _) => {
                 state(exchange).home_of = homes::owner(exchange, host);
                 return plain(file);
@@ -584,21 +792,32 @@ fn filename(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> alias::M
     };
     if let Some(folder) = homes::scripts(exchange, host) {
         let below = path.strip_prefix(b"/cgi-bin").unwrap_or_default();
-        return alias::Mapped { file: [folder.as_slice(), below].concat(), is_script: true, ..alias::Mapped::default() };
+        return alias::Mapped {
+            file: [folder.as_slice(), below].concat(),
+            is_script: true,
+            ..alias::Mapped::default()
+        };
     }
     let named = homes::document_root(exchange, host);
-    let root = named.as_deref().unwrap_or(host.document_root.as_os_str().as_bytes());
+    let root = named
+        .as_deref()
+        .unwrap_or(host.document_root.as_os_str().as_bytes());
     plain([root.strip_suffix(b"/").unwrap_or(root), &path].concat())
 }
 
 /// Of sections for the path first, then of the host.
 fn by_alias(exchange: &Exchange, host: &Host) -> Option<alias::Mapped> {
-    let of_section = host.locations.iter().rev().filter(|section| section.is_for_path(&exchange.path)).find_map(|section| {
-        let name = match &section.matcher {
-            crate::sections::Matcher::Exact(name) => Some(&**name),
-            _ => None,
-        };
-        section.local.alias.map(&exchange.path, name)
-    });
+    let of_section = host
+        .locations
+        .iter()
+        .rev()
+        .filter(|section| section.is_for_path(&exchange.path))
+        .find_map(|section| {
+            let name = match &section.matcher {
+                crate::sections::Matcher::Exact(name) => Some(&**name),
+                _ => None,
+            };
+            section.local.alias.map(&exchange.path, name)
+        });
     of_section.or_else(|| host.defaults.alias.map(&exchange.path, None))
 }

@@ -1,4 +1,5 @@
-//! Directives of the server and its virtual hosts that no section may have: names, roots, logs, the process. Those of TLS are in `tls`.
+//! Directives of the server and its virtual hosts that no section may have: names, roots, logs, the
+//! process. Those of TLS are in `tls`.
 
 use crate::{
     connections::{self, HostConnections},
@@ -52,7 +53,8 @@ pub struct HostDraft {
     pub merge_slashes: Option<bool>,
     /// MimeMagicFile.
     pub magic_file: Option<PathBuf>,
-    /// `None` as long as nothing was said outside of sections: most hosts among thousands are like that, and share the server's.
+    /// `None` as long as nothing was said outside of sections: most hosts among thousands are like
+    /// that, and share the server's.
     pub local: Option<Box<Local>>,
     pub directories: Vec<Arc<Section>>,
     pub locations: Vec<Arc<Section>>,
@@ -70,8 +72,15 @@ pub struct HostDraft {
 
 impl HostDraft {
     pub fn main(server_root: &Path) -> HostDraft {
-        let origin = Origin { file: "the server".into(), line: 0, column: 0 };
-        HostDraft { document_root: Some(server_root.join("htdocs")), ..HostDraft::new(Vec::new(), origin) }
+        let origin = Origin {
+            file: "the server".into(),
+            line: 0,
+            column: 0,
+        };
+        HostDraft {
+            document_root: Some(server_root.join("htdocs")),
+            ..HostDraft::new(Vec::new(), origin)
+        }
     }
 
     pub fn virtual_host(node: &Node) -> HostDraft {
@@ -139,18 +148,32 @@ const SETTERS: &[(&str, ServerSet)] = &[
         Ok(())
     }),
     ("AllowEncodedSlashes", |node, host, _, _| {
-        host.encoded_slashes = Some(match first(node).unwrap_or_default().to_ascii_lowercase().as_str() {
-            "on" => EncodedSlashes::Decode,
-            "off" => EncodedSlashes::Refuse,
-            "nodecode" => EncodedSlashes::Keep,
-            _ => return Err("AllowEncodedSlashes must be On, Off, or NoDecode".into()),
-        });
+        host.encoded_slashes = Some(
+            match first(node)
+                .unwrap_or_default()
+                .to_ascii_lowercase()
+                .as_str()
+            {
+                "on" => EncodedSlashes::Decode,
+                "off" => EncodedSlashes::Refuse,
+                "nodecode" => EncodedSlashes::Keep,
+                _ => return Err("AllowEncodedSlashes must be On, Off, or NoDecode".into()),
+            },
+        );
         Ok(())
     }),
-    ("MergeSlashes", |node, host, _, _| crate::modules::dir::set_flag(node, &mut host.merge_slashes)),
-    ("CustomLog", |node, host, _, root| host.logs.add(node, root, false)),
-    ("GlobalLog", |node, host, _, root| host.logs.add(node, root, true)),
-    ("TransferLog", |node, host, _, root| host.logs.add(node, root, false)),
+    ("MergeSlashes", |node, host, _, _| {
+        crate::modules::dir::set_flag(node, &mut host.merge_slashes)
+    }),
+    ("CustomLog", |node, host, _, root| {
+        host.logs.add(node, root, false)
+    }),
+    ("GlobalLog", |node, host, _, root| {
+        host.logs.add(node, root, true)
+    }),
+    ("TransferLog", |node, host, _, root| {
+        host.logs.add(node, root, false)
+    }),
     ("ForensicLog", |node, host, process, root| {
         if let Some(path) = first(node).filter(|path| !path.starts_with('|')) {
             process.name_log("forensic log", &root.join(path), node);
@@ -164,8 +187,12 @@ const SETTERS: &[(&str, ServerSet)] = &[
         }
         host.script_log.set_path(node, root)
     }),
-    ("ScriptLogLength", |node, host, _, _| host.script_log.set_length(node)),
-    ("ScriptLogBuffer", |node, host, _, _| host.script_log.set_buffer(node)),
+    ("ScriptLogLength", |node, host, _, _| {
+        host.script_log.set_length(node)
+    }),
+    ("ScriptLogBuffer", |node, host, _, _| {
+        host.script_log.set_buffer(node)
+    }),
     ("ServerTokens", |node, _, process, _| {
         process.tokens = Some(match first(node).unwrap_or_default().to_ascii_lowercase().as_str() {
             "os" => Tokens::Os,
@@ -178,11 +205,17 @@ const SETTERS: &[(&str, ServerSet)] = &[
         });
         Ok(())
     }),
-    ("ExtendedStatus", |node, _, process, _| super::modules::dir::set_flag(node, &mut process.extended_status)),
-    ("SeeRequestTail", |node, _, process, _| super::modules::dir::set_flag(node, &mut process.see_request_tail)),
+    ("ExtendedStatus", |node, _, process, _| {
+        super::modules::dir::set_flag(node, &mut process.extended_status)
+    }),
+    ("SeeRequestTail", |node, _, process, _| {
+        super::modules::dir::set_flag(node, &mut process.see_request_tail)
+    }),
     ("AddModuleInfo", |node, _, process, _| {
         if let [name, text] = texts(node).as_slice() {
-            process.module_remarks.push((name.as_str().into(), text.as_str().into()));
+            process
+                .module_remarks
+                .push((name.as_str().into(), text.as_str().into()));
         }
         Ok(())
     }),
@@ -216,7 +249,9 @@ const SETTERS: &[(&str, ServerSet)] = &[
         }
         Ok(())
     }),
-    ("ErrorLogFormat", |node, host, _, _| host.error_log.add_format(node)),
+    ("ErrorLogFormat", |node, host, _, _| {
+        host.error_log.add_format(node)
+    }),
     ("TypesConfig", |node, _, process, root| {
         process.types_config = first(node).map(|path| (root.join(path), node.origin.clone()));
         Ok(())
@@ -233,25 +268,35 @@ const SETTERS: &[(&str, ServerSet)] = &[
     }),
     ("ExtFilterDefine", |node, _, process, _| {
         let definition = Definition::parse(node.argument_text())?;
-        if process.external_filters.iter().any(|known| known.name.eq_ignore_ascii_case(&definition.name)) {
+        if process
+            .external_filters
+            .iter()
+            .any(|known| known.name.eq_ignore_ascii_case(&definition.name))
+        {
             return Err(format!("ExtFilter {} is already defined", definition.name));
         }
         process.external_filters.push(definition);
         Ok(())
     }),
     ("RegexDefaultOptions", |node, _, _, _| {
-        PatternOptions::default().changed_by(&String::from_utf8_lossy(node.argument_text()))?.set_default();
+        PatternOptions::default()
+            .changed_by(&String::from_utf8_lossy(node.argument_text()))?
+            .set_default();
         Ok(())
     }),
     ("ServerPath", |node, host, _, _| {
         host.server_path = first(node).map(|path| path.trim_end_matches('/').into());
         Ok(())
     }),
-    ("StrictHostCheck", |node, host, _, _| crate::modules::dir::set_flag(node, &mut host.known_names_only)),
+    ("StrictHostCheck", |node, host, _, _| {
+        crate::modules::dir::set_flag(node, &mut host.known_names_only)
+    }),
     ("LimitInternalRecursion", set_recursion),
     ("HttpProtocolOptions", set_protocol_options),
     ("RegisterHttpMethod", |node, _, process, _| {
-        process.methods.extend(texts(node).into_iter().map(Into::into));
+        process
+            .methods
+            .extend(texts(node).into_iter().map(Into::into));
         Ok(())
     }),
 ];
@@ -281,20 +326,33 @@ fn without_hash(name: String) -> String {
 }
 
 /// One page cache serves all hosts.
-fn set_cache_root(node: &Node, _: &mut HostDraft, process: &mut Process, root: &Path) -> Result<(), String> {
+fn set_cache_root(
+    node: &Node,
+    _: &mut HostDraft,
+    process: &mut Process,
+    root: &Path,
+) -> Result<(), String> {
     let folder = first(node).map(|path| root.join(path));
     match &process.cache_root {
         Some(known) if folder.as_ref() != Some(known) => {
-            process.remarks.push((node.origin.clone(), format!("the page cache of all hosts is in {}", known.display())));
+            process.remarks.push((
+                node.origin.clone(),
+                format!("the page cache of all hosts is in {}", known.display()),
+            ));
         }
         _ => process.cache_root = folder,
     }
     Ok(())
 }
 
-/// Requests are read strictly whatever is said: who reads them otherwise than a proxy before him can be played off against it (RFC 9112
-/// section 11.2).
-fn set_protocol_options(node: &Node, host: &mut HostDraft, process: &mut Process, _: &Path) -> Result<(), String> {
+/// Requests are read strictly whatever is said: who reads them otherwise than a proxy before him
+/// can be played off against it (RFC 9112 section 11.2).
+fn set_protocol_options(
+    node: &Node,
+    host: &mut HostDraft,
+    process: &mut Process,
+    _: &Path,
+) -> Result<(), String> {
     for word in texts(node) {
         let remark = match word.to_ascii_lowercase().as_str() {
             "registeredmethods" | "lenientmethods" => {
@@ -310,17 +368,29 @@ fn set_protocol_options(node: &Node, host: &mut HostDraft, process: &mut Process
                 ));
             }
         };
-        process.remarks.extend(remark.map(|text| (node.origin.clone(), text.to_owned())));
+        process
+            .remarks
+            .extend(remark.map(|text| (node.origin.clone(), text.to_owned())));
     }
     Ok(())
 }
 
 /// Of redirects, then of subrequests; one number is for both.
-fn set_recursion(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+fn set_recursion(
+    node: &Node,
+    host: &mut HostDraft,
+    _: &mut Process,
+    _: &Path,
+) -> Result<(), String> {
     let wrong = || "LimitInternalRecursion: a number of 1 or more is expected".to_owned();
     let number = |word: &[u8]| {
-        let number: Option<u64> = std::str::from_utf8(word).ok().and_then(|word| word.parse().ok());
-        number.filter(|number| *number > 0).map(|number| u8::try_from(number).unwrap_or(u8::MAX)).ok_or_else(wrong)
+        let number: Option<u64> = std::str::from_utf8(word)
+            .ok()
+            .and_then(|word| word.parse().ok());
+        number
+            .filter(|number| *number > 0)
+            .map(|number| u8::try_from(number).unwrap_or(u8::MAX))
+            .ok_or_else(wrong)
     };
     let words = node.arguments();
     let redirects = number(words.first().map(Vec::as_slice).unwrap_or_default())?;
@@ -330,11 +400,27 @@ fn set_recursion(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -
 }
 
 /// `[scheme://]name[:port]`
-fn set_server_name(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+fn set_server_name(
+    node: &Node,
+    host: &mut HostDraft,
+    _: &mut Process,
+    _: &Path,
+) -> Result<(), String> {
     let word = first(node).unwrap_or_default();
-    let rest = word.split_once("://").map_or(word.as_str(), |(_, rest)| rest);
-    let (name, port) = match rest.rsplit_once(':').filter(|(name, _)| !name.contains(':') || name.ends_with(']')) {
-        Some((name, port)) => (name, Some(port.parse().map_err(|_| format!("ServerName: {port} is no port"))?)),
+    let rest = word
+        .split_once("://")
+        .map_or(word.as_str(), |(_, rest)| rest);
+    let (name, port) = match rest
+        .rsplit_once(':')
+        .filter(|(name, _)| !name.contains(':') || name.ends_with(']'))
+    {
+        Some((name, port)) => (
+            name,
+            Some(
+                port.parse()
+                    .map_err(|_| format!("ServerName: {port} is no port"))?,
+            ),
+        ),
         None => (rest, None),
     };
     host.server_name = Some(name.to_ascii_lowercase().trim_end_matches('.').into());
@@ -357,10 +443,18 @@ mod tests {
             .chain(limits::SETTERS)
             .chain(evasive::SETTERS)
             .chain(dbd::SETTERS);
-        for name in all.chain(draft::SETTERS).map(|(name, _)| *name).chain(upstream_tls::names()) {
+        for name in all
+            .chain(draft::SETTERS)
+            .map(|(name, _)| *name)
+            .chain(upstream_tls::names())
+        {
             assert!(seen.insert(name), "{name} twice");
             let row = saker_config_apache::find_row(name.as_bytes());
-            assert_eq!(row.map(|row| row.name), Some(name), "{name} is no directive, or written otherwise");
+            assert_eq!(
+                row.map(|row| row.name),
+                Some(name),
+                "{name} is no directive, or written otherwise"
+            );
         }
     }
 }

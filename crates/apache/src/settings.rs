@@ -1,10 +1,13 @@
 //! From Apache's settings to those that our handlers know.
 
 use crate::{host::Host, local::Local, modules::cache};
-use saker_config::model::{Compression, EntityTagParts, Files, Settings, SymlinkPolicy, Underscores, Visitors};
+use saker_config::model::{
+    Compression, EntityTagParts, Files, Settings, SymlinkPolicy, Underscores, Visitors,
+};
 use saker_config_apache::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 
-/// Made for every outcome that is not kept. `cache`: what the cache's directives come to for the path.
+/// Made for every outcome that is not kept. `cache`: what the cache's directives come to for the
+/// path.
 pub fn settings(local: &Local, host: &Host, cache: cache::Verdict) -> Settings {
     let options = local.core.options.in_force();
     let etag = local.core.file_etag.in_force();
@@ -22,7 +25,11 @@ pub fn settings(local: &Local, host: &Host, cache: cache::Verdict) -> Settings {
         listing: options.contains(INDEXES),
         hidden: true,
         symlinks,
-        entity_tag: EntityTagParts { inode: etag.inode, mtime: etag.mtime, size: etag.size },
+        entity_tag: EntityTagParts {
+            inode: etag.inode,
+            mtime: etag.mtime,
+            size: etag.size,
+        },
         precompressed: false,
         charset: String::new(),
         takes_post: true,
@@ -31,16 +38,26 @@ pub fn settings(local: &Local, host: &Host, cache: cache::Verdict) -> Settings {
         ranges_max: local.core.ranges_max.unwrap_or(200),
         ..defaults
     };
-    let pages = local.core.error_documents.iter().filter_map(|(status, page)| Some((*status, page.clone()?)));
+    let pages = local
+        .core
+        .error_documents
+        .iter()
+        .filter_map(|(status, page)| Some((*status, page.clone()?)));
     Settings {
         files,
-        compression: Compression { codings: Vec::new(), ..Compression::default() },
+        compression: Compression {
+            codings: Vec::new(),
+            ..Compression::default()
+        },
         error_pages: pages.collect(),
         // Whatever the text is.
         error_text_type: Some("text/html; charset=iso-8859-1".into()),
         cache: local.cache.in_use(cache),
         links: local.auth_token.links(),
-        visitors: Visitors { logins: local.wordpress_protect.in_use(), ..Visitors::default() },
+        visitors: Visitors {
+            logins: local.wordpress_protect.in_use(),
+            ..Visitors::default()
+        },
         modsecurity: local.security.in_use(),
         throttle: local.limitipconn.throttle(),
         trace: host.trace_enabled,

@@ -1,6 +1,9 @@
 //! What the rules know about a request between two phases; kept in the exchange.
 
-use crate::{dbd::Asked, includes::Shared, listing::Work, local::Local, proxy::translate::Proxied, response::edits::Received};
+use crate::{
+    dbd::Asked, includes::Shared, listing::Work, local::Local, proxy::translate::Proxied,
+    response::edits::Received,
+};
 use saker_files::Kind;
 use saker_pipeline::Exchange;
 use std::{rc::Rc, sync::Arc};
@@ -13,7 +16,8 @@ pub struct State {
     pub filename: Vec<u8>,
     /// `None`: not there.
     pub kind: Option<Kind>,
-    /// The path that was walked; an internal redirect changes the exchange's before it begins anew, and renames variables if this is there.
+    /// The path that was walked; an internal redirect changes the exchange's before it begins anew,
+    /// and renames variables if this is there.
     pub path: Vec<u8>,
     /// The query that came with it.
     pub query: Option<Vec<u8>>,
@@ -67,7 +71,8 @@ pub struct State {
     pub is_subrequest: bool,
     /// A request of a page's, which goes as far as its content.
     pub is_answered: bool,
-    /// What the page that asked for it shares with it; not with what rules make of it, as in Apache.
+    /// What the page that asked for it shares with it; not with what rules make of it, as in
+    /// Apache.
     pub page: Option<Rc<Shared>>,
     /// It is asked for by its name in the file system, not by a path.
     pub looked_up_file: Option<Vec<u8>>,
@@ -114,16 +119,22 @@ pub enum Translated {
 
 /// The state of an exchange, made where there is none.
 pub fn state(exchange: &mut Exchange) -> &mut State {
-    let slot = exchange.rules_state.get_or_insert_with(|| Box::<State>::default());
+    let slot = exchange
+        .rules_state
+        .get_or_insert_with(|| Box::<State>::default());
     if !slot.is::<State>() {
         *slot = Box::<State>::default();
     }
-    // Never panics: what stands there is one of ours, by the lines above. The borrow checker lets no borrow out of the test for it.
+    // Never panics: what stands there is one of ours, by the lines above. The borrow checker lets
+    // no borrow out of the test for it.
     #[expect(clippy::expect_used, reason = "see above")]
     slot.downcast_mut().expect("a State")
 }
 
 /// The state, if there is one.
 pub fn peek(exchange: &Exchange) -> Option<&State> {
-    exchange.rules_state.as_ref().and_then(|state| state.downcast_ref())
+    exchange
+        .rules_state
+        .as_ref()
+        .and_then(|state| state.downcast_ref())
 }

@@ -17,10 +17,15 @@ pub fn local(unix_s: i64) -> LocalTime {
     }
 }
 
-/// A time in the words of `strftime`. The format is a page's own bytes: what is no conversion stays as it is, whatever its charset.
+/// A time in the words of `strftime`. The format is a page's own bytes: what is no conversion stays
+/// as it is, whatever its charset.
 pub fn formatted(format: &[u8], unix_s: i64, is_universal: bool) -> Vec<u8> {
     let zone = TimeZone::local();
-    let (offset_s, name) = if is_universal { (0, "GMT") } else { (zone.offset_s(unix_s), &*zone.at(unix_s).abbreviation) };
+    let (offset_s, name) = if is_universal {
+        (0, "GMT")
+    } else {
+        (zone.offset_s(unix_s), &*zone.at(unix_s).abbreviation)
+    };
     let civil = Civil::at(unix_s, offset_s);
     let mut out = Vec::with_capacity(format.len() * 2);
     let mut rest = format;
@@ -34,7 +39,9 @@ pub fn formatted(format: &[u8], unix_s: i64, is_universal: bool) -> Vec<u8> {
         match (conversion, std::str::from_utf8(conversion)) {
             (b"%n", _) => out.push(b'\n'),
             (b"%t", _) => out.push(b'\t'),
-            ([b'%', _, ..], Ok(conversion)) => append_strftime(conversion, unix_s, &civil, name, &mut out),
+            ([b'%', _, ..], Ok(conversion)) => {
+                append_strftime(conversion, unix_s, &civil, name, &mut out)
+            }
             _ => out.extend_from_slice(conversion),
         }
         rest = behind;
@@ -53,7 +60,10 @@ mod tests {
 
     #[test]
     fn formats_are_bytes() {
-        assert_eq!(formatted(b"%A, %d-%b-%Y %H:%M:%S %Z", 1_795_252_332, true), b"Saturday, 21-Nov-2026 09:12:12 GMT");
+        assert_eq!(
+            formatted(b"%A, %d-%b-%Y %H:%M:%S %Z", 1_795_252_332, true),
+            b"Saturday, 21-Nov-2026 09:12:12 GMT"
+        );
         assert_eq!(formatted(b"M\xe4rz %d%n100%", 0, true), b"M\xe4rz 01\n100%");
         assert_eq!(formatted(b"%Ey%Z%z", 0, true), b"70GMT+0000");
     }

@@ -1,7 +1,9 @@
-//! mod_ssl on the host's side: what a handshake demands. Certificates, versions, ciphers, tickets, certificates of clients.
+//! mod_ssl on the host's side: what a handshake demands. Certificates, versions, ciphers, tickets,
+//! certificates of clients.
 //!
-//! Difficulty: what is not said for a host is the server's, one by one. What can't be had (ciphers or protocols of the last century alone) is
-//! no reason not to start: the nearest that is there, which is stronger, is served with a warning.
+//! Difficulty: what is not said for a host is the server's, one by one. What can't be had (ciphers
+//! or protocols of the last century alone) is no reason not to start: the nearest that is there,
+//! which is stronger, is served with a warning.
 
 use crate::{
     modules::{
@@ -14,8 +16,8 @@ use crate::{
     server::{HostDraft, ServerSet},
 };
 use saker_config::model::{
-    Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, Group, Origin, Passphrase, PassphraseDialog,
-    Revocation, SiteTls, TlsVersion,
+    Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, Group,
+    Origin, Passphrase, PassphraseDialog, Revocation, SiteTls, TlsVersion,
 };
 use saker_config_apache::Node;
 use stapling::StaplingDraft;
@@ -67,18 +69,32 @@ pub struct Versions {
 }
 
 impl Versions {
-    pub const ALL: Versions = Versions { tls12: true, tls13: true, is_outdated: false };
+    pub const ALL: Versions = Versions {
+        tls12: true,
+        tls13: true,
+        is_outdated: false,
+    };
 }
 
 impl TlsDraft {
-    /// Certificates go with their keys in order; one without a key has it in its own file. A host that names none has the server's (mod_ssl).
+    /// Certificates go with their keys in order; one without a key has it in its own file. A host
+    /// that names none has the server's (mod_ssl).
     fn files(&self, main: &TlsDraft, server: &str) -> Vec<CertificateFiles> {
         let staples = self.staples.or(main.staples) == Some(true);
         let stapling = staples.then(|| Arc::new(self.stapling.over(&main.stapling)));
         let dialog = main.dialog.clone().unwrap_or_default();
-        let passphrase = |number| Passphrase { dialog: dialog.clone(), server: server.to_owned(), number };
-        let named = if self.certificates.is_empty() { main } else { self };
-        let key = |at: usize, certificate: &PathBuf| named.keys.get(at).unwrap_or(certificate).clone();
+        let passphrase = |number| Passphrase {
+            dialog: dialog.clone(),
+            server: server.to_owned(),
+            number,
+        };
+        let named = if self.certificates.is_empty() {
+            main
+        } else {
+            self
+        };
+        let key =
+            |at: usize, certificate: &PathBuf| named.keys.get(at).unwrap_or(certificate).clone();
         let files = |(at, (certificate, origin)): (usize, &(PathBuf, Origin))| {
             let ocsp = staples.then(|| beside(certificate)).flatten();
             CertificateFiles {
@@ -97,15 +113,20 @@ impl TlsDraft {
         self.depth_max.or(main.depth_max).unwrap_or(DEPTH)
     }
 
-    /// What a host's handshake demands. `sections`: what its sections want of certificates of clients. `server`: name and port.
+    /// What a host's handshake demands. `sections`: what its sections want of certificates of
+    /// clients. `server`: name and port.
     pub fn site(&self, main: &TlsDraft, sections: SectionDemands, server: &str) -> SiteTls {
         fn or<T: Clone>(own: &Option<T>, outer: &Option<T>) -> Option<T> {
             own.as_ref().or(outer.as_ref()).cloned()
         }
         let versions = or(&self.versions, &main.versions).unwrap_or(Versions::ALL);
-        let (of_12, of_13) = (or(&self.ciphers_12, &main.ciphers_12), or(&self.ciphers_13, &main.ciphers_13));
+        let (of_12, of_13) = (
+            or(&self.ciphers_12, &main.ciphers_12),
+            or(&self.ciphers_13, &main.ciphers_13),
+        );
         let demand = or(&self.client_certificates, &main.client_certificates).unwrap_or_default();
-        // Where the handshake does not judge for the host, it judges for the section that takes the longest chains; each has its own bound.
+        // Where the handshake does not judge for the host, it judges for the section that takes the
+        // longest chains; each has its own bound.
         let is_for_sections = demand == ClientCertificates::Off && sections.asks;
         let depth = self.client_depth_max(main);
         let checks = ClientChecks {
@@ -114,13 +135,21 @@ impl TlsDraft {
             hint_file: or(&self.hint_file, &main.hint_file),
             hint_folder: or(&self.hint_folder, &main.hint_folder),
             revocation: or(&self.revocation, &main.revocation).unwrap_or(Revocation::Off),
-            depth_max: Some(if is_for_sections { sections.depth_max.unwrap_or(depth).max(depth) } else { depth }),
+            depth_max: Some(if is_for_sections {
+                sections.depth_max.unwrap_or(depth).max(depth)
+            } else {
+                depth
+            }),
         };
         let has_clients = sections.asks || demand != ClientCertificates::Off;
         SiteTls {
             certificates: self.files(main, server),
             automatic: Automatic::Off,
-            minimum_version: if versions.tls12 { TlsVersion::Tls12 } else { TlsVersion::Tls13 },
+            minimum_version: if versions.tls12 {
+                TlsVersion::Tls12
+            } else {
+                TlsVersion::Tls13
+            },
             without_tls13: !versions.tls13,
             ciphers: ssl_ciphers::together(of_12.as_deref(), of_13.as_deref()),
             cipher_order: match or(&self.honors_own_order, &main.honors_own_order) {
@@ -130,15 +159,27 @@ impl TlsDraft {
             },
             groups: or(&self.groups, &main.groups).unwrap_or_default(),
             client_certificates: match demand {
-                ClientCertificates::Off if sections.takes_unknown => ClientCertificates::OptionalNoAuthority,
+                ClientCertificates::Off if sections.takes_unknown => {
+                    ClientCertificates::OptionalNoAuthority
+                }
                 ClientCertificates::Off if sections.asks => ClientCertificates::Asked,
                 demand => demand,
             },
             client_ca: or(&self.client_ca, &main.client_ca).filter(|_| has_clients),
-            client_crl: or(&self.client_crl, &main.client_crl).filter(|_| has_clients).into_iter().collect(),
-            client_checks: if has_clients { checks } else { ClientChecks::default() },
+            client_crl: or(&self.client_crl, &main.client_crl)
+                .filter(|_| has_clients)
+                .into_iter()
+                .collect(),
+            client_checks: if has_clients {
+                checks
+            } else {
+                ClientChecks::default()
+            },
             without_tickets: or(&self.tickets, &main.tickets) == Some(false),
-            ticket_lifetime_s: Some(or(&self.session_lifetime_s, &main.session_lifetime_s).unwrap_or(SESSION_LIFETIME_S)),
+            ticket_lifetime_s: Some(
+                or(&self.session_lifetime_s, &main.session_lifetime_s)
+                    .unwrap_or(SESSION_LIFETIME_S),
+            ),
         }
     }
 }
@@ -147,7 +188,8 @@ impl TlsDraft {
 fn beside(certificate: &Path) -> Option<PathBuf> {
     let mut name = certificate.as_os_str().to_owned();
     name.push(".ocsp");
-    Some(PathBuf::from(name)).filter(|path| saker_net::privileged::metadata(path).is_ok_and(|found| found.is_file()))
+    Some(PathBuf::from(name))
+        .filter(|path| saker_net::privileged::metadata(path).is_ok_and(|found| found.is_file()))
 }
 
 /// `builtin`, `exec:program`, `|program arguments` (httpd 2.4 manual).
@@ -169,9 +211,14 @@ fn dialog(text: &str, root: &Path) -> Result<PassphraseDialog, String> {
     };
     match &made {
         PassphraseDialog::Program(words) | PassphraseDialog::Pipe(words)
-            if words.first().is_none_or(|program| !Path::new(program).is_file()) =>
+            if words
+                .first()
+                .is_none_or(|program| !Path::new(program).is_file()) =>
         {
-            Err(format!("SSLPassPhraseDialog: file '{}' does not exist", words.first().map_or("", String::as_str)))
+            Err(format!(
+                "SSLPassPhraseDialog: file '{}' does not exist",
+                words.first().map_or("", String::as_str)
+            ))
         }
         _ => Ok(made),
     }
@@ -201,18 +248,25 @@ const OTHERS: &[(&str, ServerSet)] = &[
         let word = first(node).unwrap_or_default();
         host.tls.engine = Some(word.eq_ignore_ascii_case("on"));
         if word.eq_ignore_ascii_case("optional") {
-            process.remarks.push((node.origin.clone(), "'SSLEngine optional' is no longer supported: it is off".into()));
+            process.remarks.push((
+                node.origin.clone(),
+                "'SSLEngine optional' is no longer supported: it is off".into(),
+            ));
         } else if !word.eq_ignore_ascii_case("on") && !word.eq_ignore_ascii_case("off") {
             return Err("Argument must be On, Off, or Optional".into());
         }
         Ok(())
     }),
     ("SSLCertificateFile", |node, host, _, root| {
-        host.tls.certificates.extend(first(node).map(|path| (root.join(path), node.origin.clone())));
+        host.tls
+            .certificates
+            .extend(first(node).map(|path| (root.join(path), node.origin.clone())));
         Ok(())
     }),
     ("SSLCertificateKeyFile", |node, host, _, root| {
-        host.tls.keys.extend(first(node).map(|path| root.join(path)));
+        host.tls
+            .keys
+            .extend(first(node).map(|path| root.join(path)));
         Ok(())
     }),
     ("SSLVerifyClient", |node, host, _, _| {
@@ -232,14 +286,22 @@ const OTHERS: &[(&str, ServerSet)] = &[
         set_ciphers(&mut host.tls, &texts(node))?;
         Ok(())
     }),
-    ("SSLHonorCipherOrder", |node, host, _, _| set_flag(node, &mut host.tls.honors_own_order)),
-    ("SSLSessionTickets", |node, host, _, _| set_flag(node, &mut host.tls.tickets)),
+    ("SSLHonorCipherOrder", |node, host, _, _| {
+        set_flag(node, &mut host.tls.honors_own_order)
+    }),
+    ("SSLSessionTickets", |node, host, _, _| {
+        set_flag(node, &mut host.tls.tickets)
+    }),
     ("SSLPassPhraseDialog", |node, host, _, root| {
         host.tls.dialog = Some(dialog(&first(node).unwrap_or_default(), root)?);
         Ok(())
     }),
-    ("SSLUseStapling", |node, host, _, _| set_flag(node, &mut host.tls.staples)),
-    ("SSLStrictSNIVHostCheck", |node, host, _, _| set_flag(node, &mut host.tls.strict_names)),
+    ("SSLUseStapling", |node, host, _, _| {
+        set_flag(node, &mut host.tls.staples)
+    }),
+    ("SSLStrictSNIVHostCheck", |node, host, _, _| {
+        set_flag(node, &mut host.tls.strict_names)
+    }),
     ("SSLVHostSNIPolicy", |node, _, process, _| {
         let word = first(node).unwrap_or_default().to_ascii_lowercase();
         if !matches!(word.as_str(), "strict" | "secure" | "authonly" | "insecure") {
@@ -250,19 +312,26 @@ const OTHERS: &[(&str, ServerSet)] = &[
         Ok(())
     }),
     ("SSLSessionTicketKeyFile", |node, _, process, root| {
-        let path = first(node).map(|path| root.join(path)).filter(|path| !process.ticket_keys.contains(path));
+        let path = first(node)
+            .map(|path| root.join(path))
+            .filter(|path| !process.ticket_keys.contains(path));
         process.ticket_keys.extend(path);
         Ok(())
     }),
     ("SSLSessionCacheTimeout", |node, host, _, _| {
         let word = first(node).unwrap_or_default();
-        host.tls.session_lifetime_s = Some(word.parse().map_err(|_| "SSLSessionCacheTimeout: Invalid argument".to_owned())?);
+        host.tls.session_lifetime_s = Some(
+            word.parse()
+                .map_err(|_| "SSLSessionCacheTimeout: Invalid argument".to_owned())?,
+        );
         Ok(())
     }),
     ("SSLOpenSSLConfCmd", |node, host, _, _| {
         let words = texts(node);
-        let (command, value) =
-            (words.first().map(String::as_str).unwrap_or_default(), words.get(1).map(String::as_str).unwrap_or_default());
+        let (command, value) = (
+            words.first().map(String::as_str).unwrap_or_default(),
+            words.get(1).map(String::as_str).unwrap_or_default(),
+        );
         openssl_command(&mut host.tls, command, value)
     }),
 ];
@@ -292,7 +361,12 @@ pub fn revocation(node: &Node) -> Result<Revocation, String> {
     let takes_unlisted = match words.next() {
         None => false,
         Some("no_crl_for_cert_ok") => true,
-        Some(word) => return Err(format!("{}: unrecognized flag '{word}'", node.canonical_name())),
+        Some(word) => {
+            return Err(format!(
+                "{}: unrecognized flag '{word}'",
+                node.canonical_name()
+            ));
+        }
     };
     match kind {
         "none" => Ok(Revocation::Off),
@@ -319,21 +393,40 @@ pub fn read_versions(node: &Node) -> Result<Versions, String> {
             "tlsv1" => (false, false, 0b10),
             "tlsv1.1" => (false, false, 0b100),
             "sslv2" if sign == Some(false) => (false, false, 0),
-            _ => return Err(format!("{}: Illegal protocol '{word}'", node.canonical_name())),
+            _ => {
+                return Err(format!(
+                    "{}: Illegal protocol '{word}'",
+                    node.canonical_name()
+                ));
+            }
         };
         match sign {
             Some(true) => (tls12, tls13, older) = (tls12 || is_12, tls13 || is_13, older | named),
-            Some(false) => (tls12, tls13, older) = (tls12 && !is_12, tls13 && !is_13, older & !named),
+            Some(false) => {
+                (tls12, tls13, older) = (tls12 && !is_12, tls13 && !is_13, older & !named)
+            }
             None => (tls12, tls13, older) = (is_12, is_13, named),
         }
     }
     match tls12 || tls13 || older == 0 {
-        true => possible(Versions { tls12, tls13, is_outdated: false }),
-        false => Ok(Versions { is_outdated: true, ..Versions::ALL }),
+        true => possible(Versions {
+            tls12,
+            tls13,
+            is_outdated: false,
+        }),
+        false => Ok(Versions {
+            is_outdated: true,
+            ..Versions::ALL
+        }),
     }
 }
 
-fn set_protocol(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+fn set_protocol(
+    node: &Node,
+    host: &mut HostDraft,
+    _: &mut Process,
+    _: &Path,
+) -> Result<(), String> {
     host.tls.versions = Some(read_versions(node)?);
     Ok(())
 }
@@ -350,7 +443,8 @@ fn possible(versions: Versions) -> Result<Versions, String> {
     Ok(versions)
 }
 
-/// Commands of SSL_CONF_cmd(3) that have a counterpart here; the others are about what is not there, or decided already.
+/// Commands of SSL_CONF_cmd(3) that have a counterpart here; the others are about what is not
+/// there, or decided already.
 fn openssl_command(tls: &mut TlsDraft, command: &str, value: &str) -> Result<(), String> {
     let versions = tls.versions.unwrap_or(Versions::ALL);
     let is_13 = value.eq_ignore_ascii_case("TLSv1.3");
@@ -358,10 +452,33 @@ fn openssl_command(tls: &mut TlsDraft, command: &str, value: &str) -> Result<(),
         "groups" | "curves" => tls.groups = Some(groups(value)).filter(|groups| !groups.is_empty()),
         "cipherstring" => set_ciphers(tls, &[value.to_owned()])?,
         "ciphersuites" => set_ciphers(tls, &["TLSv1.3".to_owned(), value.to_owned()])?,
-        "minprotocol" if is_13 => return set_versions(tls, Versions { tls12: false, ..versions }),
-        "maxprotocol" if value.eq_ignore_ascii_case("TLSv1.2") => return set_versions(tls, Versions { tls13: false, ..versions }),
-        "maxprotocol" if is_outdated(value) => tls.versions = Some(Versions { is_outdated: true, ..Versions::ALL }),
-        "options" => value.split([',', ' ']).for_each(|option| option_word(tls, option)),
+        "minprotocol" if is_13 => {
+            return set_versions(
+                tls,
+                Versions {
+                    tls12: false,
+                    ..versions
+                },
+            );
+        }
+        "maxprotocol" if value.eq_ignore_ascii_case("TLSv1.2") => {
+            return set_versions(
+                tls,
+                Versions {
+                    tls13: false,
+                    ..versions
+                },
+            );
+        }
+        "maxprotocol" if is_outdated(value) => {
+            tls.versions = Some(Versions {
+                is_outdated: true,
+                ..Versions::ALL
+            })
+        }
+        "options" => value
+            .split([',', ' '])
+            .for_each(|option| option_word(tls, option)),
         "minprotocol"
         | "maxprotocol"
         | "protocol"
@@ -372,18 +489,26 @@ fn openssl_command(tls: &mut TlsDraft, command: &str, value: &str) -> Result<(),
         | "encryptthenmac"
         | "recordpadding"
         | "numtickets" => {}
-        _ => return Err(format!("SSLOpenSSLConfCmd: '{command}' has no counterpart in Saker: leave it out")),
+        _ => {
+            return Err(format!(
+                "SSLOpenSSLConfCmd: '{command}' has no counterpart in Saker: leave it out"
+            ));
+        }
     }
     Ok(())
 }
 
 /// A version that Saker does not speak.
 fn is_outdated(value: &str) -> bool {
-    ["SSLv3", "TLSv1", "TLSv1.0", "TLSv1.1"].iter().any(|known| value.eq_ignore_ascii_case(known))
+    ["SSLv3", "TLSv1", "TLSv1.0", "TLSv1.1"]
+        .iter()
+        .any(|known| value.eq_ignore_ascii_case(known))
 }
 
 fn option_word(tls: &mut TlsDraft, option: &str) {
-    let (on, name) = option.strip_prefix('-').map_or((true, option.trim_start_matches('+')), |name| (false, name));
+    let (on, name) = option
+        .strip_prefix('-')
+        .map_or((true, option.trim_start_matches('+')), |name| (false, name));
     match name.to_ascii_lowercase().as_str() {
         "sessionticket" => tls.tickets = Some(on),
         "serverpreference" => tls.honors_own_order = Some(on),
@@ -391,9 +516,14 @@ fn option_word(tls: &mut TlsDraft, option: &str) {
     }
 }
 
-/// In the order of preference; those that are not there are passed over, as OpenSSL does with a `?` before them.
+/// In the order of preference; those that are not there are passed over, as OpenSSL does with a `?`
+/// before them.
 fn groups(value: &str) -> Vec<Group> {
-    let group = |word: &str| match word.trim_start_matches(['?', '*', '-']).to_ascii_lowercase().as_str() {
+    let group = |word: &str| match word
+        .trim_start_matches(['?', '*', '-'])
+        .to_ascii_lowercase()
+        .as_str()
+    {
         "x25519mlkem768" => Some(Group::X25519MlKem768),
         "x25519" => Some(Group::X25519),
         "p-256" | "secp256r1" | "prime256v1" => Some(Group::Secp256r1),

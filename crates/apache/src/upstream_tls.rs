@@ -1,7 +1,10 @@
-//! mod_ssl towards the servers that we pass requests on to: SSLProxyEngine, and what the others demand of them.
+//! mod_ssl towards the servers that we pass requests on to: SSLProxyEngine, and what the others
+//! demand of them.
 //!
-//! Difficulty: Apache's own values. Nobody has to vouch for a certificate unless SSLProxyVerify says so, but it has to be for the server's name
-//! and valid all the same. A section `<Proxy url>` may demand something else of its servers (`proxy/workers`). Absent on purpose: SSLProxyVerifyDepth (webpki has a bound of its own).
+//! Difficulty: Apache's own values. Nobody has to vouch for a certificate unless SSLProxyVerify
+//! says so, but it has to be for the server's name and valid all the same. A section `<Proxy url>`
+//! may demand something else of its servers (`proxy/workers`). Absent on purpose:
+//! SSLProxyVerifyDepth (webpki has a bound of its own).
 
 use crate::{
     modules::{core::texts, dir::set_flag, ssl_ciphers},
@@ -63,7 +66,9 @@ impl UpstreamTlsDraft {
     pub fn settled(&self) -> Option<BackendTls> {
         self.engine.filter(|on| *on)?;
         let versions = self.versions.unwrap_or(Versions::ALL);
-        let both = |file: &Option<PathBuf>, folder: &Option<PathBuf>| file.iter().chain(folder).cloned().collect();
+        let both = |file: &Option<PathBuf>, folder: &Option<PathBuf>| {
+            file.iter().chain(folder).cloned().collect()
+        };
         Some(BackendTls {
             verify: self.verify.unwrap_or(false),
             checks_name: is_name_checked(self.checks_name, self.checks_common_name),
@@ -81,7 +86,8 @@ impl UpstreamTlsDraft {
     }
 }
 
-/// SSLProxyCheckPeerName and SSLProxyCheckPeerCN (httpd 2.4, mod_ssl.html): either may ask for it; the older one alone can also turn it off.
+/// SSLProxyCheckPeerName and SSLProxyCheckPeerCN (httpd 2.4, mod_ssl.html): either may ask for it;
+/// the older one alone can also turn it off.
 fn is_name_checked(name: Option<bool>, common: Option<bool>) -> bool {
     match (name, common) {
         (Some(true), _) | (_, Some(true)) => true,
@@ -94,9 +100,15 @@ fn is_name_checked(name: Option<bool>, common: Option<bool>) -> bool {
 type Set = fn(&Node, &mut UpstreamTlsDraft, &Path) -> Result<(), String>;
 
 const SETTERS: &[(&str, Set)] = &[
-    ("SSLProxyEngine", |node, tls, _| set_flag(node, &mut tls.engine)),
+    ("SSLProxyEngine", |node, tls, _| {
+        set_flag(node, &mut tls.engine)
+    }),
     ("SSLProxyVerify", |node, tls, _| {
-        let word = texts(node).into_iter().next().unwrap_or_default().to_ascii_lowercase();
+        let word = texts(node)
+            .into_iter()
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         tls.verify = Some(match word.as_str() {
             "none" | "off" | "optional_no_ca" => false,
             // A server always shows its certificate.
@@ -105,9 +117,15 @@ const SETTERS: &[(&str, Set)] = &[
         });
         Ok(())
     }),
-    ("SSLProxyCheckPeerName", |node, tls, _| set_flag(node, &mut tls.checks_name)),
-    ("SSLProxyCheckPeerCN", |node, tls, _| set_flag(node, &mut tls.checks_common_name)),
-    ("SSLProxyCheckPeerExpire", |node, tls, _| set_flag(node, &mut tls.checks_time)),
+    ("SSLProxyCheckPeerName", |node, tls, _| {
+        set_flag(node, &mut tls.checks_name)
+    }),
+    ("SSLProxyCheckPeerCN", |node, tls, _| {
+        set_flag(node, &mut tls.checks_common_name)
+    }),
+    ("SSLProxyCheckPeerExpire", |node, tls, _| {
+        set_flag(node, &mut tls.checks_time)
+    }),
     ("SSLProxyCACertificateFile", |node, tls, root| {
         tls.authorities = texts(node).first().map(|path| root.join(path));
         Ok(())
@@ -153,13 +171,17 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// `None`: it is another matter.
 pub fn set(node: &Node, draft: &mut UpstreamTlsDraft, root: &Path) -> Option<Result<(), String>> {
-    let (_, set) = SETTERS.iter().find(|(name, _)| *name == node.canonical_name())?;
+    let (_, set) = SETTERS
+        .iter()
+        .find(|(name, _)| *name == node.canonical_name())?;
     Some(set(node, draft, root))
 }
 
 /// The same for a host.
 pub fn server_setter(name: &str) -> Option<ServerSet> {
-    names().any(|known| known == name).then_some(|node, host, _, root| set(node, &mut host.upstream_tls, root).unwrap_or(Ok(())))
+    names()
+        .any(|known| known == name)
+        .then_some(|node, host, _, root| set(node, &mut host.upstream_tls, root).unwrap_or(Ok(())))
 }
 
 #[cfg(test)]
@@ -168,25 +190,53 @@ mod tests {
 
     #[test]
     fn off_unless_turned_on_and_the_host_before_the_server() {
-        let on = UpstreamTlsDraft { engine: Some(true), verify: Some(true), ..UpstreamTlsDraft::default() };
+        let on = UpstreamTlsDraft {
+            engine: Some(true),
+            verify: Some(true),
+            ..UpstreamTlsDraft::default()
+        };
         let silent = UpstreamTlsDraft::default();
         assert_eq!(silent.under(&silent).settled(), None);
-        let usual = silent.under(&UpstreamTlsDraft { engine: Some(true), ..UpstreamTlsDraft::default() }).settled().unwrap();
-        assert_eq!((usual.verify, usual.checks_name, usual.checks_time), (false, true, true));
+        let usual = silent
+            .under(&UpstreamTlsDraft {
+                engine: Some(true),
+                ..UpstreamTlsDraft::default()
+            })
+            .settled()
+            .unwrap();
+        assert_eq!(
+            (usual.verify, usual.checks_name, usual.checks_time),
+            (false, true, true)
+        );
         assert!(on.under(&silent).settled().unwrap().verify);
-        let off = UpstreamTlsDraft { engine: Some(false), ..UpstreamTlsDraft::default() };
+        let off = UpstreamTlsDraft {
+            engine: Some(false),
+            ..UpstreamTlsDraft::default()
+        };
         assert_eq!(on.under(&off).settled(), None);
-        let lax = UpstreamTlsDraft { verify: Some(false), ..UpstreamTlsDraft::default() };
+        let lax = UpstreamTlsDraft {
+            verify: Some(false),
+            ..UpstreamTlsDraft::default()
+        };
         assert!(!on.under(&lax).settled().unwrap().verify);
     }
 
     #[test]
     fn names_are_checked_as_the_two_directives_say() {
         let (on, off) = (Some(true), Some(false));
-        for (name, common, checked) in
-            [(None, None, true), (on, off, true), (off, None, false), (off, off, false), (off, on, true), (None, off, false)]
-        {
-            assert_eq!(is_name_checked(name, common), checked, "{name:?} {common:?}");
+        for (name, common, checked) in [
+            (None, None, true),
+            (on, off, true),
+            (off, None, false),
+            (off, off, false),
+            (off, on, true),
+            (None, off, false),
+        ] {
+            assert_eq!(
+                is_name_checked(name, common),
+                checked,
+                "{name:?} {common:?}"
+            );
         }
     }
 }

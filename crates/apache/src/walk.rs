@@ -1,8 +1,9 @@
-//! From a file name to the settings in force there: folders from the root down with their `.htaccess` between, then files, locations and
-//! conditions, in Apache's order.
+//! From a file name to the settings in force there: folders from the root down with their
+//! `.htaccess` between, then files, locations and conditions, in Apache's order.
 //!
-//! Difficulty: whether a link may be followed is said by the folder above it, and what a folder says is known only after its own sections
-//! and file were laid over; so the path is walked component by component.
+//! Difficulty: whether a link may be followed is said by the folder above it, and what a folder
+//! says is known only after its own sections and file were laid over; so the path is walked
+//! component by component.
 
 use crate::{
     facts::{Seen, note_dependencies},
@@ -70,14 +71,21 @@ impl Walker<'_> {
         let mut captures = Vec::new();
         for _ in 0..COMPONENTS_MAX {
             let (component, behind) = split(rest);
-            // A rule may have made it of a query: sections are compared with paths that have no such detours.
+            // A rule may have made it of a query: sections are compared with paths that have no
+            // such detours.
             if component == b"." {
                 rest = behind.unwrap_or_default();
                 continue;
             }
             if component.is_empty() {
                 let local = self.patterns(local, &folder, &mut captures);
-                return Ok(Walked { local, filename: folder, kind: Some(Kind::Directory), path_info: Vec::new(), captures });
+                return Ok(Walked {
+                    local,
+                    filename: folder,
+                    kind: Some(Kind::Directory),
+                    path_info: Vec::new(),
+                    captures,
+                });
             }
             let kind = self.component(&folder, component, local.core.options.in_force())?;
             let Some(behind) = behind.filter(|_| kind == Some(Kind::Directory)) else {
@@ -87,14 +95,28 @@ impl Walker<'_> {
             folder.push(b'/');
             local = self.folder(local, &folder)?;
             let stamps = self.stamps.get(start..).unwrap_or_default().into();
-            self.memo.keep_folder(self.host_index, &folder, Folder { local: Arc::clone(&local), stamps });
+            self.memo.keep_folder(
+                self.host_index,
+                &folder,
+                Folder {
+                    local: Arc::clone(&local),
+                    stamps,
+                },
+            );
             rest = behind;
         }
-        self.complain(&httpd_message::ACCESS_FAILED, Errno::NAMETOOLONG, "failed", &folder, rest);
+        self.complain(
+            &httpd_message::ACCESS_FAILED,
+            Errno::NAMETOOLONG,
+            "failed",
+            &folder,
+            rest,
+        );
         Err(Status::FORBIDDEN)
     }
 
-    /// A file, a folder by its name without the slash, or what is not there; with what is behind it.
+    /// A file, a folder by its name without the slash, or what is not there; with what is behind
+    /// it.
     fn last(
         &mut self,
         local: Arc<Local>,
@@ -108,28 +130,55 @@ impl Walker<'_> {
             let local = self.folder(local, &folder)?;
             let local = self.patterns(local, &folder, &mut captures);
             folder.pop();
-            return Ok(Walked { local, filename: folder, kind, path_info: Vec::new(), captures });
+            return Ok(Walked {
+                local,
+                filename: folder,
+                kind,
+                path_info: Vec::new(),
+                captures,
+            });
         }
         if kind == Some(Kind::Other) {
             return Err(self.refuse(&folder, name));
         }
         let local = self.patterns(local, &folder, &mut captures);
         folder.extend_from_slice(name);
-        let path_info = behind.map(|behind| [b"/", behind].concat()).unwrap_or_default();
-        Ok(Walked { local: files(self.memo, local, name, &mut captures), filename: folder, kind, path_info, captures })
+        let path_info = behind
+            .map(|behind| [b"/", behind].concat())
+            .unwrap_or_default();
+        Ok(Walked {
+            local: files(self.memo, local, name, &mut captures),
+            filename: folder,
+            kind,
+            path_info,
+            captures,
+        })
     }
 
-    /// FIFOs, sockets and devices are nothing to be served, whatever handler there is (Apache: "doesn't point to a file or directory").
+    /// FIFOs, sockets and devices are nothing to be served, whatever handler there is (Apache:
+    /// "doesn't point to a file or directory").
     fn refuse(&self, folder: &[u8], name: &[u8]) -> Status {
-        let (folder, name) = (String::from_utf8_lossy(folder), String::from_utf8_lossy(name));
-        error_log::log_about(&message::NOT_A_FILE, self.about, format_args!("{folder}{name}"));
+        let (folder, name) = (
+            String::from_utf8_lossy(folder),
+            String::from_utf8_lossy(name),
+        );
+        error_log::log_about(
+            &message::NOT_A_FILE,
+            self.about,
+            format_args!("{folder}{name}"),
+        );
         Status::FORBIDDEN
     }
 
-    /// The deepest folder on the way that a walk came through before, and what is left; else the root.
+    /// The deepest folder on the way that a walk came through before, and what is left; else the
+    /// root.
     fn nearest<'f>(&mut self, filename: &'f [u8]) -> Result<Nearest<'f>, Status> {
         let now_ms = self.watcher.now_ms();
-        let slashes = filename.iter().enumerate().filter(|(at, byte)| *at > 0 && **byte == b'/').map(|(at, _)| at);
+        let slashes = filename
+            .iter()
+            .enumerate()
+            .filter(|(at, byte)| *at > 0 && **byte == b'/')
+            .map(|(at, _)| at);
         // No folder is kept deeper than that, and a path of slashes must not cost its square.
         let slashes: Vec<usize> = slashes.take(COMPONENTS_MAX).collect();
         for at in slashes.into_iter().rev() {
@@ -140,13 +189,21 @@ impl Walker<'_> {
             }
         }
         let local = self.folder(Arc::clone(&self.host.defaults), b"/")?;
-        Ok((local, b"/".to_vec(), filename.strip_prefix(b"/").unwrap_or(filename)))
+        Ok((
+            local,
+            b"/".to_vec(),
+            filename.strip_prefix(b"/").unwrap_or(filename),
+        ))
     }
 
     /// Sections for a folder by its path, then its `.htaccess`.
     fn folder(&mut self, mut local: Arc<Local>, folder: &[u8]) -> Result<Arc<Local>, Status> {
         let host = self.host;
-        for section in host.directories.iter().filter(|section| !section.matcher.is_pattern() && section.is_for_folder(folder)) {
+        for section in host
+            .directories
+            .iter()
+            .filter(|section| !section.matcher.is_pattern() && section.is_for_folder(folder))
+        {
             local = self.memo.over(&local, &section.local);
         }
         let permission = local.core.permission();
@@ -154,7 +211,14 @@ impl Walker<'_> {
             return Ok(local);
         }
         for name in &host.access_file_names {
-            match self.htaccess.look(self.apache, self.watcher, folder, name, &permission, &mut self.stamps) {
+            match self.htaccess.look(
+                self.apache,
+                self.watcher,
+                folder,
+                name,
+                &permission,
+                &mut self.stamps,
+            ) {
                 Outcome::Absent => {}
                 Outcome::Settings(said) => return Ok(self.memo.over(&local, &said)),
                 Outcome::Broken(broken) => {
@@ -167,8 +231,18 @@ impl Walker<'_> {
     }
 
     /// `<DirectoryMatch>`, after all folders.
-    fn patterns(&mut self, mut local: Arc<Local>, folder: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
-        for section in self.host.directories.iter().filter(|section| section.matcher.is_pattern() && section.is_for_folder(folder)) {
+    fn patterns(
+        &mut self,
+        mut local: Arc<Local>,
+        folder: &[u8],
+        captures: &mut Vec<(String, Vec<u8>)>,
+    ) -> Arc<Local> {
+        for section in self
+            .host
+            .directories
+            .iter()
+            .filter(|section| section.matcher.is_pattern() && section.is_for_folder(folder))
+        {
             captures.extend(section.named_captures(folder));
             local = self.memo.over(&local, &section.local);
         }
@@ -176,48 +250,99 @@ impl Walker<'_> {
     }
 
     /// `None`: not there.
-    fn component(&mut self, folder: &[u8], name: &[u8], options: OptionSet) -> Result<Option<Kind>, Status> {
+    fn component(
+        &mut self,
+        folder: &[u8],
+        name: &[u8],
+        options: OptionSet,
+    ) -> Result<Option<Kind>, Status> {
         if name.len() > NAME_BYTES_MAX {
-            self.complain(&httpd_message::ACCESS_FAILED, Errno::NAMETOOLONG, "failed", folder, name);
+            self.complain(
+                &httpd_message::ACCESS_FAILED,
+                Errno::NAMETOOLONG,
+                "failed",
+                folder,
+                name,
+            );
             return Err(Status::FORBIDDEN);
         }
         let policy = link_policy(options);
-        match look(self.watcher, Path::new(OsStr::from_bytes(folder)), name, policy, &mut self.stamps) {
+        match look(
+            self.watcher,
+            Path::new(OsStr::from_bytes(folder)),
+            name,
+            policy,
+            &mut self.stamps,
+        ) {
             Ok(metadata) => Ok(Some(metadata.kind)),
             Err(ResolveError::NotFound) => Ok(None),
             // Its own permissions are the handler's business.
             Err(ResolveError::Denied) => self.kind_of_closed(folder, name),
             Err(ResolveError::Descriptors) => {
-                self.complain(&httpd_message::ACCESS_FAILED, Errno::MFILE, "failed", folder, name);
+                self.complain(
+                    &httpd_message::ACCESS_FAILED,
+                    Errno::MFILE,
+                    "failed",
+                    folder,
+                    name,
+                );
                 Err(Status::SERVICE_UNAVAILABLE)
             }
             Err(ResolveError::LinkDenied | ResolveError::LinkLoop | ResolveError::LinkDangling) => {
-                let (folder, name) = (String::from_utf8_lossy(folder), String::from_utf8_lossy(name));
-                let text = format_args!("Symbolic link not allowed or link target not accessible: {folder}{name}");
+                let (folder, name) = (
+                    String::from_utf8_lossy(folder),
+                    String::from_utf8_lossy(name),
+                );
+                let text = format_args!(
+                    "Symbolic link not allowed or link target not accessible: {folder}{name}"
+                );
                 error_log::log_httpd(&httpd_message::LINK_REFUSED, None, self.about, text);
                 Err(Status::FORBIDDEN)
             }
             Err(ResolveError::Io(errno)) => {
-                self.complain(&httpd_message::ACCESS_FAILED, Errno::from_raw_os_error(errno), "failed", folder, name);
+                self.complain(
+                    &httpd_message::ACCESS_FAILED,
+                    Errno::from_raw_os_error(errno),
+                    "failed",
+                    folder,
+                    name,
+                );
                 Err(Status::INTERNAL_SERVER_ERROR)
             }
         }
     }
 
-    /// A file that may not be read is a file all the same; a folder that may not be searched is forbidden.
+    /// A file that may not be read is a file all the same; a folder that may not be searched is
+    /// forbidden.
     fn kind_of_closed(&self, folder: &[u8], name: &[u8]) -> Result<Option<Kind>, Status> {
         let path = [folder, name].concat();
         match std::fs::metadata(OsStr::from_bytes(&path)) {
             Ok(metadata) if metadata.is_file() => Ok(Some(Kind::File)),
             _ => {
-                self.complain(&httpd_message::SEARCH_DENIED, Errno::ACCESS, "denied", folder, name);
+                self.complain(
+                    &httpd_message::SEARCH_DENIED,
+                    Errno::ACCESS,
+                    "denied",
+                    folder,
+                    name,
+                );
                 Err(Status::FORBIDDEN)
             }
         }
     }
 
-    fn complain(&self, message: &'static HttpdMessage, errno: Errno, what: &str, folder: &[u8], name: &[u8]) {
-        let (folder, name) = (String::from_utf8_lossy(folder), String::from_utf8_lossy(name));
+    fn complain(
+        &self,
+        message: &'static HttpdMessage,
+        errno: Errno,
+        what: &str,
+        folder: &[u8],
+        name: &[u8],
+    ) {
+        let (folder, name) = (
+            String::from_utf8_lossy(folder),
+            String::from_utf8_lossy(name),
+        );
         let uri = String::from_utf8_lossy(self.uri);
         let why = match errno {
             Errno::ACCESS => " because search permissions are missing on a component of the path",
@@ -230,7 +355,9 @@ impl Walker<'_> {
 
 /// The first component, and what is behind its slash. Several slashes are one.
 fn split(rest: &[u8]) -> (&[u8], Option<&[u8]>) {
-    let rest = rest.get(rest.iter().take_while(|byte| **byte == b'/').count()..).unwrap_or_default();
+    let rest = rest
+        .get(rest.iter().take_while(|byte| **byte == b'/').count()..)
+        .unwrap_or_default();
     match rest.iter().position(|byte| *byte == b'/') {
         Some(at) => (rest.get(..at).unwrap_or_default(), rest.get(at + 1..)),
         None => (rest, None),
@@ -248,7 +375,12 @@ pub fn link_policy(options: OptionSet) -> LinkPolicy {
 }
 
 /// `<Files>` and `<FilesMatch>`, those of folders and `.htaccess` among them.
-fn files(memo: &mut Memo, local: Arc<Local>, name: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
+fn files(
+    memo: &mut Memo,
+    local: Arc<Local>,
+    name: &[u8],
+    captures: &mut Vec<(String, Vec<u8>)>,
+) -> Arc<Local> {
     let sections = local.core.files.clone();
     let mut own = None;
     for section in sections.iter().filter(|section| section.is_for_name(name)) {
@@ -258,15 +390,26 @@ fn files(memo: &mut Memo, local: Arc<Local>, name: &[u8], captures: &mut Vec<(St
     own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own))
 }
 
-/// Sections of one kind are laid over each other first, and all of them together over what is outside.
+/// Sections of one kind are laid over each other first, and all of them together over what is
+/// outside.
 fn among(memo: &mut Memo, before: Option<Arc<Local>>, section: &Arc<Local>) -> Option<Arc<Local>> {
     Some(before.map_or_else(|| Arc::clone(section), |before| memo.over(&before, section)))
 }
 
 /// `<Location>` and `<LocationMatch>`.
-pub fn locations(memo: &mut Memo, host: &Host, local: Arc<Local>, path: &[u8], captures: &mut Vec<(String, Vec<u8>)>) -> Arc<Local> {
+pub fn locations(
+    memo: &mut Memo,
+    host: &Host,
+    local: Arc<Local>,
+    path: &[u8],
+    captures: &mut Vec<(String, Vec<u8>)>,
+) -> Arc<Local> {
     let mut own = None;
-    for section in host.locations.iter().filter(|section| section.is_for_path(path)) {
+    for section in host
+        .locations
+        .iter()
+        .filter(|section| section.is_for_path(path))
+    {
         captures.extend(section.named_captures(path));
         own = among(memo, own, &section.local);
     }
@@ -274,23 +417,34 @@ pub fn locations(memo: &mut Memo, host: &Host, local: Arc<Local>, path: &[u8], c
 }
 
 /// `<If>` and what follows it, last of all. What conditions looked at is noted in the exchange.
-pub fn conditions(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: Arc<Local>) -> Arc<Local> {
+pub fn conditions(
+    memo: &mut Memo,
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    local: Arc<Local>,
+) -> Arc<Local> {
     if local.core.conditions.is_empty() {
         return local;
     }
     state(exchange).local = Some(Arc::clone(&local));
     let sections = local.core.conditions.clone();
-    let Some(seen_state) = peek(exchange).cloned() else { return local };
+    let Some(seen_state) = peek(exchange).cloned() else {
+        return local;
+    };
     let seen = Seen::new(exchange, &seen_state, host, watcher);
     let mut evaluation = Evaluation::new(&seen);
     let own = those_that_hold(memo, &sections, &mut evaluation, None);
     let (dependencies, stamps) = (evaluation.dependencies, seen.stamps.take());
-    state(exchange).vary.extend(dependencies.vary().map(str::to_owned));
+    state(exchange)
+        .vary
+        .extend(dependencies.vary().map(str::to_owned));
     note_dependencies(exchange, &dependencies, stamps);
     own.map_or_else(|| Arc::clone(&local), |own| memo.over(&local, &own))
 }
 
-/// Those inside of one that holds come right after it. As deep as the configuration's own nesting goes.
+/// Those inside of one that holds come right after it. As deep as the configuration's own nesting
+/// goes.
 fn those_that_hold(
     memo: &mut Memo,
     sections: &[Arc<Condition>],

@@ -1,7 +1,9 @@
 //! The server's end of the broker: it asks, and holds programs that the broker has started.
 //!
-//! Called by: the server, from any thread; each request has a channel of its own, so that none waits for another's answer but in the broker. Caveat: an
-//! answer takes as long as the kernel needs, and reading a large configuration some seconds: not for threads that serve. Out of scope: deciding.
+//! Called by: the server, from any thread; each request has a channel of its own, so that none
+//! waits for another's answer but in the broker. Caveat: an answer takes as long as the kernel
+//! needs, and reading a large configuration some seconds: not for threads that serve. Out of scope:
+//! deciding.
 
 use saker_broker::{Grant, RELEASE, Request, Role, STATUS_BYTES, SpawnKind, SpawnRequest, again};
 use saker_net::{
@@ -57,44 +59,68 @@ impl Drop for Socket {
 
 impl BrokerClient {
     /// Starts a broker. To be called as root. `at_end` is called if it ends before the server does.
-    pub fn start(grants: Vec<Grant>, at_end: impl FnOnce() + Send + 'static) -> io::Result<BrokerClient> {
+    pub fn start(
+        grants: Vec<Grant>,
+        at_end: impl FnOnce() + Send + 'static,
+    ) -> io::Result<BrokerClient> {
         let (ours, theirs) = packets()?;
         // What the server was started with is not for it, and not for what it starts.
         saker_net::process::close_at_exec();
         // A group of its own: signals of a terminal are for the server.
-        let mut child = again(Role::Broker).stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn()?;
+        let mut child = again(Role::Broker)
+            .stdin(theirs)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()?;
         let has_ended = Arc::new(AtomicBool::new(false));
-        let socket = Socket { descriptor: ours, is_closed: Arc::default() };
+        let socket = Socket {
+            descriptor: ours,
+            is_closed: Arc::default(),
+        };
         let (ended, is_closed) = (Arc::clone(&has_ended), Arc::clone(&socket.is_closed));
-        std::thread::Builder::new().name("broker".into()).spawn(move || {
-            let _ = child.wait();
-            ended.store(true, Ordering::Release);
-            if !is_closed.load(Ordering::Acquire) {
-                at_end();
-            }
-        })?;
+        std::thread::Builder::new()
+            .name("broker".into())
+            .spawn(move || {
+                let _ = child.wait();
+                ended.store(true, Ordering::Release);
+                if !is_closed.load(Ordering::Acquire) {
+                    at_end();
+                }
+            })?;
         let own = grants.iter().find_map(|grant| match grant {
-            Grant::Own { user, group } => Some(ProgramUser { user: user.clone(), group: group.clone() }),
+            Grant::Own { user, group } => Some(ProgramUser {
+                user: user.clone(),
+                group: group.clone(),
+            }),
             _ => None,
         });
-        let broker = BrokerClient { socket: Arc::new(socket), own, has_ended };
+        let broker = BrokerClient {
+            socket: Arc::new(socket),
+            own,
+            has_ended,
+        };
         broker.ask(&Request::FirstGrants(grants), &[], READ_TIME_MAX)?;
         Ok(broker)
     }
 
-    /// Has the broker read the configuration again: its grants count beside those in force, until one of the two below. Waits for it.
+    /// Has the broker read the configuration again: its grants count beside those in force, until
+    /// one of the two below. Waits for it.
     pub fn prepare_grants(&self) -> io::Result<()> {
-        self.ask(&Request::PrepareGrants, &[], READ_TIME_MAX).map(drop)
+        self.ask(&Request::PrepareGrants, &[], READ_TIME_MAX)
+            .map(drop)
     }
 
     /// Puts prepared grants in the place of those in force.
     pub fn commit_grants(&self) -> io::Result<()> {
-        self.ask(&Request::CommitGrants, &[], ANSWER_TIME_MAX).map(drop)
+        self.ask(&Request::CommitGrants, &[], ANSWER_TIME_MAX)
+            .map(drop)
     }
 
     /// Forgets prepared grants.
     pub fn discard_grants(&self) -> io::Result<()> {
-        self.ask(&Request::DiscardGrants, &[], ANSWER_TIME_MAX).map(drop)
+        self.ask(&Request::DiscardGrants, &[], ANSWER_TIME_MAX)
+            .map(drop)
     }
 
     /// Starts a program with these for its standard input, output and errors.
@@ -105,25 +131,57 @@ impl BrokerClient {
         inherited: &[BorrowedFd<'_>],
     ) -> io::Result<SpawnedChild> {
         let request = Request::Spawn(Box::new(request.clone()));
-        let (channel, id) = self.ask(&request, &[&standard, inherited].concat(), ANSWER_TIME_MAX)?;
+        let (channel, id) =
+            self.ask(&request, &[&standard, inherited].concat(), ANSWER_TIME_MAX)?;
         channel.set_nonblocking(true)?;
-        Ok(SpawnedChild { id, channel, status: None })
+        Ok(SpawnedChild {
+            id,
+            channel,
+            status: None,
+        })
     }
 
-    /// Starts a log program, which ends with its input. To be asked for as [`SpawnKind::LogProgram`].
-    pub fn start_log_program(&self, request: &SpawnRequest, standard: [BorrowedFd<'_>; 3]) -> io::Result<()> {
-        self.ask(&Request::Spawn(Box::new(request.clone())), &standard, ANSWER_TIME_MAX).map(drop)
+    /// Starts a log program, which ends with its input. To be asked for as
+    /// [`SpawnKind::LogProgram`].
+    pub fn start_log_program(
+        &self,
+        request: &SpawnRequest,
+        standard: [BorrowedFd<'_>; 3],
+    ) -> io::Result<()> {
+        self.ask(
+            &Request::Spawn(Box::new(request.clone())),
+            &standard,
+            ANSWER_TIME_MAX,
+        )
+        .map(drop)
     }
 
-    fn ask(&self, request: &Request, descriptors: &[BorrowedFd<'_>], time_max: Duration) -> io::Result<(UnixStream, u32)> {
+    fn ask(
+        &self,
+        request: &Request,
+        descriptors: &[BorrowedFd<'_>],
+        time_max: Duration,
+    ) -> io::Result<(UnixStream, u32)> {
         let (mut ours, theirs) = UnixStream::pair()?;
         ours.set_read_timeout(Some(time_max))?;
         ours.set_write_timeout(Some(time_max))?;
         let gone = |error: io::Error| {
-            let kind = if error.kind() == io::ErrorKind::BrokenPipe { io::ErrorKind::ConnectionReset } else { error.kind() };
-            io::Error::new(kind, format!("the privileged broker does not answer: {error}"))
+            let kind = if error.kind() == io::ErrorKind::BrokenPipe {
+                io::ErrorKind::ConnectionReset
+            } else {
+                error.kind()
+            };
+            io::Error::new(
+                kind,
+                format!("the privileged broker does not answer: {error}"),
+            )
         };
-        wire::send_packet(&self.socket.descriptor, b'Q', &[&[theirs.as_fd()], descriptors].concat()).map_err(gone)?;
+        wire::send_packet(
+            &self.socket.descriptor,
+            b'Q',
+            &[&[theirs.as_fd()], descriptors].concat(),
+        )
+        .map_err(gone)?;
         drop(theirs);
         wire::write_message(&mut ours, &request.encode()).map_err(gone)?;
         let message = wire::read_message(&mut ours, wire::MESSAGE_BYTES_MAX).map_err(gone)?;
@@ -133,7 +191,12 @@ impl BrokerClient {
             None => Ok((ours, u32::try_from(number).unwrap_or_default())),
             Some(text) => {
                 let code = i32::try_from(number).ok().filter(|code| *code != 0);
-                let refused = || io::Error::new(io::ErrorKind::PermissionDenied, String::from_utf8_lossy(text).into_owned());
+                let refused = || {
+                    io::Error::new(
+                        io::ErrorKind::PermissionDenied,
+                        String::from_utf8_lossy(text).into_owned(),
+                    )
+                };
                 Err(code.map_or_else(refused, io::Error::from_raw_os_error))
             }
         }
@@ -145,21 +208,30 @@ impl Broker for BrokerClient {
         let path = std::path::absolute(path)?;
         let (channel, _) = self.ask(&Request::Open { path, how }, &[], ANSWER_TIME_MAX)?;
         let received = wire::receive_packet(&channel)?;
-        received.and_then(|(_, mut descriptors)| descriptors.pop()).ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+        received
+            .and_then(|(_, mut descriptors)| descriptors.pop())
+            .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
     fn bind(&self, socket: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()> {
-        self.ask(&Request::Bind { address }, &[socket], ANSWER_TIME_MAX).map(drop)
+        self.ask(&Request::Bind { address }, &[socket], ANSWER_TIME_MAX)
+            .map(drop)
     }
 
     fn bind_unix(&self, socket: BorrowedFd<'_>, path: &Path, mode: u32) -> io::Result<()> {
         let path = std::path::absolute(path)?;
-        self.ask(&Request::BindUnix { path, mode }, &[socket], ANSWER_TIME_MAX).map(drop)
+        self.ask(
+            &Request::BindUnix { path, mode },
+            &[socket],
+            ANSWER_TIME_MAX,
+        )
+        .map(drop)
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         let path = std::path::absolute(path)?;
-        self.ask(&Request::RemoveFile { path }, &[], ANSWER_TIME_MAX).map(drop)
+        self.ask(&Request::RemoveFile { path }, &[], ANSWER_TIME_MAX)
+            .map(drop)
     }
 
     fn has_ended(&self) -> bool {
@@ -172,9 +244,19 @@ impl Spawner for BrokerClient {
         self.own.as_ref()
     }
 
-    fn spawn(&self, plan: &ProgramPlan, user: &ProgramUser, is_own: bool, standard: [BorrowedFd<'_>; 3]) -> io::Result<Box<dyn Spawned>> {
+    fn spawn(
+        &self,
+        plan: &ProgramPlan,
+        user: &ProgramUser,
+        is_own: bool,
+        standard: [BorrowedFd<'_>; 3],
+    ) -> io::Result<Box<dyn Spawned>> {
         let request = SpawnRequest {
-            kind: if is_own { SpawnKind::Own } else { SpawnKind::Script },
+            kind: if is_own {
+                SpawnKind::Own
+            } else {
+                SpawnKind::Script
+            },
             user: user.user.clone(),
             group: user.group.clone(),
             file: plan.file.clone(),
@@ -191,7 +273,12 @@ impl Spawner for BrokerClient {
 /// Both ends of a socket that keeps packets apart.
 fn packets() -> io::Result<(OwnedFd, OwnedFd)> {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+    Ok(socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )?)
 }
 
 /// A program that the broker has started, and everything in its group. Dropped, all of it is ended.
@@ -206,7 +293,8 @@ impl SpawnedChild {
     /// Says whether its group has ended, too. To be asked after [`Spawned::status`].
     pub fn is_gone(&mut self) -> bool {
         let mut said = [0; 1];
-        self.status().is_some() && !matches!(self.channel.read(&mut said), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+        self.status().is_some()
+            && !matches!(self.channel.read(&mut said), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     pub fn signal_leader(&self, signal: ChildSignal) {
@@ -234,7 +322,9 @@ impl Spawned for SpawnedChild {
         if self.status.is_none() {
             let mut said = [0; STATUS_BYTES];
             self.status = match self.channel.read_exact(&mut said) {
-                Ok(()) => Some(ExitStatus::from_raw(i32::from_le_bytes([said[1], said[2], said[3], said[4]]))),
+                Ok(()) => Some(ExitStatus::from_raw(i32::from_le_bytes([
+                    said[1], said[2], said[3], said[4],
+                ]))),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
                 Err(_) => Some(ExitStatus::from_raw(9)),
             };

@@ -1,7 +1,8 @@
-//! POSIX access control lists as the kernel takes them (acl(5), linux/posix_acl_xattr.h): a mode, and users besides.
+//! POSIX access control lists as the kernel takes them (acl(5), linux/posix_acl_xattr.h): a mode,
+//! and users besides.
 //!
-//! Called by: the state directory, for users who may reach the control socket. Caveat: a file system without lists refuses them. Out of scope: groups,
-//! default lists, reading them back.
+//! Called by: the state directory, for users who may reach the control socket. Caveat: a file
+//! system without lists refuses them. Out of scope: groups, default lists, reading them back.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
-//! Files, sockets and addresses that the configuration names: the grants of everything but programs.
+//! Files, sockets and addresses that the configuration names: the grants of everything but
+//! programs.
 //!
-//! Called by: `Grants`. Caveat: each is exact; no pattern and no folder stands for what is below it. Out of scope: opening (`open`), which looks at
-//! what a path leads to.
+//! Called by: `Grants`. Caveat: each is exact; no pattern and no folder stands for what is below
+//! it. Out of scope: opening (`open`), which looks at what a path leads to.
 
 use crate::{
     grants::{Grant, refuse},
@@ -53,8 +54,14 @@ impl FileGrants {
             Grant::Listen { address, transport } => drop(self.listens.insert((address, transport))),
             Grant::ListenUnix { path, mode } => drop(self.sockets.insert(path, mode)),
             Grant::PidFile { path } => drop(self.pid_files.insert(path)),
-            Grant::Control { state_dir, users } => self.control = Some((state_dir, users.into_iter().collect())),
-            Grant::Scripts { .. } | Grant::Homes { .. } | Grant::Program { .. } | Grant::LogProgram { .. } | Grant::Own { .. } => {}
+            Grant::Control { state_dir, users } => {
+                self.control = Some((state_dir, users.into_iter().collect()))
+            }
+            Grant::Scripts { .. }
+            | Grant::Homes { .. }
+            | Grant::Program { .. }
+            | Grant::LogProgram { .. }
+            | Grant::Own { .. } => {}
         }
     }
 
@@ -62,33 +69,54 @@ impl FileGrants {
     ///
     /// # Errors
     /// The refusal, for the server's log.
-    pub fn permit<'r>(&self, request: &'r Request, descriptors: &[Descriptor]) -> io::Result<Permit<'r>> {
-        let not_granted = |path: &Path| refuse(format!("the configuration does not name {}", path.display()));
+    pub fn permit<'r>(
+        &self,
+        request: &'r Request,
+        descriptors: &[Descriptor],
+    ) -> io::Result<Permit<'r>> {
+        let not_granted = |path: &Path| {
+            refuse(format!(
+                "the configuration does not name {}",
+                path.display()
+            ))
+        };
         match (request, descriptors) {
             (Request::Open { path, how }, []) => match how {
                 Open::Read if self.reads.contains(path) => Ok(Permit::Open(path, Open::Read)),
-                Open::Directory if self.directories.contains(path) => Ok(Permit::Open(path, Open::Directory)),
+                Open::Directory if self.directories.contains(path) => {
+                    Ok(Permit::Open(path, Open::Directory))
+                }
                 Open::Append { .. } => match self.logs.get(path) {
                     Some(mode) => Ok(Permit::Open(path, Open::Append { mode: *mode })),
                     None => not_granted(path),
                 },
                 Open::Read | Open::Directory => not_granted(path),
             },
-            (Request::Bind { address }, [Descriptor::Tcp]) if self.listens.contains(&(*address, Transport::Tcp)) => {
+            (Request::Bind { address }, [Descriptor::Tcp])
+                if self.listens.contains(&(*address, Transport::Tcp)) =>
+            {
                 Ok(Permit::Bind(*address))
             }
-            (Request::Bind { address }, [Descriptor::Udp]) if self.listens.contains(&(*address, Transport::Udp)) => {
+            (Request::Bind { address }, [Descriptor::Udp])
+                if self.listens.contains(&(*address, Transport::Udp)) =>
+            {
                 Ok(Permit::Bind(*address))
             }
             (Request::Bind { address }, [Descriptor::Tcp | Descriptor::Udp]) => {
                 refuse(format!("the configuration does not listen on {address}"))
             }
-            (Request::BindUnix { path, .. }, [Descriptor::UnixStream]) => match self.sockets.get(path) {
-                Some(mode) => Ok(Permit::BindUnix(path, *mode)),
-                None => not_granted(path),
-            },
-            (Request::RemoveFile { path }, []) if self.sockets.contains_key(path) => Ok(Permit::RemoveSocket(path)),
-            (Request::RemoveFile { path }, []) if self.pid_files.contains(path) => Ok(Permit::RemovePidFile(path)),
+            (Request::BindUnix { path, .. }, [Descriptor::UnixStream]) => {
+                match self.sockets.get(path) {
+                    Some(mode) => Ok(Permit::BindUnix(path, *mode)),
+                    None => not_granted(path),
+                }
+            }
+            (Request::RemoveFile { path }, []) if self.sockets.contains_key(path) => {
+                Ok(Permit::RemoveSocket(path))
+            }
+            (Request::RemoveFile { path }, []) if self.pid_files.contains(path) => {
+                Ok(Permit::RemovePidFile(path))
+            }
             (Request::RemoveFile { path }, []) => not_granted(path),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }

@@ -1,7 +1,9 @@
-//! Socket files and the PidFile: binding the former in place of dead ones, and removing what a server leaves behind.
+//! Socket files and the PidFile: binding the former in place of dead ones, and removing what a
+//! server leaves behind.
 //!
-//! Called by: the loop (`serve`), on request and at the server's end. Caveat: a socket file is dead if nobody listens on it, which is asked twice at the
-//! end, because a successor may be between bind(2) and listen(2). Out of scope: the state directory, which the server's lock guards.
+//! Called by: the loop (`serve`), on request and at the server's end. Caveat: a socket file is dead
+//! if nobody listens on it, which is asked twice at the end, because a successor may be between
+//! bind(2) and listen(2). Out of scope: the state directory, which the server's lock guards.
 
 use crate::open::{Entry, Trust, find};
 use rustix::{
@@ -21,11 +23,15 @@ const PID_BYTES_MAX: u64 = 32;
 /// Between the two questions to a socket file.
 const BIND_TIME: Duration = Duration::from_millis(50);
 
-/// Binds a Unix socket in a directory of root's, in place of a dead one's file, and gives its file a mode.
+/// Binds a Unix socket in a directory of root's, in place of a dead one's file, and gives its file
+/// a mode.
 pub fn bind_unix(socket: BorrowedFd<'_>, path: &Path, mode: u32) -> io::Result<()> {
     let entry = find(path)?;
     if entry.trust != Trust::Root {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{}: other users can write to its directory", path.display())));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("{}: other users can write to its directory", path.display()),
+        ));
     }
     let address = address(&entry)?;
     match bind(socket, &address) {
@@ -36,7 +42,12 @@ pub fn bind_unix(socket: BorrowedFd<'_>, path: &Path, mode: u32) -> io::Result<(
         outcome => outcome?,
     }
     // Nobody can connect before listen(2).
-    Ok(chmodat(&entry.directory, &entry.name, Mode::from_raw_mode(mode & 0o777), AtFlags::empty())?)
+    Ok(chmodat(
+        &entry.directory,
+        &entry.name,
+        Mode::from_raw_mode(mode & 0o777),
+        AtFlags::empty(),
+    )?)
 }
 
 /// Removes a socket's file.
@@ -44,14 +55,18 @@ pub fn remove_socket(path: &Path) -> io::Result<()> {
     let entry = find(path)?;
     match is_socket(&entry) {
         true => Ok(unlinkat(&entry.directory, &entry.name, AtFlags::empty())?),
-        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{}: not a socket", path.display()))),
+        false => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("{}: not a socket", path.display()),
+        )),
     }
 }
 
 /// Removes a PidFile that still has this number in it.
 pub fn remove_pid_file(path: &Path, pid: u32) -> io::Result<()> {
     let entry = find(path)?;
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let flags =
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(openat(&entry.directory, &entry.name, flags, Mode::empty())?);
     let mut text = String::new();
     if file.metadata()?.is_file() {
@@ -59,18 +74,27 @@ pub fn remove_pid_file(path: &Path, pid: u32) -> io::Result<()> {
     }
     match text.trim().parse() == Ok(pid) {
         true => Ok(unlinkat(&entry.directory, &entry.name, AtFlags::empty())?),
-        false => Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("{}: another server's", path.display()))),
+        false => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("{}: another server's", path.display()),
+        )),
     }
 }
 
 /// Removes the files of a server that has gone, as far as they are still its own.
-pub fn clean_up<'p>(pid: u32, pid_files: impl Iterator<Item = &'p PathBuf>, sockets: impl Iterator<Item = &'p PathBuf>) {
+pub fn clean_up<'p>(
+    pid: u32,
+    pid_files: impl Iterator<Item = &'p PathBuf>,
+    sockets: impl Iterator<Item = &'p PathBuf>,
+) {
     pid_files.for_each(|path| drop(remove_pid_file(path, pid)));
     let is_left = |path: &&PathBuf| find(path).is_ok_and(|entry| is_dead(&entry));
     let left: Vec<&PathBuf> = sockets.filter(is_left).collect();
     if !left.is_empty() {
         std::thread::sleep(BIND_TIME);
-        left.into_iter().filter(is_left).for_each(|path| drop(remove_socket(path)));
+        left.into_iter()
+            .filter(is_left)
+            .for_each(|path| drop(remove_socket(path)));
     }
 }
 
@@ -91,7 +115,9 @@ fn is_dead(entry: &Entry) -> bool {
 /// By the directory's descriptor, which is shorter than any limit and leads nowhere else.
 fn address(entry: &Entry) -> io::Result<SocketAddrUnix> {
     let directory = format!("/proc/self/fd/{}", entry.directory.as_raw_fd());
-    Ok(SocketAddrUnix::new(Path::new(&directory).join(&entry.name))?)
+    Ok(SocketAddrUnix::new(
+        Path::new(&directory).join(&entry.name),
+    )?)
 }
 
 #[cfg(test)]
@@ -117,17 +143,28 @@ mod tests {
     }
 
     fn socket() -> OwnedFd {
-        socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap()
+        socket_with(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .unwrap()
     }
 
     #[test]
     fn a_socket_takes_the_place_of_a_dead_one() {
-        let Some(root) = folder("sockets") else { return };
+        let Some(root) = folder("sockets") else {
+            return;
+        };
         let path = root.join("web.sock");
         drop(UnixListener::bind(&path).unwrap());
         let ours = socket();
         bind_unix(ours.as_fd(), &path, 0o660).unwrap();
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o660);
+        assert_eq!(
+            fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
+            0o660
+        );
         rustix::net::listen(&ours, 1).unwrap();
         UnixStream::connect(&path).unwrap();
         // One that lives stays, and so does what is no socket.
@@ -139,7 +176,9 @@ mod tests {
         clean_up(1, [].iter(), [path.clone()].iter());
         assert!(!path.exists());
         fs::write(&path, "").unwrap();
-        assert!(bind_unix(socket().as_fd(), &path, 0o660).is_err() && remove_socket(&path).is_err());
+        assert!(
+            bind_unix(socket().as_fd(), &path, 0o660).is_err() && remove_socket(&path).is_err()
+        );
         clean_up(1, [].iter(), [path.clone()].iter());
         assert!(path.exists());
         // Not where others decide what stands there.
@@ -153,7 +192,12 @@ mod tests {
     fn only_a_pid_file_of_this_server_is_removed() {
         let Some(root) = folder("pid") else { return };
         let path = root.join("pid");
-        for (text, goes) in [("12\n", true), ("13\n", false), ("", false), ("12 12", false)] {
+        for (text, goes) in [
+            ("12\n", true),
+            ("13\n", false),
+            ("", false),
+            ("12 12", false),
+        ] {
             fs::write(&path, text).unwrap();
             assert_eq!(remove_pid_file(&path, 12).is_ok(), goes, "{text:?}");
             assert_eq!(path.exists(), !goes);

@@ -1,11 +1,13 @@
-//! What the configuration allows: programs as users, with suEXEC's checks, and files and addresses (`file_grants`).
+//! What the configuration allows: programs as users, with suEXEC's checks, and files and addresses
+//! (`file_grants`).
 //!
-//! Asked before each request is carried out. A script has to lie below a folder that was granted to its user, and has to be his alone, folder and file,
-//! as the Apache manual's page "suEXEC Support" lists it. Difficulty: between the look and the start a path may come to mean something else.
-//! The folder is opened once, looked at by its descriptor, and the script is started from there by its bare name; whoever can change what that
-//! means is the user himself.
-//! A program has the arguments and the environment of its grant, and inherits as many descriptors as they name; nothing else is started.
-//! Out of scope: who asks. The other end of the broker's socket is the server's alone.
+//! Asked before each request is carried out. A script has to lie below a folder that was granted to
+//! its user, and has to be his alone, folder and file, as the Apache manual's page "suEXEC Support"
+//! lists it. Difficulty: between the look and the start a path may come to mean something else. The
+//! folder is opened once, looked at by its descriptor, and the script is started from there by its
+//! bare name; whoever can change what that means is the user himself. A program has the arguments
+//! and the environment of its grant, and inherits as many descriptors as they name; nothing else is
+//! started. Out of scope: who asks. The other end of the broker's socket is the server's alone.
 
 use crate::{
     file_grants::{FileGrants, Transport},
@@ -47,7 +49,8 @@ pub enum Grant {
     Homes {
         suffix: PathBuf,
     },
-    /// A program by its path, with these arguments and no variables but these, which may be patterns (`any_number`, `descriptor`). Never as root.
+    /// A program by its path, with these arguments and no variables but these, which may be
+    /// patterns (`any_number`, `descriptor`). Never as root.
     Program {
         user: String,
         group: Option<String>,
@@ -60,7 +63,8 @@ pub enum Grant {
         file: PathBuf,
         arguments: Vec<OsString>,
     },
-    /// Any program as the user that the server itself has become, but without what the server keeps from that user.
+    /// Any program as the user that the server itself has become, but without what the server keeps
+    /// from that user.
     Own {
         user: String,
         group: Option<String>,
@@ -134,10 +138,14 @@ impl Grants {
                     continue;
                 }
                 Grant::Own { user, group } => {
-                    grants.own = Identity::look_up(user, group.as_deref()).ok().map(|identity| identity.uid());
+                    grants.own = Identity::look_up(user, group.as_deref())
+                        .ok()
+                        .map(|identity| identity.uid());
                     (user.clone(), group.clone())
                 }
-                Grant::Scripts { user, group, .. } | Grant::Program { user, group, .. } => (user.clone(), group.clone()),
+                Grant::Scripts { user, group, .. } | Grant::Program { user, group, .. } => {
+                    (user.clone(), group.clone())
+                }
                 _ => {
                     grants.files.add(grant);
                     continue;
@@ -162,49 +170,114 @@ impl Grants {
 
     fn program(&self, request: &SpawnRequest, identity: Identity) -> io::Result<Allowed> {
         let granted = self.of(request).find_map(|grant| match grant {
-            Grant::Program { file, arguments, environment, .. } if *file == request.file => {
-                let is_as_granted = are_granted(&request.arguments, arguments) && is_part_of(&request.environment, environment);
-                is_as_granted.then(|| descriptors_named(arguments.iter().chain(environment.iter().map(|(_, value)| value))))
+            Grant::Program {
+                file,
+                arguments,
+                environment,
+                ..
+            } if *file == request.file => {
+                let is_as_granted = are_granted(&request.arguments, arguments)
+                    && is_part_of(&request.environment, environment);
+                is_as_granted.then(|| {
+                    descriptors_named(
+                        arguments
+                            .iter()
+                            .chain(environment.iter().map(|(_, value)| value)),
+                    )
+                })
             }
             _ => None,
         });
         match granted {
-            Some(inherited) => Ok(Allowed { is_apart: self.own == Some(identity.uid()), identity, folder: None, inherited }),
-            None => refuse(format!("the configuration does not have {} run so as {}", request.file.display(), request.user)),
+            Some(inherited) => Ok(Allowed {
+                is_apart: self.own == Some(identity.uid()),
+                identity,
+                folder: None,
+                inherited,
+            }),
+            None => refuse(format!(
+                "the configuration does not have {} run so as {}",
+                request.file.display(),
+                request.user
+            )),
         }
     }
 
     fn log_program(&self, request: &SpawnRequest, identity: Identity) -> io::Result<Allowed> {
-        let is_granted = self.log_programs.iter().any(|(file, arguments)| *file == request.file && *arguments == request.arguments);
+        let is_granted = self
+            .log_programs
+            .iter()
+            .any(|(file, arguments)| *file == request.file && *arguments == request.arguments);
         match is_granted && identity.uid() == 0 {
-            true => Ok(Allowed { identity, folder: None, inherited: 0, is_apart: false }),
-            false => refuse(format!("the configuration does not have {} as a log program", request.file.display())),
+            true => Ok(Allowed {
+                identity,
+                folder: None,
+                inherited: 0,
+                is_apart: false,
+            }),
+            false => refuse(format!(
+                "the configuration does not have {} as a log program",
+                request.file.display()
+            )),
         }
     }
 
     fn own_program(&self, request: &SpawnRequest, identity: Identity) -> io::Result<Allowed> {
-        match self.of(request).any(|grant| matches!(grant, Grant::Own { .. })) && self.own == Some(identity.uid()) {
-            true => Ok(Allowed { identity, folder: None, inherited: 0, is_apart: false }),
+        match self
+            .of(request)
+            .any(|grant| matches!(grant, Grant::Own { .. }))
+            && self.own == Some(identity.uid())
+        {
+            true => Ok(Allowed {
+                identity,
+                folder: None,
+                inherited: 0,
+                is_apart: false,
+            }),
             false => refuse(format!("user {} is not the server's", request.user)),
         }
     }
 
     fn script(&self, request: &SpawnRequest, identity: Identity) -> io::Result<Allowed> {
         if identity.uid() < ID_MIN || identity.gid() < ID_MIN {
-            return refuse(format!("cannot run as forbidden uid or gid ({}/{})", identity.uid(), identity.gid()));
+            return refuse(format!(
+                "cannot run as forbidden uid or gid ({}/{})",
+                identity.uid(),
+                identity.gid()
+            ));
         }
         let (folder, path) = open_folder(&request.file)?;
-        if !self.roots(request).iter().any(|root| std::fs::canonicalize(root).is_ok_and(|root| path.starts_with(root))) {
-            return refuse(format!("command not in docroot of {} ({})", request.user, request.file.display()));
+        if !self
+            .roots(request)
+            .iter()
+            .any(|root| std::fs::canonicalize(root).is_ok_and(|root| path.starts_with(root)))
+        {
+            return refuse(format!(
+                "command not in docroot of {} ({})",
+                request.user,
+                request.file.display()
+            ));
         }
         check_folder(&fstat(&folder)?, &identity, &path)?;
         let name = request.file.file_name().unwrap_or_default();
-        check_file(&statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?, &identity, &request.file)?;
-        Ok(Allowed { identity, folder: Some(folder), inherited: 0, is_apart: false })
+        check_file(
+            &statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?,
+            &identity,
+            &request.file,
+        )?;
+        Ok(Allowed {
+            identity,
+            folder: Some(folder),
+            inherited: 0,
+            is_apart: false,
+        })
     }
 
     fn of(&self, request: &SpawnRequest) -> impl Iterator<Item = &Grant> {
-        self.users.get(&(request.user.clone(), request.group.clone())).into_iter().flatten()
+        self.users
+            .get(&(request.user.clone(), request.group.clone()))
+            .into_iter()
+            .flatten()
     }
 
     fn roots(&self, request: &SpawnRequest) -> Vec<PathBuf> {
@@ -212,22 +285,39 @@ impl Grants {
             Grant::Scripts { root, .. } => Some(root.clone()),
             _ => None,
         });
-        let home = (request.group.is_none() && !self.homes.is_empty()).then(|| home_of(&request.user).ok().flatten()).flatten();
-        let below_home = home.iter().flat_map(|home| self.homes.iter().map(|suffix| home.join(suffix)));
+        let home = (request.group.is_none() && !self.homes.is_empty())
+            .then(|| home_of(&request.user).ok().flatten())
+            .flatten();
+        let below_home = home
+            .iter()
+            .flat_map(|home| self.homes.iter().map(|suffix| home.join(suffix)));
         granted.chain(below_home).collect()
     }
 }
 
 fn are_granted(arguments: &[OsString], granted: &[OsString]) -> bool {
-    arguments.len() == granted.len() && granted.iter().zip(arguments).all(|(pattern, argument)| matches(pattern, argument))
+    arguments.len() == granted.len()
+        && granted
+            .iter()
+            .zip(arguments)
+            .all(|(pattern, argument)| matches(pattern, argument))
 }
 
 /// Each variable once, and as granted. One may be missing.
 fn is_part_of(environment: &[(OsString, OsString)], granted: &[(OsString, OsString)]) -> bool {
-    environment.iter().enumerate().all(|(place, (name, value))| {
-        let is_first = environment.iter().take(place).all(|(before, _)| before != name);
-        is_first && granted.iter().any(|(known, pattern)| known == name && matches(pattern, value))
-    })
+    environment
+        .iter()
+        .enumerate()
+        .all(|(place, (name, value))| {
+            let is_first = environment
+                .iter()
+                .take(place)
+                .all(|(before, _)| before != name);
+            is_first
+                && granted
+                    .iter()
+                    .any(|(known, pattern)| known == name && matches(pattern, value))
+        })
 }
 
 /// The folder of a file, and its own name without links.
@@ -236,14 +326,22 @@ fn open_folder(file: &Path) -> io::Result<(OwnedFd, PathBuf)> {
         return refuse(format!("invalid command ({})", file.display()));
     }
     let parent = file.parent().unwrap_or(Path::new("/"));
-    let folder = openat(CWD, parent, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let folder = openat(
+        CWD,
+        parent,
+        OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
     let path = std::fs::read_link(format!("/proc/self/fd/{}", folder.as_raw_fd()))?;
     Ok((folder, path))
 }
 
 fn check_folder(found: &Stat, identity: &Identity, path: &Path) -> io::Result<()> {
     if found.st_mode & WRITABLE_BY_OTHERS != 0 {
-        return refuse(format!("directory is writable by others: ({})", path.display()));
+        return refuse(format!(
+            "directory is writable by others: ({})",
+            path.display()
+        ));
     }
     check_owner(found, identity, path)
 }
@@ -297,7 +395,13 @@ impl Grant {
                 writer.number(1);
                 writer.text(suffix.as_os_str().as_bytes());
             }
-            Grant::Program { user, group, file, arguments, environment } => {
+            Grant::Program {
+                user,
+                group,
+                file,
+                arguments,
+                environment,
+            } => {
                 writer.number(2);
                 whom(writer, user, group.as_deref());
                 writer.text(file.as_os_str().as_bytes());
@@ -340,8 +444,17 @@ impl Grant {
     fn read(reader: &mut Reader<'_>) -> io::Result<Grant> {
         let kind = reader.number()?;
         match kind {
-            1 => return Ok(Grant::Homes { suffix: path(reader.text()?) }),
-            3 => return Ok(Grant::LogProgram { file: path(reader.text()?), arguments: reader.texts()? }),
+            1 => {
+                return Ok(Grant::Homes {
+                    suffix: path(reader.text()?),
+                });
+            }
+            3 => {
+                return Ok(Grant::LogProgram {
+                    file: path(reader.text()?),
+                    arguments: reader.texts()?,
+                });
+            }
             5..=9 => {
                 let mode = u32::try_from(reader.number()?).map_err(io::Error::other)?;
                 let path = path(reader.text()?);
@@ -354,12 +467,20 @@ impl Grant {
                 });
             }
             10 | 11 => {
-                let transport = if kind == 10 { Transport::Tcp } else { Transport::Udp };
-                return Ok(Grant::Listen { address: reader.string()?.parse().map_err(io::Error::other)?, transport });
+                let transport = if kind == 10 {
+                    Transport::Tcp
+                } else {
+                    Transport::Udp
+                };
+                return Ok(Grant::Listen {
+                    address: reader.string()?.parse().map_err(io::Error::other)?,
+                    transport,
+                });
             }
             12 => {
                 let state_dir = path(reader.text()?);
-                let users = reader.list(|reader| u32::try_from(reader.number()?).map_err(io::Error::other))?;
+                let users = reader
+                    .list(|reader| u32::try_from(reader.number()?).map_err(io::Error::other))?;
                 return Ok(Grant::Control { state_dir, users });
             }
             _ => {}
@@ -367,8 +488,18 @@ impl Grant {
         let user = reader.string()?;
         let group = reader.optional_string()?;
         match kind {
-            0 => Ok(Grant::Scripts { user, group, root: path(reader.text()?) }),
-            2 => Ok(Grant::Program { user, group, file: path(reader.text()?), arguments: reader.texts()?, environment: reader.pairs()? }),
+            0 => Ok(Grant::Scripts {
+                user,
+                group,
+                root: path(reader.text()?),
+            }),
+            2 => Ok(Grant::Program {
+                user,
+                group,
+                file: path(reader.text()?),
+                arguments: reader.texts()?,
+                environment: reader.pairs()?,
+            }),
             4 => Ok(Grant::Own { user, group }),
             _ => Err(io::ErrorKind::InvalidData.into()),
         }

@@ -1,15 +1,20 @@
 //! Opens a path as root, so that nobody but root decides what it leads to.
 //!
-//! Called by: the loop (`serve`), for paths that are granted. The way to a file is walked name by name, each by the descriptor of its directory.
-//! As long as only root can change what stands in a directory, links are followed, as root has laid them. From the first directory that another
-//! user can write to, none is followed and there is no way back up (as openat2(2) does with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS), and what is
-//! found there has to have one name only and to belong to root or to the owner of its directory. So neither the server's user nor the owner of a
-//! site can have a file opened that is somebody else's.
-//! Caveat: a directory with an access control list that lets users write counts as theirs. Out of scope: what is granted; owners and modes of files
-//! that exist, which stay as they are.
+//! Called by: the loop (`serve`), for paths that are granted. The way to a file is walked name by
+//! name, each by the descriptor of its directory. As long as only root can change what stands in a
+//! directory, links are followed, as root has laid them. From the first directory that another user
+//! can write to, none is followed and there is no way back up (as openat2(2) does with
+//! RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS), and what is found there has to have one name only and
+//! to belong to root or to the owner of its directory. So neither the server's user nor the owner
+//! of a site can have a file opened that is somebody else's. Caveat: a directory with an access
+//! control list that lets users write counts as theirs. Out of scope: what is granted; owners and
+//! modes of files that exist, which stay as they are.
 
 use rustix::{
-    fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat, fcntl_getfl, fcntl_setfl, fgetxattr, fstat, fstatfs, openat, readlinkat, statat},
+    fs::{
+        AtFlags, CWD, FileType, Mode, OFlags, Stat, fcntl_getfl, fcntl_setfl, fgetxattr, fstat,
+        fstatfs, openat, readlinkat, statat,
+    },
     io::Errno,
 };
 use saker_net::privileged::Open;
@@ -25,10 +30,15 @@ const LINKS_MAX: u32 = 40;
 const STICKY: u32 = 0o1000;
 const WRITABLE_BY_GROUP: u32 = 0o020;
 const WRITABLE_BY_ALL: u32 = 0o002;
-/// Links of procfs lead to what a process has open (linux/magic.h), and those of the broker are not the server's.
+/// Links of procfs lead to what a process has open (linux/magic.h), and those of the broker are not
+/// the server's.
 const PROC_MAGIC: i64 = 0x9fa0;
-const SEARCH: OFlags =
-    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
+const SEARCH: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY);
 
 /// The users who decide what stands in a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +94,13 @@ pub fn find(path: &Path) -> io::Result<Entry> {
             return refuse("`..` behind a directory that other users can write to");
         }
         let found = match statat(&directory, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) if names.is_empty() => return Ok(Entry { directory, name, trust }),
+            Err(Errno::NOENT) if names.is_empty() => {
+                return Ok(Entry {
+                    directory,
+                    name,
+                    trust,
+                });
+            }
             found => found?,
         };
         match FileType::from_raw_mode(found.st_mode) {
@@ -99,7 +115,13 @@ pub fn find(path: &Path) -> io::Result<Entry> {
                 }
                 names.extend(self::names(&target));
             }
-            _ if names.is_empty() && name != ".." => return Ok(Entry { directory, name, trust }),
+            _ if names.is_empty() && name != ".." => {
+                return Ok(Entry {
+                    directory,
+                    name,
+                    trust,
+                });
+            }
             FileType::Directory => {
                 let next = openat(&directory, &name, SEARCH, Mode::empty())?;
                 trust = enter(trust, &next)?;
@@ -108,7 +130,11 @@ pub fn find(path: &Path) -> io::Result<Entry> {
             _ => return Err(Errno::NOTDIR.into()),
         }
     }
-    Ok(Entry { directory, name: ".".into(), trust })
+    Ok(Entry {
+        directory,
+        name: ".".into(),
+        trust,
+    })
 }
 
 /// The names of a path, the first one last.
@@ -133,7 +159,9 @@ fn follow(directory: &OwnedFd, name: &OsStr, link: &Stat, trust: Trust) -> io::R
     match trust {
         Trust::Root => {}
         Trust::Sticky if link.st_uid == 0 && link.st_nlink == 1 => {}
-        Trust::Sticky | Trust::Others => return refuse("a symbolic link in a directory that other users can write to"),
+        Trust::Sticky | Trust::Others => {
+            return refuse("a symbolic link in a directory that other users can write to");
+        }
     }
     if fstatfs(directory)?.f_type as i64 == PROC_MAGIC {
         return refuse("a symbolic link of procfs");
@@ -150,17 +178,22 @@ fn enter(trust: Trust, directory: &OwnedFd) -> io::Result<Trust> {
     }
     let is_sticky = found.st_mode & STICKY != 0;
     let open_to_group = || found.st_gid != 0 || has_access_list(directory);
-    Ok(match found.st_mode & (WRITABLE_BY_GROUP | WRITABLE_BY_ALL) {
-        0 => Trust::Root,
-        WRITABLE_BY_GROUP if !open_to_group() => Trust::Root,
-        _ if is_sticky => Trust::Sticky,
-        _ => Trust::Others,
-    })
+    Ok(
+        match found.st_mode & (WRITABLE_BY_GROUP | WRITABLE_BY_ALL) {
+            0 => Trust::Root,
+            WRITABLE_BY_GROUP if !open_to_group() => Trust::Root,
+            _ if is_sticky => Trust::Sticky,
+            _ => Trust::Others,
+        },
+    )
 }
 
 /// The mode's digit of the group is the list's mask then (acl(5)).
 fn has_access_list(directory: &OwnedFd) -> bool {
-    !matches!(fgetxattr(directory, "system.posix_acl_access", &mut [0_u8; 0][..]), Err(Errno::NODATA | Errno::OPNOTSUPP))
+    !matches!(
+        fgetxattr(directory, "system.posix_acl_access", &mut [0_u8; 0][..]),
+        Err(Errno::NODATA | Errno::OPNOTSUPP)
+    )
 }
 
 fn open_entry(entry: &Entry, how: Open) -> io::Result<OwnedFd> {
@@ -177,10 +210,18 @@ fn open_entry(entry: &Entry, how: Open) -> io::Result<OwnedFd> {
         Open::Read => (OFlags::RDONLY, 0),
         Open::Directory => (OFlags::RDONLY | OFlags::DIRECTORY, 0),
         Open::Append { .. } if found.is_some() => (OFlags::WRONLY | OFlags::APPEND, 0),
-        Open::Append { mode } => (OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL, mode & 0o777),
+        Open::Append { mode } => (
+            OFlags::WRONLY | OFlags::APPEND | OFlags::CREATE | OFlags::EXCL,
+            mode & 0o777,
+        ),
     };
     let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let opened = openat(&entry.directory, &entry.name, flags, Mode::from_raw_mode(mode))?;
+    let opened = openat(
+        &entry.directory,
+        &entry.name,
+        flags,
+        Mode::from_raw_mode(mode),
+    )?;
     check(entry, &fstat(&opened)?, how)?;
     fcntl_setfl(&opened, fcntl_getfl(&opened)? & !OFlags::NONBLOCK)?;
     Ok(opened)
@@ -188,7 +229,8 @@ fn open_entry(entry: &Entry, how: Open) -> io::Result<OwnedFd> {
 
 fn check(entry: &Entry, found: &Stat, how: Open) -> io::Result<()> {
     match (FileType::from_raw_mode(found.st_mode), how) {
-        (FileType::RegularFile, Open::Read | Open::Append { .. }) | (FileType::Directory, Open::Directory) => {}
+        (FileType::RegularFile, Open::Read | Open::Append { .. })
+        | (FileType::Directory, Open::Directory) => {}
         (FileType::Fifo, Open::Append { .. }) if found.st_uid == 0 => {}
         (FileType::Directory, _) => return Err(Errno::ISDIR.into()),
         (FileType::RegularFile, _) => return Err(Errno::NOTDIR.into()),

@@ -55,7 +55,10 @@ impl Scratch {
 
     fn refusal(&self, name: &str) -> String {
         let (read, appended) = (self.read(name).unwrap_err(), self.append(name).unwrap_err());
-        assert!(read.raw_os_error().is_none() && appended.raw_os_error().is_none(), "{name}: {read}, {appended}");
+        assert!(
+            read.raw_os_error().is_none() && appended.raw_os_error().is_none(),
+            "{name}: {read}, {appended}"
+        );
         read.to_string()
     }
 }
@@ -68,7 +71,9 @@ impl Drop for Scratch {
 
 #[test]
 fn roots_files_and_links_are_opened() {
-    let Some(scratch) = Scratch::new("root") else { return };
+    let Some(scratch) = Scratch::new("root") else {
+        return;
+    };
     scratch.write("closed/key", 0);
     assert_eq!(scratch.read("closed/key").unwrap(), "closed/key");
     symlink("../secret", scratch.path("closed/link")).unwrap();
@@ -86,9 +91,17 @@ fn roots_files_and_links_are_opened() {
     fs::hard_link(scratch.path("closed/other"), scratch.path("closed/second")).unwrap();
     assert_eq!(scratch.read("closed/second").unwrap(), "closed/other");
     assert!(open(&scratch.path("closed"), Open::Directory).is_ok());
-    assert_eq!(open(&scratch.path("secret"), Open::Directory).unwrap_err().raw_os_error(), Some(20));
+    assert_eq!(
+        open(&scratch.path("secret"), Open::Directory)
+            .unwrap_err()
+            .raw_os_error(),
+        Some(20)
+    );
     assert_eq!(scratch.read("closed").unwrap_err().raw_os_error(), Some(21));
-    assert_eq!(scratch.read("none").unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert_eq!(
+        scratch.read("none").unwrap_err().kind(),
+        io::ErrorKind::NotFound
+    );
     symlink("loop", scratch.path("loop")).unwrap();
     assert_eq!(scratch.read("loop").unwrap_err().raw_os_error(), Some(40));
     assert!(open(Path::new("relative"), Open::Read).is_err());
@@ -96,7 +109,9 @@ fn roots_files_and_links_are_opened() {
 
 #[test]
 fn nothing_is_opened_by_links_of_others() {
-    let Some(scratch) = Scratch::new("links") else { return };
+    let Some(scratch) = Scratch::new("links") else {
+        return;
+    };
     symlink("../secret", scratch.path("alice/link")).unwrap();
     symlink(scratch.path("closed"), scratch.path("alice/folder")).unwrap();
     scratch.write("closed/key", 0);
@@ -115,27 +130,49 @@ fn nothing_is_opened_by_links_of_others() {
 
 #[test]
 fn in_a_tenants_directory_only_what_is_his_or_roots() {
-    let Some(scratch) = Scratch::new("tenant") else { return };
+    let Some(scratch) = Scratch::new("tenant") else {
+        return;
+    };
     scratch.write("alice/own", ALICE);
     scratch.write("alice/roots", 0);
     scratch.write("alice/bobs", ALICE + 1);
-    assert!(scratch.read("alice/own").is_ok() && scratch.read("alice/roots").is_ok() && scratch.append("alice/own").is_ok());
-    assert!(scratch.refusal("alice/bobs").contains("neither root nor the owner"));
+    assert!(
+        scratch.read("alice/own").is_ok()
+            && scratch.read("alice/roots").is_ok()
+            && scratch.append("alice/own").is_ok()
+    );
+    assert!(
+        scratch
+            .refusal("alice/bobs")
+            .contains("neither root nor the owner")
+    );
     fs::hard_link(scratch.path("secret"), scratch.path("alice/hard")).unwrap();
     assert!(scratch.refusal("alice/hard").contains("several names"));
     scratch.append("alice/new.log").unwrap();
-    assert_eq!(fs::metadata(scratch.path("alice/new.log")).unwrap().uid(), 0);
+    assert_eq!(
+        fs::metadata(scratch.path("alice/new.log")).unwrap().uid(),
+        0
+    );
     // Root's directory in it is no way out of it.
     fs::create_dir(scratch.path("alice/inner")).unwrap();
     scratch.write("alice/inner/bobs", ALICE + 1);
-    assert!(scratch.refusal("alice/inner/bobs").contains("neither root nor the owner"));
+    assert!(
+        scratch
+            .refusal("alice/inner/bobs")
+            .contains("neither root nor the owner")
+    );
     chown(scratch.path("alice/inner"), Some(ALICE + 1), None).unwrap();
-    assert!(open(&scratch.path("alice/inner"), Open::Directory).is_err(), "bob's directory, in alice's");
+    assert!(
+        open(&scratch.path("alice/inner"), Open::Directory).is_err(),
+        "bob's directory, in alice's"
+    );
 }
 
 #[test]
 fn directories_that_others_can_write_to() {
-    let Some(scratch) = Scratch::new("modes") else { return };
+    let Some(scratch) = Scratch::new("modes") else {
+        return;
+    };
     let trust = |name: &str| find(&scratch.path(name).join("x")).unwrap().trust;
     for (mode, group, expected) in [
         (0o750, 4, Trust::Root),
@@ -156,25 +193,47 @@ fn directories_that_others_can_write_to() {
     fs::create_dir(scratch.path("closed/roots")).unwrap();
     fs::create_dir(scratch.path("closed/alices")).unwrap();
     chown(scratch.path("closed/alices"), Some(ALICE), None).unwrap();
-    assert_eq!((trust("closed/roots"), trust("closed/alices")), (Trust::Root, Trust::Others));
+    assert_eq!(
+        (trust("closed/roots"), trust("closed/alices")),
+        (Trust::Root, Trust::Others)
+    );
     symlink("../secret", scratch.path("closed/link")).unwrap();
     assert_eq!(scratch.read("closed/link").unwrap(), "secret");
     std::os::unix::fs::lchown(scratch.path("closed/link"), Some(ALICE), None).unwrap();
     assert!(scratch.refusal("closed/link").contains("symbolic link"));
     scratch.write("closed/bobs", ALICE);
-    assert!(scratch.refusal("closed/bobs").contains("neither root nor the owner"));
+    assert!(
+        scratch
+            .refusal("closed/bobs")
+            .contains("neither root nor the owner")
+    );
     // A list of users beside the mode (acl(5)): owner, user 41001, group, mask, others.
     scratch.mode("closed", 0o775);
     chown(scratch.path("closed"), Some(0), Some(0)).unwrap();
     let none = [0xff_u8; 4];
     let id = ALICE.to_le_bytes();
-    let entries = [(1_u8, 7_u8, none), (2, 7, id), (4, 5, none), (16, 7, none), (32, 5, none)];
+    let entries = [
+        (1_u8, 7_u8, none),
+        (2, 7, id),
+        (4, 5, none),
+        (16, 7, none),
+        (32, 5, none),
+    ];
     let list: Vec<u8> = 2_u32
         .to_le_bytes()
         .into_iter()
-        .chain(entries.iter().flat_map(|(tag, rights, id)| [&[*tag, 0, *rights, 0], &id[..]].concat()))
+        .chain(
+            entries
+                .iter()
+                .flat_map(|(tag, rights, id)| [&[*tag, 0, *rights, 0], &id[..]].concat()),
+        )
         .collect();
-    match rustix::fs::setxattr(scratch.path("closed"), "system.posix_acl_access", &list, rustix::fs::XattrFlags::empty()) {
+    match rustix::fs::setxattr(
+        scratch.path("closed"),
+        "system.posix_acl_access",
+        &list,
+        rustix::fs::XattrFlags::empty(),
+    ) {
         Ok(()) => assert_eq!(trust("closed"), Trust::Others),
         Err(error) => println!("left out: no access control lists here: {error}"),
     }
@@ -182,39 +241,89 @@ fn directories_that_others_can_write_to() {
 
 #[test]
 fn devices_sockets_and_pipes() {
-    let Some(scratch) = Scratch::new("special") else { return };
+    let Some(scratch) = Scratch::new("special") else {
+        return;
+    };
     let make = |name: &str, kind: FileType, device: u64| {
-        rustix::fs::mknodat(CWD, scratch.path(name), kind, Mode::from_raw_mode(0o644), device).unwrap();
+        rustix::fs::mknodat(
+            CWD,
+            scratch.path(name),
+            kind,
+            Mode::from_raw_mode(0o644),
+            device,
+        )
+        .unwrap();
     };
     make("fifo", FileType::Fifo, 0);
     let _socket = std::os::unix::net::UnixListener::bind(scratch.path("socket")).unwrap();
     for path in [Path::new("/dev/null"), &scratch.path("socket")] {
         for how in [Open::Read, LOG, Open::Directory] {
-            assert!(open(path, how).unwrap_err().raw_os_error().is_none(), "{} {how:?}", path.display());
+            assert!(
+                open(path, how).unwrap_err().raw_os_error().is_none(),
+                "{} {how:?}",
+                path.display()
+            );
         }
     }
     // Nobody reads it: an answer at once, and not when somebody does.
-    assert_eq!(open(&scratch.path("fifo"), LOG).unwrap_err().raw_os_error(), Some(6));
-    let _reader = rustix::fs::open(scratch.path("fifo"), OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+    assert_eq!(
+        open(&scratch.path("fifo"), LOG).unwrap_err().raw_os_error(),
+        Some(6)
+    );
+    let _reader = rustix::fs::open(
+        scratch.path("fifo"),
+        OFlags::RDONLY | OFlags::NONBLOCK,
+        Mode::empty(),
+    )
+    .unwrap();
     let opened = open(&scratch.path("fifo"), LOG).unwrap();
     assert!(!fcntl_getfl(&opened).unwrap().contains(OFlags::NONBLOCK));
     assert!(open(&scratch.path("fifo"), Open::Read).is_err());
     chown(scratch.path("fifo"), Some(ALICE), None).unwrap();
     assert!(open(&scratch.path("fifo"), LOG).is_err());
     // What this process has open.
-    for path in ["/dev/stderr", "/proc/self/fd/0", "/proc/self/root/etc/passwd", "/proc/self/cwd/Cargo.toml"] {
-        assert!(open(Path::new(path), Open::Read).unwrap_err().to_string().contains("procfs"), "{path}");
+    for path in [
+        "/dev/stderr",
+        "/proc/self/fd/0",
+        "/proc/self/root/etc/passwd",
+        "/proc/self/cwd/Cargo.toml",
+    ] {
+        assert!(
+            open(Path::new(path), Open::Read)
+                .unwrap_err()
+                .to_string()
+                .contains("procfs"),
+            "{path}"
+        );
     }
 }
 
 #[test]
 fn examining_says_what_opening_would_and_makes_nothing() {
-    let Some(scratch) = Scratch::new("examine") else { return };
+    let Some(scratch) = Scratch::new("examine") else {
+        return;
+    };
     scratch.write("alice/log", ALICE);
     symlink("../secret", scratch.path("alice/link")).unwrap();
-    assert!(examine(&scratch.path("alice/log"), LOG).is_ok() && examine(&scratch.path("closed/new"), LOG).is_ok());
+    assert!(
+        examine(&scratch.path("alice/log"), LOG).is_ok()
+            && examine(&scratch.path("closed/new"), LOG).is_ok()
+    );
     assert!(!scratch.path("closed/new").exists());
-    assert_eq!(examine(&scratch.path("none/new"), LOG).unwrap_err().kind(), io::ErrorKind::NotFound);
-    assert_eq!(examine(&scratch.path("none"), Open::Read).unwrap_err().kind(), io::ErrorKind::NotFound);
-    assert_eq!(examine(&scratch.path("alice/link"), LOG).unwrap_err().to_string(), scratch.refusal("alice/link"));
+    assert_eq!(
+        examine(&scratch.path("none/new"), LOG).unwrap_err().kind(),
+        io::ErrorKind::NotFound
+    );
+    assert_eq!(
+        examine(&scratch.path("none"), Open::Read)
+            .unwrap_err()
+            .kind(),
+        io::ErrorKind::NotFound
+    );
+    assert_eq!(
+        examine(&scratch.path("alice/link"), LOG)
+            .unwrap_err()
+            .to_string(),
+        scratch.refusal("alice/link")
+    );
 }

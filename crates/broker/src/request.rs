@@ -12,7 +12,8 @@
 //! | `CommitGrants` | none is needed                                 | pending grants are there                                                 |
 //! | `DiscardGrants`| none is needed                                 |                                                                          |
 //!
-//! Called by: both ends. Caveat: paths are compared as they are written, never resolved, before anything is opened. Out of scope: doing it (`serve`).
+//! Called by: both ends. Caveat: paths are compared as they are written, never resolved, before
+//! anything is opened. Out of scope: doing it (`serve`).
 
 use crate::{grants::Grant, spawn_request::SpawnRequest};
 use saker_net::{
@@ -68,7 +69,9 @@ impl Request {
                     Open::Append { mode } => (1, *mode),
                     Open::Directory => (2, 0),
                 };
-                [2, how, u64::from(mode)].into_iter().for_each(|number| writer.number(number));
+                [2, how, u64::from(mode)]
+                    .into_iter()
+                    .for_each(|number| writer.number(number));
                 writer.text(path.as_os_str().as_bytes());
             }
             Request::Bind { address } => {
@@ -105,11 +108,21 @@ impl Request {
                     (2, 0) => Open::Directory,
                     _ => return Err(io::ErrorKind::InvalidData.into()),
                 };
-                Request::Open { path: path(&mut reader)?, how }
+                Request::Open {
+                    path: path(&mut reader)?,
+                    how,
+                }
             }
-            3 => Request::Bind { address: reader.string()?.parse().map_err(io::Error::other)? },
-            4 => Request::BindUnix { mode: mode(&mut reader)?, path: path(&mut reader)? },
-            5 => Request::RemoveFile { path: path(&mut reader)? },
+            3 => Request::Bind {
+                address: reader.string()?.parse().map_err(io::Error::other)?,
+            },
+            4 => Request::BindUnix {
+                mode: mode(&mut reader)?,
+                path: path(&mut reader)?,
+            },
+            5 => Request::RemoveFile {
+                path: path(&mut reader)?,
+            },
             6 => Request::PrepareGrants,
             7 => Request::CommitGrants,
             8 => Request::DiscardGrants,
@@ -120,7 +133,10 @@ impl Request {
 }
 
 fn mode(reader: &mut Reader<'_>) -> io::Result<u32> {
-    u32::try_from(reader.number()?).ok().filter(|mode| *mode <= 0o777).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    u32::try_from(reader.number()?)
+        .ok()
+        .filter(|mode| *mode <= 0o777)
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 fn path(reader: &mut Reader<'_>) -> io::Result<PathBuf> {

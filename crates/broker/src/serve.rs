@@ -1,8 +1,10 @@
 //! The broker's loop: requests in, programs and descriptors out, until the server goes.
 //!
-//! One thread that waits for all at once: the server's socket, each program's liveness channel and end. Caveat: a process's number is another one's
-//! once it has been waited for, and signals of root's reach anybody. So a program is signalled through its group only, while members of that
-//! group are known to be there: the broker is the reaper of all that descends from it, and reaps before it looks.
+//! One thread that waits for all at once: the server's socket, each program's liveness channel and
+//! end. Caveat: a process's number is another one's once it has been waited for, and signals of
+//! root's reach anybody. So a program is signalled through its group only, while members of that
+//! group are known to be there: the broker is the reaper of all that descends from it, and reaps
+//! before it looks.
 
 use crate::{
     RELEASE, Role, again, control,
@@ -20,7 +22,10 @@ use rustix::{
         AddressFamily, SocketType, bind,
         sockopt::{socket_domain, socket_peercred, socket_protocol, socket_type},
     },
-    process::{Pid, PidfdFlags, WaitOptions, kill_process, kill_process_group, pidfd_open, test_kill_process_group, wait},
+    process::{
+        Pid, PidfdFlags, WaitOptions, kill_process, kill_process_group, pidfd_open,
+        test_kill_process_group, wait,
+    },
 };
 use saker_net::{
     child::ChildSignal,
@@ -39,7 +44,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often groups are looked at whose leader has ended, and processes where the kernel has no descriptors for them.
+/// How often groups are looked at whose leader has ended, and processes where the kernel has no
+/// descriptors for them.
 const LOOK: Duration = Duration::from_millis(50);
 /// For the server to send the message that it has announced.
 const MESSAGE_TIME_MAX: Duration = Duration::from_secs(5);
@@ -48,15 +54,24 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 /// Between telling what is left to end and ending it, when the server has gone.
 const END_TIME: Duration = Duration::from_secs(2);
 
-/// Carries out what the server at the other end of this socket asks for and may have, until it goes; then ends and removes what is left.
+/// Carries out what the server at the other end of this socket asks for and may have, until it
+/// goes; then ends and removes what is left.
 pub fn serve(socket: OwnedFd) -> io::Result<()> {
     let _ = saker_net::process::set_process_name("saker-broker");
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     spawn_as::ignore_signals();
     // Made by the server.
-    let server = socket_peercred(&socket)?.pid.as_raw_nonzero().get().unsigned_abs();
-    let process = Pid::from_raw(server.cast_signed()).and_then(|server| pidfd_open(server, PidfdFlags::empty()).ok());
-    let mut broker = Serving { server, ..Serving::default() };
+    let server = socket_peercred(&socket)?
+        .pid
+        .as_raw_nonzero()
+        .get()
+        .unsigned_abs();
+    let process = Pid::from_raw(server.cast_signed())
+        .and_then(|server| pidfd_open(server, PidfdFlags::empty()).ok());
+    let mut broker = Serving {
+        server,
+        ..Serving::default()
+    };
     loop {
         if broker.wait(Some(&socket))? {
             match wire::receive_packet(&socket) {
@@ -73,7 +88,8 @@ pub fn serve(socket: OwnedFd) -> io::Result<()> {
 #[derive(Default)]
 struct Serving {
     grants: Grants,
-    /// Of a configuration that is being loaded: they count beside those in force until they are committed or discarded.
+    /// Of a configuration that is being loaded: they count beside those in force until they are
+    /// committed or discarded.
     pending: Option<Grants>,
     is_granted: bool,
     /// The process that the broker is for.
@@ -97,7 +113,8 @@ impl Removable {
             self.state_dir = Some(state_dir.clone());
         }
         self.sockets.extend(grants.files.sockets.keys().cloned());
-        self.pid_files.extend(grants.files.pid_files.iter().cloned());
+        self.pid_files
+            .extend(grants.files.pid_files.iter().cloned());
     }
 
     fn clean_up(&self, server: u32) {
@@ -127,22 +144,39 @@ struct Charge {
 }
 
 impl Serving {
-    /// Waits until something is to be done, and does what is about programs. Says whether the server said something.
+    /// Waits until something is to be done, and does what is about programs. Says whether the
+    /// server said something.
     fn wait(&mut self, socket: Option<&OwnedFd>) -> io::Result<bool> {
-        let needs_looks = self.charges.iter().any(|charge| charge.has_ended || charge.is_abandoned || charge.end.is_none());
-        let timeout = needs_looks.then_some(Timespec { tv_sec: 0, tv_nsec: LOOK.as_nanos() as i64 });
-        let mut waited: Vec<PollFd<'_>> = socket.iter().map(|socket| PollFd::new(*socket, PollFlags::IN)).collect();
+        let needs_looks = self
+            .charges
+            .iter()
+            .any(|charge| charge.has_ended || charge.is_abandoned || charge.end.is_none());
+        let timeout = needs_looks.then_some(Timespec {
+            tv_sec: 0,
+            tv_nsec: LOOK.as_nanos() as i64,
+        });
+        let mut waited: Vec<PollFd<'_>> = socket
+            .iter()
+            .map(|socket| PollFd::new(*socket, PollFlags::IN))
+            .collect();
         for charge in &self.charges {
             if !charge.is_abandoned {
                 waited.push(PollFd::new(&charge.channel, PollFlags::IN));
             }
-            waited.extend(charge.end.as_ref().filter(|_| !charge.has_ended).map(|end| PollFd::new(end, PollFlags::IN)));
+            waited.extend(
+                charge
+                    .end
+                    .as_ref()
+                    .filter(|_| !charge.has_ended)
+                    .map(|end| PollFd::new(end, PollFlags::IN)),
+            );
         }
         match poll(&mut waited, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let is_asked = socket.is_some() && waited.first().is_some_and(|one| !one.revents().is_empty());
+        let is_asked =
+            socket.is_some() && waited.first().is_some_and(|one| !one.revents().is_empty());
         self.charges.iter_mut().for_each(Charge::hear);
         self.reap();
         Ok(is_asked)
@@ -153,22 +187,36 @@ impl Serving {
             return;
         }
         let channel = descriptors.remove(0);
-        // Made by the server, and no connection to anybody else, who would take what is written for root's word (unix(7), SO_PASSCRED).
-        let is_servers = socket_peercred(&channel).is_ok_and(|peer| peer.pid.as_raw_nonzero().get().unsigned_abs() == self.server);
+        // Made by the server, and no connection to anybody else, who would take what is written for
+        // root's word (unix(7), SO_PASSCRED).
+        let is_servers = socket_peercred(&channel)
+            .is_ok_and(|peer| peer.pid.as_raw_nonzero().get().unsigned_abs() == self.server);
         if !is_servers || kind(&channel) != Descriptor::UnixStream {
             return;
         }
         let mut channel = UnixStream::from(channel);
         let _ = channel.set_read_timeout(Some(MESSAGE_TIME_MAX));
         let _ = channel.set_write_timeout(Some(MESSAGE_TIME_MAX));
-        let bytes_max = if self.is_granted { wire::MESSAGE_BYTES_MAX } else { wire::GRANTS_BYTES_MAX };
-        let request = wire::read_message(&mut channel, bytes_max).and_then(|message| Request::decode(&message));
+        let bytes_max = if self.is_granted {
+            wire::MESSAGE_BYTES_MAX
+        } else {
+            wire::GRANTS_BYTES_MAX
+        };
+        let request = wire::read_message(&mut channel, bytes_max)
+            .and_then(|message| Request::decode(&message));
         let outcome = request.and_then(|request| self.carry_out(request, descriptors, &channel));
         let is_told = answer(&mut channel, &outcome).is_ok();
         if let Ok(Done::Started(leader)) = outcome {
             let end = pidfd_open(leader, PidfdFlags::empty()).ok();
             let is_deaf = channel.set_nonblocking(true).is_err() || !is_told;
-            let mut charge = Charge { leader, channel, end, has_ended: false, is_abandoned: false, is_released: false };
+            let mut charge = Charge {
+                leader,
+                channel,
+                end,
+                has_ended: false,
+                is_abandoned: false,
+                is_released: false,
+            };
             if is_deaf {
                 charge.abandon();
             }
@@ -176,7 +224,12 @@ impl Serving {
         }
     }
 
-    fn carry_out(&mut self, request: Request, descriptors: Vec<OwnedFd>, channel: &UnixStream) -> io::Result<Done> {
+    fn carry_out(
+        &mut self,
+        request: Request,
+        descriptors: Vec<OwnedFd>,
+        channel: &UnixStream,
+    ) -> io::Result<Done> {
         match request {
             Request::Spawn(request) => return self.spawn(&request, descriptors, channel),
             Request::FirstGrants(grants) => self.first_grants(grants)?,
@@ -190,34 +243,56 @@ impl Serving {
 
     fn files(&self, request: &Request, descriptors: &[OwnedFd]) -> io::Result<Done> {
         let kinds: Vec<Descriptor> = descriptors.iter().map(kind).collect();
-        let permit = self.grants.files.permit(request, &kinds).or_else(|refused| match &self.pending {
-            Some(pending) => pending.files.permit(request, &kinds),
-            None => Err(refused),
-        });
+        let permit = self
+            .grants
+            .files
+            .permit(request, &kinds)
+            .or_else(|refused| match &self.pending {
+                Some(pending) => pending.files.permit(request, &kinds),
+                None => Err(refused),
+            });
         let permit = permit.or_else(|refused| match request {
             // Of a listener that is no more.
-            Request::RemoveFile { path } if self.removable.sockets.contains(path) => Ok(Permit::RemoveSocket(path)),
+            Request::RemoveFile { path } if self.removable.sockets.contains(path) => {
+                Ok(Permit::RemoveSocket(path))
+            }
             _ => Err(refused),
         })?;
         match (permit, descriptors.first()) {
             (Permit::Open(path, how), _) => return open::open(path, how).map(Done::Opened),
             (Permit::Bind(address), Some(socket)) => bind(socket, &address)?,
-            (Permit::BindUnix(path, mode), Some(socket)) => files::bind_unix(socket.as_fd(), path, mode)?,
+            (Permit::BindUnix(path, mode), Some(socket)) => {
+                files::bind_unix(socket.as_fd(), path, mode)?
+            }
             (Permit::RemoveSocket(path), _) => files::remove_socket(path)?,
             (Permit::RemovePidFile(path), _) => files::remove_pid_file(path, self.server)?,
-            (Permit::Bind(_) | Permit::BindUnix(..), None) => return Err(io::ErrorKind::InvalidData.into()),
+            (Permit::Bind(_) | Permit::BindUnix(..), None) => {
+                return Err(io::ErrorKind::InvalidData.into());
+            }
         }
         Ok(Done::Nothing)
     }
 
-    fn spawn(&self, request: &SpawnRequest, descriptors: Vec<OwnedFd>, channel: &UnixStream) -> io::Result<Done> {
-        let allowed = self.grants.allow(request).or_else(|refused| match &self.pending {
-            Some(pending) => pending.allow(request),
-            None => Err(refused),
-        })?;
+    fn spawn(
+        &self,
+        request: &SpawnRequest,
+        descriptors: Vec<OwnedFd>,
+        channel: &UnixStream,
+    ) -> io::Result<Done> {
+        let allowed = self
+            .grants
+            .allow(request)
+            .or_else(|refused| match &self.pending {
+                Some(pending) => pending.allow(request),
+                None => Err(refused),
+            })?;
         let server = socket_peercred(channel)?.uid.as_raw();
         let leader = spawn::spawn(request, allowed, descriptors, server)?;
-        Ok(if request.kind == SpawnKind::LogProgram { Done::Nothing } else { Done::Started(leader) })
+        Ok(if request.kind == SpawnKind::LogProgram {
+            Done::Nothing
+        } else {
+            Done::Started(leader)
+        })
     }
 
     /// From the server before it gave root up, which sends this first.
@@ -234,25 +309,45 @@ impl Serving {
     /// From the configuration itself, by a process that reads it and ends.
     fn prepare(&mut self) -> io::Result<()> {
         self.pending = None;
-        let mut child = again(Role::Grants).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
+        let mut child = again(Role::Grants)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
         let mut said = Vec::new();
-        let heard = child.stdout.take().map_or(Err(io::ErrorKind::BrokenPipe.into()), |mut stdout| stdout.read_to_end(&mut said));
+        let heard = child
+            .stdout
+            .take()
+            .map_or(Err(io::ErrorKind::BrokenPipe.into()), |mut stdout| {
+                stdout.read_to_end(&mut said)
+            });
         let status = child.wait()?;
         heard?;
         if !status.success() {
             let text = String::from_utf8_lossy(said.get(..TEXT_BYTES_MAX).unwrap_or(&said));
-            return refuse(if said.is_empty() { "the broker cannot read the configuration".into() } else { text.into_owned() });
+            return refuse(if said.is_empty() {
+                "the broker cannot read the configuration".into()
+            } else {
+                text.into_owned()
+            });
         }
         self.pending = Some(Grants::new(Grant::decode(&said)?));
         Ok(())
     }
 
     fn commit(&mut self) -> io::Result<()> {
-        self.grants = self.pending.take().ok_or_else(|| io::Error::other("no grants were prepared"))?;
+        self.grants = self
+            .pending
+            .take()
+            .ok_or_else(|| io::Error::other("no grants were prepared"))?;
         self.removable.add(&self.grants);
         match (&self.removable.state_dir, &self.grants.files.control) {
             (Some(state_dir), Some((_, users))) => {
-                let failed = |error| io::Error::other(format!("users of `control_users` can't be let through to control.sock: {error}"));
+                let failed = |error| {
+                    io::Error::other(format!(
+                        "users of `control_users` can't be let through to control.sock: {error}"
+                    ))
+                };
                 control::admit_at(state_dir, users).map_err(failed)
             }
             _ => Ok(()),
@@ -283,13 +378,20 @@ impl Serving {
             charge.signal_all(ChildSignal::Term);
         }
         let until = Instant::now() + END_TIME;
-        self.charges.iter_mut().for_each(|charge| charge.is_abandoned = true);
+        self.charges
+            .iter_mut()
+            .for_each(|charge| charge.is_abandoned = true);
         while !self.charges.is_empty() && Instant::now() < until {
             self.wait(None)?;
         }
-        self.charges.iter().for_each(|charge| charge.signal_all(ChildSignal::Kill));
+        self.charges
+            .iter()
+            .for_each(|charge| charge.signal_all(ChildSignal::Kill));
         if let Some(server) = server {
-            let time = Timespec { tv_sec: END_TIME.as_secs() as i64, tv_nsec: 0 };
+            let time = Timespec {
+                tv_sec: END_TIME.as_secs() as i64,
+                tv_nsec: 0,
+            };
             poll(&mut [PollFd::new(&server, PollFlags::IN)], Some(&time))?;
         }
         self.removable.clean_up(self.server);
@@ -304,7 +406,10 @@ impl Charge {
         while !self.is_abandoned {
             match self.channel.read(&mut letters) {
                 Ok(0) => self.abandon(),
-                Ok(count) => letters.iter().take(count).for_each(|letter| self.signal(*letter)),
+                Ok(count) => letters
+                    .iter()
+                    .take(count)
+                    .for_each(|letter| self.signal(*letter)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => self.abandon(),
@@ -337,17 +442,32 @@ impl Charge {
     }
 
     fn is_there(&self) -> bool {
-        !matches!(test_kill_process_group(self.leader), Err(rustix::io::Errno::SRCH))
+        !matches!(
+            test_kill_process_group(self.leader),
+            Err(rustix::io::Errno::SRCH)
+        )
     }
 }
 
 fn kind(descriptor: &OwnedFd) -> Descriptor {
-    let is_internet = || matches!(socket_domain(descriptor), Ok(AddressFamily::INET | AddressFamily::INET6));
-    let speaks = |wanted| matches!(socket_protocol(descriptor), Ok(Some(protocol)) if protocol == wanted);
+    let is_internet = || {
+        matches!(
+            socket_domain(descriptor),
+            Ok(AddressFamily::INET | AddressFamily::INET6)
+        )
+    };
+    let speaks =
+        |wanted| matches!(socket_protocol(descriptor), Ok(Some(protocol)) if protocol == wanted);
     match socket_type(descriptor) {
-        Ok(SocketType::STREAM) if is_internet() && speaks(rustix::net::ipproto::TCP) => Descriptor::Tcp,
-        Ok(SocketType::DGRAM) if is_internet() && speaks(rustix::net::ipproto::UDP) => Descriptor::Udp,
-        Ok(SocketType::STREAM) if socket_domain(descriptor) == Ok(AddressFamily::UNIX) => Descriptor::UnixStream,
+        Ok(SocketType::STREAM) if is_internet() && speaks(rustix::net::ipproto::TCP) => {
+            Descriptor::Tcp
+        }
+        Ok(SocketType::DGRAM) if is_internet() && speaks(rustix::net::ipproto::UDP) => {
+            Descriptor::Udp
+        }
+        Ok(SocketType::STREAM) if socket_domain(descriptor) == Ok(AddressFamily::UNIX) => {
+            Descriptor::UnixStream
+        }
         _ => Descriptor::Other,
     }
 }
@@ -359,7 +479,10 @@ fn answer(channel: &mut UnixStream, outcome: &io::Result<Done>) -> io::Result<()
         Ok(Done::Nothing) => (0, None),
         Ok(Done::Started(leader)) => (leader.as_raw_nonzero().get(), None),
         Ok(Done::Opened(_)) => (1, None),
-        Err(error) => (error.raw_os_error().unwrap_or_default(), Some(error.to_string())),
+        Err(error) => (
+            error.raw_os_error().unwrap_or_default(),
+            Some(error.to_string()),
+        ),
     };
     writer.number(u64::from(number.unsigned_abs()));
     writer.optional(reason.as_deref().map(str::as_bytes));

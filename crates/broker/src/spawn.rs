@@ -1,6 +1,8 @@
-//! From a granted request to a process: its arguments, environment and standard descriptors. `net::spawn_as` makes the process.
+//! From a granted request to a process: its arguments, environment and standard descriptors.
+//! `net::spawn_as` makes the process.
 //!
-//! A script is started by its bare name in the folder that was checked, with the environment that suEXEC leaves it.
+//! A script is started by its bare name in the folder that was checked, with the environment that
+//! suEXEC leaves it.
 
 use crate::{
     ROLE,
@@ -27,7 +29,8 @@ use std::{
 const PIPEFS_MAGIC: u64 = 0x5049_5045;
 /// AP_SAFE_PATH of most builds.
 const SAFE_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Variables that suEXEC lets through, besides fields of the HTTP request and those about TLS (Apache's suexec, its list of safe variables).
+/// Variables that suEXEC lets through, besides fields of the HTTP request and those about TLS
+/// (Apache's suexec, its list of safe variables).
 const SAFE_NAMES: &str = "AUTH_TYPE CONTENT_LENGTH CONTENT_TYPE CONTEXT_DOCUMENT_ROOT CONTEXT_PREFIX DATE_GMT DATE_LOCAL DOCUMENT_ARGS DOCUMENT_NAME \
     DOCUMENT_PATH_INFO DOCUMENT_ROOT DOCUMENT_URI GATEWAY_INTERFACE HTTPS LAST_MODIFIED PATH_INFO PATH_TRANSLATED QUERY_STRING \
     QUERY_STRING_UNESCAPED REMOTE_ADDR REMOTE_HOST REMOTE_IDENT REMOTE_PORT REMOTE_USER REDIRECT_ERROR_NOTES REDIRECT_HANDLER \
@@ -35,28 +38,50 @@ const SAFE_NAMES: &str = "AUTH_TYPE CONTENT_LENGTH CONTENT_TYPE CONTEXT_DOCUMENT
     REQUEST_SCHEME REQUEST_URI SCRIPT_FILENAME SCRIPT_NAME SCRIPT_URI SCRIPT_URL SERVER_ADDR SERVER_ADMIN SERVER_NAME SERVER_PORT \
     SERVER_PROTOCOL SERVER_SIGNATURE SERVER_SOFTWARE TZ UNIQUE_ID USER_NAME";
 
-/// Starts a program. The first three descriptors are its standard ones; it inherits the others. `server`: the user that asks.
-pub fn spawn(request: &SpawnRequest, allowed: Allowed, descriptors: Vec<OwnedFd>, server: u32) -> io::Result<Pid> {
+/// Starts a program. The first three descriptors are its standard ones; it inherits the others.
+/// `server`: the user that asks.
+pub fn spawn(
+    request: &SpawnRequest,
+    allowed: Allowed,
+    descriptors: Vec<OwnedFd>,
+    server: u32,
+) -> io::Result<Pid> {
     let mut descriptors = descriptors.into_iter();
-    let (Some(input), Some(output), Some(errors)) = (descriptors.next(), descriptors.next(), descriptors.next()) else {
+    let (Some(input), Some(output), Some(errors)) =
+        (descriptors.next(), descriptors.next(), descriptors.next())
+    else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     let inherited: Vec<OwnedFd> = descriptors.collect();
     if inherited.len() != allowed.inherited {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "descriptors that the program is not to inherit"));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "descriptors that the program is not to inherit",
+        ));
     }
     // The server's own errors are among a log program's.
     let is_log_program = request.kind == SpawnKind::LogProgram;
-    for pipe in [&input, &output, &errors].into_iter().filter(|_| !is_log_program) {
+    for pipe in [&input, &output, &errors]
+        .into_iter()
+        .filter(|_| !is_log_program)
+    {
         give(pipe, &allowed, server);
     }
     let mut command = command(request, &inherited);
-    command.stdin(Stdio::from(input)).stdout(Stdio::from(output)).stderr(Stdio::from(errors)).process_group(0);
+    command
+        .stdin(Stdio::from(input))
+        .stdout(Stdio::from(output))
+        .stderr(Stdio::from(errors))
+        .process_group(0);
     let manner = SpawnAs {
         identity: allowed.identity,
         opened_folder: allowed.folder,
         own_folder: Some(request.folder.clone()).filter(|_| request.kind == SpawnKind::Own),
-        limits: if is_log_program { ProgramLimits::default() } else { request.limits },
+        limits: if is_log_program {
+            ProgramLimits::default()
+        } else {
+            request.limits
+        },
         inherited,
         ends_with_parent: !is_log_program,
         is_apart: allowed.is_apart,
@@ -77,10 +102,22 @@ fn command(request: &SpawnRequest, inherited: &[OwnedFd]) -> Command {
         true => Command::new(Path::new(".").join(request.file.file_name().unwrap_or_default())),
         false => Command::new(&request.file),
     };
-    let name = if request.kind == SpawnKind::Program { request.file.as_os_str() } else { &request.name };
+    let name = if request.kind == SpawnKind::Program {
+        request.file.as_os_str()
+    } else {
+        &request.name
+    };
     command.arg0(name).env_clear();
-    command.args(request.arguments.iter().map(|argument| with_descriptors(argument, &numbers)));
-    let environment = request.environment.iter().filter(|(name, _)| !is_script || is_safe(name));
+    command.args(
+        request
+            .arguments
+            .iter()
+            .map(|argument| with_descriptors(argument, &numbers)),
+    );
+    let environment = request
+        .environment
+        .iter()
+        .filter(|(name, _)| !is_script || is_safe(name));
     command.envs(environment.map(|(name, value)| (name, with_descriptors(value, &numbers))));
     match request.kind {
         SpawnKind::Script => drop(command.env("PATH", SAFE_PATH)),
@@ -93,15 +130,24 @@ fn command(request: &SpawnRequest, inherited: &[OwnedFd]) -> Command {
 
 fn is_safe(name: &OsStr) -> bool {
     let bytes = name.as_bytes();
-    bytes.starts_with(b"HTTP_") || bytes.starts_with(b"SSL_") || SAFE_NAMES.split(' ').any(|safe| safe.as_bytes() == bytes)
+    bytes.starts_with(b"HTTP_")
+        || bytes.starts_with(b"SSL_")
+        || SAFE_NAMES.split(' ').any(|safe| safe.as_bytes() == bytes)
 }
 
-/// So that it may open it again as /dev/stderr and its like, which a pipe of another user's would refuse. A pipe without a name that the server has
-/// made for this program: a FIFO of the file system, or a pipe that is another program's already, stays whose it is.
+/// So that it may open it again as /dev/stderr and its like, which a pipe of another user's would
+/// refuse. A pipe without a name that the server has made for this program: a FIFO of the file
+/// system, or a pipe that is another program's already, stays whose it is.
 fn give(pipe: &OwnedFd, allowed: &Allowed, server: u32) {
-    let is_pipe = rustix::fs::fstat(pipe)
-        .is_ok_and(|found| FileType::from_raw_mode(found.st_mode) == FileType::Fifo && found.st_uid == server && found.st_nlink <= 1);
-    if is_pipe && rustix::fs::fstatfs(pipe).is_ok_and(|system| u64::try_from(system.f_type) == Ok(PIPEFS_MAGIC)) {
+    let is_pipe = rustix::fs::fstat(pipe).is_ok_and(|found| {
+        FileType::from_raw_mode(found.st_mode) == FileType::Fifo
+            && found.st_uid == server
+            && found.st_nlink <= 1
+    });
+    if is_pipe
+        && rustix::fs::fstatfs(pipe)
+            .is_ok_and(|system| u64::try_from(system.f_type) == Ok(PIPEFS_MAGIC))
+    {
         let (uid, gid) = (allowed.identity.uid(), allowed.identity.gid());
         let _ = std::os::unix::fs::fchown(pipe, Some(uid), Some(gid));
     }
@@ -121,7 +167,12 @@ mod tests {
         }
         let allowed = || {
             let identity = Identity::look_up("nobody", None).unwrap();
-            Allowed { identity, folder: None, inherited: 0, is_apart: false }
+            Allowed {
+                identity,
+                folder: None,
+                inherited: 0,
+                is_apart: false,
+            }
         };
         let owner = |pipe: &OwnedFd| rustix::fs::fstat(pipe).unwrap().st_uid;
         let nobody = allowed().identity.uid();
@@ -131,7 +182,14 @@ mod tests {
         give(&pipe, &allowed(), 0);
         assert_eq!(owner(&pipe), nobody);
         let path = std::env::temp_dir().join(format!("saker-fifo-{}", std::process::id()));
-        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &path,
+            FileType::Fifo,
+            rustix::fs::Mode::RWXU,
+            0,
+        )
+        .unwrap();
         let fifo = OwnedFd::from(File::options().read(true).write(true).open(&path).unwrap());
         give(&fifo, &allowed(), 0);
         assert_eq!(owner(&fifo), 0);
@@ -140,9 +198,13 @@ mod tests {
 
     #[test]
     fn what_suexec_lets_through() {
-        for (name, is_let) in
-            [("HTTP_ACCEPT", true), ("SSL_PROTOCOL", true), ("QUERY_STRING", true), ("LD_PRELOAD", false), ("PATH", false)]
-        {
+        for (name, is_let) in [
+            ("HTTP_ACCEPT", true),
+            ("SSL_PROTOCOL", true),
+            ("QUERY_STRING", true),
+            ("LD_PRELOAD", false),
+            ("PATH", false),
+        ] {
             assert_eq!(is_safe(OsStr::new(name)), is_let, "{name}");
         }
     }

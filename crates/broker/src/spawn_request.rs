@@ -1,7 +1,8 @@
 //! A request to start a program as a user.
 //!
-//! The broker, which is root, looks the user up. Caveat: a program may have to be told the number of a descriptor that it inherits, and only the
-//! broker knows it: [`descriptor`] stands for it in arguments and environment.
+//! The broker, which is root, looks the user up. Caveat: a program may have to be told the number
+//! of a descriptor that it inherits, and only the broker knows it: [`descriptor`] stands for it in
+//! arguments and environment.
 
 use saker_net::program::ProgramLimits;
 use saker_net::wire::{Reader, Writer};
@@ -15,14 +16,18 @@ use std::{
 /// Which grants allow it, and which checks it has to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpawnKind {
-    /// A script of the user's own, looked at as suEXEC does, with an environment as suEXEC leaves it.
+    /// A script of the user's own, looked at as suEXEC does, with an environment as suEXEC leaves
+    /// it.
     Script,
     /// A program that the configuration names, as somebody who is not root.
     Program,
-    /// A log program, as root if need be: with exactly the arguments that the configuration gives it. What else the request says of it does not
-    /// count: environment and folder are the broker's, as the server was started with them. It ends when its input does, whoever has gone.
+    /// A log program, as root if need be: with exactly the arguments that the configuration gives
+    /// it. What else the request says of it does not count: environment and folder are the
+    /// broker's, as the server was started with them. It ends when its input does, whoever has
+    /// gone.
     LogProgram,
-    /// A program of the server's own, as the user that the server has become: it has that user's rights, and not what the server keeps to itself.
+    /// A program of the server's own, as the user that the server has become: it has that user's
+    /// rights, and not what the server keeps to itself.
     Own,
 }
 
@@ -37,10 +42,15 @@ impl SpawnKind {
     }
 
     fn of_number(number: u64) -> io::Result<SpawnKind> {
-        [SpawnKind::Program, SpawnKind::Script, SpawnKind::LogProgram, SpawnKind::Own]
-            .into_iter()
-            .find(|kind| kind.number() == number)
-            .ok_or_else(|| io::ErrorKind::InvalidData.into())
+        [
+            SpawnKind::Program,
+            SpawnKind::Script,
+            SpawnKind::LogProgram,
+            SpawnKind::Own,
+        ]
+        .into_iter()
+        .find(|kind| kind.number() == number)
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 }
 
@@ -60,12 +70,14 @@ pub struct SpawnRequest {
     pub limits: ProgramLimits,
 }
 
-/// Stands for the number of what is inherited, by its place among it. No argument can have a NUL of its own (execve(2)).
+/// Stands for the number of what is inherited, by its place among it. No argument can have a NUL of
+/// its own (execve(2)).
 pub fn descriptor(place: u8) -> OsString {
     OsString::from_vec(vec![0, b'0' + place.min(9)])
 }
 
-/// Stands for digits and hyphens in what a grant has, at least one and at most [`NUMBER_BYTES_MAX`].
+/// Stands for digits and hyphens in what a grant has, at least one and at most
+/// [`NUMBER_BYTES_MAX`].
 pub fn any_number() -> OsString {
     OsString::from_vec(vec![0, b'n'])
 }
@@ -79,13 +91,18 @@ pub fn matches(pattern: &OsStr, text: &OsStr) -> bool {
         match (pattern, text) {
             ([], []) => return true,
             ([0, b'n', more @ ..], _) => {
-                let digits = text.iter().take_while(|byte| byte.is_ascii_digit() || **byte == b'-').count();
+                let digits = text
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_digit() || **byte == b'-')
+                    .count();
                 if digits == 0 || digits > NUMBER_BYTES_MAX {
                     return false;
                 }
                 (pattern, text) = (more, text.get(digits..).unwrap_or_default());
             }
-            ([one, more @ ..], [other, rest @ ..]) if one == other => (pattern, text) = (more, rest),
+            ([one, more @ ..], [other, rest @ ..]) if one == other => {
+                (pattern, text) = (more, rest)
+            }
             _ => return false,
         }
     }
@@ -93,8 +110,13 @@ pub fn matches(pattern: &OsStr, text: &OsStr) -> bool {
 
 /// How many descriptors these name, by the last of them.
 pub fn descriptors_named<'t>(texts: impl Iterator<Item = &'t OsString>) -> usize {
-    let places = texts.flat_map(|text| text.as_bytes().windows(2)).filter(|two| two[0] == 0 && two[1].is_ascii_digit());
-    places.map(|two| usize::from(two[1] - b'0') + 1).max().unwrap_or(0)
+    let places = texts
+        .flat_map(|text| text.as_bytes().windows(2))
+        .filter(|two| two[0] == 0 && two[1].is_ascii_digit());
+    places
+        .map(|two| usize::from(two[1] - b'0') + 1)
+        .max()
+        .unwrap_or(0)
 }
 
 /// With numbers in place of what stands for them.
@@ -104,8 +126,15 @@ pub fn with_descriptors(text: &OsStr, numbers: &[i32]) -> OsString {
     while let Some(byte) = bytes.next() {
         match byte {
             0 => {
-                let place = usize::from(bytes.next().copied().unwrap_or_default().wrapping_sub(b'0'));
-                made.extend_from_slice(numbers.get(place).map(i32::to_string).unwrap_or_default().as_bytes());
+                let place =
+                    usize::from(bytes.next().copied().unwrap_or_default().wrapping_sub(b'0'));
+                made.extend_from_slice(
+                    numbers
+                        .get(place)
+                        .map(i32::to_string)
+                        .unwrap_or_default()
+                        .as_bytes(),
+                );
             }
             byte => made.push(*byte),
         }
@@ -124,16 +153,22 @@ impl SpawnRequest {
         writer.texts(&self.arguments);
         writer.pairs(&self.environment);
         writer.text(self.folder.as_os_str().as_bytes());
-        for limit in [self.limits.cpu_s, self.limits.memory_bytes, self.limits.processes] {
+        for limit in [
+            self.limits.cpu_s,
+            self.limits.memory_bytes,
+            self.limits.processes,
+        ] {
             let (soft, hard) = limit.unwrap_or_default();
-            [u64::from(limit.is_some()), soft, hard].into_iter().for_each(|number| writer.number(number));
+            [u64::from(limit.is_some()), soft, hard]
+                .into_iter()
+                .for_each(|number| writer.number(number));
         }
         writer.0
     }
 
     /// # Errors
-    /// Anything but a whole request that says what it means: paths are absolute, names of variables are names, and no text has a NUL but a program's,
-    /// where one stands for a descriptor.
+    /// Anything but a whole request that says what it means: paths are absolute, names of variables
+    /// are names, and no text has a NUL but a program's, where one stands for a descriptor.
     pub fn decode(message: &[u8]) -> io::Result<SpawnRequest> {
         let mut reader = Reader(message);
         let words = |text: &[u8]| OsString::from_vec(text.to_vec());
@@ -146,15 +181,24 @@ impl SpawnRequest {
             arguments: reader.texts()?,
             environment: reader.pairs()?,
             folder: PathBuf::from(words(reader.text()?)),
-            limits: ProgramLimits { cpu_s: limit(&mut reader)?, memory_bytes: limit(&mut reader)?, processes: limit(&mut reader)? },
+            limits: ProgramLimits {
+                cpu_s: limit(&mut reader)?,
+                memory_bytes: limit(&mut reader)?,
+                processes: limit(&mut reader)?,
+            },
         };
         reader.end()?;
-        if request.is_sound() { Ok(request) } else { Err(io::ErrorKind::InvalidData.into()) }
+        if request.is_sound() {
+            Ok(request)
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
+        }
     }
 
     fn is_sound(&self) -> bool {
         let has_nul = |text: &OsStr| text.as_bytes().contains(&0);
-        let is_name = |name: &OsStr| !name.is_empty() && !has_nul(name) && !name.as_bytes().contains(&b'=');
+        let is_name =
+            |name: &OsStr| !name.is_empty() && !has_nul(name) && !name.as_bytes().contains(&b'=');
         let may_name_descriptors = self.kind == SpawnKind::Program;
         let is_text = |text: &OsStr| may_name_descriptors || !has_nul(text);
         self.file.is_absolute()
@@ -162,7 +206,10 @@ impl SpawnRequest {
             && !has_nul(&self.name)
             && !has_nul(self.folder.as_os_str())
             && self.arguments.iter().all(|argument| is_text(argument))
-            && self.environment.iter().all(|(name, value)| is_name(name) && is_text(value))
+            && self
+                .environment
+                .iter()
+                .all(|(name, value)| is_name(name) && is_text(value))
     }
 }
 
@@ -190,12 +237,18 @@ mod tests {
             arguments: vec!["a".into(), "".into()],
             environment: vec![("A".into(), "b".into())],
             folder: "/srv/a".into(),
-            limits: ProgramLimits { cpu_s: Some((1, u64::MAX)), ..ProgramLimits::default() },
+            limits: ProgramLimits {
+                cpu_s: Some((1, u64::MAX)),
+                ..ProgramLimits::default()
+            },
         };
         let message = request.encode();
         assert_eq!(SpawnRequest::decode(&message).unwrap(), request);
         for length in 0..message.len() {
-            assert!(SpawnRequest::decode(&message[..length]).is_err(), "{length}");
+            assert!(
+                SpawnRequest::decode(&message[..length]).is_err(),
+                "{length}"
+            );
         }
     }
 
@@ -253,16 +306,46 @@ mod tests {
         };
         let script = || request(SpawnKind::Script);
         let is_read = |request: SpawnRequest| SpawnRequest::decode(&request.encode()).is_ok();
-        assert!(is_read(script()) && is_read(SpawnRequest { arguments: vec![descriptor(0)], ..request(SpawnKind::Program) }));
+        assert!(
+            is_read(script())
+                && is_read(SpawnRequest {
+                    arguments: vec![descriptor(0)],
+                    ..request(SpawnKind::Program)
+                })
+        );
         for bad in [
-            SpawnRequest { file: "x.cgi".into(), ..script() },
-            SpawnRequest { file: "/srv/x\0".into(), ..script() },
-            SpawnRequest { name: "x\0".into(), ..script() },
-            SpawnRequest { arguments: vec![descriptor(0)], ..script() },
-            SpawnRequest { arguments: vec![descriptor(0)], ..request(SpawnKind::LogProgram) },
-            SpawnRequest { environment: vec![("A=B".into(), "c".into())], ..script() },
-            SpawnRequest { environment: vec![("".into(), "c".into())], ..script() },
-            SpawnRequest { environment: vec![("A".into(), descriptor(0))], ..request(SpawnKind::Own) },
+            SpawnRequest {
+                file: "x.cgi".into(),
+                ..script()
+            },
+            SpawnRequest {
+                file: "/srv/x\0".into(),
+                ..script()
+            },
+            SpawnRequest {
+                name: "x\0".into(),
+                ..script()
+            },
+            SpawnRequest {
+                arguments: vec![descriptor(0)],
+                ..script()
+            },
+            SpawnRequest {
+                arguments: vec![descriptor(0)],
+                ..request(SpawnKind::LogProgram)
+            },
+            SpawnRequest {
+                environment: vec![("A=B".into(), "c".into())],
+                ..script()
+            },
+            SpawnRequest {
+                environment: vec![("".into(), "c".into())],
+                ..script()
+            },
+            SpawnRequest {
+                environment: vec![("A".into(), descriptor(0))],
+                ..request(SpawnKind::Own)
+            },
         ] {
             assert!(!is_read(bad.clone()), "{bad:?}");
         }
@@ -273,16 +356,32 @@ mod tests {
         let of = |parts: &[&OsStr]| parts.iter().copied().collect::<OsString>();
         let number = any_number();
         let pattern = of(&[OsStr::new("/tmp/p-"), &number, OsStr::new(".php")]);
-        for (text, is_one) in
-            [("/tmp/p-12-7.php", true), ("/tmp/p-.php", false), ("/tmp/p-1/../x.php", false), ("/tmp/p-1.phpx", false), ("/tmp/p-1", false)]
-        {
+        for (text, is_one) in [
+            ("/tmp/p-12-7.php", true),
+            ("/tmp/p-.php", false),
+            ("/tmp/p-1/../x.php", false),
+            ("/tmp/p-1.phpx", false),
+            ("/tmp/p-1", false),
+        ] {
             assert_eq!(matches(&pattern, OsStr::new(text)), is_one, "{text}");
         }
-        assert!(!matches(&number, OsStr::new(&"1".repeat(NUMBER_BYTES_MAX + 1))));
-        assert!(matches(&of(&[OsStr::new("a="), &descriptor(0)]), &of(&[OsStr::new("a="), &descriptor(0)])));
-        assert!(!matches(&of(&[OsStr::new("a="), &descriptor(0)]), &of(&[OsStr::new("a="), &descriptor(1)])));
+        assert!(!matches(
+            &number,
+            OsStr::new(&"1".repeat(NUMBER_BYTES_MAX + 1))
+        ));
+        assert!(matches(
+            &of(&[OsStr::new("a="), &descriptor(0)]),
+            &of(&[OsStr::new("a="), &descriptor(0)])
+        ));
+        assert!(!matches(
+            &of(&[OsStr::new("a="), &descriptor(0)]),
+            &of(&[OsStr::new("a="), &descriptor(1)])
+        ));
         assert!(!matches(OsStr::new("a"), &number) && matches(OsStr::new(""), OsStr::new("")));
-        assert_eq!(descriptors_named([of(&[OsStr::new("x"), &descriptor(1)]), number].iter()), 2);
+        assert_eq!(
+            descriptors_named([of(&[OsStr::new("x"), &descriptor(1)]), number].iter()),
+            2
+        );
     }
 
     #[test]

@@ -37,7 +37,11 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn scripts(root: &Path) -> Grants {
-    Grants::new(vec![Grant::Scripts { user: "nobody".into(), group: None, root: root.to_owned() }])
+    Grants::new(vec![Grant::Scripts {
+        user: "nobody".into(),
+        group: None,
+        root: root.to_owned(),
+    }])
 }
 
 fn refusal(grants: &Grants, request: &SpawnRequest) -> String {
@@ -54,7 +58,9 @@ fn a_script_has_to_be_his_alone() {
     let request = request(SpawnKind::Script, &file);
     let grants = scripts(&root);
     assert!(grants.allow(&request).is_ok());
-    let mode = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let mode = |path: &Path, mode: u32| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap()
+    };
     for (path, bits, reason) in [
         (&folder, 0o775, "directory is writable"),
         (&file, 0o757, "file is writable"),
@@ -68,12 +74,34 @@ fn a_script_has_to_be_his_alone() {
     }
     for path in [&file, &folder] {
         chown(path, Some(0), None).unwrap();
-        assert!(refusal(&grants, &request).contains("mismatch"), "{}", path.display());
+        assert!(
+            refusal(&grants, &request).contains("mismatch"),
+            "{}",
+            path.display()
+        );
         chown(path, Some(NOBODY), None).unwrap();
     }
     symlink("x.cgi", folder.join("link.cgi")).unwrap();
-    assert!(refusal(&grants, &SpawnRequest { file: folder.join("link.cgi"), ..request.clone() }).contains("cannot stat"));
-    assert!(refusal(&grants, &SpawnRequest { file: root.join("in/../in/x.cgi"), ..request.clone() }).contains("invalid command"));
+    assert!(
+        refusal(
+            &grants,
+            &SpawnRequest {
+                file: folder.join("link.cgi"),
+                ..request.clone()
+            }
+        )
+        .contains("cannot stat")
+    );
+    assert!(
+        refusal(
+            &grants,
+            &SpawnRequest {
+                file: root.join("in/../in/x.cgi"),
+                ..request.clone()
+            }
+        )
+        .contains("invalid command")
+    );
     assert!(grants.allow(&request).is_ok());
     fs::remove_dir_all(root).unwrap();
 }
@@ -89,42 +117,134 @@ fn only_what_was_granted() {
     assert!(refusal(&Grants::default(), &script).contains("docroot"));
     // A way out of the folder.
     symlink(other.join("in"), root.join("out")).unwrap();
-    assert!(refusal(&scripts(&root), &SpawnRequest { file: root.join("out/x.cgi"), ..script.clone() }).contains("docroot"));
-    assert!(refusal(&scripts(&root), &SpawnRequest { user: "daemon".into(), ..script.clone() }).contains("forbidden"));
+    assert!(
+        refusal(
+            &scripts(&root),
+            &SpawnRequest {
+                file: root.join("out/x.cgi"),
+                ..script.clone()
+            }
+        )
+        .contains("docroot")
+    );
+    assert!(
+        refusal(
+            &scripts(&root),
+            &SpawnRequest {
+                user: "daemon".into(),
+                ..script.clone()
+            }
+        )
+        .contains("forbidden")
+    );
     let grant = |user: &str, arguments: Vec<OsString>| {
-        let environment = vec![("PATH".into(), "/bin".into()), ("N".into(), any_number()), ("FD".into(), descriptor(0))];
-        Grant::Program { user: user.into(), group: None, file: "/bin/php".into(), arguments, environment }
+        let environment = vec![
+            ("PATH".into(), "/bin".into()),
+            ("N".into(), any_number()),
+            ("FD".into(), descriptor(0)),
+        ];
+        Grant::Program {
+            user: user.into(),
+            group: None,
+            file: "/bin/php".into(),
+            arguments,
+            environment,
+        }
     };
     let exact = || Grants::new(vec![grant("nobody", vec!["a".into()])]);
     let php = request(SpawnKind::Program, Path::new("/bin/php"));
     assert_eq!(exact().allow(&php).unwrap().inherited, 1);
-    assert!(Grants::new(vec![grant("daemon", vec!["a".into()])]).allow(&php).is_err());
+    assert!(
+        Grants::new(vec![grant("daemon", vec!["a".into()])])
+            .allow(&php)
+            .is_err()
+    );
     // None granted: none taken.
     for granted in [vec![], vec!["b".into()], vec!["a".into(), "a".into()]] {
-        assert!(Grants::new(vec![grant("nobody", granted)]).allow(&php).is_err());
+        assert!(
+            Grants::new(vec![grant("nobody", granted)])
+                .allow(&php)
+                .is_err()
+        );
     }
     let with = |environment: &[(&str, &str)]| {
-        let environment = environment.iter().map(|(name, value)| (name.into(), value.into())).collect();
-        exact().allow(&SpawnRequest { environment, ..php.clone() }).is_ok()
+        let environment = environment
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect();
+        exact()
+            .allow(&SpawnRequest {
+                environment,
+                ..php.clone()
+            })
+            .is_ok()
     };
     assert!(with(&[]) && with(&[("PATH", "/bin"), ("N", "12")]) && with(&[("FD", "\0\x30")]));
-    for refused in
-        [&[("PATH", "/tmp")][..], &[("LD_PRELOAD", "/tmp/x.so")], &[("N", "x")], &[("N", "")], &[("FD", "3")], &[("N", "1"), ("N", "2")]]
-    {
+    for refused in [
+        &[("PATH", "/tmp")][..],
+        &[("LD_PRELOAD", "/tmp/x.so")],
+        &[("N", "x")],
+        &[("N", "")],
+        &[("FD", "3")],
+        &[("N", "1"), ("N", "2")],
+    ] {
         assert!(!with(refused), "{refused:?}");
     }
-    let as_root = SpawnRequest { user: "root".into(), ..php.clone() };
-    assert!(Grants::new(vec![grant("root", vec!["a".into()])]).allow(&as_root).is_err());
-    let log = SpawnRequest { kind: SpawnKind::LogProgram, ..as_root };
-    let log_program = || Grants::new(vec![Grant::LogProgram { file: "/bin/php".into(), arguments: vec!["a".into()] }]);
+    let as_root = SpawnRequest {
+        user: "root".into(),
+        ..php.clone()
+    };
+    assert!(
+        Grants::new(vec![grant("root", vec!["a".into()])])
+            .allow(&as_root)
+            .is_err()
+    );
+    let log = SpawnRequest {
+        kind: SpawnKind::LogProgram,
+        ..as_root
+    };
+    let log_program = || {
+        Grants::new(vec![Grant::LogProgram {
+            file: "/bin/php".into(),
+            arguments: vec!["a".into()],
+        }])
+    };
     assert!(log_program().allow(&log).is_ok());
-    assert!(log_program().allow(&SpawnRequest { arguments: vec!["b".into()], ..log.clone() }).is_err());
+    assert!(
+        log_program()
+            .allow(&SpawnRequest {
+                arguments: vec!["b".into()],
+                ..log.clone()
+            })
+            .is_err()
+    );
     assert!(log_program().allow(&php).is_err() && exact().allow(&log).is_err());
-    let own = SpawnRequest { kind: SpawnKind::Own, ..php.clone() };
-    let owner = |user: &str| Grants::new(vec![Grant::Own { user: user.into(), group: None }, grant("nobody", vec!["a".into()])]);
+    let own = SpawnRequest {
+        kind: SpawnKind::Own,
+        ..php.clone()
+    };
+    let owner = |user: &str| {
+        Grants::new(vec![
+            Grant::Own {
+                user: user.into(),
+                group: None,
+            },
+            grant("nobody", vec!["a".into()]),
+        ])
+    };
     assert!(owner("nobody").allow(&own).is_ok() && owner("daemon").allow(&own).is_err());
-    assert!(owner("root").allow(&SpawnRequest { user: "root".into(), ..own }).is_err());
-    assert!(owner("nobody").allow(&php).unwrap().is_apart && !owner("daemon").allow(&php).unwrap().is_apart);
+    assert!(
+        owner("root")
+            .allow(&SpawnRequest {
+                user: "root".into(),
+                ..own
+            })
+            .is_err()
+    );
+    assert!(
+        owner("nobody").allow(&php).unwrap().is_apart
+            && !owner("daemon").allow(&php).unwrap().is_apart
+    );
     fs::remove_dir_all(root).unwrap();
     fs::remove_dir_all(other).unwrap();
 }
@@ -132,8 +252,14 @@ fn only_what_was_granted() {
 #[test]
 fn grants_are_read_as_they_were_written() {
     let all = vec![
-        Grant::Scripts { user: "a".into(), group: Some("b".into()), root: "/srv".into() },
-        Grant::Homes { suffix: "public_html".into() },
+        Grant::Scripts {
+            user: "a".into(),
+            group: Some("b".into()),
+            root: "/srv".into(),
+        },
+        Grant::Homes {
+            suffix: "public_html".into(),
+        },
         Grant::Program {
             user: "a".into(),
             group: None,
@@ -141,8 +267,14 @@ fn grants_are_read_as_they_were_written() {
             arguments: vec!["-c".into()],
             environment: vec![("A".into(), any_number())],
         },
-        Grant::LogProgram { file: "/bin/sh".into(), arguments: vec!["-c".into()] },
-        Grant::Own { user: "a".into(), group: None },
+        Grant::LogProgram {
+            file: "/bin/sh".into(),
+            arguments: vec!["-c".into()],
+        },
+        Grant::Own {
+            user: "a".into(),
+            group: None,
+        },
     ];
     let message = Grant::encode(&all);
     assert_eq!(Grant::decode(&message).unwrap(), all);

@@ -1,8 +1,9 @@
 //! Bans, as Varnish's users write them: `req.url ~ ^/shop && obj.http.X-Magento-Tags ~ cat_1`.
 //!
-//! Place in the walk: parsed once when one comes in, then asked of entries older than it, as they are looked up or swept.
-//! Difficulty: an entry stands for requests that are not there any more, so `req.url` and `req.http.host` mean what it was made for.
-//! Absent on purpose: compiling patterns (handed in, because its limits live elsewhere), times and other `req` fields, which an entry
+//! Place in the walk: parsed once when one comes in, then asked of entries older than it, as they
+//! are looked up or swept. Difficulty: an entry stands for requests that are not there any more, so
+//! `req.url` and `req.http.host` mean what it was made for. Absent on purpose: compiling patterns
+//! (handed in, because its limits live elsewhere), times and other `req` fields, which an entry
 //! does not keep; they are refused, not ignored.
 
 use saker_http::Fields;
@@ -68,7 +69,10 @@ impl fmt::Display for BanError {
             BanError::Empty => f.write_str("the ban has no test"),
             BanError::Unfinished(word) => write!(f, "something is missing after `{word}`"),
             BanError::UnknownField(word) => {
-                write!(f, "`{word}` is none of req.url, req.http.host, obj.status, obj.http.NAME")
+                write!(
+                    f,
+                    "`{word}` is none of req.url, req.http.host, obj.status, obj.http.NAME"
+                )
             }
             BanError::UnknownOperator(word) => write!(f, "`{word}` is none of ==, !=, ~, !~"),
             BanError::ExpectedAnd(word) => write!(f, "`{word}` stands where only && can"),
@@ -80,14 +84,23 @@ impl fmt::Display for BanError {
 
 impl<P> Ban<P> {
     /// Reads an expression; `compile` makes a pattern or says why not.
-    pub fn parse(text: &str, mut compile: impl FnMut(&str) -> Result<P, String>) -> Result<Ban<P>, BanError> {
+    pub fn parse(
+        text: &str,
+        mut compile: impl FnMut(&str) -> Result<P, String>,
+    ) -> Result<Ban<P>, BanError> {
         let mut words = words(text)?.into_iter();
         let mut tests = Vec::new();
         loop {
-            let field = words.next().ok_or(if tests.is_empty() { BanError::Empty } else { BanError::Unfinished("&&".into()) })?;
+            let field = words.next().ok_or(if tests.is_empty() {
+                BanError::Empty
+            } else {
+                BanError::Unfinished("&&".into())
+            })?;
             let what = What::parse(&field)?;
             let operator = words.next().ok_or(BanError::Unfinished(field))?;
-            let argument = words.next().ok_or_else(|| BanError::Unfinished(operator.clone()))?;
+            let argument = words
+                .next()
+                .ok_or_else(|| BanError::Unfinished(operator.clone()))?;
             tests.push(test(what, &operator, argument, &mut compile)?);
             if tests.len() > TESTS_MAX {
                 return Err(BanError::TooMany);
@@ -100,8 +113,13 @@ impl<P> Ban<P> {
         }
     }
 
-    /// Whether an entry is banned. A pattern that gives up (`None`) bans: a page too many made anew, none too old served.
-    pub fn matches(&self, subject: Subject<'_>, is_match: impl Fn(&P, &[u8]) -> Option<bool>) -> bool {
+    /// Whether an entry is banned. A pattern that gives up (`None`) bans: a page too many made
+    /// anew, none too old served.
+    pub fn matches(
+        &self,
+        subject: Subject<'_>,
+        is_match: impl Fn(&P, &[u8]) -> Option<bool>,
+    ) -> bool {
         self.tests.iter().all(|test| {
             let text = test.what.of(subject);
             let found = match (&text, &test.argument) {
@@ -120,7 +138,10 @@ impl What {
             "req.url" | "obj.http.x-url" => Ok(What::Url),
             "req.http.host" | "obj.http.x-host" => Ok(What::Host),
             "obj.status" => Ok(What::Status),
-            lower => match lower.strip_prefix("obj.http.").filter(|name| saker_http::chars::is_token(name.as_bytes())) {
+            lower => match lower
+                .strip_prefix("obj.http.")
+                .filter(|name| saker_http::chars::is_token(name.as_bytes()))
+            {
                 Some(name) => Ok(What::Field(name.to_owned())),
                 None => Err(BanError::UnknownField(word.to_owned())),
             },
@@ -134,14 +155,20 @@ impl What {
             What::Host => Some(subject.host.to_vec()),
             What::Status => Some(subject.status.to_string().into_bytes()),
             What::Field(name) => {
-                let lines: Vec<&[u8]> = crate::rules::targeted::lines(subject.fields, name).collect();
+                let lines: Vec<&[u8]> =
+                    crate::rules::targeted::lines(subject.fields, name).collect();
                 (!lines.is_empty()).then(|| lines.join(&b","[..]))
             }
         }
     }
 }
 
-fn test<P>(what: What, operator: &str, argument: String, compile: &mut impl FnMut(&str) -> Result<P, String>) -> Result<Test<P>, BanError> {
+fn test<P>(
+    what: What,
+    operator: &str,
+    argument: String,
+    compile: &mut impl FnMut(&str) -> Result<P, String>,
+) -> Result<Test<P>, BanError> {
     let (negated, pattern) = match operator {
         "==" => (false, false),
         "!=" => (true, false),
@@ -151,9 +178,15 @@ fn test<P>(what: What, operator: &str, argument: String, compile: &mut impl FnMu
     };
     let argument = match pattern {
         false => Argument::Text(argument.into_bytes()),
-        true => Argument::Pattern(compile(&argument).map_err(|why| BanError::BadPattern(argument, why))?),
+        true => Argument::Pattern(
+            compile(&argument).map_err(|why| BanError::BadPattern(argument, why))?,
+        ),
     };
-    Ok(Test { what, negated, argument })
+    Ok(Test {
+        what,
+        negated,
+        argument,
+    })
 }
 
 /// White space separates; quotes hold together, with a backslash before a quote within them.
@@ -206,11 +239,20 @@ pub fn magento_purge(pattern: &[u8]) -> MagentoPurge {
         return MagentoPurge::All;
     }
     let tag = |alternative: &[u8]| {
-        let tag = alternative.strip_prefix(b"((^|,)")?.strip_suffix(b"(,|$))")?;
-        let plain = !tag.is_empty() && tag.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+        let tag = alternative
+            .strip_prefix(b"((^|,)")?
+            .strip_suffix(b"(,|$))")?;
+        let plain = !tag.is_empty()
+            && tag
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
         plain.then(|| tag.to_vec())
     };
-    alternatives(pattern).into_iter().map(tag).collect::<Option<Vec<_>>>().map_or(MagentoPurge::Pattern, MagentoPurge::Tags)
+    alternatives(pattern)
+        .into_iter()
+        .map(tag)
+        .collect::<Option<Vec<_>>>()
+        .map_or(MagentoPurge::Pattern, MagentoPurge::Tags)
 }
 
 /// Cut at the bars outside all parentheses.

@@ -1,12 +1,14 @@
 //! Names of cookies: patterns, the default session cookies, and cookies that identify no client.
 //!
-//! Called by: the rules of HTTP (is a request personal?) and LSCache's identity of a client. Caveat: applications don't agree on what a name is. PHP
-//! reads `a.b`, `a b` and `a[x]` as `a_b`, `a_b` and `a`, so a name is compared after percent-decoding, without what follows a bracket, in any case, and
-//! with everything but letters and digits the same. Out of scope: values.
+//! Called by: the rules of HTTP (is a request personal?) and LSCache's identity of a client.
+//! Caveat: applications don't agree on what a name is. PHP reads `a.b`, `a b` and `a[x]` as `a_b`,
+//! `a_b` and `a`, so a name is compared after percent-decoding, without what follows a bracket, in
+//! any case, and with everything but letters and digits the same. Out of scope: values.
 
 use saker_http::field_name::is_alike;
 
-/// Session cookies of well-known applications and frameworks, and what nearly all others call theirs. `*` stands for any text, at either end.
+/// Session cookies of well-known applications and frameworks, and what nearly all others call
+/// theirs. `*` stands for any text, at either end.
 pub const SESSIONS: &[&str] = &[
     "__Host-*",
     "__Secure-*",
@@ -59,8 +61,9 @@ pub const SESSIONS: &[&str] = &[
     "*saml*",
 ];
 
-/// Cookies of statistics, advertising and consent, and of applications for all clients alike: exact names, and beginnings that nothing else has.
-/// `wordpress_sec_*` is sent below some paths only, and always beside `wordpress_logged_in_*`.
+/// Cookies of statistics, advertising and consent, and of applications for all clients alike: exact
+/// names, and beginnings that nothing else has. `wordpress_sec_*` is sent below some paths only,
+/// and always beside `wordpress_logged_in_*`.
 const NO_IDENTITY: &[&str] = &[
     "__utm*",
     "__ga",
@@ -125,14 +128,18 @@ const NO_IDENTITY: &[&str] = &[
 /// Joomla calls its session by an MD5 sum.
 const JOOMLA_BYTES: usize = 32;
 
-/// Whether a cookie identifies a session by its name, by the patterns given. Those that begin with `*` are not about statistics.
+/// Whether a cookie identifies a session by its name, by the patterns given. Those that begin with
+/// `*` are not about statistics.
 pub fn is_session(name: &[u8], patterns: &[impl AsRef<str>]) -> bool {
-    patterns.iter().any(|pattern| fits(name, pattern.as_ref()) && !(pattern.as_ref().starts_with('*') && is_no_identity(name)))
+    patterns.iter().any(|pattern| {
+        fits(name, pattern.as_ref()) && !(pattern.as_ref().starts_with('*') && is_no_identity(name))
+    })
 }
 
 /// The same by [`SESSIONS`].
 pub fn is_usual_session(name: &[u8]) -> bool {
-    is_session(name, SESSIONS) || (name.len() == JOOMLA_BYTES && name.iter().all(u8::is_ascii_hexdigit))
+    is_session(name, SESSIONS)
+        || (name.len() == JOOMLA_BYTES && name.iter().all(u8::is_ascii_hexdigit))
 }
 
 /// Whether a cookie tells clients apart for nobody who makes pages.
@@ -140,7 +147,8 @@ pub fn is_no_identity(name: &[u8]) -> bool {
     NO_IDENTITY.iter().any(|pattern| fits(name, pattern))
 }
 
-/// Whether a name, as any application may read it, fits a pattern: a text with `*` at its beginning, its end, or both.
+/// Whether a name, as any application may read it, fits a pattern: a text with `*` at its
+/// beginning, its end, or both.
 pub fn fits(name: &[u8], pattern: &str) -> bool {
     if name.contains(&b'%') {
         return fits_plain(&decoded(name), pattern) || fits_plain(name, pattern);
@@ -156,21 +164,40 @@ pub fn is_same(name: &[u8], known: &[u8]) -> bool {
 
 fn fits_plain(name: &[u8], pattern: &str) -> bool {
     let (whole, name) = (name, base(name));
-    let (start, rest) = pattern.strip_prefix('*').map_or((false, pattern), |rest| (true, rest));
-    let (end, text) = rest.strip_suffix('*').map_or((false, rest), |text| (true, text));
+    let (start, rest) = pattern
+        .strip_prefix('*')
+        .map_or((false, pattern), |rest| (true, rest));
+    let (end, text) = rest
+        .strip_suffix('*')
+        .map_or((false, rest), |text| (true, text));
     let text = text.as_bytes();
     match (start, end) {
         (false, false) => is_alike(name, text),
-        (false, true) => whole.get(..text.len()).is_some_and(|head| is_alike(head, text)),
-        (true, false) => name.len().checked_sub(text.len()).is_some_and(|at| is_alike(&name[at..], text)),
-        (true, true) => text.is_empty() || whole.windows(text.len()).any(|window| is_alike(window, text)),
+        (false, true) => whole
+            .get(..text.len())
+            .is_some_and(|head| is_alike(head, text)),
+        (true, false) => name
+            .len()
+            .checked_sub(text.len())
+            .is_some_and(|at| is_alike(&name[at..], text)),
+        (true, true) => {
+            text.is_empty()
+                || whole
+                    .windows(text.len())
+                    .any(|window| is_alike(window, text))
+        }
     }
 }
 
-/// As PHP names an array's variable: without white space before it, and without what is in brackets.
+/// As PHP names an array's variable: without white space before it, and without what is in
+/// brackets.
 fn base(name: &[u8]) -> &[u8] {
     let name = name.trim_ascii();
-    let end = name.iter().skip(1).position(|byte| *byte == b'[').map_or(name.len(), |at| at + 1);
+    let end = name
+        .iter()
+        .skip(1)
+        .position(|byte| *byte == b'[')
+        .map_or(name.len(), |at| at + 1);
     &name[..end]
 }
 
@@ -281,7 +308,17 @@ mod tests {
 
     #[test]
     fn no_session_is_taken_for_statistics() {
-        for name in ["__Host-session", "__Secure-id", "__Host-", "__session", "_gateway_session", "_game", "__cfx", "PHPSESSID", "__utx"] {
+        for name in [
+            "__Host-session",
+            "__Secure-id",
+            "__Host-",
+            "__session",
+            "_gateway_session",
+            "_game",
+            "__cfx",
+            "PHPSESSID",
+            "__utx",
+        ] {
             assert!(!is_no_identity(name.as_bytes()), "{name}");
         }
     }
@@ -303,10 +340,19 @@ mod tests {
         ] {
             assert_eq!(fits(name.as_bytes(), pattern), expected, "{pattern} {name}");
         }
-        for (name, known, same) in
-            [("a.b", "a_b", true), (" a", "a", true), ("a[1]", "a", true), ("%61", "a", true), ("[a", "a", false), ("ab", "a", false)]
-        {
-            assert_eq!(is_same(name.as_bytes(), known.as_bytes()), same, "{name} {known}");
+        for (name, known, same) in [
+            ("a.b", "a_b", true),
+            (" a", "a", true),
+            ("a[1]", "a", true),
+            ("%61", "a", true),
+            ("[a", "a", false),
+            ("ab", "a", false),
+        ] {
+            assert_eq!(
+                is_same(name.as_bytes(), known.as_bytes()),
+                same,
+                "{name} {known}"
+            );
         }
     }
 }

@@ -1,11 +1,12 @@
 //! The page cache: what may be stored, for how long, for whom, and what takes it away again.
 //!
-//! Floor 4: knows HTTP's heads and fields (`http`), neither the pipeline nor the server. What is here besides the store is pure: bytes and
-//! heads in, decisions out; times come in as milliseconds since the epoch.
+//! Floor 4: knows HTTP's heads and fields (`http`), neither the pipeline nor the server. What is
+//! here besides the store is pure: bytes and heads in, decisions out; times come in as milliseconds
+//! since the epoch.
 //!
-//! Difficulty: two languages steer one cache, HTTP's own ([`rules`]) and LSCache's ([`lscache`]), and an entry made by one obeys the
-//! other's purges.
-//! Absent on purpose: fetching, waiting and everything that depends on a connection; the walk does that.
+//! Difficulty: two languages steer one cache, HTTP's own ([`rules`]) and LSCache's ([`lscache`]),
+//! and an entry made by one obeys the other's purges. Absent on purpose: fetching, waiting and
+//! everything that depends on a connection; the walk does that.
 
 pub mod ban;
 pub mod cookie_names;

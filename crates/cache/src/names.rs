@@ -1,8 +1,9 @@
 //! What entries are called when they are to be purged: scopes, and the tags within them.
 //!
-//! Used where responses are stored, and by everything that purges (response fields, PURGE, the control socket), so that both call a thing by the same
-//! bytes. The difficulty is that applications choose their tags freely: the first byte says of which kind a tag is, so that a tag of an application
-//! that looks like a URL is none.
+//! Used where responses are stored, and by everything that purges (response fields, PURGE, the
+//! control socket), so that both call a thing by the same bytes. The difficulty is that
+//! applications choose their tags freely: the first byte says of which kind a tag is, so that a tag
+//! of an application that looks like a URL is none.
 
 /// Everything of a scope.
 pub const ALL: &[u8] = b"*";
@@ -12,7 +13,8 @@ const TAG: u8 = b'T';
 /// Occurs neither in names of hosts nor in what is told of visitors.
 const BETWEEN: u8 = 0;
 
-/// Of a site: its first name, or the place that it has among all sites where it has none. No purge goes beyond it.
+/// Of a site: its first name, or the place that it has among all sites where it has none. No purge
+/// goes beyond it.
 pub fn scope(first_name: Option<&str>, index: usize) -> Vec<u8> {
     match first_name.filter(|name| !name.is_empty() && *name != "*") {
         Some(name) => name.to_ascii_lowercase().into_bytes(),
@@ -80,7 +82,13 @@ mod tests {
             let (url, own) = (url_tag(name.as_bytes()), tag(name.as_bytes()));
             assert_ne!(url, own);
             assert!(url != ALL && own != ALL, "{name}");
-            assert_eq!((shown(&url), shown(&own)), (Some(Shown::Url(name.as_bytes())), Some(Shown::Tag(name.as_bytes()))));
+            assert_eq!(
+                (shown(&url), shown(&own)),
+                (
+                    Some(Shown::Url(name.as_bytes())),
+                    Some(Shown::Tag(name.as_bytes()))
+                )
+            );
         }
         assert_eq!(shown(ALL), Some(Shown::All));
         assert_eq!((shown(b""), shown(b"x")), (None, None));

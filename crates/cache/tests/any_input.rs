@@ -1,4 +1,5 @@
-//! Whatever heads say and clocks show: nothing panics, a life goes through its bytes unchanged, and nothing lives longer than it may.
+//! Whatever heads say and clocks show: nothing panics, a life goes through its bytes unchanged, and
+//! nothing lives longer than it may.
 
 use proptest::prelude::*;
 use saker_cache::rules::{
@@ -8,7 +9,9 @@ use saker_cache::rules::{
     invalidation::{Origin, invalidated},
     judge_response, judge_use, may_serve_after_error,
     tags::tags,
-    validation::{conditions, freshened, is_not_modified, judge_answer, judge_head_answer, same_bytes},
+    validation::{
+        conditions, freshened, is_not_modified, judge_answer, judge_head_answer, same_bytes,
+    },
 };
 use saker_http::{Fields, Method, RequestHead, Status, Version};
 
@@ -81,7 +84,9 @@ fn answer() -> impl Strategy<Value = Fields> {
     ]);
     prop::collection::vec((names, value()), 0..8).prop_map(|lines| {
         let mut fields = Fields::new();
-        lines.into_iter().for_each(|(name, value)| fields.append(name, value.into_bytes()));
+        lines
+            .into_iter()
+            .for_each(|(name, value)| fields.append(name, value.into_bytes()));
         fields
     })
 }
@@ -99,37 +104,53 @@ fn asked() -> impl Strategy<Value = RequestHead> {
     ]);
     let methods = prop::sample::select(vec!["GET", "GET", "GET", "HEAD", "POST", "FROB"]);
     (methods, prop::collection::vec((names, value()), 0..4)).prop_map(|(method, lines)| {
-        let lines: Vec<(&str, &str)> = lines.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let lines: Vec<(&str, &str)> = lines
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
         RequestHead::build(method, "/a/b?c", Version::Http11, &lines)
     })
 }
 
 fn settings() -> impl Strategy<Value = RuleSettings> {
-    (any::<[bool; 6]>(), prop::option::of(any::<u64>()), prop::option::of(any::<u64>()), any::<[u64; 6]>()).prop_map(
-        |(flags, default_ttl_s, ttl_override_s, numbers)| RuleSettings {
-            client: if flags[0] { ClientControl::Honoured } else { ClientControl::Ignored },
-            store_private: flags[1],
-            store_no_store: flags[2],
-            store_expired: flags[3],
-            store_parts: flags[4],
-            keep_for_validation: flags[5],
-            default_ttl_s,
-            ttl_override_s,
-            ttl_min_s: numbers[0],
-            ttl_max_s: numbers[1],
-            heuristic_percent: numbers[2],
-            stale_while_revalidate_s: numbers[3],
-            stale_if_error_s: numbers[4],
-            keep_s: numbers[5],
-            ..RuleSettings::default()
-        },
+    (
+        any::<[bool; 6]>(),
+        prop::option::of(any::<u64>()),
+        prop::option::of(any::<u64>()),
+        any::<[u64; 6]>(),
     )
+        .prop_map(
+            |(flags, default_ttl_s, ttl_override_s, numbers)| RuleSettings {
+                client: if flags[0] {
+                    ClientControl::Honoured
+                } else {
+                    ClientControl::Ignored
+                },
+                store_private: flags[1],
+                store_no_store: flags[2],
+                store_expired: flags[3],
+                store_parts: flags[4],
+                keep_for_validation: flags[5],
+                default_ttl_s,
+                ttl_override_s,
+                ttl_min_s: numbers[0],
+                ttl_max_s: numbers[1],
+                heuristic_percent: numbers[2],
+                stale_while_revalidate_s: numbers[3],
+                stale_if_error_s: numbers[4],
+                keep_s: numbers[5],
+                ..RuleSettings::default()
+            },
+        )
 }
 
 fn sound(life: &Life) -> bool {
-    let end = life.stale_while_revalidate_until_ms.max(life.stale_if_error_until_ms);
-    let ordered =
-        life.born_ms <= life.fresh_until_ms && life.fresh_until_ms <= life.stale_while_revalidate_until_ms && end <= life.keep_until_ms;
+    let end = life
+        .stale_while_revalidate_until_ms
+        .max(life.stale_if_error_until_ms);
+    let ordered = life.born_ms <= life.fresh_until_ms
+        && life.fresh_until_ms <= life.stale_while_revalidate_until_ms
+        && end <= life.keep_until_ms;
     ordered && Life::decode(&life.encode()).as_ref() == Some(life)
 }
 

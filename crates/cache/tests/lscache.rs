@@ -56,7 +56,11 @@ fn judged(answer: &str, settings: &LscacheSettings) -> Judged {
     let mut control = Control::from_settings(settings);
     let explicit = control.apply_response(&fields(answer), settings);
     let audience = control.judge(Outcome { explicit, ..PAGE }, settings)?;
-    Ok((audience, control.age_s(settings), control.max_stale_s(settings)))
+    Ok((
+        audience,
+        control.age_s(settings),
+        control.max_stale_s(settings),
+    ))
 }
 
 #[test]
@@ -66,7 +70,10 @@ fn control_of_responses() {
         ("public", Ok((PUBLIC, 3600, 200))),
         ("PUBLIC", Ok((PUBLIC, 3600, 200))),
         ("private", Ok((PRIVATE, 3600, 200))),
-        ("shared,private", Ok((Audience::Private { shared: true }, 3600, 200))),
+        (
+            "shared,private",
+            Ok((Audience::Private { shared: true }, 3600, 200)),
+        ),
         ("shared", Err(NotStored::Off)),
         ("public,max-age=60", Ok((PUBLIC, 60, 200))),
         ("public , max-age=60", Ok((PUBLIC, 60, 200))),
@@ -96,13 +103,30 @@ fn control_of_responses() {
         ("public,max-age", Err(NotStored::NoAge)),
         ("public,max-age=-1", Err(NotStored::NoAge)),
         ("public,frobnicate=1,max-age=60", Ok((PUBLIC, 60, 200))),
-        ("public,max-age=60,must-revalidate,proxy-revalidate,no-transform,min-fresh=1,only-if-cached", Ok((PUBLIC, 60, 200))),
-        ("public | X-LiteSpeed-Cache-Control: max-age=60", Ok((PUBLIC, 60, 200))),
-        ("public,max-age=60 | X-LiteSpeed-Cache-Control: no-cache", Err(NotStored::NoCache)),
+        (
+            "public,max-age=60,must-revalidate,proxy-revalidate,no-transform,min-fresh=1,only-if-cached",
+            Ok((PUBLIC, 60, 200)),
+        ),
+        (
+            "public | X-LiteSpeed-Cache-Control: max-age=60",
+            Ok((PUBLIC, 60, 200)),
+        ),
+        (
+            "public,max-age=60 | X-LiteSpeed-Cache-Control: no-cache",
+            Err(NotStored::NoCache),
+        ),
     ];
     for (control, want) in rows {
-        let answer = if control.is_empty() { String::new() } else { format!("X-LiteSpeed-Cache-Control: {control}") };
-        assert_eq!(judged(&answer, &LscacheSettings::default()), *want, "6.1: {control}");
+        let answer = if control.is_empty() {
+            String::new()
+        } else {
+            format!("X-LiteSpeed-Cache-Control: {control}")
+        };
+        assert_eq!(
+            judged(&answer, &LscacheSettings::default()),
+            *want,
+            "6.1: {control}"
+        );
     }
 }
 
@@ -133,27 +157,80 @@ fn precedence_between_layers() {
     let settings = LscacheSettings::default();
     let layered = |start: &LscacheSettings, rewrite: &[&str], answer: &str| {
         let mut control = Control::from_settings(start);
-        rewrite.iter().for_each(|list| control.apply(list.as_bytes()));
+        rewrite
+            .iter()
+            .for_each(|list| control.apply(list.as_bytes()));
         let explicit = control.apply_response(&fields(answer), start);
-        control.judge(Outcome { explicit, ..PAGE }, start).map(|audience| (audience, control.age_s(start)))
+        control
+            .judge(Outcome { explicit, ..PAGE }, start)
+            .map(|audience| (audience, control.age_s(start)))
     };
-    let on = LscacheSettings { enable_public: true, ..settings.clone() };
+    let on = LscacheSettings {
+        enable_public: true,
+        ..settings.clone()
+    };
     assert_eq!(layered(&on, &[], ""), Ok((PUBLIC, 3600)));
     assert_eq!(layered(&on, &["no-cache"], ""), Err(NotStored::NoCache));
     assert_eq!(layered(&on, &["private,max-age=5"], ""), Ok((PRIVATE, 5)));
-    assert_eq!(layered(&on, &["no-cache"], "X-LiteSpeed-Cache-Control: public,max-age=7"), Ok((PUBLIC, 7)));
+    assert_eq!(
+        layered(
+            &on,
+            &["no-cache"],
+            "X-LiteSpeed-Cache-Control: public,max-age=7"
+        ),
+        Ok((PUBLIC, 7))
+    );
     assert_eq!(layered(&settings, &["max-age=5"], ""), Ok((PUBLIC, 5)));
-    assert_eq!(layered(&settings, &["max-age=5"], "X-LiteSpeed-Cache-Control: no-cache"), Err(NotStored::NoCache));
-    assert_eq!(layered(&settings, &["max-age=5"], "Cache-Control: no-store"), Ok((PUBLIC, 5)));
-    assert_eq!(layered(&on, &[], "Cache-Control: no-store"), Ok((PUBLIC, 3600)));
-    let ageless = LscacheSettings { expire_s: 0, ..on.clone() };
+    assert_eq!(
+        layered(
+            &settings,
+            &["max-age=5"],
+            "X-LiteSpeed-Cache-Control: no-cache"
+        ),
+        Err(NotStored::NoCache)
+    );
+    assert_eq!(
+        layered(&settings, &["max-age=5"], "Cache-Control: no-store"),
+        Ok((PUBLIC, 5))
+    );
+    assert_eq!(
+        layered(&on, &[], "Cache-Control: no-store"),
+        Ok((PUBLIC, 3600))
+    );
+    let ageless = LscacheSettings {
+        expire_s: 0,
+        ..on.clone()
+    };
     assert_eq!(layered(&ageless, &[], ""), Err(NotStored::NoAge));
-    assert_eq!(layered(&ageless, &[], "Cache-Control: max-age=9"), Ok((PUBLIC, 9)));
-    assert_eq!(layered(&ageless, &[], "Cache-Control: no-store"), Err(NotStored::NoCache));
-    assert_eq!(layered(&ageless, &[], "Cache-Control: max-age=9 | X-LiteSpeed-Cache-Control: public"), Err(NotStored::NoAge));
-    let deaf = LscacheSettings { ignore_response_control: true, ..ageless };
-    assert_eq!(layered(&deaf, &[], "Cache-Control: max-age=9"), Err(NotStored::NoAge));
-    let own = LscacheSettings { enable_private: true, private_expire_s: 70, ..on };
+    assert_eq!(
+        layered(&ageless, &[], "Cache-Control: max-age=9"),
+        Ok((PUBLIC, 9))
+    );
+    assert_eq!(
+        layered(&ageless, &[], "Cache-Control: no-store"),
+        Err(NotStored::NoCache)
+    );
+    assert_eq!(
+        layered(
+            &ageless,
+            &[],
+            "Cache-Control: max-age=9 | X-LiteSpeed-Cache-Control: public"
+        ),
+        Err(NotStored::NoAge)
+    );
+    let deaf = LscacheSettings {
+        ignore_response_control: true,
+        ..ageless
+    };
+    assert_eq!(
+        layered(&deaf, &[], "Cache-Control: max-age=9"),
+        Err(NotStored::NoAge)
+    );
+    let own = LscacheSettings {
+        enable_private: true,
+        private_expire_s: 70,
+        ..on
+    };
     assert_eq!(layered(&own, &[], ""), Ok((PRIVATE, 70)));
 }
 
@@ -166,35 +243,202 @@ fn what_is_not_stored() {
         control.judge(outcome, settings)
     };
     let rows = [
-        ("6.3", Outcome { method: Method::Head, ..PAGE }, Err(NotStored::Method)),
-        ("3.3", Outcome { method: Method::Post, ..PAGE }, Err(NotStored::Method)),
-        ("6.3", Outcome { status: Status::NOT_MODIFIED, ..PAGE }, Err(NotStored::Status)),
-        ("6.3", Outcome { status: Status::NOT_FOUND, explicit: false, ..PAGE }, Err(NotStored::Status)),
-        ("6.3", Outcome { status: Status::NOT_FOUND, ..PAGE }, Ok(PUBLIC)),
-        ("6.3", Outcome { status: Status::MOVED_PERMANENTLY, content_bytes: Some(0), ..PAGE }, Ok(PUBLIC)),
-        ("6.3", Outcome { status: Status::FOUND, explicit: false, ..PAGE }, Err(NotStored::Status)),
-        ("6.3", Outcome { status: Status::PARTIAL_CONTENT, ..PAGE }, Err(NotStored::Status)),
-        ("6.3", Outcome { status: Status::PRECONDITION_FAILED, ..PAGE }, Err(NotStored::Status)),
-        ("6.3", Outcome { explicit: false, ..PAGE }, Ok(PUBLIC)),
-        ("6.3", Outcome { content_bytes: Some(0), ..PAGE }, Err(NotStored::Empty)),
-        ("6.3", Outcome { content_bytes: Some(10_000_000), ..PAGE }, Ok(PUBLIC)),
-        ("6.3", Outcome { content_bytes: Some(10_000_001), ..PAGE }, Err(NotStored::TooLarge)),
-        ("6.3", Outcome { content_bytes: None, ..PAGE }, Ok(PUBLIC)),
-        ("6.3", Outcome { failed: true, ..PAGE }, Err(NotStored::Failed)),
-        ("6.3", Outcome { static_file: true, ..PAGE }, Err(NotStored::StaticFile)),
-        ("6.3", Outcome { sets_cookie: true, ..PAGE }, Ok(PUBLIC)),
+        (
+            "6.3",
+            Outcome {
+                method: Method::Head,
+                ..PAGE
+            },
+            Err(NotStored::Method),
+        ),
+        (
+            "3.3",
+            Outcome {
+                method: Method::Post,
+                ..PAGE
+            },
+            Err(NotStored::Method),
+        ),
+        (
+            "6.3",
+            Outcome {
+                status: Status::NOT_MODIFIED,
+                ..PAGE
+            },
+            Err(NotStored::Status),
+        ),
+        (
+            "6.3",
+            Outcome {
+                status: Status::NOT_FOUND,
+                explicit: false,
+                ..PAGE
+            },
+            Err(NotStored::Status),
+        ),
+        (
+            "6.3",
+            Outcome {
+                status: Status::NOT_FOUND,
+                ..PAGE
+            },
+            Ok(PUBLIC),
+        ),
+        (
+            "6.3",
+            Outcome {
+                status: Status::MOVED_PERMANENTLY,
+                content_bytes: Some(0),
+                ..PAGE
+            },
+            Ok(PUBLIC),
+        ),
+        (
+            "6.3",
+            Outcome {
+                status: Status::FOUND,
+                explicit: false,
+                ..PAGE
+            },
+            Err(NotStored::Status),
+        ),
+        (
+            "6.3",
+            Outcome {
+                status: Status::PARTIAL_CONTENT,
+                ..PAGE
+            },
+            Err(NotStored::Status),
+        ),
+        (
+            "6.3",
+            Outcome {
+                status: Status::PRECONDITION_FAILED,
+                ..PAGE
+            },
+            Err(NotStored::Status),
+        ),
+        (
+            "6.3",
+            Outcome {
+                explicit: false,
+                ..PAGE
+            },
+            Ok(PUBLIC),
+        ),
+        (
+            "6.3",
+            Outcome {
+                content_bytes: Some(0),
+                ..PAGE
+            },
+            Err(NotStored::Empty),
+        ),
+        (
+            "6.3",
+            Outcome {
+                content_bytes: Some(10_000_000),
+                ..PAGE
+            },
+            Ok(PUBLIC),
+        ),
+        (
+            "6.3",
+            Outcome {
+                content_bytes: Some(10_000_001),
+                ..PAGE
+            },
+            Err(NotStored::TooLarge),
+        ),
+        (
+            "6.3",
+            Outcome {
+                content_bytes: None,
+                ..PAGE
+            },
+            Ok(PUBLIC),
+        ),
+        (
+            "6.3",
+            Outcome {
+                failed: true,
+                ..PAGE
+            },
+            Err(NotStored::Failed),
+        ),
+        (
+            "6.3",
+            Outcome {
+                static_file: true,
+                ..PAGE
+            },
+            Err(NotStored::StaticFile),
+        ),
+        (
+            "6.3",
+            Outcome {
+                sets_cookie: true,
+                ..PAGE
+            },
+            Ok(PUBLIC),
+        ),
     ];
     for (section, outcome, want) in rows {
-        assert_eq!(judge(outcome, "public,max-age=60", &settings), want, "{section}: {outcome:?}");
+        assert_eq!(
+            judge(outcome, "public,max-age=60", &settings),
+            want,
+            "{section}: {outcome:?}"
+        );
     }
-    let strict = LscacheSettings { store_with_response_cookie: false, object_bytes_max: 0, ..settings.clone() };
-    assert_eq!(judge(Outcome { sets_cookie: true, ..PAGE }, "public", &strict), Err(NotStored::SetCookie));
-    assert_eq!(judge(Outcome { content_bytes: Some(u64::MAX), ..PAGE }, "public", &strict), Ok(PUBLIC));
-    assert_eq!(judge(Outcome { content_bytes: Some(0), ..PAGE }, "private,set-blank", &settings), Ok(PRIVATE));
-    let closed = LscacheSettings { store_with_query: false, store_with_request_cookie: false, ..settings.clone() };
+    let strict = LscacheSettings {
+        store_with_response_cookie: false,
+        object_bytes_max: 0,
+        ..settings.clone()
+    };
+    assert_eq!(
+        judge(
+            Outcome {
+                sets_cookie: true,
+                ..PAGE
+            },
+            "public",
+            &strict
+        ),
+        Err(NotStored::SetCookie)
+    );
+    assert_eq!(
+        judge(
+            Outcome {
+                content_bytes: Some(u64::MAX),
+                ..PAGE
+            },
+            "public",
+            &strict
+        ),
+        Ok(PUBLIC)
+    );
+    assert_eq!(
+        judge(
+            Outcome {
+                content_bytes: Some(0),
+                ..PAGE
+            },
+            "private,set-blank",
+            &settings
+        ),
+        Ok(PRIVATE)
+    );
+    let closed = LscacheSettings {
+        store_with_query: false,
+        store_with_request_cookie: false,
+        ..settings.clone()
+    };
     assert_eq!(judge_request(true, true, &settings), Ok(()));
     assert_eq!(judge_request(true, false, &closed), Err(NotStored::Query));
-    assert_eq!(judge_request(false, true, &closed), Err(NotStored::RequestCookie));
+    assert_eq!(
+        judge_request(false, true, &closed),
+        Err(NotStored::RequestCookie)
+    );
     assert_eq!(judge_request(false, false, &closed), Ok(()));
 }
 
@@ -204,14 +448,24 @@ fn life_of_an_entry() {
     let mut control = Control::default();
     control.apply(b"public,max-age=60");
     let life = control.life(&settings, 1_000_000);
-    assert_eq!((life.stored_ms, life.fresh_until_ms, life.stale_while_revalidate_until_ms), (1_000_000, 1_060_000, 1_260_000));
+    assert_eq!(
+        (
+            life.stored_ms,
+            life.fresh_until_ms,
+            life.stale_while_revalidate_until_ms
+        ),
+        (1_000_000, 1_060_000, 1_260_000)
+    );
     assert!(life.for_sessions && life.for_authorized);
 }
 
 #[test]
 fn urls_and_hosts_that_are_off() {
-    let settings =
-        LscacheSettings { off_hosts: vec!["Dev.example.com".into()], off_urls: vec!["/cart".into(), "add=".into()], ..Default::default() };
+    let settings = LscacheSettings {
+        off_hosts: vec!["Dev.example.com".into()],
+        off_urls: vec!["/cart".into(), "add=".into()],
+        ..Default::default()
+    };
     let rows = [
         ("example.com", "/", false),
         ("dev.example.com", "/", true),
@@ -221,7 +475,11 @@ fn urls_and_hosts_that_are_off() {
         ("example.com", "/CART", false),
     ];
     for (host, url, want) in rows {
-        assert_eq!(settings.is_off(host.as_bytes(), url.as_bytes()), want, "3.3: {host} {url}");
+        assert_eq!(
+            settings.is_off(host.as_bytes(), url.as_bytes()),
+            want,
+            "3.3: {host} {url}"
+        );
     }
 }
 
@@ -231,7 +489,12 @@ fn tags_of_entries() {
         ("X-LiteSpeed-Tag: a", false, &["a"], &[]),
         ("X-LiteSpeed-Tag: a,b", false, &["a", "b"], &[]),
         ("X-LiteSpeed-Tag: a , b,,a", false, &["a", "b"], &[]),
-        ("X-LiteSpeed-Tag: a | x-litespeed-tag: b", false, &["a", "b"], &[]),
+        (
+            "X-LiteSpeed-Tag: a | x-litespeed-tag: b",
+            false,
+            &["a", "b"],
+            &[],
+        ),
         ("X-LiteSpeed-Tag: public:a,b", false, &["a", "b"], &[]),
         ("X-LiteSpeed-Tag: public:a,a", false, &["a"], &[]),
         ("X-LiteSpeed-Tag: a", true, &[], &["a"]),
@@ -248,7 +511,13 @@ fn tags_of_entries() {
         assert_eq!(texts(&found.public), *public_tags, "6.5: {answer}");
         assert_eq!(texts(&found.private), *private_tags, "6.5: {answer}");
     }
-    let long = |bytes: usize| tags(&fields(&format!("X-LiteSpeed-Tag: {}", "x".repeat(bytes))), false).is_ok();
+    let long = |bytes: usize| {
+        tags(
+            &fields(&format!("X-LiteSpeed-Tag: {}", "x".repeat(bytes))),
+            false,
+        )
+        .is_ok()
+    };
     assert!(long(65_535) && !long(65_536));
 }
 
@@ -280,7 +549,10 @@ fn purge_grammar() {
         ("A,B", &["=A", "=B"]),
         ("A , B ,", &["=A", "=B"]),
         ("TAG=A", &["=A"]),
-        ("public,stale,a1f_,a1f_home", &["soft =a1f_", "soft =a1f_home"]),
+        (
+            "public,stale,a1f_,a1f_home",
+            &["soft =a1f_", "soft =a1f_home"],
+        ),
         ("stale,*", &["soft *"]),
         ("private,stale,A", &["private soft =A"]),
         ("Private,Stale,A", &["private soft =A"]),
@@ -318,7 +590,8 @@ fn purge_grammar() {
 
 #[test]
 fn purges_of_responses() {
-    let both = fields("X-LiteSpeed-Purge2: C | X-LiteSpeed-Purge: A | x-litespeed-purge: private,B");
+    let both =
+        fields("X-LiteSpeed-Purge2: C | X-LiteSpeed-Purge: A | x-litespeed-purge: private,B");
     assert_eq!(shown(&purges(&both)), ["=A", "private =B", "=C"]);
     let mut many = Fields::new();
     (0..150).for_each(|number| many.append("X-LiteSpeed-Purge", format!("t{number}").into_bytes()));
@@ -330,13 +603,29 @@ fn purges_of_responses() {
 fn purges_from_outside() {
     let ask = |method: &str, target: &str, header: &str| {
         let header = header.as_bytes();
-        of_request(method.as_bytes(), target.as_bytes(), Some("/purge"), std::iter::once(header)).map(|purges| shown(&purges))
+        of_request(
+            method.as_bytes(),
+            target.as_bytes(),
+            Some("/purge"),
+            std::iter::once(header),
+        )
+        .map(|purges| shown(&purges))
     };
     let some = |rows: &[&str]| Some(rows.iter().map(|row| row.to_string()).collect::<Vec<_>>());
     assert_eq!(ask("PURGE", "/a?b", ""), some(&["/a?b", "private /a?b"]));
-    assert_eq!(ask("REFRESH", "/a", ""), some(&["soft /a", "private soft /a"]));
-    assert_eq!(ask("PURGE", "/a", "*"), some(&["/a", "private /a"]), "8.3: elsewhere the field is ignored");
-    assert_eq!(ask("PURGE", "/purge", "tag=A;private,*"), some(&["=A", "private *"]));
+    assert_eq!(
+        ask("REFRESH", "/a", ""),
+        some(&["soft /a", "private soft /a"])
+    );
+    assert_eq!(
+        ask("PURGE", "/a", "*"),
+        some(&["/a", "private /a"]),
+        "8.3: elsewhere the field is ignored"
+    );
+    assert_eq!(
+        ask("PURGE", "/purge", "tag=A;private,*"),
+        some(&["=A", "private *"])
+    );
     assert_eq!(ask("PURGE", "/purge?x", "A"), some(&["=A"]));
     assert_eq!(ask("REFRESH", "/purge", "A"), some(&["soft =A"]));
     assert_eq!(ask("GET", "/purge", "*"), None);
@@ -356,11 +645,26 @@ fn vary_strings() {
         ("", "", &["_lscache_vary=a"], "_lscache_vary=a;"),
         ("", "", &["x=1; _lscache_vary=a; y=2"], "_lscache_vary=a;"),
         ("", "", &["x=1", "_lscache_vary=a"], "_lscache_vary=a;"),
-        ("", "", &["_lscache_vary=a;_lscache_vary_b=2"], "_lscache_vary=a;_lscache_vary_b=2;"),
-        ("", "", &["_lscache_vary_c=3;_lscache_vary_b=2"], "_lscache_vary;_lscache_vary_b=2;_lscache_vary_c=3;"),
+        (
+            "",
+            "",
+            &["_lscache_vary=a;_lscache_vary_b=2"],
+            "_lscache_vary=a;_lscache_vary_b=2;",
+        ),
+        (
+            "",
+            "",
+            &["_lscache_vary_c=3;_lscache_vary_b=2"],
+            "_lscache_vary;_lscache_vary_b=2;_lscache_vary_c=3;",
+        ),
         ("cur", "", &["cur=EUR"], "_lscache_vary;cur=EUR;"),
         ("cur", "", &[], "_lscache_vary;cur;"),
-        ("cur,lang", "", &["lang=de; cur=EUR"], "_lscache_vary;cur=EUR;lang=de;"),
+        (
+            "cur,lang",
+            "",
+            &["lang=de; cur=EUR"],
+            "_lscache_vary;cur=EUR;lang=de;",
+        ),
         ("cookie=cur", "", &["cur=EUR"], "_lscache_vary;cur=EUR;"),
         ("cur, cur", "", &["cur=EUR"], "_lscache_vary;cur=EUR;"),
         ("cur", "", &["CUR=EUR"], "_lscache_vary;CUR=EUR;"),
@@ -368,10 +672,19 @@ fn vary_strings() {
         ("cur", "guest", &["cur="], "_lscache_vary;cur=;=guest;"),
         ("", "a;b", &[], "_lscache_vary;=a%3Bb;"),
         ("cur", "", &["cur=a%3Bb"], "_lscache_vary;cur=a%253Bb;"),
-        ("cur", "", &["cur=a#b~c@d"], "_lscache_vary;cur=a%23b%7Ec%40d;"),
+        (
+            "cur",
+            "",
+            &["cur=a#b~c@d"],
+            "_lscache_vary;cur=a%23b%7Ec%40d;",
+        ),
     ];
     for (cookies, value, sent, want) in rows {
-        assert_eq!(text(&rules(cookies, value).string(request(sent).view())), *want, "4.3: {cookies} {value} {sent:?}");
+        assert_eq!(
+            text(&rules(cookies, value).string(request(sent).view())),
+            *want,
+            "4.3: {cookies} {value} {sent:?}"
+        );
     }
     let list = rules("a,cookie=b", "").cookie_list();
     assert_eq!(list.as_deref(), Some(&b"a,b"[..]));
@@ -386,18 +699,43 @@ fn vary_of_responses() {
     let rows: &[(&str, Varies)] = &[
         ("", None),
         ("X-LiteSpeed-Vary: cookie=cur", Some((&["cur"], None))),
-        ("X-LiteSpeed-Vary: cookie=cur, cookie=lang", Some((&["cur", "lang"], None))),
-        ("X-LiteSpeed-Vary: cookie=cur,value=guest", Some((&["cur"], Some("guest")))),
+        (
+            "X-LiteSpeed-Vary: cookie=cur, cookie=lang",
+            Some((&["cur", "lang"], None)),
+        ),
+        (
+            "X-LiteSpeed-Vary: cookie=cur,value=guest",
+            Some((&["cur"], Some("guest"))),
+        ),
         ("X-LiteSpeed-Vary: value=guest", Some((&[], Some("guest")))),
-        ("X-LiteSpeed-Vary: Cookie=cur | x-litespeed-vary: VALUE=a", Some((&["cur"], Some("a")))),
+        (
+            "X-LiteSpeed-Vary: Cookie=cur | x-litespeed-vary: VALUE=a",
+            Some((&["cur"], Some("a"))),
+        ),
         ("X-LiteSpeed-Vary: cur", Some((&["cur"], None))),
         ("X-LiteSpeed-Vary: value=", Some((&[], None))),
     ];
     for (answer, want) in rows {
         let found = VaryRules::of_response(&fields(answer));
-        let found =
-            found.map(|rules| (rules.cookies.iter().map(|name| text(name)).collect::<Vec<_>>(), rules.value.map(|value| text(&value))));
-        let want = want.map(|(cookies, value)| (cookies.iter().map(|name| name.to_string()).collect::<Vec<_>>(), value.map(str::to_owned)));
+        let found = found.map(|rules| {
+            (
+                rules
+                    .cookies
+                    .iter()
+                    .map(|name| text(name))
+                    .collect::<Vec<_>>(),
+                rules.value.map(|value| text(&value)),
+            )
+        });
+        let want = want.map(|(cookies, value)| {
+            (
+                cookies
+                    .iter()
+                    .map(|name| name.to_string())
+                    .collect::<Vec<_>>(),
+                value.map(str::to_owned),
+            )
+        });
         assert_eq!(found, want, "6.6: {answer}");
     }
 }
@@ -416,9 +754,17 @@ fn query_editing() {
         (&["-qs:a"], Some("A=1"), Some("A=1")),
         (&["-qs:a"], Some("%61=1"), Some("%61=1")),
         (&["-qs:a"], None, None),
-        (&["-qs:utm_*"], Some("utm_source=x&q=1&utm_medium=y"), Some("q=1")),
+        (
+            &["-qs:utm_*"],
+            Some("utm_source=x&q=1&utm_medium=y"),
+            Some("q=1"),
+        ),
         (&["-qs:utm_*"], Some("utm=1&utm_=2"), Some("utm=1")),
-        (&["-qs:utm_*"], Some("utm_source=x;callback=y&utm_a=1"), Some("utm_source=x;callback=y")),
+        (
+            &["-qs:utm_*"],
+            Some("utm_source=x;callback=y&utm_a=1"),
+            Some("utm_source=x;callback=y"),
+        ),
         (&["-qs:*"], Some("a=1&b=2"), None),
         (&["-qs:a", "-qs:b"], Some("a=1&b=2&c=3"), Some("c=3")),
         (&["-qs:a", "clear", "-qs:b"], Some("a=1&b=2"), Some("a=1")),
@@ -427,11 +773,22 @@ fn query_editing() {
     ];
     for (arguments, query, want) in rows {
         let mut edits = KeyEdits::default();
-        arguments.iter().for_each(|argument| edits.add(argument.as_bytes()).expect("known"));
-        assert_eq!(edits.edited(query.map(str::as_bytes)).map(|query| text(&query)).as_deref(), *want, "4.2: {arguments:?} {query:?}");
+        arguments
+            .iter()
+            .for_each(|argument| edits.add(argument.as_bytes()).expect("known"));
+        assert_eq!(
+            edits
+                .edited(query.map(str::as_bytes))
+                .map(|query| text(&query))
+                .as_deref(),
+            *want,
+            "4.2: {arguments:?} {query:?}"
+        );
     }
     let mut edits = KeyEdits::default();
-    [&b"jsessionid"[..], b"s_*"].iter().for_each(|name| edits.remove(name));
+    [&b"jsessionid"[..], b"s_*"]
+        .iter()
+        .for_each(|name| edits.remove(name));
     for (path, want) in [
         ("/a", "/a"),
         ("/a;jsessionid=1", "/a"),
@@ -444,7 +801,10 @@ fn query_editing() {
         assert_eq!(text(edits.edited_path(path.as_bytes())), want, "{path}");
     }
     for argument in ["-qs:", "qs:a", "+qs:a", "a"] {
-        assert!(KeyEdits::default().add(argument.as_bytes()).is_err(), "{argument}");
+        assert!(
+            KeyEdits::default().add(argument.as_bytes()).is_err(),
+            "{argument}"
+        );
     }
 }
 
@@ -459,17 +819,34 @@ fn identities() {
         (&["a=1; frontend=LONG"], "a=1;frontend=LONG;"),
         (&["FRONTEND=LONG"], "FRONTEND=LONG;"),
         (&["frontend=short"], ""),
-        (&["PHPSESSID=LONG; frontend=LONG"], "PHPSESSID=LONG;frontend=LONG;"),
-        (&["frontend=LONG; PHPSESSID=LONG"], "PHPSESSID=LONG;frontend=LONG;"),
+        (
+            &["PHPSESSID=LONG; frontend=LONG"],
+            "PHPSESSID=LONG;frontend=LONG;",
+        ),
+        (
+            &["frontend=LONG; PHPSESSID=LONG"],
+            "PHPSESSID=LONG;frontend=LONG;",
+        ),
         (&["frontend=LONG", "sid=short"], "frontend=LONG;sid=short;"),
         (&["frontend=LONG; unknown=x"], "frontend=LONG;unknown=x;"),
         (&["__Host-session=LONG"], "__Host-session=LONG;"),
         (&["__Secure-id=LONG; a=1"], "__Secure-id=LONG;a=1;"),
-        (&["next-auth.session-token=LONG"], "next-auth.session-token=LONG;"),
+        (
+            &["next-auth.session-token=LONG"],
+            "next-auth.session-token=LONG;",
+        ),
         (&["lsc_private=LONG"], "lsc_private=LONG;"),
-        (&["sid=LONG; __utma=1; has_js=1; _lscache_vary=x; wordpress_test_cookie=1; ls_smartpush=1; _ga=2; seen=3"], "sid=LONG;"),
+        (
+            &[
+                "sid=LONG; __utma=1; has_js=1; _lscache_vary=x; wordpress_test_cookie=1; ls_smartpush=1; _ga=2; seen=3",
+            ],
+            "sid=LONG;",
+        ),
         (&["_lscache_vary_x=LONG"], ""),
-        (&["wordpress_logged_in_a=LONG; wordpress_sec_a=LONG"], "wordpress_logged_in_a=LONG;"),
+        (
+            &["wordpress_logged_in_a=LONG; wordpress_sec_a=LONG"],
+            "wordpress_logged_in_a=LONG;",
+        ),
         (&["sid=LONG; sid=other"], "sid=LONG;sid=other;"),
         (&["sid=other; sid=LONG"], "sid=other;sid=LONG;"),
         (&["a.sid=LONG; a_sid=LONG"], "a.sid=LONG;a_sid=LONG;"),
@@ -478,40 +855,92 @@ fn identities() {
         (&["sid=LONG; a=1~2@3"], "a=1%7E2%403;sid=LONG;"),
         (&["sid=LONG; #user=bob"], "%23user=bob;sid=LONG;"),
     ];
-    let settings = LscacheSettings { session_cookies: vec!["own".into()], ignored_cookies: vec!["seen".into()], ..Default::default() };
+    let settings = LscacheSettings {
+        session_cookies: vec!["own".into()],
+        ignored_cookies: vec!["seen".into()],
+        ..Default::default()
+    };
     for (cookies, want) in rows {
-        let lines: Vec<String> = cookies.iter().map(|line| line.replace("LONG", long)).collect();
+        let lines: Vec<String> = cookies
+            .iter()
+            .map(|line| line.replace("LONG", long))
+            .collect();
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
-        let found = identity(request(&lines).view(), Known::default(), &settings).unwrap_or_default();
+        let found =
+            identity(request(&lines).view(), Known::default(), &settings).unwrap_or_default();
         assert_eq!(text(&found), want.replace("LONG", long), "4.4: {cookies:?}");
     }
     let huge = format!("sid={}", "x".repeat(40_000));
-    assert_eq!(identity(request(&[&huge]).view(), Known::default(), &settings), None, "4.1");
+    assert_eq!(
+        identity(request(&[&huge]).view(), Known::default(), &settings),
+        None,
+        "4.1"
+    );
 }
 
 #[test]
 fn identities_beside_cookies() {
     let settings = LscacheSettings::default();
-    let of = |cookie: &str, known: Known<'_>| identity(request(&[cookie]).view(), known, &settings).map(|found| text(&found));
+    let of = |cookie: &str, known: Known<'_>| {
+        identity(request(&[cookie]).view(), known, &settings).map(|found| text(&found))
+    };
     let some = |text: &'static str| Some(text.as_bytes());
-    assert_eq!(of("a=1", Known { user: some("bob"), ..Known::default() }).as_deref(), Some("a=1;#user=bob;"));
-    let all = Known { credentials: some("x;#user=eve"), user: some("bob"), certificate: some("c"), granted: some("g") };
-    assert_eq!(of("a=1", all).as_deref(), Some("a=1;#authorization=x%3B%23user=eve;#user=bob;#certificate=c;#granted=g;"));
+    assert_eq!(
+        of(
+            "a=1",
+            Known {
+                user: some("bob"),
+                ..Known::default()
+            }
+        )
+        .as_deref(),
+        Some("a=1;#user=bob;")
+    );
+    let all = Known {
+        credentials: some("x;#user=eve"),
+        user: some("bob"),
+        certificate: some("c"),
+        granted: some("g"),
+    };
+    assert_eq!(
+        of("a=1", all).as_deref(),
+        Some("a=1;#authorization=x%3B%23user=eve;#user=bob;#certificate=c;#granted=g;")
+    );
     let apart = [
-        Known { user: some("bob"), ..Known::default() },
-        Known { user: some("eve"), ..Known::default() },
-        Known { credentials: some("bob"), ..Known::default() },
-        Known { certificate: some("bob"), ..Known::default() },
-        Known { granted: some("bob"), ..Known::default() },
+        Known {
+            user: some("bob"),
+            ..Known::default()
+        },
+        Known {
+            user: some("eve"),
+            ..Known::default()
+        },
+        Known {
+            credentials: some("bob"),
+            ..Known::default()
+        },
+        Known {
+            certificate: some("bob"),
+            ..Known::default()
+        },
+        Known {
+            granted: some("bob"),
+            ..Known::default()
+        },
     ];
     for (at, one) in apart.iter().enumerate() {
         for other in &apart[at + 1..] {
-            assert_ne!(of("sid=0123456789abcdef", *one), of("sid=0123456789abcdef", *other), "{one:?} {other:?}");
+            assert_ne!(
+                of("sid=0123456789abcdef", *one),
+                of("sid=0123456789abcdef", *other),
+                "{one:?} {other:?}"
+            );
         }
     }
 }
 
-/// One who sends a cookie that varies twice, or in a spelling that some application takes for it, gets no other client's variant.
+/// One who sends a cookie that varies twice, or in a spelling that some application takes for it,
+/// gets no other client's variant.
 #[test]
 fn vary_cookies_in_all_spellings() {
     let mut rules = VaryRules::default();
@@ -530,27 +959,79 @@ fn vary_cookies_in_all_spellings() {
     ];
     for (at, one) in odd.iter().enumerate() {
         assert_ne!(of(one), plain, "{one}");
-        odd[at + 1..].iter().for_each(|other| assert_ne!(of(one), of(other), "{one} {other}"));
+        odd[at + 1..]
+            .iter()
+            .for_each(|other| assert_ne!(of(one), of(other), "{one} {other}"));
     }
 }
 
 #[test]
 fn keys() {
-    let page = Page { host: b"example.com", port: 443, path: b"/a", query: Some(b"b=1"), vary: Some(b"_lscache_vary;"), fields: b"" };
-    assert_eq!(text(&public_key(&page).expect("short")), "example.com:443/a?b=1#_lscache_vary;");
+    let page = Page {
+        host: b"example.com",
+        port: 443,
+        path: b"/a",
+        query: Some(b"b=1"),
+        vary: Some(b"_lscache_vary;"),
+        fields: b"",
+    };
+    assert_eq!(
+        text(&public_key(&page).expect("short")),
+        "example.com:443/a?b=1#_lscache_vary;"
+    );
     assert_eq!(text(&page_key(&page)), "example.com:443/a?b=1");
-    let bare = Page { query: None, vary: None, port: 80, ..page };
+    let bare = Page {
+        query: None,
+        vary: None,
+        port: 80,
+        ..page
+    };
     assert_eq!(text(&public_key(&bare).expect("short")), "example.com:80/a");
-    assert_ne!(public_key(&Page { query: Some(b""), ..bare }), public_key(&bare));
-    assert_ne!(public_key(&Page { fields: b"a", ..bare }), public_key(&Page { fields: b"b", ..bare }));
+    assert_ne!(
+        public_key(&Page {
+            query: Some(b""),
+            ..bare
+        }),
+        public_key(&bare)
+    );
+    assert_ne!(
+        public_key(&Page {
+            fields: b"a",
+            ..bare
+        }),
+        public_key(&Page {
+            fields: b"b",
+            ..bare
+        })
+    );
     let address = "192.0.2.1".parse().ok();
-    let own = |identity: &[u8], address| private_key(&bare, identity, address).map(|key| text(&key));
-    assert_eq!(own(b"a=1;", address).as_deref(), Some("example.com:80/a~a=1;@192.0.2.1"));
-    assert_eq!(own(b"", address).as_deref(), Some("example.com:80/a@192.0.2.1"));
-    assert_eq!(own(b"a=1;", None).as_deref(), Some("example.com:80/a~a=1;@"));
-    assert_eq!(visitor_key(b"", "::ffff:192.0.2.1".parse().ok()), visitor_key(b"", address), "one address, one visitor");
+    let own =
+        |identity: &[u8], address| private_key(&bare, identity, address).map(|key| text(&key));
+    assert_eq!(
+        own(b"a=1;", address).as_deref(),
+        Some("example.com:80/a~a=1;@192.0.2.1")
+    );
+    assert_eq!(
+        own(b"", address).as_deref(),
+        Some("example.com:80/a@192.0.2.1")
+    );
+    assert_eq!(
+        own(b"a=1;", None).as_deref(),
+        Some("example.com:80/a~a=1;@")
+    );
+    assert_eq!(
+        visitor_key(b"", "::ffff:192.0.2.1".parse().ok()),
+        visitor_key(b"", address),
+        "one address, one visitor"
+    );
     let long = vec![b'x'; 65_535];
-    assert_eq!(public_key(&Page { path: &long, ..bare }), None);
+    assert_eq!(
+        public_key(&Page {
+            path: &long,
+            ..bare
+        }),
+        None
+    );
     assert_eq!(private_key(&bare, &long, None), None);
 }
 
@@ -573,10 +1054,20 @@ fn rewrite_variables() {
     }
     let (mut control, settings) = (Control::default(), LscacheSettings::default());
     env.apply_to(&mut control);
-    assert_eq!(control.judge(PAGE, &settings), Ok(PUBLIC), "one list: the age comes after no-cache");
+    assert_eq!(
+        control.judge(PAGE, &settings),
+        Ok(PUBLIC),
+        "one list: the age comes after no-cache"
+    );
     assert_eq!(control.age_s(&settings), 60);
-    assert_eq!(text(&env.vary.string(request(&[]).view())), "_lscache_vary;cur;lang;=guest+webp;");
-    assert_eq!(env.edits.edited(Some(b"a=1&utm_x=1&b=1")).as_deref(), Some(&b"b=1"[..]));
+    assert_eq!(
+        text(&env.vary.string(request(&[]).view())),
+        "_lscache_vary;cur;lang;=guest+webp;"
+    );
+    assert_eq!(
+        env.edits.edited(Some(b"a=1&utm_x=1&b=1")).as_deref(),
+        Some(&b"b=1"[..])
+    );
     assert!(env.no_abort && !env.off);
     env.set(b"modcache", b"0").expect("known");
     env.set(b"Cache-Control", b"no-autoflush").expect("known");
@@ -585,7 +1076,13 @@ fn rewrite_variables() {
     let mut control = Control::default();
     env.apply_to(&mut control);
     assert!(control.no_autoflush);
-    for (name, ours) in [("Cache-Control", true), ("cache-ctrl", true), ("CACHE-VARY", true), ("noabort", true), ("HTTPS", false)] {
+    for (name, ours) in [
+        ("Cache-Control", true),
+        ("cache-ctrl", true),
+        ("CACHE-VARY", true),
+        ("noabort", true),
+        ("HTTPS", false),
+    ] {
         assert_eq!(RewriteEnv::is_ours(name.as_bytes()), ours, "{name}");
     }
 }
@@ -600,10 +1097,18 @@ fn what_rules_said_outlives_internal_redirects() {
         ("REDIRECT_STATUS", "200"),
     ];
     let mut env = RewriteEnv::default();
-    env.take_in(variables.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes())));
+    env.take_in(
+        variables
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_bytes())),
+    );
     let mut control = Control::default();
     env.apply_to(&mut control);
-    assert_eq!(control.judge(PAGE, &LscacheSettings::default()), Ok(PUBLIC), "the age comes after no-cache");
+    assert_eq!(
+        control.judge(PAGE, &LscacheSettings::default()),
+        Ok(PUBLIC),
+        "the age comes after no-cache"
+    );
     assert_eq!(env.vary.value.as_deref(), Some(&b"second"[..]));
 }
 
@@ -619,17 +1124,41 @@ fn what_applications_are_told() {
         ("on off", None),
     ];
     for (words, want) in rows {
-        assert_eq!(Abilities::parse(words.as_bytes()).and_then(Abilities::value).as_deref(), want, "2: {words}");
+        assert_eq!(
+            Abilities::parse(words.as_bytes())
+                .and_then(Abilities::value)
+                .as_deref(),
+            want,
+            "2: {words}"
+        );
     }
     assert_eq!(Abilities::parse(b"on fast"), None);
-    let all = Abilities { on: true, crawler: true, esi: true, combine: true, litemage: true };
-    let mut vary = VaryRules { value: Some(b"guest".to_vec()), ..VaryRules::default() };
+    let all = Abilities {
+        on: true,
+        crawler: true,
+        esi: true,
+        combine: true,
+        litemage: true,
+    };
+    let mut vary = VaryRules {
+        value: Some(b"guest".to_vec()),
+        ..VaryRules::default()
+    };
     vary.add_cookies(b"cur,lang");
-    let show =
-        |as_fields| variables(all, &vary, as_fields).iter().map(|(name, value)| format!("{name}={}", text(value))).collect::<Vec<_>>();
+    let show = |as_fields| {
+        variables(all, &vary, as_fields)
+            .iter()
+            .map(|(name, value)| format!("{name}={}", text(value)))
+            .collect::<Vec<_>>()
+    };
     assert_eq!(
         show(false),
-        ["X-LSCACHE=on,crawler,esi,combine", "X-LITEMAGE=1", "LSCACHE_VARY_VALUE=guest", "LSCACHE_VARY_COOKIE=cur,lang"]
+        [
+            "X-LSCACHE=on,crawler,esi,combine",
+            "X-LITEMAGE=1",
+            "LSCACHE_VARY_VALUE=guest",
+            "LSCACHE_VARY_COOKIE=cur,lang"
+        ]
     );
     let fields = show(true);
     assert!(fields.contains(&"HTTP_X_LSCACHE=on,crawler,esi,combine".to_owned()));
@@ -651,7 +1180,11 @@ fn request_fields_that_are_reserved() {
         ("Host", false),
     ];
     for (name, want) in rows {
-        assert_eq!(is_reserved_request_field(name.as_bytes()), want, "2: {name}");
+        assert_eq!(
+            is_reserved_request_field(name.as_bytes()),
+            want,
+            "2: {name}"
+        );
     }
     assert!(is_front_cache(["host", "X-LSCACHE"].iter()));
     assert!(is_front_cache(["x-litemage"].iter()));
@@ -683,11 +1216,32 @@ fn what_visitors_see() {
     let show = |served, front_cache, litemage| {
         let mut answer = fields(all);
         finish(&mut answer, served, front_cache, litemage);
-        answer.iter().map(|(name, value)| format!("{}: {}", name.to_ascii_lowercase(), text(value))).collect::<Vec<_>>()
+        answer
+            .iter()
+            .map(|(name, value)| format!("{}: {}", name.to_ascii_lowercase(), text(value)))
+            .collect::<Vec<_>>()
     };
-    assert_eq!(show(Served::Hit(PUBLIC), false, false), ["set-cookie: d=1", "set-cookie: e=2", "x-foo: 1", "x-litespeed-cache: hit"]);
-    assert_eq!(show(Served::Hit(PRIVATE), false, false).last().map(String::as_str), Some("x-litespeed-cache: hit,private"));
-    assert_eq!(show(Served::Hit(PUBLIC), false, true).last().map(String::as_str), Some("x-litespeed-cache: litemage,hit"));
+    assert_eq!(
+        show(Served::Hit(PUBLIC), false, false),
+        [
+            "set-cookie: d=1",
+            "set-cookie: e=2",
+            "x-foo: 1",
+            "x-litespeed-cache: hit"
+        ]
+    );
+    assert_eq!(
+        show(Served::Hit(PRIVATE), false, false)
+            .last()
+            .map(String::as_str),
+        Some("x-litespeed-cache: hit,private")
+    );
+    assert_eq!(
+        show(Served::Hit(PUBLIC), false, true)
+            .last()
+            .map(String::as_str),
+        Some("x-litespeed-cache: litemage,hit")
+    );
     let miss = show(Served::Miss, false, false);
     assert_eq!(
         miss,
@@ -701,7 +1255,12 @@ fn what_visitors_see() {
         ]
     );
     let uncached = show(Served::Uncached, false, false);
-    assert!(!uncached.iter().any(|line| line.starts_with("x-litespeed-cache:") || line.contains("purge")), "{uncached:?}");
+    assert!(
+        !uncached
+            .iter()
+            .any(|line| line.starts_with("x-litespeed-cache:") || line.contains("purge")),
+        "{uncached:?}"
+    );
     assert!(uncached.contains(&"x-litespeed-cache-control: public".to_owned()));
     let front = show(Served::Hit(PUBLIC), true, false);
     for line in [
@@ -713,7 +1272,9 @@ fn what_visitors_see() {
     ] {
         assert!(front.contains(&line.to_owned()), "10: {line}");
     }
-    let mut kept = fields("Set-Cookie: a=1 | LSC-Cookie: b=2 | X-LiteSpeed-Purge: c | X-LiteSpeed-Cache: miss | Date: d | X-Foo: 1");
+    let mut kept = fields(
+        "Set-Cookie: a=1 | LSC-Cookie: b=2 | X-LiteSpeed-Purge: c | X-LiteSpeed-Cache: miss | Date: d | X-Foo: 1",
+    );
     strip_for_store(&mut kept);
     assert_eq!(kept, fields("LSC-Cookie: b=2 | X-Foo: 1"), "6.4");
 }

@@ -1,13 +1,18 @@
-//! AJP/1.3: packets with words for what is frequent, spoken by servlet containers. Content of the request is asked for piece by piece.
+//! AJP/1.3: packets with words for what is frequent, spoken by servlet containers. Content of the
+//! request is asked for piece by piece.
 //!
-//! Difficulty: who speaks when. The first piece of content follows the request without being asked for, each further one an answer to GET_BODY_CHUNK,
-//! and an empty one says that there is no more. The dialogue keeps what was asked for; the engine asks [`Dialogue::content_max`].
+//! Difficulty: who speaks when. The first piece of content follows the request without being asked
+//! for, each further one an answer to GET_BODY_CHUNK, and an empty one says that there is no more.
+//! The dialogue keeps what was asked for; the engine asks [`Dialogue::content_max`].
 //!
-//! Absent on purpose: pings inside a dialogue. [`CPING`] and [`CPONG`] are for the engine, on a connection that it is about to use.
+//! Absent on purpose: pings inside a dialogue. [`CPING`] and [`CPONG`] are for the engine, on a
+//! connection that it is about to use.
 
 mod request;
 
-use crate::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead, head::HeadBuilder};
+use crate::{
+    Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead, head::HeadBuilder,
+};
 pub use request::METHODS;
 use saker_http::Status;
 
@@ -15,7 +20,8 @@ use saker_http::Status;
 pub const CPING: [u8; 5] = [0x12, 0x34, 0, 1, 10];
 pub const CPONG: [u8; 5] = [b'A', b'B', 0, 1, 9];
 
-/// A packet of ours, its 4 bytes of head included. Containers may be set to take more; ours stay with what each takes.
+/// A packet of ours, its 4 bytes of head included. Containers may be set to take more; ours stay
+/// with what each takes.
 pub const PACKET_BYTES_MAX: usize = 8192;
 /// Content in one packet: less the head and the length of the content.
 pub const CONTENT_BYTES_MAX: usize = PACKET_BYTES_MAX - 6;
@@ -80,7 +86,13 @@ enum State {
 impl Ajp {
     /// `secret`: what the container demands of whoever speaks to it, if anything.
     pub fn new(secret: Option<&[u8]>) -> Ajp {
-        Ajp { secret: secret.map(Into::into), state: State::Header, is_head_over: false, granted: 0, partial: Vec::new() }
+        Ajp {
+            secret: secret.map(Into::into),
+            state: State::Header,
+            is_head_over: false,
+            granted: 0,
+            partial: Vec::new(),
+        }
     }
 
     fn header(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
@@ -88,7 +100,9 @@ impl Ajp {
             // Only what is sure to be there however the bytes were cut.
             return Err(Broken::at(Fault::BadRecord, &input[..1]));
         }
-        let Some(&[_, _, length1, length0]) = input.first_chunk::<4>() else { return Ok((0, None)) };
+        let Some(&[_, _, length1, length0]) = input.first_chunk::<4>() else {
+            return Ok((0, None));
+        };
         let left = usize::from(u16::from_be_bytes([length1, length0]));
         if left == 0 {
             return Err(Broken::at(Fault::BadRecord, &input[..4]));
@@ -112,7 +126,9 @@ impl Ajp {
         if input.len() < needed {
             return Ok((0, None));
         }
-        let number = numbers.first_chunk::<2>().map_or(0, |bytes| usize::from(u16::from_be_bytes(*bytes)));
+        let number = numbers
+            .first_chunk::<2>()
+            .map_or(0, |bytes| usize::from(u16::from_be_bytes(*bytes)));
         let left = left - needed;
         self.state = State::Skip { left };
         let event = match kind {
@@ -127,14 +143,18 @@ impl Ajp {
                 None
             }
             kind::GET_BODY_CHUNK => Some(self.grant(number)),
-            kind::END_RESPONSE => return self.response_end(needed, numbers.first() == Some(&1), left),
+            kind::END_RESPONSE => {
+                return self.response_end(needed, numbers.first() == Some(&1), left);
+            }
             _ => None,
         };
         Ok((needed, event))
     }
 
     fn content_begins(&mut self, content: usize, left: usize) -> Result<(), Broken> {
-        let behind = left.checked_sub(content).ok_or_else(|| Broken::at(Fault::BadRecord, &[kind::SEND_BODY_CHUNK]))?;
+        let behind = left
+            .checked_sub(content)
+            .ok_or_else(|| Broken::at(Fault::BadRecord, &[kind::SEND_BODY_CHUNK]))?;
         if !self.is_head_over {
             return Err(Broken::at(Fault::Misplaced, &[kind::SEND_BODY_CHUNK]));
         }
@@ -144,11 +164,20 @@ impl Ajp {
 
     /// A container that asks for nothing means as much as there is room for.
     fn grant(&mut self, wanted: usize) -> Event {
-        self.granted = if wanted == 0 { CONTENT_BYTES_MAX } else { wanted.min(CONTENT_BYTES_MAX) };
+        self.granted = if wanted == 0 {
+            CONTENT_BYTES_MAX
+        } else {
+            wanted.min(CONTENT_BYTES_MAX)
+        };
         Event::Asks(self.granted)
     }
 
-    fn response_end(&mut self, used: usize, stays: bool, left: usize) -> Result<(usize, Option<Event>), Broken> {
+    fn response_end(
+        &mut self,
+        used: usize,
+        stays: bool,
+        left: usize,
+    ) -> Result<(usize, Option<Event>), Broken> {
         match (self.is_head_over, left) {
             (false, _) => Err(Fault::Premature.into()),
             (true, 0) => {
@@ -173,7 +202,14 @@ impl Ajp {
         }
         self.state = State::Header;
         self.is_head_over = head.status.0 >= 200;
-        Ok((used, Some(if self.is_head_over { Event::Head(head) } else { Event::Interim(head) })))
+        Ok((
+            used,
+            Some(if self.is_head_over {
+                Event::Head(head)
+            } else {
+                Event::Interim(head)
+            }),
+        ))
     }
 }
 
@@ -181,7 +217,10 @@ impl Dialogue for Ajp {
     fn begin(&mut self, request: &ProgramRequest<'_>, out: &mut Vec<u8>) -> Result<(), Refused> {
         request::encode(request, self.secret.as_deref(), out)?;
         // The first piece goes unasked, if it is known that there is one.
-        self.granted = request.content_length.filter(|length| *length > 0).map_or(0, |_| CONTENT_BYTES_MAX);
+        self.granted = request
+            .content_length
+            .filter(|length| *length > 0)
+            .map_or(0, |_| CONTENT_BYTES_MAX);
         Ok(())
     }
 
@@ -208,7 +247,12 @@ impl Dialogue for Ajp {
     }
 
     fn receive(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
-        if let State::Skip { left: 0 } | State::Content { content: 0, behind: 0 } = self.state {
+        if let State::Skip { left: 0 }
+        | State::Content {
+            content: 0,
+            behind: 0,
+        } = self.state
+        {
             self.state = State::Header;
         }
         if input.is_empty() {
@@ -220,12 +264,17 @@ impl Dialogue for Ajp {
             State::Head { left } => self.head(input, left),
             State::Content { content: 0, behind } | State::Skip { left: behind } => {
                 let used = behind.min(input.len());
-                self.state = State::Skip { left: behind - used };
+                self.state = State::Skip {
+                    left: behind - used,
+                };
                 Ok((used, None))
             }
             State::Content { content, behind } => {
                 let used = content.min(input.len());
-                self.state = State::Content { content: content - used, behind };
+                self.state = State::Content {
+                    content: content - used,
+                    behind,
+                };
                 Ok((used, Some(Event::Content(0..used))))
             }
             State::Done => Ok((0, None)),
@@ -285,7 +334,9 @@ impl<'a> Reader<'a> {
         match self.0 {
             [0xa0, number, rest @ ..] => {
                 self.0 = rest;
-                RESPONSE_FIELDS.get(usize::from(*number).checked_sub(1)?).map(|name| name.as_bytes())
+                RESPONSE_FIELDS
+                    .get(usize::from(*number).checked_sub(1)?)
+                    .map(|name| name.as_bytes())
             }
             _ => self.string(),
         }

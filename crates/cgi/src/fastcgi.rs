@@ -1,10 +1,12 @@
-//! FastCGI 1.0: records of up to 64 kB with padding, one request at a time on a connection (multiplexing is off: no program that matters has it).
+//! FastCGI 1.0: records of up to 64 kB with padding, one request at a time on a connection
+//! (multiplexing is off: no program that matters has it).
 //!
-//! Difficulty: records end anywhere, and a CGI response head may lie across several of them. Framing is a state of four variants; what is in
-//! STDOUT goes through [`Response`], as it comes.
+//! Difficulty: records end anywhere, and a CGI response head may lie across several of them.
+//! Framing is a state of four variants; what is in STDOUT goes through [`Response`], as it comes.
 //!
-//! Absent on purpose: FCGI_ABORT_REQUEST (php-fpm and others do not read while a script runs; closing is what stops one), FCGI_GET_VALUES (its
-//! answers never said anything true), the application's exit status (no server looks at it).
+//! Absent on purpose: FCGI_ABORT_REQUEST (php-fpm and others do not read while a script runs;
+//! closing is what stops one), FCGI_GET_VALUES (its answers never said anything true), the
+//! application's exit status (no server looks at it).
 
 use crate::{
     Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead, Variables,
@@ -74,41 +76,74 @@ enum State {
 impl FastCgi {
     /// `keeps`: the program shall keep the connection after the request.
     pub fn new(role: Role, keeps: bool) -> FastCgi {
-        FastCgi { role, keeps, state: State::Header, response: Response::new(Style::Fields, false), is_said: false }
+        FastCgi {
+            role,
+            keeps,
+            state: State::Header,
+            response: Response::new(Style::Fields, false),
+            is_said: false,
+        }
     }
 
     fn header(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
-        let Some(&[version, kind, id1, id0, content1, content0, padding, _]) = input.first_chunk::<HEADER_BYTES>() else {
-            return if input.first().is_some_and(|version| *version != VERSION) { Err(wrong_version(input)) } else { Ok((0, None)) };
+        let Some(&[version, kind, id1, id0, content1, content0, padding, _]) =
+            input.first_chunk::<HEADER_BYTES>()
+        else {
+            return if input.first().is_some_and(|version| *version != VERSION) {
+                Err(wrong_version(input))
+            } else {
+                Ok((0, None))
+            };
         };
         let content = u16::from_be_bytes([content1, content0]);
         let whole = usize::from(content) + usize::from(padding);
         self.state = match ([id1, id0], kind) {
             _ if version != VERSION => return Err(wrong_version(input)),
             // Section 4: answers to management records, and types it does not know, of no request.
-            (MANAGEMENT_ID, _) => State::Skip { left: whole, is_end: false },
-            (REQUEST_ID, kind::STDOUT | kind::STDERR) => State::Stream { kind, content, padding },
+            (MANAGEMENT_ID, _) => State::Skip {
+                left: whole,
+                is_end: false,
+            },
+            (REQUEST_ID, kind::STDOUT | kind::STDERR) => State::Stream {
+                kind,
+                content,
+                padding,
+            },
             (REQUEST_ID, kind::END_REQUEST) if content >= 8 => State::EndBody { rest: whole - 8 },
-            (REQUEST_ID, kind::END_REQUEST) => return Err(Broken::at(Fault::BadRecord, &input[..HEADER_BYTES])),
+            (REQUEST_ID, kind::END_REQUEST) => {
+                return Err(Broken::at(Fault::BadRecord, &input[..HEADER_BYTES]));
+            }
             (REQUEST_ID, _) => return Err(Broken::at(Fault::Misplaced, &input[..HEADER_BYTES])),
             _ => return Err(Broken::at(Fault::WrongRequest, &input[..HEADER_BYTES])),
         };
         self.passed(HEADER_BYTES, None)
     }
 
-    fn stream(&mut self, input: &[u8], kind: u8, content: u16, padding: u8) -> Result<(usize, Option<Event>), Broken> {
+    fn stream(
+        &mut self,
+        input: &[u8],
+        kind: u8,
+        content: u16,
+        padding: u8,
+    ) -> Result<(usize, Option<Event>), Broken> {
         let piece = &input[..input.len().min(usize::from(content))];
         let (used, event) = match kind {
             kind::STDERR => (piece.len(), Some(Event::Log(0..piece.len()))),
             _ => self.response.receive(piece)?,
         };
-        self.state = State::Stream { kind, content: content - used as u16, padding };
+        self.state = State::Stream {
+            kind,
+            content: content - used as u16,
+            padding,
+        };
         self.passed(used, event)
     }
 
     /// Section 5.5.
     fn end_body(&mut self, input: &[u8], rest: usize) -> Result<(usize, Option<Event>), Broken> {
-        let Some(&[_, _, _, _, status, _, _, _]) = input.first_chunk::<8>() else { return Ok((0, None)) };
+        let Some(&[_, _, _, _, status, _, _, _]) = input.first_chunk::<8>() else {
+            return Ok((0, None));
+        };
         match status {
             0 => self.response.closed()?,
             1 => return Err(Broken::untouched(Fault::CannotMultiplex)),
@@ -116,18 +151,44 @@ impl FastCgi {
             3 => return Err(Broken::untouched(Fault::UnknownRole)),
             _ => return Err(Broken::at(Fault::BadRecord, &input[..8])),
         }
-        self.state = State::Skip { left: rest, is_end: true };
+        self.state = State::Skip {
+            left: rest,
+            is_end: true,
+        };
         self.passed(8, None)
     }
 
     /// After `used` bytes: states that have nothing left go over into the next.
-    fn passed(&mut self, used: usize, event: Option<Event>) -> Result<(usize, Option<Event>), Broken> {
-        if let State::Stream { content: 0, padding, .. } = self.state {
-            self.state = State::Skip { left: usize::from(padding), is_end: false };
+    fn passed(
+        &mut self,
+        used: usize,
+        event: Option<Event>,
+    ) -> Result<(usize, Option<Event>), Broken> {
+        if let State::Stream {
+            content: 0,
+            padding,
+            ..
+        } = self.state
+        {
+            self.state = State::Skip {
+                left: usize::from(padding),
+                is_end: false,
+            };
         }
-        let State::Skip { left: 0, is_end } = self.state else { return Ok((used, event)) };
+        let State::Skip { left: 0, is_end } = self.state else {
+            return Ok((used, event));
+        };
         self.state = if is_end { State::Done } else { State::Header };
-        Ok((used, if is_end { Some(Event::End { stays: self.keeps && self.is_said }) } else { event }))
+        Ok((
+            used,
+            if is_end {
+                Some(Event::End {
+                    stays: self.keeps && self.is_said,
+                })
+            } else {
+                event
+            },
+        ))
     }
 }
 
@@ -163,11 +224,18 @@ impl Dialogue for FastCgi {
         }
         match self.state {
             State::Header => self.header(input),
-            State::Stream { kind, content, padding } => self.stream(input, kind, content, padding),
+            State::Stream {
+                kind,
+                content,
+                padding,
+            } => self.stream(input, kind, content, padding),
             State::EndBody { rest } => self.end_body(input, rest),
             State::Skip { left, is_end } => {
                 let used = left.min(input.len());
-                self.state = State::Skip { left: left - used, is_end };
+                self.state = State::Skip {
+                    left: left - used,
+                    is_end,
+                };
                 self.passed(used, None)
             }
             State::Done => Ok((0, None)),
@@ -201,7 +269,9 @@ pub fn authorization(head: ResponseHead) -> Authorization {
     let mut variables = Variables::new();
     for (name, value) in head.fields.iter() {
         match name.as_bytes().split_at_checked(PREFIX.len()) {
-            Some((prefix, rest)) if prefix.eq_ignore_ascii_case(PREFIX) && !rest.is_empty() => variables.push(rest, value),
+            Some((prefix, rest)) if prefix.eq_ignore_ascii_case(PREFIX) && !rest.is_empty() => {
+                variables.push(rest, value)
+            }
             _ => {}
         }
     }
@@ -215,7 +285,16 @@ fn wrong_version(input: &[u8]) -> Broken {
 
 fn push_header(kind: u8, content: u16, out: &mut Vec<u8>) {
     let [content1, content0] = content.to_be_bytes();
-    out.extend_from_slice(&[VERSION, kind, REQUEST_ID[0], REQUEST_ID[1], content1, content0, 0, 0]);
+    out.extend_from_slice(&[
+        VERSION,
+        kind,
+        REQUEST_ID[0],
+        REQUEST_ID[1],
+        content1,
+        content0,
+        0,
+        0,
+    ]);
 }
 
 fn push_stream(kind: u8, content: &[u8], out: &mut Vec<u8>) {
@@ -246,7 +325,11 @@ fn push_variables(variables: &Variables, role: Role, out: &mut Vec<u8>) {
 
 /// Section 6.3: what is about the content and about the path is not for an authorizer.
 fn is_told(name: &[u8], role: Role) -> bool {
-    role == Role::Responder || !matches!(name, b"CONTENT_LENGTH" | b"PATH_INFO" | b"PATH_TRANSLATED" | b"SCRIPT_NAME")
+    role == Role::Responder
+        || !matches!(
+            name,
+            b"CONTENT_LENGTH" | b"PATH_INFO" | b"PATH_TRANSLATED" | b"SCRIPT_NAME"
+        )
 }
 
 /// Leaves room for a header; where the content begins.
@@ -255,7 +338,8 @@ fn open_record(out: &mut Vec<u8>) -> usize {
     out.len()
 }
 
-/// Writes the length into the header, or takes it back if there is no content: an empty record would end the stream.
+/// Writes the length into the header, or takes it back if there is no content: an empty record
+/// would end the stream.
 fn close_record(start: usize, out: &mut Vec<u8>) {
     match out.len() - start {
         0 => out.truncate(start - HEADER_BYTES),

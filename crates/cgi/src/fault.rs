@@ -1,7 +1,9 @@
-//! What goes wrong between us and a program: requests that can't be said, and answers that can't be understood.
+//! What goes wrong between us and a program: requests that can't be said, and answers that can't be
+//! understood.
 //!
-//! One table each: a variant per cause, the status that the client sees, and the words for the log. A [`Broken`] also carries what the engine needs
-//! for its next decision: whether the program can have begun with the request, and the bytes that were wrong.
+//! One table each: a variant per cause, the status that the client sees, and the words for the log.
+//! A [`Broken`] also carries what the engine needs for its next decision: whether the program can
+//! have begun with the request, and the bytes that were wrong.
 
 use saker_http::Status;
 
@@ -66,31 +68,44 @@ table! {
     }
 }
 
-/// An answer that can't be understood, or that won't come. The connection is closed after it, always.
+/// An answer that can't be understood, or that won't come. The connection is closed after it,
+/// always.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     pub fault: Fault,
-    /// What was wrong, as it came: at most [`EXCERPT_BYTES_MAX`] bytes, any bytes. Empty where nothing can be shown.
+    /// What was wrong, as it came: at most [`EXCERPT_BYTES_MAX`] bytes, any bytes. Empty where
+    /// nothing can be shown.
     pub excerpt: Box<[u8]>,
-    /// The program said, by word or by protocol, that it has not begun with the request: another may have it, whatever its method.
+    /// The program said, by word or by protocol, that it has not begun with the request: another
+    /// may have it, whatever its method.
     pub is_untouched: bool,
 }
 
 impl Broken {
     /// With the beginning of what was wrong.
     pub fn at(fault: Fault, wrong: &[u8]) -> Broken {
-        Broken { excerpt: wrong[..wrong.len().min(EXCERPT_BYTES_MAX)].into(), ..Broken::from(fault) }
+        Broken {
+            excerpt: wrong[..wrong.len().min(EXCERPT_BYTES_MAX)].into(),
+            ..Broken::from(fault)
+        }
     }
 
     /// The program can't have begun with the request.
     pub fn untouched(fault: Fault) -> Broken {
-        Broken { is_untouched: true, ..Broken::from(fault) }
+        Broken {
+            is_untouched: true,
+            ..Broken::from(fault)
+        }
     }
 }
 
 impl From<Fault> for Broken {
     fn from(fault: Fault) -> Broken {
-        Broken { fault, excerpt: Box::default(), is_untouched: false }
+        Broken {
+            fault,
+            excerpt: Box::default(),
+            is_untouched: false,
+        }
     }
 }
 
@@ -100,8 +115,12 @@ mod tests {
 
     #[test]
     fn every_cause_is_an_error_with_words_of_its_own() {
-        let faults = Fault::ALL.iter().map(|fault| (fault.status(), fault.as_str()));
-        let refusals = Refused::ALL.iter().map(|refused| (refused.status(), refused.as_str()));
+        let faults = Fault::ALL
+            .iter()
+            .map(|fault| (fault.status(), fault.as_str()));
+        let refusals = Refused::ALL
+            .iter()
+            .map(|refused| (refused.status(), refused.as_str()));
         let all: Vec<_> = faults.chain(refusals).collect();
         for (at, (status, text)) in all.iter().enumerate() {
             assert!(status.is_error());

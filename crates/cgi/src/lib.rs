@@ -1,12 +1,16 @@
-//! What programs behind the gateway speak: CGI/1.1, FastCGI, LSAPI, SCGI, uwsgi and AJP, as pure functions over bytes.
+//! What programs behind the gateway speak: CGI/1.1, FastCGI, LSAPI, SCGI, uwsgi and AJP, as pure
+//! functions over bytes.
 //!
-//! Floor 2: knows no socket, process, clock or log. Every protocol is a [`Dialogue`]; the engine (`gateway`) owns connections and buffers,
-//! gives each dialogue what came, and does what its [`Event`]s say. What is said about a request is made once, as [`Variables`].
+//! Floor 2: knows no socket, process, clock or log. Every protocol is a [`Dialogue`]; the engine
+//! (`gateway`) owns connections and buffers, gives each dialogue what came, and does what its
+//! [`Event`]s say. What is said about a request is made once, as [`Variables`].
 //!
-//! The one difficulty is shared by all modules: programs die, babble and cut their words anywhere, so each codec must make the same of bytes
-//! however they are cut, keep a bounded amount of them, and say by [`Broken`] what was wrong and whether the request may be given to another.
+//! The one difficulty is shared by all modules: programs die, babble and cut their words anywhere,
+//! so each codec must make the same of bytes however they are cut, keep a bounded amount of them,
+//! and say by [`Broken`] what was wrong and whether the request may be given to another.
 //!
-//! Absent on purpose: HTTP towards an origin (`http1`, `http2` in the client role), pools, retries and time limits (the engine's).
+//! Absent on purpose: HTTP towards an origin (`http1`, `http2` in the client role), pools, retries
+//! and time limits (the engine's).
 
 pub mod ajp;
 pub mod dialogue;

@@ -1,14 +1,18 @@
-//! LSAPI: one request at a time on a connection, as one packet with the fields as they came and an index of them; the content unframed; PHP's
-//! settings with the request. Byte layout and limits are those of the library that ships with PHP 8.
+//! LSAPI: one request at a time on a connection, as one packet with the fields as they came and an
+//! index of them; the content unframed; PHP's settings with the request. Byte layout and limits are
+//! those of the library that ships with PHP 8.
 //!
-//! Difficulty: byte order. Numbers have the sender's own, and the flag that says which lies on some machines, so what comes is read in the order under
-//! which the first packet's length makes sense.
+//! Difficulty: byte order. Numbers have the sender's own, and the flag that says which lies on some
+//! machines, so what comes is read in the order under which the first packet's length makes sense.
 //!
-//! Absent on purpose: ABORT_REQUEST. The library does not read while a script runs; the closed connection is what stops one.
+//! Absent on purpose: ABORT_REQUEST. The library does not read while a script runs; the closed
+//! connection is what stops one.
 
 mod request;
 
-use crate::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead, head::HeadBuilder};
+use crate::{
+    Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead, head::HeadBuilder,
+};
 pub use request::{HEAD_BYTES_MAX, Identity, STANDARD_FIELDS};
 use saker_http::Status;
 
@@ -87,9 +91,13 @@ impl Lsapi {
         Lsapi::default()
     }
 
-    /// For a program that was started as root and shall change to a user with its first request. The connection must then stay with that user.
+    /// For a program that was started as root and shall change to a user with its first request.
+    /// The connection must then stay with that user.
     pub fn with_identity(identity: Identity) -> Lsapi {
-        Lsapi { identity: Some(identity), ..Lsapi::default() }
+        Lsapi {
+            identity: Some(identity),
+            ..Lsapi::default()
+        }
     }
 
     fn header(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
@@ -98,7 +106,10 @@ impl Lsapi {
             // Only what is sure to be there however the bytes were cut.
             return Err(Broken::at(Fault::BadRecord, &input[..1]));
         }
-        let Some(&[_, _, kind, _, l0, l1, l2, l3]) = input.first_chunk::<PACKET_HEADER_BYTES>() else { return Ok((0, None)) };
+        let Some(&[_, _, kind, _, l0, l1, l2, l3]) = input.first_chunk::<PACKET_HEADER_BYTES>()
+        else {
+            return Ok((0, None));
+        };
         let bad = || Broken::at(Fault::BadRecord, &input[..PACKET_HEADER_BYTES]);
         let length = [l0, l1, l2, l3];
         let order = self.order.or_else(|| order_of(length)).ok_or_else(bad)?;
@@ -107,7 +118,9 @@ impl Lsapi {
         match kind {
             kind::RESP_HEADER if self.is_head_over => return Err(Fault::SecondHead.into()),
             kind::RESP_HEADER => self.state = State::Head { left, order },
-            kind::RESP_STREAM if !self.is_head_over => return Err(Broken::at(Fault::Misplaced, &input[..PACKET_HEADER_BYTES])),
+            kind::RESP_STREAM if !self.is_head_over => {
+                return Err(Broken::at(Fault::Misplaced, &input[..PACKET_HEADER_BYTES]));
+            }
             kind::RESP_STREAM => self.state = State::Content { left },
             kind::RESP_END => return self.response_end(),
             // Section 4.4: whole length 16.
@@ -115,20 +128,33 @@ impl Lsapi {
             kind::STDERR_STREAM => self.state = State::Log { left },
             kind::REQ_RECEIVED => return Ok((PACKET_HEADER_BYTES, self.received(left))),
             kind::CONN_CLOSE => return self.close_notice(),
-            _ => return Err(Broken { is_untouched: !self.is_taken, ..Fault::Failed.into() }),
+            _ => {
+                return Err(Broken {
+                    is_untouched: !self.is_taken,
+                    ..Fault::Failed.into()
+                });
+            }
         }
-        self.is_taken |= matches!(self.state, State::Head { .. } | State::Content { .. } | State::Log { .. });
+        self.is_taken |= matches!(
+            self.state,
+            State::Head { .. } | State::Content { .. } | State::Log { .. }
+        );
         Ok((PACKET_HEADER_BYTES, None))
     }
 
     /// Section 4.5.
     fn received(&mut self, left: usize) -> Option<Event> {
-        self.state = if left == 0 { State::Header } else { State::Skip { left } };
+        self.state = if left == 0 {
+            State::Header
+        } else {
+            State::Skip { left }
+        };
         self.is_taken = true;
         Some(Event::Taken { process: None })
     }
 
-    /// Section 4.6: before the request was read somebody else may have it; later it says that this was the last one.
+    /// Section 4.6: before the request was read somebody else may have it; later it says that this
+    /// was the last one.
     fn close_notice(&mut self) -> Result<(usize, Option<Event>), Broken> {
         if !self.is_taken {
             return Err(Broken::untouched(Fault::Leaving));
@@ -143,14 +169,27 @@ impl Lsapi {
             return Err(Fault::Premature.into());
         }
         self.state = State::Done;
-        Ok((PACKET_HEADER_BYTES, Some(Event::End { stays: self.is_said && !self.is_leaving })))
+        Ok((
+            PACKET_HEADER_BYTES,
+            Some(Event::End {
+                stays: self.is_said && !self.is_leaving,
+            }),
+        ))
     }
 
-    fn head(&mut self, input: &[u8], left: usize, order: Order) -> Result<(usize, Option<Event>), Broken> {
+    fn head(
+        &mut self,
+        input: &[u8],
+        left: usize,
+        order: Order,
+    ) -> Result<(usize, Option<Event>), Broken> {
         let used = left.min(input.len());
         self.partial.extend_from_slice(&input[..used]);
         if used < left {
-            self.state = State::Head { left: left - used, order };
+            self.state = State::Head {
+                left: left - used,
+                order,
+            };
             return Ok((used, None));
         }
         let head = parse_head(&std::mem::take(&mut self.partial), order)?;
@@ -164,7 +203,11 @@ impl Lsapi {
             return Err(Fault::Unswitchable.into());
         }
         self.is_head_over = head.status.0 >= 200;
-        Ok(if self.is_head_over { Event::Head(head) } else { Event::Interim(head) })
+        Ok(if self.is_head_over {
+            Event::Head(head)
+        } else {
+            Event::Interim(head)
+        })
     }
 
     /// Section 4.4: eight bytes in STDERR are the process's number if they say so.
@@ -177,7 +220,12 @@ impl Lsapi {
         if [m0, m1, m2, m3] != *PROCESS_NOTICE {
             return (8, Some(Event::Log(0..8)));
         }
-        (8, Some(Event::Taken { process: Some(order.u32([p0, p1, p2, p3])) }))
+        (
+            8,
+            Some(Event::Taken {
+                process: Some(order.u32([p0, p1, p2, p3])),
+            }),
+        )
     }
 }
 
@@ -204,12 +252,32 @@ impl Dialogue for Lsapi {
             State::Head { left, order } => return self.head(input, left, order),
             State::Notice { order } => return Ok(self.notice(input, order)),
             State::Done => return Ok((0, None)),
-            State::Content { left } => (State::Content { left: left - piece(left) }, piece(left), Some(Event::Content(0..piece(left)))),
-            State::Log { left } => (State::Log { left: left - piece(left) }, piece(left), Some(Event::Log(0..piece(left)))),
-            State::Skip { left } => (State::Skip { left: left - piece(left) }, piece(left), None),
+            State::Content { left } => (
+                State::Content {
+                    left: left - piece(left),
+                },
+                piece(left),
+                Some(Event::Content(0..piece(left))),
+            ),
+            State::Log { left } => (
+                State::Log {
+                    left: left - piece(left),
+                },
+                piece(left),
+                Some(Event::Log(0..piece(left))),
+            ),
+            State::Skip { left } => (
+                State::Skip {
+                    left: left - piece(left),
+                },
+                piece(left),
+                None,
+            ),
         };
         self.state = match next {
-            State::Content { left: 0 } | State::Log { left: 0 } | State::Skip { left: 0 } => State::Header,
+            State::Content { left: 0 } | State::Log { left: 0 } | State::Skip { left: 0 } => {
+                State::Header
+            }
             next => next,
         };
         Ok((used, event))
@@ -241,11 +309,14 @@ impl Order {
     }
 }
 
-/// The order in which the length of a first packet makes sense (section 1). It can't make sense in both: none of the types that come first is longer
-/// than this, and what fits in two bytes at one end is over 64 kB read from the other. So the flag says nothing new.
+/// The order in which the length of a first packet makes sense (section 1). It can't make sense in
+/// both: none of the types that come first is longer than this, and what fits in two bytes at one
+/// end is over 64 kB read from the other. So the flag says nothing new.
 fn order_of(length: [u8; 4]) -> Option<Order> {
-    let fits =
-        |order: &Order| (PACKET_HEADER_BYTES..=PACKET_HEADER_BYTES + RESPONSE_HEAD_BYTES_MAX).contains(&(order.u32(length) as usize));
+    let fits = |order: &Order| {
+        (PACKET_HEADER_BYTES..=PACKET_HEADER_BYTES + RESPONSE_HEAD_BYTES_MAX)
+            .contains(&(order.u32(length) as usize))
+    };
     [Order::Little, Order::Big].into_iter().find(fits)
 }
 
@@ -267,9 +338,14 @@ fn payload(kind: u8, length: u32) -> Option<usize> {
 /// Section 4.1.
 fn parse_head(payload: &[u8], order: Order) -> Result<ResponseHead, Broken> {
     let bad = || Broken::at(Fault::BadRecord, payload);
-    let (info, rest) = payload.split_first_chunk::<RESPONSE_INFO_BYTES>().ok_or_else(bad)?;
+    let (info, rest) = payload
+        .split_first_chunk::<RESPONSE_INFO_BYTES>()
+        .ok_or_else(bad)?;
     let [n0, n1, n2, n3, s0, s1, s2, s3] = *info;
-    let (count, status) = (order.u32([n0, n1, n2, n3]) as usize, order.u32([s0, s1, s2, s3]));
+    let (count, status) = (
+        order.u32([n0, n1, n2, n3]) as usize,
+        order.u32([s0, s1, s2, s3]),
+    );
     if count > LINE_COUNT_MAX {
         return Err(Fault::TooManyFields.into());
     }
@@ -279,7 +355,9 @@ fn parse_head(payload: &[u8], order: Order) -> Result<ResponseHead, Broken> {
         builder.status(status, b"");
     }
     for length in lengths.as_chunks::<2>().0 {
-        let (line, after) = lines.split_at_checked(usize::from(order.u16(*length))).ok_or_else(bad)?;
+        let (line, after) = lines
+            .split_at_checked(usize::from(order.u16(*length)))
+            .ok_or_else(bad)?;
         builder.line(line.strip_suffix(b"\0").ok_or_else(bad)?)?;
         lines = after;
     }

@@ -1,11 +1,15 @@
-//! CGI/1.1 meta-variables (RFC 3875 section 4.1) as Apache's mod_cgi and mod_proxy_fcgi make them: names, values, what wins over what.
+//! CGI/1.1 meta-variables (RFC 3875 section 4.1) as Apache's mod_cgi and mod_proxy_fcgi make them:
+//! names, values, what wins over what.
 //!
-//! Place in the walk: the engine fills [`Facts`] from an exchange; the variables made of them go to every protocol.
+//! Place in the walk: the engine fills [`Facts`] from an exchange; the variables made of them go to
+//! every protocol.
 //!
-//! Difficulty: what the configuration set (SetEnv) stands first and keeps its place, but the server's own variables win over it, and none of both may
-//! be there twice. Only the configuration's few are looked through for that.
+//! Difficulty: what the configuration set (SetEnv) stands first and keeps its place, but the
+//! server's own variables win over it, and none of both may be there twice. Only the
+//! configuration's few are looked through for that.
 //!
-//! Absent on purpose: `REDIRECT_STATUS` and what else a redirect leaves behind. They come with the environment ([`push_redirected`]).
+//! Absent on purpose: `REDIRECT_STATUS` and what else a redirect leaves behind. They come with the
+//! environment ([`push_redirected`]).
 
 use crate::{
     Variables,
@@ -27,9 +31,11 @@ pub struct Facts<'a> {
     pub head: HeadView<'a>,
     /// `CGIPassAuth On`: the program may see the client's password.
     pub passes_authorization: bool,
-    /// Fields become variables whatever characters their names have; the caller has seen to it that no two become one.
+    /// Fields become variables whatever characters their names have; the caller has seen to it that
+    /// no two become one.
     pub passes_underscores: bool,
-    /// Length of the content as it will be given; `None` where there is none, or where it is not known.
+    /// Length of the content as it will be given; `None` where there is none, or where it is not
+    /// known.
     pub content_length: Option<u64>,
     /// PATH of the programs; the server's own.
     pub search_path: Option<&'a [u8]>,
@@ -69,17 +75,24 @@ pub struct Facts<'a> {
     pub path_translated: Option<&'a [u8]>,
 }
 
-/// Adds all variables of a request to `variables`, which hold what the configuration set, and nothing else.
+/// Adds all variables of a request to `variables`, which hold what the configuration set, and
+/// nothing else.
 pub fn push_meta_variables(facts: &Facts<'_>, variables: &mut Variables) {
-    let mut to = Target { among: variables.len(), variables };
+    let mut to = Target {
+        among: variables.len(),
+        variables,
+    };
     fields(facts, &mut to);
     common(facts, &mut to);
     cgi(facts, &mut to);
 }
 
-/// What an internal redirect leaves of the variables of the request before: all of them, with REDIRECT_ in front.
+/// What an internal redirect leaves of the variables of the request before: all of them, with
+/// REDIRECT_ in front.
 pub fn push_redirected(before: &Variables, variables: &mut Variables) {
-    before.iter().for_each(|(name, value)| variables.push_parts(&[b"REDIRECT_", name], &[value]));
+    before
+        .iter()
+        .for_each(|(name, value)| variables.push_parts(&[b"REDIRECT_", name], &[value]));
 }
 
 struct Target<'v> {
@@ -103,13 +116,15 @@ impl Target<'_> {
     }
 }
 
-/// RFC 3875 section 4.1.18, as Apache does it: names that have more than letters, digits and hyphens are left out, since two of them could become
-/// one (unless it is said that none do); Proxy too (httpoxy); passwords, unless the configuration wants it.
+/// RFC 3875 section 4.1.18, as Apache does it: names that have more than letters, digits and
+/// hyphens are left out, since two of them could become one (unless it is said that none do); Proxy
+/// too (httpoxy); passwords, unless the configuration wants it.
 fn fields(facts: &Facts<'_>, to: &mut Target<'_>) {
     let mut variable = [0; NAME_BYTES_MAX + 5];
     for (at, (name, first)) in facts.head.fields().enumerate() {
         let is = |known: &str| is_alike(name, known.as_bytes());
-        let is_hidden = is("Proxy") || (!facts.passes_authorization && (is("Authorization") || is("Proxy-Authorization")));
+        let is_hidden = is("Proxy")
+            || (!facts.passes_authorization && (is("Authorization") || is("Proxy-Authorization")));
         let is_told = facts.passes_underscores || is_plain(name);
         if is_hidden || !is_told || is("Content-Length") || is_repeated(facts.head, name, at) {
             continue;
@@ -121,7 +136,10 @@ fn fields(facts: &Facts<'_>, to: &mut Target<'_>) {
             to.set(variable, &value);
         }
     }
-    facts.content_length.into_iter().for_each(|length| to.set_number(b"CONTENT_LENGTH", length));
+    facts
+        .content_length
+        .into_iter()
+        .for_each(|length| to.set_number(b"CONTENT_LENGTH", length));
 }
 
 fn field_variable<'v>(name: &[u8], variable: &'v mut [u8; NAME_BYTES_MAX + 5]) -> Option<&'v [u8]> {
@@ -173,20 +191,31 @@ fn cgi(facts: &Facts<'_>, to: &mut Target<'_>) {
     }
 }
 
-/// The path without its path-info. The two need not end alike (after a rewrite): what they have in common is taken off, and what then is left of a
-/// segment stays, as in Apache.
+/// The path without its path-info. The two need not end alike (after a rewrite): what they have in
+/// common is taken off, and what then is left of a segment stays, as in Apache.
 pub fn script_name<'a>(path: &'a [u8], path_info: &[u8]) -> &'a [u8] {
     if path_info.is_empty() {
         return path;
     }
-    let common = path.iter().rev().zip(path_info.iter().rev()).take_while(|(one, other)| one == other).count();
+    let common = path
+        .iter()
+        .rev()
+        .zip(path_info.iter().rev())
+        .take_while(|(one, other)| one == other)
+        .count();
     let from = path.len().saturating_sub(common + 1);
-    let rest = path[from..].iter().position(|byte| *byte == b'/').map_or(path.len(), |at| from + at);
+    let rest = path[from..]
+        .iter()
+        .position(|byte| *byte == b'/')
+        .map_or(path.len(), |at| from + at);
     &path[..rest]
 }
 
 fn escaped(name: &[u8]) -> Cow<'_, [u8]> {
-    if name.iter().all(|byte| saker_http::chars::is_host_char(*byte)) {
+    if name
+        .iter()
+        .all(|byte| saker_http::chars::is_host_char(*byte))
+    {
         return name.into();
     }
     let mut out = Vec::with_capacity(name.len() + 8);

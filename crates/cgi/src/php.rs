@@ -1,16 +1,27 @@
-//! PHP's settings over FastCGI: two variables with a line for each, which php-fpm reads like its ini file (LSAPI has a place of its own for them).
+//! PHP's settings over FastCGI: two variables with a line for each, which php-fpm reads like its
+//! ini file (LSAPI has a place of its own for them).
 //!
-//! Difficulty: a value must mean itself there, whatever is in it. Single quotes do that for all bytes but themselves.
+//! Difficulty: a value must mean itself there, whatever is in it. Single quotes do that for all
+//! bytes but themselves.
 
 use crate::{Level, Setting, Variables};
 
-/// Adds PHP_ADMIN_VALUE and PHP_VALUE, where there is something to say. A setting that can't be said (its name is none, a NUL in it) is left out,
-/// and counted.
+/// Adds PHP_ADMIN_VALUE and PHP_VALUE, where there is something to say. A setting that can't be
+/// said (its name is none, a NUL in it) is left out, and counted.
 pub fn push_settings(settings: &[Setting<'_>], variables: &mut Variables) -> usize {
-    let sayable = |setting: &&Setting<'_>| is_name(setting.name) && memchr::memchr(0, setting.value).is_none();
-    for (name, level) in [(&b"PHP_ADMIN_VALUE"[..], Level::System), (b"PHP_VALUE", Level::PerDirectory)] {
+    let sayable = |setting: &&Setting<'_>| {
+        is_name(setting.name) && memchr::memchr(0, setting.value).is_none()
+    };
+    for (name, level) in [
+        (&b"PHP_ADMIN_VALUE"[..], Level::System),
+        (b"PHP_VALUE", Level::PerDirectory),
+    ] {
         let mut lines = Vec::new();
-        for setting in settings.iter().filter(sayable).filter(|setting| setting.level == level) {
+        for setting in settings
+            .iter()
+            .filter(sayable)
+            .filter(|setting| setting.level == level)
+        {
             push_line(setting, &mut lines);
         }
         if !lines.is_empty() {
@@ -21,7 +32,10 @@ pub fn push_settings(settings: &[Setting<'_>], variables: &mut Variables) -> usi
 }
 
 fn is_name(name: &[u8]) -> bool {
-    !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
+    !name.is_empty()
+        && name
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
 }
 
 fn push_line(setting: &Setting<'_>, lines: &mut Vec<u8>) {
@@ -49,12 +63,24 @@ mod tests {
             (Level::PerDirectory, "a b", "no"),
             (Level::System, "nul", "a\0b"),
         ];
-        let settings: Vec<Setting<'_>> =
-            rows.iter().map(|(level, name, value)| Setting { level: *level, name: name.as_bytes(), value: value.as_bytes() }).collect();
+        let settings: Vec<Setting<'_>> = rows
+            .iter()
+            .map(|(level, name, value)| Setting {
+                level: *level,
+                name: name.as_bytes(),
+                value: value.as_bytes(),
+            })
+            .collect();
         let mut variables = Variables::new();
         assert_eq!(push_settings(&settings, &mut variables), 2);
-        assert_eq!(variables.first(b"PHP_ADMIN_VALUE"), Some(&b"open_basedir='/a:/b;c'\n"[..]));
-        assert_eq!(variables.first(b"PHP_VALUE"), Some(&b"memory_limit='64M'\nx.y='it'\"'\"'s ${HOME}\n'\n"[..]));
+        assert_eq!(
+            variables.first(b"PHP_ADMIN_VALUE"),
+            Some(&b"open_basedir='/a:/b;c'\n"[..])
+        );
+        assert_eq!(
+            variables.first(b"PHP_VALUE"),
+            Some(&b"memory_limit='64M'\nx.y='it'\"'\"'s ${HOME}\n'\n"[..])
+        );
         let mut none = Variables::new();
         assert_eq!((push_settings(&[], &mut none), none.len()), (0, 0));
     }

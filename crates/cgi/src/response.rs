@@ -1,9 +1,13 @@
-//! The CGI response (RFC 3875 section 6): a head in lines, an empty line, content. Everyone but LSAPI and AJP answers with it.
+//! The CGI response (RFC 3875 section 6): a head in lines, an empty line, content. Everyone but
+//! LSAPI and AJP answers with it.
 //!
-//! Difficulty: the head may be cut anywhere, also between the two bytes that end it, and what is wrong with it must be the same however it was cut.
-//! So nothing is judged before the head is whole, or too long, or the program is gone; a head that is whole in the first piece is not copied.
+//! Difficulty: the head may be cut anywhere, also between the two bytes that end it, and what is
+//! wrong with it must be the same however it was cut. So nothing is judged before the head is
+//! whole, or too long, or the program is gone; a head that is whole in the first piece is not
+//! copied.
 //!
-//! Absent on purpose: folded lines, which Apache refuses as well; a limit per line, since the whole head has one.
+//! Absent on purpose: folded lines, which Apache refuses as well; a limit per line, since the whole
+//! head has one.
 
 use crate::{Broken, Event, Fault, ResponseHead, head::HeadBuilder};
 use saker_http::Status;
@@ -38,7 +42,13 @@ pub struct Response {
 
 impl Response {
     pub fn new(style: Style, switches: bool) -> Response {
-        Response { style, switches, partial: Vec::new(), is_head_over: false, interim_count: 0 }
+        Response {
+            style,
+            switches,
+            partial: Vec::new(),
+            is_head_over: false,
+            interim_count: 0,
+        }
     }
 
     /// As [`crate::Dialogue::receive`].
@@ -50,14 +60,20 @@ impl Response {
             return Ok((input.len(), Some(Event::Content(0..input.len()))));
         }
         let known = self.partial.len();
-        let end = if known == 0 { head_end(input) } else { self.end_after(input) };
+        let end = if known == 0 {
+            head_end(input)
+        } else {
+            self.end_after(input)
+        };
         match end {
             Some(end) if end > HEAD_BYTES_MAX => Err(self.complaint(input, Fault::HeadTooLarge)),
             Some(end) => {
                 let head = self.whole(&input[..end - known])?;
                 Ok((end - known, Some(self.event(head)?)))
             }
-            None if known + input.len() > HEAD_BYTES_MAX => Err(self.complaint(input, Fault::HeadTooLarge)),
+            None if known + input.len() > HEAD_BYTES_MAX => {
+                Err(self.complaint(input, Fault::HeadTooLarge))
+            }
             None => {
                 self.partial.extend_from_slice(input);
                 Ok((input.len(), None))
@@ -71,10 +87,15 @@ impl Response {
 
     /// No more comes. An error if the head was not whole.
     pub fn closed(&mut self) -> Result<(), Broken> {
-        if self.is_head_over { Ok(()) } else { Err(self.complaint(&[], Fault::Premature)) }
+        if self.is_head_over {
+            Ok(())
+        } else {
+            Err(self.complaint(&[], Fault::Premature))
+        }
     }
 
-    /// Where the head ends, counted from its beginning, of which we have a part. An end that lies across the cut begins at most 2 bytes before it.
+    /// Where the head ends, counted from its beginning, of which we have a part. An end that lies
+    /// across the cut begins at most 2 bytes before it.
     fn end_after(&self, input: &[u8]) -> Option<usize> {
         let tail = self.partial.len().min(2);
         let at = self.partial.len() - tail;
@@ -83,8 +104,14 @@ impl Response {
         joint[..tail].copy_from_slice(&self.partial[at..]);
         joint[tail..tail + fresh].copy_from_slice(&input[..fresh]);
         // At the very beginning an empty line alone is an end.
-        let across = if at == 0 { head_end(&joint[..tail + fresh]) } else { blank_line(&joint[..tail + fresh]) };
-        across.map(|end| at + end).or_else(|| blank_line(input).map(|end| self.partial.len() + end))
+        let across = if at == 0 {
+            head_end(&joint[..tail + fresh])
+        } else {
+            blank_line(&joint[..tail + fresh])
+        };
+        across
+            .map(|end| at + end)
+            .or_else(|| blank_line(input).map(|end| self.partial.len() + end))
     }
 
     fn whole(&mut self, rest: &[u8]) -> Result<ResponseHead, Broken> {
@@ -100,25 +127,43 @@ impl Response {
     fn event(&mut self, head: ResponseHead) -> Result<Event, Broken> {
         if head.status == Status::SWITCHING_PROTOCOLS {
             self.is_head_over = true;
-            return if self.switches { Ok(Event::Switched(head)) } else { Err(Fault::Unswitchable.into()) };
+            return if self.switches {
+                Ok(Event::Switched(head))
+            } else {
+                Err(Fault::Unswitchable.into())
+            };
         }
         self.is_head_over = head.status.0 >= 200;
         if self.is_head_over {
             return Ok(Event::Head(head));
         }
         self.interim_count += 1;
-        if self.interim_count > INTERIM_COUNT_MAX { Err(Fault::HeadTooLarge.into()) } else { Ok(Event::Interim(head)) }
+        if self.interim_count > INTERIM_COUNT_MAX {
+            Err(Fault::HeadTooLarge.into())
+        } else {
+            Ok(Event::Interim(head))
+        }
     }
 
-    /// What is wrong with a head that has no end: the first whole line that is wrong, else `otherwise`.
+    /// What is wrong with a head that has no end: the first whole line that is wrong, else
+    /// `otherwise`.
     fn complaint(&self, input: &[u8], otherwise: Fault) -> Broken {
-        let seen = [&self.partial, &input[..input.len().min(HEAD_BYTES_MAX - self.partial.len().min(HEAD_BYTES_MAX))]].concat();
+        let seen = [
+            &self.partial,
+            &input[..input
+                .len()
+                .min(HEAD_BYTES_MAX - self.partial.len().min(HEAD_BYTES_MAX))],
+        ]
+        .concat();
         let whole = memchr::memrchr(b'\n', &seen).map_or(0, |at| at + 1);
-        parse(&seen[..whole], self.style).err().unwrap_or_else(|| otherwise.into())
+        parse(&seen[..whole], self.style)
+            .err()
+            .unwrap_or_else(|| otherwise.into())
     }
 }
 
-/// A head whose lines are all there. Lines end with LF, a CR before it is no part of them (RFC 3875 section 6.3 leaves it to the system).
+/// A head whose lines are all there. Lines end with LF, a CR before it is no part of them (RFC 3875
+/// section 6.3 leaves it to the system).
 pub fn parse(head: &[u8], style: Style) -> Result<ResponseHead, Broken> {
     let mut builder = HeadBuilder::default();
     let mut rest = head;
@@ -137,16 +182,23 @@ pub fn parse(head: &[u8], style: Style) -> Result<ResponseHead, Broken> {
 }
 
 /// Takes the status line off, where there is one.
-fn status_line<'a>(head: &'a [u8], style: Style, builder: &mut HeadBuilder) -> Result<&'a [u8], Broken> {
+fn status_line<'a>(
+    head: &'a [u8],
+    style: Style,
+    builder: &mut HeadBuilder,
+) -> Result<&'a [u8], Broken> {
     let end = memchr::memchr(b'\n', head).map_or(head.len(), |at| at + 1);
     let line = head[..end].trim_ascii_end();
     match line.strip_prefix(b"HTTP/") {
         Some(version) => {
-            let space = memchr::memchr(b' ', version).ok_or_else(|| Broken::at(Fault::Malformed, line))?;
+            let space =
+                memchr::memchr(b' ', version).ok_or_else(|| Broken::at(Fault::Malformed, line))?;
             builder.status_text(&version[space..]);
             Ok(&head[end..])
         }
-        None if style == Style::StatusLine && !head.is_empty() => Err(Broken::at(Fault::Malformed, line)),
+        None if style == Style::StatusLine && !head.is_empty() => {
+            Err(Broken::at(Fault::Malformed, line))
+        }
         None => Ok(head),
     }
 }

@@ -1,13 +1,18 @@
-//! The other side, for tests: requests made by hand, dialogues driven over bytes in pieces, and programs that say what they are told to.
+//! The other side, for tests: requests made by hand, dialogues driven over bytes in pieces, and
+//! programs that say what they are told to.
 //!
-//! Used by this crate's tests and fuzz targets, and by those of the engine, which need programs that misbehave.
+//! Used by this crate's tests and fuzz targets, and by those of the engine, which need programs
+//! that misbehave.
 //!
 //! Absent on purpose: sockets, and everything that a server would not need a test for.
 
 pub mod fastcgi;
 pub mod lsapi;
 
-use crate::{Broken, Dialogue, Event, ProgramRequest, Refused, ResponseHead, Setting, Variables, dialogue::UNREAD_BYTES_MAX};
+use crate::{
+    Broken, Dialogue, Event, ProgramRequest, Refused, ResponseHead, Setting, Variables,
+    dialogue::UNREAD_BYTES_MAX,
+};
 use saker_http::{Fields, RequestHead, Version};
 
 /// A request made by hand.
@@ -31,13 +36,21 @@ impl Asked {
     }
 
     pub fn of(method: &str, version: Version, fields: &[(&str, &str)]) -> Asked {
-        Asked { variables: Variables::new(), content_length: Some(0), head: RequestHead::build(method, "/", version, fields) }
+        Asked {
+            variables: Variables::new(),
+            content_length: Some(0),
+            head: RequestHead::build(method, "/", version, fields),
+        }
     }
 
     /// With the variables that LSAPI can't do without.
     pub fn script() -> Asked {
-        let named = Asked::new().variable("SCRIPT_FILENAME", "/srv/a.php").variable("SCRIPT_NAME", "/a.php");
-        named.variable("QUERY_STRING", "").variable("REQUEST_METHOD", "GET")
+        let named = Asked::new()
+            .variable("SCRIPT_FILENAME", "/srv/a.php")
+            .variable("SCRIPT_NAME", "/a.php");
+        named
+            .variable("QUERY_STRING", "")
+            .variable("REQUEST_METHOD", "GET")
     }
 
     pub fn content(mut self, length: Option<u64>) -> Asked {
@@ -59,10 +72,28 @@ impl Asked {
         self.begin_with(&[], dialogue, out)
     }
 
-    pub fn begin_with(&self, settings: &[Setting<'_>], dialogue: &mut dyn Dialogue, out: &mut Vec<u8>) -> Result<(), Refused> {
-        let Asked { variables, content_length, head } = self;
+    pub fn begin_with(
+        &self,
+        settings: &[Setting<'_>],
+        dialogue: &mut dyn Dialogue,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Refused> {
+        let Asked {
+            variables,
+            content_length,
+            head,
+        } = self;
         let head = head.view();
-        dialogue.begin(&ProgramRequest { variables, content_length: *content_length, head, path: b"/path", settings }, out)
+        dialogue.begin(
+            &ProgramRequest {
+                variables,
+                content_length: *content_length,
+                head,
+                path: b"/path",
+                settings,
+            },
+            out,
+        )
     }
 }
 
@@ -92,7 +123,8 @@ pub struct Ear {
 }
 
 impl Ear {
-    /// Gives the dialogue what came. Says whether it is over with it. Panics where the dialogue breaks its contract with the engine.
+    /// Gives the dialogue what came. Says whether it is over with it. Panics where the dialogue
+    /// breaks its contract with the engine.
     pub fn take(&mut self, dialogue: &mut dyn Dialogue, piece: &[u8]) -> bool {
         self.unread.extend_from_slice(piece);
         match self.listen(dialogue) {
@@ -127,13 +159,20 @@ impl Ear {
         }
         match self.heard.last_mut() {
             Some(Heard::End(stays)) => *stays &= self.unread.is_empty(),
-            _ => assert!(self.unread.len() < UNREAD_BYTES_MAX, "{} bytes left unread", self.unread.len()),
+            _ => assert!(
+                self.unread.len() < UNREAD_BYTES_MAX,
+                "{} bytes left unread",
+                self.unread.len()
+            ),
         }
         Ok(())
     }
 
     fn note(&mut self, event: Event, used: &[u8]) {
-        assert!(!matches!(self.heard.last(), Some(Heard::End(_))), "an event after the end");
+        assert!(
+            !matches!(self.heard.last(), Some(Heard::End(_))),
+            "an event after the end"
+        );
         let next = match event {
             Event::Head(head) => Heard::Head(head),
             Event::Interim(head) => Heard::Interim(head),
@@ -146,14 +185,19 @@ impl Ear {
             Event::End { stays } => Heard::End(stays),
         };
         match (self.heard.last_mut(), next) {
-            (Some(Heard::Content(before)), Heard::Content(next)) | (Some(Heard::Log(before)), Heard::Log(next)) => before.extend(next),
+            (Some(Heard::Content(before)), Heard::Content(next))
+            | (Some(Heard::Log(before)), Heard::Log(next)) => before.extend(next),
             (_, next) => self.heard.push(next),
         }
     }
 }
 
 /// Gives a dialogue these pieces and then, if `closes`, the end of the connection.
-pub fn hear<'p>(dialogue: &mut dyn Dialogue, pieces: impl IntoIterator<Item = &'p [u8]>, closes: bool) -> Vec<Heard> {
+pub fn hear<'p>(
+    dialogue: &mut dyn Dialogue,
+    pieces: impl IntoIterator<Item = &'p [u8]>,
+    closes: bool,
+) -> Vec<Heard> {
     let mut ear = Ear::default();
     for piece in pieces {
         if ear.take(dialogue, piece) && matches!(ear.heard.last(), Some(Heard::Broken(_))) {

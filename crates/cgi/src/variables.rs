@@ -1,18 +1,22 @@
 //! Names and values that tell a program about its request: an ordered list in one buffer.
 //!
-//! The one difficulty is cost: a request has thirty to fifty of them, and making them is a good part of what a gateway costs. So a variable is
-//! bytes at the end of a buffer that the worker uses again, and four numbers.
+//! The one difficulty is cost: a request has thirty to fifty of them, and making them is a good
+//! part of what a gateway costs. So a variable is bytes at the end of a buffer that the worker uses
+//! again, and four numbers.
 //!
-//! Absent on purpose: uniqueness. [`Variables::push`] does not look; [`Variables::set`] does, for those who need it.
+//! Absent on purpose: uniqueness. [`Variables::push`] does not look; [`Variables::set`] does, for
+//! those who need it.
 
-/// Where name and value of a variable are. The name begins where it begins; the value need not follow it.
+/// Where name and value of a variable are. The name begins where it begins; the value need not
+/// follow it.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     name: (u32, u32),
     value: (u32, u32),
 }
 
-/// An ordered list of names and values. Offsets have 32 bits, far beyond what limits on heads let through.
+/// An ordered list of names and values. Offsets have 32 bits, far beyond what limits on heads let
+/// through.
 #[derive(Clone, Debug, Default)]
 pub struct Variables {
     bytes: Vec<u8>,
@@ -37,7 +41,10 @@ impl Variables {
 
     /// The same, name and value given in parts.
     pub fn push_parts(&mut self, name: &[&[u8]], value: &[&[u8]]) {
-        let entry = Entry { name: self.append(name), value: self.append(value) };
+        let entry = Entry {
+            name: self.append(name),
+            value: self.append(value),
+        };
         self.entries.push(entry);
     }
 
@@ -48,7 +55,10 @@ impl Variables {
 
     /// The value of the first of that name. Names are compared as they are written.
     pub fn first(&self, name: &[u8]) -> Option<&[u8]> {
-        self.entries.iter().find(|entry| self.part(entry.name) == name).map(|entry| self.part(entry.value))
+        self.entries
+            .iter()
+            .find(|entry| self.part(entry.name) == name)
+            .map(|entry| self.part(entry.value))
     }
 
     pub fn remove(&mut self, name: &[u8]) {
@@ -57,7 +67,9 @@ impl Variables {
     }
 
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> + Clone {
-        self.entries.iter().map(|entry| (self.part(entry.name), self.part(entry.value)))
+        self.entries
+            .iter()
+            .map(|entry| (self.part(entry.name), self.part(entry.value)))
     }
 
     pub fn len(&self) -> usize {
@@ -68,9 +80,15 @@ impl Variables {
         self.entries.is_empty()
     }
 
-    /// Replaces one of the first `among` variables, or adds: who knows that only those can have the name spares the look at the rest.
+    /// Replaces one of the first `among` variables, or adds: who knows that only those can have the
+    /// name spares the look at the rest.
     pub(crate) fn set_parts_among(&mut self, among: usize, name: &[u8], value: &[&[u8]]) {
-        match self.entries.iter().take(among).position(|entry| self.part(entry.name) == name) {
+        match self
+            .entries
+            .iter()
+            .take(among)
+            .position(|entry| self.part(entry.name) == name)
+        {
             Some(at) => self.entries[at].value = self.append(value),
             None => self.push_parts(&[name], value),
         }
@@ -78,7 +96,9 @@ impl Variables {
 
     fn append(&mut self, parts: &[&[u8]]) -> (u32, u32) {
         let start = self.bytes.len();
-        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
+        parts
+            .iter()
+            .for_each(|part| self.bytes.extend_from_slice(part));
         (start as u32, (self.bytes.len() - start) as u32)
     }
 
@@ -106,12 +126,17 @@ mod tests {
 
     fn of(pairs: &[(&str, &str)]) -> Variables {
         let mut variables = Variables::new();
-        pairs.iter().for_each(|(name, value)| variables.push(name.as_bytes(), value.as_bytes()));
+        pairs
+            .iter()
+            .for_each(|(name, value)| variables.push(name.as_bytes(), value.as_bytes()));
         variables
     }
 
     fn text(variables: &Variables) -> String {
-        variables.iter().map(|(name, value)| format!("{}={};", name.escape_ascii(), value.escape_ascii())).collect()
+        variables
+            .iter()
+            .map(|(name, value)| format!("{}={};", name.escape_ascii(), value.escape_ascii()))
+            .collect()
     }
 
     #[test]
@@ -120,7 +145,10 @@ mod tests {
         some.set(b"A", b"one");
         some.set(b"C", b"");
         assert_eq!(text(&some), "A=one;B=2;A=3;C=;");
-        assert_eq!((some.first(b"A"), some.first(b"a"), some.len()), (Some(&b"one"[..]), None, 4));
+        assert_eq!(
+            (some.first(b"A"), some.first(b"a"), some.len()),
+            (Some(&b"one"[..]), None, 4)
+        );
         some.remove(b"A");
         assert_eq!(text(&some), "B=2;C=;");
         some.clear();

@@ -1,4 +1,5 @@
-//! Real PHP at the other end: php-fpm over FastCGI, lsphp over LSAPI. Both get the same requests and have to say the same.
+//! Real PHP at the other end: php-fpm over FastCGI, lsphp over LSAPI. Both get the same requests
+//! and have to say the same.
 
 #![allow(clippy::panic)] // The whole file is tests.
 
@@ -43,8 +44,11 @@ impl Php {
     fn fpm() -> Php {
         let folder = TempDir::new("php-fpm").expect("a folder");
         folder.write("a.php", SCRIPT).expect("the script");
-        let program = ["php-fpm8.2", "php-fpm8.4", "php-fpm"].iter().find_map(|name| require(name).ok());
-        let program = program.unwrap_or_else(|| panic!("`php-fpm` is not installed: apt-get install php-fpm"));
+        let program = ["php-fpm8.2", "php-fpm8.4", "php-fpm"]
+            .iter()
+            .find_map(|name| require(name).ok());
+        let program = program
+            .unwrap_or_else(|| panic!("`php-fpm` is not installed: apt-get install php-fpm"));
         let server = ServerProcess::start_on_free_port(|port| {
             let text = format!(
                 "[global]\nerror_log = /dev/stderr\ndaemonize = no\n[www]\nlisten = 127.0.0.1:{port}\npm = static\npm.max_children = 2\nclear_env = yes\n\
@@ -55,7 +59,11 @@ impl Php {
             command.args(["-n", "-F", "-O", "-y"]).arg(config);
             command
         });
-        Php { server: server.expect("php-fpm starts"), folder, speaks_lsapi: false }
+        Php {
+            server: server.expect("php-fpm starts"),
+            folder,
+            speaks_lsapi: false,
+        }
     }
 
     fn lsphp() -> Php {
@@ -64,10 +72,17 @@ impl Php {
         let program = require("lsphp").unwrap_or_else(|missing| panic!("{missing}"));
         let server = ServerProcess::start_on_free_port(|port| {
             let mut command = Command::new(&program);
-            command.args(["-n", "-b", &format!("127.0.0.1:{port}")]).env_clear().env("PHP_LSAPI_CHILDREN", "2");
+            command
+                .args(["-n", "-b", &format!("127.0.0.1:{port}")])
+                .env_clear()
+                .env("PHP_LSAPI_CHILDREN", "2");
             command
         });
-        Php { server: server.expect("lsphp starts"), folder, speaks_lsapi: true }
+        Php {
+            server: server.expect("lsphp starts"),
+            folder,
+            speaks_lsapi: true,
+        }
     }
 
     fn connect(&self) -> TcpStream {
@@ -77,7 +92,11 @@ impl Php {
     }
 
     fn dialogue(&self) -> Box<dyn Dialogue> {
-        if self.speaks_lsapi { Box::new(Lsapi::new()) } else { Box::new(FastCgi::new(Role::Responder, true)) }
+        if self.speaks_lsapi {
+            Box::new(Lsapi::new())
+        } else {
+            Box::new(FastCgi::new(Role::Responder, true))
+        }
     }
 
     fn asked(&self, what: &str) -> Asked {
@@ -100,20 +119,36 @@ impl Php {
     }
 
     fn ask(&self, what: &str) -> Vec<Heard> {
-        let asked = if self.speaks_lsapi { self.asked(what) } else { self.asked(what).variable("HTTP_X_A", "field") };
+        let asked = if self.speaks_lsapi {
+            self.asked(what)
+        } else {
+            self.asked(what).variable("HTTP_X_A", "field")
+        };
         converse(&mut self.connect(), &mut *self.dialogue(), &asked, &[], &[])
     }
 
     fn everything(&self) -> Vec<(&'static str, Vec<Heard>)> {
-        ["env", "head", "move", "log", "big"].map(|what| (what, self.ask(what))).to_vec()
+        ["env", "head", "move", "log", "big"]
+            .map(|what| (what, self.ask(what)))
+            .to_vec()
     }
 }
 
 /// One request over one connection, until the response is whole.
-fn converse(stream: &mut TcpStream, dialogue: &mut dyn Dialogue, asked: &Asked, settings: &[Setting<'_>], content: &[u8]) -> Vec<Heard> {
+fn converse(
+    stream: &mut TcpStream,
+    dialogue: &mut dyn Dialogue,
+    asked: &Asked,
+    settings: &[Setting<'_>],
+    content: &[u8],
+) -> Vec<Heard> {
     let mut out = Vec::new();
-    asked.begin_with(settings, dialogue, &mut out).expect("it can be said");
-    content.chunks(10_000).for_each(|piece| dialogue.content(piece, &mut out));
+    asked
+        .begin_with(settings, dialogue, &mut out)
+        .expect("it can be said");
+    content
+        .chunks(10_000)
+        .for_each(|piece| dialogue.content(piece, &mut out));
     dialogue.end(&mut out);
     stream.write_all(&out).expect("it reads");
     let (mut ear, mut buffer) = (Ear::default(), vec![0; 16 * 1024]);
@@ -132,7 +167,13 @@ fn converse(stream: &mut TcpStream, dialogue: &mut dyn Dialogue, asked: &Asked, 
 fn content(heard: &[Heard]) -> String {
     heard
         .iter()
-        .filter_map(|heard| if let Heard::Content(content) = heard { Some(&content[..]) } else { None })
+        .filter_map(|heard| {
+            if let Heard::Content(content) = heard {
+                Some(&content[..])
+            } else {
+                None
+            }
+        })
         .map(String::from_utf8_lossy)
         .collect()
 }
@@ -140,7 +181,13 @@ fn content(heard: &[Heard]) -> String {
 fn log(heard: &[Heard]) -> String {
     heard
         .iter()
-        .filter_map(|heard| if let Heard::Log(text) = heard { Some(&text[..]) } else { None })
+        .filter_map(|heard| {
+            if let Heard::Log(text) = heard {
+                Some(&text[..])
+            } else {
+                None
+            }
+        })
         .map(String::from_utf8_lossy)
         .collect()
 }
@@ -148,13 +195,29 @@ fn log(heard: &[Heard]) -> String {
 fn status(heard: &[Heard]) -> u16 {
     heard
         .iter()
-        .find_map(|heard| if let Heard::Head(head) = heard { Some(head.status.0) } else { None })
+        .find_map(|heard| {
+            if let Heard::Head(head) = heard {
+                Some(head.status.0)
+            } else {
+                None
+            }
+        })
         .unwrap_or_else(|| panic!("no head: {heard:?}"))
 }
 
 fn fields<'h>(heard: &'h [Heard], name: &str) -> Vec<&'h [u8]> {
-    let heads = heard.iter().filter_map(|heard| if let Heard::Head(head) = heard { Some(head) } else { None });
-    heads.flat_map(|head| head.fields.iter()).filter(|field| field.0.eq_ignore_ascii_case(name)).map(|field| field.1).collect()
+    let heads = heard.iter().filter_map(|heard| {
+        if let Heard::Head(head) = heard {
+            Some(head)
+        } else {
+            None
+        }
+    });
+    heads
+        .flat_map(|head| head.fields.iter())
+        .filter(|field| field.0.eq_ignore_ascii_case(name))
+        .map(|field| field.1)
+        .collect()
 }
 
 fn check_answers(php: &Php) {
@@ -163,18 +226,34 @@ fn check_answers(php: &Php) {
         let text = content(&heard);
         match what {
             "env" => {
-                for line in
-                    ["MINE=é", "HTTP_X_A=field", "REQUEST_METHOD=GET", "QUERY_STRING=do=env", "SCRIPT_NAME=/a.php", "PHP_SELF=/a.php"]
-                {
+                for line in [
+                    "MINE=é",
+                    "HTTP_X_A=field",
+                    "REQUEST_METHOD=GET",
+                    "QUERY_STRING=do=env",
+                    "SCRIPT_NAME=/a.php",
+                    "PHP_SELF=/a.php",
+                ] {
                     assert!(text.lines().any(|has| has == line), "{line}: {text}");
                 }
             }
             "head" => assert_eq!(
-                (status(&heard), &text[..], fields(&heard, "X-A"), fields(&heard, "set-cookie")),
+                (
+                    status(&heard),
+                    &text[..],
+                    fields(&heard, "X-A"),
+                    fields(&heard, "set-cookie")
+                ),
                 (404, "gone", vec![&b"1"[..], b"2"], vec![&b"c=d"[..]])
             ),
-            "move" => assert_eq!((status(&heard), fields(&heard, "location")), (302, vec![&b"http://a.example/b"[..]])),
-            "log" => assert!(log(&heard).contains("it's going down") && text == "logged", "{heard:?}"),
+            "move" => assert_eq!(
+                (status(&heard), fields(&heard, "location")),
+                (302, vec![&b"http://a.example/b"[..]])
+            ),
+            "log" => assert!(
+                log(&heard).contains("it's going down") && text == "logged",
+                "{heard:?}"
+            ),
             _ => assert_eq!((text.len(), status(&heard)), (1_000_000, 200)),
         }
     }
@@ -186,28 +265,51 @@ fn check_kept_connection(php: &Php) {
     for size in [1, 8192, 65_535, 65_536, 300_000] {
         let content: Vec<u8> = (0..size).map(|number: u32| (number * 7) as u8).collect();
         let length = size.to_string();
-        let asked = php.with_fields("input", &[("Content-Type", "application/octet-stream")]).content(Some(size.into()));
+        let asked = php
+            .with_fields("input", &[("Content-Type", "application/octet-stream")])
+            .content(Some(size.into()));
         let asked = if php.speaks_lsapi {
             asked
         } else {
-            asked.variable("CONTENT_LENGTH", &length).variable("CONTENT_TYPE", "application/octet-stream")
+            asked
+                .variable("CONTENT_LENGTH", &length)
+                .variable("CONTENT_TYPE", "application/octet-stream")
         };
         let heard = converse(&mut stream, &mut *php.dialogue(), &asked, &[], &content);
-        assert_eq!(self::content(&heard), format!("{size} {}", md5(&content)), "{heard:?}");
+        assert_eq!(
+            self::content(&heard),
+            format!("{size} {}", md5(&content)),
+            "{heard:?}"
+        );
         assert_eq!(heard.last(), Some(&Heard::End(true)));
     }
 }
 
 fn md5(bytes: &[u8]) -> String {
     use md5::Digest;
-    md5::Md5::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    md5::Md5::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// The script sets both; only the one that is not the administrator's obeys.
 const SETTINGS: [Setting<'static>; 3] = [
-    Setting { level: Level::System, name: b"memory_limit", value: b"64M" },
-    Setting { level: Level::PerDirectory, name: b"precision", value: b"9" },
-    Setting { level: Level::PerDirectory, name: b"user_agent", value: b"it's \"a;b\" = ${PATH} \\ $x!" },
+    Setting {
+        level: Level::System,
+        name: b"memory_limit",
+        value: b"64M",
+    },
+    Setting {
+        level: Level::PerDirectory,
+        name: b"precision",
+        value: b"9",
+    },
+    Setting {
+        level: Level::PerDirectory,
+        name: b"user_agent",
+        value: b"it's \"a;b\" = ${PATH} \\ $x!",
+    },
 ];
 const SET: &str = "memory_limit=64M\nprecision=5\nuser_agent=it's \"a;b\" = ${PATH} \\ $x!\n";
 
@@ -218,13 +320,32 @@ fn php_fpm_understands_and_is_understood() {
     check_kept_connection(&php);
     let mut variables = saker_cgi::Variables::new();
     assert_eq!(php::push_settings(&SETTINGS, &mut variables), 0);
-    let asked = variables.iter().fold(php.asked("set"), |asked, (name, value)| asked.variable(&text(name), &text(value)));
-    assert_eq!(content(&converse(&mut php.connect(), &mut *php.dialogue(), &asked, &[], &[])), SET);
+    let asked = variables
+        .iter()
+        .fold(php.asked("set"), |asked, (name, value)| {
+            asked.variable(&text(name), &text(value))
+        });
+    assert_eq!(
+        content(&converse(
+            &mut php.connect(),
+            &mut *php.dialogue(),
+            &asked,
+            &[],
+            &[]
+        )),
+        SET
+    );
     // Several PARAMS records.
     let long = "x".repeat(50_000);
-    let asked = ["LONG_A", "LONG_B", "LONG_C"].iter().fold(php.asked("env"), |asked, name| asked.variable(name, &long));
+    let asked = ["LONG_A", "LONG_B", "LONG_C"]
+        .iter()
+        .fold(php.asked("env"), |asked, name| asked.variable(name, &long));
     let heard = converse(&mut php.connect(), &mut *php.dialogue(), &asked, &[], &[]);
-    assert!(content(&heard).contains(&format!("LONG_C={long}\n")), "{:?}", heard.last());
+    assert!(
+        content(&heard).contains(&format!("LONG_C={long}\n")),
+        "{:?}",
+        heard.last()
+    );
 }
 
 #[test]
@@ -232,15 +353,43 @@ fn lsphp_understands_and_is_understood() {
     let php = Php::lsphp();
     check_answers(&php);
     check_kept_connection(&php);
-    let set = converse(&mut php.connect(), &mut *php.dialogue(), &php.asked("set"), &SETTINGS, &[]);
+    let set = converse(
+        &mut php.connect(),
+        &mut *php.dialogue(),
+        &php.asked("set"),
+        &SETTINGS,
+        &[],
+    );
     assert_eq!(content(&set), SET);
-    let off = [Setting { level: Level::PerDirectory, name: b"engine", value: b"0" }];
-    let heard = converse(&mut php.connect(), &mut *php.dialogue(), &php.asked("env"), &off, &[]);
+    let off = [Setting {
+        level: Level::PerDirectory,
+        name: b"engine",
+        value: b"0",
+    }];
+    let heard = converse(
+        &mut php.connect(),
+        &mut *php.dialogue(),
+        &php.asked("env"),
+        &off,
+        &[],
+    );
     assert_eq!(status(&heard), 403);
     // The visitor is done, the script goes on: the connection can't be used again.
-    let heard = converse(&mut php.connect(), &mut *php.dialogue(), &php.asked("finish"), &[], &[]);
-    assert!(content(&heard) == "done" && matches!(heard.last(), Some(Heard::End(_))), "{heard:?}");
-    assert!(matches!(heard.first(), Some(Heard::Taken(Some(process))) if Path::new(&format!("/proc/{process}")).exists()), "{heard:?}");
+    let heard = converse(
+        &mut php.connect(),
+        &mut *php.dialogue(),
+        &php.asked("finish"),
+        &[],
+        &[],
+    );
+    assert!(
+        content(&heard) == "done" && matches!(heard.last(), Some(Heard::End(_))),
+        "{heard:?}"
+    );
+    assert!(
+        matches!(heard.first(), Some(Heard::Taken(Some(process))) if Path::new(&format!("/proc/{process}")).exists()),
+        "{heard:?}"
+    );
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -1,8 +1,9 @@
 //! Whether what was read may stand where it stands and has the arguments that it takes.
 //!
-//! Runs over the whole tree once it is there, as Apache does, and says in Apache's words what Apache would stop at; then what Saker makes of
-//! each directive, once per name. The difficulty is the place: which overrides hold, which sections are around, which methods a
-//! `<Limit>` has left. Values are looked at where they are one word of a closed list; the rest is the translation's.
+//! Runs over the whole tree once it is there, as Apache does, and says in Apache's words what
+//! Apache would stop at; then what Saker makes of each directive, once per name. The difficulty is
+//! the place: which overrides hold, which sections are around, which methods a `<Limit>` has left.
+//! Values are looked at where they are one word of a closed list; the rest is the translation's.
 
 use crate::{
     macros::shown,
@@ -12,8 +13,8 @@ use crate::{
     read::acts_while_read,
     report::Report,
     row::{
-        AUTH_CONFIG, DIRECTORY, FILES, IN_PROXY, IN_SECTION, IN_SERVER, LIMITS, LOCATION, Overrides, PROXIES, Refused, Row, Treatment,
-        VIRTUAL_HOST,
+        AUTH_CONFIG, DIRECTORY, FILES, IN_PROXY, IN_SECTION, IN_SERVER, LIMITS, LOCATION,
+        Overrides, PROXIES, Refused, Row, Treatment, VIRTUAL_HOST,
     },
     rows::{find_row, rows},
     sections::{IfScope, Methods, section_fault},
@@ -26,11 +27,30 @@ use std::collections::HashMap;
 /// Unknown names that are compared with all known ones, which takes its time.
 const SUGGESTIONS_MAX: usize = 50;
 
-/// Checks the nodes of a whole configuration, or of an `.htaccess` file. What is to be passed over is taken out.
-pub(crate) fn check(nodes: &mut Vec<Node>, modules: &LoadedModules, permission: Option<&Permission>, report: &mut Report) {
-    let mut checker = Checker { report, modules, permission, treated: HashMap::new(), suggestions_left: SUGGESTIONS_MAX };
+/// Checks the nodes of a whole configuration, or of an `.htaccess` file. What is to be passed over
+/// is taken out.
+pub(crate) fn check(
+    nodes: &mut Vec<Node>,
+    modules: &LoadedModules,
+    permission: Option<&Permission>,
+    report: &mut Report,
+) {
+    let mut checker = Checker {
+        report,
+        modules,
+        permission,
+        treated: HashMap::new(),
+        suggestions_left: SUGGESTIONS_MAX,
+    };
     let overrides = permission.map_or(IN_SERVER, |permission| permission.overrides);
-    checker.nodes(nodes, &Place { overrides, around: &[], methods: Methods::all() });
+    checker.nodes(
+        nodes,
+        &Place {
+            overrides,
+            around: &[],
+            methods: Methods::all(),
+        },
+    );
     checker.tell_treatments();
 }
 
@@ -65,16 +85,26 @@ impl Checker<'_> {
             return true;
         }
         node.row = find_row(node.name.as_bytes()).filter(|row| self.modules.has_any(row.modules));
-        let Some(row) = node.row else { return self.unknown(node) };
+        let Some(row) = node.row else {
+            return self.unknown(node);
+        };
         if acts_while_read(row) {
-            let message = format!("{} stands before the LoadModule of its module and is passed over, as in Apache", row.title());
+            let message = format!(
+                "{} stands before the LoadModule of its module and is passed over, as in Apache",
+                row.title()
+            );
             self.say(node, Severity::Warning, message, Some(load_module(row)));
             return false;
         }
         match self.verdict(row, place) {
             Verdict::Permitted => {}
             Verdict::Ignored => {
-                self.say(node, Severity::Warning, format!("{} in .htaccess forbidden by AllowOverride", row.name), None);
+                self.say(
+                    node,
+                    Severity::Warning,
+                    format!("{} in .htaccess forbidden by AllowOverride", row.name),
+                    None,
+                );
                 return false;
             }
             Verdict::Refused => {
@@ -93,7 +123,10 @@ impl Checker<'_> {
     }
 
     fn verdict(&self, row: &Row, place: &Place<'_>) -> Verdict {
-        let in_require = place.around.iter().any(|section| section.canonical_name().starts_with("<Require"));
+        let in_require = place
+            .around
+            .iter()
+            .any(|section| section.canonical_name().starts_with("<Require"));
         match self.permission {
             Some(permission) if !in_require => permission.verdict(row),
             Some(permission) if permission.lists(row) => Verdict::Permitted,
@@ -117,16 +150,24 @@ impl Checker<'_> {
     /// Whether it stays: an unknown name may be passed over in `.htaccess`.
     fn unknown(&mut self, node: &Node) -> bool {
         let known = find_row(node.name.as_bytes());
-        if self.permission.is_some_and(|permission| permission.ignores_unknown) {
+        if self
+            .permission
+            .is_some_and(|permission| permission.ignores_unknown)
+        {
             let name = shown(node.name.to_ascii_lowercase().as_bytes());
-            let message =
-                format!("Unknown directive {name} perhaps misspelled or defined by a module not included in the server configuration");
+            let message = format!(
+                "Unknown directive {name} perhaps misspelled or defined by a module not included in the server configuration"
+            );
             self.say(node, Severity::Warning, message, None);
             return false;
         }
-        let message =
-            format!("Invalid command '{}', perhaps misspelled or defined by a module not included in the server configuration", node.name);
-        let help = known.map(load_module).or_else(|| self.suggestion(&node.name));
+        let message = format!(
+            "Invalid command '{}', perhaps misspelled or defined by a module not included in the server configuration",
+            node.name
+        );
+        let help = known
+            .map(load_module)
+            .or_else(|| self.suggestion(&node.name));
         self.say(node, Severity::Error, message, help);
         true
     }
@@ -137,7 +178,13 @@ impl Checker<'_> {
     }
 
     /// What Apache would refuse, in its words.
-    fn fault(&self, node: &Node, row: &'static Row, place: &Place<'_>, scope: &mut IfScope) -> Option<String> {
+    fn fault(
+        &self,
+        node: &Node,
+        row: &'static Row,
+        place: &Place<'_>,
+        scope: &mut IfScope,
+    ) -> Option<String> {
         alias_fault(node, row, place.around)
             .or_else(|| refused_around(row, place.around))
             .or_else(|| shape::arguments(row, &node.text).err())
@@ -147,10 +194,14 @@ impl Checker<'_> {
 
     fn value_fault(&self, node: &Node, row: &Row) -> Option<String> {
         match row.name {
-            "Error" if node.text.is_empty() => Some("The Error directive was used with no message.".into()),
+            "Error" if node.text.is_empty() => {
+                Some("The Error directive was used with no message.".into())
+            }
             "Error" => Some(shown(&node.text)),
             "Options" => {
-                let permitted = self.permission.map_or(ANY_OPTION, |permission| permission.options);
+                let permitted = self
+                    .permission
+                    .map_or(ANY_OPTION, |permission| permission.options);
                 parse_options(&node.arguments(), permitted).err()
             }
             "AllowOverride" => Permission::parse(&node.arguments()).err(),
@@ -161,41 +212,84 @@ impl Checker<'_> {
     fn section(&mut self, node: &mut Node, row: &'static Row, place: &Place<'_>) {
         let mut children = std::mem::take(&mut node.children);
         let keeps = self.permission.is_some() && !row.name.starts_with("<Require");
-        let overrides = if keeps { place.overrides } else { overrides_in(row, place.overrides) };
+        let overrides = if keeps {
+            place.overrides
+        } else {
+            overrides_in(row, place.overrides)
+        };
         let methods = place.methods.within(row, &node.arguments());
         let around: Vec<&Node> = place.around.iter().copied().chain([&*node]).collect();
-        self.nodes(&mut children, &Place { overrides, around: &around, methods });
+        self.nodes(
+            &mut children,
+            &Place {
+                overrides,
+                around: &around,
+                methods,
+            },
+        );
         node.children = children;
     }
 
     fn treat(&mut self, node: &Node, row: &'static Row) {
         // Of rows that stand for many, the first of them says its name.
-        let title = if row.name.ends_with('*') { node.name.to_string() } else { row.title() };
+        let title = if row.name.ends_with('*') {
+            node.name.to_string()
+        } else {
+            row.title()
+        };
         let (severity, message, help) = match row.treatment {
             Treatment::Honoured => return,
-            Treatment::Pending => (Severity::Note, format!("{title} is read and checked, and not honoured yet"), None),
-            Treatment::NoEffect(reason) => (Severity::Note, format!("{title} has no effect: {reason}"), None),
-            Treatment::Unsupported(instead) => (Severity::Warning, format!("{title} is not honoured"), Some(instead)),
-            Treatment::Later(part) => (Severity::Warning, format!("{title} is not honoured yet: it comes with {part}"), None),
-            Treatment::Denies(instead) => {
-                (Severity::Warning, format!("{title} is not honoured: requests that it decides over are denied"), Some(instead))
-            }
+            Treatment::Pending => (
+                Severity::Note,
+                format!("{title} is read and checked, and not honoured yet"),
+                None,
+            ),
+            Treatment::NoEffect(reason) => (
+                Severity::Note,
+                format!("{title} has no effect: {reason}"),
+                None,
+            ),
+            Treatment::Unsupported(instead) => (
+                Severity::Warning,
+                format!("{title} is not honoured"),
+                Some(instead),
+            ),
+            Treatment::Later(part) => (
+                Severity::Warning,
+                format!("{title} is not honoured yet: it comes with {part}"),
+                None,
+            ),
+            Treatment::Denies(instead) => (
+                Severity::Warning,
+                format!("{title} is not honoured: requests that it decides over are denied"),
+                Some(instead),
+            ),
         };
-        let first = || (node.sequence, node.diagnostic(severity, message, help.map(str::to_owned)), 0);
+        let first = || {
+            (
+                node.sequence,
+                node.diagnostic(severity, message, help.map(str::to_owned)),
+                0,
+            )
+        };
         self.treated.entry(row.name).or_insert_with(first).2 += 1;
     }
 
     fn tell_treatments(&mut self) {
         for (sequence, mut diagnostic, count) in std::mem::take(&mut self.treated).into_values() {
             if count > 1 {
-                diagnostic.message.push_str(&format!(" (here and at {} more)", counted(count - 1, "place")));
+                diagnostic.message.push_str(&format!(
+                    " (here and at {} more)",
+                    counted(count - 1, "place")
+                ));
             }
             self.report.add(sequence, diagnostic);
         }
     }
 
     fn say(&mut self, node: &Node, severity: Severity, message: String, help: Option<String>) {
-        self.report.add(node.sequence, node.diagnostic(severity, message, help));
+        self.report
+            .add(node.sequence, node.diagnostic(severity, message, help));
     }
 }
 
@@ -229,16 +323,35 @@ fn kind(name: &str) -> Option<Refused> {
 /// Sections around a directive that it refuses, in the order in which Apache asks.
 fn refused_around(row: &Row, around: &[&Node]) -> Option<String> {
     let title = row.title();
-    let is_in = |names: &[&str]| around.iter().any(|section| names.contains(&section.canonical_name()));
+    let is_in = |names: &[&str]| {
+        around
+            .iter()
+            .any(|section| names.contains(&section.canonical_name()))
+    };
     if row.refused.includes(VIRTUAL_HOST) && is_in(&["<VirtualHost"]) {
         return Some(format!("{title} cannot occur within <VirtualHost> section"));
     }
-    if row.refused.includes(LIMITS.or(DIRECTORY)) && is_in(&["<Limit", "<LimitExcept", "<RequireAll", "<RequireAny", "<RequireNone"]) {
-        return Some(format!("{title} cannot occur within <Limit> or <LimitExcept> section"));
+    if row.refused.includes(LIMITS.or(DIRECTORY))
+        && is_in(&[
+            "<Limit",
+            "<LimitExcept",
+            "<RequireAll",
+            "<RequireAny",
+            "<RequireNone",
+        ])
+    {
+        return Some(format!(
+            "{title} cannot occur within <Limit> or <LimitExcept> section"
+        ));
     }
-    let mut found = around.iter().filter(|section| kind(section.canonical_name()).is_some_and(|kind| row.refused.includes(kind)));
+    let mut found = around.iter().filter(|section| {
+        kind(section.canonical_name()).is_some_and(|kind| row.refused.includes(kind))
+    });
     let section = found.next()?;
-    Some(format!("{title} cannot occur within {}> section", section.name))
+    Some(format!(
+        "{title} cannot occur within {}> section",
+        section.name
+    ))
 }
 
 /// `Alias` takes two arguments outside sections, and one in `<Location>`.
@@ -246,17 +359,29 @@ fn alias_fault(node: &Node, row: &Row, around: &[&Node]) -> Option<String> {
     if !matches!(row.name, "Alias" | "ScriptAlias") {
         return None;
     }
-    let in_section = around.iter().any(|section| kind(section.canonical_name()).is_some());
+    let in_section = around
+        .iter()
+        .any(|section| kind(section.canonical_name()).is_some());
     match (node.arguments().len(), in_section) {
-        (1, false) => Some(format!("{} must have two arguments when used globally", node.name)),
-        (2, true) => Some(format!("{} cannot occur within directory context", row.name)),
+        (1, false) => Some(format!(
+            "{} must have two arguments when used globally",
+            node.name
+        )),
+        (2, true) => Some(format!(
+            "{} cannot occur within directory context",
+            row.name
+        )),
         _ => None,
     }
 }
 
 /// For a directive whose module is not loaded.
 fn load_module(row: &'static Row) -> String {
-    match row.modules.iter().find_map(|identifier| find_module(identifier)) {
+    match row
+        .modules
+        .iter()
+        .find_map(|identifier| find_module(identifier))
+    {
         Some(module) => format!(
             "it belongs to {}: add LoadModule {} modules/{}",
             module.source_file.trim_end_matches(".c"),
@@ -272,19 +397,31 @@ fn suggestion(name: &str) -> Option<String> {
         return Some("the file begins with a byte order mark: remove it".to_owned());
     }
     let bare = name.trim_start_matches('<');
-    let other = if bare == name { format!("<{name}") } else { bare.to_owned() };
+    let other = if bare == name {
+        format!("<{name}")
+    } else {
+        bare.to_owned()
+    };
     let near = find_row(other.as_bytes()).or_else(|| {
-        let names = rows().map(|row| row.name.trim_start_matches('<')).filter(|known| is_similar(bare, known));
+        let names = rows()
+            .map(|row| row.name.trim_start_matches('<'))
+            .filter(|known| is_similar(bare, known));
         let near = nearest(bare, names)?;
         let section = find_row(format!("<{near}").as_bytes()).filter(|_| bare != name);
-        section.or_else(|| find_row(near.as_bytes())).or_else(|| find_row(format!("<{near}").as_bytes()))
+        section
+            .or_else(|| find_row(near.as_bytes()))
+            .or_else(|| find_row(format!("<{near}").as_bytes()))
     });
     near.map(|row| format!("did you mean `{}`?", row.title()))
 }
 
-/// A look that spares most of the comparisons: nobody gets both the first and the last letter wrong.
+/// A look that spares most of the comparisons: nobody gets both the first and the last letter
+/// wrong.
 fn is_similar(name: &str, known: &str) -> bool {
     let (a, b) = (name.as_bytes(), known.as_bytes());
-    let same = |a: Option<&u8>, b: Option<&u8>| a.map(u8::to_ascii_lowercase) == b.map(u8::to_ascii_lowercase);
-    a.len().abs_diff(b.len()) <= 1 + a.len() / 4 && (same(a.first(), b.first()) || same(a.last(), b.last()))
+    let same = |a: Option<&u8>, b: Option<&u8>| {
+        a.map(u8::to_ascii_lowercase) == b.map(u8::to_ascii_lowercase)
+    };
+    a.len().abs_diff(b.len()) <= 1 + a.len() / 4
+        && (same(a.first(), b.first()) || same(a.last(), b.last()))
 }

@@ -1,8 +1,8 @@
-//! Sections that are read or skipped: `<IfModule>`, `<IfDefine>`, `<IfVersion>`, `<IfFile>`, `<IfDirective>`, `<IfSection>`; and `LoadModule`, which
-//! decides the first of them.
+//! Sections that are read or skipped: `<IfModule>`, `<IfDefine>`, `<IfVersion>`, `<IfFile>`,
+//! `<IfDirective>`, `<IfSection>`; and `LoadModule`, which decides the first of them.
 //!
-//! What is skipped is still looked at for sections, so that the right closing line ends it: `<` at the beginning of a line opens one there,
-//! known or not.
+//! What is skipped is still looked at for sections, so that the right closing line ends it: `<` at
+//! the beginning of a line opens one there, known or not.
 
 use crate::{
     limits::EXPANDED_BYTES_MAX,
@@ -41,7 +41,14 @@ impl Condition {
 }
 
 impl Reading<'_> {
-    pub(crate) fn condition(&mut self, condition: Condition, row: &'static Row, stream: &mut Stream, line: &Line, rest: &[u8]) {
+    pub(crate) fn condition(
+        &mut self,
+        condition: Condition,
+        row: &'static Row,
+        stream: &mut Stream,
+        line: &Line,
+        rest: &[u8],
+    ) {
         match self.holds(condition, row, rest) {
             Ok(true) => self.container(row, stream, line),
             Ok(false) => self.soak(row, stream, line),
@@ -62,7 +69,10 @@ impl Reading<'_> {
             None => (argument, false),
         };
         if argument.is_empty() {
-            return Err(format!("{} directive requires additional arguments", row.title()));
+            return Err(format!(
+                "{} directive requires additional arguments",
+                row.title()
+            ));
         }
         let (name, _) = word(argument);
         Ok(self.is_so(condition, &name) != reversed)
@@ -72,7 +82,9 @@ impl Reading<'_> {
         match condition {
             Condition::Module => self.environment.modules.answers_to(name),
             Condition::Define => self.environment.variables.is_defined(name),
-            Condition::File => !name.is_empty() && self.files.kind(&self.environment.path(name)).is_some(),
+            Condition::File => {
+                !name.is_empty() && self.files.kind(&self.environment.path(name)).is_some()
+            }
             Condition::Directive => self.present(name).is_some(),
             Condition::Section => self.present(&[b"<", name].concat()).is_some(),
             Condition::Version => false,
@@ -97,22 +109,35 @@ impl Reading<'_> {
     }
 
     fn compare(&self, operator: &[u8], version: &[u8]) -> Result<bool, String> {
-        self.environment.version.satisfies(operator, version, self.environment.matches)
+        self.environment
+            .version
+            .satisfies(operator, version, self.environment.matches)
     }
 
     /// Reads to the end of a section that does not count.
     pub(crate) fn soak(&mut self, row: &Row, stream: &mut Stream, line: &Line) {
-        let mut open: Vec<Vec<u8>> = vec![row.name.as_bytes().get(1..).unwrap_or_default().to_vec()];
+        let mut open: Vec<Vec<u8>> =
+            vec![row.name.as_bytes().get(1..).unwrap_or_default().to_vec()];
         while let Some(next) = self.next_line(stream) {
             let variables = &self.environment.variables;
-            let text = variables.expand(&next.text, EXPANDED_BYTES_MAX).map_or_else(|| next.text.clone(), |(text, _)| text);
+            let text = variables
+                .expand(&next.text, EXPANDED_BYTES_MAX)
+                .map_or_else(|| next.text.clone(), |(text, _)| text);
             let (name, rest) = word(&text);
             match name.as_slice() {
-                [b'<', b'/', inner @ ..] => {
-                    self.soak_close(&next, inner.split_last().map(|(_, inner)| inner).unwrap_or_default(), &mut open)
-                }
+                [b'<', b'/', inner @ ..] => self.soak_close(
+                    &next,
+                    inner
+                        .split_last()
+                        .map(|(_, inner)| inner)
+                        .unwrap_or_default(),
+                    &mut open,
+                ),
                 [b'<', inner @ ..] => {
-                    let inner = inner.strip_suffix(b">").filter(|_| rest.is_empty()).unwrap_or(inner);
+                    let inner = inner
+                        .strip_suffix(b">")
+                        .filter(|_| rest.is_empty())
+                        .unwrap_or(inner);
                     open.push(inner.to_vec());
                 }
                 _ => {}
@@ -122,14 +147,20 @@ impl Reading<'_> {
             }
         }
         let innermost = open.last().map(|name| shown(name)).unwrap_or_default();
-        self.error(line, format!("Expected </{innermost}> before end of configuration"));
+        self.error(
+            line,
+            format!("Expected </{innermost}> before end of configuration"),
+        );
     }
 
     fn soak_close(&mut self, line: &Line, name: &[u8], open: &mut Vec<Vec<u8>>) {
         let matches = |section: &Vec<u8>| section.eq_ignore_ascii_case(name);
         if !open.last().is_some_and(matches) {
             let wanted = open.last().map(|name| shown(name)).unwrap_or_default();
-            self.error(line, format!("Expected </{wanted}> but saw </{}>", shown(name)));
+            self.error(
+                line,
+                format!("Expected </{wanted}> but saw </{}>", shown(name)),
+            );
         }
         if let Some(at) = open.iter().rposition(matches) {
             open.truncate(at);

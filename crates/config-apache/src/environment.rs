@@ -1,6 +1,7 @@
 //! What reading depends on besides the text: modules, variables, macros, the server root.
 //!
-//! Changed by what is read, from top to bottom; what stands at the end is what `.htaccess` files are read with.
+//! Changed by what is read, from top to bottom; what stands at the end is what `.htaccess` files
+//! are read with.
 
 use crate::{
     macros::Macros,
@@ -26,7 +27,11 @@ pub struct Environment {
 }
 
 impl Environment {
-    pub fn new(server_root: PathBuf, environment: ProcessEnvironment, matches: PatternMatch) -> Environment {
+    pub fn new(
+        server_root: PathBuf,
+        environment: ProcessEnvironment,
+        matches: PatternMatch,
+    ) -> Environment {
         Environment {
             modules: LoadedModules::default(),
             variables: Variables::new(environment),
@@ -37,7 +42,8 @@ impl Environment {
         }
     }
 
-    /// A path of the configuration: absolute, or below the server root. A trailing slash stays, as Apache's errors show it.
+    /// A path of the configuration: absolute, or below the server root. A trailing slash stays, as
+    /// Apache's errors show it.
     pub fn path(&self, path: &[u8]) -> PathBuf {
         self.server_root.join(Path::new(OsStr::from_bytes(path)))
     }

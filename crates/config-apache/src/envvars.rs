@@ -1,8 +1,10 @@
 //! Debian's `/etc/apache2/envvars`: what the init script exports to Apache, read without a shell.
 //!
-//! Understood are `NAME=value` and `export NAME[=value]`, quotes, `$NAME`, `${NAME}`, `${NAME:-default}`, `: ${NAME:=default}`, and `if`, with the
-//! tests of the stock file answered as for the instance that has no suffix. Anything else in the file is skipped: it is a program, and a
-//! server that ran it would trust it more than it needs to. The one name the file relies on is `APACHE_CONFDIR`.
+//! Understood are `NAME=value` and `export NAME[=value]`, quotes, `$NAME`, `${NAME}`,
+//! `${NAME:-default}`, `: ${NAME:=default}`, and `if`, with the tests of the stock file answered as
+//! for the instance that has no suffix. Anything else in the file is skipped: it is a program, and
+//! a server that ran it would trust it more than it needs to. The one name the file relies on is
+//! `APACHE_CONFDIR`.
 
 use crate::{line::trimmed, variables::ProcessEnvironment};
 
@@ -13,7 +15,11 @@ const VALUE_BYTES_MAX: usize = 64 << 10;
 /// Adds what the file exports to the environment, which wins where the file only gives defaults.
 pub fn read_envvars(text: &[u8], environment: &mut ProcessEnvironment) {
     let text = text.get(..BYTES_MAX.min(text.len())).unwrap_or_default();
-    let mut shell = Shell { variables: environment.clone(), exported: Vec::new(), branches: Vec::new() };
+    let mut shell = Shell {
+        variables: environment.clone(),
+        exported: Vec::new(),
+        branches: Vec::new(),
+    };
     for line in text.split(|byte| *byte == b'\n') {
         shell.line(trimmed(line));
     }
@@ -64,9 +70,17 @@ impl Shell {
     /// `[ a = b ]`, `[ a != b ]`, `[ -n a ]`, `[ -z a ]`; what is not understood is not so.
     fn is_true(&mut self, test: &[u8]) -> bool {
         let test = test.split(|byte| *byte == b';').next().unwrap_or_default();
-        let Some(inner) = trimmed(test).strip_prefix(b"[").and_then(|test| test.strip_suffix(b"]")) else { return false };
-        let words: Vec<Vec<u8>> =
-            trimmed(inner).split(|byte| *byte == b' ').filter(|word| !word.is_empty()).map(|word| self.value(word)).collect();
+        let Some(inner) = trimmed(test)
+            .strip_prefix(b"[")
+            .and_then(|test| test.strip_suffix(b"]"))
+        else {
+            return false;
+        };
+        let words: Vec<Vec<u8>> = trimmed(inner)
+            .split(|byte| *byte == b' ')
+            .filter(|word| !word.is_empty())
+            .map(|word| self.value(word))
+            .collect();
         match words.as_slice() {
             [a, operator, b] if operator == b"=" => a == b,
             [a, operator, b] if operator == b"!=" => a != b,
@@ -79,12 +93,19 @@ impl Shell {
     fn export(&mut self, line: &[u8]) {
         match self.assign(line) {
             Some(name) => self.exported.push(name),
-            None => self.exported.extend(line.split(|byte| *byte == b' ').filter(|name| is_name(name)).map(<[u8]>::to_vec)),
+            None => self.exported.extend(
+                line.split(|byte| *byte == b' ')
+                    .filter(|name| is_name(name))
+                    .map(<[u8]>::to_vec),
+            ),
         }
     }
 
     fn unset(&mut self, names: &[u8]) {
-        for name in names.split(|byte| *byte == b' ').filter(|name| is_name(name)) {
+        for name in names
+            .split(|byte| *byte == b' ')
+            .filter(|name| is_name(name))
+        {
             self.variables.remove(name);
         }
     }
@@ -101,10 +122,15 @@ impl Shell {
         Some(name.to_vec())
     }
 
-    /// A shell word without its quotes, variables put in; it ends at the first space outside quotes.
+    /// A shell word without its quotes, variables put in; it ends at the first space outside
+    /// quotes.
     fn value(&mut self, text: &[u8]) -> Vec<u8> {
         let (mut value, mut quote, mut at) = (Vec::new(), None, 0);
-        while let Some(byte) = text.get(at).copied().filter(|_| value.len() < VALUE_BYTES_MAX) {
+        while let Some(byte) = text
+            .get(at)
+            .copied()
+            .filter(|_| value.len() < VALUE_BYTES_MAX)
+        {
             at += 1;
             match byte {
                 b'"' | b'\'' if quote == Some(byte) => quote = None,
@@ -114,7 +140,9 @@ impl Shell {
                     value.extend(text.get(at));
                     at += 1;
                 }
-                b'$' if quote != Some(b'\'') => at += self.reference(text.get(at..).unwrap_or_default(), &mut value),
+                b'$' if quote != Some(b'\'') => {
+                    at += self.reference(text.get(at..).unwrap_or_default(), &mut value)
+                }
                 byte => value.push(byte),
             }
         }
@@ -124,18 +152,34 @@ impl Shell {
     /// What stands behind a dollar sign; how long it was.
     fn reference(&mut self, text: &[u8], value: &mut Vec<u8>) -> usize {
         let Some(inner) = text.strip_prefix(b"{") else {
-            let length = text.iter().position(|byte| !is_name_byte(*byte)).unwrap_or(text.len());
+            let length = text
+                .iter()
+                .position(|byte| !is_name_byte(*byte))
+                .unwrap_or(text.len());
             let name = text.get(..length).unwrap_or_default();
             value.extend(self.variables.get(name).into_iter().flatten());
             return length;
         };
-        let Some(end) = inner.iter().position(|byte| *byte == b'}') else { return text.len() };
+        let Some(end) = inner.iter().position(|byte| *byte == b'}') else {
+            return text.len();
+        };
         let inner = inner.get(..end).unwrap_or_default();
-        let length = inner.iter().position(|byte| !is_name_byte(*byte)).unwrap_or(inner.len());
+        let length = inner
+            .iter()
+            .position(|byte| !is_name_byte(*byte))
+            .unwrap_or(inner.len());
         let (name, rest) = inner.split_at(length);
-        let found = self.variables.get(name).filter(|found| !found.is_empty() || rest.is_empty()).cloned();
+        let found = self
+            .variables
+            .get(name)
+            .filter(|found| !found.is_empty() || rest.is_empty())
+            .cloned();
         let assigns = rest.starts_with(b":=") || rest.starts_with(b"=");
-        let default = rest.iter().position(|byte| matches!(byte, b'-' | b'=')).and_then(|at| rest.get(at + 1..)).unwrap_or_default();
+        let default = rest
+            .iter()
+            .position(|byte| matches!(byte, b'-' | b'='))
+            .and_then(|at| rest.get(at + 1..))
+            .unwrap_or_default();
         let result = found.unwrap_or_else(|| default.to_vec());
         if assigns {
             self.variables.insert(name.to_vec(), result.clone());
@@ -146,7 +190,9 @@ impl Shell {
 }
 
 fn first_word(line: &[u8]) -> &[u8] {
-    line.split(|byte| matches!(byte, b' ' | b'\t' | b';')).next().unwrap_or_default()
+    line.split(|byte| matches!(byte, b' ' | b'\t' | b';'))
+        .next()
+        .unwrap_or_default()
 }
 
 fn is_name(name: &[u8]) -> bool {
@@ -162,17 +208,25 @@ mod tests {
     use super::*;
 
     fn read(text: &str, before: &[(&str, &str)]) -> Vec<(String, String)> {
-        let mut environment: ProcessEnvironment =
-            before.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec())).collect();
+        let mut environment: ProcessEnvironment = before
+            .iter()
+            .map(|(name, value)| (name.as_bytes().to_vec(), value.as_bytes().to_vec()))
+            .collect();
         read_envvars(text.as_bytes(), &mut environment);
         let string = |bytes| String::from_utf8(bytes).unwrap();
-        let mut pairs: Vec<(String, String)> = environment.into_iter().map(|(name, value)| (string(name), string(value))).collect();
+        let mut pairs: Vec<(String, String)> = environment
+            .into_iter()
+            .map(|(name, value)| (string(name), string(value)))
+            .collect();
         pairs.sort();
         pairs
     }
 
     fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+        pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .collect()
     }
 
     #[test]
@@ -180,9 +234,17 @@ mod tests {
         let text = "# comment\nunset HOME\nif [ \"${CONFDIR##/etc/apache2-}\" != \"${CONFDIR}\" ] ; then\n\tSUFFIX=\"-${CONFDIR##/etc/apache2-}\"\nelse\n\
             \tSUFFIX=\nfi\n: ${RUN_USER:=www-data}\nexport RUN_USER\nexport PID=/var/run/a$SUFFIX/a.pid\nexport LOGS=/var/log/a$SUFFIX\n\
             ## export LANG=x\nexport LANG=C\nexport LANG\n. /etc/default/locale\nulimit -n 8192\n";
-        let expected = pairs(&[("LANG", "C"), ("LOGS", "/var/log/a"), ("PID", "/var/run/a/a.pid"), ("RUN_USER", "www-data")]);
+        let expected = pairs(&[
+            ("LANG", "C"),
+            ("LOGS", "/var/log/a"),
+            ("PID", "/var/run/a/a.pid"),
+            ("RUN_USER", "www-data"),
+        ]);
         assert_eq!(read(text, &[]), expected);
-        assert_eq!(read(": ${U:=a}\nexport U", &[("U", "b")]), pairs(&[("U", "b")]));
+        assert_eq!(
+            read(": ${U:=a}\nexport U", &[("U", "b")]),
+            pairs(&[("U", "b")])
+        );
     }
 
     #[test]
@@ -197,8 +259,18 @@ mod tests {
             ("A=1\nexport A B", "1"),
         ];
         for (text, value) in rows {
-            assert_eq!(read(&format!("B=b\n{text}"), &[]).first(), Some(&("A".to_owned(), value.to_owned())), "{text}");
+            assert_eq!(
+                read(&format!("B=b\n{text}"), &[]).first(),
+                Some(&("A".to_owned(), value.to_owned())),
+                "{text}"
+            );
         }
-        assert_eq!(read("A=1\nexport 2bad-name=3\nif [ -n x ]\nthen\nexport C=1\nfi\n", &[]), pairs(&[("C", "1")]));
+        assert_eq!(
+            read(
+                "A=1\nexport 2bad-name=3\nif [ -n x ]\nthen\nexport C=1\nfi\n",
+                &[]
+            ),
+            pairs(&[("C", "1")])
+        );
     }
 }

@@ -30,34 +30,54 @@ pub struct OnDisk;
 impl Files for OnDisk {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let too_large = fs::metadata(path)?.len() > crate::limits::FILE_BYTES_MAX as u64;
-        if too_large { Err(io::ErrorKind::FileTooLarge.into()) } else { fs::read(path) }
+        if too_large {
+            Err(io::ErrorKind::FileTooLarge.into())
+        } else {
+            fs::read(path)
+        }
     }
 
     fn kind(&self, path: &Path) -> Option<FileKind> {
         let metadata = fs::metadata(path).ok()?;
-        Some(if metadata.is_dir() { FileKind::Directory } else { FileKind::File })
+        Some(if metadata.is_dir() {
+            FileKind::Directory
+        } else {
+            FileKind::File
+        })
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        fs::read_dir(directory)?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+        fs::read_dir(directory)?
+            .map(|entry| entry.map(|entry| entry.file_name()))
+            .collect()
     }
 }
 
-/// The file system for the server's own configuration: what root alone may read is asked of the broker.
+/// The file system for the server's own configuration: what root alone may read is asked of the
+/// broker.
 ///
-/// Caveat: never for `.htaccess` files, whose authors would learn by `<IfFile>` which files of root's exist.
+/// Caveat: never for `.htaccess` files, whose authors would learn by `<IfFile>` which files of
+/// root's exist.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnDiskPrivileged;
 
 impl Files for OnDiskPrivileged {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let too_large = privileged::metadata(path)?.len() > crate::limits::FILE_BYTES_MAX as u64;
-        if too_large { Err(io::ErrorKind::FileTooLarge.into()) } else { privileged::read(path) }
+        if too_large {
+            Err(io::ErrorKind::FileTooLarge.into())
+        } else {
+            privileged::read(path)
+        }
     }
 
     fn kind(&self, path: &Path) -> Option<FileKind> {
         let metadata = privileged::metadata(path).ok()?;
-        Some(if metadata.is_dir() { FileKind::Directory } else { FileKind::File })
+        Some(if metadata.is_dir() {
+            FileKind::Directory
+        } else {
+            FileKind::File
+        })
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
@@ -78,17 +98,28 @@ impl InMemory {
 
 impl Files for InMemory {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        self.0.get(path).cloned().ok_or_else(|| io::Error::from_raw_os_error(2))
+        self.0
+            .get(path)
+            .cloned()
+            .ok_or_else(|| io::Error::from_raw_os_error(2))
     }
 
     fn kind(&self, path: &Path) -> Option<FileKind> {
         let below = || self.0.keys().any(|file| file.starts_with(path));
-        self.0.contains_key(path).then_some(FileKind::File).or_else(|| below().then_some(FileKind::Directory))
+        self.0
+            .contains_key(path)
+            .then_some(FileKind::File)
+            .or_else(|| below().then_some(FileKind::Directory))
     }
 
     fn list(&self, directory: &Path) -> io::Result<Vec<OsString>> {
-        let below = self.0.keys().filter_map(|file| file.strip_prefix(directory).ok());
-        let mut names: Vec<OsString> = below.filter_map(|file| Some(file.components().next()?.as_os_str().to_owned())).collect();
+        let below = self
+            .0
+            .keys()
+            .filter_map(|file| file.strip_prefix(directory).ok());
+        let mut names: Vec<OsString> = below
+            .filter_map(|file| Some(file.components().next()?.as_os_str().to_owned()))
+            .collect();
         names.dedup();
         Ok(names)
     }
@@ -100,7 +131,10 @@ mod tests {
 
     #[test]
     fn memory_has_directories() {
-        let files = InMemory::default().with("/a/b/c", "x").with("/a/b/d", "y").with("/a/e", "z");
+        let files = InMemory::default()
+            .with("/a/b/c", "x")
+            .with("/a/b/d", "y")
+            .with("/a/e", "z");
         assert_eq!(files.kind(Path::new("/a/b")), Some(FileKind::Directory));
         assert_eq!(files.kind(Path::new("/a/e")), Some(FileKind::File));
         assert_eq!(files.kind(Path::new("/a/f")), None);

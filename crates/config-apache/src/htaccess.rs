@@ -1,7 +1,8 @@
-//! One `.htaccess` file: read with what the main configuration left, in the bounds of `AllowOverride`.
+//! One `.htaccess` file: read with what the main configuration left, in the bounds of
+//! `AllowOverride`.
 //!
-//! Apache stops at the first thing it can't accept and answers 500 for the whole directory; so the first error is what is told, with the
-//! sentence that goes into the error log.
+//! Apache stops at the first thing it can't accept and answers 500 for the whole directory; so the
+//! first error is what is told, with the sentence that goes into the error log.
 
 use crate::{
     check::check,
@@ -30,7 +31,8 @@ pub struct Htaccess {
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Reads the bytes of the file that is called `name` in messages. The error's `message` is Apache's sentence.
+/// Reads the bytes of the file that is called `name` in messages. The error's `message` is Apache's
+/// sentence.
 pub fn parse_htaccess(
     bytes: &[u8],
     name: &str,
@@ -39,17 +41,34 @@ pub fn parse_htaccess(
     files: &dyn Files,
 ) -> Result<Htaccess, Box<Diagnostic>> {
     if bytes.len() > HTACCESS_BYTES_MAX {
-        let origin = Origin { file: name.into(), line: 0, column: 0 };
-        return Err(Box::new(Diagnostic::without_source(origin, format!("the file is larger than {HTACCESS_BYTES_MAX} bytes"))));
+        let origin = Origin {
+            file: name.into(),
+            line: 0,
+            column: 0,
+        };
+        return Err(Box::new(Diagnostic::without_source(
+            origin,
+            format!("the file is larger than {HTACCESS_BYTES_MAX} bytes"),
+        )));
     }
     let mut reading = Reading::new(files, environment.clone(), Some(permission), LIMITS);
     reading.text(name.into(), bytes.into());
-    let mut tree = Tree { nodes: reading.finish() };
+    let mut tree = Tree {
+        nodes: reading.finish(),
+    };
     if !reading.report.has_errors() {
-        check(&mut tree.nodes, &reading.environment.modules, Some(permission), &mut reading.report);
+        check(
+            &mut tree.nodes,
+            &reading.environment.modules,
+            Some(permission),
+            &mut reading.report,
+        );
     }
     if let Some(error) = reading.report.first_error() {
         return Err(Box::new(error.clone()));
     }
-    Ok(Htaccess { tree, warnings: reading.report.finish().0 })
+    Ok(Htaccess {
+        tree,
+        warnings: reading.report.finish().0,
+    })
 }

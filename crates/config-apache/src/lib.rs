@@ -1,10 +1,13 @@
-//! The language of Apache's configuration and `.htaccess` files: from text to a checked tree, with everything there is to say about it.
+//! The language of Apache's configuration and `.htaccess` files: from text to a checked tree, with
+//! everything there is to say about it.
 //!
-//! Floor 3: knows the diagnostics of `config` and nothing above. [`load`] reads a configuration with all it includes, [`parse_htaccess`] one
-//! `.htaccess` file; both give a [`Tree`] whose conditions, macros and variables are gone. What the directives mean is not decided
-//! here; each has a [`Row`] that says where it may stand, what it takes, and what becomes of it.
+//! Floor 3: knows the diagnostics of `config` and nothing above. [`load`] reads a configuration
+//! with all it includes, [`parse_htaccess`] one `.htaccess` file; both give a [`Tree`] whose
+//! conditions, macros and variables are gone. What the directives mean is not decided here; each
+//! has a [`Row`] that says where it may stand, what it takes, and what becomes of it.
 //!
-//! The walk: `line` (logical lines) -> `variables` -> `word` -> `read` (sections; `conditions`, `macro_use`, `include`) -> `check`.
+//! The walk: `line` (logical lines) -> `variables` -> `word` -> `read` (sections; `conditions`,
+//! `macro_use`, `include`) -> `check`.
 
 mod check;
 mod conditions;

@@ -1,4 +1,5 @@
-//! What a configuration may cost, by name: every loop over text that others wrote ends at one of these.
+//! What a configuration may cost, by name: every loop over text that others wrote ends at one of
+//! these.
 
 /// Of a logical line, continuation lines included; Apache's own bound.
 pub const LINE_BYTES_MAX: usize = 16 << 20;

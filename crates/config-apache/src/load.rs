@@ -1,8 +1,8 @@
 //! A whole configuration from its files, as the command line names them.
 
 use crate::{
-    check::check, environment::Environment, files::Files, limits::Limits, read::Reading, tree::Tree, variables::ProcessEnvironment,
-    version::PatternMatch,
+    check::check, environment::Environment, files::Files, limits::Limits, read::Reading,
+    tree::Tree, variables::ProcessEnvironment, version::PatternMatch,
 };
 use saker_config::Diagnostic;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
@@ -27,8 +27,8 @@ pub struct Setup {
     /// For the regular expressions of `<IfVersion>`.
     pub matches: PatternMatch,
     pub limits: Limits,
-    /// Sections that say the same are kept apart, so that each is known by its own lines (`saker explain`). A server lets them share what is made of
-    /// them.
+    /// Sections that say the same are kept apart, so that each is known by its own lines (`saker
+    /// explain`). A server lets them share what is made of them.
     pub keeps_places: bool,
 }
 
@@ -68,25 +68,46 @@ impl Loaded {
     }
 
     pub fn errors(&self) -> impl Iterator<Item = &Diagnostic> {
-        self.diagnostics.iter().filter(|diagnostic| diagnostic.is_error())
+        self.diagnostics
+            .iter()
+            .filter(|diagnostic| diagnostic.is_error())
     }
 }
 
 /// Reads and checks a configuration.
 pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
-    let mut environment = Environment::new(setup.server_root.clone(), setup.environment.clone(), setup.matches);
+    let mut environment = Environment::new(
+        setup.server_root.clone(),
+        setup.environment.clone(),
+        setup.matches,
+    );
     for name in &setup.defines {
         environment.variables.define(name, None);
     }
     let mut reading = Reading::new(files, environment, None, setup.limits);
     command_line(&mut reading, &setup.before);
-    let main = reading.environment.path(OsStr::new(&setup.config_file).as_bytes());
+    let main = reading
+        .environment
+        .path(OsStr::new(&setup.config_file).as_bytes());
     reading.file(&main, None);
     command_line(&mut reading, &setup.after);
-    let mut tree = Tree { nodes: reading.finish() };
-    check(&mut tree.nodes, &reading.environment.modules, None, &mut reading.report);
+    let mut tree = Tree {
+        nodes: reading.finish(),
+    };
+    check(
+        &mut tree.nodes,
+        &reading.environment.modules,
+        None,
+        &mut reading.report,
+    );
     let (diagnostics, left_out) = reading.report.finish();
-    Loaded { tree, diagnostics, left_out, environment: reading.environment, sources: reading.sources }
+    Loaded {
+        tree,
+        diagnostics,
+        left_out,
+        environment: reading.environment,
+        sources: reading.sources,
+    }
 }
 
 fn command_line(reading: &mut Reading<'_>, directives: &[Vec<u8>]) {

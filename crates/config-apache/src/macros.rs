@@ -1,8 +1,10 @@
 //! `<Macro>`: lines kept under a name, and put in with other words for its parameters (mod_macro).
 //!
-//! The difficulty is faithful replacement: parameters are found anywhere in the text, the leftmost first and the longest of those, `@name`
-//! is replaced by the argument in double quotes with its quotes escaped, and what was put in is not looked through again. Lines were
-//! joined and trimmed when the macro was defined, so that line numbers in a macro count its logical lines without comments.
+//! The difficulty is faithful replacement: parameters are found anywhere in the text, the leftmost
+//! first and the longest of those, `@name` is replaced by the argument in double quotes with its
+//! quotes escaped, and what was put in is not looked through again. Lines were joined and trimmed
+//! when the macro was defined, so that line numbers in a macro count its logical lines without
+//! comments.
 
 use crate::{
     limits::{MACRO_PARAMETERS_MAX, SHOWN_WORD_BYTES_MAX},
@@ -44,7 +46,8 @@ impl Macros {
     }
 
     pub(crate) fn insert(&mut self, definition: Macro) {
-        self.by_name.insert(definition.name.to_vec(), Arc::new(definition));
+        self.by_name
+            .insert(definition.name.to_vec(), Arc::new(definition));
     }
 
     pub(crate) fn remove(&mut self, name: &[u8]) -> bool {
@@ -74,17 +77,35 @@ pub(crate) fn head(arguments: &[u8], location: String) -> Result<(Macro, Vec<Str
         rest = left;
     }
     if name.first().is_some_and(|first| PREFIXES.contains(first)) {
-        odd.push(format!("{place} better prefix a macro name with any of '$%@'"));
+        odd.push(format!(
+            "{place} better prefix a macro name with any of '$%@'"
+        ));
     }
     let parameters = words(rest);
     if parameters.len() > MACRO_PARAMETERS_MAX {
-        return Err(format!("{place}: more than {MACRO_PARAMETERS_MAX} arguments"));
+        return Err(format!(
+            "{place}: more than {MACRO_PARAMETERS_MAX} arguments"
+        ));
     }
     check_parameters(&parameters, &place, &mut odd)?;
-    Ok((Macro { name, parameters, lines: Vec::new(), location, ignores_empty, ignores_nesting }, odd))
+    Ok((
+        Macro {
+            name,
+            parameters,
+            lines: Vec::new(),
+            location,
+            ignores_empty,
+            ignores_nesting,
+        },
+        odd,
+    ))
 }
 
-fn check_parameters(parameters: &[Vec<u8>], place: &str, odd: &mut Vec<String>) -> Result<(), String> {
+fn check_parameters(
+    parameters: &[Vec<u8>],
+    place: &str,
+    odd: &mut Vec<String>,
+) -> Result<(), String> {
     for (index, parameter) in parameters.iter().enumerate() {
         let (number, name) = (index + 1, shown(parameter));
         if parameter.is_empty() {
@@ -129,8 +150,22 @@ impl Macro {
                 used.get_mut(at).into_iter().for_each(|used| *used = true);
             }
         }
-        let unused = self.parameters.iter().enumerate().zip(used).filter(|(_, used)| !used).map(|(parameter, _)| parameter);
-        unused.map(|(index, parameter)| format!("{place}: argument '{}' (#{}) never used", shown(parameter), index + 1)).collect()
+        let unused = self
+            .parameters
+            .iter()
+            .enumerate()
+            .zip(used)
+            .filter(|(_, used)| !used)
+            .map(|(parameter, _)| parameter);
+        unused
+            .map(|(index, parameter)| {
+                format!(
+                    "{place}: argument '{}' (#{}) never used",
+                    shown(parameter),
+                    index + 1
+                )
+            })
+            .collect()
     }
 
     /// Its lines with these arguments, as text. `None`: more than `bytes_max`.
@@ -153,7 +188,11 @@ impl Macro {
 
     fn put(&self, at: usize, arguments: &[Vec<u8>], text: &mut Vec<u8>) {
         let argument = arguments.get(at).map(Vec::as_slice).unwrap_or_default();
-        if self.parameters.get(at).is_none_or(|parameter| parameter.first() != Some(&b'@')) {
+        if self
+            .parameters
+            .get(at)
+            .is_none_or(|parameter| parameter.first() != Some(&b'@'))
+        {
             return text.extend(argument);
         }
         text.push(b'"');
@@ -174,7 +213,8 @@ impl Macro {
             if rest.is_empty() {
                 return None;
             }
-            let found = (0..rest.len()).find_map(|at| Some((at, self.parameter_at(rest.get(at..)?)?)));
+            let found =
+                (0..rest.len()).find_map(|at| Some((at, self.parameter_at(rest.get(at..)?)?)));
             let (end, length) = match found {
                 Some((at, (parameter, length))) => {
                     next = Some(parameter);
@@ -190,8 +230,13 @@ impl Macro {
 
     /// The longest parameter at the beginning of the text, and its length.
     fn parameter_at(&self, text: &[u8]) -> Option<(usize, usize)> {
-        let here = self.parameters.iter().enumerate().filter(|(_, parameter)| text.starts_with(parameter));
-        here.map(|(index, parameter)| (index, parameter.len())).max_by_key(|(index, length)| (*length, std::cmp::Reverse(*index)))
+        let here = self
+            .parameters
+            .iter()
+            .enumerate()
+            .filter(|(_, parameter)| text.starts_with(parameter));
+        here.map(|(index, parameter)| (index, parameter.len()))
+            .max_by_key(|(index, length)| (*length, std::cmp::Reverse(*index)))
     }
 }
 
@@ -202,7 +247,9 @@ enum Piece<'m> {
 
 /// A word of the configuration as it stands in messages.
 pub(crate) fn shown(text: &[u8]) -> String {
-    let cut = text.get(..SHOWN_WORD_BYTES_MAX).filter(|cut| cut.len() < text.len());
+    let cut = text
+        .get(..SHOWN_WORD_BYTES_MAX)
+        .filter(|cut| cut.len() < text.len());
     match cut {
         Some(cut) => format!("{}...", String::from_utf8_lossy(cut)),
         None => String::from_utf8_lossy(text).into_owned(),
@@ -220,7 +267,10 @@ mod tests {
     }
 
     fn expanded(definition: &Macro, arguments: &[&str]) -> String {
-        let arguments: Vec<Vec<u8>> = arguments.iter().map(|argument| argument.as_bytes().to_vec()).collect();
+        let arguments: Vec<Vec<u8>> = arguments
+            .iter()
+            .map(|argument| argument.as_bytes().to_vec())
+            .collect();
         String::from_utf8(definition.expand(&arguments, 1000).unwrap()).unwrap()
     }
 
@@ -228,9 +278,15 @@ mod tests {
     fn replacement() {
         let definition = define("Foo $a @b %c $ab", &["$a-$ab x$", "@b%c", "plain"]);
         assert_eq!(&*definition.name, b"foo");
-        assert_eq!(expanded(&definition, &["1", "2 \"3\\", "$a", "4"]), "1-4 x$\n\"2 \\\"3\\\\\"$a\nplain\n");
+        assert_eq!(
+            expanded(&definition, &["1", "2 \"3\\", "$a", "4"]),
+            "1-4 x$\n\"2 \\\"3\\\\\"$a\nplain\n"
+        );
         assert_eq!(expanded(&define("v", &["", "x"]), &[]), "\nx\n");
-        assert_eq!(define("v $a", &["$a$a"]).expand(&[b"xxxx".to_vec()], 7), None);
+        assert_eq!(
+            define("v $a", &["$a$a"]).expand(&[b"xxxx".to_vec()], 7),
+            None
+        );
     }
 
     #[test]
@@ -239,9 +295,15 @@ mod tests {
             ("", "<Macro macro definition: empty name"),
             ("\"\" a", "<Macro macro definition: name not found"),
             ("v \"\"", "macro 'v' (here): empty argument #1 name"),
-            ("v $a $a", "argument name conflict in macro 'v' (here): argument '$a': #1 and #2, change argument names!"),
+            (
+                "v $a $a",
+                "argument name conflict in macro 'v' (here): argument '$a': #1 and #2, change argument names!",
+            ),
         ] {
-            assert_eq!(head(arguments.as_bytes(), "here".into()).unwrap_err(), error);
+            assert_eq!(
+                head(arguments.as_bytes(), "here".into()).unwrap_err(),
+                error
+            );
         }
     }
 
@@ -249,10 +311,24 @@ mod tests {
     fn oddities() {
         let odd = |arguments: &str| head(arguments.as_bytes(), "here".into()).unwrap().1.len();
         assert_eq!(
-            (odd("v $a @b"), odd("v $a $ab"), odd("v a"), odd("$v"), odd("v ${a}"), odd("v /IgnoreEmptyArgs $a"), odd("v /x")),
+            (
+                odd("v $a @b"),
+                odd("v $a $ab"),
+                odd("v a"),
+                odd("$v"),
+                odd("v ${a}"),
+                odd("v /IgnoreEmptyArgs $a"),
+                odd("v /x")
+            ),
             (0, 1, 1, 1, 1, 0, 1)
         );
-        assert_eq!(define("v $a $b", &["$a"]).oddities(), ["macro 'v' (here): argument '$b' (#2) never used"]);
-        assert_eq!(define("v", &[]).oddities(), ["macro 'v' (here): empty contents!"]);
+        assert_eq!(
+            define("v $a $b", &["$a"]).oddities(),
+            ["macro 'v' (here): argument '$b' (#2) never used"]
+        );
+        assert_eq!(
+            define("v", &[]).oddities(),
+            ["macro 'v' (here): empty contents!"]
+        );
     }
 }

@@ -32,14 +32,23 @@ impl Default for Permission {
     /// `AllowOverride None`, Apache's default.
     fn default() -> Permission {
         let list = BTreeSet::new();
-        Permission { overrides: Overrides(0), options: ANY_OPTION, list, ignores_forbidden: false, ignores_unknown: false }
+        Permission {
+            overrides: Overrides(0),
+            options: ANY_OPTION,
+            list,
+            ignores_forbidden: false,
+            ignores_unknown: false,
+        }
     }
 }
 
 impl Permission {
     /// `AllowOverride All`.
     pub fn all() -> Permission {
-        Permission { overrides: ALL, ..Permission::default() }
+        Permission {
+            overrides: ALL,
+            ..Permission::default()
+        }
     }
 
     /// Whether `.htaccess` files are not even looked for.
@@ -71,7 +80,8 @@ impl Permission {
         }
     }
 
-    /// The arguments of `AllowOverride`, over the list that is in force; the error in Apache's words.
+    /// The arguments of `AllowOverride`, over the list that is in force; the error in Apache's
+    /// words.
     pub fn parse(words: &[Vec<u8>]) -> Result<Permission, String> {
         let mut permission = Permission::default();
         for word in words {
@@ -97,14 +107,22 @@ impl Permission {
                 self.overrides = self.overrides.or(OPTIONS);
                 self.options = value.map_or(Ok(ANY_OPTION), option_list)?;
             }
-            ("nonfatal", Some(value)) if value.eq_ignore_ascii_case(b"Override") => self.ignores_forbidden = true,
-            ("nonfatal", Some(value)) if value.eq_ignore_ascii_case(b"Unknown") => self.ignores_unknown = true,
+            ("nonfatal", Some(value)) if value.eq_ignore_ascii_case(b"Override") => {
+                self.ignores_forbidden = true
+            }
+            ("nonfatal", Some(value)) if value.eq_ignore_ascii_case(b"Unknown") => {
+                self.ignores_unknown = true
+            }
             ("nonfatal", Some(value)) if value.eq_ignore_ascii_case(b"All") => {
                 (self.ignores_forbidden, self.ignores_unknown) = (true, true)
             }
             // Other values say nothing, as in Apache.
             ("nonfatal", Some(_)) => {}
-            ("nonfatal", None) => return Err(format!("=Override, =Unknown or =All expected after {shown}")),
+            ("nonfatal", None) => {
+                return Err(format!(
+                    "=Override, =Unknown or =All expected after {shown}"
+                ));
+            }
             _ => return Err(format!("Illegal override option {shown}")),
         }
         Ok(())
@@ -113,9 +131,14 @@ impl Permission {
 
 /// Behind `Options=`.
 fn option_list(value: &[u8]) -> Result<OptionSet, String> {
-    let names = value.split(|byte| *byte == b',').filter(|name| !name.is_empty());
+    let names = value
+        .split(|byte| *byte == b',')
+        .filter(|name| !name.is_empty());
     names
-        .map(|name| OptionSet::named(name).ok_or_else(|| format!("Illegal option {}", String::from_utf8_lossy(name))))
+        .map(|name| {
+            OptionSet::named(name)
+                .ok_or_else(|| format!("Illegal option {}", String::from_utf8_lossy(name)))
+        })
         .try_fold(OptionSet(0), |set, option| Ok(set.or(option?)))
 }
 
@@ -130,15 +153,27 @@ mod tests {
 
     #[test]
     fn classes() {
-        assert_eq!(parsed("FileInfo indexes").unwrap().overrides, FILE_INFO.or(INDEXES));
+        assert_eq!(
+            parsed("FileInfo indexes").unwrap().overrides,
+            FILE_INFO.or(INDEXES)
+        );
         assert_eq!(parsed("All").unwrap(), Permission::all());
         assert!(parsed("None").unwrap().is_none());
         let options = parsed("Options=Indexes,MultiViews").unwrap();
-        assert_eq!((options.overrides, options.options), (OPTIONS, options::INDEXES.or(options::MULTI_VIEWS)));
+        assert_eq!(
+            (options.overrides, options.options),
+            (OPTIONS, options::INDEXES.or(options::MULTI_VIEWS))
+        );
         let nonfatal = parsed("None Nonfatal=All").unwrap();
         assert!(nonfatal.ignores_forbidden && nonfatal.ignores_unknown);
-        assert_eq!(parsed("Bogus").unwrap_err(), "Illegal override option Bogus");
-        assert_eq!(parsed("Nonfatal").unwrap_err(), "=Override, =Unknown or =All expected after Nonfatal");
+        assert_eq!(
+            parsed("Bogus").unwrap_err(),
+            "Illegal override option Bogus"
+        );
+        assert_eq!(
+            parsed("Nonfatal").unwrap_err(),
+            "=Override, =Unknown or =All expected after Nonfatal"
+        );
         assert_eq!(parsed("Options=x").unwrap_err(), "Illegal option x");
     }
 

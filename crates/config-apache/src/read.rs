@@ -1,16 +1,20 @@
 //! From text to a tree: line by line, carrying out what Apache carries out while it reads.
 //!
-//! The difficulty is that three things nest in each other and each ends in its own way: sections end at their closing line and in their
-//! file; conditions read on from whatever is being read, so that a macro may open what its user closes; included files stand on
-//! their own. Every error is reported and reading goes on as if the obvious had been meant, so that all of them are told at once.
-//! Whether a directive is known, may stand where it stands, and has the right arguments is asked later (`check.rs`).
+//! The difficulty is that three things nest in each other and each ends in its own way: sections
+//! end at their closing line and in their file; conditions read on from whatever is being read, so
+//! that a macro may open what its user closes; included files stand on their own. Every error is
+//! reported and reading goes on as if the obvious had been meant, so that all of them are told at
+//! once. Whether a directive is known, may stand where it stands, and has the right arguments is
+//! asked later (`check.rs`).
 
 use crate::{
     conditions::Condition,
     environment::Environment,
     files::Files,
     include,
-    limits::{EXPANDED_BYTES_MAX, INCLUDE_DEPTH_MAX, Limits, SHOWN_LINE_BYTES_MAX, UNDEFINED_PER_LINE_MAX},
+    limits::{
+        EXPANDED_BYTES_MAX, INCLUDE_DEPTH_MAX, Limits, SHOWN_LINE_BYTES_MAX, UNDEFINED_PER_LINE_MAX,
+    },
     line::{Feed, Line},
     macros::shown,
     permission::{Permission, Verdict},
@@ -104,7 +108,12 @@ pub(crate) struct Reading<'f> {
 }
 
 impl<'f> Reading<'f> {
-    pub fn new(files: &'f dyn Files, environment: Environment, permission: Option<&'f Permission>, limits: Limits) -> Reading<'f> {
+    pub fn new(
+        files: &'f dyn Files,
+        environment: Environment,
+        permission: Option<&'f Permission>,
+        limits: Limits,
+    ) -> Reading<'f> {
         Reading {
             files,
             environment,
@@ -136,12 +145,20 @@ impl<'f> Reading<'f> {
                 self.text(name, text.into());
             }
             Err(error) => {
-                let message = format!("Could not open configuration file {name}: {}", include::reason(&error));
+                let message = format!(
+                    "Could not open configuration file {name}: {}",
+                    include::reason(&error)
+                );
                 match from {
                     Some(line) => self.error(line, message),
                     None => {
-                        let origin = Origin { file: name, line: 0, column: 0 };
-                        self.report.add(self.sequence, Diagnostic::without_source(origin, message));
+                        let origin = Origin {
+                            file: name,
+                            line: 0,
+                            column: 0,
+                        };
+                        self.report
+                            .add(self.sequence, Diagnostic::without_source(origin, message));
                     }
                 }
             }
@@ -151,7 +168,9 @@ impl<'f> Reading<'f> {
     /// Reads a text whose sections have to be closed in it.
     pub fn text(&mut self, name: Arc<str>, text: Arc<[u8]>) {
         self.text_bytes += text.len();
-        let mut stream = Stream { feeds: vec![Feed::new(name, text)] };
+        let mut stream = Stream {
+            feeds: vec![Feed::new(name, text)],
+        };
         let base = self.open.len();
         while let Some(line) = self.next_line(&mut stream) {
             self.line(&mut stream, &line, base);
@@ -174,8 +193,19 @@ impl<'f> Reading<'f> {
                 None if is_last => return None,
                 None => drop(stream.feeds.pop()),
                 Some(Err(too_long)) => {
-                    let line = Line { file: feed.name.clone(), text: Vec::new(), number: too_long.0, column: 1 };
-                    self.error(&line, format!("Error reading {} at line {}: Line too long", line.file, line.number));
+                    let line = Line {
+                        file: feed.name.clone(),
+                        text: Vec::new(),
+                        number: too_long.0,
+                        column: 1,
+                    };
+                    self.error(
+                        &line,
+                        format!(
+                            "Error reading {} at line {}: Line too long",
+                            line.file, line.number
+                        ),
+                    );
                 }
             }
         }
@@ -187,7 +217,9 @@ impl<'f> Reading<'f> {
         if line.text.is_empty() || line.text.first() == Some(&b'#') {
             return;
         }
-        let Some(expanded) = self.expanded(line) else { return };
+        let Some(expanded) = self.expanded(line) else {
+            return;
+        };
         let (mut name, mut rest) = word(&expanded);
         if name.is_empty() {
             return;
@@ -208,19 +240,37 @@ impl<'f> Reading<'f> {
 
     /// The line with its variables put in.
     fn expanded(&mut self, line: &Line) -> Option<Vec<u8>> {
-        let Some((expanded, undefined)) = self.environment.variables.expand(&line.text, EXPANDED_BYTES_MAX) else {
-            self.error(line, format!("the line is longer than {EXPANDED_BYTES_MAX} bytes with its variables put in"));
+        let Some((expanded, undefined)) = self
+            .environment
+            .variables
+            .expand(&line.text, EXPANDED_BYTES_MAX)
+        else {
+            self.error(
+                line,
+                format!(
+                    "the line is longer than {EXPANDED_BYTES_MAX} bytes with its variables put in"
+                ),
+            );
             return None;
         };
         self.text_bytes += expanded.len().saturating_sub(line.text.len());
         if self.text_bytes > self.limits.text_bytes_max {
-            self.stop(Some(line), format!("more than {} bytes with variables and macros put in", self.limits.text_bytes_max));
+            self.stop(
+                Some(line),
+                format!(
+                    "more than {} bytes with variables and macros put in",
+                    self.limits.text_bytes_max
+                ),
+            );
             return None;
         }
         for name in undefined.into_iter().take(UNDEFINED_PER_LINE_MAX) {
             let message = format!("Config variable ${{{}}} is not defined", shown(&name));
             let reference = [b"${", name.as_slice(), b"}"].concat();
-            self.report.add(self.sequence, diagnostic(line, &reference, Severity::Warning, message, None));
+            self.report.add(
+                self.sequence,
+                diagnostic(line, &reference, Severity::Warning, message, None),
+            );
         }
         Some(expanded)
     }
@@ -234,22 +284,42 @@ impl<'f> Reading<'f> {
     fn add(&mut self, line: &Line, name: &[u8], rest: &[u8]) {
         self.nodes += 1;
         if self.nodes > self.limits.nodes_max {
-            return self.stop(Some(line), format!("more than {} directives", self.limits.nodes_max));
+            return self.stop(
+                Some(line),
+                format!("more than {} directives", self.limits.nodes_max),
+            );
         }
-        let origin = Origin { file: line.file.clone(), line: line.number, column: line.column };
+        let origin = Origin {
+            file: line.file.clone(),
+            line: line.number,
+            column: line.column,
+        };
         let name: Box<str> = String::from_utf8_lossy(name).into();
-        let node = Node { row: None, name, text: rest.into(), children: Vec::new(), origin, sequence: self.sequence };
+        let node = Node {
+            row: None,
+            name,
+            text: rest.into(),
+            children: Vec::new(),
+            origin,
+            sequence: self.sequence,
+        };
         if !node.is_section() {
             return self.append(node);
         }
         if self.nests_too_deep() {
-            return self.stop(Some(line), format!("sections nest deeper than {}", self.limits.nesting_max));
+            return self.stop(
+                Some(line),
+                format!("sections nest deeper than {}", self.limits.nesting_max),
+            );
         }
         self.open.push(node);
     }
 
     fn append(&mut self, node: Node) {
-        self.open.last_mut().map_or(&mut self.done, |section| &mut section.children).push(node);
+        self.open
+            .last_mut()
+            .map_or(&mut self.done, |section| &mut section.children)
+            .push(node);
     }
 
     fn nests_too_deep(&self) -> bool {
@@ -260,16 +330,36 @@ impl<'f> Reading<'f> {
     fn close(&mut self, line: &Line, name: &[u8], base: usize) {
         let inner = name.get(2..).unwrap_or_default();
         let Some(section) = self.open.get(base..).and_then(<[Node]>::last) else {
-            return self.error(line, format!("{} without matching <{} section", shown(name), shown(inner)));
+            return self.error(
+                line,
+                format!("{} without matching <{} section", shown(name), shown(inner)),
+            );
         };
         let wanted = section.name.trim_start_matches('<').to_owned();
         let saw = inner.strip_suffix(b">").unwrap_or(inner);
-        let matches = |section: &Node| section.name.as_bytes().get(1..).is_some_and(|name| name.eq_ignore_ascii_case(saw));
-        let meant = self.open.iter().skip(base).rposition(matches).map(|at| base + at);
+        let matches = |section: &Node| {
+            section
+                .name
+                .as_bytes()
+                .get(1..)
+                .is_some_and(|name| name.eq_ignore_ascii_case(saw))
+        };
+        let meant = self
+            .open
+            .iter()
+            .skip(base)
+            .rposition(matches)
+            .map(|at| base + at);
         if saw.len() == inner.len() {
-            self.error(line, format!("{}> directive missing closing '>'", shown(name)));
+            self.error(
+                line,
+                format!("{}> directive missing closing '>'", shown(name)),
+            );
         } else if !wanted.as_bytes().eq_ignore_ascii_case(saw) {
-            self.error(line, format!("Expected </{wanted}> but saw </{}>", shown(saw)));
+            self.error(
+                line,
+                format!("Expected </{wanted}> but saw </{}>", shown(saw)),
+            );
         }
         if let Some(at) = meant {
             self.pop_down_to(at);
@@ -278,7 +368,9 @@ impl<'f> Reading<'f> {
 
     fn pop_down_to(&mut self, length: usize) {
         while self.open.len() > length {
-            let Some(section) = self.open.pop() else { return };
+            let Some(section) = self.open.pop() else {
+                return;
+            };
             self.append(section);
         }
     }
@@ -288,12 +380,22 @@ impl<'f> Reading<'f> {
         for section in self.open.iter().skip(base).rev().filter(|_| !self.stopped) {
             let message = format!("{}> was not closed.", section.name);
             let help = Some(format!("add </{}>", section.name.trim_start_matches('<')));
-            self.report.add(section.sequence, section.diagnostic(severity, message, help));
+            self.report.add(
+                section.sequence,
+                section.diagnostic(severity, message, help),
+            );
         }
         self.pop_down_to(base);
     }
 
-    fn execute(&mut self, keyword: Keyword, row: &'static Row, stream: &mut Stream, line: &Line, rest: &[u8]) {
+    fn execute(
+        &mut self,
+        keyword: Keyword,
+        row: &'static Row,
+        stream: &mut Stream,
+        line: &Line,
+        rest: &[u8],
+    ) {
         if !self.is_permitted(row, line) {
             if row.is_section() {
                 self.skip_section(row, keyword, stream, line);
@@ -301,7 +403,12 @@ impl<'f> Reading<'f> {
             return;
         }
         if let Treatment::NoEffect(reason) | Treatment::Unsupported(reason) = row.treatment {
-            self.complain(line, Severity::Note, format!("{} is not honoured: {reason}", row.title()), None);
+            self.complain(
+                line,
+                Severity::Note,
+                format!("{} is not honoured: {reason}", row.title()),
+                None,
+            );
         }
         match keyword {
             Keyword::Condition(condition) => self.condition(condition, row, stream, line, rest),
@@ -315,25 +422,50 @@ impl<'f> Reading<'f> {
     }
 
     fn is_permitted(&mut self, row: &'static Row, line: &Line) -> bool {
-        match self.permission.map_or(Verdict::Permitted, |permission| permission.verdict(row)) {
+        match self
+            .permission
+            .map_or(Verdict::Permitted, |permission| permission.verdict(row))
+        {
             Verdict::Permitted => true,
             Verdict::Ignored => {
-                self.complain(line, Severity::Warning, format!("{} in .htaccess forbidden by AllowOverride", row.name), None);
+                self.complain(
+                    line,
+                    Severity::Warning,
+                    format!("{} in .htaccess forbidden by AllowOverride", row.name),
+                    None,
+                );
                 false
             }
             Verdict::Refused => {
                 let help = self.permission.map(|permission| permission.help(row));
-                self.complain(line, Severity::Error, format!("{} not allowed here", row.name), help);
+                self.complain(
+                    line,
+                    Severity::Error,
+                    format!("{} not allowed here", row.name),
+                    help,
+                );
                 false
             }
         }
     }
 
-    fn execute_plain(&mut self, keyword: Keyword, stream: &mut Stream, line: &Line, rest: &[u8], arguments: &[Vec<u8>]) {
+    fn execute_plain(
+        &mut self,
+        keyword: Keyword,
+        stream: &mut Stream,
+        line: &Line,
+        rest: &[u8],
+        arguments: &[Vec<u8>],
+    ) {
         let first = arguments.first().map(Vec::as_slice).unwrap_or_default();
         match keyword {
-            Keyword::Define | Keyword::UnDefine if first.contains(&b':') => self.error(line, "Variable name must not contain ':'"),
-            Keyword::Define => self.environment.variables.define(first, arguments.get(1).map(Vec::as_slice)),
+            Keyword::Define | Keyword::UnDefine if first.contains(&b':') => {
+                self.error(line, "Variable name must not contain ':'")
+            }
+            Keyword::Define => self
+                .environment
+                .variables
+                .define(first, arguments.get(1).map(Vec::as_slice)),
             Keyword::UnDefine => self.environment.variables.undefine(first),
             Keyword::Include { optional } => self.include(line, first, optional),
             Keyword::LoadModule => self.load_module(line, first),
@@ -348,7 +480,9 @@ impl<'f> Reading<'f> {
 
     fn include(&mut self, line: &Line, path: &[u8], optional: bool) {
         if self.include_depth >= INCLUDE_DEPTH_MAX || self.nests_too_deep() {
-            let message = format!("Exceeded maximum include depth of {INCLUDE_DEPTH_MAX}, There appears to be a recursion.");
+            let message = format!(
+                "Exceeded maximum include depth of {INCLUDE_DEPTH_MAX}, There appears to be a recursion."
+            );
             return self.stop(Some(line), message);
         }
         match include::files_of(self.files, &self.environment.path(path), optional) {
@@ -371,10 +505,14 @@ impl<'f> Reading<'f> {
         }
     }
 
-    /// The lines up to the closing one are part of what is being read, and sections in them have to be closed in them.
+    /// The lines up to the closing one are part of what is being read, and sections in them have to
+    /// be closed in them.
     pub fn container(&mut self, row: &Row, stream: &mut Stream, line: &Line) {
         if self.nests_too_deep() {
-            return self.stop(Some(line), format!("sections nest deeper than {}", self.limits.nesting_max));
+            return self.stop(
+                Some(line),
+                format!("sections nest deeper than {}", self.limits.nesting_max),
+            );
         }
         let base = self.open.len();
         let closing = format!("</{}>", row.name.trim_start_matches('<')).into_bytes();
@@ -382,7 +520,12 @@ impl<'f> Reading<'f> {
         loop {
             let Some(next) = self.next_line(stream) else {
                 self.close_down_to(base, Severity::Warning);
-                self.complain(line, Severity::Warning, format!("{} was not closed.", row.title()), None);
+                self.complain(
+                    line,
+                    Severity::Warning,
+                    format!("{} was not closed.", row.title()),
+                    None,
+                );
                 break;
             };
             if self.open.len() == base && next.text.eq_ignore_ascii_case(&closing) {
@@ -412,13 +555,27 @@ impl<'f> Reading<'f> {
         self.complain(line, Severity::Error, message.into(), None);
     }
 
-    /// About the first word of a line. What is unfinished because a bound was met is no fault of the configuration.
-    pub fn complain(&mut self, line: &Line, severity: Severity, message: String, help: Option<String>) {
+    /// About the first word of a line. What is unfinished because a bound was met is no fault of
+    /// the configuration.
+    pub fn complain(
+        &mut self,
+        line: &Line,
+        severity: Severity,
+        message: String,
+        help: Option<String>,
+    ) {
         if self.stopped {
             return;
         }
-        let cause = line.text.split(u8::is_ascii_whitespace).next().unwrap_or_default();
-        self.report.add(self.sequence, diagnostic(line, cause, severity, message, help));
+        let cause = line
+            .text
+            .split(u8::is_ascii_whitespace)
+            .next()
+            .unwrap_or_default();
+        self.report.add(
+            self.sequence,
+            diagnostic(line, cause, severity, message, help),
+        );
         // The first error is all that is told of an .htaccess file.
         self.stopped = self.permission.is_some() && severity == Severity::Error;
     }
@@ -430,20 +587,43 @@ impl<'f> Reading<'f> {
         }
         match line {
             Some(line) => self.error(line, message),
-            None => self.report.add(self.sequence, Diagnostic::without_source(Origin::command_line(), message)),
+            None => self.report.add(
+                self.sequence,
+                Diagnostic::without_source(Origin::command_line(), message),
+            ),
         }
         self.stopped = true;
     }
 }
 
 /// With the line shown and the cause underlined.
-fn diagnostic(line: &Line, cause: &[u8], severity: Severity, message: String, help: Option<String>) -> Diagnostic {
-    let at = line.text.windows(cause.len().max(1)).position(|window| window == cause).unwrap_or(0);
-    let before = String::from_utf8_lossy(line.text.get(..at).unwrap_or_default()).chars().count() as u32;
+fn diagnostic(
+    line: &Line,
+    cause: &[u8],
+    severity: Severity,
+    message: String,
+    help: Option<String>,
+) -> Diagnostic {
+    let at = line
+        .text
+        .windows(cause.len().max(1))
+        .position(|window| window == cause)
+        .unwrap_or(0);
+    let before = String::from_utf8_lossy(line.text.get(..at).unwrap_or_default())
+        .chars()
+        .count() as u32;
     let indent = line.column.saturating_sub(1).min(200);
-    let origin = Origin { file: line.file.clone(), line: line.number, column: indent + before + 1 };
+    let origin = Origin {
+        file: line.file.clone(),
+        line: line.number,
+        column: indent + before + 1,
+    };
     let length = String::from_utf8_lossy(cause).chars().count().max(1) as u32;
     let text = line.text.get(..SHOWN_LINE_BYTES_MAX).unwrap_or(&line.text);
-    let shown = format!("{}{}", " ".repeat(indent as usize), String::from_utf8_lossy(text));
+    let shown = format!(
+        "{}{}",
+        " ".repeat(indent as usize),
+        String::from_utf8_lossy(text)
+    );
     Diagnostic::with_line(severity, origin, length, message, help, &shown)
 }

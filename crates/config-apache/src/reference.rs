@@ -22,13 +22,26 @@ What becomes of each directive of Apache 2.4 under `saker run --apache`. Made fr
 pub fn reference_markdown() -> String {
     let mut all: Vec<&Row> = rows().collect();
     all.sort_by_key(|row| row.name.trim_start_matches('<').to_ascii_lowercase());
-    let honoured = all.iter().filter(|row| row.treatment == Treatment::Honoured).count();
-    let mut page =
-        format!("{HEAD}{honoured} of {} are honoured.\n\n| directive | module | where | |\n| --- | --- | --- | --- |\n", all.len());
+    let honoured = all
+        .iter()
+        .filter(|row| row.treatment == Treatment::Honoured)
+        .count();
+    let mut page = format!(
+        "{HEAD}{honoured} of {} are honoured.\n\n| directive | module | where | |\n| --- | --- | --- | --- |\n",
+        all.len()
+    );
     for row in all {
-        let module = row.modules.first().map_or("core", |module| module.trim_end_matches("_module"));
+        let module = row
+            .modules
+            .first()
+            .map_or("core", |module| module.trim_end_matches("_module"));
         let name = row.title().replace('|', "\\\\|");
-        let _ = writeln!(page, "| `{name}` | {module} | {} | {} |", row.contexts.describe(), what(row.treatment));
+        let _ = writeln!(
+            page,
+            "| `{name}` | {module} | {} | {} |",
+            row.contexts.describe(),
+            what(row.treatment)
+        );
     }
     page
 }
@@ -51,7 +64,13 @@ mod tests {
     #[test]
     fn a_line_for_each_directive() {
         let page = reference_markdown();
-        assert_eq!(page.lines().filter(|line| line.starts_with("| `")).count(), rows().count());
-        assert!(page.contains("| `<Directory>` | core | server, virtual host |"), "{page}");
+        assert_eq!(
+            page.lines().filter(|line| line.starts_with("| `")).count(),
+            rows().count()
+        );
+        assert!(
+            page.contains("| `<Directory>` | core | server, virtual host |"),
+            "{page}"
+        );
     }
 }

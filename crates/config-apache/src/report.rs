@@ -26,12 +26,21 @@ impl Report {
 
     /// The error that was found first, which is the one that Apache stops at.
     pub fn first_error(&self) -> Option<&Diagnostic> {
-        self.found.iter().map(|(_, diagnostic)| diagnostic).find(|diagnostic| diagnostic.is_error())
+        self.found
+            .iter()
+            .map(|(_, diagnostic)| diagnostic)
+            .find(|diagnostic| diagnostic.is_error())
     }
 
     /// In the order of the lines, and how many were too many to keep.
     pub fn finish(mut self) -> (Vec<Diagnostic>, usize) {
         self.found.sort_by_key(|(sequence, _)| *sequence);
-        (self.found.into_iter().map(|(_, diagnostic)| diagnostic).collect(), self.left_out)
+        (
+            self.found
+                .into_iter()
+                .map(|(_, diagnostic)| diagnostic)
+                .collect(),
+            self.left_out,
+        )
     }
 }

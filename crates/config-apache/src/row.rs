@@ -1,8 +1,10 @@
-//! What a directive is: one row, from which reading, checks, `saker check` and the reference derive.
+//! What a directive is: one row, from which reading, checks, `saker check` and the reference
+//! derive.
 //!
-//! Difficulty: Apache has two notions of where a directive may stand, and both count. The manual's contexts are what people
-//! read; the override bits are what Apache compares with the place, so that `Require` is refused in a virtual host and accepted in a
-//! `<Location>`; and some directives refuse single sections on top of it. The rows carry all three.
+//! Difficulty: Apache has two notions of where a directive may stand, and both count. The manual's
+//! contexts are what people read; the override bits are what Apache compares with the place, so
+//! that `Require` is refused in a virtual host and accepted in a `<Location>`; and some directives
+//! refuse single sections on top of it. The rows carry all three.
 
 /// Sets of places and of `AllowOverride` classes, as Apache compares them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,8 +40,17 @@ impl Overrides {
 
     /// The classes of `AllowOverride`, any of which permits it in `.htaccess`.
     pub fn classes(self) -> impl Iterator<Item = &'static str> {
-        let names = [(AUTH_CONFIG, "AuthConfig"), (FILE_INFO, "FileInfo"), (INDEXES, "Indexes"), (LIMIT, "Limit"), (OPTIONS, "Options")];
-        names.into_iter().filter(move |(class, _)| self.meets(*class)).map(|(_, name)| name)
+        let names = [
+            (AUTH_CONFIG, "AuthConfig"),
+            (FILE_INFO, "FileInfo"),
+            (INDEXES, "Indexes"),
+            (LIMIT, "Limit"),
+            (OPTIONS, "Options"),
+        ];
+        names
+            .into_iter()
+            .filter(move |(class, _)| self.meets(*class))
+            .map(|(_, name)| name)
     }
 }
 
@@ -72,8 +83,19 @@ pub struct Contexts(pub &'static str);
 
 impl Contexts {
     pub fn describe(self) -> String {
-        let names = [('s', "server"), ('v', "virtual host"), ('d', "directory"), ('h', ".htaccess"), ('p', "proxy")];
-        names.iter().filter(|(letter, _)| self.0.contains(*letter)).map(|(_, name)| *name).collect::<Vec<_>>().join(", ")
+        let names = [
+            ('s', "server"),
+            ('v', "virtual host"),
+            ('d', "directory"),
+            ('h', ".htaccess"),
+            ('p', "proxy"),
+        ];
+        names
+            .iter()
+            .filter(|(letter, _)| self.0.contains(*letter))
+            .map(|(_, name)| *name)
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 
@@ -125,7 +147,8 @@ pub enum Treatment {
     Unsupported(&'static str),
     /// Waits for a part of Saker that is not there yet: which.
     Later(&'static str),
-    /// Decides over access and is not done: requests that it would decide are denied. What to do instead.
+    /// Decides over access and is not done: requests that it would decide are denied. What to do
+    /// instead.
     Denies(&'static str),
 }
 
@@ -151,12 +174,19 @@ impl Row {
 
     /// As it is written to a person: `<Directory>`, `ServerName`.
     pub fn title(&self) -> String {
-        if self.is_section() { format!("{}>", self.name) } else { self.name.to_owned() }
+        if self.is_section() {
+            format!("{}>", self.name)
+        } else {
+            self.name.to_owned()
+        }
     }
 }
 
 /// A row, in one line.
-#[expect(clippy::too_many_arguments, reason = "a line of a table; the columns are named by their types")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "a line of a table; the columns are named by their types"
+)]
 pub(crate) const fn row(
     name: &'static str,
     modules: &'static [&'static str],
@@ -167,5 +197,14 @@ pub(crate) const fn row(
     refused: Refused,
     treatment: Treatment,
 ) -> Row {
-    Row { name, modules, importance, contexts: Contexts(contexts), shape, overrides, refused, treatment }
+    Row {
+        name,
+        modules,
+        importance,
+        contexts: Contexts(contexts),
+        shape,
+        overrides,
+        refused,
+        treatment,
+    }
 }

@@ -1,4 +1,5 @@
-//! What sections ask of their own line: the closing `>`, how many arguments, `<Else>` after `<If>`, the methods of `<Limit>`.
+//! What sections ask of their own line: the closing `>`, how many arguments, `<Else>` after `<If>`,
+//! the methods of `<Limit>`.
 
 use crate::{
     row::{Row, Shape},
@@ -47,7 +48,11 @@ impl Methods {
     }
 
     fn named(words: &[Vec<u8>]) -> Methods {
-        Methods(words.iter().fold(0, |set, word| set | 1 << number(word).unwrap_or(31)))
+        Methods(
+            words
+                .iter()
+                .fold(0, |set, word| set | 1 << number(word).unwrap_or(31)),
+        )
     }
 
     /// What is left inside a section.
@@ -76,7 +81,13 @@ pub(crate) enum IfScope {
 }
 
 /// What Apache finds wrong with a section's line, in its words.
-pub(crate) fn section_fault(node: &Node, row: &Row, methods: Methods, in_htaccess: bool, scope: &mut IfScope) -> Option<String> {
+pub(crate) fn section_fault(
+    node: &Node,
+    row: &Row,
+    methods: Methods,
+    in_htaccess: bool,
+    scope: &mut IfScope,
+) -> Option<String> {
     if row.shape != Shape::Section {
         return None;
     }
@@ -85,25 +96,41 @@ pub(crate) fn section_fault(node: &Node, row: &Row, methods: Methods, in_htacces
         Ok(argument) => argument,
         Err(unclosed) => return Some(unclosed),
     };
-    let missing = argument.is_empty().then(|| format!("{title} directive requires additional arguments"));
+    let missing = argument
+        .is_empty()
+        .then(|| format!("{title} directive requires additional arguments"));
     match row.name {
-        "<Directory" | "<DirectoryMatch" | "<Location" | "<LocationMatch" | "<Files" | "<FilesMatch" | "<ProxyMatch" => {
-            missing.or_else(|| multiple_paths(&title, argument))
-        }
+        "<Directory" | "<DirectoryMatch" | "<Location" | "<LocationMatch" | "<Files"
+        | "<FilesMatch" | "<ProxyMatch" => missing.or_else(|| multiple_paths(&title, argument)),
         // A URL may have parameters of its server behind it.
         "<VirtualHost" | "<Proxy" => missing,
-        "<If" | "<ElseIf" | "<Else" => missing.filter(|_| row.name != "<Else").or_else(|| if_fault(row, argument, scope)),
-        "<Limit" | "<LimitExcept" => missing.or_else(|| limit_fault(row, argument, methods, in_htaccess)),
-        "<RequireAll" | "<RequireAny" | "<RequireNone" => require_fault(&title, argument, &node.children),
+        "<If" | "<ElseIf" | "<Else" => missing
+            .filter(|_| row.name != "<Else")
+            .or_else(|| if_fault(row, argument, scope)),
+        "<Limit" | "<LimitExcept" => {
+            missing.or_else(|| limit_fault(row, argument, methods, in_htaccess))
+        }
+        "<RequireAll" | "<RequireAny" | "<RequireNone" => {
+            require_fault(&title, argument, &node.children)
+        }
         _ => None,
     }
 }
 
 fn require_fault(title: &str, argument: &[u8], children: &[Node]) -> Option<String> {
-    let decides = |child: &Node| child.canonical_name().trim_start_matches('<').starts_with("Require");
+    let decides = |child: &Node| {
+        child
+            .canonical_name()
+            .trim_start_matches('<')
+            .starts_with("Require")
+    };
     match (argument.is_empty(), children.iter().any(decides)) {
-        (false, _) => Some(format!("{title} directive doesn't take additional arguments")),
-        (true, false) => Some(format!("{title} directive contains no authorization directives")),
+        (false, _) => Some(format!(
+            "{title} directive doesn't take additional arguments"
+        )),
+        (true, false) => Some(format!(
+            "{title} directive contains no authorization directives"
+        )),
         (true, true) => None,
     }
 }
@@ -116,7 +143,11 @@ fn multiple_paths(title: &str, argument: &[u8]) -> Option<String> {
 
 fn if_fault(row: &Row, argument: &[u8], scope: &mut IfScope) -> Option<String> {
     let before = *scope;
-    *scope = if row.name == "<Else" { IfScope::Else } else { IfScope::Condition };
+    *scope = if row.name == "<Else" {
+        IfScope::Else
+    } else {
+        IfScope::Condition
+    };
     if row.name == "<Else" {
         if !argument.is_empty() {
             return Some("<Else> does not take an argument".into());
@@ -125,7 +156,9 @@ fn if_fault(row: &Row, argument: &[u8], scope: &mut IfScope) -> Option<String> {
         return Some(format!("Multiple {} arguments not supported.", row.title()));
     }
     let is_alone = row.name != "<If" && before != IfScope::Condition;
-    is_alone.then(|| "<Else> or <ElseIf> section without previous <If> or <ElseIf> section in same scope".into())
+    is_alone.then(|| {
+        "<Else> or <ElseIf> section without previous <If> or <ElseIf> section in same scope".into()
+    })
 }
 
 fn limit_fault(row: &Row, argument: &[u8], methods: Methods, in_htaccess: bool) -> Option<String> {
@@ -133,14 +166,23 @@ fn limit_fault(row: &Row, argument: &[u8], methods: Methods, in_htaccess: bool) 
     if row.name == "<Limit" && names.iter().any(|name| name == b"TRACE") {
         return Some("TRACE cannot be controlled by <Limit>, see TraceEnable".into());
     }
-    if let Some(unknown) = names.iter().find(|name| in_htaccess && number(name).is_none()) {
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| in_htaccess && number(name).is_none())
+    {
         let name = String::from_utf8_lossy(unknown);
-        return Some(format!("Could not register method '{name}' for {} from .htaccess configuration", row.name));
+        return Some(format!(
+            "Could not register method '{name}' for {} from .htaccess configuration",
+            row.name
+        ));
     }
     let left = methods.within(row, &names);
     match left {
         Methods(0) => Some(format!("{} directive excludes all methods", row.title())),
-        left if left == methods => Some(format!("{} directive specifies methods already excluded", row.title())),
+        left if left == methods => Some(format!(
+            "{} directive specifies methods already excluded",
+            row.title()
+        )),
         _ => None,
     }
 }

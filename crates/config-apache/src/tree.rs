@@ -1,7 +1,8 @@
 //! What was read: directives and sections, in the order in which they act.
 //!
-//! Conditions, includes and macros are gone; what they let through stands where it was, with the file and line it came from. A line out
-//! of a macro names the macro's definition and use as its file, as Apache does.
+//! Conditions, includes and macros are gone; what they let through stands where it was, with the
+//! file and line it came from. A line out of a macro names the macro's definition and use as its
+//! file, as Apache does.
 
 use crate::{
     limits::SHOWN_LINE_BYTES_MAX,
@@ -34,7 +35,9 @@ impl Node {
 
     /// Whether this is the directive or section (with its `<`) of that name, in any case.
     pub fn is(&self, name: &str) -> bool {
-        self.row.map_or(&*self.name, |row| row.name).eq_ignore_ascii_case(name)
+        self.row
+            .map_or(&*self.name, |row| row.name)
+            .eq_ignore_ascii_case(name)
     }
 
     /// The manual's spelling where it is known.
@@ -47,10 +50,18 @@ impl Node {
         words(self.argument_text())
     }
 
-    /// [`Self::arguments`] as one text with its quotes: for directives that take their line apart themselves.
+    /// [`Self::arguments`] as one text with its quotes: for directives that take their line apart
+    /// themselves.
     pub fn argument_text(&self) -> &[u8] {
-        let is_section = self.row.map_or(self.is_section(), |row| row.shape == Shape::Section);
-        match self.text.iter().rposition(|byte| *byte == b'>').filter(|_| is_section) {
+        let is_section = self
+            .row
+            .map_or(self.is_section(), |row| row.shape == Shape::Section);
+        match self
+            .text
+            .iter()
+            .rposition(|byte| *byte == b'>')
+            .filter(|_| is_section)
+        {
             Some(end) => trimmed(self.text.get(..end).unwrap_or_default()),
             None => &self.text,
         }
@@ -69,7 +80,12 @@ impl Node {
     }
 
     /// With the cause underlined: its name.
-    pub fn diagnostic(&self, severity: Severity, message: String, help: Option<String>) -> Diagnostic {
+    pub fn diagnostic(
+        &self,
+        severity: Severity,
+        message: String,
+        help: Option<String>,
+    ) -> Diagnostic {
         let length = self.name.chars().count().max(1) as u32;
         let indent = " ".repeat(self.origin.column.saturating_sub(1).min(200) as usize);
         let mut origin = self.origin.clone();
@@ -104,10 +120,21 @@ impl Tree {
 fn dump_nodes(nodes: &[Node], depth: usize, text: &mut String) {
     for node in nodes {
         // Writing to a String can't fail.
-        let _ = writeln!(text, "{}{} {}", "  ".repeat(depth), node.canonical_name(), String::from_utf8_lossy(&node.text));
+        let _ = writeln!(
+            text,
+            "{}{} {}",
+            "  ".repeat(depth),
+            node.canonical_name(),
+            String::from_utf8_lossy(&node.text)
+        );
         if !node.children.is_empty() {
             dump_nodes(&node.children, depth + 1, text);
-            let _ = writeln!(text, "{}</{}>", "  ".repeat(depth), node.canonical_name().trim_start_matches('<'));
+            let _ = writeln!(
+                text,
+                "{}</{}>",
+                "  ".repeat(depth),
+                node.canonical_name().trim_start_matches('<')
+            );
         }
     }
 }
@@ -125,14 +152,33 @@ mod tests {
     use crate::rows::find_row;
 
     fn node(name: &str, text: &str, children: Vec<Node>) -> Node {
-        let origin = Origin { file: "a.conf".into(), line: 3, column: 3 };
-        Node { row: find_row(name.as_bytes()), name: name.into(), text: text.as_bytes().into(), children, origin, sequence: 0 }
+        let origin = Origin {
+            file: "a.conf".into(),
+            line: 3,
+            column: 3,
+        };
+        Node {
+            row: find_row(name.as_bytes()),
+            name: name.into(),
+            text: text.as_bytes().into(),
+            children,
+            origin,
+            sequence: 0,
+        }
     }
 
     #[test]
     fn arguments() {
-        let texts = |node: &Node| node.arguments().into_iter().map(|word| String::from_utf8(word).unwrap()).collect::<Vec<_>>();
-        assert_eq!(texts(&node("SetEnv", "a \"b c\">", vec![])), ["a", "b c", ">"]);
+        let texts = |node: &Node| {
+            node.arguments()
+                .into_iter()
+                .map(|word| String::from_utf8(word).unwrap())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            texts(&node("SetEnv", "a \"b c\">", vec![])),
+            ["a", "b c", ">"]
+        );
         assert_eq!(texts(&node("<Directory", "\"/a b\"> x", vec![])), ["/a b"]);
         assert!(node("<directory", "/>", vec![]).is("<Directory"));
     }
@@ -141,9 +187,17 @@ mod tests {
     fn dump_and_diagnostics() {
         let section = node("<Directory", "/x>", vec![node("Options", "None", vec![])]);
         let text = section.error("wrong", None).to_string();
-        assert_eq!(text, "a.conf:3:3: error: wrong\n  |\n3 |   <Directory /x>\n  |   ^^^^^^^^^^\n");
-        let tree = Tree { nodes: vec![section, node("<Files", "a>", vec![])] };
-        assert_eq!(tree.dump(), "<Directory /x>\n  Options None\n</Directory>\n<Files a>\n");
+        assert_eq!(
+            text,
+            "a.conf:3:3: error: wrong\n  |\n3 |   <Directory /x>\n  |   ^^^^^^^^^^\n"
+        );
+        let tree = Tree {
+            nodes: vec![section, node("<Files", "a>", vec![])],
+        };
+        assert_eq!(
+            tree.dump(),
+            "<Directory /x>\n  Options None\n</Directory>\n<Files a>\n"
+        );
         let mut count = 0;
         tree.walk(&mut |_| count += 1);
         assert_eq!(count, 3);

@@ -1,8 +1,9 @@
 //! `${NAME}`: variables from `Define` and `-D`, then the environment of the process.
 //!
-//! The difficulty is that Apache's two tables compare differently: `${X}` finds a variable whatever its case, `<IfDefine X>` asks
-//! for the exact name, and the environment is exact again. What a variable holds is not looked through for further variables,
-//! and what is not defined stays as it was written.
+//! The difficulty is that Apache's two tables compare differently: `${X}` finds a variable whatever
+//! its case, `<IfDefine X>` asks for the exact name, and the environment is exact again. What a
+//! variable holds is not looked through for further variables, and what is not defined stays as it
+//! was written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,13 +22,17 @@ pub struct Variables {
 
 impl Variables {
     pub fn new(environment: ProcessEnvironment) -> Variables {
-        Variables { environment, ..Variables::default() }
+        Variables {
+            environment,
+            ..Variables::default()
+        }
     }
 
     pub fn define(&mut self, name: &[u8], value: Option<&[u8]>) {
         self.defined.insert(name.to_vec());
         if let Some(value) = value {
-            self.values.insert(name.to_ascii_lowercase(), value.to_vec());
+            self.values
+                .insert(name.to_ascii_lowercase(), value.to_vec());
         }
     }
 
@@ -45,11 +50,14 @@ impl Variables {
     }
 
     pub fn value(&self, name: &[u8]) -> Option<&[u8]> {
-        self.values.get(&name.to_ascii_lowercase()).or_else(|| self.environment.get(name)).map(Vec::as_slice)
+        self.values
+            .get(&name.to_ascii_lowercase())
+            .or_else(|| self.environment.get(name))
+            .map(Vec::as_slice)
     }
 
-    /// The line with its variables put in, and the names that nobody defined (those with a colon belong to a map of mod_rewrite).
-    /// `None`: longer than `bytes_max`.
+    /// The line with its variables put in, and the names that nobody defined (those with a colon
+    /// belong to a map of mod_rewrite). `None`: longer than `bytes_max`.
     pub fn expand(&self, line: &[u8], bytes_max: usize) -> Option<(Vec<u8>, Vec<Vec<u8>>)> {
         let (mut expanded, mut undefined) = (Vec::with_capacity(line.len()), Vec::new());
         let mut rest = line;
@@ -117,15 +125,28 @@ mod tests {
 
     #[test]
     fn what_is_not_defined_stays() {
-        for (line, name) in [("${HOME}", "HOME"), ("${}", ""), ("${${x}", "${x"), ("${flag}", "flag")] {
-            assert_eq!(expanded(line), (line.to_owned(), vec![name.to_owned()]), "{line}");
+        for (line, name) in [
+            ("${HOME}", "HOME"),
+            ("${}", ""),
+            ("${${x}", "${x"),
+            ("${flag}", "flag"),
+        ] {
+            assert_eq!(
+                expanded(line),
+                (line.to_owned(), vec![name.to_owned()]),
+                "{line}"
+            );
         }
     }
 
     #[test]
     fn names_for_conditions_are_exact() {
         let mut variables = variables();
-        assert!(variables.is_defined(b"flag") && variables.is_defined(b"x") && !variables.is_defined(b"X"));
+        assert!(
+            variables.is_defined(b"flag")
+                && variables.is_defined(b"x")
+                && !variables.is_defined(b"X")
+        );
         variables.undefine(b"X");
         assert_eq!(variables.value(b"x"), None);
         assert!(variables.is_defined(b"x"));

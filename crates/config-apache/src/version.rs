@@ -1,6 +1,7 @@
 //! `<IfVersion>`: which Apache we say we are.
 //!
-//! Configurations ask so that they may use what the version has; ours is the one whose manual and behaviour Saker follows.
+//! Configurations ask so that they may use what the version has; ours is the one whose manual and
+//! behaviour Saker follows.
 
 use std::fmt;
 
@@ -10,7 +11,8 @@ pub struct Version(pub u32, pub u32, pub u32);
 /// The Apache whose manual and behaviour this crate follows.
 pub const APACHE_VERSION: Version = Version(2, 4, 71);
 
-/// A regular expression and what it is asked about: whether it matches, or why it can't be compiled.
+/// A regular expression and what it is asked about: whether it matches, or why it can't be
+/// compiled.
 pub type PatternMatch = fn(pattern: &[u8], subject: &[u8]) -> Result<bool, String>;
 
 impl fmt::Display for Version {
@@ -26,12 +28,21 @@ impl Version {
             return None;
         }
         let mut parts = text.split(|byte| *byte == b'.').map(number);
-        let version = Version(parts.next()??, parts.next().unwrap_or(Some(0))?, parts.next().unwrap_or(Some(0))?);
+        let version = Version(
+            parts.next()??,
+            parts.next().unwrap_or(Some(0))?,
+            parts.next().unwrap_or(Some(0))?,
+        );
         parts.next().is_none().then_some(version)
     }
 
     /// What `<IfVersion operator text>` says of this version; the error in Apache's words.
-    pub fn satisfies(self, operator: &[u8], text: &[u8], matches: PatternMatch) -> Result<bool, String> {
+    pub fn satisfies(
+        self,
+        operator: &[u8],
+        text: &[u8],
+        matches: PatternMatch,
+    ) -> Result<bool, String> {
         let (operator, reversed) = match operator {
             [b'!', operator @ ..] if !operator.is_empty() => (operator, true),
             operator => (operator, false),
@@ -39,7 +50,12 @@ impl Version {
         Ok(self.satisfies_plain(operator, text, matches)? != reversed)
     }
 
-    fn satisfies_plain(self, operator: &[u8], text: &[u8], matches: PatternMatch) -> Result<bool, String> {
+    fn satisfies_plain(
+        self,
+        operator: &[u8],
+        text: &[u8],
+        matches: PatternMatch,
+    ) -> Result<bool, String> {
         match (operator, text) {
             (b"~", pattern) => self.matched(pattern, matches),
             (b"=" | b"==", [b'/', inner @ ..]) => match inner.split_last() {
@@ -57,7 +73,12 @@ impl Version {
             b">=" => |ours, other| ours >= other,
             b"<" => |ours, other| ours < other,
             b"<=" => |ours, other| ours <= other,
-            _ => return Err(format!("unrecognized operator '{}'", String::from_utf8_lossy(operator))),
+            _ => {
+                return Err(format!(
+                    "unrecognized operator '{}'",
+                    String::from_utf8_lossy(operator)
+                ));
+            }
         };
         let other = Version::parse(text).ok_or(
             "Version appears to be invalid. It must have the format major[.minor[.patch]] where major, minor and patch are numbers.",
@@ -66,14 +87,19 @@ impl Version {
     }
 
     fn matched(self, pattern: &[u8], matches: PatternMatch) -> Result<bool, String> {
-        matches(pattern, self.to_string().as_bytes()).map_err(|_| "Unable to compile regular expression".into())
+        matches(pattern, self.to_string().as_bytes())
+            .map_err(|_| "Unable to compile regular expression".into())
     }
 }
 
 fn number(digits: &[u8]) -> Option<u32> {
     match digits {
         b"" => Some(0),
-        digits => std::str::from_utf8(digits).ok().filter(|_| digits.iter().all(u8::is_ascii_digit))?.parse().ok(),
+        digits => std::str::from_utf8(digits)
+            .ok()
+            .filter(|_| digits.iter().all(u8::is_ascii_digit))?
+            .parse()
+            .ok(),
     }
 }
 
@@ -107,14 +133,31 @@ mod tests {
             (">=", "2..4", true),
         ];
         for (operator, text, expected) in rows {
-            assert_eq!(APACHE_VERSION.satisfies(operator.as_bytes(), text.as_bytes(), starts), Ok(expected), "{operator} {text}");
+            assert_eq!(
+                APACHE_VERSION.satisfies(operator.as_bytes(), text.as_bytes(), starts),
+                Ok(expected),
+                "{operator} {text}"
+            );
         }
     }
 
     #[test]
     fn what_apache_refuses() {
-        for (operator, text) in [("%", "2.4"), ("=", "2.4.x"), ("=", ""), ("=", "2.4.71.1"), ("~", "("), ("=", "/2"), ("!", "2")] {
-            assert!(APACHE_VERSION.satisfies(operator.as_bytes(), text.as_bytes(), starts).is_err(), "{operator} {text}");
+        for (operator, text) in [
+            ("%", "2.4"),
+            ("=", "2.4.x"),
+            ("=", ""),
+            ("=", "2.4.71.1"),
+            ("~", "("),
+            ("=", "/2"),
+            ("!", "2"),
+        ] {
+            assert!(
+                APACHE_VERSION
+                    .satisfies(operator.as_bytes(), text.as_bytes(), starts)
+                    .is_err(),
+                "{operator} {text}"
+            );
         }
     }
 }

@@ -1,19 +1,23 @@
 //! Words of a line, by the rules of Apache's `ap_getword_conf`.
 //!
-//! A word in single or double quotes ends at the same quote, and whatever follows begins the next word even without a space.
-//! A backslash stands for itself except before a backslash and, in quotes, before the quote. A quote inside a word that does not
-//! begin with one is a character like any other. A quote that is never closed takes the rest of the line.
+//! A word in single or double quotes ends at the same quote, and whatever follows begins the next
+//! word even without a space. A backslash stands for itself except before a backslash and, in
+//! quotes, before the quote. A quote inside a word that does not begin with one is a character like
+//! any other. A quote that is never closed takes the rest of the line.
 
 use crate::line::is_space;
 
-/// The first word and what is left, without the white space before it. An empty word with an empty rest is the end of the line;
-/// an empty word with a rest (or `""` at the end) was written so.
+/// The first word and what is left, without the white space before it. An empty word with an empty
+/// rest is the end of the line; an empty word with a rest (or `""` at the end) was written so.
 pub fn word(line: &[u8]) -> (Vec<u8>, &[u8]) {
     let line = without_leading_space(line);
     let (raw, quote, rest) = match line.first() {
         Some(quote @ (b'"' | b'\'')) => quoted(line, *quote),
         _ => {
-            let end = line.iter().position(|byte| is_space(*byte)).unwrap_or(line.len());
+            let end = line
+                .iter()
+                .position(|byte| is_space(*byte))
+                .unwrap_or(line.len());
             let (raw, rest) = line.split_at(end);
             (raw, None, rest)
         }
@@ -34,7 +38,10 @@ pub fn words(line: &[u8]) -> Vec<Vec<u8>> {
 }
 
 pub fn without_leading_space(line: &[u8]) -> &[u8] {
-    let start = line.iter().position(|byte| !is_space(*byte)).unwrap_or(line.len());
+    let start = line
+        .iter()
+        .position(|byte| !is_space(*byte))
+        .unwrap_or(line.len());
     line.get(start..).unwrap_or_default()
 }
 
@@ -42,7 +49,10 @@ fn quoted(line: &[u8], quote: u8) -> (&[u8], Option<u8>, &[u8]) {
     let inner = line.get(1..).unwrap_or_default();
     let mut end = 0;
     while let Some(byte) = inner.get(end).filter(|byte| **byte != quote) {
-        let escapes = *byte == b'\\' && inner.get(end + 1).is_some_and(|next| *next == quote || *next == b'\\');
+        let escapes = *byte == b'\\'
+            && inner
+                .get(end + 1)
+                .is_some_and(|next| *next == quote || *next == b'\\');
         end += if escapes { 2 } else { 1 };
     }
     let (raw, rest) = inner.split_at(end.min(inner.len()));
@@ -53,7 +63,8 @@ fn unescaped(raw: &[u8], quote: Option<u8>) -> Vec<u8> {
     let mut word = Vec::with_capacity(raw.len());
     let mut bytes = raw.iter().copied().peekable();
     while let Some(byte) = bytes.next() {
-        let escaped = bytes.next_if(|next| byte == b'\\' && (*next == b'\\' || Some(*next) == quote));
+        let escaped =
+            bytes.next_if(|next| byte == b'\\' && (*next == b'\\' || Some(*next) == quote));
         word.push(escaped.unwrap_or(byte));
     }
     word
@@ -64,7 +75,10 @@ mod tests {
     use super::*;
 
     fn split(line: &str) -> Vec<String> {
-        words(line.as_bytes()).into_iter().map(|word| String::from_utf8(word).unwrap()).collect()
+        words(line.as_bytes())
+            .into_iter()
+            .map(|word| String::from_utf8(word).unwrap())
+            .collect()
     }
 
     #[test]
@@ -77,7 +91,10 @@ mod tests {
 
     #[test]
     fn quotes() {
-        assert_eq!(split(r#""n o" 'd"e' "a \" b" 'it\'s' "b\\""#), ["n o", "d\"e", "a \" b", "it's", "b\\"]);
+        assert_eq!(
+            split(r#""n o" 'd"e' "a \" b" 'it\'s' "b\\""#),
+            ["n o", "d\"e", "a \" b", "it's", "b\\"]
+        );
         assert_eq!(split(r#""g"h"#), ["g", "h"]);
         assert_eq!(split(r#""" x"#), ["", "x"]);
         assert_eq!(split(r#"a """#), ["a", ""]);

@@ -1,5 +1,5 @@
-//! `.htaccess` files against the real Apache: what it answers 500 to is refused with the sentence of its error log, and what it serves is
-//! accepted.
+//! `.htaccess` files against the real Apache: what it answers 500 to is refused with the sentence
+//! of its error log, and what it serves is accepted.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -111,20 +111,38 @@ fn configuration(folder: &TempDir, port: u16) -> String {
     );
     folder.write("mime.types", "text/plain txt\n").unwrap();
     for module in MODULES {
-        writeln!(text, "LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so").unwrap();
+        writeln!(
+            text,
+            "LoadModule {module}_module /usr/lib/apache2/modules/mod_{module}.so"
+        )
+        .unwrap();
     }
     for (number, file) in FILES.iter().enumerate() {
         let (directives, lines) = file.split_once(" :: ").unwrap();
-        folder.write(&format!("www/{number}/.htaccess"), lines.replace(" | ", "\n")).unwrap();
-        folder.write(&format!("www/{number}/f.txt"), "hello").unwrap();
-        writeln!(text, "<Directory {shown}/www/{number}>\nRequire all granted\n{}\n</Directory>", directives.replace(" | ", "\n")).unwrap();
+        folder
+            .write(
+                &format!("www/{number}/.htaccess"),
+                lines.replace(" | ", "\n"),
+            )
+            .unwrap();
+        folder
+            .write(&format!("www/{number}/f.txt"), "hello")
+            .unwrap();
+        writeln!(
+            text,
+            "<Directory {shown}/www/{number}>\nRequire all granted\n{}\n</Directory>",
+            directives.replace(" | ", "\n")
+        )
+        .unwrap();
     }
     text
 }
 
 fn status(address: SocketAddr, path: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
     write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
     let mut answer = String::new();
     // A file that brings Apache's process down resets the connection.
@@ -140,7 +158,11 @@ fn permission(directives: &str) -> Permission {
     for line in directives.split(" | ") {
         let arguments = words(line.as_bytes());
         match line.starts_with("AllowOverrideList") {
-            true => list.extend(arguments[1..].iter().map(|name| String::from_utf8(name.to_ascii_lowercase()).unwrap())),
+            true => list.extend(
+                arguments[1..]
+                    .iter()
+                    .map(|name| String::from_utf8(name.to_ascii_lowercase()).unwrap()),
+            ),
             false => permission = Permission::parse(&arguments[1..]).unwrap(),
         }
     }
@@ -152,30 +174,59 @@ fn permission(directives: &str) -> Permission {
 fn refused_with_the_same_sentence() {
     let folder = TempDir::new("htaccess").unwrap();
     let port = free_port().unwrap();
-    let file = folder.write("httpd.conf", configuration(&folder, port)).unwrap();
+    let file = folder
+        .write("httpd.conf", configuration(&folder, port))
+        .unwrap();
     let mut command = Command::new(require("apache2").unwrap());
-    command.args(["-DFOREGROUND", "-f"]).arg(&file).stdout(Stdio::null()).stdin(Stdio::null());
+    command
+        .args(["-DFOREGROUND", "-f"])
+        .arg(&file)
+        .stdout(Stdio::null())
+        .stdin(Stdio::null());
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let server = ServerProcess::start(&mut command, address).unwrap();
     let loaded = load(&Setup::new(&*folder, &file), &OnDisk);
-    assert!(!loaded.has_errors(), "{:?}", loaded.errors().collect::<Vec<_>>());
+    assert!(
+        !loaded.has_errors(),
+        "{:?}",
+        loaded.errors().collect::<Vec<_>>()
+    );
     let mut wrong = Vec::new();
     for (number, file) in FILES.iter().enumerate() {
         let (directives, _) = file.split_once(" :: ").unwrap();
         let name = folder.join(format!("www/{number}/.htaccess"));
         let theirs = status(address, &format!("/{number}/f.txt"));
         let text = fs::read(&name).unwrap();
-        let ours = parse_htaccess(&text, &name.display().to_string(), &loaded.environment, &permission(directives), &OnDisk);
+        let ours = parse_htaccess(
+            &text,
+            &name.display().to_string(),
+            &loaded.environment,
+            &permission(directives),
+            &OnDisk,
+        );
         let log = fs::read_to_string(folder.join("error.log")).unwrap();
-        let said = log.lines().filter_map(|line| line.split_once(&format!("{}: ", name.display()))).next_back().map(|(_, message)| message);
+        let said = log
+            .lines()
+            .filter_map(|line| line.split_once(&format!("{}: ", name.display())))
+            .next_back()
+            .map(|(_, message)| message);
         let same = match &ours {
             Ok(_) => theirs != "500",
             Err(error) => theirs == "500" && said.is_some_and(|said| said.contains(&error.message)),
         };
         if !same {
-            wrong.push(format!("{file}\n  Apache: {theirs} {said:?}\n  Saker: {:?}", ours.err().map(|error| error.message)));
+            wrong.push(format!(
+                "{file}\n  Apache: {theirs} {said:?}\n  Saker: {:?}",
+                ours.err().map(|error| error.message)
+            ));
         }
     }
     drop(server);
-    assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), FILES.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {}:\n{}",
+        wrong.len(),
+        FILES.len(),
+        wrong.join("\n")
+    );
 }

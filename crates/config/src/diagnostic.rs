@@ -1,8 +1,9 @@
 //! What is wrong with a configuration, where, and the way out.
 //!
-//! All of a load's diagnostics are gathered, put in the order of the sources and shown together, each with its line and
-//! carets under the cause. The one difficulty is that file contents are not trusted to a terminal: control characters are
-//! replaced and long lines are cut to a window round the cause. No codes: the sentence is the message.
+//! All of a load's diagnostics are gathered, put in the order of the sources and shown together,
+//! each with its line and carets under the cause. The one difficulty is that file contents are not
+//! trusted to a terminal: control characters are replaced and long lines are cut to a window round
+//! the cause. No codes: the sentence is the message.
 
 use crate::{model::Origin, source::At};
 use std::fmt;
@@ -32,19 +33,56 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    pub(crate) fn new(severity: Severity, at: &At, message: String, help: Option<String>) -> Diagnostic {
+    pub(crate) fn new(
+        severity: Severity,
+        at: &At,
+        message: String,
+        help: Option<String>,
+    ) -> Diagnostic {
         let order = at.source.order;
-        Diagnostic { severity, origin: at.origin(), length: at.length(), message, help, source_line: at.line_text().into(), order }
+        Diagnostic {
+            severity,
+            origin: at.origin(),
+            length: at.length(),
+            message,
+            help,
+            source_line: at.line_text().into(),
+            order,
+        }
     }
 
-    /// For a front-end with sources of its own, which also sees to the order; `line` is the line as shown.
-    pub fn with_line(severity: Severity, origin: Origin, length: u32, message: String, help: Option<String>, line: &str) -> Diagnostic {
-        Diagnostic { severity, origin, length, message, help, source_line: line.into(), order: 0 }
+    /// For a front-end with sources of its own, which also sees to the order; `line` is the line as
+    /// shown.
+    pub fn with_line(
+        severity: Severity,
+        origin: Origin,
+        length: u32,
+        message: String,
+        help: Option<String>,
+        line: &str,
+    ) -> Diagnostic {
+        Diagnostic {
+            severity,
+            origin,
+            length,
+            message,
+            help,
+            source_line: line.into(),
+            order: 0,
+        }
     }
 
     /// For what has no place in a file, such as a file that can't be read.
     pub fn without_source(origin: Origin, message: String) -> Diagnostic {
-        Diagnostic { severity: Severity::Error, origin, length: 0, message, help: None, source_line: String::new(), order: 0 }
+        Diagnostic {
+            severity: Severity::Error,
+            origin,
+            length: 0,
+            message,
+            help: None,
+            source_line: String::new(),
+            order: 0,
+        }
     }
 
     pub fn is_error(&self) -> bool {
@@ -53,7 +91,10 @@ impl Diagnostic {
 
     /// The rendering with terminal colours.
     pub fn coloured(&self) -> impl fmt::Display + '_ {
-        Rendered { diagnostic: self, colours: &COLOURED }
+        Rendered {
+            diagnostic: self,
+            colours: &COLOURED,
+        }
     }
 
     pub(crate) fn sort_key(&self) -> (usize, u32, u32) {
@@ -61,7 +102,8 @@ impl Diagnostic {
     }
 }
 
-/// Everything that a refused configuration has against it, warnings included, in source order. Never empty of errors.
+/// Everything that a refused configuration has against it, warnings included, in source order.
+/// Never empty of errors.
 #[derive(Clone, Debug)]
 pub struct Diagnostics(pub Vec<Diagnostic>);
 
@@ -72,13 +114,20 @@ impl Diagnostics {
 
     /// The rendering with terminal colours.
     pub fn coloured(&self) -> impl fmt::Display + '_ {
-        AllRendered { diagnostics: &self.0, colours: &COLOURED }
+        AllRendered {
+            diagnostics: &self.0,
+            colours: &COLOURED,
+        }
     }
 }
 
 impl fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        AllRendered { diagnostics: &self.0, colours: &PLAIN }.fmt(f)
+        AllRendered {
+            diagnostics: &self.0,
+            colours: &PLAIN,
+        }
+        .fmt(f)
     }
 }
 
@@ -86,7 +135,11 @@ impl std::error::Error for Diagnostics {}
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        Rendered { diagnostic: self, colours: &PLAIN }.fmt(f)
+        Rendered {
+            diagnostic: self,
+            colours: &PLAIN,
+        }
+        .fmt(f)
     }
 }
 
@@ -99,9 +152,22 @@ struct Colours {
     reset: &'static str,
 }
 
-const PLAIN: Colours = Colours { error: "", warning: "", note: "", gutter: "", bold: "", reset: "" };
-const COLOURED: Colours =
-    Colours { error: "\x1b[1;31m", warning: "\x1b[1;33m", note: "\x1b[1;36m", gutter: "\x1b[1;34m", bold: "\x1b[1m", reset: "\x1b[0m" };
+const PLAIN: Colours = Colours {
+    error: "",
+    warning: "",
+    note: "",
+    gutter: "",
+    bold: "",
+    reset: "",
+};
+const COLOURED: Colours = Colours {
+    error: "\x1b[1;31m",
+    warning: "\x1b[1;33m",
+    note: "\x1b[1;36m",
+    gutter: "\x1b[1;34m",
+    bold: "\x1b[1m",
+    reset: "\x1b[0m",
+};
 
 impl Colours {
     fn of(&self, severity: Severity) -> &'static str {
@@ -124,7 +190,11 @@ impl fmt::Display for AllRendered<'_> {
             if index > 0 {
                 f.write_str("\n")?;
             }
-            Rendered { diagnostic, colours: self.colours }.fmt(f)?;
+            Rendered {
+                diagnostic,
+                colours: self.colours,
+            }
+            .fmt(f)?;
         }
         Ok(())
     }
@@ -137,7 +207,12 @@ struct Rendered<'d> {
 
 impl fmt::Display for Rendered<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Diagnostic { severity, origin, message, .. } = self.diagnostic;
+        let Diagnostic {
+            severity,
+            origin,
+            message,
+            ..
+        } = self.diagnostic;
         let Colours { bold, reset, .. } = self.colours;
         let colour = self.colours.of(*severity);
         let word = match severity {
@@ -145,7 +220,10 @@ impl fmt::Display for Rendered<'_> {
             Severity::Warning => "warning",
             Severity::Note => "note",
         };
-        writeln!(f, "{bold}{origin}: {colour}{word}{reset}{bold}: {message}{reset}")?;
+        writeln!(
+            f,
+            "{bold}{origin}: {colour}{word}{reset}{bold}: {message}{reset}"
+        )?;
         self.source_line(f)?;
         match &self.diagnostic.help {
             Some(help) => writeln!(f, "{bold}help:{reset} {help}"),
@@ -156,7 +234,13 @@ impl fmt::Display for Rendered<'_> {
 
 impl Rendered<'_> {
     fn source_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Diagnostic { severity, origin, length, source_line, .. } = self.diagnostic;
+        let Diagnostic {
+            severity,
+            origin,
+            length,
+            source_line,
+            ..
+        } = self.diagnostic;
         if origin.line == 0 || *length == 0 {
             return Ok(());
         }
@@ -165,17 +249,33 @@ impl Rendered<'_> {
         let (shown, before) = window(source_line, origin.column as usize - 1);
         let number = origin.line.to_string();
         let margin = " ".repeat(number.len());
-        let under = (*length as usize).min(shown.chars().count().saturating_sub(before)).max(1);
+        let under = (*length as usize)
+            .min(shown.chars().count().saturating_sub(before))
+            .max(1);
         writeln!(f, "{gutter}{margin} |{reset}")?;
         writeln!(f, "{gutter}{number} |{reset} {shown}")?;
-        writeln!(f, "{gutter}{margin} |{reset} {}{caret}{}{reset}", " ".repeat(before), "^".repeat(under))
+        writeln!(
+            f,
+            "{gutter}{margin} |{reset} {}{caret}{}{reset}",
+            " ".repeat(before),
+            "^".repeat(under)
+        )
     }
 }
 
 /// What is shown of a line, and how many characters of it stand before the cause.
 fn window(line: &str, column: usize) -> (String, usize) {
-    let skip = if column + 20 > SHOWN_MAX { column - 20 } else { 0 };
-    let mut shown: String = line.chars().skip(skip).take(SHOWN_MAX).map(visible).collect();
+    let skip = if column + 20 > SHOWN_MAX {
+        column - 20
+    } else {
+        0
+    };
+    let mut shown: String = line
+        .chars()
+        .skip(skip)
+        .take(SHOWN_MAX)
+        .map(visible)
+        .collect();
     if skip > 0 {
         shown.insert_str(0, "...");
     }
@@ -194,8 +294,16 @@ fn visible(c: char) -> char {
 /// Text of a file inside a message: quoted, escaped, cut short.
 pub(crate) fn quoted(text: &str) -> String {
     const MAX: usize = 60;
-    let escaped: String = text.chars().take(MAX).flat_map(char::escape_debug).collect();
-    let more = if text.chars().nth(MAX).is_some() { "..." } else { "" };
+    let escaped: String = text
+        .chars()
+        .take(MAX)
+        .flat_map(char::escape_debug)
+        .collect();
+    let more = if text.chars().nth(MAX).is_some() {
+        "..."
+    } else {
+        ""
+    };
     format!("\"{}{more}\"", escaped.replace("\\'", "'"))
 }
 
@@ -207,13 +315,22 @@ mod tests {
 
     fn diagnostic(text: &str, span: std::ops::Range<usize>) -> Diagnostic {
         let source = Arc::new(Source::new("saker.toml", PathBuf::new(), text.into(), 0));
-        Diagnostic::new(Severity::Error, &At { source, span }, "wrong".into(), Some("do right".into()))
+        Diagnostic::new(
+            Severity::Error,
+            &At { source, span },
+            "wrong".into(),
+            Some("do right".into()),
+        )
     }
 
     #[test]
     fn shows_the_line_and_carets() {
-        let expected = "saker.toml:2:5: error: wrong\n  |\n2 | b = true\n  |     ^^^^\nhelp: do right\n";
-        assert_eq!(diagnostic("a = 1\nb = true\n", 10..14).to_string(), expected);
+        let expected =
+            "saker.toml:2:5: error: wrong\n  |\n2 | b = true\n  |     ^^^^\nhelp: do right\n";
+        assert_eq!(
+            diagnostic("a = 1\nb = true\n", 10..14).to_string(),
+            expected
+        );
     }
 
     #[test]
@@ -227,7 +344,10 @@ mod tests {
     #[test]
     fn a_terminal_is_safe_from_the_file() {
         let shown = diagnostic("a = \"\x1b[2J\"\t# x", 4..9).to_string();
-        assert!(!shown.contains('\x1b') && !shown.contains('\t'), "{shown:?}");
+        assert!(
+            !shown.contains('\x1b') && !shown.contains('\t'),
+            "{shown:?}"
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Folders that a configuration names, without `..` and `.` in them.
 //!
-//! Called by: the rows that name roots.
-//! Caveat: programs are told names of files below a root, and PHP-FPM takes a name with `..` for none. Symbolic links stay as they are
-//! written, as in Apache; only where `..` follows a link to another folder, that folder is named as the system sees it.
+//! Called by: the rows that name roots. Caveat: programs are told names of files below a root, and
+//! PHP-FPM takes a name with `..` for none. Symbolic links stay as they are written, as in Apache;
+//! only where `..` follows a link to another folder, that folder is named as the system sees it.
 //! Out of scope: names out of requests, which are judged when they are opened.
 
 use std::{
@@ -13,7 +13,10 @@ use std::{
 
 /// The same folder without `..`.
 pub fn without_parents(path: PathBuf) -> PathBuf {
-    if !path.components().any(|component| component == Component::ParentDir) {
+    if !path
+        .components()
+        .any(|component| component == Component::ParentDir)
+    {
         return path;
     }
     let absolute = std::path::absolute(&path).unwrap_or(path);
@@ -26,13 +29,17 @@ pub fn without_parents(path: PathBuf) -> PathBuf {
         }
     }
     match (identity(&absolute), identity(&short)) {
-        (Some(meant), found) if found != Some(meant) => fs::canonicalize(&absolute).unwrap_or(short),
+        (Some(meant), found) if found != Some(meant) => {
+            fs::canonicalize(&absolute).unwrap_or(short)
+        }
         _ => short,
     }
 }
 
 fn identity(path: &Path) -> Option<(u64, u64)> {
-    fs::metadata(path).ok().map(|found| (found.dev(), found.ino()))
+    fs::metadata(path)
+        .ok()
+        .map(|found| (found.dev(), found.ino()))
 }
 
 #[cfg(test)]
@@ -43,7 +50,12 @@ mod tests {
     #[test]
     fn dots_go_and_links_stay() {
         let root = std::env::temp_dir().join(format!("saker-folders-{}", std::process::id()));
-        for folder in ["app/config", "app/public", "elsewhere/deep/config", "elsewhere/deep/public"] {
+        for folder in [
+            "app/config",
+            "app/public",
+            "elsewhere/deep/config",
+            "elsewhere/deep/public",
+        ] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         symlink("app", root.join("current")).unwrap();
@@ -51,14 +63,28 @@ mod tests {
         let real = fs::canonicalize(&root).unwrap();
         for (written, expected) in [
             (root.join("app/config/../public"), root.join("app/public")),
-            (root.join("current/config/./../public"), root.join("current/public")),
-            (root.join("app/none/../../nothing/%0"), root.join("nothing/%0")),
+            (
+                root.join("current/config/./../public"),
+                root.join("current/public"),
+            ),
+            (
+                root.join("app/none/../../nothing/%0"),
+                root.join("nothing/%0"),
+            ),
             (root.join("app/public"), root.join("app/public")),
             (PathBuf::from("/../../srv"), PathBuf::from("/srv")),
             // The link leads elsewhere, and so does what is above it.
-            (root.join("app/linked/../public"), real.join("elsewhere/deep/public")),
+            (
+                root.join("app/linked/../public"),
+                real.join("elsewhere/deep/public"),
+            ),
         ] {
-            assert_eq!(without_parents(written.clone()), expected, "{}", written.display());
+            assert_eq!(
+                without_parents(written.clone()),
+                expected,
+                "{}",
+                written.display()
+            );
         }
         fs::remove_dir_all(root).unwrap();
     }

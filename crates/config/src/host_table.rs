@@ -1,7 +1,8 @@
 //! From listener and host to site, in time that does not grow with the number of sites.
 //!
-//! Called by: routing, with the host of a request, and TLS, with the server name of a handshake: so that both mean the same site.
-//! Order, as everywhere: exact name, then the longest wildcard, then the catch-all, then the first site of that listener.
+//! Called by: routing, with the host of a request, and TLS, with the server name of a handshake: so
+//! that both mean the same site. Order, as everywhere: exact name, then the longest wildcard, then
+//! the catch-all, then the first site of that listener.
 
 use crate::model::{Address, Model, Site, SiteName};
 use hashbrown::HashMap;
@@ -59,7 +60,8 @@ pub struct HostTable {
 /// Sites on one listener.
 #[derive(Debug)]
 struct Listening {
-    /// Of sites that are for certain addresses of this machine, by these: who connects to one of them finds no others.
+    /// Of sites that are for certain addresses of this machine, by these: who connects to one of
+    /// them finds no others.
     by_local: HashMap<IpAddr, Hosts, foldhash::fast::RandomState>,
     any: Hosts,
 }
@@ -67,17 +69,36 @@ struct Listening {
 impl Listening {
     fn new(model: &Model, address: &Address) -> Listening {
         let in_order = model.server.sites_in_order;
-        let empty = || Hosts { in_order, ..Hosts::default() };
-        let mut listening = Listening { by_local: HashMap::default(), any: empty() };
+        let empty = || Hosts {
+            in_order,
+            ..Hosts::default()
+        };
+        let mut listening = Listening {
+            by_local: HashMap::default(),
+            any: empty(),
+        };
         let port = port(address);
-        for (index, site) in model.sites.iter().enumerate().filter(|(_, site)| listens(site, address)) {
+        for (index, site) in model
+            .sites
+            .iter()
+            .enumerate()
+            .filter(|(_, site)| listens(site, address))
+        {
             if site.local_addresses.is_empty() {
                 listening.any.add(index, site);
             }
-            for local in site.local_addresses.iter().filter(|local| local.port() == 0 || local.port() == port) {
+            for local in site
+                .local_addresses
+                .iter()
+                .filter(|local| local.port() == 0 || local.port() == port)
+            {
                 match local.ip().is_unspecified() {
                     true => listening.any.add(index, site),
-                    false => listening.by_local.entry(local.ip()).or_insert_with(empty).add(index, site),
+                    false => listening
+                        .by_local
+                        .entry(local.ip())
+                        .or_insert_with(empty)
+                        .add(index, site),
                 }
             }
         }
@@ -91,49 +112,99 @@ impl HostTable {
             by_listener: model
                 .listeners
                 .iter()
-                .map(|listener| (listener.address.clone(), Listening::new(model, &listener.address)))
+                .map(|listener| {
+                    (
+                        listener.address.clone(),
+                        Listening::new(model, &listener.address),
+                    )
+                })
                 .collect(),
         }
     }
 
-    /// Index of the site in `model.sites`; `None` where the listener has no site at all. `host` is canonical (lower case, no port).
-    pub fn select(&self, listener: &Address, local: IpAddr, host: &[u8]) -> Option<(usize, Choice)> {
+    /// Index of the site in `model.sites`; `None` where the listener has no site at all. `host` is
+    /// canonical (lower case, no port).
+    pub fn select(
+        &self,
+        listener: &Address,
+        local: IpAddr,
+        host: &[u8],
+    ) -> Option<(usize, Choice)> {
         let listening = self.on(listener)?;
-        listening.by_local.get(&local.to_canonical()).unwrap_or(&listening.any).select(host)
+        listening
+            .by_local
+            .get(&local.to_canonical())
+            .unwrap_or(&listening.any)
+            .select(host)
     }
 
-    /// The same by the server name of a TLS handshake, which is normalized as a host is. Without a name: as a request without a host.
-    pub fn select_by_server_name(&self, listener: &Address, local: IpAddr, name: Option<&str>) -> Option<(usize, Choice)> {
-        self.select(listener, local, &canonical_host(name.unwrap_or_default().as_bytes()))
+    /// The same by the server name of a TLS handshake, which is normalized as a host is. Without a
+    /// name: as a request without a host.
+    pub fn select_by_server_name(
+        &self,
+        listener: &Address,
+        local: IpAddr,
+        name: Option<&str>,
+    ) -> Option<(usize, Choice)> {
+        self.select(
+            listener,
+            local,
+            &canonical_host(name.unwrap_or_default().as_bytes()),
+        )
     }
 
     /// Whether the listener leads to the site, by whatever name.
     pub fn leads_to(listener: &Address, site: &Site) -> bool {
         let at_port = |local: &SocketAddr| port(listener) == local.port() || local.port() == 0;
-        listens(site, listener) && (site.local_addresses.is_empty() || site.local_addresses.iter().any(at_port))
+        listens(site, listener)
+            && (site.local_addresses.is_empty() || site.local_addresses.iter().any(at_port))
     }
 
     /// The same for a request that names no host (httpd 2.4, core, `ServerPath`).
-    pub fn select_by_path(&self, listener: &Address, local: IpAddr, path: &[u8]) -> Option<(usize, Choice)> {
+    pub fn select_by_path(
+        &self,
+        listener: &Address,
+        local: IpAddr,
+        path: &[u8],
+    ) -> Option<(usize, Choice)> {
         let listening = self.on(listener)?;
-        let hosts = listening.by_local.get(&local.to_canonical()).unwrap_or(&listening.any);
-        let is_below = |legacy: &[u8]| path.strip_prefix(legacy).is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'));
-        let legacy = hosts.legacy.iter().find(|(legacy, _)| is_below(legacy)).map(|(_, index)| (*index, Choice::Path));
+        let hosts = listening
+            .by_local
+            .get(&local.to_canonical())
+            .unwrap_or(&listening.any);
+        let is_below = |legacy: &[u8]| {
+            path.strip_prefix(legacy)
+                .is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
+        };
+        let legacy = hosts
+            .legacy
+            .iter()
+            .find(|(legacy, _)| is_below(legacy))
+            .map(|(_, index)| (*index, Choice::Path));
         legacy.or_else(|| hosts.select(b""))
     }
 
-    /// Whether the address that a client has connected to counts for the choice, and not only the listener.
+    /// Whether the address that a client has connected to counts for the choice, and not only the
+    /// listener.
     pub fn depends_on_local(&self, listener: &Address) -> bool {
-        self.on(listener).is_some_and(|listening| !listening.by_local.is_empty())
+        self.on(listener)
+            .is_some_and(|listening| !listening.by_local.is_empty())
     }
 
     fn on(&self, listener: &Address) -> Option<&Listening> {
-        self.by_listener.iter().find(|row| row.0 == *listener).map(|row| &row.1)
+        self.by_listener
+            .iter()
+            .find(|row| row.0 == *listener)
+            .map(|row| &row.1)
     }
 }
 
 fn port(listener: &Address) -> u16 {
-    if let Address::Tcp(address) = listener { address.port() } else { 0 }
+    if let Address::Tcp(address) = listener {
+        address.port()
+    } else {
+        0
+    }
 }
 
 fn listens(site: &Site, address: &Address) -> bool {
@@ -145,18 +216,32 @@ impl Hosts {
         self.first.get_or_insert(index);
         for name in &site.names {
             match name {
-                SiteName::Exact(text) => drop(self.exact.entry(text.as_bytes().into()).or_insert(index)),
-                SiteName::Wildcard(text) => drop(self.wildcard.entry(text.as_bytes().into()).or_insert(index)),
+                SiteName::Exact(text) => {
+                    drop(self.exact.entry(text.as_bytes().into()).or_insert(index))
+                }
+                SiteName::Wildcard(text) => {
+                    drop(self.wildcard.entry(text.as_bytes().into()).or_insert(index))
+                }
                 SiteName::Any => drop(self.catch_all.get_or_insert(index)),
             }
         }
-        self.legacy.extend(site.legacy_path.iter().map(|path| (path.as_bytes().into(), index)));
-        self.patterns.extend(site.patterns.iter().map(|pattern| (pattern.as_bytes().into(), index)));
+        self.legacy.extend(
+            site.legacy_path
+                .iter()
+                .map(|path| (path.as_bytes().into(), index)),
+        );
+        self.patterns.extend(
+            site.patterns
+                .iter()
+                .map(|pattern| (pattern.as_bytes().into(), index)),
+        );
     }
 
     fn select(&self, host: &[u8]) -> Option<(usize, Choice)> {
         if self.in_order {
-            return self.first_of_all(host).or(self.first.map(|index| (index, Choice::FirstSite)));
+            return self
+                .first_of_all(host)
+                .or(self.first.map(|index| (index, Choice::FirstSite)));
         }
         if let Some(index) = self.exact.get(host) {
             return Some((*index, Choice::Exact));
@@ -164,7 +249,9 @@ impl Hosts {
         if let Some(index) = self.wildcard_of(host) {
             return Some((index, Choice::Wildcard));
         }
-        self.catch_all.map(|index| (index, Choice::CatchAll)).or(self.first.map(|index| (index, Choice::FirstSite)))
+        self.catch_all
+            .map(|index| (index, Choice::CatchAll))
+            .or(self.first.map(|index| (index, Choice::FirstSite)))
     }
 
     /// One probe per label, longest suffix first.
@@ -173,22 +260,38 @@ impl Hosts {
     }
 
     fn wildcards_of<'h>(&'h self, host: &'h [u8]) -> impl Iterator<Item = usize> + 'h {
-        let host = if self.wildcard.is_empty() { &[][..] } else { host };
+        let host = if self.wildcard.is_empty() {
+            &[][..]
+        } else {
+            host
+        };
         let dots = host.iter().enumerate().filter(|(_, byte)| **byte == b'.');
-        dots.map(|(at, _)| &host[at + 1..]).filter_map(|suffix| self.wildcard.get(suffix).copied())
+        dots.map(|(at, _)| &host[at + 1..])
+            .filter_map(|suffix| self.wildcard.get(suffix).copied())
     }
 
     /// Only patterns of odd forms are looked at one by one.
     fn first_of_all(&self, host: &[u8]) -> Option<(usize, Choice)> {
         let exact = self.exact.get(host).map(|index| (*index, Choice::Exact));
-        let wildcard = self.wildcards_of(host).min().map(|index| (index, Choice::Wildcard));
-        let pattern = self.patterns.iter().find(|(pattern, _)| matches(pattern, host)).map(|(_, index)| (*index, Choice::Wildcard));
+        let wildcard = self
+            .wildcards_of(host)
+            .min()
+            .map(|index| (index, Choice::Wildcard));
+        let pattern = self
+            .patterns
+            .iter()
+            .find(|(pattern, _)| matches(pattern, host))
+            .map(|(_, index)| (*index, Choice::Wildcard));
         let any = self.catch_all.map(|index| (index, Choice::CatchAll));
-        [exact, wildcard, pattern, any].into_iter().flatten().min_by_key(|(index, _)| *index)
+        [exact, wildcard, pattern, any]
+            .into_iter()
+            .flatten()
+            .min_by_key(|(index, _)| *index)
     }
 }
 
-/// `*` is any number of bytes, `?` one. Goes back to the last star only, so that time stays bounded.
+/// `*` is any number of bytes, `?` one. Goes back to the last star only, so that time stays
+/// bounded.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from, mut star) = (0, 0, None);
     while at < text.len() {
@@ -217,7 +320,10 @@ mod tests {
     use std::sync::Arc;
 
     fn site(names: &[SiteName]) -> Arc<Site> {
-        Arc::new(Site { names: names.to_vec(), ..Site::new(Origin::built_in()) })
+        Arc::new(Site {
+            names: names.to_vec(),
+            ..Site::new(Origin::built_in())
+        })
     }
 
     const LOCAL: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
@@ -228,31 +334,69 @@ mod tests {
         let listener = crate::model::Listener::new(address.clone(), Origin::built_in());
         let local = |name: &str, locals: &[&str]| {
             let local_addresses = locals.iter().map(|text| text.parse().unwrap()).collect();
-            Arc::new(Site { names: vec![SiteName::Exact(name.into())], local_addresses, ..Site::new(Origin::built_in()) })
+            Arc::new(Site {
+                names: vec![SiteName::Exact(name.into())],
+                local_addresses,
+                ..Site::new(Origin::built_in())
+            })
         };
-        let sites =
-            vec![local("a", &["127.0.0.1:80"]), local("b", &["127.0.0.1:0", "0.0.0.0:0"]), local("c", &["127.0.0.2:81"]), local("d", &[])];
-        let mut model = Model { listeners: vec![listener], sites, ..Model::default() };
+        let sites = vec![
+            local("a", &["127.0.0.1:80"]),
+            local("b", &["127.0.0.1:0", "0.0.0.0:0"]),
+            local("c", &["127.0.0.2:81"]),
+            local("d", &[]),
+        ];
+        let mut model = Model {
+            listeners: vec![listener],
+            sites,
+            ..Model::default()
+        };
         model.server.sites_in_order = true;
         let table = HostTable::new(&model);
-        for (ip, host, index) in
-            [("127.0.0.1", "d", 0), ("127.0.0.1", "b", 1), ("127.0.0.2", "a", 1), ("127.0.0.2", "d", 3), ("::ffff:127.0.0.1", "d", 0)]
-        {
-            assert_eq!(table.select(&address, ip.parse().unwrap(), host.as_bytes()).map(|chosen| chosen.0), Some(index), "{ip} {host}");
+        for (ip, host, index) in [
+            ("127.0.0.1", "d", 0),
+            ("127.0.0.1", "b", 1),
+            ("127.0.0.2", "a", 1),
+            ("127.0.0.2", "d", 3),
+            ("::ffff:127.0.0.1", "d", 0),
+        ] {
+            assert_eq!(
+                table
+                    .select(&address, ip.parse().unwrap(), host.as_bytes())
+                    .map(|chosen| chosen.0),
+                Some(index),
+                "{ip} {host}"
+            );
         }
         assert!(table.depends_on_local(&address));
     }
 
     #[test]
     fn a_server_name_means_the_site_that_the_same_host_means() {
-        let (one, other) = (Address::Tcp(([127, 0, 0, 1], 443).into()), Address::Tcp(([127, 0, 0, 1], 8443).into()));
-        let listener = |address: &Address| crate::model::Listener::new(address.clone(), Origin::built_in());
+        let (one, other) = (
+            Address::Tcp(([127, 0, 0, 1], 443).into()),
+            Address::Tcp(([127, 0, 0, 1], 8443).into()),
+        );
+        let listener =
+            |address: &Address| crate::model::Listener::new(address.clone(), Origin::built_in());
         let on = |name: &str, listener: &Address| {
             let names = vec![SiteName::Exact(name.into())];
-            Arc::new(Site { names, listeners: vec![listener.clone()], ..Site::new(Origin::built_in()) })
+            Arc::new(Site {
+                names,
+                listeners: vec![listener.clone()],
+                ..Site::new(Origin::built_in())
+            })
         };
-        let sites = vec![on("first.example", &one), on("a.example", &one), on("a.example", &other)];
-        let model = Model { listeners: vec![listener(&one), listener(&other)], sites, ..Model::default() };
+        let sites = vec![
+            on("first.example", &one),
+            on("a.example", &one),
+            on("a.example", &other),
+        ];
+        let model = Model {
+            listeners: vec![listener(&one), listener(&other)],
+            sites,
+            ..Model::default()
+        };
         let table = HostTable::new(&model);
         for (listener, name, index) in [
             (&one, Some("a.example"), 1),
@@ -263,18 +407,41 @@ mod tests {
             (&other, Some("first.example"), 2),
             (&other, None, 2),
         ] {
-            assert_eq!(table.select_by_server_name(listener, LOCAL, name).map(|chosen| chosen.0), Some(index), "{listener} {name:?}");
+            assert_eq!(
+                table
+                    .select_by_server_name(listener, LOCAL, name)
+                    .map(|chosen| chosen.0),
+                Some(index),
+                "{listener} {name:?}"
+            );
         }
-        let led_to = |listener: &Address| model.sites.iter().map(|site| HostTable::leads_to(listener, site)).collect::<Vec<_>>();
-        assert_eq!((led_to(&one), led_to(&other)), (vec![true, true, false], vec![false, false, true]));
+        let led_to = |listener: &Address| {
+            model
+                .sites
+                .iter()
+                .map(|site| HostTable::leads_to(listener, site))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (led_to(&one), led_to(&other)),
+            (vec![true, true, false], vec![false, false, true])
+        );
     }
 
     #[test]
     fn patterns() {
-        let rows =
-            [("w?.test", "w1.test", true), ("w?.test", "w12.test", false), ("pre-*.test", "pre-x.y.test", true), ("*a*b", "xaxbxb", true)];
+        let rows = [
+            ("w?.test", "w1.test", true),
+            ("w?.test", "w12.test", false),
+            ("pre-*.test", "pre-x.y.test", true),
+            ("*a*b", "xaxbxb", true),
+        ];
         for (pattern, text, expected) in rows {
-            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expected, "{pattern} {text}");
+            assert_eq!(
+                matches(pattern.as_bytes(), text.as_bytes()),
+                expected,
+                "{pattern} {text}"
+            );
         }
     }
 
@@ -282,14 +449,39 @@ mod tests {
     fn in_order_the_first_name_counts() {
         let address = Address::Tcp(([127, 0, 0, 1], 80).into());
         let listener = crate::model::Listener::new(address.clone(), Origin::built_in());
-        let wild = site(&[SiteName::Exact("x.example".into()), SiteName::Wildcard("late.example".into())]);
-        let odd = Arc::new(Site { patterns: vec!["w*.example".into()], ..Site::new(Origin::built_in()) });
-        let sites = vec![site(&[SiteName::Exact("first.example".into())]), wild, site(&[SiteName::Exact("a.late.example".into())]), odd];
-        let mut model = Model { listeners: vec![listener], sites, ..Model::default() };
+        let wild = site(&[
+            SiteName::Exact("x.example".into()),
+            SiteName::Wildcard("late.example".into()),
+        ]);
+        let odd = Arc::new(Site {
+            patterns: vec!["w*.example".into()],
+            ..Site::new(Origin::built_in())
+        });
+        let sites = vec![
+            site(&[SiteName::Exact("first.example".into())]),
+            wild,
+            site(&[SiteName::Exact("a.late.example".into())]),
+            odd,
+        ];
+        let mut model = Model {
+            listeners: vec![listener],
+            sites,
+            ..Model::default()
+        };
         model.server.sites_in_order = true;
         let table = HostTable::new(&model);
-        for (host, index) in [("a.late.example", 1), ("www.example", 3), ("nobody.example", 0)] {
-            assert_eq!(table.select(&address, LOCAL, host.as_bytes()).map(|chosen| chosen.0), Some(index), "{host}");
+        for (host, index) in [
+            ("a.late.example", 1),
+            ("www.example", 3),
+            ("nobody.example", 0),
+        ] {
+            assert_eq!(
+                table
+                    .select(&address, LOCAL, host.as_bytes())
+                    .map(|chosen| chosen.0),
+                Some(index),
+                "{host}"
+            );
         }
     }
 
@@ -299,8 +491,16 @@ mod tests {
         let exact = |text: &str| SiteName::Exact(text.into());
         let wildcard = |text: &str| SiteName::Wildcard(text.into());
         let listener = crate::model::Listener::new(address.clone(), Origin::built_in());
-        let sites = vec![site(&[exact("a.example")]), site(&[wildcard("example")]), site(&[wildcard("b.example"), SiteName::Any])];
-        let model = Model { listeners: vec![listener], sites, ..Model::default() };
+        let sites = vec![
+            site(&[exact("a.example")]),
+            site(&[wildcard("example")]),
+            site(&[wildcard("b.example"), SiteName::Any]),
+        ];
+        let model = Model {
+            listeners: vec![listener],
+            sites,
+            ..Model::default()
+        };
         let table = HostTable::new(&model);
         let rows: [(&[u8], usize, Choice); 6] = [
             (b"a.example", 0, Choice::Exact),
@@ -311,8 +511,20 @@ mod tests {
             (b"", 2, Choice::CatchAll),
         ];
         for (host, index, choice) in rows {
-            assert_eq!(table.select(&address, LOCAL, host), Some((index, choice)), "{}", String::from_utf8_lossy(host));
+            assert_eq!(
+                table.select(&address, LOCAL, host),
+                Some((index, choice)),
+                "{}",
+                String::from_utf8_lossy(host)
+            );
         }
-        assert_eq!(table.select(&Address::Tcp(([127, 0, 0, 1], 81).into()), LOCAL, b"example"), None);
+        assert_eq!(
+            table.select(
+                &Address::Tcp(([127, 0, 0, 1], 81).into()),
+                LOCAL,
+                b"example"
+            ),
+            None
+        );
     }
 }

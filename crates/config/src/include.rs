@@ -1,7 +1,8 @@
 //! Which files an `include` pattern stands for.
 //!
-//! `*` and `?` stand for parts of one name, never for a slash; names that begin with a dot match only a pattern that does.
-//! Files come sorted by name. A pattern without stars must name a file; one with stars may find nothing.
+//! `*` and `?` stand for parts of one name, never for a slash; names that begin with a dot match
+//! only a pattern that does. Files come sorted by name. A pattern without stars must name a file;
+//! one with stars may find nothing.
 
 use saker_net::privileged;
 use std::{
@@ -25,7 +26,10 @@ pub fn expand(base: &Path, pattern: &str) -> Vec<PathBuf> {
                 }
                 next
             }
-            component => found.into_iter().map(|folder| folder.join(component)).collect(),
+            component => found
+                .into_iter()
+                .map(|folder| folder.join(component))
+                .collect(),
         };
     }
     found.retain(|file| privileged::metadata(&base.join(file)).is_ok_and(|found| found.is_file()));
@@ -38,15 +42,25 @@ fn is_wild(text: &str) -> bool {
 
 fn entries(base: &Path, folder: &Path, pattern: &str) -> Vec<PathBuf> {
     let path = base.join(folder);
-    let path = if path.as_os_str().is_empty() { Path::new(".") } else { &path };
+    let path = if path.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        &path
+    };
     let names = privileged::list(path).unwrap_or_default();
-    let mut found: Vec<PathBuf> = names.iter().filter(|name| name_matches(pattern, name)).map(|name| folder.join(name)).collect();
+    let mut found: Vec<PathBuf> = names
+        .iter()
+        .filter(|name| name_matches(pattern, name))
+        .map(|name| folder.join(name))
+        .collect();
     found.sort();
     found
 }
 
 fn name_matches(pattern: &str, name: &OsStr) -> bool {
-    let Some(name) = name.to_str() else { return false };
+    let Some(name) = name.to_str() else {
+        return false;
+    };
     let pattern: Vec<char> = pattern.chars().collect();
     let name: Vec<char> = name.chars().collect();
     (name.first() != Some(&'.') || pattern.first() == Some(&'.')) && glob(&pattern, &name)
@@ -67,7 +81,9 @@ fn glob(pattern: &[char], name: &[char]) -> bool {
                 n += 1;
             }
             _ => {
-                let Some((star, matched)) = last_star else { return false };
+                let Some((star, matched)) = last_star else {
+                    return false;
+                };
                 last_star = Some((star, matched + 1));
                 (p, n) = (star + 1, matched + 1);
             }
@@ -83,14 +99,26 @@ mod tests {
     #[test]
     fn names() {
         let is = |pattern: &str, name: &str| name_matches(pattern, OsStr::new(name));
-        assert!(is("*.toml", "a.toml") && is("*", "a") && is("a?c", "abc") && is("*a*b*", "xaxbx") && is("a*", "a"));
+        assert!(
+            is("*.toml", "a.toml")
+                && is("*", "a")
+                && is("a?c", "abc")
+                && is("*a*b*", "xaxbx")
+                && is("a*", "a")
+        );
         assert!(!is("*.toml", "a.tom") && !is("?", "") && !is("a?c", "ac") && !is("*ab", "abx"));
         assert!(!is("*", ".hidden") && is(".*", ".hidden"));
     }
 
     #[test]
     fn what_is_not_there() {
-        assert_eq!(expand(Path::new("/no such folder"), "*.toml"), Vec::<PathBuf>::new());
-        assert_eq!(expand(Path::new("/no such folder"), "a.toml"), vec![PathBuf::from("a.toml")]);
+        assert_eq!(
+            expand(Path::new("/no such folder"), "*.toml"),
+            Vec::<PathBuf>::new()
+        );
+        assert_eq!(
+            expand(Path::new("/no such folder"), "a.toml"),
+            vec![PathBuf::from("a.toml")]
+        );
     }
 }

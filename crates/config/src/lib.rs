@@ -1,8 +1,9 @@
 //! The typed configuration model, its native TOML form, and the table of directives.
 //!
-//! Floor 2: knows no consumer. Text becomes types here, before the first request (STYLE.md rule 8); everything after reads
-//! [`model::Model`]. A feature's rows, its kinds of values and its merge rule stand together in `directives/<feature>.rs`;
-//! reading, checks, the JSON Schema and the reference page derive from the rows.
+//! Floor 2: knows no consumer. Text becomes types here, before the first request (STYLE.md rule 8);
+//! everything after reads [`model::Model`]. A feature's rows, its kinds of values and its merge
+//! rule stand together in `directives/<feature>.rs`; reading, checks, the JSON Schema and the
+//! reference page derive from the rows.
 
 pub mod host_table;
 pub mod model;

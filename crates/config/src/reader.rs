@@ -1,8 +1,9 @@
 //! Tables and values of a file, checked against the rows.
 //!
-//! [`Reader::fill`] walks a table in the order of the text, finds each key's row, reads the value as the row's kind and
-//! hands it to the row's setter. Nothing is skipped silently and nothing stops at the first mistake. The difficulty is to
-//! complain once per mistake: where the parser has already reported a line, what it recovered there is not judged again.
+//! [`Reader::fill`] walks a table in the order of the text, finds each key's row, reads the value
+//! as the row's kind and hands it to the row's setter. Nothing is skipped silently and nothing
+//! stops at the first mistake. The difficulty is to complain once per mistake: where the parser has
+//! already reported a line, what it recovered there is not judged again.
 
 use crate::{
     diagnostic::{Diagnostic, Severity, quoted},
@@ -38,11 +39,20 @@ pub(crate) struct Reader<'r> {
 
 impl<'r> Reader<'r> {
     pub fn new(source: Arc<Source>, diagnostics: &'r mut Vec<Diagnostic>) -> Self {
-        Reader { source, diagnostics, broken_lines: HashSet::new(), subject: String::new(), context: FILE }
+        Reader {
+            source,
+            diagnostics,
+            broken_lines: HashSet::new(),
+            subject: String::new(),
+            context: FILE,
+        }
     }
 
     pub fn at(&self, span: Range<usize>) -> At {
-        At { source: self.source.clone(), span }
+        At {
+            source: self.source.clone(),
+            span,
+        }
     }
 
     pub fn error(&mut self, at: &At, message: impl Into<String>, help: Option<String>) {
@@ -54,18 +64,35 @@ impl<'r> Reader<'r> {
     }
 
     fn report(&mut self, severity: Severity, at: &At, message: String, help: Option<String>) {
-        if !self.broken_lines.contains(&self.source.line_of(at.span.start)) {
-            self.diagnostics.push(Diagnostic::new(severity, at, message, help));
+        if !self
+            .broken_lines
+            .contains(&self.source.line_of(at.span.start))
+        {
+            self.diagnostics
+                .push(Diagnostic::new(severity, at, message, help));
         }
     }
 
-    /// Reads a table into `target`. `header` is where a missing key is reported. `[[tables]]` are left to the caller.
-    pub fn fill<T: Target>(&mut self, table: &Table<'_>, context: Contexts, header: &At, target: &mut T) {
+    /// Reads a table into `target`. `header` is where a missing key is reported. `[[tables]]` are
+    /// left to the caller.
+    pub fn fill<T: Target>(
+        &mut self,
+        table: &Table<'_>,
+        context: Contexts,
+        header: &At,
+        target: &mut T,
+    ) {
         let around = std::mem::replace(&mut self.context, context);
         for (key, node) in in_order(table) {
             match row_for(key.get_ref(), context) {
-                Some(Row { kind: Kind::Sections(_), .. }) => {}
-                Some(Row { kind: Kind::Section(inner), .. }) => self.fill_section(key, node, *inner, target),
+                Some(Row {
+                    kind: Kind::Sections(_),
+                    ..
+                }) => {}
+                Some(Row {
+                    kind: Kind::Section(inner),
+                    ..
+                }) => self.fill_section(key, node, *inner, target),
                 Some(row) => {
                     self.subject = format!("`{}`", row.name);
                     if let Some(given) = self.read(&row.kind, node) {
@@ -79,50 +106,92 @@ impl<'r> Reader<'r> {
         self.missing_keys(table, context, header);
     }
 
-    fn fill_section<T: Target>(&mut self, key: &Spanned<DeString<'_>>, node: &Node<'_>, context: Contexts, target: &mut T) {
+    fn fill_section<T: Target>(
+        &mut self,
+        key: &Spanned<DeString<'_>>,
+        node: &Node<'_>,
+        context: Contexts,
+        target: &mut T,
+    ) {
         let at = self.at(node.span());
         match node.get_ref() {
             DeValue::Table(table) => self.fill(table, context, &at, target),
             _ if is_hole(node) => {}
             DeValue::Array(array) if array.iter().all(|element| element.get_ref().is_table()) => {
-                self.error(&at, format!("`{}` is one table, not many", key.get_ref()), Some(format!("write [{}]", key.get_ref())));
+                self.error(
+                    &at,
+                    format!("`{}` is one table, not many", key.get_ref()),
+                    Some(format!("write [{}]", key.get_ref())),
+                );
             }
             other => {
                 let message = format!("`{}` must be a table, not {}", key.get_ref(), found(other));
-                self.error(&at, message, Some(format!("its keys go under {}", context.described().header)));
+                self.error(
+                    &at,
+                    message,
+                    Some(format!("its keys go under {}", context.described().header)),
+                );
             }
         }
     }
 
-    /// The tables of `[[key]]`, with their headers. A single `[key]` is reported and read all the same.
-    pub fn sections<'n, 't>(&mut self, table: &'n Table<'t>, key: &str, context: Contexts) -> Vec<(&'n Table<'t>, At)> {
-        let Some(node) = table.get(key) else { return Vec::new() };
+    /// The tables of `[[key]]`, with their headers. A single `[key]` is reported and read all the
+    /// same.
+    pub fn sections<'n, 't>(
+        &mut self,
+        table: &'n Table<'t>,
+        key: &str,
+        context: Contexts,
+    ) -> Vec<(&'n Table<'t>, At)> {
+        let Some(node) = table.get(key) else {
+            return Vec::new();
+        };
         let header = context.described().header;
         match node.get_ref() {
             DeValue::Table(single) => {
                 let at = self.at(node.span());
-                let message = format!("`{key}` may be given many times, so its header has double brackets");
+                let message =
+                    format!("`{key}` may be given many times, so its header has double brackets");
                 self.error(&at, message, Some(format!("write {header}")));
                 vec![(single, at)]
             }
-            DeValue::Array(array) => array.iter().filter_map(|element| self.section(key, header, element)).collect(),
+            DeValue::Array(array) => array
+                .iter()
+                .filter_map(|element| self.section(key, header, element))
+                .collect(),
             _ if is_hole(node) => Vec::new(),
             other => {
                 let message = format!("`{key}` must be a table, not {}", found(other));
-                self.error(&self.at(node.span()), message, Some(format!("write {header}, and its keys below")));
+                self.error(
+                    &self.at(node.span()),
+                    message,
+                    Some(format!("write {header}, and its keys below")),
+                );
                 Vec::new()
             }
         }
     }
 
-    fn section<'n, 't>(&mut self, key: &str, header: &str, element: &'n Node<'t>) -> Option<(&'n Table<'t>, At)> {
+    fn section<'n, 't>(
+        &mut self,
+        key: &str,
+        header: &str,
+        element: &'n Node<'t>,
+    ) -> Option<(&'n Table<'t>, At)> {
         let at = self.at(element.span());
         if let DeValue::Table(table) = element.get_ref() {
             return Some((table, at));
         }
         if !is_hole(element) {
-            let message = format!("each `{key}` must be a table, not {}", found(element.get_ref()));
-            self.error(&at, message, Some(format!("write {header}, and its keys below")));
+            let message = format!(
+                "each `{key}` must be a table, not {}",
+                found(element.get_ref())
+            );
+            self.error(
+                &at,
+                message,
+                Some(format!("write {header}, and its keys below")),
+            );
         }
         None
     }
@@ -132,7 +201,11 @@ impl<'r> Reader<'r> {
             if row.required && !is_meant(table, row.name, context) {
                 let example = row.example.unwrap_or("...");
                 let message = format!("`{}` is missing {}", row.name, context.place());
-                self.error(header, message, Some(format!("add {} = {example}", row.name)));
+                self.error(
+                    header,
+                    message,
+                    Some(format!("add {} = {example}", row.name)),
+                );
             }
         }
     }
@@ -159,7 +232,12 @@ impl<'r> Reader<'r> {
     }
 
     fn wrong_type(&mut self, kind: &Kind, value: &DeValue<'_>, at: &At) {
-        let message = format!("{} must be {}, not {}", self.subject, kind.expects(), found(value));
+        let message = format!(
+            "{} must be {}, not {}",
+            self.subject,
+            kind.expects(),
+            found(value)
+        );
         let help = type_help(kind, value, self.source.slice(at.span.clone()));
         self.error(at, message, help);
     }
@@ -171,10 +249,18 @@ impl<'r> Reader<'r> {
             Kind::Integer { min, max } | Kind::Bytes { min, max } => (*min, *max),
             _ => return None,
         };
-        match number.and_then(|number| u64::try_from(number).ok()).filter(|number| (min..=max).contains(number)) {
+        match number
+            .and_then(|number| u64::try_from(number).ok())
+            .filter(|number| (min..=max).contains(number))
+        {
             Some(number) => Some(Value::Number(number)),
             None => {
-                let message = format!("{} must be {}, not {}", self.subject, kind.expects(), self.source.slice(at.span.clone()));
+                let message = format!(
+                    "{} must be {}, not {}",
+                    self.subject,
+                    kind.expects(),
+                    self.source.slice(at.span.clone())
+                );
                 self.error(at, message, None);
                 None
             }
@@ -186,25 +272,37 @@ impl<'r> Reader<'r> {
             Kind::Choice(words) => choose(words, text),
             Kind::Text => plain_text(text).map(Value::Text),
             Kind::PathOrProgram if text.starts_with('|') => program(text),
-            Kind::Path | Kind::PathOrProgram => plain_text(text).map(|text| Value::Path(self.source.base.join(text))),
+            Kind::Path | Kind::PathOrProgram => {
+                plain_text(text).map(|text| Value::Path(self.source.base.join(text)))
+            }
             Kind::Word(Word { read, .. }) => read(text),
             Kind::Bytes { min, max } => measure(units::parse_size(text), *min, *max),
-            Kind::Duration { min_ms, max_ms } => measure(units::parse_duration_ms(text), *min_ms, *max_ms),
+            Kind::Duration { min_ms, max_ms } => {
+                measure(units::parse_duration_ms(text), *min_ms, *max_ms)
+            }
             _ => Err(Fault::plain(None)),
         };
-        read.map_err(|fault| self.refuse(kind, text, at, fault)).ok()
+        read.map_err(|fault| self.refuse(kind, text, at, fault))
+            .ok()
     }
 
     fn refuse(&mut self, kind: &Kind, text: &str, at: &At, fault: Fault) {
         let message = match fault.message {
             Some(message) => format!("{} can't be {}: {message}", self.subject, quoted(text)),
-            None => format!("{} must be {}, not {}", self.subject, kind.expects(), quoted(text)),
+            None => format!(
+                "{} must be {}, not {}",
+                self.subject,
+                kind.expects(),
+                quoted(text)
+            ),
         };
         self.error(at, message, fault.help);
     }
 
     fn read_list(&mut self, kind: &Kind, array: &DeArray<'_>) -> Option<Value> {
-        let Kind::ListOf(kind) = narrow(kind, |kind| kind.accepts(Shape::List)) else { return None };
+        let Kind::ListOf(kind) = narrow(kind, |kind| kind.accepts(Shape::List)) else {
+            return None;
+        };
         let subject = self.subject.clone();
         let mut list = Vec::with_capacity(array.len());
         let mut complete = true;
@@ -233,9 +331,15 @@ impl<'r> Reader<'r> {
             let at = self.at(key.span());
             if let Some(header) = self.strayed_below(key) {
                 let table = self.context.described().header;
-                let message =
-                    format!("`{}` is a key of {table}, and stands below {header}, where keys are {}", key.get_ref(), key_kind.expects);
-                let help = format!("move it above `{header}`; in quotes, \"{}\", it is meant as it stands", key.get_ref());
+                let message = format!(
+                    "`{}` is a key of {table}, and stands below {header}, where keys are {}",
+                    key.get_ref(),
+                    key_kind.expects
+                );
+                let help = format!(
+                    "move it above `{header}`; in quotes, \"{}\", it is meant as it stands",
+                    key.get_ref()
+                );
                 self.error(&at, message, Some(help));
                 continue;
             }
@@ -243,15 +347,25 @@ impl<'r> Reader<'r> {
                 Ok(name) => {
                     self.subject = format!("`{}`", key.get_ref());
                     if let Some(first) = seen.insert(name.to_ascii_lowercase(), at.clone()) {
-                        self.error(&at, format!("`{}` is given twice", key.get_ref()), Some(format!("the first is at {}", first.origin())));
+                        self.error(
+                            &at,
+                            format!("`{}` is given twice", key.get_ref()),
+                            Some(format!("the first is at {}", first.origin())),
+                        );
                     }
                     map.extend(self.read(kind, node).map(|given| (name, given)));
                 }
                 Err(fault) => {
                     self.subject = "this key".into();
                     let message = match fault.message {
-                        Some(message) => format!("the key {} is no good: {message}", quoted(key.get_ref())),
-                        None => format!("keys here must be {}, not {}", key_kind.expects, quoted(key.get_ref())),
+                        Some(message) => {
+                            format!("the key {} is no good: {message}", quoted(key.get_ref()))
+                        }
+                        None => format!(
+                            "keys here must be {}, not {}",
+                            key_kind.expects,
+                            quoted(key.get_ref())
+                        ),
                     };
                     self.error(&at, message, fault.help);
                 }
@@ -260,13 +374,18 @@ impl<'r> Reader<'r> {
         Value::Map(map)
     }
 
-    /// The header below which a key stands that belongs to the table around, as TOML has it: a table goes on to the next header, whatever the
-    /// author meant. Keys in quotes, dotted keys and inline tables are meant as they stand.
+    /// The header below which a key stands that belongs to the table around, as TOML has it: a
+    /// table goes on to the next header, whatever the author meant. Keys in quotes, dotted keys and
+    /// inline tables are meant as they stand.
     fn strayed_below(&self, key: &Spanned<DeString<'_>>) -> Option<String> {
         row_for(key.get_ref(), self.context)?;
         let (before, line) = self.source.text.get(..key.span().end)?.rsplit_once('\n')?;
         let is_bare = line.trim_start() == key.get_ref().as_ref();
-        let header = before.lines().rev().map(str::trim).find(|line| line.starts_with('['))?;
+        let header = before
+            .lines()
+            .rev()
+            .map(str::trim)
+            .find(|line| line.starts_with('['))?;
         let header = header.split('#').next().unwrap_or_default().trim_end();
         (is_bare && !header.starts_with("[[")).then(|| header.to_owned())
     }
@@ -278,7 +397,9 @@ impl<'r> Reader<'r> {
 }
 
 /// The entries of a table as they are in the text.
-pub(crate) fn in_order<'n, 't>(table: &'n Table<'t>) -> Vec<(&'n Spanned<DeString<'t>>, &'n Node<'t>)> {
+pub(crate) fn in_order<'n, 't>(
+    table: &'n Table<'t>,
+) -> Vec<(&'n Spanned<DeString<'t>>, &'n Node<'t>)> {
     let mut entries: Vec<_> = table.iter().collect();
     entries.sort_by_key(|(key, _)| key.span().start);
     entries
@@ -286,7 +407,10 @@ pub(crate) fn in_order<'n, 't>(table: &'n Table<'t>) -> Vec<(&'n Spanned<DeStrin
 
 /// Whether a key is given, or an unknown key that seems to stand for it.
 pub(crate) fn is_meant(table: &Table<'_>, name: &str, context: Contexts) -> bool {
-    table.contains_key(name) || table.keys().any(|key| crate::directives::unknown::stands_for(key.get_ref(), name, context))
+    table.contains_key(name)
+        || table
+            .keys()
+            .any(|key| crate::directives::unknown::stands_for(key.get_ref(), name, context))
 }
 
 /// The table under a key.
@@ -332,9 +456,17 @@ fn type_help(kind: &Kind, value: &DeValue<'_>, written: &str) -> Option<String> 
             "off" | "no" | "false" | "none" => Some("write false, without quotes".into()),
             _ => None,
         },
-        (Kind::Integer { .. }, DeValue::String(text)) if text.parse::<u64>().is_ok() => Some(format!("write {text}, without quotes")),
-        (Kind::Duration { .. }, DeValue::Integer(number)) => Some(format!("a duration has a unit: write \"{number}s\" for seconds")),
-        (Kind::ListOf(element), scalar) if element.accepts(shape(scalar)) && !written.contains('\n') => Some(format!("write [{written}]")),
+        (Kind::Integer { .. }, DeValue::String(text)) if text.parse::<u64>().is_ok() => {
+            Some(format!("write {text}, without quotes"))
+        }
+        (Kind::Duration { .. }, DeValue::Integer(number)) => Some(format!(
+            "a duration has a unit: write \"{number}s\" for seconds"
+        )),
+        (Kind::ListOf(element), scalar)
+            if element.accepts(shape(scalar)) && !written.contains('\n') =>
+        {
+            Some(format!("write [{written}]"))
+        }
         _ => None,
     }
 }
@@ -342,27 +474,42 @@ fn type_help(kind: &Kind, value: &DeValue<'_>, written: &str) -> Option<String> 
 /// Of alternatives, the one for the shape at hand.
 fn narrow(kind: &Kind, fits: impl Fn(&Kind) -> bool + Copy) -> &Kind {
     match kind {
-        Kind::OneOf(kinds) => kinds.iter().find(|kind| fits(kind)).map_or(kind, |kind| narrow(kind, fits)),
+        Kind::OneOf(kinds) => kinds
+            .iter()
+            .find(|kind| fits(kind))
+            .map_or(kind, |kind| narrow(kind, fits)),
         kind => kind,
     }
 }
 
 /// Of alternatives, the fixed words if the text is one, else the last that takes a string.
 fn narrow_text<'k>(kind: &'k Kind, text: &str) -> &'k Kind {
-    let Kind::OneOf(kinds) = kind else { return kind };
-    let named = kinds.iter().find(|kind| matches!(kind, Kind::Choice(words) if words.contains(&text)));
-    named.or_else(|| kinds.iter().rfind(|kind| kind.accepts(Shape::String))).unwrap_or(kind)
+    let Kind::OneOf(kinds) = kind else {
+        return kind;
+    };
+    let named = kinds
+        .iter()
+        .find(|kind| matches!(kind, Kind::Choice(words) if words.contains(&text)));
+    named
+        .or_else(|| kinds.iter().rfind(|kind| kind.accepts(Shape::String)))
+        .unwrap_or(kind)
 }
 
 fn choose(words: &'static [&'static str], text: &str) -> Result<Value, Fault> {
     match words.contains(&text) {
         true => Ok(Value::Text(text.to_owned())),
-        false => Err(Fault::plain(suggest::nearest(text, words.iter().copied()).map(|word| format!("did you mean {}?", quoted(word))))),
+        false => Err(Fault::plain(
+            suggest::nearest(text, words.iter().copied())
+                .map(|word| format!("did you mean {}?", quoted(word))),
+        )),
     }
 }
 
 fn program(text: &str) -> Result<Value, Fault> {
-    match text.strip_prefix('|').is_some_and(|command| command.trim().is_empty()) {
+    match text
+        .strip_prefix('|')
+        .is_some_and(|command| command.trim().is_empty())
+    {
         true => Err(Fault::new("the command is missing")),
         false => plain_text(text).map(Value::Text),
     }

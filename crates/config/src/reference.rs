@@ -29,14 +29,23 @@ pub fn reference_markdown() -> String {
 }
 
 fn section(page: &mut String, context: &ContextRow) {
-    let _ = writeln!(page, "\n## {}\n\n{}", title(context.header), context.summary);
+    let _ = writeln!(
+        page,
+        "\n## {}\n\n{}",
+        title(context.header),
+        context.summary
+    );
     for row in rows_in(context.context) {
         directive(page, row);
     }
 }
 
 fn title(header: &str) -> String {
-    if header.contains(['[', '{']) { format!("`{header}`") } else { "The file".to_owned() }
+    if header.contains(['[', '{']) {
+        format!("`{header}`")
+    } else {
+        "The file".to_owned()
+    }
 }
 
 fn directive(page: &mut String, row: &Row) {
@@ -54,10 +63,22 @@ fn directive(page: &mut String, row: &Row) {
     if let Some(example) = row.example {
         let _ = writeln!(page, "- Example: `{} = {example}`", row.name);
     }
-    let contexts: Vec<String> = row.contexts.each().map(|context| title(context.header)).collect();
+    let contexts: Vec<String> = row
+        .contexts
+        .each()
+        .map(|context| title(context.header))
+        .collect();
     let _ = writeln!(page, "- In: {}", contexts.join(", "));
     if let Some(names) = row.apache {
-        let _ = writeln!(page, "- Apache: {}", names.split(", ").map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", "));
+        let _ = writeln!(
+            page,
+            "- Apache: {}",
+            names
+                .split(", ")
+                .map(|name| format!("`{name}`"))
+                .collect::<Vec<_>>()
+                .join(", ")
+        );
     }
     let _ = writeln!(page, "- Since: {}", row.since);
 }
@@ -67,12 +88,23 @@ fn sentence(phrase: &str) -> String {
 }
 
 fn apache(page: &mut String) {
-    let mut pairs: Vec<(&str, &Row)> =
-        rows().iter().flat_map(|row| row.apache.into_iter().flat_map(|names| names.split(", ")).map(|name| (name, *row))).collect();
+    let mut pairs: Vec<(&str, &Row)> = rows()
+        .iter()
+        .flat_map(|row| {
+            row.apache
+                .into_iter()
+                .flat_map(|names| names.split(", "))
+                .map(|name| (name, *row))
+        })
+        .collect();
     pairs.sort_by_key(|(name, _)| name.to_ascii_lowercase());
     page.push_str("\n## From Apache's words\n\n| Apache | here |\n| --- | --- |\n");
     for (name, row) in pairs {
-        let home = row.contexts.each().next().map_or_else(String::new, |context| title(context.header));
+        let home = row
+            .contexts
+            .each()
+            .next()
+            .map_or_else(String::new, |context| title(context.header));
         let _ = writeln!(page, "| `{name}` | `{}` in {home} |", row.name);
     }
 }

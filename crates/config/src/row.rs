@@ -1,15 +1,21 @@
-//! What a directive is: one row, from which reading, checks, the JSON Schema and the reference page all derive.
+//! What a directive is: one row, from which reading, checks, the JSON Schema and the reference page
+//! all derive.
 //!
-//! A row carries the setter that puts its value into the model, so that a key without a row can't be read and a row can't
-//! be forgotten in a second list. Rows stand in `directives/<feature>.rs`; this file has their type.
+//! A row carries the setter that puts its value into the model, so that a key without a row can't
+//! be read and a row can't be forgotten in a second list. Rows stand in `directives/<feature>.rs`;
+//! this file has their type.
 
 use crate::{
     diagnostic::quoted,
     directives::{
-        AccessLogDraft, AcmeDraft, CertificateDraft, ChallengeDraft, DirectoryDraft, FieldDraft, FileDraft, ListenerDraft, RateDraft,
-        ReferrersDraft, RequestRateDraft, RouteDraft, ServerDraft, SignedDraft, SiteDraft, TriggerDraft, UpstreamDraft,
+        AccessLogDraft, AcmeDraft, CertificateDraft, ChallengeDraft, DirectoryDraft, FieldDraft,
+        FileDraft, ListenerDraft, RateDraft, ReferrersDraft, RequestRateDraft, RouteDraft,
+        ServerDraft, SignedDraft, SiteDraft, TriggerDraft, UpstreamDraft,
     },
-    model::{CacheStore, CacheUse, Hosts, Limits, Logins, Php, Robots, Server, ServerGuard, ServerTls, Settings},
+    model::{
+        CacheStore, CacheUse, Hosts, Limits, Logins, Php, Robots, Server, ServerGuard, ServerTls,
+        Settings,
+    },
     reader::{Reader, Table},
     source::At,
     units,
@@ -64,18 +70,27 @@ impl Contexts {
 
     /// Of a single context: how it is named to the user.
     pub fn described(self) -> &'static ContextRow {
-        CONTEXTS.iter().find(|row| row.context == self).unwrap_or(&CONTEXTS[0])
+        CONTEXTS
+            .iter()
+            .find(|row| row.context == self)
+            .unwrap_or(&CONTEXTS[0])
     }
 
     /// Of a single context, in a sentence: where a key stands.
     pub fn place(self) -> String {
         let header = self.described().header;
-        if self == FILE { format!("at {header}") } else { format!("in {header}") }
+        if self == FILE {
+            format!("at {header}")
+        } else {
+            format!("in {header}")
+        }
     }
 
     /// The single contexts in it, in the order of [`CONTEXTS`].
     pub fn each(self) -> impl Iterator<Item = &'static ContextRow> {
-        CONTEXTS.iter().filter(move |row| self.includes(row.context))
+        CONTEXTS
+            .iter()
+            .filter(move |row| self.includes(row.context))
     }
 }
 
@@ -90,23 +105,58 @@ pub struct ContextRow {
     pub summary: &'static str,
 }
 
-const fn context(context: Contexts, id: &'static str, header: &'static str, summary: &'static str) -> ContextRow {
-    ContextRow { context, id, header, summary }
+const fn context(
+    context: Contexts,
+    id: &'static str,
+    header: &'static str,
+    summary: &'static str,
+) -> ContextRow {
+    ContextRow {
+        context,
+        id,
+        header,
+        summary,
+    }
 }
 
 /// Order of the reference page.
 pub const CONTEXTS: &[ContextRow] = &[
-    context(FILE, "file", "the top of the file", "The file as a whole. Keys without a table come first, before any `[table]`."),
-    context(SERVER, "server", "[server]", "What the process is and where it writes. At most once in all files together."),
-    context(LIMITS, "limits", "[limits]", "What clients may cost. At most once in all files together."),
-    context(TLS, "tls", "[tls]", "TLS of the whole process. At most once in all files together."),
+    context(
+        FILE,
+        "file",
+        "the top of the file",
+        "The file as a whole. Keys without a table come first, before any `[table]`.",
+    ),
+    context(
+        SERVER,
+        "server",
+        "[server]",
+        "What the process is and where it writes. At most once in all files together.",
+    ),
+    context(
+        LIMITS,
+        "limits",
+        "[limits]",
+        "What clients may cost. At most once in all files together.",
+    ),
+    context(
+        TLS,
+        "tls",
+        "[tls]",
+        "TLS of the whole process. At most once in all files together.",
+    ),
     context(
         ACME,
         "acme",
         "[acme]",
         "Where automatic certificates come from, for sites with `automatic` in [site.tls]. At most once in all files together.",
     ),
-    context(PHP, "php", "[php]", "PHP that the server runs itself, for sites with `php = \"auto\"`. At most once in all files together."),
+    context(
+        PHP,
+        "php",
+        "[php]",
+        "PHP that the server runs itself, for sites with `php = \"auto\"`. At most once in all files together.",
+    ),
     context(
         CACHE_STORE,
         "cache_store",
@@ -126,15 +176,30 @@ pub const CONTEXTS: &[ContextRow] = &[
         "Hosts that a database knows, for sites with `lookup = true`. At most once in all files together. Columns of a row that are known: `root` (or \
          `docroot`), `user`, `group`, `php`, `bandwidth`, `requests`, `redirect`, `suspended`; docs/hosts.md says what each does.",
     ),
-    context(LISTENER, "listener", "[[listener]]", "Where connections come in. At least one."),
+    context(
+        LISTENER,
+        "listener",
+        "[[listener]]",
+        "Where connections come in. At least one.",
+    ),
     context(
         SITE,
         "site",
         "[[site]]",
         "Hosts and what they serve. At least one; the first with `*` or else the first answers unknown hosts.",
     ),
-    context(SITE_TLS, "site_tls", "[site.tls]", "Certificates of the site, and what its TLS sessions are like."),
-    context(CERTIFICATE, "certificate", "[[site.tls.certificate]]", "One of several certificates of a site, with what belongs to it."),
+    context(
+        SITE_TLS,
+        "site_tls",
+        "[site.tls]",
+        "Certificates of the site, and what its TLS sessions are like.",
+    ),
+    context(
+        CERTIFICATE,
+        "certificate",
+        "[[site.tls.certificate]]",
+        "One of several certificates of a site, with what belongs to it.",
+    ),
     context(
         ROUTE,
         "route",
@@ -147,37 +212,102 @@ pub const CONTEXTS: &[ContextRow] = &[
         "[[upstream]]",
         "Programs and servers that answer in our place; routes send requests to them by `proxy`.",
     ),
-    context(UPSTREAM_SERVER, "upstream_server", "{ address = \"...\", ... }", "A server of an upstream with its details."),
-    context(REDIRECT, "redirect", "[[site.redirect]]", "A route that redirects, in fewer words. Takes its place among the routes."),
-    context(COMPRESSION, "compression", "[site.compression]", "Compression on the fly. In a route: `[site.route.compression]`."),
+    context(
+        UPSTREAM_SERVER,
+        "upstream_server",
+        "{ address = \"...\", ... }",
+        "A server of an upstream with its details.",
+    ),
+    context(
+        REDIRECT,
+        "redirect",
+        "[[site.redirect]]",
+        "A route that redirects, in fewer words. Takes its place among the routes.",
+    ),
+    context(
+        COMPRESSION,
+        "compression",
+        "[site.compression]",
+        "Compression on the fly. In a route: `[site.route.compression]`.",
+    ),
     context(
         CACHE,
         "cache",
         "[site.cache]",
         "The page cache of the site. In a route: `[site.route.cache]`, which is laid over the site's. `cache = true` is a table with nothing in it.",
     ),
-    context(THROTTLE, "throttle", "[site.throttle]", "Bandwidth and request rates. In a route: `[site.route.throttle]`."),
-    context(SITE_GUARD, "site_guard", "[site.guard]", "Who is answered. In a route: `[site.route.guard]`, which is laid over the site's."),
+    context(
+        THROTTLE,
+        "throttle",
+        "[site.throttle]",
+        "Bandwidth and request rates. In a route: `[site.route.throttle]`.",
+    ),
+    context(
+        SITE_GUARD,
+        "site_guard",
+        "[site.guard]",
+        "Who is answered. In a route: `[site.route.guard]`, which is laid over the site's.",
+    ),
     context(
         REFERRERS,
         "referrers",
         "[site.referrers]",
         "Hot-link protection. In a route: `[site.route.referrers]`, which takes the place of the site's.",
     ),
-    context(SIGNED, "signed", "[site.signed]", "Signed URLs (`saker sign-url` makes them). In a route: `[site.route.signed]`."),
+    context(
+        SIGNED,
+        "signed",
+        "[site.signed]",
+        "Signed URLs (`saker sign-url` makes them). In a route: `[site.route.signed]`.",
+    ),
     context(
         CHALLENGE,
         "challenge",
         "[site.challenge]",
         "Proof of work. In a route: `[site.route.challenge]`, which takes the place of the site's.",
     ),
-    context(LOGINS, "logins", "[site.logins]", "Guard of WordPress' logins. In a route: `[site.route.logins]`."),
-    context(ROBOTS, "robots", "[site.robots]", "Verified robots. In a route: `[site.route.robots]`."),
-    context(TRIGGER, "trigger", "[site.trigger]", "A page before its downloads. In a route: `[site.route.trigger]`."),
-    context(ACCESS_LOG, "access_log", "{ path = \"...\", ... }", "An access log with a format."),
-    context(ACME_DIRECTORY, "acme_directory", "{ url = \"...\", ... }", "A directory of `[acme]`, with an account that it knows already."),
-    context(RATE, "rate", "{ rate = \"1MB/s\", ... }", "Bandwidth with its details."),
-    context(REQUEST_RATE, "request_rate", "{ rate = \"30/m\", ... }", "A request rate with its details."),
+    context(
+        LOGINS,
+        "logins",
+        "[site.logins]",
+        "Guard of WordPress' logins. In a route: `[site.route.logins]`.",
+    ),
+    context(
+        ROBOTS,
+        "robots",
+        "[site.robots]",
+        "Verified robots. In a route: `[site.route.robots]`.",
+    ),
+    context(
+        TRIGGER,
+        "trigger",
+        "[site.trigger]",
+        "A page before its downloads. In a route: `[site.route.trigger]`.",
+    ),
+    context(
+        ACCESS_LOG,
+        "access_log",
+        "{ path = \"...\", ... }",
+        "An access log with a format.",
+    ),
+    context(
+        ACME_DIRECTORY,
+        "acme_directory",
+        "{ url = \"...\", ... }",
+        "A directory of `[acme]`, with an account that it knows already.",
+    ),
+    context(
+        RATE,
+        "rate",
+        "{ rate = \"1MB/s\", ... }",
+        "Bandwidth with its details.",
+    ),
+    context(
+        REQUEST_RATE,
+        "request_rate",
+        "{ rate = \"30/m\", ... }",
+        "A request rate with its details.",
+    ),
     context(
         FIELD,
         "field",
@@ -192,7 +322,8 @@ pub struct Row {
     pub name: &'static str,
     pub contexts: Contexts,
     pub kind: Kind,
-    /// TOML of the value in force when the key is absent. `None`: nothing, or described by the summary.
+    /// TOML of the value in force when the key is absent. `None`: nothing, or described by the
+    /// summary.
     pub default: Option<&'static str>,
     /// TOML of a typical value, where the default is none.
     pub example: Option<&'static str>,
@@ -228,7 +359,9 @@ impl Row {
     /// Whether another server calls it by this name.
     pub fn is_known_elsewhere_as(&self, word: &str) -> bool {
         let apache = self.apache.into_iter().flat_map(|names| names.split(", "));
-        apache.chain(self.aliases.iter().copied()).any(|name| crate::suggest::same_word(name, word))
+        apache
+            .chain(self.aliases.iter().copied())
+            .any(|name| crate::suggest::same_word(name, word))
     }
 }
 
@@ -330,16 +463,25 @@ pub(crate) struct Fault {
 
 impl Fault {
     pub fn new(message: impl Into<String>) -> Fault {
-        Fault { message: Some(message.into()), help: None }
+        Fault {
+            message: Some(message.into()),
+            help: None,
+        }
     }
 
     pub fn with_help(message: impl Into<String>, help: impl Into<String>) -> Fault {
-        Fault { message: Some(message.into()), help: Some(help.into()) }
+        Fault {
+            message: Some(message.into()),
+            help: Some(help.into()),
+        }
     }
 
     /// "must be …" says it all.
     pub fn plain(help: Option<String>) -> Fault {
-        Fault { message: None, help }
+        Fault {
+            message: None,
+            help,
+        }
     }
 }
 
@@ -374,9 +516,12 @@ impl Kind {
             Kind::Boolean => shape == Shape::Boolean,
             Kind::Integer { .. } => shape == Shape::Integer,
             Kind::Bytes { .. } => matches!(shape, Shape::Integer | Shape::String),
-            Kind::Duration { .. } | Kind::Text | Kind::Path | Kind::PathOrProgram | Kind::Choice(_) | Kind::Word(_) => {
-                shape == Shape::String
-            }
+            Kind::Duration { .. }
+            | Kind::Text
+            | Kind::Path
+            | Kind::PathOrProgram
+            | Kind::Choice(_)
+            | Kind::Word(_) => shape == Shape::String,
             Kind::OneOf(kinds) => kinds.iter().any(|kind| kind.accepts(shape)),
             Kind::ListOf(_) | Kind::Sections(_) => shape == Shape::List,
             Kind::MapOf(..) | Kind::Section(_) | Kind::Table(_) => shape == Shape::Table,
@@ -389,7 +534,11 @@ impl Kind {
             Kind::Boolean => "true or false".into(),
             Kind::Integer { min, max } => format!("an integer from {min} to {max}"),
             Kind::Bytes { min, max } => {
-                format!("a size from {} to {}, such as \"64KiB\" or \"1MB\"", units::show_size(*min), units::show_size(*max))
+                format!(
+                    "a size from {} to {}, such as \"64KiB\" or \"1MB\"",
+                    units::show_size(*min),
+                    units::show_size(*max)
+                )
             }
             Kind::Duration { min_ms, max_ms } => {
                 let (min, max) = (units::show_duration(*min_ms), units::show_duration(*max_ms));
@@ -403,7 +552,9 @@ impl Kind {
             Kind::OneOf(kinds) => alternatives(kinds.iter().map(Kind::expects).collect()),
             Kind::ListOf(kind) => format!("a list [...] of which each is {}", kind.expects()),
             Kind::MapOf(key, kind) => format!("a table {{ {} = {} }}", key.expects, kind.expects()),
-            Kind::Section(context) | Kind::Table(TableKind { context, .. }) => format!("a table {}", context.described().header),
+            Kind::Section(context) | Kind::Table(TableKind { context, .. }) => {
+                format!("a table {}", context.described().header)
+            }
             Kind::Sections(context) => format!("tables {}", context.described().header),
         }
     }

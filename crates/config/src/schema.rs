@@ -1,7 +1,8 @@
-//! The JSON Schema (draft 2020-12) of `saker.toml`, from the rows. Editors that know TOML complete and check with it.
+//! The JSON Schema (draft 2020-12) of `saker.toml`, from the rows. Editors that know TOML complete
+//! and check with it.
 //!
-//! It says what can be said about one value at a time; what `saker check` knows beyond (names twice, `$N` without a star) it
-//! leaves out.
+//! It says what can be said about one value at a time; what `saker check` knows beyond (names
+//! twice, `$N` without a star) it leaves out.
 
 use crate::{
     directives::rows_in,
@@ -12,11 +13,17 @@ use serde_json::{Map, Value, json};
 
 /// The schema as a text.
 pub fn json_schema() -> String {
-    let definitions: Map<String, Value> =
-        CONTEXTS.iter().filter(|row| row.context != FILE).map(|row| (row.id.to_owned(), table(row.context))).collect();
+    let definitions: Map<String, Value> = CONTEXTS
+        .iter()
+        .filter(|row| row.context != FILE)
+        .map(|row| (row.id.to_owned(), table(row.context)))
+        .collect();
     let mut schema = table(FILE);
     if let Some(object) = schema.as_object_mut() {
-        object.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+        object.insert(
+            "$schema".into(),
+            "https://json-schema.org/draft/2020-12/schema".into(),
+        );
         object.insert("title".into(), "Saker configuration".into());
         object.insert("$defs".into(), definitions.into());
     }
@@ -24,8 +31,13 @@ pub fn json_schema() -> String {
 }
 
 fn table(context: Contexts) -> Value {
-    let properties: Map<String, Value> = rows_in(context).map(|row| (row.name.to_owned(), property(row))).collect();
-    let required: Vec<&str> = rows_in(context).filter(|row| row.required).map(|row| row.name).collect();
+    let properties: Map<String, Value> = rows_in(context)
+        .map(|row| (row.name.to_owned(), property(row)))
+        .collect();
+    let required: Vec<&str> = rows_in(context)
+        .filter(|row| row.required)
+        .map(|row| row.name)
+        .collect();
     let description = context.described().summary;
     json!({ "type": "object", "description": description, "properties": properties, "required": required, "additionalProperties": false })
 }
@@ -49,7 +61,9 @@ fn kind(kind_of_value: &Kind) -> Value {
             json!({ "anyOf": [{ "type": "integer", "minimum": min, "maximum": max }, { "type": "string", "pattern": SIZE_PATTERN }] })
         }
         Kind::Duration { .. } => json!({ "type": "string", "pattern": DURATION_PATTERN }),
-        Kind::Text | Kind::Path | Kind::PathOrProgram => json!({ "type": "string", "minLength": 1 }),
+        Kind::Text | Kind::Path | Kind::PathOrProgram => {
+            json!({ "type": "string", "minLength": 1 })
+        }
         Kind::Choice(words) => json!({ "enum": words }),
         Kind::Word(word) if word.pattern.is_empty() => json!({ "type": "string" }),
         Kind::Word(word) => json!({ "type": "string", "pattern": word.pattern }),

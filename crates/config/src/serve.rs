@@ -1,12 +1,12 @@
 //! The configuration of `saker serve DIR`: one site, one root, no file.
 //!
-//! It speaks HTTPS as well: with the files that are named, with automatic certificates for the names that are given, or else
-//! with a certificate signed by this machine's own authority.
+//! It speaks HTTPS as well: with the files that are named, with automatic certificates for the
+//! names that are given, or else with a certificate signed by this machine's own authority.
 
 use crate::model::{
-    AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CacheUse, CertificateFiles, Hosts, Http3, Limits, Listener,
-    ListenerTls, Model, Origin, Php, PhpPools, PhpProgram, PhpUse, Server, ServerGuard, ServerTls, Settings, Site, SiteName, SiteTls,
-    Workers,
+    AccessLog, AccessLogTarget, Acme, Address, Automatic, CacheStore, CacheUse, CertificateFiles,
+    Hosts, Http3, Limits, Listener, ListenerTls, Model, Origin, Php, PhpPools, PhpProgram, PhpUse,
+    Server, ServerGuard, ServerTls, Settings, Site, SiteName, SiteTls, Workers,
 };
 use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 
@@ -14,7 +14,8 @@ use std::{net::Ipv4Addr, path::PathBuf, sync::Arc};
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
     pub root: PathBuf,
-    /// Neither `http` nor `https`: [`ServeOptions::HTTP`] and [`ServeOptions::HTTPS`] of this machine. Only one of them: only that.
+    /// Neither `http` nor `https`: [`ServeOptions::HTTP`] and [`ServeOptions::HTTPS`] of this
+    /// machine. Only one of them: only that.
     pub http: Vec<Address>,
     pub https: Vec<Address>,
     pub certificate: Option<CertificateFiles>,
@@ -50,9 +51,15 @@ impl ServeOptions {
     pub fn addresses(&self) -> (Vec<Address>, Vec<Address>) {
         let local = |port: u16| vec![Address::Tcp((Ipv4Addr::LOCALHOST, port).into())];
         let public = |port: u16| Address::parse_all(&format!(":{port}")).unwrap_or_default();
-        match (self.http.is_empty() && self.https.is_empty(), self.domains.is_empty()) {
+        match (
+            self.http.is_empty() && self.https.is_empty(),
+            self.domains.is_empty(),
+        ) {
             (true, true) => (local(ServeOptions::HTTP), local(ServeOptions::HTTPS)),
-            (true, false) => (public(ServeOptions::HTTP_PUBLIC), public(ServeOptions::HTTPS_PUBLIC)),
+            (true, false) => (
+                public(ServeOptions::HTTP_PUBLIC),
+                public(ServeOptions::HTTPS_PUBLIC),
+            ),
             (false, _) => (self.http.clone(), self.https.clone()),
         }
     }
@@ -63,13 +70,22 @@ impl ServeOptions {
             (None, true) => Automatic::Local,
             (None, false) => Automatic::On,
         };
-        SiteTls { certificates: self.certificate.iter().cloned().collect(), automatic, ..SiteTls::default() }
+        SiteTls {
+            certificates: self.certificate.iter().cloned().collect(),
+            automatic,
+            ..SiteTls::default()
+        }
     }
 
     /// The names that a certificate may be for, and everything else.
     fn names(&self) -> Vec<SiteName> {
-        let domain = |name: &String| SiteName::Exact(name.trim_end_matches('.').to_ascii_lowercase());
-        self.domains.iter().map(domain).chain([SiteName::Any]).collect()
+        let domain =
+            |name: &String| SiteName::Exact(name.trim_end_matches('.').to_ascii_lowercase());
+        self.domains
+            .iter()
+            .map(domain)
+            .chain([SiteName::Any])
+            .collect()
     }
 }
 
@@ -98,20 +114,41 @@ impl Default for ServeOptions {
 impl Model {
     pub fn for_directory(options: ServeOptions) -> Model {
         let (http, https) = options.addresses();
-        let plain = http.into_iter().map(|address| Listener::new(address, Origin::command_line()));
+        let plain = http
+            .into_iter()
+            .map(|address| Listener::new(address, Origin::command_line()));
         let encrypted = https.into_iter().map(|address| {
-            let listener = Listener { tls: Some(ListenerTls::default()), ..Listener::new(address, Origin::command_line()) };
-            Listener { http3: listener.http3_where_possible(Http3::default()), ..listener }
+            let listener = Listener {
+                tls: Some(ListenerTls::default()),
+                ..Listener::new(address, Origin::command_line())
+            };
+            Listener {
+                http3: listener.http3_where_possible(Http3::default()),
+                ..listener
+            }
         });
-        let mut server = Server { workers: options.workers.clone(), ..Server::default() };
+        let mut server = Server {
+            workers: options.workers.clone(),
+            ..Server::default()
+        };
         server.state_dir = options.state_dir.clone().unwrap_or(server.state_dir);
         Model {
             server,
             limits: Limits::default(),
-            tls: ServerTls { acme: options.acme.clone(), ..ServerTls::default() },
-            php: Php { program: options.php_program.clone(), user: options.php_user.clone(), ..Php::default() },
+            tls: ServerTls {
+                acme: options.acme.clone(),
+                ..ServerTls::default()
+            },
+            php: Php {
+                program: options.php_program.clone(),
+                user: options.php_user.clone(),
+                ..Php::default()
+            },
             hosts: Hosts::default(),
-            cache: CacheStore { folder: options.cache_folder.clone(), ..CacheStore::default() },
+            cache: CacheStore {
+                folder: options.cache_folder.clone(),
+                ..CacheStore::default()
+            },
             guard: ServerGuard::default(),
             address_lists: Vec::new(),
             geo_databases: Vec::new(),
@@ -132,7 +169,13 @@ fn site(options: ServeOptions) -> Site {
     settings.files.listing = options.listing;
     settings.php = options.php.clone();
     settings.cache = Arc::new(options.cache.clone());
-    let log = |target| AccessLog { target, format: "combined".into(), is_items: false, condition: None, origin: Origin::command_line() };
+    let log = |target| AccessLog {
+        target,
+        format: "combined".into(),
+        is_items: false,
+        condition: None,
+        origin: Origin::command_line(),
+    };
     Site {
         names: options.names(),
         tls: Arc::new(options.site_tls()),
@@ -148,13 +191,26 @@ mod tests {
     use super::*;
 
     fn shown(model: &Model) -> Vec<(String, bool)> {
-        model.listeners.iter().map(|listener| (listener.address.to_string(), listener.tls.is_some())).collect()
+        model
+            .listeners
+            .iter()
+            .map(|listener| (listener.address.to_string(), listener.tls.is_some()))
+            .collect()
     }
 
     #[test]
     fn one_site_for_all() {
-        let model = Model::for_directory(ServeOptions { access_log: Some(AccessLogTarget::Stdout), ..ServeOptions::default() });
-        assert_eq!(shown(&model), [("127.0.0.1:8080".into(), false), ("127.0.0.1:8443".into(), true)]);
+        let model = Model::for_directory(ServeOptions {
+            access_log: Some(AccessLogTarget::Stdout),
+            ..ServeOptions::default()
+        });
+        assert_eq!(
+            shown(&model),
+            [
+                ("127.0.0.1:8080".into(), false),
+                ("127.0.0.1:8443".into(), true)
+            ]
+        );
         assert_eq!(model.sites[0].names, [SiteName::Any]);
         assert_eq!(model.sites[0].tls.automatic, Automatic::Local);
         assert!(model.sites[0].settings.files.listing);
@@ -165,26 +221,52 @@ mod tests {
     #[test]
     fn only_what_is_asked_for() {
         let address = vec![Address::Tcp((Ipv4Addr::LOCALHOST, 1).into())];
-        let plain = Model::for_directory(ServeOptions { http: address.clone(), ..ServeOptions::default() });
-        let encrypted = Model::for_directory(ServeOptions { https: address, ..ServeOptions::default() });
+        let plain = Model::for_directory(ServeOptions {
+            http: address.clone(),
+            ..ServeOptions::default()
+        });
+        let encrypted = Model::for_directory(ServeOptions {
+            https: address,
+            ..ServeOptions::default()
+        });
         assert_eq!(shown(&plain), [("127.0.0.1:1".into(), false)]);
         assert_eq!(shown(&encrypted), [("127.0.0.1:1".into(), true)]);
     }
 
     #[test]
     fn a_domain_is_served_to_the_world() {
-        let model = Model::for_directory(ServeOptions { domains: vec!["Example.org.".into()], ..ServeOptions::default() });
-        let addresses = [("0.0.0.0:80".into(), false), ("[::]:80".into(), false), ("0.0.0.0:443".into(), true), ("[::]:443".into(), true)];
+        let model = Model::for_directory(ServeOptions {
+            domains: vec!["Example.org.".into()],
+            ..ServeOptions::default()
+        });
+        let addresses = [
+            ("0.0.0.0:80".into(), false),
+            ("[::]:80".into(), false),
+            ("0.0.0.0:443".into(), true),
+            ("[::]:443".into(), true),
+        ];
         assert_eq!(shown(&model), addresses);
         assert_eq!(model.sites[0].tls.automatic, Automatic::On);
-        assert_eq!(model.sites[0].names, [SiteName::Exact("example.org".into()), SiteName::Any]);
+        assert_eq!(
+            model.sites[0].names,
+            [SiteName::Exact("example.org".into()), SiteName::Any]
+        );
     }
 
     #[test]
     fn files_come_before_automatic_certificates() {
         let files = CertificateFiles::new("a".into(), "b".into(), Origin::command_line());
-        let model =
-            Model::for_directory(ServeOptions { certificate: Some(files.clone()), domains: vec!["a".into()], ..ServeOptions::default() });
-        assert_eq!((model.sites[0].tls.automatic, &model.sites[0].tls.certificates[..]), (Automatic::Off, &[files][..]));
+        let model = Model::for_directory(ServeOptions {
+            certificate: Some(files.clone()),
+            domains: vec!["a".into()],
+            ..ServeOptions::default()
+        });
+        assert_eq!(
+            (
+                model.sites[0].tls.automatic,
+                &model.sites[0].tls.certificates[..]
+            ),
+            (Automatic::Off, &[files][..])
+        );
     }
 }

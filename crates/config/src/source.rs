@@ -1,8 +1,8 @@
 //! The text of one configuration file, and places in it.
 //!
-//! Everything read from a file carries an [`At`] until it is checked against everything else, so that a complaint found
-//! late (two sites with one name, in two files) still shows the line. An `At` is a reference count and two offsets; lines
-//! and columns are computed when somebody asks.
+//! Everything read from a file carries an [`At`] until it is checked against everything else, so
+//! that a complaint found late (two sites with one name, in two files) still shows the line. An
+//! `At` is a reference count and two offsets; lines and columns are computed when somebody asks.
 
 use crate::model::Origin;
 use std::{ops::Range, path::PathBuf, sync::Arc};
@@ -21,20 +21,41 @@ pub struct Source {
 
 impl Source {
     pub fn new(name: &str, base: PathBuf, text: String, order: usize) -> Source {
-        let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        Source { name: name.into(), base, text, order, line_starts }
+        let line_starts = std::iter::once(0)
+            .chain(text.match_indices('\n').map(|(at, _)| at + 1))
+            .collect();
+        Source {
+            name: name.into(),
+            base,
+            text,
+            order,
+            line_starts,
+        }
     }
 
     /// Line (from 0) of an offset.
     pub fn line_of(&self, offset: usize) -> usize {
-        self.line_starts.partition_point(|start| *start <= offset).saturating_sub(1)
+        self.line_starts
+            .partition_point(|start| *start <= offset)
+            .saturating_sub(1)
     }
 
     /// The text of a line without its end.
     pub fn line(&self, line: usize) -> &str {
-        let start = self.line_starts.get(line).copied().unwrap_or(self.text.len());
-        let end = self.line_starts.get(line + 1).copied().unwrap_or(self.text.len());
-        self.text.get(start..end).unwrap_or_default().trim_end_matches(['\n', '\r'])
+        let start = self
+            .line_starts
+            .get(line)
+            .copied()
+            .unwrap_or(self.text.len());
+        let end = self
+            .line_starts
+            .get(line + 1)
+            .copied()
+            .unwrap_or(self.text.len());
+        self.text
+            .get(start..end)
+            .unwrap_or_default()
+            .trim_end_matches(['\n', '\r'])
     }
 
     /// Text between two offsets; empty where they cut a character.
@@ -53,7 +74,11 @@ pub struct At {
 impl At {
     pub fn origin(&self) -> Origin {
         let (line, column) = self.line_and_column();
-        Origin { file: self.source.name.clone(), line: line as u32 + 1, column: column as u32 + 1 }
+        Origin {
+            file: self.source.name.clone(),
+            line: line as u32 + 1,
+            column: column as u32 + 1,
+        }
     }
 
     /// Characters of the piece that are on its first line; at least one.
@@ -70,7 +95,10 @@ impl At {
     fn line_and_column(&self) -> (usize, usize) {
         let line = self.source.line_of(self.span.start);
         let start = self.source.line_starts.get(line).copied().unwrap_or(0);
-        (line, self.source.slice(start..self.span.start).chars().count())
+        (
+            line,
+            self.source.slice(start..self.span.start).chars().count(),
+        )
     }
 }
 
@@ -80,8 +108,16 @@ mod tests {
 
     #[test]
     fn columns_count_characters() {
-        let source = Arc::new(Source::new("a.toml", PathBuf::new(), "x = 1\r\nö = \"é\" # y\n".into(), 0));
-        let at = At { source: source.clone(), span: 12..16 };
+        let source = Arc::new(Source::new(
+            "a.toml",
+            PathBuf::new(),
+            "x = 1\r\nö = \"é\" # y\n".into(),
+            0,
+        ));
+        let at = At {
+            source: source.clone(),
+            span: 12..16,
+        };
         assert_eq!(at.origin().to_string(), "a.toml:2:5");
         assert_eq!(at.length(), 3);
         assert_eq!(at.line_text(), "ö = \"é\" # y");

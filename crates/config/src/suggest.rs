@@ -4,21 +4,31 @@
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {
     let folded = fold(word);
     let limit = 1 + folded.chars().count() / 4;
-    let scored = candidates.into_iter().map(|candidate| (distance(&folded, &fold(candidate), limit), candidate));
-    scored.filter(|(score, _)| *score <= limit).min_by_key(|(score, _)| *score).map(|(_, candidate)| candidate)
+    let scored = candidates
+        .into_iter()
+        .map(|candidate| (distance(&folded, &fold(candidate), limit), candidate));
+    scored
+        .filter(|(score, _)| *score <= limit)
+        .min_by_key(|(score, _)| *score)
+        .map(|(_, candidate)| candidate)
 }
 
-/// Whether two words differ only in case and separators, as `KeepAlive-Timeout` and `keepalive_timeout`.
+/// Whether two words differ only in case and separators, as `KeepAlive-Timeout` and
+/// `keepalive_timeout`.
 pub fn same_word(a: &str, b: &str) -> bool {
     fold(a) == fold(b)
 }
 
 fn fold(word: &str) -> String {
-    word.chars().filter(|c| *c != '_' && *c != '-').take(64).flat_map(char::to_lowercase).collect()
+    word.chars()
+        .filter(|c| *c != '_' && *c != '-')
+        .take(64)
+        .flat_map(char::to_lowercase)
+        .collect()
 }
 
-/// Edits (insert, delete, replace, swap neighbours) from one word to the other; anything over `limit` may be reported as
-/// `limit + 1`.
+/// Edits (insert, delete, replace, swap neighbours) from one word to the other; anything over
+/// `limit` may be reported as `limit + 1`.
 fn distance(a: &str, b: &str, limit: usize) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     if a.len().abs_diff(b.len()) > limit {
@@ -29,7 +39,9 @@ fn distance(a: &str, b: &str, limit: usize) -> usize {
         let mut row = vec![i];
         for j in 1..=b.len() {
             let cost = usize::from(a[i - 1] != b[j - 1]);
-            let mut best = (rows[i - 1][j] + 1).min(row[j - 1] + 1).min(rows[i - 1][j - 1] + cost);
+            let mut best = (rows[i - 1][j] + 1)
+                .min(row[j - 1] + 1)
+                .min(rows[i - 1][j - 1] + cost);
             if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
                 best = best.min(rows[i - 2][j - 2] + 1);
             }
@@ -46,9 +58,14 @@ mod tests {
 
     #[test]
     fn distances() {
-        for (a, b, edits) in
-            [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "ab", 1), ("abc", "xbc", 1), ("kitten", "sitting", 3)]
-        {
+        for (a, b, edits) in [
+            ("", "", 0),
+            ("abc", "abc", 0),
+            ("abc", "acb", 1),
+            ("abc", "ab", 1),
+            ("abc", "xbc", 1),
+            ("kitten", "sitting", 3),
+        ] {
             assert_eq!(distance(a, b, 10), edits, "{a} {b}");
         }
     }

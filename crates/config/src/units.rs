@@ -1,7 +1,8 @@
 //! Sizes, durations and rates as people write them.
 //!
-//! Decimal and binary prefixes are told apart (`1MB` is 1,000,000, `1MiB` is 1,048,576); one-letter prefixes, which mean one
-//! thing to nginx and another to disks, are refused with the two ways out. A duration always has its unit.
+//! Decimal and binary prefixes are told apart (`1MB` is 1,000,000, `1MiB` is 1,048,576); one-letter
+//! prefixes, which mean one thing to nginx and another to disks, are refused with the two ways out.
+//! A duration always has its unit.
 
 const SIZE_UNITS: &[(&str, u64)] = &[
     ("TiB", 1 << 40),
@@ -15,7 +16,13 @@ const SIZE_UNITS: &[(&str, u64)] = &[
     ("B", 1),
 ];
 
-const DURATION_UNITS: &[(&str, u64)] = &[("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+const DURATION_UNITS: &[(&str, u64)] = &[
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1000),
+    ("ms", 1),
+];
 
 /// Patterns of the same, for the JSON Schema.
 pub const SIZE_PATTERN: &str = "^[0-9]+ ?([kKmMgGtT][iI]?)?[bB]$";
@@ -24,7 +31,10 @@ pub const DURATION_PATTERN: &str = "^[0-9]+ ?(ms|s|m|h|d)$";
 /// `64KiB`, `1MB`, `512B`. The error is a help text.
 pub fn parse_size(text: &str) -> Result<u64, Option<String>> {
     let (number, unit) = split(text).ok_or(None)?;
-    let factor = SIZE_UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor);
+    let factor = SIZE_UNITS
+        .iter()
+        .find(|(name, _)| name.eq_ignore_ascii_case(unit))
+        .map(|(_, factor)| *factor);
     match factor {
         Some(factor) => number.checked_mul(factor).ok_or(None),
         None => Err(size_help(number, unit)),
@@ -36,14 +46,18 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, Option<String>> {
     let (number, unit) = split(text).ok_or(None)?;
     match DURATION_UNITS.iter().find(|(name, _)| *name == unit) {
         Some((_, factor)) => number.checked_mul(*factor).ok_or(None),
-        None if unit.is_empty() => Err(Some(format!("a duration has a unit: write \"{number}s\" for seconds"))),
+        None if unit.is_empty() => Err(Some(format!(
+            "a duration has a unit: write \"{number}s\" for seconds"
+        ))),
         None => Err(Some("the units are ms, s, m, h and d".into())),
     }
 }
 
 /// The largest unit that says it exactly.
 pub fn show_size(bytes: u64) -> String {
-    let exact = SIZE_UNITS.iter().find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
+    let exact = SIZE_UNITS
+        .iter()
+        .find(|(_, factor)| bytes > 0 && bytes.is_multiple_of(*factor));
     match exact {
         Some((unit, factor)) => format!("{}{unit}", bytes / factor),
         None => "0".into(),
@@ -51,7 +65,10 @@ pub fn show_size(bytes: u64) -> String {
 }
 
 pub fn show_duration(ms: u64) -> String {
-    match DURATION_UNITS.iter().find(|(_, factor)| ms > 0 && ms.is_multiple_of(*factor)) {
+    match DURATION_UNITS
+        .iter()
+        .find(|(_, factor)| ms > 0 && ms.is_multiple_of(*factor))
+    {
         Some((unit, factor)) => format!("{}{unit}", ms / factor),
         None => "0s".into(),
     }
@@ -68,18 +85,24 @@ pub fn parse_bandwidth(text: &str) -> Result<u64, Option<String>> {
     }
 }
 
-/// `100/s`, `30/m` as requests in 1000 seconds, rounded up so that a small rate does not become none.
+/// `100/s`, `30/m` as requests in 1000 seconds, rounded up so that a small rate does not become
+/// none.
 pub fn parse_request_rate(text: &str) -> Result<u64, Option<String>> {
-    let help = || Some("write requests per second or minute, such as \"100/s\" or \"30/m\"".to_owned());
+    let help =
+        || Some("write requests per second or minute, such as \"100/s\" or \"30/m\"".to_owned());
     let (number, unit) = text.split_once('/').ok_or_else(help)?;
     let number: u64 = number.trim().parse().map_err(|_| help())?;
     let per_1000_s = match unit.trim() {
         "s" => number.checked_mul(1000),
-        "m" => number.checked_mul(1000).map(|thousands| thousands.div_ceil(60)),
+        "m" => number
+            .checked_mul(1000)
+            .map(|thousands| thousands.div_ceil(60)),
         _ => return Err(help()),
     };
     match per_1000_s {
-        Some(0) => Err(Some("write \"off\" for no limit, `deny = true` in a route for no requests".into())),
+        Some(0) => Err(Some(
+            "write \"off\" for no limit, `deny = true` in a route for no requests".into(),
+        )),
         Some(rate) if rate <= 1_000_000_000_000 => Ok(rate),
         _ => Err(Some("the highest rate is \"1000000000/s\"".into())),
     }
@@ -88,20 +111,33 @@ pub fn parse_request_rate(text: &str) -> Result<u64, Option<String>> {
 /// Leading digits, and what follows them without a space.
 fn split(text: &str) -> Option<(u64, &str)> {
     let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(digits)?;
     Some((number.parse().ok()?, unit.trim_start()))
 }
 
 fn size_help(number: u64, unit: &str) -> Option<String> {
     let prefix = match unit.to_ascii_lowercase().as_str() {
-        "" => return Some(format!("write {number} without quotes, or a unit: \"{number}KiB\"")),
+        "" => {
+            return Some(format!(
+                "write {number} without quotes, or a unit: \"{number}KiB\""
+            ));
+        }
         "k" => ("KiB", "kB"),
         "m" => ("MiB", "MB"),
         "g" => ("GiB", "GB"),
-        _ => return Some("the units are B, kB, MB, GB, TB (thousands) and KiB, MiB, GiB, TiB (1024)".into()),
+        _ => {
+            return Some(
+                "the units are B, kB, MB, GB, TB (thousands) and KiB, MiB, GiB, TiB (1024)".into(),
+            );
+        }
     };
-    Some(format!("write \"{number}{}\" (1024) or \"{number}{}\" (1000)", prefix.0, prefix.1))
+    Some(format!(
+        "write \"{number}{}\" (1024) or \"{number}{}\" (1000)",
+        prefix.0, prefix.1
+    ))
 }
 
 #[cfg(test)]
@@ -110,20 +146,52 @@ mod tests {
 
     #[test]
     fn sizes() {
-        for (text, bytes) in [("64KiB", 65_536), ("1MB", 1_000_000), ("1 GiB", 1 << 30), ("5b", 5), ("1kb", 1000), ("0B", 0)] {
+        for (text, bytes) in [
+            ("64KiB", 65_536),
+            ("1MB", 1_000_000),
+            ("1 GiB", 1 << 30),
+            ("5b", 5),
+            ("1kb", 1000),
+            ("0B", 0),
+        ] {
             assert_eq!(parse_size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "KiB", "12", "12k", "-1MB", "1.5GB", "99999999999999999999B", "20000000TiB", "1MiBs"] {
+        for text in [
+            "",
+            "KiB",
+            "12",
+            "12k",
+            "-1MB",
+            "1.5GB",
+            "99999999999999999999B",
+            "20000000TiB",
+            "1MiBs",
+        ] {
             assert!(parse_size(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn durations() {
-        for (text, ms) in [("500ms", 500), ("30s", 30_000), ("2m", 120_000), ("1h", 3_600_000), ("1 d", 86_400_000)] {
+        for (text, ms) in [
+            ("500ms", 500),
+            ("30s", 30_000),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+            ("1 d", 86_400_000),
+        ] {
             assert_eq!(parse_duration_ms(text), Ok(ms), "{text}");
         }
-        for text in ["", "30", "s", "1S", "1.5s", "-1s", "1w", "99999999999999999d"] {
+        for text in [
+            "",
+            "30",
+            "s",
+            "1S",
+            "1.5s",
+            "-1s",
+            "1w",
+            "99999999999999999d",
+        ] {
             assert!(parse_duration_ms(text).is_err(), "{text}");
         }
     }
@@ -141,7 +209,11 @@ mod tests {
     #[test]
     fn rates() {
         assert_eq!(parse_bandwidth("1MB/s"), Ok(1_000_000));
-        assert!(parse_bandwidth("1MB").is_err() && parse_bandwidth("0B/s").is_err() && parse_bandwidth("1MB/m").is_err());
+        assert!(
+            parse_bandwidth("1MB").is_err()
+                && parse_bandwidth("0B/s").is_err()
+                && parse_bandwidth("1MB/m").is_err()
+        );
         assert_eq!(parse_request_rate("30/m"), Ok(500));
         assert_eq!(parse_request_rate("1/m"), Ok(17));
         assert_eq!(parse_request_rate("100/s"), Ok(100_000));

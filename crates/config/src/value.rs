@@ -1,13 +1,15 @@
 //! Values that passed their row's checks, on the way into the model.
 //!
-//! The accessors give the empty value where the kind is another: a row whose kind and setter disagree is our mistake, met
-//! by the assertion and by the test that runs every row's example through its setter.
+//! The accessors give the empty value where the kind is another: a row whose kind and setter
+//! disagree is our mistake, met by the assertion and by the test that runs every row's example
+//! through its setter.
 
 use crate::{
     directives::{cache_use::CacheDraft, upstream_server::ServerSaid},
     model::{
-        AccessLog, AcmeDirectory, Address, CertificateFiles, Challenge, CipherSuite, ErrorPage, FieldEditAction, Group, Logins, Origin,
-        PathPattern, Rate, Referrers, RequestRate, Robots, SignedUrls, SiteName, Trigger,
+        AccessLog, AcmeDirectory, Address, CertificateFiles, Challenge, CipherSuite, ErrorPage,
+        FieldEditAction, Group, Logins, Origin, PathPattern, Rate, Referrers, RequestRate, Robots,
+        SignedUrls, SiteName, Trigger,
     },
     source::At,
 };

@@ -1,6 +1,7 @@
-//! Golden files: each `tests/config/NAME.toml` loads with exactly the diagnostics of `NAME.expected` beside it (an empty
-//! file for none), shown as the command line shows them. Folders of `tests/config` hold what the files include.
-//! `UPDATE_GOLDEN=1` rewrites the expectations; read the difference before it is kept.
+//! Golden files: each `tests/config/NAME.toml` loads with exactly the diagnostics of
+//! `NAME.expected` beside it (an empty file for none), shown as the command line shows them.
+//! Folders of `tests/config` hold what the files include. `UPDATE_GOLDEN=1` rewrites the
+//! expectations; read the difference before it is kept.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -30,15 +31,26 @@ fn rendered(file: &Path) -> String {
     let text = fs::read_to_string(file).unwrap();
     let name = file.file_name().unwrap().to_str().unwrap();
     match parse(&text, name, file.parent().unwrap()) {
-        Ok(loaded) => loaded.warnings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"),
+        Ok(loaded) => loaded
+            .warnings
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join("\n"),
         Err(diagnostics) => diagnostics.to_string(),
     }
 }
 
 #[test]
 fn diagnostics_are_as_expected() {
-    let mut files: Vec<PathBuf> = fs::read_dir(root().join("tests/config")).unwrap().map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "toml"));
+    let mut files: Vec<PathBuf> = fs::read_dir(root().join("tests/config"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    files.retain(|file| {
+        file.extension()
+            .is_some_and(|extension| extension == "toml")
+    });
     files.sort();
     assert!(files.len() >= 40, "{} golden files", files.len());
     let mut wrong = Vec::new();
@@ -48,27 +60,44 @@ fn diagnostics_are_as_expected() {
             wrong.push(format!("=== {}\n{actual}", file.display()));
         }
     }
-    assert!(wrong.is_empty(), "differs from the .expected file (UPDATE_GOLDEN=1 rewrites):\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "differs from the .expected file (UPDATE_GOLDEN=1 rewrites):\n{}",
+        wrong.join("\n")
+    );
 }
 
 #[test]
 fn no_expectation_without_its_file() {
     for entry in fs::read_dir(root().join("tests/config")).unwrap() {
         let path = entry.unwrap().path();
-        assert!(path.extension().is_none_or(|e| e != "expected") || path.with_extension("toml").exists(), "{}", path.display());
+        assert!(
+            path.extension().is_none_or(|e| e != "expected")
+                || path.with_extension("toml").exists(),
+            "{}",
+            path.display()
+        );
     }
 }
 
 #[test]
 fn generated_pages_are_fresh() {
-    assert!(same(&root().join("docs/reference.md"), &reference_markdown()), "docs/reference.md is stale: UPDATE_GOLDEN=1 rewrites it");
+    assert!(
+        same(&root().join("docs/reference.md"), &reference_markdown()),
+        "docs/reference.md is stale: UPDATE_GOLDEN=1 rewrites it"
+    );
     assert!(json_schema().contains("2020-12"));
 }
 
 #[test]
 fn the_example_loads() {
     let file = root().join("docs/saker.example.toml");
-    let loaded = parse(&fs::read_to_string(&file).unwrap(), "saker.example.toml", file.parent().unwrap()).unwrap_or_else(|e| panic!("{e}"));
+    let loaded = parse(
+        &fs::read_to_string(&file).unwrap(),
+        "saker.example.toml",
+        file.parent().unwrap(),
+    )
+    .unwrap_or_else(|e| panic!("{e}"));
     for warning in &loaded.warnings {
         assert!(warning.message.starts_with("the root "), "{warning}");
     }

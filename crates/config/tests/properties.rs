@@ -10,14 +10,34 @@ const EXAMPLE: &str = include_str!("../../../docs/saker.example.toml");
 
 fn check(text: &str) {
     match parse(text, "saker.toml", Path::new("/nonexistent/folder")) {
-        Ok(loaded) => assert!(loaded.warnings.iter().all(|warning| warning.severity == Severity::Warning)),
+        Ok(loaded) => assert!(
+            loaded
+                .warnings
+                .iter()
+                .all(|warning| warning.severity == Severity::Warning)
+        ),
         Err(diagnostics) => {
-            assert!(diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error));
+            assert!(
+                diagnostics
+                    .iter()
+                    .any(|diagnostic| diagnostic.severity == Severity::Error)
+            );
             let lines = text.split('\n').count() as u32;
-            assert!(diagnostics.iter().all(|diagnostic| diagnostic.origin.line <= lines), "{diagnostics}");
-            let places: Vec<_> = diagnostics.iter().map(|diagnostic| (diagnostic.origin.line, diagnostic.origin.column)).collect();
+            assert!(
+                diagnostics
+                    .iter()
+                    .all(|diagnostic| diagnostic.origin.line <= lines),
+                "{diagnostics}"
+            );
+            let places: Vec<_> = diagnostics
+                .iter()
+                .map(|diagnostic| (diagnostic.origin.line, diagnostic.origin.column))
+                .collect();
             assert!(places.is_sorted(), "{diagnostics}");
-            assert!(!diagnostics.to_string().is_empty() && !diagnostics.coloured().to_string().is_empty());
+            assert!(
+                !diagnostics.to_string().is_empty()
+                    && !diagnostics.coloured().to_string().is_empty()
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The JSON Schema accepts what loads and refuses what can be seen to be wrong, by a checker of the keywords that it uses.
+//! The JSON Schema accepts what loads and refuses what can be seen to be wrong, by a checker of the
+//! keywords that it uses.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -9,20 +10,29 @@ use std::{fs, path::Path};
 /// The first thing that the schema has against the value.
 fn violation(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
     let schema = match schema.get("$ref").and_then(Value::as_str) {
-        Some(reference) => root.pointer(reference.strip_prefix('#').unwrap()).unwrap_or_else(|| panic!("{reference} leads nowhere")),
+        Some(reference) => root
+            .pointer(reference.strip_prefix('#').unwrap())
+            .unwrap_or_else(|| panic!("{reference} leads nowhere")),
         None => schema,
     };
     for keyword in schema.as_object().unwrap().keys() {
-        assert!(KEYWORDS.contains(&keyword.as_str()), "the checker does not know {keyword}");
+        assert!(
+            KEYWORDS.contains(&keyword.as_str()),
+            "the checker does not know {keyword}"
+        );
     }
-    scalar_violation(schema, value, at).or_else(|| alternatives_violation(root, schema, value, at)).or_else(|| match value {
-        Value::Array(items) => {
-            let schema = schema.get("items")?;
-            items.iter().enumerate().find_map(|(index, item)| violation(root, schema, item, &format!("{at}[{index}]")))
-        }
-        Value::Object(_) => object_violation(root, schema, value, at),
-        _ => None,
-    })
+    scalar_violation(schema, value, at)
+        .or_else(|| alternatives_violation(root, schema, value, at))
+        .or_else(|| match value {
+            Value::Array(items) => {
+                let schema = schema.get("items")?;
+                items.iter().enumerate().find_map(|(index, item)| {
+                    violation(root, schema, item, &format!("{at}[{index}]"))
+                })
+            }
+            Value::Object(_) => object_violation(root, schema, value, at),
+            _ => None,
+        })
 }
 
 const KEYWORDS: &[&str] = &[
@@ -59,33 +69,53 @@ fn scalar_violation(schema: &Value, value: &Value, at: &str) -> Option<String> {
     if schema.get("type").is_some_and(|expected| expected != kind) {
         return Some(format!("{at}: {kind}, not {}", schema["type"]));
     }
-    if schema.get("enum").is_some_and(|words| !words.as_array().unwrap().contains(value)) {
+    if schema
+        .get("enum")
+        .is_some_and(|words| !words.as_array().unwrap().contains(value))
+    {
         return Some(format!("{at}: not one of {}", schema["enum"]));
     }
     if let Some(number) = value.as_i64() {
-        let below = schema.get("minimum").is_some_and(|min| number < min.as_i64().unwrap());
-        let above = schema.get("maximum").is_some_and(|max| number > max.as_i64().unwrap());
+        let below = schema
+            .get("minimum")
+            .is_some_and(|min| number < min.as_i64().unwrap());
+        let above = schema
+            .get("maximum")
+            .is_some_and(|max| number > max.as_i64().unwrap());
         return (below || above).then(|| format!("{at}: out of range"));
     }
-    let short = schema.get("minLength").is_some_and(|min| value.as_str().is_some_and(|text| (text.len() as u64) < min.as_u64().unwrap()));
+    let short = schema.get("minLength").is_some_and(|min| {
+        value
+            .as_str()
+            .is_some_and(|text| (text.len() as u64) < min.as_u64().unwrap())
+    });
     short.then(|| format!("{at}: too short"))
 }
 
 fn alternatives_violation(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
     let alternatives = schema.get("anyOf")?.as_array().unwrap();
-    let reasons: Option<Vec<String>> = alternatives.iter().map(|one| violation(root, one, value, at)).collect();
+    let reasons: Option<Vec<String>> = alternatives
+        .iter()
+        .map(|one| violation(root, one, value, at))
+        .collect();
     reasons.map(|reasons| reasons.join(" and "))
 }
 
 fn object_violation(root: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
     let object = value.as_object().unwrap();
-    if let Some(missing) = schema.get("required").and_then(|r| r.as_array()?.iter().find(|key| !object.contains_key(key.as_str().unwrap())))
-    {
+    if let Some(missing) = schema.get("required").and_then(|r| {
+        r.as_array()?
+            .iter()
+            .find(|key| !object.contains_key(key.as_str().unwrap()))
+    }) {
         return Some(format!("{at}: lacks {missing}"));
     }
     object.iter().find_map(|(key, value)| {
         let at = format!("{at}.{key}");
-        match (schema.pointer(&format!("/properties/{key}")), schema.get("additionalProperties")) {
+        match (
+            schema.pointer(&format!("/properties/{key}")),
+            schema.get("additionalProperties"),
+        ) {
             (Some(schema), _) => violation(root, schema, value, &at),
             (None, Some(Value::Bool(false))) => Some(format!("{at}: unknown")),
             (None, Some(schema)) => violation(root, schema, value, &at),
@@ -101,12 +131,17 @@ fn check(text: &str) -> Option<String> {
 }
 
 fn folder(name: &str) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(name)
 }
 
 #[test]
 fn accepts_what_loads() {
-    assert_eq!(check(&fs::read_to_string(folder("docs/saker.example.toml")).unwrap()), None);
+    assert_eq!(
+        check(&fs::read_to_string(folder("docs/saker.example.toml")).unwrap()),
+        None
+    );
     let mut accepted = 0;
     for entry in fs::read_dir(folder("tests/config")).unwrap() {
         let path = entry.unwrap().path();
@@ -115,7 +150,12 @@ fn accepts_what_loads() {
         }
         let expected = fs::read_to_string(path.with_extension("expected")).unwrap_or_default();
         if !expected.contains(": error: ") {
-            assert_eq!(check(&fs::read_to_string(&path).unwrap()), None, "{}", path.display());
+            assert_eq!(
+                check(&fs::read_to_string(&path).unwrap()),
+                None,
+                "{}",
+                path.display()
+            );
             accepted += 1;
         }
     }
@@ -143,6 +183,9 @@ fn refuses_what_can_be_seen() {
 #[test]
 fn every_table_is_defined_once() {
     let schema: Value = serde_json::from_str(&json_schema()).unwrap();
-    assert_eq!(schema["$schema"], json!("https://json-schema.org/draft/2020-12/schema"));
+    assert_eq!(
+        schema["$schema"],
+        json!("https://json-schema.org/draft/2020-12/schema")
+    );
     assert!(schema["$defs"].as_object().unwrap().len() >= 12);
 }

@@ -1,7 +1,7 @@
 //! The thread on which a database is asked.
 //!
-//! Difficulty: drivers belong to one runtime, and whoever asks has another (or none). So jobs are sent here as functions; how many of them are
-//! under way is for who sends them to bound.
+//! Difficulty: drivers belong to one runtime, and whoever asks has another (or none). So jobs are
+//! sent here as functions; how many of them are under way is for who sends them to bound.
 
 use crate::{Database, Failure, Terms};
 use std::{future::Future, io, pin::Pin, rc::Rc, sync::mpsc, thread};
@@ -26,7 +26,10 @@ impl Desk {
         let (jobs, mut inbox) = unbounded_channel::<Job>();
         let (ready, is_ready) = mpsc::channel();
         let live = move || {
-            let made = runtime::Builder::new_current_thread().enable_all().max_blocking_threads(4).build();
+            let made = runtime::Builder::new_current_thread()
+                .enable_all()
+                .max_blocking_threads(4)
+                .build();
             let runtime = match made {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(ready.send(Err(failed(error)))),
@@ -42,8 +45,13 @@ impl Desk {
                 }
             });
         };
-        thread::Builder::new().name(name.into()).spawn(live).map_err(failed)?;
-        is_ready.recv().map_err(|_| Failure("its thread ended".into()))??;
+        thread::Builder::new()
+            .name(name.into())
+            .spawn(live)
+            .map_err(failed)?;
+        is_ready
+            .recv()
+            .map_err(|_| Failure("its thread ended".into()))??;
         Ok(Desk { jobs })
     }
 

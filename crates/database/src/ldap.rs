@@ -1,7 +1,10 @@
 //! Directories (LDAP, RFC 4511): one connection that questions share, made anew when it has ended.
 
 use crate::{Failure, Row, Terms, ldap_tls::LdapTls, placeholders, tls};
-use ldap3::{Ldap, LdapConnAsync, LdapConnSettings, LdapError, Scope, SearchEntry, SearchOptions, ldap_escape};
+use ldap3::{
+    Ldap, LdapConnAsync, LdapConnSettings, LdapError, Scope, SearchEntry, SearchOptions,
+    ldap_escape,
+};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
@@ -27,10 +30,21 @@ pub struct Directory {
 impl Directory {
     pub fn new(terms: &Terms) -> Result<Directory, Failure> {
         let tls = LdapTls::of(&terms.url)?;
-        Ok(Directory { url: terms.url.clone(), tls, terms: terms.ldap.clone(), timeout: terms.timeout, open: Mutex::new(None) })
+        Ok(Directory {
+            url: terms.url.clone(),
+            tls,
+            terms: terms.ldap.clone(),
+            timeout: terms.timeout,
+            open: Mutex::new(None),
+        })
     }
 
-    pub async fn rows(&self, filter: &str, parameters: &[&str], rows_max: usize) -> Result<Vec<Row>, Failure> {
+    pub async fn rows(
+        &self,
+        filter: &str,
+        parameters: &[&str],
+        rows_max: usize,
+    ) -> Result<Vec<Row>, Failure> {
         let filter = filled_in(filter, parameters);
         let is_fresh = self.open.lock().await.is_none();
         match self.search(&filter, rows_max).await {
@@ -43,9 +57,13 @@ impl Directory {
     async fn search(&self, filter: &str, rows_max: usize) -> Result<Vec<Row>, Failure> {
         let mut ldap = self.connection().await?;
         let limit = i32::try_from(rows_max).unwrap_or(i32::MAX);
-        // Result code 4 (sizeLimitExceeded) comes with the entries that did fit (RFC 4511 section 4.5.1.4), so one more is asked for.
-        ldap.with_search_options(SearchOptions::new().sizelimit(limit.saturating_add(1))).with_timeout(self.timeout);
-        let found = ldap.search(&self.terms.base, Scope::Subtree, filter, vec!["*"]).await;
+        // Result code 4 (sizeLimitExceeded) comes with the entries that did fit (RFC 4511 section
+        // 4.5.1.4), so one more is asked for.
+        ldap.with_search_options(SearchOptions::new().sizelimit(limit.saturating_add(1)))
+            .with_timeout(self.timeout);
+        let found = ldap
+            .search(&self.terms.base, Scope::Subtree, filter, vec!["*"])
+            .await;
         if found.is_err() {
             *self.open.lock().await = None;
         }
@@ -72,12 +90,19 @@ impl Directory {
         }
         let mut settings = LdapConnSettings::new().set_conn_timeout(self.timeout);
         if let Some(tls) = &self.tls {
-            settings = settings.set_config(tls.config()?).set_starttls(tls.starts_later);
+            settings = settings
+                .set_config(tls.config()?)
+                .set_starttls(tls.starts_later);
         }
-        let (connection, mut ldap) = LdapConnAsync::with_settings(settings, &self.url).await.map_err(failed)?;
+        let (connection, mut ldap) = LdapConnAsync::with_settings(settings, &self.url)
+            .await
+            .map_err(failed)?;
         tokio::spawn(async move { connection.drive().await });
         if !self.terms.user.is_empty() {
-            let bound = ldap.with_timeout(self.timeout).simple_bind(&self.terms.user, &self.terms.password).await;
+            let bound = ldap
+                .with_timeout(self.timeout)
+                .simple_bind(&self.terms.user, &self.terms.password)
+                .await;
             bound.and_then(|bound| bound.success()).map_err(failed)?;
         }
         *open = Some(ldap.clone());
@@ -96,7 +121,8 @@ fn failed(error: LdapError) -> Failure {
     })
 }
 
-/// The filter with the parameters in the places of its question marks, escaped (RFC 4515 section 3).
+/// The filter with the parameters in the places of its question marks, escaped (RFC 4515 section
+/// 3).
 fn filled_in(filter: &str, parameters: &[&str]) -> String {
     let mut out = String::new();
     for (number, piece) in placeholders::pieces(filter).into_iter().enumerate() {
@@ -110,7 +136,9 @@ fn filled_in(filter: &str, parameters: &[&str]) -> String {
 
 pub fn check_filter(filter: &str) -> Result<(), Failure> {
     let example = filled_in(filter, &vec!["a"; filter.matches('?').count()]);
-    ldap3::parse_filter(&example).map(drop).map_err(|_| Failure("this is no filter of LDAP (RFC 4515): look at its brackets".into()))
+    ldap3::parse_filter(&example)
+        .map(drop)
+        .map_err(|_| Failure("this is no filter of LDAP (RFC 4515): look at its brackets".into()))
 }
 
 /// Of an attribute with several values the first.
@@ -128,9 +156,15 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_can_not_change_the_filter() {
-        assert_eq!(filled_in("(&(objectClass=host)(cn=?))", &["a.example"]), "(&(objectClass=host)(cn=a.example))");
+        assert_eq!(
+            filled_in("(&(objectClass=host)(cn=?))", &["a.example"]),
+            "(&(objectClass=host)(cn=a.example))"
+        );
         assert!(check_filter("(|(cn=?)(alias=?))").is_ok());
         assert!(check_filter("(&(objectClass=webHost)(cn=?)").is_err());
-        assert_eq!(filled_in("(|(cn=?)(alias=?))", &["*)(x=", "b"]), "(|(cn=\\2a\\29\\28x=)(alias=b))");
+        assert_eq!(
+            filled_in("(|(cn=?)(alias=?))", &["*)(x=", "b"]),
+            "(|(cn=\\2a\\29\\28x=)(alias=b))"
+        );
     }
 }

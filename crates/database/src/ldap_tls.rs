@@ -1,7 +1,8 @@
-//! TLS to directories: from the first byte (`ldaps:`), or begun within LDAP (StartTLS, RFC 4511 section 4.14).
+//! TLS to directories: from the first byte (`ldaps:`), or begun within LDAP (StartTLS, RFC 4511
+//! section 4.14).
 //!
-//! `ldaps://host`, or `ldap://host?starttls=yes`. As other clients of LDAP do, the directory's certificate is looked at in any case, unless
-//! the URL says that it is not to be.
+//! `ldaps://host`, or `ldap://host?starttls=yes`. As other clients of LDAP do, the directory's
+//! certificate is looked at in any case, unless the URL says that it is not to be.
 
 use crate::{
     Failure,
@@ -51,13 +52,22 @@ impl LdapTls {
     pub fn of(url: &str) -> Result<Option<LdapTls>, Failure> {
         let wishes = Wishes::of(url, LDAP)?;
         let refused = |what: String| Err(Failure(what));
-        let look = match wishes.mode.as_deref().map(str::to_ascii_uppercase).as_deref() {
+        let look = match wishes
+            .mode
+            .as_deref()
+            .map(str::to_ascii_uppercase)
+            .as_deref()
+        {
             None => Some(Look::ChainAndName),
             Some("DISABLED") => None,
             Some("REQUIRED") => Some(Look::Away),
             Some("VERIFY_CA") => Some(Look::Chain),
             Some("VERIFY_IDENTITY") => Some(Look::ChainAndName),
-            Some(_) => return refused("`ssl-mode` is DISABLED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY".into()),
+            Some(_) => {
+                return refused(
+                    "`ssl-mode` is DISABLED, REQUIRED, VERIFY_CA or VERIFY_IDENTITY".into(),
+                );
+            }
         };
         let starts = match wishes.starts.as_deref() {
             None => None,
@@ -67,16 +77,38 @@ impl LdapTls {
         };
         let scheme = url.split(':').next().unwrap_or_default();
         // Who says how a certificate is looked at wants one.
-        let is_wanted = starts.unwrap_or(scheme == "ldaps" || wishes.mode.is_some() || !wishes.files.is_empty());
+        let is_wanted = starts
+            .unwrap_or(scheme == "ldaps" || wishes.mode.is_some() || !wishes.files.is_empty());
         match (scheme, look) {
-            ("ldaps", None) => refused("ldaps: is TLS, and `ssl-mode` says that there is none".into()),
-            ("ldaps", _) if starts == Some(true) => refused("ldaps: is TLS from the first byte on; `starttls` belongs to ldap:".into()),
-            ("ldaps", Some(look)) => Ok(Some(LdapTls { starts_later: false, look, wishes })),
-            ("ldap", None) if starts == Some(true) => refused("`starttls`, and `ssl-mode` says that there is no TLS".into()),
-            ("ldap", Some(_)) if starts == Some(false) && wishes != (Wishes { starts: wishes.starts.clone(), ..Wishes::default() }) => {
+            ("ldaps", None) => {
+                refused("ldaps: is TLS, and `ssl-mode` says that there is none".into())
+            }
+            ("ldaps", _) if starts == Some(true) => {
+                refused("ldaps: is TLS from the first byte on; `starttls` belongs to ldap:".into())
+            }
+            ("ldaps", Some(look)) => Ok(Some(LdapTls {
+                starts_later: false,
+                look,
+                wishes,
+            })),
+            ("ldap", None) if starts == Some(true) => {
+                refused("`starttls`, and `ssl-mode` says that there is no TLS".into())
+            }
+            ("ldap", Some(_))
+                if starts == Some(false)
+                    && wishes
+                        != (Wishes {
+                            starts: wishes.starts.clone(),
+                            ..Wishes::default()
+                        }) =>
+            {
                 refused("without `starttls` there is no certificate to look at".into())
             }
-            ("ldap", Some(look)) if is_wanted => Ok(Some(LdapTls { starts_later: true, look, wishes })),
+            ("ldap", Some(look)) if is_wanted => Ok(Some(LdapTls {
+                starts_later: true,
+                look,
+                wishes,
+            })),
             ("ldap", _) => Ok(None),
             (_, Some(_)) if is_wanted => refused("over a Unix socket there is no TLS".into()),
             _ => Ok(None),
@@ -86,20 +118,33 @@ impl LdapTls {
     /// Files are read anew each time, since certificates are renewed.
     pub fn config(&self) -> Result<Arc<ClientConfig>, Failure> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().map_err(failed)?;
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(failed)?;
         let chain = match self.look {
             Look::Away => None,
             _ => {
                 let roots = Arc::new(self.roots()?);
-                Some(WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider)).build().map_err(failed)?)
+                Some(
+                    WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider))
+                        .build()
+                        .map_err(failed)?,
+                )
             }
         };
-        let verifier = Verifier { chain, checks_name: self.look == Look::ChainAndName, provider };
-        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+        let verifier = Verifier {
+            chain,
+            checks_name: self.look == Look::ChainAndName,
+            provider,
+        };
+        let builder = builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
         let config = match (&self.wishes.certificate, &self.wishes.key) {
             (Some(certificate), Some(key)) => {
                 let chain = certificates(certificate)?;
-                let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
+                let key =
+                    PrivateKeyDer::from_pem_file(key).map_err(|error| unreadable(key, &error))?;
                 builder.with_client_auth_cert(chain, key).map_err(failed)?
             }
             (None, None) => builder.with_no_client_auth(),
@@ -109,7 +154,9 @@ impl LdapTls {
     }
 
     fn roots(&self) -> Result<RootCertStore, Failure> {
-        let Some(path) = &self.wishes.authority else { return Ok(tls::system_roots()) };
+        let Some(path) = &self.wishes.authority else {
+            return Ok(tls::system_roots());
+        };
         let mut roots = RootCertStore::empty();
         for one in certificates(path)? {
             roots.add(one).map_err(|error| unreadable(path, &error))?;
@@ -119,7 +166,8 @@ impl LdapTls {
 }
 
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, Failure> {
-    let all: Result<Vec<_>, pem::Error> = CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
+    let all: Result<Vec<_>, pem::Error> =
+        CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
     match all.map_err(|error| unreadable(path, &error))? {
         all if all.is_empty() => Err(unreadable(path, &"there is no certificate in it")),
         all => Ok(all),
@@ -152,14 +200,14 @@ impl ServerCertVerifier for Verifier {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        let Some(chain) = &self.chain else { return Ok(ServerCertVerified::assertion()) };
+        let Some(chain) = &self.chain else {
+            return Ok(ServerCertVerified::assertion());
+        };
         match chain.verify_server_cert(certificate, others, name, ocsp, now) {
             // The name is the last that it looks at.
-            Err(Error::InvalidCertificate(CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. }))
-                if !self.checks_name =>
-            {
-                Ok(ServerCertVerified::assertion())
-            }
+            Err(Error::InvalidCertificate(
+                CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+            )) if !self.checks_name => Ok(ServerCertVerified::assertion()),
             verified => verified,
         }
     }
@@ -170,7 +218,12 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -179,11 +232,18 @@ impl ServerCertVerifier for Verifier {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 
@@ -193,14 +253,25 @@ mod tests {
 
     #[test]
     fn what_a_url_asks_for() {
-        let of = |url: &str| LdapTls::of(url).map(|tls| tls.map(|tls| (tls.starts_later, tls.look)));
-        for url in ["ldap://h", "ldap://h:389/dc=test?cn?sub", "ldapi://%2Fs", "ldap://h?starttls=no", "ldap://h?ssl-mode=DISABLED"] {
+        let of =
+            |url: &str| LdapTls::of(url).map(|tls| tls.map(|tls| (tls.starts_later, tls.look)));
+        for url in [
+            "ldap://h",
+            "ldap://h:389/dc=test?cn?sub",
+            "ldapi://%2Fs",
+            "ldap://h?starttls=no",
+            "ldap://h?ssl-mode=DISABLED",
+        ] {
             assert_eq!(of(url), Ok(None), "{url}");
         }
         for (url, starts_later, look) in [
             ("ldaps://h", false, Look::ChainAndName),
             ("ldaps://h:1636/?ssl-mode=required", false, Look::Away),
-            ("ldaps://h?sslca=/ca.pem&sslmode=VERIFY_CA", false, Look::Chain),
+            (
+                "ldaps://h?sslca=/ca.pem&sslmode=VERIFY_CA",
+                false,
+                Look::Chain,
+            ),
             ("ldap://h?starttls=yes", true, Look::ChainAndName),
             ("ldap://h?starttls", true, Look::ChainAndName),
             ("ldap://h/?ssl-mode=REQUIRED", true, Look::Away),

@@ -1,8 +1,9 @@
 //! Databases that are asked for a few rows of text: MariaDB and MySQL, PostgreSQL, SQLite, LDAP.
 //!
-//! Floor 2. A [`Desk`] is a thread with a runtime of its own on which questions are asked, so that workers never wait for a connection or a
-//! driver; who asks awaits the answer through whatever channel the job brings. What differs between the databases ends at [`Database::rows`]:
-//! a query with `?` for each parameter goes in, rows of named texts come out.
+//! Floor 2. A [`Desk`] is a thread with a runtime of its own on which questions are asked, so that
+//! workers never wait for a connection or a driver; who asks awaits the answer through whatever
+//! channel the job brings. What differs between the databases ends at [`Database::rows`]: a query
+//! with `?` for each parameter goes in, rows of named texts come out.
 //!
 //! Absent on purpose: transactions, and any cache: who asks knows how long an answer holds.
 
@@ -28,7 +29,8 @@ use std::{fmt, future::Future, time::Duration};
 /// Where a database is and how it is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
-    /// `mysql://`, `postgres://`, `sqlite://`, `ldap://`, `ldaps://`; with the words of TLS that each has.
+    /// `mysql://`, `postgres://`, `sqlite://`, `ldap://`, `ldaps://`; with the words of TLS that
+    /// each has.
     pub url: String,
     pub ldap: LdapTerms,
     /// Of SQL, as are the next five: connections that are there before they are needed.
@@ -107,11 +109,20 @@ impl Database {
             "ldap" | "ldapi" | "ldaps" => Way::Directory(Box::new(Directory::new(terms)?)),
             _ => Way::Sql(Sql::new(terms)?),
         };
-        Ok(Database { way, timeout: terms.timeout })
+        Ok(Database {
+            way,
+            timeout: terms.timeout,
+        })
     }
 
-    /// At most `rows_max` rows. The query has a `?` for each parameter; of LDAP it is a filter, and an entry is a row.
-    pub async fn rows(&self, query: &str, parameters: &[&str], rows_max: usize) -> Result<Vec<Row>, Failure> {
+    /// At most `rows_max` rows. The query has a `?` for each parameter; of LDAP it is a filter, and
+    /// an entry is a row.
+    pub async fn rows(
+        &self,
+        query: &str,
+        parameters: &[&str],
+        rows_max: usize,
+    ) -> Result<Vec<Row>, Failure> {
         self.in_time(async {
             match &self.way {
                 Way::Sql(sql) => sql.rows(query, parameters, rows_max).await,
@@ -132,8 +143,13 @@ impl Database {
         .await
     }
 
-    async fn in_time<T>(&self, asked: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    async fn in_time<T>(
+        &self,
+        asked: impl Future<Output = Result<T, Failure>>,
+    ) -> Result<T, Failure> {
         let late = |_| Failure(format!("no answer within {} ms", self.timeout.as_millis()));
-        tokio::time::timeout(self.timeout, asked).await.map_err(late)?
+        tokio::time::timeout(self.timeout, asked)
+            .await
+            .map_err(late)?
     }
 }

@@ -1,4 +1,5 @@
-//! `?` in queries: PostgreSQL numbers its parameters, LDAP has none, and Apache's configurations have them as `printf` would.
+//! `?` in queries: PostgreSQL numbers its parameters, LDAP has none, and Apache's configurations
+//! have them as `printf` would.
 
 /// The pieces of a query between its question marks; what is quoted is left alone.
 pub fn pieces(query: &str) -> Vec<&str> {
@@ -30,8 +31,8 @@ pub fn numbered(query: &str) -> String {
     out
 }
 
-/// Apache's way: `%s` and its like are parameters (apr_dbd_prepare), `%%` is a percent sign. The query with question marks instead, and how
-/// many there are.
+/// Apache's way: `%s` and its like are parameters (apr_dbd_prepare), `%%` is a percent sign. The
+/// query with question marks instead, and how many there are.
 pub fn from_printf(query: &str) -> (String, usize) {
     let (mut out, mut rest, mut count) = (String::with_capacity(query.len()), query, 0);
     while let Some((before, behind)) = rest.split_once('%') {
@@ -74,7 +75,11 @@ mod tests {
     #[test]
     fn conversions_become_question_marks() {
         for (query, expected, count) in [
-            ("SELECT a FROM b WHERE c = %s AND d = %lld", "SELECT a FROM b WHERE c = ? AND d = ?", 2),
+            (
+                "SELECT a FROM b WHERE c = %s AND d = %lld",
+                "SELECT a FROM b WHERE c = ? AND d = ?",
+                2,
+            ),
             ("a LIKE '%%' || %s || '%'", "a LIKE '%' || ? || '%'", 1),
             ("%hhu%d%pDt%", "???%", 3),
             ("a % b", "a % b", 0),
@@ -88,8 +93,14 @@ mod tests {
     #[test]
     fn question_marks_become_numbers() {
         for (query, expected) in [
-            ("SELECT a FROM b WHERE c = ? OR d = ?", "SELECT a FROM b WHERE c = $1 OR d = $2"),
-            ("SELECT '?', \"?\", 'it''s ?' WHERE c = ?", "SELECT '?', \"?\", 'it''s ?' WHERE c = $1"),
+            (
+                "SELECT a FROM b WHERE c = ? OR d = ?",
+                "SELECT a FROM b WHERE c = $1 OR d = $2",
+            ),
+            (
+                "SELECT '?', \"?\", 'it''s ?' WHERE c = ?",
+                "SELECT '?', \"?\", 'it''s ?' WHERE c = $1",
+            ),
             ("no parameter", "no parameter"),
             ("open 'quote ?", "open 'quote ?"),
             ("ä ? ö", "ä $1 ö"),

@@ -1,8 +1,10 @@
 //! Connections of one SQL database: how they are made, lent, kept and closed.
 //!
-//! It is not sqlx's pool, because that goes on knocking until its time limit where nobody listens, and has one way in: here a database that
-//! refuses connections is known to be away at once, and one that prefers to be asked otherwise (with TLS, without) is asked again that way.
-//! Difficulty: questions are dropped when their time is up, so a connection that is lent and not given back is closed.
+//! It is not sqlx's pool, because that goes on knocking until its time limit where nobody listens,
+//! and has one way in: here a database that refuses connections is known to be away at once, and
+//! one that prefers to be asked otherwise (with TLS, without) is asked again that way. Difficulty:
+//! questions are dropped when their time is up, so a connection that is lent and not given back is
+//! closed.
 
 use crate::Terms;
 use sqlx::{ConnectOptions, Connection, Database, Error, Executor};
@@ -25,7 +27,8 @@ use tokio::{
 const AGE_MAX: Duration = Duration::from_secs(30 * 60);
 /// For saying goodbye.
 const CLOSING: Duration = Duration::from_secs(5);
-/// A database that has too many connections is asked again after so long, and twice that, up to the most.
+/// A database that has too many connections is asked again after so long, and twice that, up to the
+/// most.
 const FULL: Duration = Duration::from_millis(10);
 const FULL_MAX: Duration = Duration::from_secs(1);
 
@@ -41,7 +44,11 @@ pub struct Ways<O> {
 
 impl<O> From<O> for Ways<O> {
     fn from(first: O) -> Ways<O> {
-        Ways { first, otherwise: None, files: Vec::new() }
+        Ways {
+            first,
+            otherwise: None,
+            files: Vec::new(),
+        }
     }
 }
 
@@ -96,18 +103,32 @@ where
         })
     }
 
-    /// A connection that answers: one that was kept, or a new one. Waits while as many are lent as there may be.
+    /// A connection that answers: one that was kept, or a new one. Waits while as many are lent as
+    /// there may be.
     pub async fn lend(self: &Rc<Self>) -> Result<Lent<'_, C>, Error> {
         let _permit = self.free.acquire().await.map_err(|_| Error::PoolClosed)?;
-        while let Some(Kept { mut connection, made, .. }) = self.latest() {
+        while let Some(Kept {
+            mut connection,
+            made,
+            ..
+        }) = self.latest()
+        {
             // What was kept may have ended meanwhile.
             if made.elapsed() < AGE_MAX && connection.ping().await.is_ok() {
-                return Ok(Lent { connection, made, _permit });
+                return Ok(Lent {
+                    connection,
+                    made,
+                    _permit,
+                });
             }
         }
         let connection = self.connect().await?;
         self.fill();
-        Ok(Lent { connection, made: Instant::now(), _permit })
+        Ok(Lent {
+            connection,
+            made: Instant::now(),
+            _permit,
+        })
     }
 
     fn latest(&self) -> Option<Kept<C>> {
@@ -116,11 +137,19 @@ where
 
     /// Whatever became of the question: who is lent it next looks whether it still answers.
     pub fn give_back(self: &Rc<Self>, lent: Lent<'_, C>) {
-        if self.keeps_connections { self.keep(lent.connection, lent.made) } else { close(lent.connection) }
+        if self.keeps_connections {
+            self.keep(lent.connection, lent.made)
+        } else {
+            close(lent.connection)
+        }
     }
 
     fn keep(self: &Rc<Self>, connection: C, made: Instant) {
-        self.idle.borrow_mut().push_back(Kept { connection, made, since: Instant::now() });
+        self.idle.borrow_mut().push_back(Kept {
+            connection,
+            made,
+            since: Instant::now(),
+        });
         if self.idle.borrow().len() > self.connections_min && !self.is_tended.replace(true) {
             spawn_local(tend(Rc::downgrade(self)));
         }
@@ -128,7 +157,10 @@ where
 
     /// Connections that are there before they are needed, made beside whoever needed the first.
     fn fill(self: &Rc<Self>) {
-        if self.keeps_connections && self.count() < self.connections_min && !self.is_filled.replace(true) {
+        if self.keeps_connections
+            && self.count() < self.connections_min
+            && !self.is_filled.replace(true)
+        {
             let pool = Rc::clone(self);
             spawn_local(async move {
                 pool.fill_up().await;
@@ -139,8 +171,12 @@ where
 
     async fn fill_up(self: &Rc<Self>) {
         while self.count() < self.connections_min {
-            let Ok(_permit) = self.free.try_acquire() else { return };
-            let Ok(connection) = self.connect().await else { return };
+            let Ok(_permit) = self.free.try_acquire() else {
+                return;
+            };
+            let Ok(connection) = self.connect().await else {
+                return;
+            };
             self.keep(connection, Instant::now());
         }
     }
@@ -167,7 +203,8 @@ where
 
     async fn knock(&self) -> Result<C, Error> {
         for (word, path) in &self.ways.files {
-            let fault = |error| Error::Configuration(format!("{word} {}: {error}", path.display()).into());
+            let fault =
+                |error| Error::Configuration(format!("{word} {}: {error}", path.display()).into());
             File::open(path).map_err(fault)?;
         }
         match (self.ways.first.connect().await, &self.ways.otherwise) {
@@ -207,29 +244,36 @@ fn close<C: Connection + 'static>(connection: C) {
     spawn_local(async move { drop(timeout(CLOSING, connection.close()).await) });
 }
 
-/// It is there, and somebody will leave: MySQL's 1040 and PostgreSQL's 53300 (too many connections), a Unix socket whose queue is full.
+/// It is there, and somebody will leave: MySQL's 1040 and PostgreSQL's 53300 (too many
+/// connections), a Unix socket whose queue is full.
 fn is_full(error: &Error) -> bool {
     match error {
-        Error::Database(database) => match database.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
-            Some(mysql) => mysql.number() == 1040,
-            None => database.code().is_some_and(|code| code == "53300"),
-        },
+        Error::Database(database) => {
+            match database.try_downcast_ref::<sqlx::mysql::MySqlDatabaseError>() {
+                Some(mysql) => mysql.number() == 1040,
+                None => database.code().is_some_and(|code| code == "53300"),
+            }
+        }
         Error::Io(error) => error.kind() == io::ErrorKind::WouldBlock,
         _ => false,
     }
 }
 
-/// Somebody is there and did not like the way: TLS failed, or the way is not that of pg_hba.conf (28000).
+/// Somebody is there and did not like the way: TLS failed, or the way is not that of pg_hba.conf
+/// (28000).
 fn may_go_otherwise(error: &Error) -> bool {
     match error {
         Error::Tls(_) | Error::Protocol(_) => true,
         Error::Io(error) => matches!(
             error.kind(),
-            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+            io::ErrorKind::InvalidData
+                | io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe
         ),
-        Error::Database(database) => {
-            database.try_downcast_ref::<sqlx::postgres::PgDatabaseError>().is_some_and(|refused| refused.code() == "28000")
-        }
+        Error::Database(database) => database
+            .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
+            .is_some_and(|refused| refused.code() == "28000"),
         _ => false,
     }
 }

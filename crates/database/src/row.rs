@@ -2,7 +2,8 @@
 
 /// Names of columns as the query gives them; a NULL is not there.
 ///
-/// What can't be made a text stands in its column as the reason, since it matters only to who looks at that column.
+/// What can't be made a text stands in its column as the reason, since it matters only to who looks
+/// at that column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Row(Vec<(Box<str>, Cell)>);
 

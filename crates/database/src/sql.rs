@@ -1,7 +1,8 @@
 //! SQL databases: a pool of connections, whichever of the kinds that sqlx has it is.
 //!
-//! Difficulty: a column may have any type, and all that is wanted is its text. Types are tried from the likeliest on; what has none of them
-//! (dates, fractions) has to be made a text by the query. That is said of a column to who looks at it: others may have any type.
+//! Difficulty: a column may have any type, and all that is wanted is its text. Types are tried from
+//! the likeliest on; what has none of them (dates, fractions) has to be made a text by the query.
+//! That is said of a column to who looks at it: others may have any type.
 
 use crate::{
     Failure, Row, Terms, placeholders,
@@ -26,7 +27,11 @@ pub enum Sql {
 /// The query with its parameters.
 macro_rules! bound {
     ($query:expr, $parameters:expr) => {
-        $parameters.iter().fold(sqlx::query($query), |query, parameter| query.bind(*parameter))
+        $parameters
+            .iter()
+            .fold(sqlx::query($query), |query, parameter| {
+                query.bind(*parameter)
+            })
     };
 }
 
@@ -54,13 +59,16 @@ macro_rules! fetch {
 macro_rules! execute {
     ($pool:expr, $statement:expr, $parameters:expr) => {{
         let mut lent = $pool.lend().await.map_err(failed)?;
-        let done = bound!($statement, $parameters).execute(&mut lent.connection).await;
+        let done = bound!($statement, $parameters)
+            .execute(&mut lent.connection)
+            .await;
         $pool.give_back(lent);
         done.map(|done| done.rows_affected()).map_err(failed)
     }};
 }
 
-/// A column of each row as the text that it is, or that its number makes. `$rare` knows types that the driver has no text or number for.
+/// A column of each row as the text that it is, or that its number makes. `$rare` knows types that
+/// the driver has no text or number for.
 macro_rules! reader {
     ($name:ident, $row:ty, [$($number:ty),*], $rare:expr) => {
         fn $name(row: &$row) -> Row {
@@ -99,14 +107,23 @@ macro_rules! reader {
 }
 
 reader!(read_mysql, MySqlRow, [i64, u64, f64, f32], rare_of_mysql);
-reader!(read_postgres, PgRow, [i64, i32, i16, f64, f32], rare_of_postgres);
+reader!(
+    read_postgres,
+    PgRow,
+    [i64, i32, i16, f64, f32],
+    rare_of_postgres
+);
 reader!(read_sqlite, SqliteRow, [i64, f64], |_, _, _| None);
 
-/// A DECIMAL comes as digits and is a number if nothing but zeros is behind its point; a BIT comes as bytes.
+/// A DECIMAL comes as digits and is a number if nothing but zeros is behind its point; a BIT comes
+/// as bytes.
 fn rare_of_mysql(row: &MySqlRow, at: usize, kind: &str) -> Option<String> {
     match kind {
         "DECIMAL" => whole(&row.try_get_unchecked::<String, _>(at).ok()?),
-        "BIT" => row.try_get_unchecked::<u64, _>(at).ok().map(|number| number.to_string()),
+        "BIT" => row
+            .try_get_unchecked::<u64, _>(at)
+            .ok()
+            .map(|number| number.to_string()),
         _ => None,
     }
 }
@@ -121,21 +138,33 @@ fn rare_of_postgres(row: &PgRow, at: usize, kind: &str) -> Option<String> {
 
 fn whole(number: &str) -> Option<String> {
     let (before, behind) = number.split_once('.').unwrap_or((number, ""));
-    behind.bytes().all(|digit| digit == b'0').then(|| before.to_owned())
+    behind
+        .bytes()
+        .all(|digit| digit == b'0')
+        .then(|| before.to_owned())
 }
 
-/// PostgreSQL's NUMERIC on the wire (`numeric_send` of its `numeric.c`): how many digits of 10,000 there are, the power of the first, the sign,
-/// the decimals that are shown, then the digits, without zeros at the end.
+/// PostgreSQL's NUMERIC on the wire (`numeric_send` of its `numeric.c`): how many digits of 10,000
+/// there are, the power of the first, the sign, the decimals that are shown, then the digits,
+/// without zeros at the end.
 fn whole_of_digits(bytes: &[u8]) -> Option<String> {
-    let mut words = bytes.chunks_exact(2).filter_map(|pair| Some(i16::from_be_bytes(pair.try_into().ok()?)));
-    let (count, power, sign) = (usize::try_from(words.next()?).ok()?, i32::from(words.next()?), words.next()?);
+    let mut words = bytes
+        .chunks_exact(2)
+        .filter_map(|pair| Some(i16::from_be_bytes(pair.try_into().ok()?)));
+    let (count, power, sign) = (
+        usize::try_from(words.next()?).ok()?,
+        i32::from(words.next()?),
+        words.next()?,
+    );
     let digits: Vec<i16> = words.skip(1).collect();
     let places = usize::try_from(power + 1).ok()?;
     // Not a number and infinity have signs of their own.
     if count > places || digits.len() != count || !matches!(sign, 0 | 0x4000) {
         return None;
     }
-    let text: String = (0..places).map(|place| format!("{:04}", digits.get(place).unwrap_or(&0))).collect();
+    let text: String = (0..places)
+        .map(|place| format!("{:04}", digits.get(place).unwrap_or(&0)))
+        .collect();
     let text = text.trim_start_matches('0');
     Some(match (sign, text) {
         (_, "") => "0".to_owned(),
@@ -148,7 +177,9 @@ pub fn check_url(url: &str) -> Result<(), Failure> {
     match scheme(url) {
         "mysql" | "mariadb" => ways::mysql(url).map(drop),
         "postgres" | "postgresql" => ways::postgres(url).map(drop),
-        "sqlite" => SqliteConnectOptions::from_str(url).map(drop).map_err(failed),
+        "sqlite" => SqliteConnectOptions::from_str(url)
+            .map(drop)
+            .map_err(failed),
         other => Err(unknown(other)),
     }
 }
@@ -164,14 +195,21 @@ impl Sql {
             "mysql" | "mariadb" => Sql::Mysql(Pool::new(ways::mysql(url)?, terms)),
             "postgres" | "postgresql" => Sql::Postgres(Pool::new(ways::postgres(url)?, terms)),
             "sqlite" => {
-                let options = SqliteConnectOptions::from_str(url).map_err(failed)?.read_only(!terms.may_write);
+                let options = SqliteConnectOptions::from_str(url)
+                    .map_err(failed)?
+                    .read_only(!terms.may_write);
                 Sql::Sqlite(Pool::new(Ways::from(options), terms))
             }
             other => return Err(unknown(other)),
         })
     }
 
-    pub async fn rows(&self, query: &str, parameters: &[&str], rows_max: usize) -> Result<Vec<Row>, Failure> {
+    pub async fn rows(
+        &self,
+        query: &str,
+        parameters: &[&str],
+        rows_max: usize,
+    ) -> Result<Vec<Row>, Failure> {
         match self {
             Sql::Mysql(pool) => fetch!(pool, query, parameters, rows_max, read_mysql),
             Sql::Postgres(pool) => {
@@ -206,10 +244,13 @@ pub fn failed(error: sqlx::Error) -> Failure {
     })
 }
 
-/// The driver says "error with configuration" of errors within each other, once for each; what the innermost says is enough.
+/// The driver says "error with configuration" of errors within each other, once for each; what the
+/// innermost says is enough.
 fn reason(error: &sqlx::Error) -> String {
     match error {
-        sqlx::Error::Configuration(inner) => inner.downcast_ref().map_or_else(|| inner.to_string(), reason),
+        sqlx::Error::Configuration(inner) => inner
+            .downcast_ref()
+            .map_or_else(|| inner.to_string(), reason),
         other => other.to_string(),
     }
 }
@@ -220,10 +261,21 @@ mod tests {
 
     #[test]
     fn whole_numbers_of_decimals() {
-        for (text, number) in [("5000", Some("5000")), ("-7.00", Some("-7")), ("0.50", None)] {
+        for (text, number) in [
+            ("5000", Some("5000")),
+            ("-7.00", Some("-7")),
+            ("0.50", None),
+        ] {
             assert_eq!(whole(text).as_deref(), number, "{text}");
         }
-        let digits = |words: &[i16]| whole_of_digits(&words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>());
+        let digits = |words: &[i16]| {
+            whole_of_digits(
+                &words
+                    .iter()
+                    .flat_map(|word| word.to_be_bytes())
+                    .collect::<Vec<_>>(),
+            )
+        };
         for (words, number) in [
             (&[0, 0, 0, 0][..], Some("0")),
             (&[2, 1, 0, 2, 500, 17], Some("5000017")),
@@ -235,6 +287,9 @@ mod tests {
         ] {
             assert_eq!(digits(words).as_deref(), number, "{words:?}");
         }
-        assert_eq!((whole_of_digits(&[]), whole_of_digits(&[0, 1, 0])), (None, None));
+        assert_eq!(
+            (whole_of_digits(&[]), whole_of_digits(&[0, 1, 0])),
+            (None, None)
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! TLS to databases: the words of it in URLs, the authorities that are trusted, and what a failure means.
+//! TLS to databases: the words of it in URLs, the authorities that are trusted, and what a failure
+//! means.
 //!
-//! The words are those that each database's own clients have. Difficulty: a word that is not known must not be passed over, since what is
-//! then sent in the clear was meant to be encrypted.
+//! The words are those that each database's own clients have. Difficulty: a word that is not known
+//! must not be passed over, since what is then sent in the clear was meant to be encrypted.
 
 use crate::Failure;
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -42,8 +43,15 @@ impl Wishes {
             match known.iter().find(|(one, _)| *one == name) {
                 Some((_, word)) => wishes.add(*word, &name, value.into_owned()),
                 None if is_of_tls(&name) => {
-                    let known = known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-                    return Err(Failure(format!("`{name}` is no word of {}: URLs; {known} are", url.scheme())));
+                    let known = known
+                        .iter()
+                        .map(|(name, _)| *name)
+                        .collect::<Vec<_>>()
+                        .join(", ");
+                    return Err(Failure(format!(
+                        "`{name}` is no word of {}: URLs; {known} are",
+                        url.scheme()
+                    )));
                 }
                 None => {}
             }
@@ -75,7 +83,9 @@ fn system() -> &'static [CertificateDer<'static>] {
     SYSTEM.get_or_init(|| {
         let all = rustls_native_certs::load_native_certs().certs;
         // What is none of an authority that rustls can use would make drivers refuse all of them.
-        all.into_iter().filter(|one| RootCertStore::empty().add(one.clone()).is_ok()).collect()
+        all.into_iter()
+            .filter(|one| RootCertStore::empty().add(one.clone()).is_ok())
+            .collect()
     })
 }
 
@@ -101,10 +111,13 @@ pub fn system_pem() -> Vec<u8> {
     pem.into_bytes()
 }
 
-/// What can be done about what went wrong in a handshake. `None`: it says so itself, or it was something else.
+/// What can be done about what went wrong in a handshake. `None`: it says so itself, or it was
+/// something else.
 pub fn help(error: &io::Error) -> Option<&'static str> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
-    let rustls::Error::InvalidCertificate(fault) = error else { return None };
+    let rustls::Error::InvalidCertificate(fault) = error else {
+        return None;
+    };
     Some(match fault {
         CertificateError::UnknownIssuer => {
             "its certificate is of no authority that is trusted here; `ssl-ca` (PostgreSQL: `sslrootcert`) names the file of the right one"
@@ -129,20 +142,35 @@ mod tests {
     #[test]
     fn words_of_a_url() {
         let of = |url: &str| Wishes::of(url, KNOWN);
-        let wishes = of("mysql://u:p@h/d?charset=utf8&ssl-mode=REQUIRED&ssl-ca=%2Fetc%2Fca%201.pem").unwrap();
-        assert_eq!((wishes.mode.as_deref(), wishes.authority), (Some("REQUIRED"), Some("/etc/ca 1.pem".into())));
-        assert_eq!(wishes.files, [("ssl-ca".to_owned(), PathBuf::from("/etc/ca 1.pem"))]);
+        let wishes =
+            of("mysql://u:p@h/d?charset=utf8&ssl-mode=REQUIRED&ssl-ca=%2Fetc%2Fca%201.pem")
+                .unwrap();
+        assert_eq!(
+            (wishes.mode.as_deref(), wishes.authority),
+            (Some("REQUIRED"), Some("/etc/ca 1.pem".into()))
+        );
+        assert_eq!(
+            wishes.files,
+            [("ssl-ca".to_owned(), PathBuf::from("/etc/ca 1.pem"))]
+        );
         assert_eq!(of("mysql://h/?charset=utf8"), Ok(Wishes::default()));
         for word in ["ssl_mode", "useSSL", "tls"] {
-            let said = of(&format!("mysql://u:secret@h/?{word}=true")).unwrap_err().to_string();
-            assert_eq!(said, format!("`{word}` is no word of mysql: URLs; ssl-mode, ssl-ca are"));
+            let said = of(&format!("mysql://u:secret@h/?{word}=true"))
+                .unwrap_err()
+                .to_string();
+            assert_eq!(
+                said,
+                format!("`{word}` is no word of mysql: URLs; ssl-mode, ssl-ca are")
+            );
         }
     }
 
     #[test]
     fn authorities_of_the_system_as_text() {
         let pem = system_pem();
-        let read: Vec<_> = CertificateDer::pem_slice_iter(&pem).collect::<Result<_, _>>().unwrap();
+        let read: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+            .collect::<Result<_, _>>()
+            .unwrap();
         assert_eq!(read, system());
         assert_eq!(system_roots().len(), read.len());
     }

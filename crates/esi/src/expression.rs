@@ -1,6 +1,8 @@
-//! Conditions of `when` and of `test` (ESI 1.0 section 4.2): comparisons, `!`, `&`, `|`, parentheses.
+//! Conditions of `when` and of `test` (ESI 1.0 section 4.2): comparisons, `!`, `&`, `|`,
+//! parentheses.
 //!
-//! Numbers are compared as numbers where both sides are some, else as text. What can't be read holds for nobody.
+//! Numbers are compared as numbers where both sides are some, else as text. What can't be read
+//! holds for nobody.
 
 use crate::{
     facts::Facts,
@@ -31,7 +33,10 @@ pub(crate) struct Comparison {
 impl Expression {
     /// `None`: it is none.
     pub fn parse(text: &[u8]) -> Option<Expression> {
-        let mut parser = Parser { rest: text, depth: 0 };
+        let mut parser = Parser {
+            rest: text,
+            depth: 0,
+        };
         let expression = parser.any()?;
         parser.skip_space();
         parser.rest.is_empty().then_some(expression)
@@ -47,8 +52,12 @@ impl Expression {
             Expression::Any(parts) => parts.iter().any(|part| part.holds(facts)),
             Expression::All(parts) => parts.iter().all(|part| part.holds(facts)),
             Expression::Not(part) => !part.holds(facts),
-            Expression::Compare(left, comparison, right) => comparison.holds(order(&left.plain(facts), &right.plain(facts))),
-            Expression::Truth(value) => !matches!(value.plain(facts).as_slice(), b"" | b"false" | b"0"),
+            Expression::Compare(left, comparison, right) => {
+                comparison.holds(order(&left.plain(facts), &right.plain(facts)))
+            }
+            Expression::Truth(value) => {
+                !matches!(value.plain(facts).as_slice(), b"" | b"false" | b"0")
+            }
         }
     }
 }
@@ -82,7 +91,11 @@ impl Parser<'_> {
         while self.take(b"||") || self.take(b"|") {
             parts.push(self.all()?);
         }
-        Some(if parts.len() == 1 { parts.pop()? } else { Expression::Any(parts) })
+        Some(if parts.len() == 1 {
+            parts.pop()?
+        } else {
+            Expression::Any(parts)
+        })
     }
 
     fn all(&mut self) -> Option<Expression> {
@@ -90,7 +103,11 @@ impl Parser<'_> {
         while self.take(b"&&") || self.take(b"&") {
             parts.push(self.one()?);
         }
-        Some(if parts.len() == 1 { parts.pop()? } else { Expression::All(parts) })
+        Some(if parts.len() == 1 {
+            parts.pop()?
+        } else {
+            Expression::All(parts)
+        })
     }
 
     fn one(&mut self) -> Option<Expression> {
@@ -112,7 +129,13 @@ impl Parser<'_> {
 
     fn comparison(&mut self) -> Option<Expression> {
         let left = self.operand()?;
-        let compare = |less, equal, greater| Some(Comparison { less, equal, greater });
+        let compare = |less, equal, greater| {
+            Some(Comparison {
+                less,
+                equal,
+                greater,
+            })
+        };
         let comparison = match () {
             () if self.take(b"==") => compare(false, true, false),
             () if self.take(b"!=") => compare(true, false, true),
@@ -139,8 +162,15 @@ impl Parser<'_> {
             self.rest = &quoted[end + 1..];
             return Some(Value::parse(&quoted[..end]));
         }
-        let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'+' | b'/' | b'%' | 0x80..);
-        let end = self.rest.iter().position(|byte| !is_word(byte)).unwrap_or(self.rest.len());
+        let is_word = |byte: &u8| {
+            byte.is_ascii_alphanumeric()
+                || matches!(byte, b'-' | b'.' | b'_' | b'+' | b'/' | b'%' | 0x80..)
+        };
+        let end = self
+            .rest
+            .iter()
+            .position(|byte| !is_word(byte))
+            .unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest;
         (!word.is_empty()).then(|| Value::literal(word))

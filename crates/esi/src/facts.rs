@@ -33,11 +33,17 @@ impl Facts {
 
     fn accepts(&self, language: &[u8]) -> bool {
         let ranges = self.accept_language.split(|byte| *byte == b',');
-        ranges.filter_map(|range| range.split(|byte| *byte == b';').next()).any(|tag| tag.trim_ascii().eq_ignore_ascii_case(language))
+        ranges
+            .filter_map(|range| range.split(|byte| *byte == b';').next())
+            .any(|tag| tag.trim_ascii().eq_ignore_ascii_case(language))
     }
 
     fn agent(&self, what: &[u8]) -> Option<&[u8]> {
-        let has = |words: &[&str]| words.iter().any(|word| memchr::memmem::find(&self.user_agent, word.as_bytes()).is_some());
+        let has = |words: &[&str]| {
+            words
+                .iter()
+                .any(|word| memchr::memmem::find(&self.user_agent, word.as_bytes()).is_some())
+        };
         match what {
             b"browser" if has(&["MSIE", "Trident/"]) => Some(b"MSIE"),
             b"browser" if has(&["Mozilla"]) => Some(b"MOZILLA"),
@@ -58,13 +64,20 @@ impl Facts {
             None => memchr::memchr(b'/', &self.user_agent)? + 1,
         };
         let rest = self.user_agent.get(at..)?;
-        let end = rest.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(rest.len());
+        let end = rest
+            .iter()
+            .position(|byte| !byte.is_ascii_digit() && *byte != b'.')
+            .unwrap_or(rest.len());
         Some(&rest[..end])
     }
 }
 
 fn truth(is_so: bool) -> Vec<u8> {
-    if is_so { b"true".to_vec() } else { b"false".to_vec() }
+    if is_so {
+        b"true".to_vec()
+    } else {
+        b"false".to_vec()
+    }
 }
 
 fn pair<'t>(list: &'t [u8], between: u8, name: &[u8]) -> Option<&'t [u8]> {

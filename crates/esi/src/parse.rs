@@ -1,7 +1,7 @@
 //! From a page to parts.
 //!
-//! Difficulty: what is begun and not ended. The outermost element that is not closed in order, and all behind it, is text; so everything is looked at
-//! once, however broken it is.
+//! Difficulty: what is begun and not ended. The outermost element that is not closed in order, and
+//! all behind it, is text; so everything is looked at once, however broken it is.
 
 use crate::{
     expression::Expression,
@@ -21,7 +21,12 @@ const FAULTS_MAX: usize = 16;
 struct Unclosed;
 
 pub(crate) fn parse(page: &[u8]) -> (Vec<Part>, Vec<Inline>, Vec<String>) {
-    let mut parser = Parser { page, inlines: Vec::new(), faults: Vec::new(), in_vars: 0 };
+    let mut parser = Parser {
+        page,
+        inlines: Vec::new(),
+        faults: Vec::new(),
+        in_vars: 0,
+    };
     let parts = parser.outside(0..page.len(), 0);
     (parts, parser.inlines, parser.faults)
 }
@@ -47,7 +52,10 @@ impl Parser<'_> {
                 Err(Unclosed) => {
                     self.inlines.truncate(inlines);
                     self.in_vars = in_vars;
-                    self.fault(start, "an element is not closed: it and what follows is text");
+                    self.fault(
+                        start,
+                        "an element is not closed: it and what follows is text",
+                    );
                     parts.push(Part::Text(start..range.end));
                     return parts;
                 }
@@ -58,7 +66,12 @@ impl Parser<'_> {
     }
 
     /// Up to the end tag of that name; where it goes on behind that.
-    fn inside(&mut self, name: &[u8], range: Range<usize>, depth: usize) -> Result<(Vec<Part>, usize), Unclosed> {
+    fn inside(
+        &mut self,
+        name: &[u8],
+        range: Range<usize>,
+        depth: usize,
+    ) -> Result<(Vec<Part>, usize), Unclosed> {
         let (mut parts, mut at) = (Vec::new(), range.start);
         loop {
             let mark = tag::next(self.page, at..range.end).ok_or(Unclosed)?;
@@ -72,7 +85,13 @@ impl Parser<'_> {
     }
 
     /// Adds what a mark is the beginning of; where it goes on.
-    fn mark(&mut self, mark: Mark, end: usize, depth: usize, parts: &mut Vec<Part>) -> Result<usize, Unclosed> {
+    fn mark(
+        &mut self,
+        mark: Mark,
+        end: usize,
+        depth: usize,
+        parts: &mut Vec<Part>,
+    ) -> Result<usize, Unclosed> {
         if depth > DEPTH_MAX {
             return Err(Unclosed);
         }
@@ -85,7 +104,8 @@ impl Parser<'_> {
             }
             // ESI 1.0 section 3.7.
             Mark::Comment(tag) => {
-                let length = memchr::memmem::find(&self.page[tag.end..end], b"-->").ok_or(Unclosed)?;
+                let length =
+                    memchr::memmem::find(&self.page[tag.end..end], b"-->").ok_or(Unclosed)?;
                 let inside = self.outside(tag.end..tag.end + length, depth + 1);
                 parts.extend(inside);
                 Ok(tag.end + length + 3)
@@ -93,7 +113,13 @@ impl Parser<'_> {
         }
     }
 
-    fn element(&mut self, tag: Tag, end: usize, depth: usize, parts: &mut Vec<Part>) -> Result<usize, Unclosed> {
+    fn element(
+        &mut self,
+        tag: Tag,
+        end: usize,
+        depth: usize,
+        parts: &mut Vec<Part>,
+    ) -> Result<usize, Unclosed> {
         match tag.name.as_slice() {
             b"include" => {
                 match include(&tag) {
@@ -107,7 +133,9 @@ impl Parser<'_> {
             b"remove" => Ok(self.raw(&tag, end)?.end),
             b"inline" => self.inline(&tag, end),
             b"vars" => self.vars(&tag, end, depth, parts),
-            b"choose" | b"try" | b"when" | b"otherwise" | b"attempt" | b"except" => self.branching(&tag, end, depth, parts),
+            b"choose" | b"try" | b"when" | b"otherwise" | b"attempt" | b"except" => {
+                self.branching(&tag, end, depth, parts)
+            }
             _ => {
                 self.fault(tag.range.start, "an element that ESI does not have is text");
                 parts.push(Part::Text(tag.range.clone()));
@@ -116,7 +144,13 @@ impl Parser<'_> {
         }
     }
 
-    fn branching(&mut self, tag: &Tag, end: usize, depth: usize, parts: &mut Vec<Part>) -> Result<usize, Unclosed> {
+    fn branching(
+        &mut self,
+        tag: &Tag,
+        end: usize,
+        depth: usize,
+        parts: &mut Vec<Part>,
+    ) -> Result<usize, Unclosed> {
         let (inside, next) = match tag.is_empty {
             true => (Vec::new(), tag.range.end),
             false => self.inside(&tag.name, tag.range.end..end, depth + 1)?,
@@ -135,7 +169,10 @@ impl Parser<'_> {
             b"attempt" => BranchKind::Attempt,
             _ => BranchKind::Except,
         };
-        parts.push(Part::Branch(Branch { kind, parts: inside }));
+        parts.push(Part::Branch(Branch {
+            kind,
+            parts: inside,
+        }));
         Ok(next)
     }
 
@@ -143,15 +180,27 @@ impl Parser<'_> {
     fn test(&mut self, tag: &Tag) -> Option<Expression> {
         let test = tag.attribute(b"test").and_then(Expression::parse);
         if test.is_none() {
-            self.fault(tag.range.start, "a test that can't be read holds for nobody");
+            self.fault(
+                tag.range.start,
+                "a test that can't be read holds for nobody",
+            );
         }
         test
     }
 
     /// ESI 1.0 section 4.1; `name` holds a variable where the element is empty.
-    fn vars(&mut self, tag: &Tag, end: usize, depth: usize, parts: &mut Vec<Part>) -> Result<usize, Unclosed> {
+    fn vars(
+        &mut self,
+        tag: &Tag,
+        end: usize,
+        depth: usize,
+        parts: &mut Vec<Part>,
+    ) -> Result<usize, Unclosed> {
         if tag.is_empty {
-            parts.extend(tag.attribute(b"name").map(|name| Part::Variable(Value::parse(name))));
+            parts.extend(
+                tag.attribute(b"name")
+                    .map(|name| Part::Variable(Value::parse(name))),
+            );
             return Ok(tag.range.end);
         }
         self.in_vars += 1;
@@ -161,15 +210,22 @@ impl Parser<'_> {
         Ok(next)
     }
 
-    /// LSCache protocol 9.4. Its content is a page of its own, and looked at when that is asked for.
+    /// LSCache protocol 9.4. Its content is a page of its own, and looked at when that is asked
+    /// for.
     fn inline(&mut self, tag: &Tag, end: usize) -> Result<usize, Unclosed> {
-        let close = if tag.is_empty { tag.range.end..tag.range.end } else { self.raw(tag, end)? };
+        let close = if tag.is_empty {
+            tag.range.end..tag.range.end
+        } else {
+            self.raw(tag, end)?
+        };
         match tag.attribute(b"name").or(tag.attribute(b"src")) {
             Some(address) => self.inlines.push(Inline {
                 address: address.to_vec(),
                 cache_control: tag.attribute(b"cache-control").map(<[u8]>::to_vec),
                 cache_tag: tag.attribute(b"cache-tag").map(<[u8]>::to_vec),
-                is_fetchable: tag.attribute(b"fetchable").is_some_and(|text| text.eq_ignore_ascii_case(b"yes")),
+                is_fetchable: tag
+                    .attribute(b"fetchable")
+                    .is_some_and(|text| text.eq_ignore_ascii_case(b"yes")),
                 content: tag.range.end..close.start,
                 element: tag.range.start..close.end,
             }),
@@ -182,7 +238,8 @@ impl Parser<'_> {
     fn raw(&self, tag: &Tag, end: usize) -> Result<Range<usize>, Unclosed> {
         let mut from = tag.range.end;
         loop {
-            from += memchr::memmem::find(self.page.get(from..end).ok_or(Unclosed)?, b"</").ok_or(Unclosed)?;
+            from += memchr::memmem::find(self.page.get(from..end).ok_or(Unclosed)?, b"</")
+                .ok_or(Unclosed)?;
             // Only what stands there: a tag in between is content.
             let limit = end.min(from + tag.name.len() + 64);
             if let Some(Mark::Close(name, range)) = tag::next(self.page, from..limit)
@@ -198,10 +255,18 @@ impl Parser<'_> {
     /// Behind an end tag that follows at once, where the element is written with one.
     fn after_end_tag(&self, tag: &Tag, end: usize) -> usize {
         let after = tag.range.end;
-        let space = self.page[after..end].iter().take(64).take_while(|byte| byte.is_ascii_whitespace()).count();
+        let space = self.page[after..end]
+            .iter()
+            .take(64)
+            .take_while(|byte| byte.is_ascii_whitespace())
+            .count();
         let limit = end.min(after + space + tag.name.len() + 64);
         match tag::next(self.page, after + space..limit) {
-            Some(Mark::Close(name, range)) if !tag.is_empty && name == tag.name && range.start == after + space => range.end,
+            Some(Mark::Close(name, range))
+                if !tag.is_empty && name == tag.name && range.start == after + space =>
+            {
+                range.end
+            }
             _ => after,
         }
     }
@@ -221,7 +286,11 @@ impl Parser<'_> {
 
     fn fault(&mut self, at: usize, what: &str) {
         if self.faults.len() < FAULTS_MAX {
-            let line = self.page[..at.min(self.page.len())].iter().filter(|byte| **byte == b'\n').count() + 1;
+            let line = self.page[..at.min(self.page.len())]
+                .iter()
+                .filter(|byte| **byte == b'\n')
+                .count()
+                + 1;
             self.faults.push(format!("line {line}: {what}"));
         }
     }
@@ -245,7 +314,10 @@ fn push_text(range: Range<usize>, parts: &mut Vec<Part>) {
 }
 
 fn has_content(name: &[u8]) -> bool {
-    matches!(name, b"vars" | b"choose" | b"try" | b"when" | b"otherwise" | b"attempt" | b"except")
+    matches!(
+        name,
+        b"vars" | b"choose" | b"try" | b"when" | b"otherwise" | b"attempt" | b"except"
+    )
 }
 
 /// What stands between branches belongs to none (ESI 1.0 section 3.4).
@@ -272,17 +344,29 @@ fn attempt(branches: Vec<Branch>) -> Part {
 /// LSCache protocol 9.2.
 fn include(tag: &Tag) -> Option<Include> {
     let src = Value::parse(tag.attribute(b"src")?.trim_ascii());
-    let is = |name: &[u8], word: &[u8]| tag.attribute(name).is_some_and(|text| text.trim_ascii().eq_ignore_ascii_case(word));
+    let is = |name: &[u8], word: &[u8]| {
+        tag.attribute(name)
+            .is_some_and(|text| text.trim_ascii().eq_ignore_ascii_case(word))
+    };
     let combine = tag.attribute(b"combine").or(tag.attribute(b"combined"));
     (!src.is_empty()).then(|| Include {
         src,
-        alt: tag.attribute(b"alt").map(|alt| Value::parse(alt.trim_ascii())).filter(|alt| !alt.is_empty()),
+        alt: tag
+            .attribute(b"alt")
+            .map(|alt| Value::parse(alt.trim_ascii()))
+            .filter(|alt| !alt.is_empty()),
         is_optional: is(b"onerror", b"continue"),
-        kept_as: tag.attribute(b"as-var").map(<[u8]>::trim_ascii).filter(|name| !matches!(*name, b"" | b"0")).map(<[u8]>::to_vec),
+        kept_as: tag
+            .attribute(b"as-var")
+            .map(<[u8]>::trim_ascii)
+            .filter(|name| !matches!(*name, b"" | b"0"))
+            .map(<[u8]>::to_vec),
         ttl_s: tag.attribute(b"ttl").and_then(seconds),
         cache_control: tag.attribute(b"cache-control").map(<[u8]>::to_vec),
         cache_tag: tag.attribute(b"cache-tag").map(<[u8]>::to_vec),
-        test: tag.attribute(b"test").map(|test| Expression::parse(test).unwrap_or_else(Expression::never)),
+        test: tag
+            .attribute(b"test")
+            .map(|test| Expression::parse(test).unwrap_or_else(Expression::never)),
         role: match combine.map(<[u8]>::trim_ascii) {
             Some(b"main" | b"parent") => Some(Role::Main),
             Some(b"sub") => Some(Role::Sub),
@@ -294,7 +378,9 @@ fn include(tag: &Tag) -> Option<Include> {
 /// `90`, `90s`, `5m`, `2h`, `1d`.
 fn seconds(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text.trim_ascii()).ok()?;
-    let end = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|character: char| !character.is_ascii_digit())
+        .unwrap_or(text.len());
     let unit = match &text[end..] {
         "" | "s" => 1,
         "m" => 60,

@@ -53,7 +53,8 @@ impl Template {
     }
 }
 
-/// Bytes of variables and addresses in all, for one request: what a client sends is put in as often as the page asks for it.
+/// Bytes of variables and addresses in all, for one request: what a client sends is put in as often
+/// as the page asks for it.
 const MADE_BYTES_MAX: usize = 8 << 20;
 /// Includes in all; further ones are left out.
 const INCLUDES_MAX: usize = 4096;
@@ -75,7 +76,8 @@ impl Known<'_> {
     /// Whether there may be that include, too.
     fn includes(&mut self, wanted: &Wanted) -> bool {
         self.includes += 1;
-        self.includes <= INCLUDES_MAX && self.takes(wanted.src.len() + wanted.alt.as_ref().map_or(0, Vec::len))
+        self.includes <= INCLUDES_MAX
+            && self.takes(wanted.src.len() + wanted.alt.as_ref().map_or(0, Vec::len))
     }
 }
 
@@ -86,8 +88,14 @@ fn add<'t>(parts: &'t [Part], facts: &Facts, known: &mut Known<'t>, steps: &mut 
     for part in parts {
         match part {
             Part::Text(range) => steps.push(Step::Text(range.clone())),
-            Part::Variable(value) => match value.only_name().and_then(|name| known.named.get(name)).cloned() {
-                Some(wanted) => steps.extend(known.includes(&wanted).then_some(Step::Include(wanted))),
+            Part::Variable(value) => match value
+                .only_name()
+                .and_then(|name| known.named.get(name))
+                .cloned()
+            {
+                Some(wanted) => {
+                    steps.extend(known.includes(&wanted).then_some(Step::Include(wanted)))
+                }
                 None if known.made_bytes > MADE_BYTES_MAX => {}
                 None => {
                     let text = value.html(facts);
@@ -98,7 +106,10 @@ fn add<'t>(parts: &'t [Part], facts: &Facts, known: &mut Known<'t>, steps: &mut 
                 if known.made_bytes > MADE_BYTES_MAX || known.includes >= INCLUDES_MAX {
                     continue;
                 }
-                let Some(wanted) = wanted(include, facts).filter(|wanted| known.includes(wanted)) else { continue };
+                let Some(wanted) = wanted(include, facts).filter(|wanted| known.includes(wanted))
+                else {
+                    continue;
+                };
                 if let Some(name) = &include.kept_as {
                     known.named.insert(name, wanted.clone());
                 }
@@ -109,8 +120,16 @@ fn add<'t>(parts: &'t [Part], facts: &Facts, known: &mut Known<'t>, steps: &mut 
                     BranchKind::When(test) => test.holds(facts),
                     _ => false,
                 };
-                let otherwise = || branches.iter().find(|branch| matches!(branch.kind, BranchKind::Otherwise));
-                if let Some(branch) = branches.iter().find(|branch| is_chosen(&branch.kind)).or_else(otherwise) {
+                let otherwise = || {
+                    branches
+                        .iter()
+                        .find(|branch| matches!(branch.kind, BranchKind::Otherwise))
+                };
+                if let Some(branch) = branches
+                    .iter()
+                    .find(|branch| is_chosen(&branch.kind))
+                    .or_else(otherwise)
+                {
                     add(&branch.parts, facts, known, steps);
                 }
             }
@@ -118,7 +137,10 @@ fn add<'t>(parts: &'t [Part], facts: &Facts, known: &mut Known<'t>, steps: &mut 
                 let (mut first, mut second) = (Vec::new(), Vec::new());
                 add(attempt, facts, known, &mut first);
                 add(except, facts, known, &mut second);
-                steps.push(Step::Try { attempt: first, except: second });
+                steps.push(Step::Try {
+                    attempt: first,
+                    except: second,
+                });
             }
             // Without the element that it belongs to.
             Part::Branch(branch) => add(&branch.parts, facts, known, steps),

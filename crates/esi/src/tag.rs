@@ -1,6 +1,7 @@
 //! Finds ESI's tags in a page: `<esi:name …>`, `<esi_name …/>`, `</esi:name>` and `<!--esi`.
 //!
-//! Difficulty: everything else is the page's, whatever it looks like. A tag that does not end, or whose attributes can't be read, is none.
+//! Difficulty: everything else is the page's, whatever it looks like. A tag that does not end, or
+//! whose attributes can't be read, is none.
 
 use std::ops::Range;
 
@@ -29,7 +30,10 @@ pub(crate) struct Tag {
 impl Tag {
     /// With entities decoded.
     pub fn attribute(&self, name: &[u8]) -> Option<&[u8]> {
-        self.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_slice())
+        self.attributes
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_slice())
     }
 }
 
@@ -48,16 +52,23 @@ pub(crate) fn next(page: &[u8], range: Range<usize>) -> Option<Mark> {
 fn mark_at(text: &[u8], at: usize) -> Option<Mark> {
     if text.starts_with(COMMENT) {
         let rest = text.get(COMMENT.len()..)?;
-        return rest.first()?.is_ascii_whitespace().then_some(Mark::Comment(at..at + COMMENT.len() + 1));
+        return rest
+            .first()?
+            .is_ascii_whitespace()
+            .then_some(Mark::Comment(at..at + COMMENT.len() + 1));
     }
     let is_close = text.get(1) == Some(&b'/');
     let begin = if is_close { 2 } else { 1 };
     let prefix = text.get(begin..begin + 4)?;
-    if !prefix.get(..3)?.eq_ignore_ascii_case(b"esi") || !matches!(prefix.get(3), Some(b':' | b'_')) {
+    if !prefix.get(..3)?.eq_ignore_ascii_case(b"esi") || !matches!(prefix.get(3), Some(b':' | b'_'))
+    {
         return None;
     }
     let text = text.get(..text.len().min(TAG_BYTES_MAX))?;
-    let mut reader = Reader { text, at: begin + 4 };
+    let mut reader = Reader {
+        text,
+        at: begin + 4,
+    };
     let name = reader.name().to_ascii_lowercase();
     if name.is_empty() {
         return None;
@@ -65,7 +76,9 @@ fn mark_at(text: &[u8], at: usize) -> Option<Mark> {
     match is_close {
         true => {
             reader.skip_space();
-            reader.take(b'>').then(|| Mark::Close(name, at..at + reader.at))
+            reader
+                .take(b'>')
+                .then(|| Mark::Close(name, at..at + reader.at))
         }
         false => reader.rest_of_tag(name, at).map(Mark::Open),
     }
@@ -88,12 +101,17 @@ impl<'t> Reader<'t> {
     }
 
     fn skip_space(&mut self) -> bool {
-        !self.take_while(|byte| byte.is_ascii_whitespace()).is_empty()
+        !self
+            .take_while(|byte| byte.is_ascii_whitespace())
+            .is_empty()
     }
 
     fn take_while(&mut self, wanted: impl Fn(u8) -> bool) -> &'t [u8] {
         let rest = self.text.get(self.at..).unwrap_or_default();
-        let taken = &rest[..rest.iter().position(|byte| !wanted(*byte)).unwrap_or(rest.len())];
+        let taken = &rest[..rest
+            .iter()
+            .position(|byte| !wanted(*byte))
+            .unwrap_or(rest.len())];
         self.at += taken.len();
         taken
     }
@@ -108,7 +126,12 @@ impl<'t> Reader<'t> {
             let is_apart = self.skip_space();
             let is_empty = self.take(b'/');
             if self.take(b'>') {
-                return Some(Tag { name, attributes, is_empty, range: start..start + self.at });
+                return Some(Tag {
+                    name,
+                    attributes,
+                    is_empty,
+                    range: start..start + self.at,
+                });
             }
             if is_empty || !is_apart {
                 return None;
@@ -131,9 +154,14 @@ impl<'t> Reader<'t> {
                 self.take(quote).then_some(value)?
             }
             _ => {
-                let value = self.take_while(|byte| !byte.is_ascii_whitespace() && !matches!(byte, b'>' | b'"' | b'\''));
+                let value = self.take_while(|byte| {
+                    !byte.is_ascii_whitespace() && !matches!(byte, b'>' | b'"' | b'\'')
+                });
                 // `src=/a/>`: the slash ends the tag.
-                match value.strip_suffix(b"/").filter(|_| self.peek() == Some(b'>')) {
+                match value
+                    .strip_suffix(b"/")
+                    .filter(|_| self.peek() == Some(b'>'))
+                {
                     Some(value) => {
                         self.at -= 1;
                         value
@@ -176,7 +204,9 @@ fn entity(name: &[u8]) -> Option<char> {
         b"gt" => Some('>'),
         b"quot" => Some('"'),
         b"apos" => Some('\''),
-        [b'#', b'x' | b'X', digits @ ..] => char::from_u32(u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?),
+        [b'#', b'x' | b'X', digits @ ..] => {
+            char::from_u32(u32::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?)
+        }
         [b'#', digits @ ..] => char::from_u32(std::str::from_utf8(digits).ok()?.parse().ok()?),
         _ => None,
     }

@@ -29,19 +29,40 @@ fn show_one(page: &str, step: &Step) -> String {
     match step {
         Step::Text(range) => page[range.clone()].to_owned(),
         Step::Made(text) => String::from_utf8(text.clone()).unwrap(),
-        Step::Include(Wanted { src, alt, is_optional, is_kept, ttl_s, role, cache_control, cache_tag }) => {
+        Step::Include(Wanted {
+            src,
+            alt,
+            is_optional,
+            is_kept,
+            ttl_s,
+            role,
+            cache_control,
+            cache_tag,
+        }) => {
             let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
             let mut words = vec![text(src)];
             words.extend(alt.as_ref().map(|alt| format!("alt={}", text(alt))));
             words.extend(is_optional.then(|| "optional".to_owned()));
             words.extend(is_kept.then(|| "kept".to_owned()));
             words.extend(ttl_s.map(|ttl_s| format!("ttl={ttl_s}")));
-            words.extend(cache_control.as_ref().map(|list| format!("control={}", text(list))));
+            words.extend(
+                cache_control
+                    .as_ref()
+                    .map(|list| format!("control={}", text(list))),
+            );
             words.extend(cache_tag.as_ref().map(|list| format!("tag={}", text(list))));
-            words.extend(role.map(|role| if role == Role::Main { "main".to_owned() } else { "sub".to_owned() }));
+            words.extend(role.map(|role| {
+                if role == Role::Main {
+                    "main".to_owned()
+                } else {
+                    "sub".to_owned()
+                }
+            }));
             format!("{{{}}}", words.join(" "))
         }
-        Step::Try { attempt, except } => format!("[{}/{}]", show(page, attempt), show(page, except)),
+        Step::Try { attempt, except } => {
+            format!("[{}/{}]", show(page, attempt), show(page, except))
+        }
     }
 }
 
@@ -53,36 +74,99 @@ fn elements_and_attributes() {
         ("a<esi:include src=/b/>c", "a{/b}c"),
         ("a<esi_include src='/b'></esi_include>c", "a{/b}c"),
         ("a<ESI:Include SRC='/b'>\n</esi:include>c", "a{/b}c"),
-        ("<esi:include src='/b?x=1&amp;y=&#50;&#x33;&nosuch;'/>", "{/b?x=1&y=23&nosuch;}"),
-        ("<esi:include src='/b' alt='/c' onerror='continue'/>", "{/b alt=/c optional}"),
+        (
+            "<esi:include src='/b?x=1&amp;y=&#50;&#x33;&nosuch;'/>",
+            "{/b?x=1&y=23&nosuch;}",
+        ),
+        (
+            "<esi:include src='/b' alt='/c' onerror='continue'/>",
+            "{/b alt=/c optional}",
+        ),
         ("<esi:include src='/b' onerror='stop'/>", "{/b}"),
-        ("<esi:include src='/b' as-var='1' ttl='5m'/>", "{/b kept ttl=300}"),
+        (
+            "<esi:include src='/b' as-var='1' ttl='5m'/>",
+            "{/b kept ttl=300}",
+        ),
         ("<esi:include src='/b' as-var='0' ttl='x'/>", "{/b}"),
-        ("<esi:include src='/b' combine='main'/><esi:include src='/c' combined=\"sub\"/>", "{/b main}{/c sub}"),
-        ("<esi:include src='/b' cache-control='private,no-vary' cache-tag='x'/>", "{/b control=private,no-vary tag=x}"),
-        ("<esi:include src='/b' as-var='cart'/><esi:vars>$(cart)</esi:vars>", "{/b kept}{/b kept}"),
-        ("<esi:include src='/b' as-var='cart' test='0==1'/><esi:vars>$(cart|n)</esi:vars>$(cart)", "n$(cart)"),
-        ("<esi:include src='/b' test=\"$(HTTP_COOKIE{group})=='Advanced'\"/>", "{/b}"),
-        ("<esi:include src='/b' test=\"$(HTTP_COOKIE{group})=='Basic'\"/>", ""),
-        ("<esi:include src='/b/$(HTTP_COOKIE{evil})?$(QUERY_STRING)'/>", "{/b/%3Cscript%3E?first=a+b&second=%3Ci%3E&third=3}"),
-        ("<esi:include src='/b?x=$(QUERY_STRING{second}|none)&amp;y=$(QUERY_STRING{no}|none)'/>", "{/b?x=%3Ci%3E&y=none}"),
+        (
+            "<esi:include src='/b' combine='main'/><esi:include src='/c' combined=\"sub\"/>",
+            "{/b main}{/c sub}",
+        ),
+        (
+            "<esi:include src='/b' cache-control='private,no-vary' cache-tag='x'/>",
+            "{/b control=private,no-vary tag=x}",
+        ),
+        (
+            "<esi:include src='/b' as-var='cart'/><esi:vars>$(cart)</esi:vars>",
+            "{/b kept}{/b kept}",
+        ),
+        (
+            "<esi:include src='/b' as-var='cart' test='0==1'/><esi:vars>$(cart|n)</esi:vars>$(cart)",
+            "n$(cart)",
+        ),
+        (
+            "<esi:include src='/b' test=\"$(HTTP_COOKIE{group})=='Advanced'\"/>",
+            "{/b}",
+        ),
+        (
+            "<esi:include src='/b' test=\"$(HTTP_COOKIE{group})=='Basic'\"/>",
+            "",
+        ),
+        (
+            "<esi:include src='/b/$(HTTP_COOKIE{evil})?$(QUERY_STRING)'/>",
+            "{/b/%3Cscript%3E?first=a+b&second=%3Ci%3E&third=3}",
+        ),
+        (
+            "<esi:include src='/b?x=$(QUERY_STRING{second}|none)&amp;y=$(QUERY_STRING{no}|none)'/>",
+            "{/b?x=%3Ci%3E&y=none}",
+        ),
         ("<esi:include alt='/b'/>x", "x"),
         ("a<esi:remove>b<esi:include src='/c'/></esi:remove>d", "ad"),
-        ("a<esi:comment text='b'/>c<esi:comment text='b'></esi:comment>d", "acd"),
-        ("a<!--esi <p>$(HTTP_HOST)<esi:include src='/b'/></p>-->c", "a<p>$(HTTP_HOST){/b}</p>c"),
-        ("a<!-- esi <esi:include src='/b'/>-->c", "a<!-- esi {/b}-->c"),
-        ("<esi:vars>$(HTTP_HOST)|$(HTTP_COOKIE{evil})|$(NO_SUCH)|$(NO|'d e')|$(x</esi:vars>", "shop.example|&lt;script&gt;||d e|$(x"),
+        (
+            "a<esi:comment text='b'/>c<esi:comment text='b'></esi:comment>d",
+            "acd",
+        ),
+        (
+            "a<!--esi <p>$(HTTP_HOST)<esi:include src='/b'/></p>-->c",
+            "a<p>$(HTTP_HOST){/b}</p>c",
+        ),
+        (
+            "a<!-- esi <esi:include src='/b'/>-->c",
+            "a<!-- esi {/b}-->c",
+        ),
+        (
+            "<esi:vars>$(HTTP_HOST)|$(HTTP_COOKIE{evil})|$(NO_SUCH)|$(NO|'d e')|$(x</esi:vars>",
+            "shop.example|&lt;script&gt;||d e|$(x",
+        ),
         ("<esi:vars name='$(HTTP_COOKIE{id})'/>", "5"),
-        ("<esi:vars>a<esi:include src='/b'/>$(HTTP_COOKIE{id})</esi:vars>$(HTTP_HOST)", "a{/b}5$(HTTP_HOST)"),
-        ("<esi:choose> x <esi:when test=\"$(HTTP_COOKIE{id})<'10'\">A</esi:when> y <esi:when test='1'>B</esi:when></esi:choose>", "A"),
-        ("<esi:choose><esi:otherwise>O</esi:otherwise><esi:when test=\"!(1==1)\">W</esi:when></esi:choose>", "O"),
-        ("<esi:choose><esi:when test='('>W</esi:when></esi:choose>!", "!"),
-        ("<esi:try><esi:attempt>a<esi:include src='/b'/></esi:attempt><esi:except>c</esi:except></esi:try>", "[a{/b}/c]"),
+        (
+            "<esi:vars>a<esi:include src='/b'/>$(HTTP_COOKIE{id})</esi:vars>$(HTTP_HOST)",
+            "a{/b}5$(HTTP_HOST)",
+        ),
+        (
+            "<esi:choose> x <esi:when test=\"$(HTTP_COOKIE{id})<'10'\">A</esi:when> y <esi:when test='1'>B</esi:when></esi:choose>",
+            "A",
+        ),
+        (
+            "<esi:choose><esi:otherwise>O</esi:otherwise><esi:when test=\"!(1==1)\">W</esi:when></esi:choose>",
+            "O",
+        ),
+        (
+            "<esi:choose><esi:when test='('>W</esi:when></esi:choose>!",
+            "!",
+        ),
+        (
+            "<esi:try><esi:attempt>a<esi:include src='/b'/></esi:attempt><esi:except>c</esi:except></esi:try>",
+            "[a{/b}/c]",
+        ),
         (
             "<esi:try><esi:attempt><esi:try><esi:attempt>x</esi:attempt></esi:try></esi:attempt><esi:except>c</esi:except></esi:try>",
             "[[x/]/c]",
         ),
-        ("a<esi:inline name='/b'>c<esi:include src='/d'/></esi:inline>e", "ae"),
+        (
+            "a<esi:inline name='/b'>c<esi:include src='/d'/></esi:inline>e",
+            "ae",
+        ),
     ] {
         assert_eq!(shown(page), expected, "{page}");
     }
@@ -123,7 +207,10 @@ fn expressions() {
         ("$(HTTP_ACCEPT_LANGUAGE{en-gb})", true),
         ("$(HTTP_ACCEPT_LANGUAGE{de})=='true'", true),
         ("$(HTTP_ACCEPT_LANGUAGE{fr})", false),
-        ("$(HTTP_USER_AGENT{browser})=='MOZILLA' & $(HTTP_USER_AGENT{os})=='UNIX'", true),
+        (
+            "$(HTTP_USER_AGENT{browser})=='MOZILLA' & $(HTTP_USER_AGENT{os})=='UNIX'",
+            true,
+        ),
         ("$(HTTP_USER_AGENT{version})>='5'", true),
         ("$(HTTP_USER_AGENT)==''", false),
         ("$(HTTP_REFERER)=='http://a.example/'", true),
@@ -140,10 +227,16 @@ fn expressions() {
         ("", false),
         ("(1==1", false),
     ] {
-        let page = format!("<esi:choose><esi:when test=\"{test}\">yes</esi:when><esi:otherwise>no</esi:otherwise></esi:choose>");
+        let page = format!(
+            "<esi:choose><esi:when test=\"{test}\">yes</esi:when><esi:otherwise>no</esi:otherwise></esi:choose>"
+        );
         assert_eq!(shown(&page), if holds { "yes" } else { "no" }, "{test}");
     }
-    let deep = format!("<esi:include src='/a' test=\"{}1{}\"/>", "(".repeat(1000), ")".repeat(1000));
+    let deep = format!(
+        "<esi:include src='/a' test=\"{}1{}\"/>",
+        "(".repeat(1000),
+        ")".repeat(1000)
+    );
     assert_eq!(shown(&deep), "");
 }
 
@@ -153,16 +246,41 @@ fn inlines_are_taken_out() {
         <esi:choose><esi:when test='0'><esi_inline src=\"/y\" fetchable='yes'>two</esi_inline></esi:when></esi:choose>";
     let template = Template::parse(page);
     let inlines = template.inlines();
-    assert_eq!((inlines[0].address.as_slice(), inlines[1].address.as_slice()), (&b"/x?a=1&b=2"[..], &b"/y"[..]));
-    assert_eq!((&page[inlines[0].content.clone()], &page[inlines[1].content.clone()]), (&b"one"[..], &b"two"[..]));
-    assert_eq!((inlines[0].cache_control.as_deref(), inlines[0].cache_tag.as_deref()), (Some(&b"private"[..]), Some(&b"t"[..])));
-    assert_eq!((inlines[0].is_fetchable, inlines[1].is_fetchable), (false, true));
-    assert_eq!(template.without_inlines(page), b"ab<esi:choose><esi:when test='0'></esi:when></esi:choose>");
+    assert_eq!(
+        (inlines[0].address.as_slice(), inlines[1].address.as_slice()),
+        (&b"/x?a=1&b=2"[..], &b"/y"[..])
+    );
+    assert_eq!(
+        (
+            &page[inlines[0].content.clone()],
+            &page[inlines[1].content.clone()]
+        ),
+        (&b"one"[..], &b"two"[..])
+    );
+    assert_eq!(
+        (
+            inlines[0].cache_control.as_deref(),
+            inlines[0].cache_tag.as_deref()
+        ),
+        (Some(&b"private"[..]), Some(&b"t"[..]))
+    );
+    assert_eq!(
+        (inlines[0].is_fetchable, inlines[1].is_fetchable),
+        (false, true)
+    );
+    assert_eq!(
+        template.without_inlines(page),
+        b"ab<esi:choose><esi:when test='0'></esi:when></esi:choose>"
+    );
 }
 
 #[test]
 fn pages_that_depend_on_nothing() {
-    let fixed = |page: &str| Template::parse(page.as_bytes()).fixed(page.as_bytes()).map(|text| String::from_utf8(text).unwrap());
+    let fixed = |page: &str| {
+        Template::parse(page.as_bytes())
+            .fixed(page.as_bytes())
+            .map(|text| String::from_utf8(text).unwrap())
+    };
     assert_eq!(fixed("a<esi:remove>b</esi:remove>c"), Some("ac".into()));
     assert_eq!(fixed("plain"), Some("plain".into()));
     assert_eq!(fixed("a<esi:include src='/b'/>"), None);
@@ -226,14 +344,21 @@ proptest! {
     }
 }
 
-/// What a client sends is put in as often as the page asks for it, and no more than there is room for.
+/// What a client sends is put in as often as the page asks for it, and no more than there is room
+/// for.
 #[test]
 fn variables_and_includes_are_bounded() {
-    let facts = Facts { cookie: format!("a={}", "<".repeat(8_000)).into_bytes(), ..Facts::default() };
+    let facts = Facts {
+        cookie: format!("a={}", "<".repeat(8_000)).into_bytes(),
+        ..Facts::default()
+    };
     for element in [
         "<esi:vars>$(HTTP_COOKIE{a})</esi:vars>".to_owned(),
         "<esi:include src='/x?$(HTTP_COOKIE{a})'/>".to_owned(),
-        format!("<esi:include src='/x?{}'/>", "$(HTTP_COOKIE{a})".repeat(500)),
+        format!(
+            "<esi:include src='/x?{}'/>",
+            "$(HTTP_COOKIE{a})".repeat(500)
+        ),
         "<esi:include src='/x' as-var='v'/><esi:vars>$(v)</esi:vars>".to_owned(),
     ] {
         let template = Template::parse(element.repeat((4 << 20) / element.len()).as_bytes());
@@ -246,7 +371,14 @@ fn variables_and_includes_are_bounded() {
                 Step::Text(_) | Step::Try { .. } => 0,
             })
             .sum();
-        let includes = steps.iter().filter(|step| matches!(step, Step::Include(_))).count();
-        assert!(bytes <= 9 << 20 && includes <= 4096 && (bytes > 0), "{bytes} bytes, {includes} includes: {}", &element[..40]);
+        let includes = steps
+            .iter()
+            .filter(|step| matches!(step, Step::Include(_)))
+            .count();
+        assert!(
+            bytes <= 9 << 20 && includes <= 4096 && (bytes > 0),
+            "{bytes} bytes, {includes} includes: {}",
+            &element[..40]
+        );
     }
 }

@@ -70,7 +70,11 @@ pub struct Inline {
 impl Template {
     pub fn parse(page: &[u8]) -> Template {
         let (parts, inlines, faults) = parse::parse(page);
-        Template { parts, inlines, faults }
+        Template {
+            parts,
+            inlines,
+            faults,
+        }
     }
 
     pub fn inlines(&self) -> &[Inline] {
@@ -93,10 +97,15 @@ impl Template {
             Part::Text(range) => page.get(range.clone()),
             _ => None,
         };
-        self.parts.iter().map(text).collect::<Option<Vec<_>>>().map(|texts| texts.concat())
+        self.parts
+            .iter()
+            .map(text)
+            .collect::<Option<Vec<_>>>()
+            .map(|texts| texts.concat())
     }
 
-    /// The page as it may be kept for others: what it said for addresses was said once, and maybe for one visitor.
+    /// The page as it may be kept for others: what it said for addresses was said once, and maybe
+    /// for one visitor.
     pub fn without_inlines(&self, page: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(page.len());
         let mut from = 0;
@@ -110,7 +119,9 @@ impl Template {
 
     /// About.
     pub fn memory_bytes(&self) -> usize {
-        size_of::<Template>() + self.parts.iter().map(Part::memory_bytes).sum::<usize>() + self.inlines.len() * 256
+        size_of::<Template>()
+            + self.parts.iter().map(Part::memory_bytes).sum::<usize>()
+            + self.inlines.len() * 256
     }
 }
 

@@ -1,7 +1,7 @@
 //! Text with variables in it: `$(HTTP_COOKIE{group}|none)`.
 //!
-//! Difficulty: what a visitor sends must stay a value wherever it is put. In text it is escaped as HTML, in addresses percent-encoded (but for a whole
-//! query string, which is one already).
+//! Difficulty: what a visitor sends must stay a value wherever it is put. In text it is escaped as
+//! HTML, in addresses percent-encoded (but for a whole query string, which is one already).
 
 use crate::facts::Facts;
 use saker_http::escape;
@@ -59,7 +59,11 @@ impl Value {
     /// The name of a variable, where it is that and nothing else.
     pub fn only_name(&self) -> Option<&[u8]> {
         match self.0.as_slice() {
-            [Piece::Variable(Variable { name, key: None, .. })] => Some(name),
+            [
+                Piece::Variable(Variable {
+                    name, key: None, ..
+                }),
+            ] => Some(name),
             _ => None,
         }
     }
@@ -78,7 +82,11 @@ impl Value {
     pub fn address(&self, facts: &Facts) -> Vec<u8> {
         self.made(|variable, out| {
             let is_query = variable.name == b"QUERY_STRING" && variable.key.is_none();
-            percent_encode(&variable.value(facts), if is_query { b"&=%+/;:@,!*" } else { b"" }, out);
+            percent_encode(
+                &variable.value(facts),
+                if is_query { b"&=%+/;:@,!*" } else { b"" },
+                out,
+            );
         })
     }
 
@@ -99,7 +107,9 @@ impl Value {
 
 impl Variable {
     fn value(&self, facts: &Facts) -> Vec<u8> {
-        let found = facts.value(&self.name, self.key.as_deref()).filter(|value| !value.is_empty());
+        let found = facts
+            .value(&self.name, self.key.as_deref())
+            .filter(|value| !value.is_empty());
         found.or_else(|| self.default.clone()).unwrap_or_default()
     }
 }
@@ -120,7 +130,9 @@ pub(crate) fn split(text: &[u8]) -> Option<(&[u8], Variable, &[u8])> {
 pub(crate) fn variable(text: &[u8]) -> Option<(Variable, usize)> {
     let text = text.get(..text.len().min(VARIABLE_BYTES_MAX))?;
     let rest = text.strip_prefix(b"$(")?;
-    let end = rest.iter().position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')?;
+    let end = rest
+        .iter()
+        .position(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_')?;
     let (name, mut rest) = rest.split_at(end);
     let mut key = None;
     if let Some(from) = rest.strip_prefix(b"{") {
@@ -138,12 +150,21 @@ pub(crate) fn variable(text: &[u8]) -> Option<(Variable, usize)> {
         rest = &from[end..];
     }
     let rest = rest.strip_prefix(b")").filter(|_| !name.is_empty())?;
-    Some((Variable { name: name.to_vec(), key, default }, text.len() - rest.len()))
+    Some((
+        Variable {
+            name: name.to_vec(),
+            key,
+            default,
+        },
+        text.len() - rest.len(),
+    ))
 }
 
 fn unquoted(text: &[u8]) -> &[u8] {
     let text = text.trim_ascii();
-    text.strip_prefix(b"'").and_then(|text| text.strip_suffix(b"'")).unwrap_or(text)
+    text.strip_prefix(b"'")
+        .and_then(|text| text.strip_suffix(b"'"))
+        .unwrap_or(text)
 }
 
 fn percent_encode(text: &[u8], allowed: &[u8], out: &mut Vec<u8>) {

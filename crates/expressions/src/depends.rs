@@ -1,8 +1,9 @@
 //! What an outcome depended on, recorded while it was made.
 //!
-//! Place in the walk: whoever keeps outcomes (resolved resources, `.htaccess` walks) asks here whether, and by what, they must be keyed.
-//! Difficulty: a fact that was asked for and is absent counts as much as one that is there.
-//! Absent on purpose: which files were looked at; whoever answers `Facts::file_test` leaves its own stamps.
+//! Place in the walk: whoever keeps outcomes (resolved resources, `.htaccess` walks) asks here
+//! whether, and by what, they must be keyed. Difficulty: a fact that was asked for and is absent
+//! counts as much as one that is there. Absent on purpose: which files were looked at; whoever
+//! answers `Facts::file_test` leaves its own stamps.
 
 use std::fmt;
 
@@ -61,8 +62,9 @@ impl Dependencies {
         self.bits |= dependency as u32;
     }
 
-    /// A field of the request, and whether caches are told that the response varies by it (`req_novary` does not).
-    /// `Host` is the host as it came, and no reason to vary (RFC 9110 section 12.5.5 speaks of fields other than those of the target).
+    /// A field of the request, and whether caches are told that the response varies by it
+    /// (`req_novary` does not). `Host` is the host as it came, and no reason to vary (RFC 9110
+    /// section 12.5.5 speaks of fields other than those of the target).
     pub fn add_request_field(&mut self, name: &[u8], vary: bool) {
         if name.eq_ignore_ascii_case(b"host") {
             return self.add(Dependency::Host);
@@ -79,9 +81,13 @@ impl Dependencies {
         self.bits & dependency as u32 != 0
     }
 
-    /// Nothing but the path, the host, the scheme and the state of files: an outcome that may be kept by listener, host and path.
+    /// Nothing but the path, the host, the scheme and the state of files: an outcome that may be
+    /// kept by listener, host and path.
     pub fn is_resource_only(&self) -> bool {
-        const KEPT: u32 = Dependency::Path as u32 | Dependency::Host as u32 | Dependency::Scheme as u32 | Dependency::Files as u32;
+        const KEPT: u32 = Dependency::Path as u32
+            | Dependency::Host as u32
+            | Dependency::Scheme as u32
+            | Dependency::Files as u32;
         self.bits & !KEPT == 0
     }
 
@@ -103,14 +109,23 @@ impl Dependencies {
 
     pub fn merge(&mut self, other: &Dependencies) {
         self.bits |= other.bits;
-        other.request_fields.iter().for_each(|name| push_new(&mut self.request_fields, name));
-        other.vary.iter().for_each(|name| push_new(&mut self.vary, name));
+        other
+            .request_fields
+            .iter()
+            .for_each(|name| push_new(&mut self.request_fields, name));
+        other
+            .vary
+            .iter()
+            .for_each(|name| push_new(&mut self.vary, name));
     }
 
     /// Everything but what `Vary` says.
     pub fn merge_without_vary(&mut self, other: &Dependencies) {
         self.bits |= other.bits;
-        other.request_fields.iter().for_each(|name| push_new(&mut self.request_fields, name));
+        other
+            .request_fields
+            .iter()
+            .for_each(|name| push_new(&mut self.request_fields, name));
     }
 
     pub fn clear(&mut self) {
@@ -163,7 +178,10 @@ mod tests {
         all.add_request_field(b"cookie", true);
         all.add_request_field(b"Host", true);
         all.add_request_field(b"Accept", false);
-        assert_eq!(all.request_fields().collect::<Vec<_>>(), ["Cookie", "Accept"]);
+        assert_eq!(
+            all.request_fields().collect::<Vec<_>>(),
+            ["Cookie", "Accept"]
+        );
         assert!(all.has(Dependency::Host));
         assert_eq!(all.vary().collect::<Vec<_>>(), ["Cookie"]);
         let mut other = Dependencies::new();
@@ -177,7 +195,12 @@ mod tests {
     fn what_may_be_kept() {
         let mut all = Dependencies::new();
         assert!(all.is_resource_only());
-        for one in [Dependency::Configuration, Dependency::Path, Dependency::Files, Dependency::Host] {
+        for one in [
+            Dependency::Configuration,
+            Dependency::Path,
+            Dependency::Files,
+            Dependency::Host,
+        ] {
             all.add(one);
         }
         assert!(all.is_resource_only() && !all.has(Dependency::Query));

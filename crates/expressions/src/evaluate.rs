@@ -1,16 +1,18 @@
 //! Walking a compiled expression with the facts of one request.
 //!
-//! Difficulty: what `=~` captured is seen by all that is evaluated later, in this expression and by the caller; and only patterns with
-//! groups change it. Bounded: trees have bounded depth, patterns have limits, texts that grow by replacement have a maximum.
-//! Absent on purpose: keeping results; [`Evaluation::dependencies`] tells the caller whether it may.
+//! Difficulty: what `=~` captured is seen by all that is evaluated later, in this expression and by
+//! the caller; and only patterns with groups change it. Bounded: trees have bounded depth, patterns
+//! have limits, texts that grow by replacement have a maximum. Absent on purpose: keeping results;
+//! [`Evaluation::dependencies`] tells the caller whether it may.
 
 mod replace;
 #[cfg(test)]
 mod tests;
 
 use crate::{
-    API_VERSION, Dependencies, Dependency, ExpressionOptions, Facts, FileFault, LimitReached, Pattern, Spans, Variable, base64_decode,
-    base64_encode, escape_uri, glob_matches, ldap_escape, md5_hex, sha1_hex,
+    API_VERSION, Dependencies, Dependency, ExpressionOptions, Facts, FileFault, LimitReached,
+    Pattern, Spans, Variable, base64_decode, base64_encode, escape_uri, glob_matches, ldap_escape,
+    md5_hex, sha1_hex,
     tree::{Comparison, Condition, Function, List, Word},
     unescape,
 };
@@ -70,7 +72,9 @@ impl Backreferences {
     }
 
     pub fn text(&self, group: usize) -> &[u8] {
-        self.matched.as_ref().map_or(&[], |(subject, spans)| spans.text(group, subject))
+        self.matched
+            .as_ref()
+            .map_or(&[], |(subject, spans)| spans.text(group, subject))
     }
 }
 
@@ -84,7 +88,11 @@ impl std::error::Error for EvaluationError {}
 
 impl<'f> Evaluation<'f> {
     pub fn new(facts: &'f dyn Facts) -> Evaluation<'f> {
-        Evaluation { facts, dependencies: Dependencies::new(), backreferences: Backreferences::default() }
+        Evaluation {
+            facts,
+            dependencies: Dependencies::new(),
+            backreferences: Backreferences::default(),
+        }
     }
 
     /// The value of a server variable, as expressions have it.
@@ -100,7 +108,10 @@ impl<'f> Evaluation<'f> {
             return Cow::Borrowed(API_VERSION.split(':').next().unwrap_or_default().as_bytes());
         }
         if row.depends == Dependency::Time {
-            return facts.local_time().variable(variable).map_or(Cow::Borrowed(&[]), |text| Cow::Owned(text.into_bytes()));
+            return facts
+                .local_time()
+                .variable(variable)
+                .map_or(Cow::Borrowed(&[]), |text| Cow::Owned(text.into_bytes()));
         }
         facts.variable(variable).unwrap_or_default()
     }
@@ -111,11 +122,24 @@ impl<'f> Evaluation<'f> {
     }
 
     pub(crate) fn string(&mut self, root: &Word, options: ExpressionOptions) -> Evaluated<Vec<u8>> {
-        Walk { evaluation: self, options }.word(root).map(Cow::into_owned)
+        Walk {
+            evaluation: self,
+            options,
+        }
+        .word(root)
+        .map(Cow::into_owned)
     }
 
-    pub(crate) fn condition(&mut self, root: &Condition, options: ExpressionOptions) -> Evaluated<bool> {
-        Walk { evaluation: self, options }.condition(root)
+    pub(crate) fn condition(
+        &mut self,
+        root: &Condition,
+        options: ExpressionOptions,
+    ) -> Evaluated<bool> {
+        Walk {
+            evaluation: self,
+            options,
+        }
+        .condition(root)
     }
 }
 
@@ -130,10 +154,24 @@ impl<'f> Walk<'_, 'f> {
         match condition {
             Condition::Constant(value) => Ok(*value),
             Condition::Not(inner) => self.condition(inner).map(|value| !value),
-            Condition::All(all) => all.iter().try_fold(true, |met, one| if met { self.condition(one) } else { Ok(false) }),
-            Condition::Any(any) => any.iter().try_fold(false, |met, one| if met { Ok(true) } else { self.condition(one) }),
+            Condition::All(all) => {
+                all.iter().try_fold(
+                    true,
+                    |met, one| if met { self.condition(one) } else { Ok(false) },
+                )
+            }
+            Condition::Any(any) => {
+                any.iter().try_fold(
+                    false,
+                    |met, one| if met { Ok(true) } else { self.condition(one) },
+                )
+            }
             Condition::Compare(comparison, left, right) => self.compare(*comparison, left, right),
-            Condition::Matches { word, pattern, negated } => {
+            Condition::Matches {
+                word,
+                pattern,
+                negated,
+            } => {
                 let subject = self.word(word)?;
                 Ok(self.matches(&subject, pattern) != *negated)
             }
@@ -144,7 +182,11 @@ impl<'f> Walk<'_, 'f> {
             Condition::NotEmpty(word) => Ok(!self.word(word)?.is_empty()),
             Condition::Empty(word) => Ok(self.word(word)?.is_empty()),
             Condition::Truth(word) => Ok(truth(&self.word(word)?)),
-            Condition::Glob { text, pattern, options } => {
+            Condition::Glob {
+                text,
+                pattern,
+                options,
+            } => {
                 let (text, pattern) = (self.word(text)?, self.word(pattern)?);
                 Ok(glob_matches(&pattern, &text, *options))
             }
@@ -173,11 +215,15 @@ impl<'f> Walk<'_, 'f> {
             }
             Condition::ClientIn(subnet) => {
                 self.depends(Dependency::Client);
-                facts.client_address().is_some_and(|address| subnet.contains(address))
+                facts
+                    .client_address()
+                    .is_some_and(|address| subnet.contains(address))
             }
             Condition::AddressIn(word, subnet) => {
                 let text = self.word(word)?;
-                let address = std::str::from_utf8(&text).ok().and_then(|text| text.parse().ok());
+                let address = std::str::from_utf8(&text)
+                    .ok()
+                    .and_then(|text| text.parse().ok());
                 address.is_some_and(|address| subnet.contains(address))
             }
             _ => false,
@@ -225,7 +271,12 @@ impl<'f> Walk<'_, 'f> {
         found.unwrap_or(false)
     }
 
-    fn captures_at(&self, pattern: &Pattern, subject: &[u8], start: usize) -> Result<Option<Spans>, LimitReached> {
+    fn captures_at(
+        &self,
+        pattern: &Pattern,
+        subject: &[u8],
+        start: usize,
+    ) -> Result<Option<Spans>, LimitReached> {
         match self.evaluation.facts.work() {
             Some(work) => work.captures_at(pattern, subject, start),
             None if start == 0 => pattern.captures(subject),
@@ -236,12 +287,16 @@ impl<'f> Walk<'_, 'f> {
     /// Charges a text that was made, to the request and by itself.
     fn made(&self, bytes: usize) -> Evaluated<()> {
         within_limit(bytes)?;
-        let Some(work) = self.evaluation.facts.work() else { return Ok(()) };
+        let Some(work) = self.evaluation.facts.work() else {
+            return Ok(());
+        };
         work.look_at(bytes);
         work.make(bytes);
         match work.limit() {
             None => Ok(()),
-            Some(limit) => Err(EvaluationError { message: limit.as_str().to_owned() }),
+            Some(limit) => Err(EvaluationError {
+                message: limit.as_str().to_owned(),
+            }),
         }
     }
 
@@ -259,7 +314,10 @@ impl<'f> Walk<'_, 'f> {
 
     fn list(&mut self, list: &List) -> Evaluated<Vec<Vec<u8>>> {
         match list {
-            List::Words(words) => words.iter().map(|word| self.word(word).map(Cow::into_owned)).collect(),
+            List::Words(words) => words
+                .iter()
+                .map(|word| self.word(word).map(Cow::into_owned))
+                .collect(),
             List::PeerExtensions(word) => {
                 let object_id = self.word(word)?;
                 self.depends(Dependency::Transport);
@@ -297,7 +355,12 @@ impl<'f> Walk<'_, 'f> {
                 self.depends(Dependency::Transport);
                 self.evaluation.facts.tls_variable(name).unwrap_or_default()
             }
-            Word::Backreference(group) => Cow::Owned(self.evaluation.backreferences.text(usize::from(*group)).to_vec()),
+            Word::Backreference(group) => Cow::Owned(
+                self.evaluation
+                    .backreferences
+                    .text(usize::from(*group))
+                    .to_vec(),
+            ),
             Word::Concat(words) => Cow::Owned(self.concat(words)?),
             Word::Call(function, argument) => {
                 let argument = self.word(argument)?;
@@ -308,7 +371,11 @@ impl<'f> Walk<'_, 'f> {
                 let (text, from, to) = (self.word(text)?, self.word(from)?, self.word(to)?);
                 Cow::Owned(replace::literal(&text, &from, &to)?)
             }
-            Word::Condition(condition) => Cow::Borrowed(if self.condition(condition)? { b"true".as_slice() } else { b"false" }),
+            Word::Condition(condition) => Cow::Borrowed(if self.condition(condition)? {
+                b"true".as_slice()
+            } else {
+                b"false"
+            }),
             Word::Substitute { word, substitution } => {
                 let text = self.word(word)?;
                 Cow::Owned(self.substitute(&text, substitution)?)
@@ -328,7 +395,10 @@ impl<'f> Walk<'_, 'f> {
 
     fn join(&mut self, list: &List, separator: Option<&Word>) -> Evaluated<Vec<u8>> {
         let parts = self.list(list)?;
-        let separator = separator.map(|word| self.word(word)).transpose()?.unwrap_or_default();
+        let separator = separator
+            .map(|word| self.word(word))
+            .transpose()?
+            .unwrap_or_default();
         let total: usize = parts.iter().map(|part| part.len() + separator.len()).sum();
         within_limit(total)?;
         Ok(parts.join(separator.as_ref()))
@@ -348,11 +418,19 @@ impl<'f> Walk<'_, 'f> {
             },
             Function::Base64 => Cow::Owned(base64_encode(&argument)),
             // httpd's texts end at a NUL.
-            Function::Unbase64 => Cow::Owned(base64_decode(&argument).split(|byte| *byte == 0).next().unwrap_or_default().to_vec()),
+            Function::Unbase64 => Cow::Owned(
+                base64_decode(&argument)
+                    .split(|byte| *byte == 0)
+                    .next()
+                    .unwrap_or_default()
+                    .to_vec(),
+            ),
             Function::Md5 => Cow::Owned(md5_hex(&argument)),
             Function::Sha1 => Cow::Owned(sha1_hex(&argument)),
             Function::Ldap => Cow::Owned(ldap_escape(&argument)),
-            Function::File | Function::FileSize | Function::FileModified => self.file(function, &argument)?,
+            Function::File | Function::FileSize | Function::FileModified => {
+                self.file(function, &argument)?
+            }
             table => self.table(table, &argument),
         })
     }
@@ -367,10 +445,15 @@ impl<'f> Walk<'_, 'f> {
             Function::HealthCheck => (Dependency::Response, facts.health_check(name)),
             Function::Note => (Dependency::Environment, facts.note(name)),
             Function::RequestEnvironment => (Dependency::Environment, facts.environment(name)),
-            Function::ProcessEnvironment => (Dependency::Configuration, facts.process_environment(name)),
+            Function::ProcessEnvironment => {
+                (Dependency::Configuration, facts.process_environment(name))
+            }
             _ => {
                 let own = facts.note(name).or_else(|| facts.environment(name));
-                (Dependency::Environment, own.or_else(|| facts.process_environment(name)))
+                (
+                    Dependency::Environment,
+                    own.or_else(|| facts.process_environment(name)),
+                )
             }
         };
         self.depends(dependency);
@@ -383,15 +466,24 @@ impl<'f> Walk<'_, 'f> {
         let number = match function {
             Function::FileSize => facts.file_bytes(path).map(|bytes| bytes.to_string()),
             Function::FileModified => facts.file_modified_us(path).map(|time| time.to_string()),
-            _ => return facts.file_content(path, FILE_BYTES_MAX).map(Cow::Owned).map_err(|fault| file_error(fault, path)),
+            _ => {
+                return facts
+                    .file_content(path, FILE_BYTES_MAX)
+                    .map(Cow::Owned)
+                    .map_err(|fault| file_error(fault, path));
+            }
         };
-        Ok(Cow::Owned(number.unwrap_or_else(|| "0".to_owned()).into_bytes()))
+        Ok(Cow::Owned(
+            number.unwrap_or_else(|| "0".to_owned()).into_bytes(),
+        ))
     }
 }
 
 fn within_limit(bytes: usize) -> Evaluated<()> {
     if bytes > RESULT_BYTES_MAX {
-        return Err(EvaluationError { message: "Result too long".to_owned() });
+        return Err(EvaluationError {
+            message: "Result too long".to_owned(),
+        });
     }
     Ok(())
 }
@@ -409,7 +501,11 @@ fn file_error(fault: FileFault, path: &[u8]) -> EvaluationError {
 
 /// `-T`: all but empty, `0`, `off`, `false` and `no`.
 fn truth(text: &[u8]) -> bool {
-    !(text.is_empty() || text == b"0" || [b"off".as_slice(), b"false", b"no"].iter().any(|no| text.eq_ignore_ascii_case(no)))
+    !(text.is_empty()
+        || text == b"0"
+        || [b"off".as_slice(), b"false", b"no"]
+            .iter()
+            .any(|no| text.eq_ignore_ascii_case(no)))
 }
 
 /// As `atoi` has it: white space, a sign, digits; no number is 0, too large a one the largest.
@@ -420,7 +516,10 @@ pub fn number(text: &[u8]) -> i64 {
         [b'+', rest @ ..] => (false, rest),
         rest => (false, rest),
     };
-    let digits = digits.iter().take_while(|byte| byte.is_ascii_digit()).map(|digit| i64::from(digit - b'0'));
+    let digits = digits
+        .iter()
+        .take_while(|byte| byte.is_ascii_digit())
+        .map(|digit| i64::from(digit - b'0'));
     digits.fold(0i64, |number, digit| {
         let signed = if negative { -digit } else { digit };
         number.saturating_mul(10).saturating_add(signed)

@@ -1,15 +1,16 @@
 //! What expressions and rewrite rules ask of the world.
 //!
-//! Implemented by the pipeline over an exchange, and by tests over tables. Difficulty: an answer may cost (a look at the file system, a
-//! sub-request), so everything is asked for one at a time and only when it matters.
-//! Absent on purpose: recording what was asked; the evaluator does that.
+//! Implemented by the pipeline over an exchange, and by tests over tables. Difficulty: an answer
+//! may cost (a look at the file system, a sub-request), so everything is asked for one at a time
+//! and only when it matters. Absent on purpose: recording what was asked; the evaluator does that.
 
 use crate::{Variable, Work};
 use std::{borrow::Cow, net::IpAddr};
 
 /// What is true of one request. `None` is httpd's NULL and mostly means the empty string.
 pub trait Facts {
-    /// Never asked for variables that are request fields, nor for those of the time, nor for `API_VERSION`.
+    /// Never asked for variables that are request fields, nor for those of the time, nor for
+    /// `API_VERSION`.
     fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>>;
 
     /// First the field's value, then those of its repetitions joined by `, `.
@@ -75,8 +76,8 @@ pub trait Facts {
         Err(FileFault::Open)
     }
 
-    /// `-U`, `-A`: the status that a sub-request for the path would get before its handler runs. `None` where that would go round in
-    /// circles.
+    /// `-U`, `-A`: the status that a sub-request for the path would get before its handler runs.
+    /// `None` where that would go round in circles.
     fn uri_status(&self, _uri: &[u8]) -> Option<u16> {
         None
     }
@@ -129,7 +130,15 @@ pub struct LocalTime {
 impl LocalTime {
     /// The value of one of the `TIME` variables.
     pub fn variable(self, variable: Variable) -> Option<String> {
-        let LocalTime { year, month, day, hour, minute, second, weekday } = self;
+        let LocalTime {
+            year,
+            month,
+            day,
+            hour,
+            minute,
+            second,
+            weekday,
+        } = self;
         Some(match variable {
             Variable::TimeYear => format!("{year:04}"),
             Variable::TimeMon => format!("{month:02}"),

@@ -1,7 +1,9 @@
-//! File name patterns: `*`, `?`, `[…]`, `\` (APR's fnmatch), for `-fnmatch` and its sisters and for wildcards in the configuration.
+//! File name patterns: `*`, `?`, `[…]`, `\` (APR's fnmatch), for `-fnmatch` and its sisters and for
+//! wildcards in the configuration.
 //!
-//! Difficulty: a pattern with many stars must not take exponential time, so the matcher goes back to the last star only.
-//! Absent on purpose: braces, and the leading-period rule, which httpd's callers don't ask for.
+//! Difficulty: a pattern with many stars must not take exponential time, so the matcher goes back
+//! to the last star only. Absent on purpose: braces, and the leading-period rule, which httpd's
+//! callers don't ask for.
 
 /// How names are compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,10 +91,15 @@ fn one(pattern: &[u8], byte: u8, options: GlobOptions) -> Option<usize> {
 }
 
 fn same(a: u8, b: u8, options: GlobOptions) -> bool {
-    if options.caseless { a.eq_ignore_ascii_case(&b) } else { a == b }
+    if options.caseless {
+        a.eq_ignore_ascii_case(&b)
+    } else {
+        a == b
+    }
 }
 
-/// Behind the `[`: length up to the `]` included, and whether `byte` is a member. `None` without an end.
+/// Behind the `[`: length up to the `]` included, and whether `byte` is a member. `None` without an
+/// end.
 fn class(pattern: &[u8], byte: u8, options: GlobOptions) -> Option<(usize, bool)> {
     let negated = matches!(pattern.first(), Some(b'!' | b'^'));
     let start = usize::from(negated);
@@ -114,7 +121,9 @@ fn class(pattern: &[u8], byte: u8, options: GlobOptions) -> Option<(usize, bool)
         }
         let members = low..=high;
         found |= members.contains(&byte)
-            || options.caseless && (members.contains(&byte.to_ascii_lowercase()) || members.contains(&byte.to_ascii_uppercase()));
+            || options.caseless
+                && (members.contains(&byte.to_ascii_lowercase())
+                    || members.contains(&byte.to_ascii_uppercase()));
     }
 }
 
@@ -134,8 +143,14 @@ mod tests {
     #[test]
     fn cases() {
         let any = GlobOptions::default();
-        let path = GlobOptions { pathname: true, ..any };
-        let caseless = GlobOptions { caseless: true, ..any };
+        let path = GlobOptions {
+            pathname: true,
+            ..any
+        };
+        let caseless = GlobOptions {
+            caseless: true,
+            ..any
+        };
         let cases: [(&str, &str, GlobOptions, bool); 26] = [
             ("", "", any, true),
             ("*", "", any, true),
@@ -165,13 +180,21 @@ mod tests {
             ("abc", "abcd", any, false),
         ];
         for (pattern, text, options, matches) in cases {
-            assert_eq!(glob_matches(pattern.as_bytes(), text.as_bytes(), options), matches, "{pattern} {text}");
+            assert_eq!(
+                glob_matches(pattern.as_bytes(), text.as_bytes(), options),
+                matches,
+                "{pattern} {text}"
+            );
         }
     }
 
     #[test]
     fn many_stars_take_no_time() {
         let (pattern, text) = ("a*".repeat(200) + "b", "a".repeat(20_000));
-        assert!(!glob_matches(pattern.as_bytes(), text.as_bytes(), GlobOptions::default()));
+        assert!(!glob_matches(
+            pattern.as_bytes(),
+            text.as_bytes(),
+            GlobOptions::default()
+        ));
     }
 }

@@ -1,10 +1,11 @@
-//! Patterns and expressions as Apache's configuration has them: PCRE2 with httpd's defaults, and the language of `<If>`,
-//! `Require expr`, `expr=` and `RewriteCond expr`.
+//! Patterns and expressions as Apache's configuration has them: PCRE2 with httpd's defaults, and
+//! the language of `<If>`, `Require expr`, `expr=` and `RewriteCond expr`.
 //!
-//! Pure: what is true of a request comes through the trait [`Facts`]; what an outcome depended on is recorded in [`Dependencies`], so
-//! that the pipeline knows which outcomes may be kept. Text is compiled once. Difficulty: nothing that a request brings may make a
-//! pattern or an expression run for long, so patterns carry limits inside, and trees have bounded depth.
-//! Absent on purpose: sub-requests, files and clocks, which belong to whoever implements `Facts`.
+//! Pure: what is true of a request comes through the trait [`Facts`]; what an outcome depended on
+//! is recorded in [`Dependencies`], so that the pipeline knows which outcomes may be kept. Text is
+//! compiled once. Difficulty: nothing that a request brings may make a pattern or an expression run
+//! for long, so patterns carry limits inside, and trees have bounded depth. Absent on purpose:
+//! sub-requests, files and clocks, which belong to whoever implements `Facts`.
 
 mod depends;
 mod evaluate;
@@ -24,9 +25,14 @@ pub use evaluate::{Backreferences, Evaluation, EvaluationError, compare_by_lengt
 pub use facts::{Facts, FileFault, FileTest, LocalTime};
 pub use glob::{GlobOptions, glob_matches};
 pub use parse::{ExpressionError, ExpressionOptions, STRING_BYTES_MAX};
-pub use pattern::{LimitReached, NamedCaptures, PATTERNS_WEIGHT_MAX, Pattern, PatternError, PatternOptions, PatternsBounded, SPANS, Spans};
+pub use pattern::{
+    LimitReached, NamedCaptures, PATTERNS_WEIGHT_MAX, Pattern, PatternError, PatternOptions,
+    PatternsBounded, SPANS, Spans,
+};
 pub use subnet::{Subnet, SubnetError};
-pub use text::{base64_decode, base64_encode, escape_uri, ldap_escape, md5_hex, sha1_hex, unescape};
+pub use text::{
+    base64_decode, base64_encode, escape_uri, ldap_escape, md5_hex, sha1_hex, unescape,
+};
 pub use tree::{Expression, StringExpression};
 pub use variable::{API_VERSION, VARIABLES, Variable, VariableRow};
 pub use work::{STEP_BYTES, STEPS_MAX, TEXT_BYTES_MAX, Work, WorkLimit, pattern_steps};

@@ -1,7 +1,8 @@
 //! From tokens to the tree: the grammar of httpd's `util_expr_parse.y`.
 //!
-//! Difficulty: behind a parenthesis may come a condition or a word, and only what follows tells; so both are parsed by the same functions
-//! into [`Either`], and nothing is read twice. Absent on purpose: the constants of mod_ssl's older language beyond its comparisons.
+//! Difficulty: behind a parenthesis may come a condition or a word, and only what follows tells; so
+//! both are parsed by the same functions into [`Either`], and nothing is read twice. Absent on
+//! purpose: the constants of mod_ssl's older language beyond its comparisons.
 
 mod scan;
 #[cfg(test)]
@@ -52,14 +53,24 @@ impl std::error::Error for ExpressionError {}
 type Parsed<T> = Result<T, ExpressionError>;
 
 pub(crate) fn condition(text: &[u8], options: ExpressionOptions) -> Parsed<Condition> {
-    let mut parser = Parser { tokens: scan::condition(text), next: 0, depth: 0, options };
+    let mut parser = Parser {
+        tokens: scan::condition(text),
+        next: 0,
+        depth: 0,
+        options,
+    };
     let condition = parser.condition()?;
     parser.expect(&Token::End, "$end")?;
     Ok(condition)
 }
 
 pub(crate) fn string(text: &[u8], options: ExpressionOptions) -> Parsed<Word> {
-    let mut parser = Parser { tokens: scan::string(text), next: 0, depth: 0, options };
+    let mut parser = Parser {
+        tokens: scan::string(text),
+        next: 0,
+        depth: 0,
+        options,
+    };
     let word = parser.parts()?;
     parser.expect(&Token::End, "$end")?;
     Ok(word)
@@ -80,11 +91,16 @@ struct Parser {
 impl Parser {
     /// The last token is there for ever.
     fn peek(&self) -> &Token {
-        self.tokens.get(self.next).map_or(&Token::End, |(token, _)| token)
+        self.tokens
+            .get(self.next)
+            .map_or(&Token::End, |(token, _)| token)
     }
 
     fn at(&self) -> usize {
-        self.tokens.get(self.next).or(self.tokens.last()).map_or(0, |(_, at)| *at)
+        self.tokens
+            .get(self.next)
+            .or(self.tokens.last())
+            .map_or(0, |(_, at)| *at)
     }
 
     fn take(&mut self) -> Token {
@@ -119,12 +135,22 @@ impl Parser {
         if let Token::Error(message) = self.peek() {
             return self.error(message.clone());
         }
-        let expecting = if expected.is_empty() { String::new() } else { format!(", expecting {}", expected.join(" or ")) };
-        self.error(format!("syntax error, unexpected {}{expecting}", token_name(self.peek())))
+        let expecting = if expected.is_empty() {
+            String::new()
+        } else {
+            format!(", expecting {}", expected.join(" or "))
+        };
+        self.error(format!(
+            "syntax error, unexpected {}{expecting}",
+            token_name(self.peek())
+        ))
     }
 
     fn error<T>(&self, message: impl Into<String>) -> Parsed<T> {
-        Err(ExpressionError { message: message.into(), at: self.at() })
+        Err(ExpressionError {
+            message: message.into(),
+            at: self.at(),
+        })
     }
 
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Parsed<T>) -> Parsed<T> {
@@ -171,7 +197,9 @@ impl Parser {
         if self.peek() != operator {
             return Ok(first);
         }
-        let Either::Condition(first) = first else { return self.unexpected(&[]) };
+        let Either::Condition(first) = first else {
+            return self.unexpected(&[]);
+        };
         let mut operands = vec![first];
         while self.takes(operator) {
             match operand(self)? {
@@ -187,14 +215,18 @@ impl Parser {
             return self.primary();
         }
         match self.nested(Self::negation)? {
-            Either::Condition(condition) => Ok(Either::Condition(Condition::Not(Box::new(condition)))),
+            Either::Condition(condition) => {
+                Ok(Either::Condition(Condition::Not(Box::new(condition))))
+            }
             Either::Word(_) => self.unexpected(&[]),
         }
     }
 
     fn primary(&mut self) -> Parsed<Either> {
         match self.peek() {
-            Token::True | Token::False => Ok(Either::Condition(Condition::Constant(self.take() == Token::True))),
+            Token::True | Token::False => Ok(Either::Condition(Condition::Constant(
+                self.take() == Token::True,
+            ))),
             Token::Unary(letter) => {
                 let letter = *letter;
                 self.next += 1;
@@ -205,7 +237,11 @@ impl Parser {
             Token::Sign(b'(') => {
                 self.next += 1;
                 let inside = self.either()?;
-                let expected = if matches!(inside, Either::Condition(_)) { "T_OP_OR or T_OP_AND or ')'" } else { "')'" };
+                let expected = if matches!(inside, Either::Condition(_)) {
+                    "T_OP_OR or T_OP_AND or ')'"
+                } else {
+                    "')'"
+                };
                 self.expect(&Token::Sign(b')'), expected)?;
                 match inside {
                     Either::Condition(condition) => Ok(Either::Condition(condition)),
@@ -224,13 +260,20 @@ impl Parser {
         let word = self.concatenated(word)?;
         let condition = match self.peek() {
             Token::Compare(numbers, relation) => {
-                let comparison = Comparison { numbers: *numbers, relation: *relation };
+                let comparison = Comparison {
+                    numbers: *numbers,
+                    relation: *relation,
+                };
                 self.next += 1;
                 Condition::Compare(comparison, word, self.word()?)
             }
             Token::Matches | Token::MatchesNot => {
                 let negated = self.take() == Token::MatchesNot;
-                Condition::Matches { word, pattern: self.plain_regex()?, negated }
+                Condition::Matches {
+                    word,
+                    pattern: self.plain_regex()?,
+                    negated,
+                }
             }
             Token::In => {
                 self.next += 1;
@@ -274,7 +317,9 @@ impl Parser {
                 self.expect(&Token::StringEnd, "T_STR_END")?;
                 Ok(word)
             }
-            Token::VariableBegin | Token::ExpressionBegin | Token::Backreference(_) => self.variable(),
+            Token::VariableBegin | Token::ExpressionBegin | Token::Backreference(_) => {
+                self.variable()
+            }
             Token::Id(_) => self.call(),
             Token::Sub => self.substitute(),
             Token::Join => self.join(),
@@ -326,7 +371,9 @@ impl Parser {
             _ => {}
         }
         let at = self.at();
-        let Token::Id(name) = self.peek() else { return self.unexpected(&["T_ID"]) };
+        let Token::Id(name) = self.peek() else {
+            return self.unexpected(&["T_ID"]);
+        };
         let name = name.clone();
         self.next += 1;
         if self.takes(&Token::Sign(b':')) {
@@ -335,7 +382,9 @@ impl Parser {
             return self.function(&name, argument, at);
         }
         if let Token::Error(message) = self.peek() {
-            return self.error(format!("syntax error, unexpected T_ERROR, expecting T_VAR_END or ':': {message}"));
+            return self.error(format!(
+                "syntax error, unexpected T_ERROR, expecting T_VAR_END or ':': {message}"
+            ));
         }
         if !self.takes(&Token::VariableEnd) {
             return self.unexpected(&["T_VAR_END", "':'"]);
@@ -346,19 +395,27 @@ impl Parser {
     /// `name(word)` or `replace(word, word, word)`.
     fn call(&mut self) -> Parsed<Word> {
         let at = self.at();
-        let Token::Id(name) = self.take() else { return self.unexpected(&[]) };
+        let Token::Id(name) = self.take() else {
+            return self.unexpected(&[]);
+        };
         self.expect(&Token::Sign(b'('), "'('")?;
         let mut words = self.words()?;
         self.expect(&Token::Sign(b')'), "')'")?;
         if name.eq_ignore_ascii_case(b"replace") {
             return match <[Word; 3]>::try_from(words) {
                 Ok(three) => Ok(Word::Replace(Box::new(three))),
-                Err(_) => Err(ExpressionError { message: "replace() function needs exactly 3 arguments".to_owned(), at }),
+                Err(_) => Err(ExpressionError {
+                    message: "replace() function needs exactly 3 arguments".to_owned(),
+                    at,
+                }),
             };
         }
         match (words.pop(), words.is_empty()) {
             (Some(word), true) => self.function(&name, word, at),
-            _ => Err(ExpressionError { message: "syntax error, unexpected ','".to_owned(), at }),
+            _ => Err(ExpressionError {
+                message: "syntax error, unexpected ','".to_owned(),
+                at,
+            }),
         }
     }
 
@@ -368,8 +425,11 @@ impl Parser {
             return Ok(Word::TlsVariable(variable.to_ascii_uppercase().into()));
         }
         // The Apache manual, mod_include: pages have their variables under one more name.
-        let page_variable = (self.options.restricted && name.eq_ignore_ascii_case(b"v")).then_some(Function::RequestEnvironment);
-        let function = page_variable.or_else(|| Function::from_name(name)).ok_or_else(|| not_there("Function", "", name, at))?;
+        let page_variable = (self.options.restricted && name.eq_ignore_ascii_case(b"v"))
+            .then_some(Function::RequestEnvironment);
+        let function = page_variable
+            .or_else(|| Function::from_name(name))
+            .ok_or_else(|| not_there("Function", "", name, at))?;
         if (self.options.restricted || self.options.in_htaccess) && function.is_restricted() {
             return Err(restricted("", name, at));
         }
@@ -419,23 +479,36 @@ impl Parser {
         let (parenthesis, substitution) = self.operator_head()?;
         let word = self.word()?;
         self.operator_end(parenthesis)?;
-        Ok(Word::Substitute { word: Box::new(word), substitution })
+        Ok(Word::Substitute {
+            word: Box::new(word),
+            substitution,
+        })
     }
 
     fn split(&mut self) -> Parsed<List> {
         let (parenthesis, substitution) = self.operator_head()?;
         let list = self.list_or_word()?;
         self.operator_end(parenthesis)?;
-        Ok(List::Split { list: Box::new(list), substitution })
+        Ok(List::Split {
+            list: Box::new(list),
+            substitution,
+        })
     }
 
     fn join(&mut self) -> Parsed<Word> {
         self.next += 1;
         let parenthesis = self.takes(&Token::Sign(b'('));
         let list = self.list_or_word()?;
-        let separator = if self.takes(&Token::Sign(b',')) { Some(Box::new(self.word()?)) } else { None };
+        let separator = if self.takes(&Token::Sign(b',')) {
+            Some(Box::new(self.word()?))
+        } else {
+            None
+        };
         self.operator_end(parenthesis)?;
-        Ok(Word::Join { list: Box::new(list), separator })
+        Ok(Word::Join {
+            list: Box::new(list),
+            separator,
+        })
     }
 
     /// The operator, perhaps a parenthesis, the pattern and the comma behind it.
@@ -448,7 +521,11 @@ impl Parser {
     }
 
     fn operator_end(&mut self, parenthesis: bool) -> Parsed<()> {
-        if parenthesis { self.expect(&Token::Sign(b')'), "')'") } else { Ok(()) }
+        if parenthesis {
+            self.expect(&Token::Sign(b')'), "')'")
+        } else {
+            Ok(())
+        }
     }
 
     fn list_or_word(&mut self) -> Parsed<List> {
@@ -482,20 +559,36 @@ impl Parser {
                 let pattern = pattern.clone();
                 self.next += 1;
                 let replacement = self.parts()?;
-                let Token::SubstitutionEnd(flags) = self.take() else { return self.unexpected(&[]) };
+                let Token::SubstitutionEnd(flags) = self.take() else {
+                    return self.unexpected(&[]);
+                };
                 (pattern, Some(Box::new(replacement)), flags)
             }
             _ => return self.unexpected(&["T_REGEX"]),
         };
-        let options = PatternOptions { multiline: flags.contains(&b'm'), ..PatternOptions::caseless(flags.contains(&b'i')) };
-        let failed = |_| ExpressionError { message: "Failed to compile regular expression".to_owned(), at };
+        let options = PatternOptions {
+            multiline: flags.contains(&b'm'),
+            ..PatternOptions::caseless(flags.contains(&b'i'))
+        };
+        let failed = |_| ExpressionError {
+            message: "Failed to compile regular expression".to_owned(),
+            at,
+        };
         let pattern = Box::new(Pattern::compile(&pattern, options).map_err(failed)?);
-        Ok(Substitution { pattern, replacement, all: flags.contains(&b'g') })
+        Ok(Substitution {
+            pattern,
+            replacement,
+            all: flags.contains(&b'g'),
+        })
     }
 
     fn unary(&self, letter: u8, word: Word, at: usize) -> Parsed<Condition> {
         let file = |test| {
-            if self.options.restricted { Err(restricted("-", &[letter], at)) } else { Ok(test) }
+            if self.options.restricted {
+                Err(restricted("-", &[letter], at))
+            } else {
+                Ok(test)
+            }
         };
         Ok(match letter {
             b'n' => Condition::NotEmpty(word),
@@ -516,18 +609,36 @@ impl Parser {
 
     fn binary(&self, name: &[u8], text: Word, argument: Word, at: usize) -> Parsed<Condition> {
         let options = match name.to_ascii_lowercase().as_slice() {
-            b"ipmatch" => return Ok(Condition::AddressIn(text, constant_subnet("ipmatch", &argument, at)?)),
-            b"fnmatch" => GlobOptions { pathname: true, caseless: false },
+            b"ipmatch" => {
+                return Ok(Condition::AddressIn(
+                    text,
+                    constant_subnet("ipmatch", &argument, at)?,
+                ));
+            }
+            b"fnmatch" => GlobOptions {
+                pathname: true,
+                caseless: false,
+            },
             b"strmatch" => GlobOptions::default(),
-            b"strcmatch" => GlobOptions { pathname: false, caseless: true },
+            b"strcmatch" => GlobOptions {
+                pathname: false,
+                caseless: true,
+            },
             _ => return Err(not_there("Binary operator", "-", name, at)),
         };
-        Ok(Condition::Glob { text, pattern: argument, options })
+        Ok(Condition::Glob {
+            text,
+            pattern: argument,
+            options,
+        })
     }
 }
 
 fn named_variable(name: &[u8]) -> Option<Word> {
-    if name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case(b"SSL_")) {
+    if name
+        .get(..4)
+        .is_some_and(|start| start.eq_ignore_ascii_case(b"SSL_"))
+    {
         return Some(Word::TlsVariable(name.to_ascii_uppercase().into()));
     }
     let row = Variable::from_name(name).filter(|row| row.in_expressions)?;
@@ -536,18 +647,33 @@ fn named_variable(name: &[u8]) -> Option<Word> {
 
 fn constant_subnet(name: &str, word: &Word, at: usize) -> Parsed<Subnet> {
     let Word::Literal(text) = word else {
-        return Err(ExpressionError { message: format!("-{name} requires subnet/netmask as constant argument"), at });
+        return Err(ExpressionError {
+            message: format!("-{name} requires subnet/netmask as constant argument"),
+            at,
+        });
     };
-    Subnet::parse(text).map_err(|error| ExpressionError { message: error.to_string(), at })
+    Subnet::parse(text).map_err(|error| ExpressionError {
+        message: error.to_string(),
+        at,
+    })
 }
 
 fn not_there(kind: &str, prefix: &str, name: &[u8], at: usize) -> ExpressionError {
-    ExpressionError { message: format!("{kind} '{prefix}{}' does not exist", String::from_utf8_lossy(name)), at }
+    ExpressionError {
+        message: format!(
+            "{kind} '{prefix}{}' does not exist",
+            String::from_utf8_lossy(name)
+        ),
+        at,
+    }
 }
 
 fn restricted(prefix: &str, name: &[u8], at: usize) -> ExpressionError {
     let name = String::from_utf8_lossy(name);
-    ExpressionError { message: format!("{prefix}{name} not available in restricted context"), at }
+    ExpressionError {
+        message: format!("{prefix}{name} not available in restricted context"),
+        at,
+    }
 }
 
 /// As httpd's grammar calls them.

@@ -1,12 +1,14 @@
-//! Regular expressions: PCRE2 with the JIT, over bytes, with httpd's defaults (`RegexDefaultOptions`: DOTALL, DOLLAR_ENDONLY).
+//! Regular expressions: PCRE2 with the JIT, over bytes, with httpd's defaults
+//! (`RegexDefaultOptions`: DOTALL, DOLLAR_ENDONLY).
 //!
-//! Place in the walk: every directive that takes a pattern, compiled when the configuration is read.
-//! Difficulty: no pattern may hang a worker, whatever the subject. The limits travel inside the pattern's text (`(*LIMIT_MATCH=…)`),
-//! which both the JIT and the interpreter obey and which the pattern's author can lower but not raise. The JIT has a small stack;
-//! what overflows it is matched again by the interpreter, whose memory is limited too.
-//! Which defaults a text is compiled with is the thread's (`RegexDefaultOptions`), because patterns are compiled in many places of a
-//! configuration and each means those that stand above it.
-//! Absent on purpose: UTF mode (httpd matches bytes; a pattern may switch it on with `(*UTF)`).
+//! Place in the walk: every directive that takes a pattern, compiled when the configuration is
+//! read. Difficulty: no pattern may hang a worker, whatever the subject. The limits travel inside
+//! the pattern's text (`(*LIMIT_MATCH=…)`), which both the JIT and the interpreter obey and which
+//! the pattern's author can lower but not raise. The JIT has a small stack; what overflows it is
+//! matched again by the interpreter, whose memory is limited too. Which defaults a text is compiled
+//! with is the thread's (`RegexDefaultOptions`), because patterns are compiled in many places of a
+//! configuration and each means those that stand above it. Absent on purpose: UTF mode (httpd
+//! matches bytes; a pattern may switch it on with `(*UTF)`).
 
 mod dollar;
 #[cfg(test)]
@@ -29,7 +31,8 @@ const HEAP_LIMIT_KIB: u32 = 8 * 1024;
 const JIT_STACK_LIMIT: i32 = -46;
 const UNSET: u32 = u32::MAX;
 
-/// Weight of all patterns of one `.htaccess` file: some 16,000 short ones, or a few that repeat themselves a thousand times.
+/// Weight of all patterns of one `.htaccess` file: some 16,000 short ones, or a few that repeat
+/// themselves a thousand times.
 pub const PATTERNS_WEIGHT_MAX: u64 = 1 << 20;
 
 thread_local! {
@@ -46,7 +49,9 @@ pub struct PatternsBounded {
 
 impl PatternsBounded {
     pub fn to(weight: u64) -> PatternsBounded {
-        PatternsBounded { before: WEIGHT_LEFT.replace(Some(weight)) }
+        PatternsBounded {
+            before: WEIGHT_LEFT.replace(Some(weight)),
+        }
     }
 
     /// Whether there were more than there may be.
@@ -56,10 +61,14 @@ impl PatternsBounded {
 
     /// Takes a pattern from what is left.
     fn take(text: &str) -> Result<(), PatternError> {
-        let Some(left) = WEIGHT_LEFT.get() else { return Ok(()) };
+        let Some(left) = WEIGHT_LEFT.get() else {
+            return Ok(());
+        };
         let left = left.checked_sub(weight::weight(text));
         WEIGHT_LEFT.set(Some(left.unwrap_or(0)));
-        left.map(drop).ok_or_else(|| PatternError { message: "the patterns of this file are too large together".to_owned() })
+        left.map(drop).ok_or_else(|| PatternError {
+            message: "the patterns of this file are too large together".to_owned(),
+        })
     }
 }
 
@@ -69,7 +78,8 @@ impl Drop for PatternsBounded {
     }
 }
 
-/// How a pattern is read. The default is the thread's, which is httpd's where nothing else was said.
+/// How a pattern is read. The default is the thread's, which is httpd's where nothing else was
+/// said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatternOptions {
     /// Flag `i`.
@@ -91,18 +101,28 @@ impl Default for PatternOptions {
 }
 
 impl PatternOptions {
-    pub const HTTPD: PatternOptions =
-        PatternOptions { caseless: false, multiline: false, dotall: true, dollar_endonly: true, extended: false };
+    pub const HTTPD: PatternOptions = PatternOptions {
+        caseless: false,
+        multiline: false,
+        dotall: true,
+        dollar_endonly: true,
+        extended: false,
+    };
 
     /// The defaults, and case of no matter if `caseless`.
     pub fn caseless(caseless: bool) -> Self {
         let defaults = Self::default();
-        PatternOptions { caseless: caseless || defaults.caseless, ..defaults }
+        PatternOptions {
+            caseless: caseless || defaults.caseless,
+            ..defaults
+        }
     }
 
     /// Makes them the thread's defaults until what is returned goes.
     pub fn in_force(self) -> DefaultsInForce {
-        DefaultsInForce { before: DEFAULTS.replace(self) }
+        DefaultsInForce {
+            before: DEFAULTS.replace(self),
+        }
     }
 
     /// Makes them the thread's defaults, within the reach of an [`PatternOptions::in_force`].
@@ -110,10 +130,16 @@ impl PatternOptions {
         DEFAULTS.set(self);
     }
 
-    /// RegexDefaultOptions (httpd 2.4, core): `none`, and names with `+`, `-`, or alone, which forgets all others.
+    /// RegexDefaultOptions (httpd 2.4, core): `none`, and names with `+`, `-`, or alone, which
+    /// forgets all others.
     pub fn changed_by(mut self, text: &str) -> Result<PatternOptions, String> {
-        const NONE: PatternOptions =
-            PatternOptions { caseless: false, multiline: false, dotall: false, dollar_endonly: false, extended: false };
+        const NONE: PatternOptions = PatternOptions {
+            caseless: false,
+            multiline: false,
+            dotall: false,
+            dollar_endonly: false,
+            extended: false,
+        };
         for word in text.split_ascii_whitespace() {
             if word.eq_ignore_ascii_case("none") {
                 self = NONE;
@@ -166,7 +192,8 @@ pub struct PatternError {
     pub message: String,
 }
 
-/// The match was given up: it would have taken too long, or too much memory. httpd counts that as "no match".
+/// The match was given up: it would have taken too long, or too much memory. httpd counts that as
+/// "no match".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitReached;
 
@@ -175,11 +202,19 @@ pub struct LimitReached;
 pub struct Spans([(u32, u32); SPANS]);
 
 impl Pattern {
-    pub fn compile(text: impl AsRef<[u8]>, options: PatternOptions) -> Result<Pattern, PatternError> {
+    pub fn compile(
+        text: impl AsRef<[u8]>,
+        options: PatternOptions,
+    ) -> Result<Pattern, PatternError> {
         let text = text.as_ref();
         PatternsBounded::take(&as_text(text))?;
         let compiled = build(text, options, true)?;
-        Ok(Pattern { text: text.into(), compiled, interpreted: OnceLock::new(), options })
+        Ok(Pattern {
+            text: text.into(),
+            compiled,
+            interpreted: OnceLock::new(),
+            options,
+        })
     }
 
     /// As it was written.
@@ -198,13 +233,20 @@ impl Pattern {
 
     /// Named groups with their numbers.
     pub fn names(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.compiled.capture_names().iter().enumerate().filter_map(|(number, name)| Some((number, name.as_deref()?)))
+        self.compiled
+            .capture_names()
+            .iter()
+            .enumerate()
+            .filter_map(|(number, name)| Some((number, name.as_deref()?)))
     }
 
     pub fn is_match(&self, subject: &[u8]) -> Result<bool, LimitReached> {
         match self.compiled.is_match(subject) {
             Ok(found) => Ok(found),
-            Err(error) if error.code() == JIT_STACK_LIMIT => self.interpreted()?.is_match(subject).map_err(|_| LimitReached),
+            Err(error) if error.code() == JIT_STACK_LIMIT => self
+                .interpreted()?
+                .is_match(subject)
+                .map_err(|_| LimitReached),
             Err(_) => Err(LimitReached),
         }
     }
@@ -224,21 +266,30 @@ impl Pattern {
             return Ok(None);
         }
         match spans(&self.compiled, subject, start) {
-            Err(error) if error.code() == JIT_STACK_LIMIT => spans(self.interpreted()?, subject, start).map_err(|_| LimitReached),
+            Err(error) if error.code() == JIT_STACK_LIMIT => {
+                spans(self.interpreted()?, subject, start).map_err(|_| LimitReached)
+            }
             outcome => outcome.map_err(|_| LimitReached),
         }
     }
 
-    /// Names (`MATCH_` and the group's name in capitals, as LocationMatch and DirectoryMatch set them) and where they matched.
+    /// Names (`MATCH_` and the group's name in capitals, as LocationMatch and DirectoryMatch set
+    /// them) and where they matched.
     pub fn named_captures(&self, subject: &[u8]) -> Result<Option<NamedCaptures>, LimitReached> {
         if !self.is_match(subject)? {
             return Ok(None);
         }
         let mut locations = self.compiled.capture_locations();
-        if self.compiled.captures_read(&mut locations, subject).is_err() {
+        if self
+            .compiled
+            .captures_read(&mut locations, subject)
+            .is_err()
+        {
             let regex = self.interpreted()?;
             locations = regex.capture_locations();
-            regex.captures_read(&mut locations, subject).map_err(|_| LimitReached)?;
+            regex
+                .captures_read(&mut locations, subject)
+                .map_err(|_| LimitReached)?;
         }
         let named = self.names().map(|(number, name)| {
             let (start, end) = locations.get(number).unwrap_or((0, 0));
@@ -248,7 +299,9 @@ impl Pattern {
     }
 
     fn interpreted(&self) -> Result<&Regex, LimitReached> {
-        let made = self.interpreted.get_or_init(|| build(&self.text, self.options, false).ok());
+        let made = self
+            .interpreted
+            .get_or_init(|| build(&self.text, self.options, false).ok());
         made.as_ref().ok_or(LimitReached)
     }
 }
@@ -264,13 +317,17 @@ impl Spans {
 
     /// What the group matched; nothing if it took no part.
     pub fn text<'s>(&self, group: usize, subject: &'s [u8]) -> &'s [u8] {
-        self.get(group).and_then(|range| subject.get(range)).unwrap_or_default()
+        self.get(group)
+            .and_then(|range| subject.get(range))
+            .unwrap_or_default()
     }
 }
 
 impl fmt::Debug for Spans {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries((0..SPANS).map_while(|group| self.get(group))).finish()
+        f.debug_list()
+            .entries((0..SPANS).map_while(|group| self.get(group)))
+            .finish()
     }
 }
 
@@ -299,17 +356,31 @@ impl std::error::Error for LimitReached {}
 fn build(text: &[u8], options: PatternOptions, jit: bool) -> Result<Regex, PatternError> {
     let text = as_text(text);
     if text.contains('\0') {
-        return Err(PatternError { message: "the pattern holds a NUL".to_owned() });
+        return Err(PatternError {
+            message: "the pattern holds a NUL".to_owned(),
+        });
     }
-    let text = if options.dollar_endonly && !options.multiline { dollar::absolute(&text) } else { text };
+    let text = if options.dollar_endonly && !options.multiline {
+        dollar::absolute(&text)
+    } else {
+        text
+    };
     let (verbs, rest) = text.split_at(leading_verbs(&text));
     // httpd compiles with DUPNAMES, for which the inline option is `(?J)`.
     let names = if rest.contains("(?") { "(?J)" } else { "" };
-    let limited = format!("(*LIMIT_MATCH={MATCH_LIMIT})(*LIMIT_DEPTH={DEPTH_LIMIT})(*LIMIT_HEAP={HEAP_LIMIT_KIB}){verbs}{names}{rest}");
+    let limited = format!(
+        "(*LIMIT_MATCH={MATCH_LIMIT})(*LIMIT_DEPTH={DEPTH_LIMIT})(*LIMIT_HEAP={HEAP_LIMIT_KIB}){verbs}{names}{rest}"
+    );
     let mut builder = RegexBuilder::new();
-    builder.caseless(options.caseless).multi_line(options.multiline).dotall(options.dotall).extended(options.extended);
+    builder
+        .caseless(options.caseless)
+        .multi_line(options.multiline)
+        .dotall(options.dotall)
+        .extended(options.extended);
     builder.jit_if_available(jit);
-    builder.build(&limited).map_err(|error| PatternError { message: without_offset(&error.to_string()) })
+    builder.build(&limited).map_err(|error| PatternError {
+        message: without_offset(&error.to_string()),
+    })
 }
 
 /// PCRE2's binding wants text. Bytes that are none are written as `\xHH`, which matches the same.
@@ -330,7 +401,9 @@ fn as_text(text: &[u8]) -> Cow<'_, str> {
 /// Length of the `(*VERB)`s at the start, which count only there.
 fn leading_verbs(text: &str) -> usize {
     let mut at = 0;
-    while text[at..].starts_with("(*") && text[at + 2..].starts_with(|c: char| c.is_ascii_uppercase()) {
+    while text[at..].starts_with("(*")
+        && text[at + 2..].starts_with(|c: char| c.is_ascii_uppercase())
+    {
         match text[at..].find(')') {
             Some(end) => at += end + 1,
             None => break,
@@ -341,7 +414,9 @@ fn leading_verbs(text: &str) -> usize {
 
 /// The offset would count our own limits too.
 fn without_offset(message: &str) -> String {
-    let tail = message.split_once("offset ").and_then(|(_, rest)| rest.split_once(": "));
+    let tail = message
+        .split_once("offset ")
+        .and_then(|(_, rest)| rest.split_once(": "));
     tail.map_or(message, |(_, what)| what).to_owned()
 }
 
@@ -355,7 +430,10 @@ fn spans(regex: &Regex, subject: &[u8], start: usize) -> Result<Option<Spans>, p
         }));
     }
     let mut locations = regex.capture_locations();
-    if regex.captures_read_at(&mut locations, subject, start)?.is_none() {
+    if regex
+        .captures_read_at(&mut locations, subject, start)?
+        .is_none()
+    {
         return Ok(None);
     }
     let mut spans = Spans::NONE;

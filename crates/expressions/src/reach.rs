@@ -1,7 +1,8 @@
 //! What an expression could ask for, whatever turn its evaluation takes.
 //!
-//! For those who evaluate later than they decide: whoever keeps a response's head has to know beforehand whether an expression about it will
-//! ask for more than the resource. Difficulty: what stands behind an `&&` may never be evaluated, and counts all the same.
+//! For those who evaluate later than they decide: whoever keeps a response's head has to know
+//! beforehand whether an expression about it will ask for more than the resource. Difficulty: what
+//! stands behind an `&&` may never be evaluated, and counts all the same.
 
 use crate::{
     Dependencies, Dependency,
@@ -12,14 +13,21 @@ pub(crate) fn condition(of: &Condition, all: &mut Dependencies) {
     match of {
         Condition::Constant(_) => {}
         Condition::Not(inner) => condition(inner, all),
-        Condition::All(inner) | Condition::Any(inner) => inner.iter().for_each(|one| condition(one, all)),
-        Condition::Compare(_, left, right) => [left, right].into_iter().for_each(|one| word(one, all)),
+        Condition::All(inner) | Condition::Any(inner) => {
+            inner.iter().for_each(|one| condition(one, all))
+        }
+        Condition::Compare(_, left, right) => {
+            [left, right].into_iter().for_each(|one| word(one, all))
+        }
         Condition::Matches { word: subject, .. } => word(subject, all),
         Condition::In(needle, hay) => {
             word(needle, all);
             list(hay, all);
         }
-        Condition::NotEmpty(inner) | Condition::Empty(inner) | Condition::Truth(inner) | Condition::AddressIn(inner, _) => word(inner, all),
+        Condition::NotEmpty(inner)
+        | Condition::Empty(inner)
+        | Condition::Truth(inner)
+        | Condition::AddressIn(inner, _) => word(inner, all),
         Condition::File(_, path) => {
             all.add(Dependency::Files);
             word(path, all);
@@ -29,7 +37,9 @@ pub(crate) fn condition(of: &Condition, all: &mut Dependencies) {
             word(inner, all);
         }
         Condition::ClientIn(_) => all.add(Dependency::Client),
-        Condition::Glob { text, pattern, .. } => [text, pattern].into_iter().for_each(|one| word(one, all)),
+        Condition::Glob { text, pattern, .. } => {
+            [text, pattern].into_iter().for_each(|one| word(one, all))
+        }
     }
 }
 
@@ -48,11 +58,20 @@ pub(crate) fn word(of: &Word, all: &mut Dependencies) {
         }
         Word::Replace(words) => words.iter().for_each(|one| word(one, all)),
         Word::Condition(inner) => condition(inner, all),
-        Word::Substitute { word: subject, substitution } => {
+        Word::Substitute {
+            word: subject,
+            substitution,
+        } => {
             word(subject, all);
-            substitution.replacement.iter().for_each(|one| word(one, all));
+            substitution
+                .replacement
+                .iter()
+                .for_each(|one| word(one, all));
         }
-        Word::Join { list: inner, separator } => {
+        Word::Join {
+            list: inner,
+            separator,
+        } => {
             list(inner, all);
             separator.iter().for_each(|one| word(one, all));
         }
@@ -62,9 +81,15 @@ pub(crate) fn word(of: &Word, all: &mut Dependencies) {
 fn list(of: &List, all: &mut Dependencies) {
     match of {
         List::Words(words) => words.iter().for_each(|one| word(one, all)),
-        List::Split { list: inner, substitution } => {
+        List::Split {
+            list: inner,
+            substitution,
+        } => {
             list(inner, all);
-            substitution.replacement.iter().for_each(|one| word(one, all));
+            substitution
+                .replacement
+                .iter()
+                .for_each(|one| word(one, all));
         }
         List::PeerExtensions(inner) => {
             all.add(Dependency::Transport);
@@ -80,7 +105,9 @@ fn call(function: Function, argument: &Word, all: &mut Dependencies) {
             _ => all.add(Dependency::RequestFields),
         },
         Function::Response | Function::HealthCheck => all.add(Dependency::Response),
-        Function::RequestEnvironment | Function::Note | Function::Environment => all.add(Dependency::Environment),
+        Function::RequestEnvironment | Function::Note | Function::Environment => {
+            all.add(Dependency::Environment)
+        }
         Function::File | Function::FileSize | Function::FileModified => all.add(Dependency::Files),
         Function::ProcessEnvironment
         | Function::ToLower
@@ -102,15 +129,29 @@ mod tests {
     #[test]
     fn what_is_never_evaluated_counts() {
         let cases: [(&str, &[Dependency]); 6] = [
-            ("false && %{HTTP_COOKIE} == 'a'", &[Dependency::RequestFields]),
+            (
+                "false && %{HTTP_COOKIE} == 'a'",
+                &[Dependency::RequestFields],
+            ),
             ("%{CONTENT_TYPE} =~ m#^text/html#", &[Dependency::Response]),
-            ("%{REQUEST_URI} =~ /a/ || -R '10.0.0.0/8'", &[Dependency::Path, Dependency::Client]),
-            ("-f %{REQUEST_FILENAME}", &[Dependency::Files, Dependency::Path]),
-            ("resp('X') in { 'a', tolower(reqenv('B')) }", &[Dependency::Response, Dependency::Environment]),
+            (
+                "%{REQUEST_URI} =~ /a/ || -R '10.0.0.0/8'",
+                &[Dependency::Path, Dependency::Client],
+            ),
+            (
+                "-f %{REQUEST_FILENAME}",
+                &[Dependency::Files, Dependency::Path],
+            ),
+            (
+                "resp('X') in { 'a', tolower(reqenv('B')) }",
+                &[Dependency::Response, Dependency::Environment],
+            ),
             ("%{TIME_HOUR} -gt 5", &[Dependency::Time]),
         ];
         for (text, expected) in cases {
-            let all = Expression::compile(text, ExpressionOptions::default()).expect(text).may_depend();
+            let all = Expression::compile(text, ExpressionOptions::default())
+                .expect(text)
+                .may_depend();
             assert!(expected.iter().all(|one| all.has(*one)), "{text}: {all:?}");
             assert!(all.is_within(expected), "{text}: {all:?}");
         }

@@ -1,4 +1,5 @@
-//! Networks as `Require ip`, `-R` and `-ipmatch` write them: an address, a part of one, or one with a mask.
+//! Networks as `Require ip`, `-R` and `-ipmatch` write them: an address, a part of one, or one with
+//! a mask.
 //!
 //! Difficulty: `10.1` is 10.1.0.0/16, and IPv4 clients of IPv6 sockets have to match IPv4 networks.
 //! Absent on purpose: host names, which would mean asking a name server.
@@ -22,7 +23,9 @@ pub struct SubnetError;
 impl Subnet {
     pub fn parse(text: &[u8]) -> Result<Subnet, SubnetError> {
         let text = std::str::from_utf8(text).map_err(|_| SubnetError)?;
-        let (address, mask) = text.split_once('/').map_or((text, None), |(address, mask)| (address, Some(mask)));
+        let (address, mask) = text
+            .split_once('/')
+            .map_or((text, None), |(address, mask)| (address, Some(mask)));
         if address.contains(':') {
             return v6(address.parse().map_err(|_| SubnetError)?, mask);
         }
@@ -35,8 +38,12 @@ impl Subnet {
     /// IPv4 addresses inside IPv6 are IPv4 addresses.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self, address.to_canonical()) {
-            (Subnet::V4 { network, mask }, IpAddr::V4(address)) => address.to_bits() & mask == *network,
-            (Subnet::V6 { network, mask }, IpAddr::V6(address)) => address.to_bits() & mask == *network,
+            (Subnet::V4 { network, mask }, IpAddr::V4(address)) => {
+                address.to_bits() & mask == *network
+            }
+            (Subnet::V6 { network, mask }, IpAddr::V6(address)) => {
+                address.to_bits() & mask == *network
+            }
             _ => false,
         }
     }
@@ -62,7 +69,10 @@ fn partial_v4(text: &str) -> Result<Subnet, SubnetError> {
         bits += 8;
         network |= u32::from(number) << (32 - bits);
     }
-    Ok(Subnet::V4 { network, mask: prefix(bits, 32) as u32 })
+    Ok(Subnet::V4 {
+        network,
+        mask: prefix(bits, 32) as u32,
+    })
 }
 
 fn v4(address: Ipv4Addr, mask: &str) -> Result<Subnet, SubnetError> {
@@ -70,21 +80,35 @@ fn v4(address: Ipv4Addr, mask: &str) -> Result<Subnet, SubnetError> {
         Ok(mask) => mask.to_bits(),
         Err(_) => prefix(bits(mask, 32)?, 32) as u32,
     };
-    Ok(Subnet::V4 { network: address.to_bits() & mask, mask })
+    Ok(Subnet::V4 {
+        network: address.to_bits() & mask,
+        mask,
+    })
 }
 
 fn v6(address: Ipv6Addr, mask: Option<&str>) -> Result<Subnet, SubnetError> {
     let mask = prefix(mask.map_or(Ok(128), |mask| bits(mask, 128))?, 128);
-    Ok(Subnet::V6 { network: address.to_bits() & mask, mask })
+    Ok(Subnet::V6 {
+        network: address.to_bits() & mask,
+        mask,
+    })
 }
 
 fn bits(text: &str, max: u32) -> Result<u32, SubnetError> {
     let bits = text.parse().map_err(|_| SubnetError)?;
-    if bits == 0 || bits > max { Err(SubnetError) } else { Ok(bits) }
+    if bits == 0 || bits > max {
+        Err(SubnetError)
+    } else {
+        Ok(bits)
+    }
 }
 
 fn prefix(bits: u32, width: u32) -> u128 {
-    let all = if width == 32 { u128::from(u32::MAX) } else { u128::MAX };
+    let all = if width == 32 {
+        u128::from(u32::MAX)
+    } else {
+        u128::MAX
+    };
     all & all.checked_shl(width - bits).unwrap_or(0)
 }
 
@@ -116,13 +140,30 @@ mod tests {
         ];
         for (network, address, contains) in cases {
             let network = Subnet::parse(network.as_bytes()).expect(network);
-            assert_eq!(network.contains(address.parse().expect(address)), contains, "{network:?} {address}");
+            assert_eq!(
+                network.contains(address.parse().expect(address)),
+                contains,
+                "{network:?} {address}"
+            );
         }
     }
 
     #[test]
     fn errors() {
-        for text in ["", "x", "10.1.2.3.4", "256.1", "10.0.0.0/33", "10.0.0.0/0", "10.0/8", "::/129", ":::", "10.0.0.0/", "+1.2", "1..2"] {
+        for text in [
+            "",
+            "x",
+            "10.1.2.3.4",
+            "256.1",
+            "10.0.0.0/33",
+            "10.0.0.0/0",
+            "10.0/8",
+            "::/129",
+            ":::",
+            "10.0.0.0/",
+            "+1.2",
+            "1..2",
+        ] {
             assert_eq!(Subnet::parse(text.as_bytes()), Err(SubnetError), "{text}");
         }
         assert_eq!(Subnet::parse(b"\xff"), Err(SubnetError));

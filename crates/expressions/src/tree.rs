@@ -1,11 +1,12 @@
 //! Compiled expressions.
 //!
-//! Place in the walk: between [`crate::parse`], which makes them once, and [`crate::evaluate`], which walks them per request.
-//! Absent on purpose: spans of text; errors are found while parsing, where the places are known.
+//! Place in the walk: between [`crate::parse`], which makes them once, and [`crate::evaluate`],
+//! which walks them per request. Absent on purpose: spans of text; errors are found while parsing,
+//! where the places are known.
 
 use crate::{
-    Dependencies, Evaluation, EvaluationError, ExpressionError, ExpressionOptions, Pattern, Subnet, Variable, facts::FileTest,
-    glob::GlobOptions, parse, reach,
+    Dependencies, Evaluation, EvaluationError, ExpressionError, ExpressionOptions, Pattern, Subnet,
+    Variable, facts::FileTest, glob::GlobOptions, parse, reach,
 };
 
 /// What is true or false: `<If>`, `Require expr`, `expr=`, `RewriteCond expr`.
@@ -25,9 +26,16 @@ pub struct StringExpression {
 }
 
 impl Expression {
-    pub fn compile(text: impl AsRef<[u8]>, options: ExpressionOptions) -> Result<Expression, ExpressionError> {
+    pub fn compile(
+        text: impl AsRef<[u8]>,
+        options: ExpressionOptions,
+    ) -> Result<Expression, ExpressionError> {
         let text = text.as_ref();
-        Ok(Expression { text: text.into(), root: parse::condition(text, options)?, options })
+        Ok(Expression {
+            text: text.into(),
+            root: parse::condition(text, options)?,
+            options,
+        })
     }
 
     pub fn text(&self) -> &[u8] {
@@ -47,9 +55,16 @@ impl Expression {
 }
 
 impl StringExpression {
-    pub fn compile(text: impl AsRef<[u8]>, options: ExpressionOptions) -> Result<StringExpression, ExpressionError> {
+    pub fn compile(
+        text: impl AsRef<[u8]>,
+        options: ExpressionOptions,
+    ) -> Result<StringExpression, ExpressionError> {
         let text = text.as_ref();
-        Ok(StringExpression { text: text.into(), root: parse::string(text, options)?, options })
+        Ok(StringExpression {
+            text: text.into(),
+            root: parse::string(text, options)?,
+            options,
+        })
     }
 
     pub fn text(&self) -> &[u8] {
@@ -223,11 +238,17 @@ pub(crate) const FUNCTIONS: &[(&str, Function)] = &[
 
 impl Function {
     pub fn from_name(name: &[u8]) -> Option<Function> {
-        FUNCTIONS.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name)).map(|(_, function)| *function)
+        FUNCTIONS
+            .iter()
+            .find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
+            .map(|(_, function)| *function)
     }
 
     pub fn is_restricted(self) -> bool {
-        matches!(self, Function::File | Function::FileSize | Function::FileModified)
+        matches!(
+            self,
+            Function::File | Function::FileSize | Function::FileModified
+        )
     }
 }
 

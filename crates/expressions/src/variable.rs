@@ -1,8 +1,9 @@
 //! Every server variable of mod_rewrite and of expressions, in one table.
 //!
-//! Place in the walk: names become enum values when the configuration is read. Difficulty: the two languages know different sets, and
-//! each row says which. Absent on purpose: `ENV:`, `HTTP:`, `SSL:`, `LA-U:` and `LA-F:` (mod_rewrite) and `SSL_…` (mod_ssl), which take
-//! a name of the user's and are parsed where they are used.
+//! Place in the walk: names become enum values when the configuration is read. Difficulty: the two
+//! languages know different sets, and each row says which. Absent on purpose: `ENV:`, `HTTP:`,
+//! `SSL:`, `LA-U:` and `LA-F:` (mod_rewrite) and `SSL_…` (mod_ssl), which take a name of the user's
+//! and are parsed where they are used.
 
 use crate::Dependency::{self, *};
 
@@ -96,7 +97,9 @@ variables! {
 impl Variable {
     /// In any case of letters, as both languages take it.
     pub fn from_name(name: &[u8]) -> Option<&'static VariableRow> {
-        VARIABLES.iter().find(|row| row.name.as_bytes().eq_ignore_ascii_case(name))
+        VARIABLES
+            .iter()
+            .find(|row| row.name.as_bytes().eq_ignore_ascii_case(name))
     }
 
     pub fn row(self) -> &'static VariableRow {
@@ -117,8 +120,17 @@ mod tests {
     fn the_table_is_in_the_order_of_the_enum() {
         for row in VARIABLES {
             assert_eq!(row.variable.name(), row.name);
-            assert_eq!(Variable::from_name(row.name.to_ascii_lowercase().as_bytes()).map(|row| row.variable), Some(row.variable));
-            assert_eq!(row.request_field.is_some(), row.depends == RequestFields, "{}", row.name);
+            assert_eq!(
+                Variable::from_name(row.name.to_ascii_lowercase().as_bytes())
+                    .map(|row| row.variable),
+                Some(row.variable)
+            );
+            assert_eq!(
+                row.request_field.is_some(),
+                row.depends == RequestFields,
+                "{}",
+                row.name
+            );
         }
         assert!(Variable::from_name(b"NO_SUCH").is_none());
     }

@@ -1,9 +1,11 @@
-//! The work that expressions, rewrite rules and text edits may do for one request, in steps and in bytes.
+//! The work that expressions, rewrite rules and text edits may do for one request, in steps and in
+//! bytes.
 //!
-//! Called by: whatever runs patterns or makes text on behalf of rules that an `.htaccess` author writes. A limit, once reached, stays reached
-//! until the request ends. Caveat: a step stands for about five microseconds; slow patterns are charged by the clock, up to what a pattern
-//! costs that was given up, so that a machine that stalls fails no request.
-//! Out of scope: what happens then; the pipeline answers 500 and logs the limit.
+//! Called by: whatever runs patterns or makes text on behalf of rules that an `.htaccess` author
+//! writes. A limit, once reached, stays reached until the request ends. Caveat: a step stands for
+//! about five microseconds; slow patterns are charged by the clock, up to what a pattern costs that
+//! was given up, so that a machine that stalls fails no request. Out of scope: what happens then;
+//! the pipeline answers 500 and logs the limit.
 
 use crate::{LimitReached, Pattern, Spans};
 use std::{
@@ -35,7 +37,9 @@ impl WorkLimit {
     pub fn as_str(self) -> &'static str {
         match self {
             WorkLimit::Steps => "rules and edits took more than 400000 steps (STEPS_MAX)",
-            WorkLimit::TextBytes => "rules and edits made more than 16 MiB of text (TEXT_BYTES_MAX)",
+            WorkLimit::TextBytes => {
+                "rules and edits made more than 16 MiB of text (TEXT_BYTES_MAX)"
+            }
         }
     }
 }
@@ -62,7 +66,9 @@ impl Work {
 
     /// Steps that are left.
     pub fn steps_left(&self) -> u64 {
-        STEPS_MAX.saturating_add(self.granted_steps.get()).saturating_sub(self.steps.get())
+        STEPS_MAX
+            .saturating_add(self.granted_steps.get())
+            .saturating_sub(self.steps.get())
     }
 
     pub fn steps(&self, count: u64) {
@@ -79,23 +85,38 @@ impl Work {
 
     /// Text that has been made.
     pub fn make(&self, bytes: usize) {
-        self.bytes.set(self.bytes.get().saturating_add(bytes as u64));
+        self.bytes
+            .set(self.bytes.get().saturating_add(bytes as u64));
         if self.bytes.get() > TEXT_BYTES_MAX.saturating_add(self.granted_bytes.get()) {
             self.reached(WorkLimit::TextBytes);
         }
     }
 
-    /// Content that came in and is to be edited allows for more: a long body takes more work than a short one.
+    /// Content that came in and is to be edited allows for more: a long body takes more work than a
+    /// short one.
     pub fn grant_for(&self, content_bytes: usize) {
         const STEPS_PER_BYTE: u64 = 8;
         const BYTES_PER_BYTE: u64 = 8;
         let bytes = content_bytes as u64;
-        self.granted_steps.set(self.granted_steps.get().saturating_add(bytes.saturating_mul(STEPS_PER_BYTE)));
-        self.granted_bytes.set(self.granted_bytes.get().saturating_add(bytes.saturating_mul(BYTES_PER_BYTE)));
+        self.granted_steps.set(
+            self.granted_steps
+                .get()
+                .saturating_add(bytes.saturating_mul(STEPS_PER_BYTE)),
+        );
+        self.granted_bytes.set(
+            self.granted_bytes
+                .get()
+                .saturating_add(bytes.saturating_mul(BYTES_PER_BYTE)),
+        );
     }
 
     /// The first match at `start` or after. Nothing matches once a limit is reached.
-    pub fn captures_at(&self, pattern: &Pattern, subject: &[u8], start: usize) -> Result<Option<Spans>, LimitReached> {
+    pub fn captures_at(
+        &self,
+        pattern: &Pattern,
+        subject: &[u8],
+        start: usize,
+    ) -> Result<Option<Spans>, LimitReached> {
         if self.is_exhausted() {
             return Err(LimitReached);
         }
@@ -174,12 +195,19 @@ mod tests {
             tried += 1;
         }
         assert_eq!(tried, STEPS_MAX / PATTERN_STEPS_MAX + 1);
-        assert!(work.is_match(&pattern, b"a").is_err(), "nothing matches any more");
+        assert!(
+            work.is_match(&pattern, b"a").is_err(),
+            "nothing matches any more"
+        );
     }
 
     #[test]
     fn messages_name_the_limits() {
         assert!(WorkLimit::Steps.as_str().contains(&STEPS_MAX.to_string()));
-        assert!(WorkLimit::TextBytes.as_str().contains(&format!("{} MiB", TEXT_BYTES_MAX >> 20)));
+        assert!(
+            WorkLimit::TextBytes
+                .as_str()
+                .contains(&format!("{} MiB", TEXT_BYTES_MAX >> 20))
+        );
     }
 }

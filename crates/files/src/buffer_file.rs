@@ -1,9 +1,11 @@
-//! Bytes on their way through a file without a name: pushed at one end, popped at the other, in order.
+//! Bytes on their way through a file without a name: pushed at one end, popped at the other, in
+//! order.
 //!
-//! Called by: the gateway, for responses that are ahead of their clients and requests that are read ahead. Nothing here waits for the disk: what
-//! was pushed is handed to the writer's thread, and what is popped comes from the reader's.
-//! Caveat: the one who pushes asks for room first ([`BufferFile::can_take`]); what is pushed without it stays in memory.
-//! Out of scope: where bytes begin to need a file.
+//! Called by: the gateway, for responses that are ahead of their clients and requests that are read
+//! ahead. Nothing here waits for the disk: what was pushed is handed to the writer's thread, and
+//! what is popped comes from the reader's. Caveat: the one who pushes asks for room first
+//! ([`BufferFile::can_take`]); what is pushed without it stays in memory. Out of scope: where bytes
+//! begin to need a file.
 
 use crate::buffer_files::{Backing, BufferFiles, ClientKey, Pending, Share, pending};
 use std::{
@@ -45,7 +47,12 @@ type Written = (Vec<u8>, io::Result<()>);
 
 impl BufferFile {
     /// `bytes_max`: of this file.
-    pub fn new(files: Arc<BufferFiles>, client: ClientKey, share: Share, bytes_max: u64) -> BufferFile {
+    pub fn new(
+        files: Arc<BufferFiles>,
+        client: ClientKey,
+        share: Share,
+        bytes_max: u64,
+    ) -> BufferFile {
         BufferFile {
             files,
             client,
@@ -73,14 +80,17 @@ impl BufferFile {
         self.tail.len() + self.writing.as_ref().map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// Whether as much may be pushed now. Where there is no room on disk for it, there may be when all has been popped, or others have gone.
+    /// Whether as much may be pushed now. Where there is no room on disk for it, there may be when
+    /// all has been popped, or others have gone.
     pub fn can_take(&mut self, bytes: usize) -> bool {
         self.backlog() < BACKLOG_BYTES_MAX && self.has_room(bytes)
     }
 
     /// Whether there is room on disk for as much, however long that takes.
     pub fn has_room(&mut self, bytes: usize) -> bool {
-        let has_room = !self.is_broken && self.files.is_usable() && self.reserve(self.backlog() as u64 + bytes as u64);
+        let has_room = !self.is_broken
+            && self.files.is_usable()
+            && self.reserve(self.backlog() as u64 + bytes as u64);
         if !has_room && !std::mem::replace(&mut self.is_refused, true) {
             self.files.count_wait();
         }
@@ -97,11 +107,16 @@ impl BufferFile {
             return false;
         }
         let up_to = wanted.next_multiple_of(STEP_BYTES).min(self.bytes_max);
-        if !self.files.reserve(&self.client, up_to - self.reserved, self.share) {
+        if !self
+            .files
+            .reserve(&self.client, up_to - self.reserved, self.share)
+        {
             return false;
         }
         self.reserved = up_to;
-        let backing = self.backing.get_or_insert_with(|| Arc::new(Backing::new(Arc::clone(&self.files), self.client)));
+        let backing = self
+            .backing
+            .get_or_insert_with(|| Arc::new(Backing::new(Arc::clone(&self.files), self.client)));
         backing.reserved.store(up_to, Ordering::Relaxed);
         true
     }
@@ -114,7 +129,9 @@ impl BufferFile {
     pub fn poll_write(&mut self, cx: &Context<'_>) {
         loop {
             if let Some((writing, _)) = &self.writing {
-                let Poll::Ready(outcome) = writing.poll(cx) else { return };
+                let Poll::Ready(outcome) = writing.poll(cx) else {
+                    return;
+                };
                 let length = self.writing.take().map_or(0, |(_, bytes)| bytes) as u64;
                 match outcome {
                     Some((_, Ok(()))) => self.written += length,
@@ -123,18 +140,25 @@ impl BufferFile {
                         bytes.append(&mut self.tail);
                         self.tail = bytes;
                     }
-                    // The thread is gone, and the bytes with it: what is read next is missing, and so that is seen.
+                    // The thread is gone, and the bytes with it: what is read next is missing, and
+                    // so that is seen.
                     None => {
                         self.is_broken = true;
                         self.written += length;
                     }
                 }
             }
-            if self.is_broken || self.tail.len() < PIECE_BYTES || !self.reserve(self.tail.len() as u64) {
+            if self.is_broken
+                || self.tail.len() < PIECE_BYTES
+                || !self.reserve(self.tail.len() as u64)
+            {
                 return;
             }
-            let Some(backing) = self.backing.clone() else { return };
-            let ((waiting, completion), bytes, at) = (pending(), std::mem::take(&mut self.tail), self.written);
+            let Some(backing) = self.backing.clone() else {
+                return;
+            };
+            let ((waiting, completion), bytes, at) =
+                (pending(), std::mem::take(&mut self.tail), self.written);
             self.writing = Some((waiting, bytes.len()));
             self.files.write(move || {
                 let outcome = backing.write(&bytes, at);
@@ -146,7 +170,11 @@ impl BufferFile {
     /// Ready when so little waits to be written that more may be pushed.
     pub fn poll_settled(&mut self, cx: &Context<'_>) -> Poll<()> {
         self.poll_write(cx);
-        if self.backlog() < BACKLOG_BYTES_MAX || self.writing.is_none() { Poll::Ready(()) } else { Poll::Pending }
+        if self.backlog() < BACKLOG_BYTES_MAX || self.writing.is_none() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     }
 
     /// The next bytes; `None`: there are none now.
@@ -156,7 +184,9 @@ impl BufferFile {
             self.begin_read();
         }
         if let Some(reading) = &self.reading {
-            let Poll::Ready(outcome) = reading.poll(cx) else { return Poll::Pending };
+            let Poll::Ready(outcome) = reading.poll(cx) else {
+                return Poll::Pending;
+            };
             self.reading = None;
             let bytes = outcome.unwrap_or_else(|| Err(io::ErrorKind::BrokenPipe.into()))?;
             self.read += bytes.len() as u64;
@@ -172,11 +202,16 @@ impl BufferFile {
     }
 
     fn begin_read(&mut self) {
-        let Some(backing) = self.backing.clone() else { return };
+        let Some(backing) = self.backing.clone() else {
+            return;
+        };
         let ((waiting, completion), at) = (pending(), self.read);
-        let bytes = usize::try_from(self.written - self.read).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
+        let bytes = usize::try_from(self.written - self.read)
+            .unwrap_or(PIECE_BYTES)
+            .min(PIECE_BYTES);
         self.reading = Some(waiting);
-        self.files.read(move || completion.finish(backing.read(bytes, at)));
+        self.files
+            .read(move || completion.finish(backing.read(bytes, at)));
     }
 
     /// Where all has been read, the file begins anew, or its room is given back.
@@ -251,14 +286,23 @@ mod tests {
     fn gone(files: &BufferFiles) {
         let end = Instant::now() + PATIENCE;
         while files.bytes() > 0 {
-            assert!(Instant::now() < end, "{} bytes stay reserved", files.bytes());
+            assert!(
+                Instant::now() < end,
+                "{} bytes stay reserved",
+                files.bytes()
+            );
             thread::yield_now();
         }
     }
 
     #[test]
     fn bytes_come_out_as_they_went_in() {
-        for sizes in [vec![3, 5], vec![64 << 10], vec![64 << 10, 1, 70_000, 200_000, 7], vec![50_000; 60]] {
+        for sizes in [
+            vec![3, 5],
+            vec![64 << 10],
+            vec![64 << 10, 1, 70_000, 200_000, 7],
+            vec![50_000; 60],
+        ] {
             // Popped as soon as possible, or at the end.
             for is_lazy in [false, true] {
                 let (files, mut file) = made(&std::env::temp_dir(), 100 << 20);
@@ -305,7 +349,10 @@ mod tests {
         gone(&files);
         assert!(file.has_room(64 << 10));
         let (_, mut small) = made(&std::env::temp_dir(), 1000);
-        assert!(small.has_room(1000) && !small.has_room(1001), "a file has a bound of its own");
+        assert!(
+            small.has_room(1000) && !small.has_room(1001),
+            "a file has a bound of its own"
+        );
     }
 
     #[test]
@@ -315,7 +362,10 @@ mod tests {
         assert!(file.can_take(bytes.len()));
         file.push(&bytes);
         until(|cx| file.poll_settled(cx));
-        assert_eq!(until(|cx| file.poll_pop(cx)).unwrap().as_deref(), Some(&*bytes));
+        assert_eq!(
+            until(|cx| file.poll_pop(cx)).unwrap().as_deref(),
+            Some(&*bytes)
+        );
         assert!(!file.can_take(1) && file.is_empty());
         drop(file);
         gone(&files);

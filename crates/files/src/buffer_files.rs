@@ -1,9 +1,11 @@
-//! Bounds and threads of all buffer files of a server: what is kept on disk for clients that read, or write, more slowly than programs do.
+//! Bounds and threads of all buffer files of a server: what is kept on disk for clients that read,
+//! or write, more slowly than programs do.
 //!
-//! Called by: [`BufferFile`](crate::BufferFile), one per response or request, on any worker. Files are opened, written, read and closed by two
-//! threads, so that a slow disk, or many megabytes at once, hold no worker. What is on disk is counted for the server and for each client;
-//! who gets no room keeps its program waiting, which costs a client nothing but speed.
-//! Caveat: a file is counted by its length, not by what is unread of it, because that is what it takes of the disk.
+//! Called by: [`BufferFile`](crate::BufferFile), one per response or request, on any worker. Files
+//! are opened, written, read and closed by two threads, so that a slow disk, or many megabytes at
+//! once, hold no worker. What is on disk is counted for the server and for each client; who gets no
+//! room keeps its program waiting, which costs a client nothing but speed. Caveat: a file is
+//! counted by its length, not by what is unread of it, because that is what it takes of the disk.
 //! Out of scope: memory in front of a file, which has bounds of its own.
 
 use crate::unnamed;
@@ -91,7 +93,8 @@ impl BufferFiles {
     /// What the configuration allows, from now on.
     pub fn set_bounds(&self, bytes_max: u64, client_bytes_max: u64) {
         self.bytes_max.store(bytes_max, Ordering::Relaxed);
-        self.client_bytes_max.store(client_bytes_max, Ordering::Relaxed);
+        self.client_bytes_max
+            .store(client_bytes_max, Ordering::Relaxed);
     }
 
     /// On disk now.
@@ -124,11 +127,19 @@ impl BufferFiles {
         }
         let max = self.bytes_max.load(Ordering::Relaxed);
         let more = |now: u64| now.checked_add(bytes).filter(|sum| *sum <= max);
-        if self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_err() {
+        if self
+            .bytes
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, more)
+            .is_err()
+        {
             return false;
         }
         let mut clients = lock(&self.clients);
-        let held = clients.get(client).copied().unwrap_or(0).saturating_add(bytes);
+        let held = clients
+            .get(client)
+            .copied()
+            .unwrap_or(0)
+            .saturating_add(bytes);
         if held > self.share(share) {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
             return false;
@@ -140,7 +151,11 @@ impl BufferFiles {
     fn release(&self, client: &ClientKey, bytes: u64) {
         self.bytes.fetch_sub(bytes, Ordering::Relaxed);
         let mut clients = lock(&self.clients);
-        let held = clients.get(client).copied().unwrap_or(0).saturating_sub(bytes);
+        let held = clients
+            .get(client)
+            .copied()
+            .unwrap_or(0)
+            .saturating_sub(bytes);
         match held {
             0 => drop(clients.remove(client)),
             _ => drop(clients.insert(*client, held)),
@@ -159,11 +174,17 @@ impl BufferFiles {
     fn threads(&self) -> Option<&Threads> {
         let start = |name: &str| -> io::Result<Sender<Job>> {
             let (sender, jobs) = channel::<Job>();
-            thread::Builder::new().name(name.to_owned()).spawn(move || run(&jobs))?;
+            thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(move || run(&jobs))?;
             Ok(sender)
         };
-        let made =
-            self.threads.get_or_init(|| Some(Threads { writer: start("buffer-writer").ok()?, reader: start("buffer-reader").ok()? }));
+        let made = self.threads.get_or_init(|| {
+            Some(Threads {
+                writer: start("buffer-writer").ok()?,
+                reader: start("buffer-reader").ok()?,
+            })
+        });
         made.as_ref()
     }
 
@@ -201,7 +222,12 @@ pub(crate) struct Backing {
 
 impl Backing {
     pub(crate) fn new(files: Arc<BufferFiles>, client: ClientKey) -> Backing {
-        Backing { files, client, file: OnceLock::new(), reserved: AtomicU64::new(0) }
+        Backing {
+            files,
+            client,
+            file: OnceLock::new(),
+            reserved: AtomicU64::new(0),
+        }
     }
 
     /// Called on the writer's thread.
@@ -222,9 +248,18 @@ impl Backing {
             }
         };
         let length = bytes.len() as u64;
-        if self.files.unlooked.fetch_add(length, Ordering::Relaxed).saturating_add(length) >= LOOK_BYTES {
+        if self
+            .files
+            .unlooked
+            .fetch_add(length, Ordering::Relaxed)
+            .saturating_add(length)
+            >= LOOK_BYTES
+        {
             let space = rustix::fs::fstatvfs(file)?;
-            let (all, free) = (space.f_blocks.saturating_mul(space.f_frsize), space.f_bavail.saturating_mul(space.f_frsize));
+            let (all, free) = (
+                space.f_blocks.saturating_mul(space.f_frsize),
+                space.f_bavail.saturating_mul(space.f_frsize),
+            );
             if free < (all / FREE_PART).min(FREE_BYTES_MAX) {
                 return Err(io::ErrorKind::StorageFull.into());
             }
@@ -236,7 +271,10 @@ impl Backing {
     /// Called on the reader's thread.
     pub(crate) fn read(&self, bytes: usize, at: u64) -> io::Result<Vec<u8>> {
         let mut piece = vec![0; bytes];
-        self.file.get().ok_or(io::ErrorKind::NotFound)?.read_exact_at(&mut piece, at)?;
+        self.file
+            .get()
+            .ok_or(io::ErrorKind::NotFound)?
+            .read_exact_at(&mut piece, at)?;
         Ok(piece)
     }
 }
@@ -264,12 +302,17 @@ struct Slot<T> {
 }
 
 pub(crate) fn pending<T>() -> (Pending<T>, Completion<T>) {
-    let slot = Arc::new(Mutex::new(Slot { outcome: None, is_over: false, wakers: Vec::new() }));
+    let slot = Arc::new(Mutex::new(Slot {
+        outcome: None,
+        is_over: false,
+        wakers: Vec::new(),
+    }));
     (Pending(Arc::clone(&slot)), Completion(slot))
 }
 
 impl<T> Pending<T> {
-    /// `None`: the job was never done. Whoever has polled is woken, the writer's task and the reader's.
+    /// `None`: the job was never done. Whoever has polled is woken, the writer's task and the
+    /// reader's.
     pub(crate) fn poll(&self, cx: &Context<'_>) -> Poll<Option<T>> {
         let mut slot = lock(&self.0);
         if slot.is_over {
@@ -310,9 +353,17 @@ mod tests {
     fn room_is_bounded_for_each_client_and_for_all() {
         let files = BufferFiles::new(std::env::temp_dir().into());
         files.set_bounds(100, 40);
-        assert!(files.reserve(&ONE, 40, Share::Response) && !files.reserve(&ONE, 1, Share::Response));
-        assert!(files.reserve(&ONE, 10, Share::Request) && !files.reserve(&ONE, 1, Share::Request), "half of all is for requests");
-        assert!(files.reserve(&OTHER, 40, Share::Response) && !files.reserve(&[3; 9], 11, Share::Response));
+        assert!(
+            files.reserve(&ONE, 40, Share::Response) && !files.reserve(&ONE, 1, Share::Response)
+        );
+        assert!(
+            files.reserve(&ONE, 10, Share::Request) && !files.reserve(&ONE, 1, Share::Request),
+            "half of all is for requests"
+        );
+        assert!(
+            files.reserve(&OTHER, 40, Share::Response)
+                && !files.reserve(&[3; 9], 11, Share::Response)
+        );
         assert_eq!(files.bytes(), 90, "what was refused takes no room");
         files.release(&ONE, 50);
         files.release(&OTHER, 40);
@@ -320,7 +371,10 @@ mod tests {
         files.set_bounds(10, 40);
         assert!(!files.reserve(&ONE, 11, Share::Response));
         *lock(&files.full_since) = Some(Instant::now());
-        assert!(!files.reserve(&ONE, 1, Share::Response), "a full disk is left alone");
+        assert!(
+            !files.reserve(&ONE, 1, Share::Response),
+            "a full disk is left alone"
+        );
     }
 
     #[test]

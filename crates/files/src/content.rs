@@ -1,21 +1,27 @@
 //! Reading a small file whole, so that it can be kept in memory.
 //!
-//! Used by the static file handler for what it serves from memory. The difficulty is a file that is rewritten in place while it is read:
-//! the bytes of two versions must never be mixed under one validator. Absent on purpose: files above the caller's bound, which are sent
-//! from the descriptor and guarded by their length.
+//! Used by the static file handler for what it serves from memory. The difficulty is a file that is
+//! rewritten in place while it is read: the bytes of two versions must never be mixed under one
+//! validator. Absent on purpose: files above the caller's bound, which are sent from the descriptor
+//! and guarded by their length.
 
 use crate::{Metadata, metadata};
 use std::{fs::File, io, os::unix::fs::FileExt};
 
-/// Times are kept in ticks of up to 10 ms; twice that means that a later write would have shown another time.
+/// Times are kept in ticks of up to 10 ms; twice that means that a later write would have shown
+/// another time.
 const SETTLED_MS: i64 = 20;
 
 /// A change time this far ahead was not made by a running clock: ours was set back meanwhile.
 const CLOCK_STEP_MS: i64 = 1000;
 
-/// The content of an open file that `resolve` described by `metadata`. `None`: it changed meanwhile, resolve again. More than `bytes_max` is
-/// an error of kind `FileTooLarge`.
-pub fn read_consistent(file: &File, known: &Metadata, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+/// The content of an open file that `resolve` described by `metadata`. `None`: it changed
+/// meanwhile, resolve again. More than `bytes_max` is an error of kind `FileTooLarge`.
+pub fn read_consistent(
+    file: &File,
+    known: &Metadata,
+    bytes_max: u64,
+) -> io::Result<Option<Vec<u8>>> {
     if known.size > bytes_max {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
@@ -26,15 +32,20 @@ pub fn read_consistent(file: &File, known: &Metadata, bytes_max: u64) -> io::Res
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(error) => return Err(error),
     }
-    // A write during the read has moved the change time, if the time was settled before (`is_settled`); a longer file shows in its size.
+    // A write during the read has moved the change time, if the time was settled before
+    // (`is_settled`); a longer file shows in its size.
     Ok((metadata(file)? == *known).then_some(content))
 }
 
-/// Whether a later write is sure to show in the metadata: only then may content be kept. A file changed within the last tick may be
-/// changed again without its times moving, and is perhaps still being written. The change time tells, not the modification time, which
-/// anybody may set to anything. `now_realtime_ms`: milliseconds since 1970.
+/// Whether a later write is sure to show in the metadata: only then may content be kept. A file
+/// changed within the last tick may be changed again without its times moving, and is perhaps still
+/// being written. The change time tells, not the modification time, which anybody may set to
+/// anything. `now_realtime_ms`: milliseconds since 1970.
 pub fn is_settled(metadata: &Metadata, now_realtime_ms: i64) -> bool {
-    let changed_ms = metadata.ctime_s.saturating_mul(1000).saturating_add(i64::from(metadata.ctime_ns / 1_000_000));
+    let changed_ms = metadata
+        .ctime_s
+        .saturating_mul(1000)
+        .saturating_add(i64::from(metadata.ctime_ns / 1_000_000));
     let age_ms = now_realtime_ms.saturating_sub(changed_ms);
     !(-CLOCK_STEP_MS..SETTLED_MS).contains(&age_ms)
 }
@@ -49,7 +60,10 @@ mod tests {
     };
 
     fn now_ms() -> i64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_millis() as i64
     }
 
     fn open(scratch: &Scratch, name: &str) -> (File, Metadata) {
@@ -64,7 +78,10 @@ mod tests {
         for (name, content) in [("empty", ""), ("some", "content")] {
             scratch.write(name, content);
             let (file, metadata) = open(&scratch, name);
-            assert_eq!(read_consistent(&file, &metadata, 7).unwrap().unwrap(), content.as_bytes());
+            assert_eq!(
+                read_consistent(&file, &metadata, 7).unwrap().unwrap(),
+                content.as_bytes()
+            );
         }
     }
 
@@ -73,7 +90,10 @@ mod tests {
         let scratch = Scratch::new();
         scratch.write("some", "content");
         let (file, metadata) = open(&scratch, "some");
-        assert_eq!(read_consistent(&file, &metadata, 6).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(
+            read_consistent(&file, &metadata, 6).unwrap_err().kind(),
+            io::ErrorKind::FileTooLarge
+        );
     }
 
     #[test]
@@ -85,7 +105,11 @@ mod tests {
             std::thread::sleep(Duration::from_millis(25));
             assert!(is_settled(&metadata, now_ms()));
             fs::write(scratch.path("some"), new).unwrap();
-            assert_eq!(read_consistent(&file, &metadata, 100).unwrap(), None, "{new:?}");
+            assert_eq!(
+                read_consistent(&file, &metadata, 100).unwrap(),
+                None,
+                "{new:?}"
+            );
         }
     }
 
@@ -97,8 +121,14 @@ mod tests {
         (metadata.ctime_s, metadata.ctime_ns) = (1_000, 500_000_000);
         assert!(!is_settled(&metadata, 1_000_519));
         assert!(is_settled(&metadata, 1_000_520));
-        assert!(!is_settled(&metadata, 999_500), "a second ahead: written by a clock that runs a little ahead of ours");
-        assert!(is_settled(&metadata, 999_499), "more: the clock was set back");
+        assert!(
+            !is_settled(&metadata, 999_500),
+            "a second ahead: written by a clock that runs a little ahead of ours"
+        );
+        assert!(
+            is_settled(&metadata, 999_499),
+            "more: the clock was set back"
+        );
         metadata.ctime_s = i64::MAX;
         assert!(is_settled(&metadata, i64::MIN));
     }

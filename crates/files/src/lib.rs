@@ -1,9 +1,12 @@
-//! Files under a root: opened without ever leaving it, and watched so that what was found can be kept.
+//! Files under a root: opened without ever leaving it, and watched so that what was found can be
+//! kept.
 //!
-//! Floor 1. `resolve` walks a path component by component (so that the symbolic link policy holds on each and every directory on the
-//! way is known), and returns the open file with a [`Stamp`] per directory entry it depended on. A stamp tells with one atomic load
-//! whether that entry may have changed since: inotify events bump it, and where watching is impossible it runs out after a second.
-//! `look` remembers what was seen of names that are asked for again and again. `content` reads small files whole without mixing two versions, `directory` lists.
+//! Floor 1. `resolve` walks a path component by component (so that the symbolic link policy holds
+//! on each and every directory on the way is known), and returns the open file with a [`Stamp`] per
+//! directory entry it depended on. A stamp tells with one atomic load whether that entry may have
+//! changed since: inotify events bump it, and where watching is impossible it runs out after a
+//! second. `look` remembers what was seen of names that are asked for again and again. `content`
+//! reads small files whole without mixing two versions, `directory` lists.
 
 pub mod buffer_file;
 pub mod buffer_files;

@@ -1,9 +1,11 @@
 //! What is there under a name, without opening it for the second time.
 //!
-//! Used by whoever asks the same names on every request, whose answers can't be kept as a whole: which script runs, whether `-f` holds. Each thread
-//! remembers what it has seen, with the stamps of the way there; while those hold, a look costs no system call. The difficulty is that names come
-//! from clients: what is remembered is bounded, and forgotten when nobody has asked between two sweeps.
-//! Absent on purpose: errors other than a name that is not there, which may pass by themselves.
+//! Used by whoever asks the same names on every request, whose answers can't be kept as a whole:
+//! which script runs, whether `-f` holds. Each thread remembers what it has seen, with the stamps
+//! of the way there; while those hold, a look costs no system call. The difficulty is that names
+//! come from clients: what is remembered is bounded, and forgotten when nobody has asked between
+//! two sweeps. Absent on purpose: errors other than a name that is not there, which may pass by
+//! themselves.
 
 use crate::{LinkPolicy, Metadata, ResolveError, Stamp, Watcher, resolve};
 use std::{
@@ -37,7 +39,8 @@ thread_local! {
     static LOOKS: RefCell<Looks> = RefCell::default();
 }
 
-/// As [`resolve`] would find it, which see for the arguments; the stamps of everything that the outcome depends on are pushed.
+/// As [`resolve`] would find it, which see for the arguments; the stamps of everything that the
+/// outcome depends on are pushed.
 pub fn look(
     watcher: &Watcher,
     root: &Path,
@@ -49,21 +52,33 @@ pub fn look(
         let mut key = std::mem::take(&mut looks.key);
         write_key(watcher, root, relative, policy, &mut key);
         let known = looks.known(&key, watcher.now_ms(), stamps);
-        let outcome =
-            known.map_or_else(|| looks.find(&key, (watcher, root, relative, policy), stamps), |known| known.ok_or(ResolveError::NotFound));
+        let outcome = known.map_or_else(
+            || looks.find(&key, (watcher, root, relative, policy), stamps),
+            |known| known.ok_or(ResolveError::NotFound),
+        );
         looks.key = key;
         outcome
     })
 }
 
-/// Forgets what this thread has not asked for lately, and what holds no more. To be called now and then, before [`Watcher::sweep`].
+/// Forgets what this thread has not asked for lately, and what holds no more. To be called now and
+/// then, before [`Watcher::sweep`].
 pub fn forget_unused(watcher: &Watcher) {
     let now_ms = watcher.now_ms();
-    LOOKS.with_borrow_mut(|looks| looks.seen.retain(|_, seen| seen.used.take() && seen.is_current(now_ms)));
+    LOOKS.with_borrow_mut(|looks| {
+        looks
+            .seen
+            .retain(|_, seen| seen.used.take() && seen.is_current(now_ms))
+    });
 }
 
 impl Looks {
-    fn known(&mut self, key: &[u8], now_ms: u64, stamps: &mut Vec<Stamp>) -> Option<Option<Metadata>> {
+    fn known(
+        &mut self,
+        key: &[u8],
+        now_ms: u64,
+        stamps: &mut Vec<Stamp>,
+    ) -> Option<Option<Metadata>> {
         let seen = self.seen.get(key)?;
         if !seen.is_current(now_ms) {
             self.seen.remove(key);
@@ -92,7 +107,14 @@ impl Looks {
             if self.seen.len() >= KEPT_MAX {
                 self.seen.clear();
             }
-            self.seen.insert(key.into(), Seen { metadata, stamps: stamps.into(), used: Cell::new(true) });
+            self.seen.insert(
+                key.into(),
+                Seen {
+                    metadata,
+                    stamps: stamps.into(),
+                    used: Cell::new(true),
+                },
+            );
         }
         outcome
     }
@@ -104,7 +126,13 @@ impl Seen {
     }
 }
 
-fn write_key(watcher: &Watcher, root: &Path, relative: &[u8], policy: LinkPolicy, key: &mut Vec<u8>) {
+fn write_key(
+    watcher: &Watcher,
+    root: &Path,
+    relative: &[u8],
+    policy: LinkPolicy,
+    key: &mut Vec<u8>,
+) {
     key.clear();
     key.extend_from_slice(&watcher.number().to_ne_bytes());
     key.push(policy as u8);
@@ -122,9 +150,22 @@ mod tests {
         time::{Duration, Instant},
     };
 
-    fn at(watcher: &Watcher, scratch: &Scratch, name: &str) -> (Result<Metadata, ResolveError>, Vec<Stamp>) {
+    fn at(
+        watcher: &Watcher,
+        scratch: &Scratch,
+        name: &str,
+    ) -> (Result<Metadata, ResolveError>, Vec<Stamp>) {
         let mut stamps = Vec::new();
-        (look(watcher, scratch.root(), name.as_bytes(), LinkPolicy::Follow, &mut stamps), stamps)
+        (
+            look(
+                watcher,
+                scratch.root(),
+                name.as_bytes(),
+                LinkPolicy::Follow,
+                &mut stamps,
+            ),
+            stamps,
+        )
     }
 
     fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -147,13 +188,29 @@ mod tests {
         assert_eq!((first.unwrap().size, kept()), (4, 1));
         let (again, same) = at(&watcher, &scratch, "a/file");
         assert_eq!((again.unwrap(), same.len()), (first.unwrap(), stamps.len()));
-        assert!(stamps.iter().zip(&same).all(|(one, other)| one.is_same(other)));
+        assert!(
+            stamps
+                .iter()
+                .zip(&same)
+                .all(|(one, other)| one.is_same(other))
+        );
         fs::write(scratch.path("a/file"), "longer").unwrap();
-        until("more content is seen", || at(&watcher, &scratch, "a/file").0.is_ok_and(|metadata| metadata.size == 6));
+        until("more content is seen", || {
+            at(&watcher, &scratch, "a/file")
+                .0
+                .is_ok_and(|metadata| metadata.size == 6)
+        });
         fs::rename(scratch.path("a"), scratch.path("b")).unwrap();
-        until("a folder that went is missed", || matches!(at(&watcher, &scratch, "a/file").0, Err(ResolveError::NotFound)));
+        until("a folder that went is missed", || {
+            matches!(
+                at(&watcher, &scratch, "a/file").0,
+                Err(ResolveError::NotFound)
+            )
+        });
         fs::rename(scratch.path("b"), scratch.path("a")).unwrap();
-        until("one that came is seen", || at(&watcher, &scratch, "a/file").0.is_ok());
+        until("one that came is seen", || {
+            at(&watcher, &scratch, "a/file").0.is_ok()
+        });
     }
 
     #[test]
@@ -162,10 +219,34 @@ mod tests {
         scratch.write("a/file", "four");
         scratch.link("link", "a/file");
         assert!(at(&watcher, &scratch, "link").0.is_ok());
-        let never = look(&watcher, scratch.root(), b"link", LinkPolicy::Never, &mut Vec::new());
+        let never = look(
+            &watcher,
+            scratch.root(),
+            b"link",
+            LinkPolicy::Never,
+            &mut Vec::new(),
+        );
         assert!(matches!(never, Err(ResolveError::LinkDenied)), "{never:?}");
-        assert!(look(&watcher, &scratch.path("a"), b"file", LinkPolicy::Follow, &mut Vec::new()).is_ok());
-        assert!(look(&watcher, &scratch.path("a"), b"a/file", LinkPolicy::Follow, &mut Vec::new()).is_err());
+        assert!(
+            look(
+                &watcher,
+                &scratch.path("a"),
+                b"file",
+                LinkPolicy::Follow,
+                &mut Vec::new()
+            )
+            .is_ok()
+        );
+        assert!(
+            look(
+                &watcher,
+                &scratch.path("a"),
+                b"a/file",
+                LinkPolicy::Follow,
+                &mut Vec::new()
+            )
+            .is_err()
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is known about a file without reading it.
 //!
-//! Used by everything here and by the handlers (validators, lengths, policies). Absent on purpose: access time, which we never need and
-//! which would differ on every look.
+//! Used by everything here and by the handlers (validators, lengths, policies). Absent on purpose:
+//! access time, which we never need and which would differ on every look.
 
 use rustix::fs::{FileType, Stat, fstat};
 use std::{fs::File, io};
@@ -85,11 +85,26 @@ mod tests {
         scratch.write("a", "hello");
         let file = File::open(scratch.path("a")).unwrap();
         let (ours, theirs) = (metadata(&file).unwrap(), file.metadata().unwrap());
-        assert_eq!((ours.kind, ours.size, ours.mode, ours.uid), (Kind::File, 5, theirs.mode(), theirs.uid()));
-        assert_eq!((ours.mtime_s, i64::from(ours.mtime_ns)), (theirs.mtime(), theirs.mtime_nsec()));
-        assert_eq!((ours.ctime_s, i64::from(ours.ctime_ns)), (theirs.ctime(), theirs.ctime_nsec()));
+        assert_eq!(
+            (ours.kind, ours.size, ours.mode, ours.uid),
+            (Kind::File, 5, theirs.mode(), theirs.uid())
+        );
+        assert_eq!(
+            (ours.mtime_s, i64::from(ours.mtime_ns)),
+            (theirs.mtime(), theirs.mtime_nsec())
+        );
+        assert_eq!(
+            (ours.ctime_s, i64::from(ours.ctime_ns)),
+            (theirs.ctime(), theirs.ctime_nsec())
+        );
         assert_eq!((ours.inode, ours.device), (theirs.ino(), theirs.dev()));
-        assert_eq!(metadata(&File::open("/dev/null").unwrap()).unwrap().kind, Kind::Other);
-        assert_eq!(metadata(&File::open("/").unwrap()).unwrap().kind, Kind::Directory);
+        assert_eq!(
+            metadata(&File::open("/dev/null").unwrap()).unwrap().kind,
+            Kind::Other
+        );
+        assert_eq!(
+            metadata(&File::open("/").unwrap()).unwrap().kind,
+            Kind::Directory
+        );
     }
 }

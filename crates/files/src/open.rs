@@ -1,9 +1,12 @@
-//! Opening files in folders that others may write to: without blocking, and only what the descriptor says is a regular file.
+//! Opening files in folders that others may write to: without blocking, and only what the
+//! descriptor says is a regular file.
 //!
-//! Called by: everything that opens a path below a document root, `resolve` among it; `cargo xtask tidy` forbids other ways. Between a look at a
-//! name and its opening the name may be given to a FIFO, whose opening would hold the thread for ever, to a device or to a link that leads elsewhere.
-//! Caveat: `open_regular` follows links in its path; `resolve` is the way where a policy for links is to hold.
-//! Out of scope: folders, which `resolve` opens as paths and `read_directory` reads.
+//! Called by: everything that opens a path below a document root, `resolve` among it; `cargo xtask
+//! tidy` forbids other ways. Between a look at a name and its opening the name may be given to a
+//! FIFO, whose opening would hold the thread for ever, to a device or to a link that leads
+//! elsewhere. Caveat: `open_regular` follows links in its path; `resolve` is the way where a policy
+//! for links is to hold. Out of scope: folders, which `resolve` opens as paths and `read_directory`
+//! reads.
 
 use crate::{Kind, Metadata, metadata};
 use rustix::{
@@ -17,9 +20,14 @@ use std::{
     path::Path,
 };
 
-/// Opens an entry of an open folder for reading, whatever it is by now, and says what it is. A link is not followed but an error (ELOOP), as is a
-/// socket (ENXIO). The only opening of content in this crate.
-pub(crate) fn open_unblocked(folder: impl AsFd, name: &[u8], also: OFlags) -> Result<(File, Metadata), Errno> {
+/// Opens an entry of an open folder for reading, whatever it is by now, and says what it is. A link
+/// is not followed but an error (ELOOP), as is a socket (ENXIO). The only opening of content in
+/// this crate.
+pub(crate) fn open_unblocked(
+    folder: impl AsFd,
+    name: &[u8],
+    also: OFlags,
+) -> Result<(File, Metadata), Errno> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY | also;
     let file = File::from(openat(folder, name, flags, Mode::empty())?);
     let metadata = Metadata::from(&fstat(&file)?);
@@ -39,33 +47,55 @@ pub fn open_entry(folder: &File, name: &[u8]) -> io::Result<(File, Metadata)> {
         return Err(io::ErrorKind::InvalidFilename.into());
     }
     let (file, metadata) = open_unblocked(folder, name, OFlags::NOFOLLOW)?;
-    if metadata.kind == Kind::File { Ok((file, metadata)) } else { Err(not_regular()) }
+    if metadata.kind == Kind::File {
+        Ok((file, metadata))
+    } else {
+        Err(not_regular())
+    }
 }
 
-/// Opens a regular file by its path. Links are followed, and what is no regular file is not opened at all.
+/// Opens a regular file by its path. Links are followed, and what is no regular file is not opened
+/// at all.
 ///
 /// # Errors
 /// Those of opening it; `InvalidInput` where it is something else.
 pub fn open_regular(path: &Path) -> io::Result<(File, Metadata)> {
-    let looked_at = File::from(openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?);
+    let looked_at = File::from(openat(
+        CWD,
+        path,
+        OFlags::PATH | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?);
     let known = metadata(&looked_at)?;
     if known.kind != Kind::File {
         return Err(not_regular());
     }
-    let (file, metadata) = open_unblocked(CWD, path.as_os_str().as_encoded_bytes(), OFlags::empty())?;
-    let is_the_same = metadata.kind == Kind::File && (metadata.device, metadata.inode) == (known.device, known.inode);
-    if is_the_same { Ok((file, metadata)) } else { Err(Errno::STALE.into()) }
+    let (file, metadata) =
+        open_unblocked(CWD, path.as_os_str().as_encoded_bytes(), OFlags::empty())?;
+    let is_the_same = metadata.kind == Kind::File
+        && (metadata.device, metadata.inode) == (known.device, known.inode);
+    if is_the_same {
+        Ok((file, metadata))
+    } else {
+        Err(Errno::STALE.into())
+    }
 }
 
-/// Reads a regular file whole, up to its end or `bytes_max`, whatever its size is said to be. Links are followed.
+/// Reads a regular file whole, up to its end or `bytes_max`, whatever its size is said to be. Links
+/// are followed.
 ///
 /// # Errors
 /// As [`open_regular`], and `FileTooLarge`.
 pub fn read_regular(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let (file, _) = open_regular(path)?;
     let mut content = Vec::new();
-    file.take(bytes_max.saturating_add(1)).read_to_end(&mut content)?;
-    if content.len() as u64 > bytes_max { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(content) }
+    file.take(bytes_max.saturating_add(1))
+        .read_to_end(&mut content)?;
+    if content.len() as u64 > bytes_max {
+        Err(io::ErrorKind::FileTooLarge.into())
+    } else {
+        Ok(content)
+    }
 }
 
 #[cfg(test)]
@@ -82,7 +112,14 @@ mod tests {
         scratch.link("nowhere", "gone");
         scratch.link("zero", "/dev/zero");
         scratch.write("folder/inner", "");
-        mknodat(CWD, scratch.path("fifo"), FileType::Fifo, Mode::from(0o600), 0).unwrap();
+        mknodat(
+            CWD,
+            scratch.path("fifo"),
+            FileType::Fifo,
+            Mode::from(0o600),
+            0,
+        )
+        .unwrap();
         scratch
     }
 
@@ -95,7 +132,18 @@ mod tests {
         let mut text = String::new();
         file.read_to_string(&mut text).unwrap();
         assert_eq!((text.as_str(), metadata.size), ("content", 7));
-        for name in ["fifo", "socket", "folder", "link", "nowhere", "zero", "missing", "folder/inner", ".", ".."] {
+        for name in [
+            "fifo",
+            "socket",
+            "folder",
+            "link",
+            "nowhere",
+            "zero",
+            "missing",
+            "folder/inner",
+            ".",
+            "..",
+        ] {
             assert!(open_entry(&folder, name.as_bytes()).is_err(), "{name}");
         }
     }
@@ -104,20 +152,35 @@ mod tests {
     fn paths_lead_to_regular_files() {
         let scratch = scratch();
         for name in ["file", "link"] {
-            assert_eq!(read_regular(&scratch.path(name), 7).unwrap(), b"content", "{name}");
-            assert_eq!(read_regular(&scratch.path(name), 6).unwrap_err().kind(), io::ErrorKind::FileTooLarge, "{name}");
+            assert_eq!(
+                read_regular(&scratch.path(name), 7).unwrap(),
+                b"content",
+                "{name}"
+            );
+            assert_eq!(
+                read_regular(&scratch.path(name), 6).unwrap_err().kind(),
+                io::ErrorKind::FileTooLarge,
+                "{name}"
+            );
         }
         for name in ["fifo", "folder", "nowhere", "zero", "missing"] {
             assert!(open_regular(&scratch.path(name)).is_err(), "{name}");
         }
         // The size of what the kernel makes up is 0.
-        assert!(!read_regular(Path::new("/proc/self/status"), 1 << 20).unwrap().is_empty());
+        assert!(
+            !read_regular(Path::new("/proc/self/status"), 1 << 20)
+                .unwrap()
+                .is_empty()
+        );
     }
 
     #[test]
     fn a_name_that_changes_all_the_time_never_blocks() {
         let scratch = scratch();
-        let (root, folder) = (scratch.root().to_owned(), File::open(scratch.root()).unwrap());
+        let (root, folder) = (
+            scratch.root().to_owned(),
+            File::open(scratch.root()).unwrap(),
+        );
         let stop = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -134,8 +197,14 @@ mod tests {
                 }
             });
             for _ in 0..3000 {
-                for opened in [open_entry(&folder, b"swapped"), open_regular(&root.join("swapped"))] {
-                    assert!(opened.is_err() || opened.is_ok_and(|(_, metadata)| metadata.kind == Kind::File));
+                for opened in [
+                    open_entry(&folder, b"swapped"),
+                    open_regular(&root.join("swapped")),
+                ] {
+                    assert!(
+                        opened.is_err()
+                            || opened.is_ok_and(|(_, metadata)| metadata.kind == Kind::File)
+                    );
                 }
             }
             stop.store(true, std::sync::atomic::Ordering::Relaxed);

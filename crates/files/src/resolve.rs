@@ -1,9 +1,11 @@
 //! From a root and a relative path to an open file.
 //!
-//! Called by the pipeline's map_to_storage and by handlers. The walk itself is in `walk`; here are the words, the link policies, and the
-//! opening of what the walk found. The difficulty: between the walk and the opening the name may be given to something else, a FIFO that
-//! would block or a link that leads out. So it is opened without following and without blocking, and must be the very object that was
-//! walked to. Absent on purpose: percent-decoding and `..` in requests, which `http` has dealt with.
+//! Called by the pipeline's map_to_storage and by handlers. The walk itself is in `walk`; here are
+//! the words, the link policies, and the opening of what the walk found. The difficulty: between
+//! the walk and the opening the name may be given to something else, a FIFO that would block or a
+//! link that leads out. So it is opened without following and without blocking, and must be the
+//! very object that was walked to. Absent on purpose: percent-decoding and `..` in requests, which
+//! `http` has dealt with.
 
 use crate::{
     Kind, Metadata, Stamp, Watcher,
@@ -19,7 +21,8 @@ const RELATIVE_BYTES_MAX: usize = 4096;
 /// How often a path is walked again because it changed under our feet.
 const ATTEMPTS_MAX: usize = 4;
 
-/// What symbolic links below the root may do. Links in the root's own path are the administrator's and always followed.
+/// What symbolic links below the root may do. Links in the root's own path are the administrator's
+/// and always followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkPolicy {
     Follow,
@@ -32,7 +35,8 @@ pub enum LinkPolicy {
 
 #[derive(Debug)]
 pub struct Resolved {
-    /// Open for reading (files), or as a path (directories: usable with [`crate::read_directory`]; other things: not at all).
+    /// Open for reading (files), or as a path (directories: usable with [`crate::read_directory`];
+    /// other things: not at all).
     pub file: File,
     pub metadata: Metadata,
 }
@@ -73,7 +77,9 @@ impl From<Errno> for ResolveError {
     fn from(errno: Errno) -> Self {
         match errno {
             // EINVAL, EILSEQ: a name that this file system could not even hold.
-            Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => ResolveError::NotFound,
+            Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::INVAL | Errno::ILSEQ => {
+                ResolveError::NotFound
+            }
             Errno::ACCESS | Errno::PERM => ResolveError::Denied,
             Errno::LOOP => ResolveError::LinkLoop,
             Errno::MFILE | Errno::NFILE => ResolveError::Descriptors,
@@ -82,9 +88,9 @@ impl From<Errno> for ResolveError {
     }
 }
 
-/// Opens `root`/`relative`. `relative` has no empty, `.` or `..` component (it may have a trailing slash). Stamps of everything that the
-/// outcome depends on are pushed whether it succeeds or not, so that failures can be kept too. `root` is absolute; if it is a file,
-/// `relative` must be empty.
+/// Opens `root`/`relative`. `relative` has no empty, `.` or `..` component (it may have a trailing
+/// slash). Stamps of everything that the outcome depends on are pushed whether it succeeds or not,
+/// so that failures can be kept too. `root` is absolute; if it is a file, `relative` must be empty.
 pub fn resolve(
     watcher: &Watcher,
     root: &Path,
@@ -116,13 +122,23 @@ fn attempt(
     }
 }
 
-fn walk(watcher: &Watcher, root: &Path, relative: &[u8], policy: LinkPolicy, stamps: &mut Vec<Stamp>) -> Result<Found, ResolveError> {
+fn walk(
+    watcher: &Watcher,
+    root: &Path,
+    relative: &[u8],
+    policy: LinkPolicy,
+    stamps: &mut Vec<Stamp>,
+) -> Result<Found, ResolveError> {
     let root = root.as_os_str().as_bytes();
     if !root.starts_with(b"/") {
         return Err(ResolveError::Io(Errno::INVAL.raw_os_error()));
     }
     let is_outlandish = relative.len() > RELATIVE_BYTES_MAX || relative.contains(&0);
-    if is_outlandish || relative.split(|byte| *byte == b'/').any(|component| component == b"..") {
+    if is_outlandish
+        || relative
+            .split(|byte| *byte == b'/')
+            .any(|component| component == b"..")
+    {
         return Err(ResolveError::NotFound);
     }
     let mut walk = Walk::from_slash(watcher, stamps)?;
@@ -138,8 +154,15 @@ fn walk(watcher: &Watcher, root: &Path, relative: &[u8], policy: LinkPolicy, sta
 }
 
 fn open(found: Found) -> Option<Result<Resolved, ResolveError>> {
-    let Found::File { parent, name, metadata: walked } = found else {
-        let (Found::Directory { file, metadata } | Found::Other { file, metadata }) = found else { return None };
+    let Found::File {
+        parent,
+        name,
+        metadata: walked,
+    } = found
+    else {
+        let (Found::Directory { file, metadata } | Found::Other { file, metadata }) = found else {
+            return None;
+        };
         return Some(Ok(Resolved { file, metadata }));
     };
     let (file, metadata) = match open_unblocked(&parent, &name, OFlags::NOFOLLOW) {
@@ -148,7 +171,8 @@ fn open(found: Found) -> Option<Result<Resolved, ResolveError>> {
         Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => return None,
         Err(error) => return Some(Err(error.into())),
     };
-    let is_the_same = metadata.kind == Kind::File && (metadata.device, metadata.inode) == (walked.device, walked.inode);
+    let is_the_same = metadata.kind == Kind::File
+        && (metadata.device, metadata.inode) == (walked.device, walked.inode);
     is_the_same.then_some(Ok(Resolved { file, metadata }))
 }
 

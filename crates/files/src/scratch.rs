@@ -15,7 +15,8 @@ pub(crate) struct Scratch(PathBuf);
 impl Scratch {
     pub(crate) fn new() -> Scratch {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("saker-files-{}-{number}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("saker-files-{}-{number}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Scratch(path)
     }
@@ -63,14 +64,20 @@ impl Kept {
     }
 
     pub(crate) fn is_current(&self, watcher: &Watcher) -> bool {
-        self.stamps.iter().all(|stamp| stamp.is_current(watcher.now_ms()))
+        self.stamps
+            .iter()
+            .all(|stamp| stamp.is_current(watcher.now_ms()))
     }
 
-    /// How long the change took to show. Generous, because the machine may be busy; the promise is 100 ms.
+    /// How long the change took to show. Generous, because the machine may be busy; the promise is
+    /// 100 ms.
     pub(crate) fn runs_out(&self, watcher: &Watcher) -> Duration {
         let start = Instant::now();
         while self.is_current(watcher) {
-            assert!(start.elapsed() < Duration::from_secs(5), "the change was not noticed");
+            assert!(
+                start.elapsed() < Duration::from_secs(5),
+                "the change was not noticed"
+            );
             std::thread::sleep(Duration::from_millis(1));
         }
         start.elapsed()

@@ -1,24 +1,28 @@
 //! Stamps on directory entries, and the counters per directory that they are compared with.
 //!
-//! Made by `watcher` and `walk`, kept by whoever keeps an outcome, checked once per request. The difficulty is order. A counter is read
-//! *after* its directory is being watched and *before* the entry is looked at. A change before the look was seen by the look; a change
-//! after it has its event still to come, and that event makes the counter differ. The only error left is a stamp that runs out too early.
+//! Made by `watcher` and `walk`, kept by whoever keeps an outcome, checked once per request. The
+//! difficulty is order. A counter is read *after* its directory is being watched and *before* the
+//! entry is looked at. A change before the look was seen by the look; a change after it has its
+//! event still to come, and that event makes the counter differ. The only error left is a stamp
+//! that runs out too early.
 //!
-//! What inotify can't see, and therefore a stamp doesn't either: writes through a shared memory mapping, changes made on the server's side of a
-//! network file system or below an overlay, a file system mounted over a directory, and writes through another name of the same file (hard
-//! link) in a directory that is not watched. `walk` watches a file itself that has several names, and gives a timed stamp on network file
-//! systems; a mount needs a reload.
+//! What inotify can't see, and therefore a stamp doesn't either: writes through a shared memory
+//! mapping, changes made on the server's side of a network file system or below an overlay, a file
+//! system mounted over a directory, and writes through another name of the same file (hard link) in
+//! a directory that is not watched. `walk` watches a file itself that has several names, and gives
+//! a timed stamp on network file systems; a mount needs a reload.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
 };
 
-/// Names of one directory share this many counters, so that a busy neighbour seldom spoils an entry.
+/// Names of one directory share this many counters, so that a busy neighbour seldom spoils an
+/// entry.
 const BUCKETS: usize = 16;
 
-/// One counter per bucket for the entry itself, one for it or its content, one for anything in the directory, and a last one for the directory
-/// itself.
+/// One counter per bucket for the entry itself, one for it or its content, one for anything in the
+/// directory, and a last one for the directory itself.
 const COUNTERS: usize = 2 * BUCKETS + 2;
 const ANY: usize = 2 * BUCKETS;
 const ITSELF: usize = ANY + 1;
@@ -29,8 +33,14 @@ pub struct Stamp(Basis);
 
 #[derive(Clone, Debug)]
 enum Basis {
-    Watched { directory: Arc<WatchedDirectory>, counter: u8, seen: u32 },
-    Timed { until_ms: u64 },
+    Watched {
+        directory: Arc<WatchedDirectory>,
+        counter: u8,
+        seen: u32,
+    },
+    Timed {
+        until_ms: u64,
+    },
     Leased(Lease),
 }
 
@@ -61,10 +71,15 @@ impl Lease {
 }
 
 impl Stamp {
-    /// `now_ms`: any monotonic clock that the watcher was told too (see [`crate::Watcher::now_ms`]).
+    /// `now_ms`: any monotonic clock that the watcher was told too (see
+    /// [`crate::Watcher::now_ms`]).
     pub fn is_current(&self, now_ms: u64) -> bool {
         match &self.0 {
-            Basis::Watched { directory, counter, seen } => directory.count(usize::from(*counter)) == *seen,
+            Basis::Watched {
+                directory,
+                counter,
+                seen,
+            } => directory.count(usize::from(*counter)) == *seen,
             Basis::Timed { until_ms } => now_ms < *until_ms,
             Basis::Leased(lease) => now_ms < lease.until_ms(),
         }
@@ -73,9 +88,18 @@ impl Stamp {
     /// Whether the other one says the same, so that one of them is enough.
     pub fn is_same(&self, other: &Stamp) -> bool {
         match (&self.0, &other.0) {
-            (Basis::Watched { directory: a, counter: i, seen: x }, Basis::Watched { directory: b, counter: j, seen: y }) => {
-                Arc::ptr_eq(a, b) && (i, x) == (j, y)
-            }
+            (
+                Basis::Watched {
+                    directory: a,
+                    counter: i,
+                    seen: x,
+                },
+                Basis::Watched {
+                    directory: b,
+                    counter: j,
+                    seen: y,
+                },
+            ) => Arc::ptr_eq(a, b) && (i, x) == (j, y),
             (Basis::Timed { until_ms: a }, Basis::Timed { until_ms: b }) => a == b,
             (Basis::Leased(a), Basis::Leased(b)) => Arc::ptr_eq(&a.0, &b.0),
             _ => false,
@@ -134,16 +158,26 @@ pub(crate) struct WatchedDirectory {
 
 impl WatchedDirectory {
     pub(crate) fn new() -> Self {
-        WatchedDirectory { counters: [const { AtomicU32::new(0) }; COUNTERS], is_dead: AtomicBool::new(false) }
+        WatchedDirectory {
+            counters: [const { AtomicU32::new(0) }; COUNTERS],
+            is_dead: AtomicBool::new(false),
+        }
     }
 
-    /// A stamp as of now; `None` when the watch has ended, so that no event would ever come. Death is looked at last and announced first
-    /// ([`WatchedDirectory::end`]): a stamp that misses it has a count from before the final touch.
+    /// A stamp as of now; `None` when the watch has ended, so that no event would ever come. Death
+    /// is looked at last and announced first ([`WatchedDirectory::end`]): a stamp that misses it
+    /// has a count from before the final touch.
     pub(crate) fn stamp(self: &Arc<Self>, concern: Concern) -> Option<Stamp> {
         let counter = concern.counter();
         let seen = self.count(usize::from(counter));
         let is_dead = self.is_dead.load(Ordering::Acquire);
-        (!is_dead).then(|| Stamp(Basis::Watched { directory: Arc::clone(self), counter, seen }))
+        (!is_dead).then(|| {
+            Stamp(Basis::Watched {
+                directory: Arc::clone(self),
+                counter,
+                seen,
+            })
+        })
     }
 
     /// The entry `name` came, went or got other attributes. Its content may be another's then, too.
@@ -176,13 +210,18 @@ impl WatchedDirectory {
     }
 
     fn count(&self, counter: usize) -> u32 {
-        self.counters.get(counter).map_or(0, |counter| counter.load(Ordering::Acquire))
+        self.counters
+            .get(counter)
+            .map_or(0, |counter| counter.load(Ordering::Acquire))
     }
 }
 
-/// FNV-1a, mixed once more for the sake of short names, and of that the upper bits. An unlucky neighbour costs a look-up, nothing more, so that no secret is needed.
+/// FNV-1a, mixed once more for the sake of short names, and of that the upper bits. An unlucky
+/// neighbour costs a look-up, nothing more, so that no secret is needed.
 fn bucket(name: &[u8]) -> u8 {
-    let hash = name.iter().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    let hash = name.iter().fold(0x811c_9dc5_u32, |hash, byte| {
+        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+    });
     ((hash ^ (hash >> 15)).wrapping_mul(0x9e37_79b1) >> 28) as u8
 }
 
@@ -191,7 +230,8 @@ mod tests {
     use super::*;
 
     fn stamps(directory: &Arc<WatchedDirectory>, name: &[u8]) -> [Stamp; 3] {
-        [Concern::entry(name), Concern::content(name), Concern::Any].map(|concern| directory.stamp(concern).unwrap())
+        [Concern::entry(name), Concern::content(name), Concern::Any]
+            .map(|concern| directory.stamp(concern).unwrap())
     }
 
     fn current(stamps: &[Stamp; 3]) -> [bool; 3] {
@@ -204,7 +244,13 @@ mod tests {
         let first = directory.stamp(Concern::entry(b"a")).unwrap();
         assert!(first.is_same(&directory.stamp(Concern::entry(b"a")).unwrap()));
         assert!(!first.is_same(&directory.stamp(Concern::content(b"a")).unwrap()));
-        assert!(!first.is_same(&Arc::new(WatchedDirectory::new()).stamp(Concern::entry(b"a")).unwrap()));
+        assert!(
+            !first.is_same(
+                &Arc::new(WatchedDirectory::new())
+                    .stamp(Concern::entry(b"a"))
+                    .unwrap()
+            )
+        );
         assert!(!first.is_same(&Stamp::until(1)));
         directory.touch_entry(b"a");
         assert!(!first.is_same(&directory.stamp(Concern::entry(b"a")).unwrap()));
@@ -229,7 +275,9 @@ mod tests {
     fn another_bucket_is_left_alone() {
         let directory = Arc::new(WatchedDirectory::new());
         let kept = stamps(&directory, b"a");
-        let other = (b'b'..=b'z').find(|other| bucket(&[*other]) != bucket(b"a")).unwrap();
+        let other = (b'b'..=b'z')
+            .find(|other| bucket(&[*other]) != bucket(b"a"))
+            .unwrap();
         directory.touch_entry(&[other]);
         assert_eq!(current(&kept), [true, true, false]);
     }
@@ -241,7 +289,10 @@ mod tests {
             for number in 0..names {
                 counts[usize::from(bucket(format!("image-{number}.jpg").as_bytes()))] += 1;
             }
-            assert!(counts.iter().all(|count| expected.contains(count)), "{counts:?}");
+            assert!(
+                counts.iter().all(|count| expected.contains(count)),
+                "{counts:?}"
+            );
         }
     }
 
@@ -258,7 +309,12 @@ mod tests {
     fn a_lease_is_extended_and_ended() {
         let lease = Lease::until(10);
         let stamp = lease.stamp();
-        assert!(stamp.is_current(9) && !stamp.is_current(10) && stamp.is_same(&lease.stamp()) && !stamp.is_same(&Lease::until(10).stamp()));
+        assert!(
+            stamp.is_current(9)
+                && !stamp.is_current(10)
+                && stamp.is_same(&lease.stamp())
+                && !stamp.is_same(&Lease::until(10).stamp())
+        );
         lease.extend(20);
         assert!(stamp.is_current(10));
         lease.end();

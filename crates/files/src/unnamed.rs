@@ -1,4 +1,5 @@
-//! Files without a name, for what is too large for memory: gone when they are closed, whatever becomes of us.
+//! Files without a name, for what is too large for memory: gone when they are closed, whatever
+//! becomes of us.
 
 use rustix::fs::{Mode, OFlags, open};
 use std::{
@@ -9,7 +10,11 @@ use std::{
 };
 
 pub fn unnamed(folder: &Path) -> io::Result<File> {
-    match open(folder, OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR) {
+    match open(
+        folder,
+        OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC,
+        Mode::RUSR | Mode::WUSR,
+    ) {
         Ok(fd) => Ok(File::from(fd)),
         // A file system without such files.
         Err(_) => named(folder),
@@ -21,7 +26,12 @@ fn named(folder: &Path) -> io::Result<File> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let path = folder.join(format!("saker-{}-{number}", std::process::id()));
-    let file = File::options().read(true).write(true).create_new(true).mode(0o600).open(&path)?;
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
     std::fs::remove_file(&path)?;
     Ok(file)
 }
@@ -35,7 +45,10 @@ mod tests {
     #[test]
     fn nothing_is_left_behind() {
         let scratch = Scratch::new();
-        for file in [unnamed(scratch.root()).unwrap(), named(scratch.root()).unwrap()] {
+        for file in [
+            unnamed(scratch.root()).unwrap(),
+            named(scratch.root()).unwrap(),
+        ] {
             file.write_all_at(b"content", 0).unwrap();
             let mut read = [0; 7];
             file.read_exact_at(&mut read, 0).unwrap();

@@ -1,13 +1,16 @@
 //! The process's one inotify instance.
 //!
-//! Shared by all workers; `walk` asks it for stamps. The kernel queues an event before the change's system call returns. A worker therefore
-//! reads the queue itself ([`Watcher::catch_up`]) before it believes a stamp; its event loop tells it when there is something
-//! ([`Watcher::events`]). A thread reads the queue, too, so that it does not overflow while no request comes. The difficulties: events are
-//! taken from the queue by one reader and concern all, so that the others wait until they are applied; watching by path would race with a
-//! rename, so the directory that is open already is named through /proc/self/fd; and inotify hears nothing of changes that another machine
-//! makes, so file systems are trusted by a list, and those not on it get stamps that run out after a second. Where watching fails on a
-//! file system of the list (watch limit reached, no permission to read the directory, no /proc), stamps never hold, and each request looks
-//! again. Absent on purpose: recursion, and what changed; a counter is all that anybody needs.
+//! Shared by all workers; `walk` asks it for stamps. The kernel queues an event before the change's
+//! system call returns. A worker therefore reads the queue itself ([`Watcher::catch_up`]) before it
+//! believes a stamp; its event loop tells it when there is something ([`Watcher::events`]). A
+//! thread reads the queue, too, so that it does not overflow while no request comes. The
+//! difficulties: events are taken from the queue by one reader and concern all, so that the others
+//! wait until they are applied; watching by path would race with a rename, so the directory that is
+//! open already is named through /proc/self/fd; and inotify hears nothing of changes that another
+//! machine makes, so file systems are trusted by a list, and those not on it get stamps that run
+//! out after a second. Where watching fails on a file system of the list (watch limit reached, no
+//! permission to read the directory, no /proc), stamps never hold, and each request looks again.
+//! Absent on purpose: recursion, and what changed; a counter is all that anybody needs.
 
 use crate::{
     metadata,
@@ -15,7 +18,9 @@ use crate::{
 };
 use rustix::{
     event::{EventfdFlags, PollFd, PollFlags, eventfd, poll},
-    fs::inotify::{CreateFlags, Event, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch},
+    fs::inotify::{
+        CreateFlags, Event, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch,
+    },
     io::{Errno, ioctl_fionread},
     time::{ClockId, clock_gettime},
 };
@@ -36,28 +41,39 @@ use std::{
 /// Where changes are silent, an outcome is believed this long.
 const TIMED_MS: u64 = 1000;
 
-/// After a batch of events the thread rests: a log written inside a document root wakes it 200 times a second at most.
+/// After a batch of events the thread rests: a log written inside a document root wakes it 200
+/// times a second at most.
 const REST: Duration = Duration::from_millis(5);
 
 const EVENT_BYTES: usize = 32 * 1024;
 
-/// The process's one inotify instance; cheap to clone, shared by all workers. Its thread ends with the last clone.
+/// The process's one inotify instance; cheap to clone, shared by all workers. Its thread ends with
+/// the last clone.
 #[derive(Clone, Debug)]
 pub struct Watcher {
     handle: Arc<Handle>,
 }
 
 impl Watcher {
-    /// Starts the thread. Where the kernel has no inotify instance left to give, no stamp ever holds; the error that remains is a thread
-    /// that can't be started.
+    /// Starts the thread. Where the kernel has no inotify instance left to give, no stamp ever
+    /// holds; the error that remains is a thread that can't be started.
     pub fn start() -> io::Result<Watcher> {
-        let Ok(inotify) = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC) else { return Ok(Watcher::idle()) };
+        let Ok(inotify) = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC) else {
+            return Ok(Watcher::idle());
+        };
         let queue = Mutex::new(vec![MaybeUninit::uninit(); EVENT_BYTES].into());
-        let shared =
-            Arc::new(Shared { inotify, queue, is_applying: AtomicBool::new(false), table: Mutex::default(), touches: AtomicU64::new(0) });
+        let shared = Arc::new(Shared {
+            inotify,
+            queue,
+            is_applying: AtomicBool::new(false),
+            table: Mutex::default(),
+            touches: AtomicU64::new(0),
+        });
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (thread_shared, thread_stop) = (Arc::clone(&shared), stop.try_clone()?);
-        thread::Builder::new().name("saker-watcher".into()).spawn(move || listen(&thread_shared, &thread_stop))?;
+        thread::Builder::new()
+            .name("saker-watcher".into())
+            .spawn(move || listen(&thread_shared, &thread_stop))?;
         Ok(Watcher::of(Some((shared, stop))))
     }
 
@@ -71,13 +87,15 @@ impl Watcher {
         self.handle.watching.is_some()
     }
 
-    /// Becomes readable with each change, for an event loop. Nobody but the watcher reads from it. `None`: there is no inotify instance.
+    /// Becomes readable with each change, for an event loop. Nobody but the watcher reads from it.
+    /// `None`: there is no inotify instance.
     pub fn events(&self) -> Option<BorrowedFd<'_>> {
         self.handle.shared().map(|shared| shared.inotify.as_fd())
     }
 
-    /// Applies all events that the kernel has queued: stamps of what was changed before this call do not hold after it. For a worker whose
-    /// event loop says that [`Watcher::events`] is readable.
+    /// Applies all events that the kernel has queued: stamps of what was changed before this call
+    /// do not hold after it. For a worker whose event loop says that [`Watcher::events`] is
+    /// readable.
     pub fn catch_up(&self) {
         if let Some(shared) = self.handle.shared() {
             // An error ends the thread, which abandons the instance.
@@ -94,8 +112,9 @@ impl Watcher {
         }
     }
 
-    /// Waits for events that another thread has taken from the queue and not applied yet. For a worker whose event loop does not say that
-    /// [`Watcher::events`] is readable. One load while there are none.
+    /// Waits for events that another thread has taken from the queue and not applied yet. For a
+    /// worker whose event loop does not say that [`Watcher::events`] is readable. One load while
+    /// there are none.
     pub fn await_others(&self) {
         if let Some(shared) = self.handle.shared()
             && shared.is_applying()
@@ -106,7 +125,12 @@ impl Watcher {
 
     fn of(watching: Option<(Arc<Shared>, OwnedFd)>) -> Watcher {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        Watcher { handle: Arc::new(Handle { number: NEXT.fetch_add(1, Ordering::Relaxed), watching }) }
+        Watcher {
+            handle: Arc::new(Handle {
+                number: NEXT.fetch_add(1, Ordering::Relaxed),
+                watching,
+            }),
+        }
     }
 
     /// No other of this process has it.
@@ -117,39 +141,54 @@ impl Watcher {
     /// Coarse monotonic milliseconds, the clock of timed stamps.
     pub fn now_ms(&self) -> u64 {
         let now = clock_gettime(ClockId::MonotonicCoarse);
-        let (seconds, nanoseconds) = (u64::try_from(now.tv_sec).unwrap_or(0), u64::try_from(now.tv_nsec).unwrap_or(0));
+        let (seconds, nanoseconds) = (
+            u64::try_from(now.tv_sec).unwrap_or(0),
+            u64::try_from(now.tv_nsec).unwrap_or(0),
+        );
         seconds * 1000 + nanoseconds / 1_000_000
     }
 
-    /// A stamp on everything in an open directory, for listings. To be taken before the directory is read.
+    /// A stamp on everything in an open directory, for listings. To be taken before the directory
+    /// is read.
     pub fn stamp_directory(&self, directory: &File) -> Stamp {
         let device = metadata(directory).map_or(0, |metadata| metadata.device);
         self.stamp(&self.watch(directory, device), Concern::Any)
     }
 
-    /// A stamp on the content of an open file by whatever name it is written to (hard links). To be taken before it is read.
+    /// A stamp on the content of an open file by whatever name it is written to (hard links). To be
+    /// taken before it is read.
     pub fn stamp_file(&self, file: impl AsFd, device: u64) -> Stamp {
-        let watch = self.handle.shared().map_or(Watch::Failed, |shared| shared.watch(file.as_fd(), device, file_interest()));
+        let watch = self.handle.shared().map_or(Watch::Failed, |shared| {
+            shared.watch(file.as_fd(), device, file_interest())
+        });
         self.stamp(&watch, Concern::Itself)
     }
 
-    /// Stops watching directories that no stamp refers to; returns how many. To be called now and then, after caches were swept.
+    /// Stops watching directories that no stamp refers to; returns how many. To be called now and
+    /// then, after caches were swept.
     pub fn sweep(&self) -> usize {
         self.handle.shared().map_or(0, Shared::sweep)
     }
 
     pub fn watched_directories(&self) -> usize {
-        self.handle.shared().map_or(0, |shared| shared.lock().directories.len())
+        self.handle
+            .shared()
+            .map_or(0, |shared| shared.lock().directories.len())
     }
 
     /// How many events have touched a watched directory so far (a counter for statistics).
     pub fn touches(&self) -> u64 {
-        self.handle.shared().map_or(0, |shared| shared.touches.load(Ordering::Relaxed))
+        self.handle
+            .shared()
+            .map_or(0, |shared| shared.touches.load(Ordering::Relaxed))
     }
 
-    /// Watches an open directory (and the device it is on) from now on, if that can be done. Take stamps from the result *before* looking into the directory.
+    /// Watches an open directory (and the device it is on) from now on, if that can be done. Take
+    /// stamps from the result *before* looking into the directory.
     pub(crate) fn watch(&self, directory: impl AsFd, device: u64) -> Watch {
-        self.handle.shared().map_or(Watch::Failed, |shared| shared.watch(directory.as_fd(), device, interest()))
+        self.handle.shared().map_or(Watch::Failed, |shared| {
+            shared.watch(directory.as_fd(), device, interest())
+        })
     }
 
     pub(crate) fn stamp(&self, watch: &Watch, concern: Concern) -> Stamp {
@@ -206,10 +245,12 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Table {
-    /// By watch descriptor. The kernel gives the same one for the same inode, and doesn't reuse one before 2^31 others.
+    /// By watch descriptor. The kernel gives the same one for the same inode, and doesn't reuse one
+    /// before 2^31 others.
     directories: HashMap<i32, Arc<WatchedDirectory>>,
-    /// Devices of file systems that can't be watched, so that a network file system isn't asked again and again. A device number that is
-    /// reused by a better file system later only costs its watches.
+    /// Devices of file systems that can't be watched, so that a network file system isn't asked
+    /// again and again. A device number that is reused by a better file system later only costs its
+    /// watches.
     unwatchable_devices: Vec<u64>,
     /// The thread has ended: no event will ever be read.
     is_abandoned: bool,
@@ -224,8 +265,9 @@ impl Shared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whoever has seen the queue empty because another reader took its events sees this set, or the events applied: the reader sets it
-    /// before it reads, and both go through the lock of the kernel's queue.
+    /// Whoever has seen the queue empty because another reader took its events sees this set, or
+    /// the events applied: the reader sets it before it reads, and both go through the lock of the
+    /// kernel's queue.
     fn is_applying(&self) -> bool {
         self.is_applying.load(Ordering::SeqCst)
     }
@@ -255,16 +297,19 @@ impl Shared {
             return Watch::Silent;
         }
         let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
-        // The table stays locked over the call, so that nobody can meet an event of a watch that isn't in it yet, and `sweep` can't
-        // remove the one that is being given out.
+        // The table stays locked over the call, so that nobody can meet an event of a watch that
+        // isn't in it yet, and `sweep` can't remove the one that is being given out.
         let mut table = self.lock();
         if table.is_abandoned {
             return Watch::Failed;
         }
         match add_watch(&self.inotify, path, interest) {
-            Ok(descriptor) => {
-                Watch::On(Arc::clone(table.directories.entry(descriptor).or_insert_with(|| Arc::new(WatchedDirectory::new()))))
-            }
+            Ok(descriptor) => Watch::On(Arc::clone(
+                table
+                    .directories
+                    .entry(descriptor)
+                    .or_insert_with(|| Arc::new(WatchedDirectory::new())),
+            )),
             Err(_) => Watch::Failed,
         }
     }
@@ -273,21 +318,24 @@ impl Shared {
         if self.lock().unwatchable_devices.contains(&device) {
             return false;
         }
-        let is_local = rustix::fs::fstatfs(directory).is_ok_and(|stat| hears_all_changes(stat.f_type as u32));
+        let is_local =
+            rustix::fs::fstatfs(directory).is_ok_and(|stat| hears_all_changes(stat.f_type as u32));
         if !is_local {
             self.lock().unwatchable_devices.push(device);
         }
         is_local
     }
 
-    /// A directory that only the table refers to is nobody's: new references are given out under the same lock.
+    /// A directory that only the table refers to is nobody's: new references are given out under
+    /// the same lock.
     fn sweep(&self) -> usize {
         let mut table = self.lock();
         let before = table.directories.len();
         table.directories.retain(|descriptor, directory| {
             let is_used = Arc::strong_count(directory) > 1;
             if !is_used {
-                // The kernel answers with IN_IGNORED for a descriptor that is not in the table any more, which is passed over.
+                // The kernel answers with IN_IGNORED for a descriptor that is not in the table any
+                // more, which is passed over.
                 let _ = remove_watch(&self.inotify, *descriptor);
             }
             is_used
@@ -300,18 +348,28 @@ impl Shared {
         self.touches.fetch_add(1, Ordering::Relaxed);
         let mut table = self.lock();
         if events.contains(ReadFlags::QUEUE_OVERFLOW) {
-            table.directories.values().for_each(|directory| directory.touch_all());
+            table
+                .directories
+                .values()
+                .for_each(|directory| directory.touch_all());
             return;
         }
-        let Some(directory) = table.directories.get(&event.wd()) else { return };
+        let Some(directory) = table.directories.get(&event.wd()) else {
+            return;
+        };
         match event.file_name() {
             _ if events.contains(ReadFlags::IGNORED) => {
                 directory.end();
                 table.directories.remove(&event.wd());
             }
-            // Without a name it is about the directory (or file) itself: moved, deleted, unmounted, permissions changed, written to.
+            // Without a name it is about the directory (or file) itself: moved, deleted, unmounted,
+            // permissions changed, written to.
             None => directory.touch_all(),
-            Some(name) if events.difference(ReadFlags::MODIFY | ReadFlags::CLOSE_WRITE).is_empty() => {
+            Some(name)
+                if events
+                    .difference(ReadFlags::MODIFY | ReadFlags::CLOSE_WRITE)
+                    .is_empty() =>
+            {
                 directory.touch_content(name.to_bytes());
             }
             Some(name) => directory.touch_entry(name.to_bytes()),
@@ -322,14 +380,20 @@ impl Shared {
     fn abandon(&self) {
         let mut table = self.lock();
         table.is_abandoned = true;
-        table.directories.drain().for_each(|(_, directory)| directory.end());
+        table
+            .directories
+            .drain()
+            .for_each(|(_, directory)| directory.end());
     }
 }
 
 /// The thread: waits for events or the end.
 fn listen(shared: &Shared, stop: &OwnedFd) {
     loop {
-        let mut fds = [PollFd::new(&shared.inotify, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+        let mut fds = [
+            PollFd::new(&shared.inotify, PollFlags::IN),
+            PollFd::new(stop, PollFlags::IN),
+        ];
         match poll(&mut fds, None) {
             Err(Errno::INTR) => continue,
             Ok(_) if fds[1].revents().is_empty() => {}
@@ -343,8 +407,9 @@ fn listen(shared: &Shared, stop: &OwnedFd) {
     shared.abandon();
 }
 
-/// Everything that changes what a name leads to or what is in it. ONLYDIR: the descriptor is a directory, and shall be nothing else.
-/// EXCL_UNLINK: a file that has lost its name concerns nobody.
+/// Everything that changes what a name leads to or what is in it. ONLYDIR: the descriptor is a
+/// directory, and shall be nothing else. EXCL_UNLINK: a file that has lost its name concerns
+/// nobody.
 fn interest() -> WatchFlags {
     WatchFlags::CREATE
         | WatchFlags::DELETE
@@ -361,11 +426,16 @@ fn interest() -> WatchFlags {
 
 /// Everything that changes a file, through whichever of its names.
 fn file_interest() -> WatchFlags {
-    WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF
+    WatchFlags::MODIFY
+        | WatchFlags::CLOSE_WRITE
+        | WatchFlags::ATTRIB
+        | WatchFlags::DELETE_SELF
+        | WatchFlags::MOVE_SELF
 }
 
-/// File systems of which every change passes through this kernel (magic numbers of statfs(2) and linux/magic.h). Not among them: NFS,
-/// SMB, FUSE (sshfs, virtiofs), 9p, Ceph, Lustre, GFS2, OCFS2, and the kernel's own such as proc and sysfs, whose files change silently.
+/// File systems of which every change passes through this kernel (magic numbers of statfs(2) and
+/// linux/magic.h). Not among them: NFS, SMB, FUSE (sshfs, virtiofs), 9p, Ceph, Lustre, GFS2, OCFS2,
+/// and the kernel's own such as proc and sysfs, whose files change silently.
 fn hears_all_changes(magic: u32) -> bool {
     const LOCAL: [u32; 20] = [
         0x0000_ef53, // ext2, ext3, ext4

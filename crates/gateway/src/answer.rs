@@ -1,4 +1,5 @@
-//! From what a program said to a response of ours: fields that may pass, URLs that lead back to us, redirects that stay inside.
+//! From what a program said to a response of ours: fields that may pass, URLs that lead back to us,
+//! redirects that stay inside.
 
 use crate::{
     forward::{self, is_of_connection},
@@ -18,18 +19,34 @@ use saker_pipeline::{Call, CallManner, Exchange, NoBody, Response, Via};
 pub fn response(head: ResponseHead, call: &Call) -> Response {
     let (manner, is_server) = (&*call.manner, call.script.is_none());
     let mut fields = head.fields;
-    let nominated = fields.first("Connection").map(<[u8]>::to_vec).unwrap_or_default();
-    let nominated: Vec<&[u8]> = nominated.split(|byte| *byte == b',').filter(|option| !option.is_empty()).collect();
+    let nominated = fields
+        .first("Connection")
+        .map(<[u8]>::to_vec)
+        .unwrap_or_default();
+    let nominated: Vec<&[u8]> = nominated
+        .split(|byte| *byte == b',')
+        .filter(|option| !option.is_empty())
+        .collect();
     // RFC 9110 section 6.6.2: an announcement of what comes behind the content, and does.
-    fields.retain(|name| is_server && name.eq_ignore_ascii_case("trailer") || !is_of_connection(name.as_bytes(), &nominated));
-    if !manner.reverse.is_empty() || !manner.reverse_cookie_paths.is_empty() || !manner.reverse_cookie_domains.is_empty() {
+    fields.retain(|name| {
+        is_server && name.eq_ignore_ascii_case("trailer")
+            || !is_of_connection(name.as_bytes(), &nominated)
+    });
+    if !manner.reverse.is_empty()
+        || !manner.reverse_cookie_paths.is_empty()
+        || !manner.reverse_cookie_domains.is_empty()
+    {
         reverse(&mut fields, manner, &call.names.origin);
     }
     if is_server && matches!(manner.via, Via::On | Via::Full) {
         fields.append("Via", forward::via(Version::Http11, call));
     }
     // A Location alone is a redirect (RFC 3875 section 6.2.3), but not to everybody.
-    let status = if head.is_status_said || manner.follows_locations { head.status } else { Status::OK };
+    let status = if head.is_status_said || manner.follows_locations {
+        head.status
+    } else {
+        Status::OK
+    };
     let mut response = Response::new(status);
     response.head = saker_pipeline::ResponseHead::Built(fields);
     if response.status == Status::NO_CONTENT && !is_server {
@@ -39,25 +56,36 @@ pub fn response(head: ResponseHead, call: &Call) -> Response {
     response
 }
 
-/// In the place of an error of the backend's: with its challenge, which is all that a client needs of it.
+/// In the place of an error of the backend's: with its challenge, which is all that a client needs
+/// of it.
 pub fn overriding(head: &ResponseHead) -> Response {
     let mut response = Response::new(head.status);
     if head.status == Status::UNAUTHORIZED
         && let Some(challenge) = head.fields.first("WWW-Authenticate")
     {
-        response.fields_mut().set("WWW-Authenticate", challenge.to_vec());
+        response
+            .fields_mut()
+            .set("WWW-Authenticate", challenge.to_vec());
     }
     response
 }
 
-/// 101 with what the connection becomes (RFC 9110 section 15.2.2). Its `Upgrade` goes along; `Connection` is the driver's.
+/// 101 with what the connection becomes (RFC 9110 section 15.2.2). Its `Upgrade` goes along;
+/// `Connection` is the driver's.
 pub fn switched(head: ResponseHead, tunnel: Option<ProgramTunnel>, is_connect: bool) -> Response {
-    let Some(tunnel) = tunnel else { return Response::new(Status::BAD_GATEWAY) };
+    let Some(tunnel) = tunnel else {
+        return Response::new(Status::BAD_GATEWAY);
+    };
     // RFC 9110 section 9.3.6: a tunnel that was asked for by CONNECT begins behind any 2xx.
     let mut response = Response::new(if is_connect { Status::OK } else { head.status });
     let fields = response.fields_mut();
-    let passes = |name: &str| name.eq_ignore_ascii_case("upgrade") || !is_of_connection(name.as_bytes(), &[]);
-    head.fields.iter().filter(|line| passes(line.0)).for_each(|(name, value)| fields.append(name.to_owned(), value.to_vec()));
+    let passes = |name: &str| {
+        name.eq_ignore_ascii_case("upgrade") || !is_of_connection(name.as_bytes(), &[])
+    };
+    head.fields
+        .iter()
+        .filter(|line| passes(line.0))
+        .for_each(|(name, value)| fields.append(name.to_owned(), value.to_vec()));
     response.tunnel = Some(Box::new(tunnel));
     response
 }
@@ -77,29 +105,52 @@ pub fn unsent(head: ResponseHead, status: Status, call: &Call) -> Response {
 
 /// Whether our own page takes the place of what a program sent (ProxyErrorOverride).
 pub fn is_overridden(status: Status, manner: &CallManner) -> bool {
-    manner.overrides_errors && if manner.overridden.is_empty() { status.is_error() } else { manner.overridden.contains(&status.0) }
+    manner.overrides_errors
+        && if manner.overridden.is_empty() {
+            status.is_error()
+        } else {
+            manner.overridden.contains(&status.0)
+        }
 }
 
-/// The status of a response without its content; `None`: the client gets the content. What the client has already counts for programs, too,
-/// where they say no status of their own (Apache does it for them).
+/// The status of a response without its content; `None`: the client gets the content. What the
+/// client has already counts for programs, too, where they say no status of their own (Apache does
+/// it for them).
 pub fn unwanted(head: &ResponseHead, exchange: &Exchange) -> Option<Status> {
     let view = exchange.head.view();
-    if head.is_status_said || head.status != Status::OK || !matches!(view.method(), Method::Get | Method::Head) {
+    if head.is_status_said
+        || head.status != Status::OK
+        || !matches!(view.method(), Method::Get | Method::Head)
+    {
         return None;
     }
     let entity_tag = head.fields.first("ETag").and_then(EntityTag::parse);
-    let last_modified = head.fields.first("Last-Modified").and_then(|text| parse_date(text, exchange.now));
-    match conditional::evaluate(view, Some(&Validators { entity_tag, last_modified, now: exchange.now })) {
+    let last_modified = head
+        .fields
+        .first("Last-Modified")
+        .and_then(|text| parse_date(text, exchange.now));
+    match conditional::evaluate(
+        view,
+        Some(&Validators {
+            entity_tag,
+            last_modified,
+            now: exchange.now,
+        }),
+    ) {
         Precondition::Proceed => None,
         Precondition::NotModified => Some(Status::NOT_MODIFIED),
         Precondition::Failed => Some(Status::PRECONDITION_FAILED),
     }
 }
 
-/// RFC 3875 section 6.2.2: the response is that of another path of ours, as if the client had asked for it by GET. `false`: no path of ours.
+/// RFC 3875 section 6.2.2: the response is that of another path of ours, as if the client had asked
+/// for it by GET. `false`: no path of ours.
 pub fn follow(location: &[u8], exchange: &mut Exchange) -> bool {
     let (to, query) = match location.iter().position(|byte| *byte == b'?') {
-        Some(at) => (location.get(..at).unwrap_or_default(), location.get(at + 1..)),
+        Some(at) => (
+            location.get(..at).unwrap_or_default(),
+            location.get(at + 1..),
+        ),
         None => (location, None),
     };
     let mut read = Vec::with_capacity(to.len());
@@ -121,7 +172,11 @@ pub fn as_get(head: &RequestHead) -> RequestHead {
     }
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     // Its type stays, as in Apache.
-    let of_content = |name: &[u8]| [&b"content-length"[..], b"transfer-encoding", b"expect"].iter().any(|of| of.eq_ignore_ascii_case(name));
+    let of_content = |name: &[u8]| {
+        [&b"content-length"[..], b"transfer-encoding", b"expect"]
+            .iter()
+            .any(|of| of.eq_ignore_ascii_case(name))
+    };
     let target = text(view.target());
     let bare = RequestHead::build("GET", &target, view.version().min(Version::Http11), &[]);
     bare.with_fields(view.fields().filter(|(name, _)| !of_content(name)))
@@ -130,7 +185,10 @@ pub fn as_get(head: &RequestHead) -> RequestHead {
 /// ProxyPassReverse and its cookie kin.
 fn reverse(fields: &mut Fields, manner: &CallManner, origin: &[u8]) {
     for name in ["Location", "Content-Location", "URI", "Destination"] {
-        if let Some(value) = fields.first(name).and_then(|value| reversed(value, manner, origin)) {
+        if let Some(value) = fields
+            .first(name)
+            .and_then(|value| reversed(value, manner, origin))
+        {
             fields.set(name, value);
         }
     }
@@ -140,51 +198,93 @@ fn reverse(fields: &mut Fields, manner: &CallManner, origin: &[u8]) {
     }
     let before = std::mem::take(fields);
     for (name, value) in before.iter() {
-        let value = if is_cookie(name) { cookie(value, manner) } else { value.to_vec() };
+        let value = if is_cookie(name) {
+            cookie(value, manner)
+        } else {
+            value.to_vec()
+        };
         fields.append(name.to_owned(), value);
     }
 }
 
-/// A URL of the backend's, as one of ours. As Apache: compared without regard to case; a path alone is compared with the path of a URL.
+/// A URL of the backend's, as one of ours. As Apache: compared without regard to case; a path alone
+/// is compared with the path of a URL.
 fn reversed(value: &[u8], manner: &CallManner, origin: &[u8]) -> Option<Vec<u8>> {
     let (to, rest) = manner.reverse.iter().find_map(|one| {
-        let part = if one.url.starts_with('/') { path_of(value) } else { value };
+        let part = if one.url.starts_with('/') {
+            path_of(value)
+        } else {
+            value
+        };
         let (start, rest) = part.split_at_checked(one.url.len())?;
-        (!start.is_empty() && start.eq_ignore_ascii_case(one.url.as_bytes())).then_some((one.path.as_bytes(), rest))
+        (!start.is_empty() && start.eq_ignore_ascii_case(one.url.as_bytes()))
+            .then_some((one.path.as_bytes(), rest))
     })?;
     let path = [to, rest].concat();
-    Some(if path.starts_with(b"/") { [origin, &path].concat() } else { path })
+    Some(if path.starts_with(b"/") {
+        [origin, &path].concat()
+    } else {
+        path
+    })
 }
 
 /// Of a whole URL its path.
 fn path_of(url: &[u8]) -> &[u8] {
-    let authority = url.windows(3).position(|window| window == b"://").and_then(|at| url.get(at + 3..));
-    authority.and_then(|rest| rest.get(rest.iter().position(|byte| *byte == b'/')?..)).unwrap_or(url)
+    let authority = url
+        .windows(3)
+        .position(|window| window == b"://")
+        .and_then(|at| url.get(at + 3..));
+    authority
+        .and_then(|rest| rest.get(rest.iter().position(|byte| *byte == b'/')?..))
+        .unwrap_or(url)
 }
 
-/// Path and domain of a cookie: what begins like one of ours is replaced whole, as Apache does, and the text around it left as it is.
+/// Path and domain of a cookie: what begins like one of ours is replaced whole, as Apache does, and
+/// the text around it left as it is.
 fn cookie(value: &[u8], manner: &CallManner) -> Vec<u8> {
     let paths = |text: &[u8]| {
-        manner.reverse_cookie_paths.iter().find(|(from, _)| text.starts_with(from.as_bytes())).map(|(_, to)| to.as_bytes().to_vec())
+        manner
+            .reverse_cookie_paths
+            .iter()
+            .find(|(from, _)| text.starts_with(from.as_bytes()))
+            .map(|(_, to)| to.as_bytes().to_vec())
     };
     let domains = |text: &[u8]| {
         manner.reverse_cookie_domains.iter().find_map(|(from, to)| {
             let start = text.get(..from.len())?;
-            start.eq_ignore_ascii_case(from.as_bytes()).then(|| to.as_bytes().to_vec())
+            start
+                .eq_ignore_ascii_case(from.as_bytes())
+                .then(|| to.as_bytes().to_vec())
         })
     };
     let replaced = replace_attribute(value, b"path=", &paths);
     replace_attribute(&replaced, b"domain=", &domains)
 }
 
-fn replace_attribute(value: &[u8], name: &[u8], replace: &dyn Fn(&[u8]) -> Option<Vec<u8>>) -> Vec<u8> {
+fn replace_attribute(
+    value: &[u8],
+    name: &[u8],
+    replace: &dyn Fn(&[u8]) -> Option<Vec<u8>>,
+) -> Vec<u8> {
     let unchanged = || value.to_vec();
     // Not in the cookie itself, which may be called so.
-    let own = value.iter().position(|byte| *byte == b';').unwrap_or(value.len());
+    let own = value
+        .iter()
+        .position(|byte| *byte == b';')
+        .unwrap_or(value.len());
     let attributes = value.get(own..).unwrap_or_default();
-    let Some(at) = attributes.windows(name.len()).position(|window| window.eq_ignore_ascii_case(name)) else { return unchanged() };
+    let Some(at) = attributes
+        .windows(name.len())
+        .position(|window| window.eq_ignore_ascii_case(name))
+    else {
+        return unchanged();
+    };
     let (before, rest) = value.split_at(own + at + name.len());
-    let (text, behind) = rest.split_at(rest.iter().position(|byte| *byte == b';').unwrap_or(rest.len()));
+    let (text, behind) = rest.split_at(
+        rest.iter()
+            .position(|byte| *byte == b';')
+            .unwrap_or(rest.len()),
+    );
     replace(text).map_or_else(unchanged, |text| [before, &text, behind].concat())
 }
 

@@ -1,7 +1,8 @@
 //! Asks members of an upstream, one after the other, until one has said the head of a response.
 //!
-//! Difficulty: who may be asked once more, and who else. A request that nobody has begun with may go anywhere; one that met the end of a kept
-//! connection goes to the same member on a fresh one, if its method allows that; and nobody is asked when content is gone.
+//! Difficulty: who may be asked once more, and who else. A request that nobody has begun with may
+//! go anywhere; one that met the end of a kept connection goes to the same member on a fresh one,
+//! if its method allows that; and nobody is asked when content is gone.
 
 use crate::{
     choice::Group,
@@ -30,11 +31,23 @@ use std::{future::poll_fn, rc::Rc};
 
 impl Gateway {
     /// Asks members until one has said the head of a response.
-    pub async fn ask(&self, exchange: &mut Exchange, call: &Call, group: &Rc<Group>) -> Result<Heard, (Failure, String)> {
+    pub async fn ask(
+        &self,
+        exchange: &mut Exchange,
+        call: &Call,
+        group: &Rc<Group>,
+    ) -> Result<Heard, (Failure, String)> {
         let mut content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
-        // Unless all is wanted first: what shares a connection needs no length, and answers may come before the content has ended (gRPC).
-        let streams = group.upstream.members.iter().all(|member| member.backend.protocol == Protocol::Http2);
-        if let Some(ahead) = ahead(exchange, call, group, content.length()).filter(|ahead| !streams || *ahead == Ahead::Whole) {
+        // Unless all is wanted first: what shares a connection needs no length, and answers may
+        // come before the content has ended (gRPC).
+        let streams = group
+            .upstream
+            .members
+            .iter()
+            .all(|member| member.backend.protocol == Protocol::Http2);
+        if let Some(ahead) = ahead(exchange, call, group, content.length())
+            .filter(|ahead| !streams || *ahead == Ahead::Whole)
+        {
             // Its end is the client's business, and its time limits.
             let collected = Box::pin(collect(content, ahead, self.room(exchange))).await;
             content = collected.map_err(|failure| (failure, group.upstream.name.to_string()))?;
@@ -45,19 +58,33 @@ impl Gateway {
             let is_fresh = again.is_some();
             let at = match again.take() {
                 Some(at) => at,
-                None => group.choose(exchange, &tried).map_err(|failure| (failure, group.upstream.name.to_string()))?,
+                None => group
+                    .choose(exchange, &tried)
+                    .map_err(|failure| (failure, group.upstream.name.to_string()))?,
             };
-            let (Some(member), Some(pool)) = (group.upstream.members.get(at), group.pools.get(at)) else {
+            let (Some(member), Some(pool)) = (group.upstream.members.get(at), group.pools.get(at))
+            else {
                 return Err((Failure::NoMember, group.upstream.name.to_string()));
             };
             let named = |failure| (failure, pool.backend.to_string());
             let busy = Busy::new(pool, member);
-            let outcome = self.ask_member(exchange, call, member, pool, is_fresh, &mut content).await;
+            let outcome = self
+                .ask_member(exchange, call, member, pool, is_fresh, &mut content)
+                .await;
             let (failure, is_unheard) = match outcome {
                 Ok((head, hearing)) => {
                     note(group, member, pool, head.status);
-                    let bounds = Bounds { memory_bytes: member.tuning.buffer_memory_bytes, disk_bytes: member.tuning.buffer_disk_bytes };
-                    return Ok(Heard { head, hearing, name: Rc::clone(&pool.name), bounds, busy: Some(busy) });
+                    let bounds = Bounds {
+                        memory_bytes: member.tuning.buffer_memory_bytes,
+                        disk_bytes: member.tuning.buffer_disk_bytes,
+                    };
+                    return Ok(Heard {
+                        head,
+                        hearing,
+                        name: Rc::clone(&pool.name),
+                        bounds,
+                        busy: Some(busy),
+                    });
                 }
                 Err(failed) => failed,
             };
@@ -71,14 +98,23 @@ impl Gateway {
             }
             tried.push(at);
             let attempts_max = group.upstream.attempts_max.unwrap_or(usize::MAX);
-            if content.is_none() || !failure.is_before_request() || tried.len() > attempts_max || tried.len() >= group.pools.len() {
+            if content.is_none()
+                || !failure.is_before_request()
+                || tried.len() > attempts_max
+                || tried.len() >= group.pools.len()
+            {
                 return Err(named(failure));
             }
-            error_log::log_about(&message::PROGRAM_FAILED, exchange, format_args!("{}: {failure}, the next is asked", pool.backend));
+            error_log::log_about(
+                &message::PROGRAM_FAILED,
+                exchange,
+                format_args!("{}: {failure}, the next is asked", pool.backend),
+            );
         }
     }
 
-    /// One attempt at one member. An error says whether the same may be tried on a fresh connection; `content` is there if it may be told again.
+    /// One attempt at one member. An error says whether the same may be tried on a fresh
+    /// connection; `content` is there if it may be told again.
     async fn ask_member(
         &self,
         exchange: &Exchange,
@@ -88,20 +124,33 @@ impl Gateway {
         is_fresh: bool,
         content: &mut Option<Box<dyn RequestBody>>,
     ) -> Result<(ResponseHead, Hearing), (Failure, bool)> {
-        // A process may end with its last request, just when this one is told: what can't be told again goes to one that has just begun to listen.
-        let is_fresh = is_fresh || member.backend.protocol.takes_variables() && !exchange.head.view().method().is_idempotent();
+        // A process may end with its last request, just when this one is told: what can't be told
+        // again goes to one that has just begun to listen.
+        let is_fresh = is_fresh
+            || member.backend.protocol.takes_variables()
+                && !exchange.head.view().method().is_idempotent();
         let begun = match member.backend.protocol {
-            Protocol::Http2 => Box::pin(self.begin_stream(exchange, call, member, pool, is_fresh, content)).await,
-            _ => self.begin_conversation(exchange, call, member, pool, is_fresh, content).await,
+            Protocol::Http2 => {
+                Box::pin(self.begin_stream(exchange, call, member, pool, is_fresh, content)).await
+            }
+            _ => {
+                self.begin_conversation(exchange, call, member, pool, is_fresh, content)
+                    .await
+            }
         };
         let mut hearing = begun.map_err(|failure| (failure, false))?;
         hearing.pass_hints(Hints::of(exchange));
         match poll_fn(|cx| hearing.poll_said(cx)).await {
             Ok(Said::Head(head) | Said::Switched(head)) => Ok((head, hearing)),
-            Ok(_) => Err((Failure::Broken(saker_cgi::Fault::Unswitchable.into()), false)),
+            Ok(_) => Err((
+                Failure::Broken(saker_cgi::Fault::Unswitchable.into()),
+                false,
+            )),
             Err(failure) => {
                 *content = hearing.take_content();
-                let may_again = content.is_some() && hearing.may_tell_again(&failure, exchange.head.view().method().is_idempotent());
+                let may_again = content.is_some()
+                    && hearing
+                        .may_tell_again(&failure, exchange.head.view().method().is_idempotent());
                 Err((failure, may_again))
             }
         }
@@ -117,14 +166,28 @@ impl Gateway {
         is_fresh: bool,
         content: &mut Option<Box<dyn RequestBody>>,
     ) -> Result<Hearing, Failure> {
-        let link = pool.links.acquire(pool, &member.tuning, self.workers, is_fresh, &self.desk).await?;
+        let link = pool
+            .links
+            .acquire(pool, &member.tuning, self.workers, is_fresh, &self.desk)
+            .await?;
         let given = content.take().unwrap_or_else(|| Box::new(NoBody));
         let (length, has_content) = (given.length(), !given.is_end());
         let address = codecs::address(exchange, call, member, target_at(member, call));
         let told = field_names::told(exchange, call, Some(member.backend.protocol));
-        let (head, is_secure) = (told.as_ref().unwrap_or(&exchange.head).view(), member.backend.tls.is_some());
-        match link.open(!has_content, |to| http2::encode(head, &address, is_secure, length, to)) {
-            Ok(stream) => Ok(Hearing::Stream(Box::new(Talk::new(stream, given, has_content, timeout_ms(call, member), &self.desk)))),
+        let (head, is_secure) = (
+            told.as_ref().unwrap_or(&exchange.head).view(),
+            member.backend.tls.is_some(),
+        );
+        match link.open(!has_content, |to| {
+            http2::encode(head, &address, is_secure, length, to)
+        }) {
+            Ok(stream) => Ok(Hearing::Stream(Box::new(Talk::new(
+                stream,
+                given,
+                has_content,
+                timeout_ms(call, member),
+                &self.desk,
+            )))),
             Err(_) => {
                 *content = Some(given);
                 Err(Failure::Unprocessed)
@@ -153,10 +216,20 @@ impl Gateway {
     }
 
     /// One that has answered a ping, where that is wanted before each request.
-    async fn ready_connection(&self, member: &Member, pool: &Rc<Pool>, is_fresh: bool) -> Result<Connection, Failure> {
+    async fn ready_connection(
+        &self,
+        member: &Member,
+        pool: &Rc<Pool>,
+        is_fresh: bool,
+    ) -> Result<Connection, Failure> {
         let tuning = &member.tuning;
         let mut connection = pool.acquire(tuning, self.workers, is_fresh).await?;
-        let Some(ping_ms) = tuning.ping_ms.filter(|_| member.backend.protocol == Protocol::Ajp) else { return Ok(connection) };
+        let Some(ping_ms) = tuning
+            .ping_ms
+            .filter(|_| member.backend.protocol == Protocol::Ajp)
+        else {
+            return Ok(connection);
+        };
         Box::pin(async move {
             match ping(&mut connection, ping_ms).await {
                 Err(_) if connection.is_reused => {
@@ -187,27 +260,67 @@ impl Gateway {
         match &call.script {
             Some(script) => {
                 variables::fill(exchange, head, script, content_length, &mut variables);
-                variables::finish(exchange, script, call.upstream_name(), member, &mut variables);
+                variables::finish(
+                    exchange,
+                    script,
+                    call.upstream_name(),
+                    member,
+                    &mut variables,
+                );
             }
             // It has words for a few of them.
             None if backend.protocol == Protocol::Ajp => {
-                variables::fill(exchange, head, &native::about_server(exchange), content_length, &mut variables);
+                variables::fill(
+                    exchange,
+                    head,
+                    &native::about_server(exchange),
+                    content_length,
+                    &mut variables,
+                );
             }
             None => variables.clear(),
         }
-        let settings = call.script.as_ref().map(|script| variables::settings(&script.php)).unwrap_or_default();
+        let settings = call
+            .script
+            .as_ref()
+            .map(|script| variables::settings(&script.php))
+            .unwrap_or_default();
         if backend.protocol != Protocol::Lsapi && push_settings(&settings, &mut variables) > 0 {
-            error_log::log_about(&message::PROGRAM_SETTING, exchange, format_args!("{backend}"));
+            error_log::log_about(
+                &message::PROGRAM_SETTING,
+                exchange,
+                format_args!("{backend}"),
+            );
         }
         let target = target_at(member, call);
-        let path = target.split(|byte| *byte == b'?').next().unwrap_or_default().to_vec();
-        let request = ProgramRequest { variables: &variables, content_length, head, path: &path, settings: &settings };
-        let Some(dialogue) = codecs::dialogue(exchange, call, member, target, content_length != Some(0)) else {
+        let path = target
+            .split(|byte| *byte == b'?')
+            .next()
+            .unwrap_or_default()
+            .to_vec();
+        let request = ProgramRequest {
+            variables: &variables,
+            content_length,
+            head,
+            path: &path,
+            settings: &settings,
+        };
+        let Some(dialogue) =
+            codecs::dialogue(exchange, call, member, target, content_length != Some(0))
+        else {
             return Err((Failure::Unspoken, content));
         };
         let timeout_ms = timeout_ms(call, member);
-        let ping_ms = member.tuning.ping_ms.filter(|_| codecs::asks_first(exchange, member, content_length != Some(0)));
-        let terms = Terms { kept_max: member.tuning.kept_max, timeout_ms, ping_ms, client: exchange.asker() };
+        let ping_ms = member
+            .tuning
+            .ping_ms
+            .filter(|_| codecs::asks_first(exchange, member, content_length != Some(0)));
+        let terms = Terms {
+            kept_max: member.tuning.kept_max,
+            timeout_ms,
+            ping_ms,
+            client: exchange.asker(),
+        };
         Conversation::begin(connection, terms, dialogue, &request, content, &self.desk)
     }
 }
@@ -228,7 +341,8 @@ fn fail(group: &Group, member: &Member, pool: &Pool) {
 
 /// Whether the member is to blame.
 fn counts(failure: &Failure, group: &Group) -> bool {
-    failure.counts_against_member() && (group.upstream.fails_on_timeout || !matches!(failure, Failure::Timeout))
+    failure.counts_against_member()
+        && (group.upstream.fails_on_timeout || !matches!(failure, Failure::Timeout))
 }
 
 fn target_at(member: &Member, call: &Call) -> Vec<u8> {
@@ -236,21 +350,34 @@ fn target_at(member: &Member, call: &Call) -> Vec<u8> {
 }
 
 fn timeout_ms(call: &Call, member: &Member) -> u64 {
-    call.manner.timeout.map_or(member.tuning.timeout_ms, |timeout| timeout.as_millis() as u64)
+    call.manner
+        .timeout
+        .map_or(member.tuning.timeout_ms, |timeout| {
+            timeout.as_millis() as u64
+        })
 }
 
 /// How much of a request's content is read before anybody is asked; `None`: nothing.
 fn ahead(exchange: &Exchange, call: &Call, group: &Group, length: Option<u64>) -> Option<Ahead> {
     let is_set = |name: &[u8]| exchange.environment.first(name).is_some();
     // mod_proxy's variables.
-    let wants_length = || is_set(b"proxy-sendcl") && !is_set(b"proxy-sendchunks") && !is_set(b"proxy-sendchunked");
+    let wants_length =
+        || is_set(b"proxy-sendcl") && !is_set(b"proxy-sendchunks") && !is_set(b"proxy-sendchunked");
     match length {
         Some(0) => None,
         Some(length) => {
-            let most = group.upstream.members.iter().map(|member| member.tuning.request_ahead_bytes).max().unwrap_or(0);
+            let most = group
+                .upstream
+                .members
+                .iter()
+                .map(|member| member.tuning.request_ahead_bytes)
+                .max()
+                .unwrap_or(0);
             (call.manner.spools_request || length <= most).then_some(Ahead::Whole)
         }
-        None if call.script.is_some() || call.manner.spools_request || wants_length() => Some(Ahead::Whole),
+        None if call.script.is_some() || call.manner.spools_request || wants_length() => {
+            Some(Ahead::Whole)
+        }
         None => Some(Ahead::Little),
     }
 }

@@ -1,8 +1,11 @@
-//! Asks a server, or a FastCGI program in the role of authorizer (FastCGI 1.0 section 6.3), whether a request may pass.
+//! Asks a server, or a FastCGI program in the role of authorizer (FastCGI 1.0 section 6.3), whether
+//! a request may pass.
 //!
-//! Difficulty: what it may be asked with. It gets the fields that tell who asks, and none that speak of content, of the connection or of what the client
-//! has already (a 304 would be no answer to the question). What was asked for, where, and by whom stands in fields of our own, which the client
-//! can't write: rules of such servers rest on them, so that a forged X-Forwarded-Host would open another site's door.
+//! Difficulty: what it may be asked with. It gets the fields that tell who asks, and none that
+//! speak of content, of the connection or of what the client has already (a 304 would be no answer
+//! to the question). What was asked for, where, and by whom stands in fields of our own, which the
+//! client can't write: rules of such servers rest on them, so that a forged X-Forwarded-Host would
+//! open another site's door.
 
 use crate::{
     gateway::{Gateway, Heard},
@@ -16,13 +19,14 @@ use saker_http::{
     path,
 };
 use saker_pipeline::{
-    Authorizer, Call, CallManner, CallNames, CallTo, Exchange, Granted, Handled, LocalFuture, NoBody, Permission, Response, Script,
-    throttle::Admission,
+    Authorizer, Call, CallManner, CallNames, CallTo, Exchange, Granted, Handled, LocalFuture,
+    NoBody, Permission, Response, Script, throttle::Admission,
 };
 use saker_telemetry::{error_log, message};
 use std::{rc::Rc, sync::Arc};
 
-/// Of the request alone (content, its connection, conditions and ranges), and what only proxies may say of it.
+/// Of the request alone (content, its connection, conditions and ranges), and what only proxies may
+/// say of it.
 const LEFT_OUT: &[&str] = &[
     "forwarded",
     "x-forwarded-for",
@@ -50,15 +54,28 @@ const LEFT_OUT: &[&str] = &[
 pub struct Doorkeeper(pub Rc<Gateway>);
 
 impl Authorizer for Doorkeeper {
-    fn ask(&self, exchange: &Exchange, wanted: &Arc<Authorize>) -> LocalFuture<'static, Permission> {
-        let (gateway, inner, wanted) = (Rc::clone(&self.0), inner(exchange, wanted), Arc::clone(wanted));
+    fn ask(
+        &self,
+        exchange: &Exchange,
+        wanted: &Arc<Authorize>,
+    ) -> LocalFuture<'static, Permission> {
+        let (gateway, inner, wanted) = (
+            Rc::clone(&self.0),
+            inner(exchange, wanted),
+            Arc::clone(wanted),
+        );
         Box::pin(async move { ask(&gateway, inner, &wanted).await })
     }
 }
 
 async fn ask(gateway: &Gateway, mut inner: Exchange, wanted: &Authorize) -> Permission {
-    let Some(upstream) = &wanted.upstream else { return unavailable(&inner, "nobody is there to be asked") };
-    let is_program = upstream.members.iter().all(|member| member.backend.protocol == Protocol::FastCgi);
+    let Some(upstream) = &wanted.upstream else {
+        return unavailable(&inner, "nobody is there to be asked");
+    };
+    let is_program = upstream
+        .members
+        .iter()
+        .all(|member| member.backend.protocol == Protocol::FastCgi);
     let call = call(&inner, upstream, wanted, is_program);
     let group = gateway.group(upstream);
     let mut heard = match gateway.ask(&mut inner, &call, &group).await {
@@ -67,10 +84,18 @@ async fn ask(gateway: &Gateway, mut inner: Exchange, wanted: &Authorize) -> Perm
     };
     let status = heard.head.status;
     if is_program && status == Status::OK {
-        let Authorization::Allowed(variables) = authorization(heard.head) else { return unavailable(&inner, "it says nothing") };
+        let Authorization::Allowed(variables) = authorization(heard.head) else {
+            return unavailable(&inner, "it says nothing");
+        };
         heard.hearing.hear_out().await;
-        let variables = variables.iter().map(|(name, value)| (name.to_vec(), value.to_vec())).collect();
-        return Permission::Granted(Granted { variables, ..Granted::default() });
+        let variables = variables
+            .iter()
+            .map(|(name, value)| (name.to_vec(), value.to_vec()))
+            .collect();
+        return Permission::Granted(Granted {
+            variables,
+            ..Granted::default()
+        });
     }
     match status.0 {
         200..300 if !is_program => Permission::Granted(granted(heard, wanted).await),
@@ -83,27 +108,48 @@ async fn ask(gateway: &Gateway, mut inner: Exchange, wanted: &Authorize) -> Perm
 }
 
 async fn granted(mut heard: Heard, wanted: &Authorize) -> Granted {
-    let named = |name: &str| wanted.fields.iter().find(|field| field.eq_ignore_ascii_case(name));
-    let fields = heard.head.fields.iter().filter_map(|(name, value)| Some((named(name)?.clone(), value.to_vec()))).collect();
+    let named = |name: &str| {
+        wanted
+            .fields
+            .iter()
+            .find(|field| field.eq_ignore_ascii_case(name))
+    };
+    let fields = heard
+        .head
+        .fields
+        .iter()
+        .filter_map(|(name, value)| Some((named(name)?.clone(), value.to_vec())))
+        .collect();
     heard.hearing.hear_out().await;
-    Granted { fields, ..Granted::default() }
+    Granted {
+        fields,
+        ..Granted::default()
+    }
 }
 
 /// Its answer is the client's: the way to the log-in, or why there is none.
 async fn refused(gateway: &Gateway, inner: &mut Exchange, call: &Call, heard: Heard) -> Permission {
     match gateway.answer(inner, call, heard).await {
         Handled::Answered(response) => Permission::Refused(response),
-        Handled::Declined | Handled::Restart => Permission::Refused(Response::new(Status::FORBIDDEN)),
+        Handled::Declined | Handled::Restart => {
+            Permission::Refused(Response::new(Status::FORBIDDEN))
+        }
     }
 }
 
-/// Credentials that are no good, and what nobody may see. Who has not said yet who he is has done nothing.
+/// Credentials that are no good, and what nobody may see. Who has not said yet who he is has done
+/// nothing.
 fn complain(inner: &Exchange, status: Status) {
     let view = inner.head.view();
-    let is_refusal = status == Status::FORBIDDEN || status == Status::UNAUTHORIZED && view.first("authorization").is_some();
+    let is_refusal = status == Status::FORBIDDEN
+        || status == Status::UNAUTHORIZED && view.first("authorization").is_some();
     if is_refusal {
         let asked_for = shown(view.first("x-original-uri").unwrap_or_default());
-        let facts = format_args!("address={} status={} path={asked_for}", inner.client.address.ip(), status.0);
+        let facts = format_args!(
+            "address={} status={} path={asked_for}",
+            inner.client.address.ip(),
+            status.0
+        );
         error_log::log_about(&message::AUTHORIZATION_REFUSED, inner, facts);
     }
 }
@@ -116,10 +162,20 @@ fn unavailable(inner: &Exchange, why: &str) -> Permission {
 /// The question, as a request of the client's own.
 fn inner(exchange: &Exchange, wanted: &Authorize) -> Exchange {
     let (view, site) = (exchange.head.view(), Arc::clone(&exchange.site));
-    let target = wanted.target.as_deref().map_or_else(|| shown(view.target()), str::to_owned);
+    let target = wanted
+        .target
+        .as_deref()
+        .map_or_else(|| shown(view.target()), str::to_owned);
     let head = RequestHead::build("GET", &target, view.version().min(Version::Http11), &[]);
-    let scheme: &[u8] = if exchange.client.secure { b"https" } else { b"http" };
-    let authority = view.known(KnownField::Host).filter(|host| !host.is_empty()).unwrap_or(&exchange.host);
+    let scheme: &[u8] = if exchange.client.secure {
+        b"https"
+    } else {
+        b"http"
+    };
+    let authority = view
+        .known(KnownField::Host)
+        .filter(|host| !host.is_empty())
+        .unwrap_or(&exchange.host);
     let url = [scheme, b"://", authority, view.target()].concat();
     let own: [(&[u8], &[u8]); 6] = [
         (b"X-Original-URL", &url),
@@ -131,8 +187,18 @@ fn inner(exchange: &Exchange, wanted: &Authorize) -> Exchange {
     ];
     let is_own = |name: &[u8]| own.iter().any(|(own, _)| is_alike(own, name));
     let is_left_out = |name: &[u8]| is_alike_any(name, LEFT_OUT);
-    let head = head.with_fields(view.fields().filter(|(name, _)| !is_own(name) && !is_left_out(name)).chain(own));
-    let mut inner = Exchange::new(Rc::clone(&exchange.client), head, Box::new(NoBody), site, exchange.now);
+    let head = head.with_fields(
+        view.fields()
+            .filter(|(name, _)| !is_own(name) && !is_left_out(name))
+            .chain(own),
+    );
+    let mut inner = Exchange::new(
+        Rc::clone(&exchange.client),
+        head,
+        Box::new(NoBody),
+        site,
+        exchange.now,
+    );
     (inner.site_index, inner.host) = (exchange.site_index, exchange.host.clone());
     (inner.path, inner.query) = asked_for(exchange, wanted);
     inner.settings = Arc::clone(&exchange.settings);
@@ -146,8 +212,12 @@ fn shown(target: &[u8]) -> String {
 }
 
 fn asked_for(exchange: &Exchange, wanted: &Authorize) -> (Vec<u8>, Option<Vec<u8>>) {
-    let Some(target) = wanted.target.as_deref() else { return (exchange.path.clone(), exchange.query.clone()) };
-    let (escaped, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let Some(target) = wanted.target.as_deref() else {
+        return (exchange.path.clone(), exchange.query.clone());
+    };
+    let (escaped, query) = target
+        .split_once('?')
+        .map_or((target, None), |(path, query)| (path, Some(query)));
     let mut read = Vec::new();
     if path::normalise(escaped.as_bytes(), &mut read).is_err() {
         read = escaped.as_bytes().to_vec();
@@ -156,8 +226,16 @@ fn asked_for(exchange: &Exchange, wanted: &Authorize) -> (Vec<u8>, Option<Vec<u8
 }
 
 fn call(inner: &Exchange, upstream: &Arc<Upstream>, wanted: &Authorize, is_program: bool) -> Call {
-    let takes_variables = upstream.members.first().is_some_and(|member| member.backend.protocol.takes_variables());
-    let script = takes_variables.then(|| Box::new(Script { is_authorizer: is_program, ..native::told(inner, upstream) }));
+    let takes_variables = upstream
+        .members
+        .first()
+        .is_some_and(|member| member.backend.protocol.takes_variables());
+    let script = takes_variables.then(|| {
+        Box::new(Script {
+            is_authorizer: is_program,
+            ..native::told(inner, upstream)
+        })
+    });
     let target = match wanted.target.as_deref() {
         Some(target) => target.as_bytes().to_vec(),
         None => native::own_target(inner),
@@ -169,5 +247,11 @@ fn call(inner: &Exchange, upstream: &Arc<Upstream>, wanted: &Authorize, is_progr
         server_name: native::server_name(inner).into(),
         ..CallManner::default()
     };
-    Call { to: CallTo::Upstream(Arc::clone(upstream)), target, script, manner: Arc::new(manner), names: CallNames::default() }
+    Call {
+        to: CallTo::Upstream(Arc::clone(upstream)),
+        target,
+        script,
+        manner: Arc::new(manner),
+        names: CallNames::default(),
+    }
 }

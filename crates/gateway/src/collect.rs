@@ -1,9 +1,12 @@
-//! A request's content that is read ahead: because its length was not told, or so that a slow client holds nobody.
+//! A request's content that is read ahead: because its length was not told, or so that a slow
+//! client holds nobody.
 //!
-//! Programs are told CONTENT_LENGTH and read no further (RFC 3875 section 4.1.2), so for them all of it is here before they are asked: in memory,
-//! then in a file without a name. Servers understand chunks; for them it is tried with a little only, since many of them are happier with a
-//! length (mod_proxy_http does the same). Difficulty: what was read must still be given, whoever is asked in the end; and where files have no
-//! more room, content whose length is known goes on as it comes, while other content can't.
+//! Programs are told CONTENT_LENGTH and read no further (RFC 3875 section 4.1.2), so for them all
+//! of it is here before they are asked: in memory, then in a file without a name. Servers
+//! understand chunks; for them it is tried with a little only, since many of them are happier with
+//! a length (mod_proxy_http does the same). Difficulty: what was read must still be given, whoever
+//! is asked in the end; and where files have no more room, content whose length is known goes on as
+//! it comes, while other content can't.
 
 use crate::{failure::Failure, spool::Room};
 use saker_files::{BufferFile, buffer_files::Share};
@@ -39,9 +42,20 @@ pub enum Ahead {
 }
 
 /// Reads content ahead.
-pub async fn collect(content: Box<dyn RequestBody>, ahead: Ahead, room: Room) -> Result<Box<dyn RequestBody>, Failure> {
+pub async fn collect(
+    content: Box<dyn RequestBody>,
+    ahead: Ahead,
+    room: Room,
+) -> Result<Box<dyn RequestBody>, Failure> {
     let declared = content.length().filter(|_| ahead == Ahead::Whole);
-    let mut collected = Collected { chunks: VecDeque::new(), file: None, rest: None, bytes: 0, declared, trailers: None };
+    let mut collected = Collected {
+        chunks: VecDeque::new(),
+        file: None,
+        rest: None,
+        bytes: 0,
+        declared,
+        trailers: None,
+    };
     let mut content = content;
     while ahead == Ahead::Whole || collected.bytes < AHEAD_BYTES_MAX {
         match poll_fn(|cx| content.poll_chunk(cx)).await {
@@ -59,7 +73,11 @@ pub async fn collect(content: Box<dyn RequestBody>, ahead: Ahead, room: Room) ->
     }
     if ahead == Ahead::Whole && declared.is_none() {
         let is_alone = collected.bytes > room.files.share(Share::Request);
-        return Err(if is_alone { Failure::LengthRequired } else { Failure::NoRoom });
+        return Err(if is_alone {
+            Failure::LengthRequired
+        } else {
+            Failure::NoRoom
+        });
     }
     collected.rest = Some(content);
     Ok(Box::new(collected))
@@ -73,7 +91,14 @@ impl Collected {
             self.chunks.push_back(chunk);
             return true;
         }
-        let make = || BufferFile::new(Arc::clone(&room.files), room.client, Share::Request, u64::MAX);
+        let make = || {
+            BufferFile::new(
+                Arc::clone(&room.files),
+                room.client,
+                Share::Request,
+                u64::MAX,
+            )
+        };
         let file = self.file.get_or_insert_with(make);
         let has_room = file.has_room(chunk.len());
         file.push(chunk.bytes());
@@ -97,11 +122,16 @@ impl RequestBody for Collected {
                 Poll::Ready(Err(_)) => return Poll::Ready(Some(Err(BodyError::Source))),
             }
         }
-        self.rest.as_mut().map_or(Poll::Ready(None), |rest| rest.poll_chunk(cx))
+        self.rest
+            .as_mut()
+            .map_or(Poll::Ready(None), |rest| rest.poll_chunk(cx))
     }
 
     fn trailers(&mut self) -> Option<Fields> {
-        self.rest.as_mut().and_then(|rest| rest.trailers()).or_else(|| self.trailers.take())
+        self.rest
+            .as_mut()
+            .and_then(|rest| rest.trailers())
+            .or_else(|| self.trailers.take())
     }
 
     fn take_time(&mut self) {
@@ -109,7 +139,11 @@ impl RequestBody for Collected {
     }
 
     fn length(&self) -> Option<u64> {
-        if self.rest.is_none() { Some(self.bytes) } else { self.declared }
+        if self.rest.is_none() {
+            Some(self.bytes)
+        } else {
+            self.declared
+        }
     }
 
     fn is_end(&self) -> bool {
@@ -144,11 +178,17 @@ mod tests {
     }
 
     fn room() -> Room {
-        Room { files: BufferFiles::new(std::env::temp_dir().into()), client: [7; 9] }
+        Room {
+            files: BufferFiles::new(std::env::temp_dir().into()),
+            client: [7; 9],
+        }
     }
 
     fn run<T>(future: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .block_on(future)
     }
 
     async fn read(mut body: Box<dyn RequestBody>) -> Vec<u8> {
@@ -161,16 +201,24 @@ mod tests {
     }
 
     fn expected(count: usize, bytes: usize) -> Vec<u8> {
-        (0..count).rev().flat_map(|piece| vec![piece as u8; bytes]).collect()
+        (0..count)
+            .rev()
+            .flat_map(|piece| vec![piece as u8; bytes])
+            .collect()
     }
 
     #[test]
     fn programs_get_a_length_whatever_it_is() {
         for (count, bytes) in [(0, 1), (3, 5), (9, 100_000), (50, 100_000)] {
             run(async {
-                let body = collect(Box::new(Pieces(count, bytes, None)), Ahead::Whole, room()).await.unwrap();
+                let body = collect(Box::new(Pieces(count, bytes, None)), Ahead::Whole, room())
+                    .await
+                    .unwrap();
                 assert_eq!(body.length(), Some((count * bytes) as u64));
-                assert!(read(body).await == expected(count, bytes), "{count} pieces of {bytes}");
+                assert!(
+                    read(body).await == expected(count, bytes),
+                    "{count} pieces of {bytes}"
+                );
             });
         }
     }
@@ -178,9 +226,13 @@ mod tests {
     #[test]
     fn servers_get_one_if_it_is_short() {
         run(async {
-            let short = collect(Box::new(Pieces(2, 100, None)), Ahead::Little, room()).await.unwrap();
+            let short = collect(Box::new(Pieces(2, 100, None)), Ahead::Little, room())
+                .await
+                .unwrap();
             assert_eq!((short.length(), read(short).await.len()), (Some(200), 200));
-            let long = collect(Box::new(Pieces(9, 10_000, None)), Ahead::Little, room()).await.unwrap();
+            let long = collect(Box::new(Pieces(9, 10_000, None)), Ahead::Little, room())
+                .await
+                .unwrap();
             assert_eq!((long.length(), read(long).await.len()), (None, 90_000));
         });
     }
@@ -191,13 +243,30 @@ mod tests {
         run(async {
             let room = room();
             room.files.set_bounds(2 << 20, 2 << 20);
-            let body = collect(Box::new(Pieces(count, bytes, Some(10_000_000))), Ahead::Whole, room.clone()).await.unwrap();
+            let body = collect(
+                Box::new(Pieces(count, bytes, Some(10_000_000))),
+                Ahead::Whole,
+                room.clone(),
+            )
+            .await
+            .unwrap();
             assert!(room.files.bytes() <= 1 << 20 && room.files.waits() == 1);
             assert_eq!(body.length(), Some(10_000_000));
             assert!(read(body).await == expected(count, bytes));
-            let alone = collect(Box::new(Pieces(count, bytes, None)), Ahead::Whole, room.clone()).await;
+            let alone = collect(
+                Box::new(Pieces(count, bytes, None)),
+                Ahead::Whole,
+                room.clone(),
+            )
+            .await;
             assert!(matches!(alone, Err(Failure::LengthRequired)));
-            let other = collect(Box::new(Pieces(12, bytes, Some(1_200_000))), Ahead::Whole, room.clone()).await.unwrap();
+            let other = collect(
+                Box::new(Pieces(12, bytes, Some(1_200_000))),
+                Ahead::Whole,
+                room.clone(),
+            )
+            .await
+            .unwrap();
             let late = collect(Box::new(Pieces(9, bytes, None)), Ahead::Whole, room.clone()).await;
             assert!(matches!(late, Err(Failure::NoRoom)));
             assert!(read(other).await == expected(12, bytes));
@@ -207,8 +276,17 @@ mod tests {
     #[test]
     fn a_disk_that_takes_nothing_stops_no_upload_with_a_length() {
         run(async {
-            let room = Room { files: BufferFiles::new(std::path::Path::new("/nowhere").into()), client: [7; 9] };
-            let body = collect(Box::new(Pieces(30, 100_000, Some(3_000_000))), Ahead::Whole, room.clone()).await.unwrap();
+            let room = Room {
+                files: BufferFiles::new(std::path::Path::new("/nowhere").into()),
+                client: [7; 9],
+            };
+            let body = collect(
+                Box::new(Pieces(30, 100_000, Some(3_000_000))),
+                Ahead::Whole,
+                room.clone(),
+            )
+            .await
+            .unwrap();
             assert_eq!(body.length(), Some(3_000_000));
             assert!(read(body).await == expected(30, 100_000));
             let unknown = collect(Box::new(Pieces(30, 100_000, None)), Ahead::Whole, room).await;

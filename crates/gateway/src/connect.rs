@@ -1,5 +1,6 @@
-//! Making connections. Difficulty: a Unix socket whose queue is full says "try again" instead of waiting, so we wait in its place. One that has room
-//! is connected at once: nobody waits for it, and no timer is set (which would cost more system calls than the connection).
+//! Making connections. Difficulty: a Unix socket whose queue is full says "try again" instead of
+//! waiting, so we wait in its place. One that has room is connected at once: nobody waits for it,
+//! and no timer is set (which would cost more system calls than the connection).
 
 use crate::{failure::Failure, resolver, secured::Secured, transport::Transport};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -18,36 +19,53 @@ const PROXY_HEAD_BYTES_MAX: usize = 8 << 10;
 /// First and longest pause before a full queue is tried again.
 const PAUSE_MS: (u64, u64) = (1, 50);
 
-/// Without a wait, where there is none: unix(7) knows no state between connected and not. `None`: it has to be waited for.
+/// Without a wait, where there is none: unix(7) knows no state between connected and not. `None`:
+/// it has to be waited for.
 pub fn connect_now(backend: &Backend) -> Option<Result<Transport, Failure>> {
-    let BackendAddress::Unix(path) = &backend.address else { return None };
+    let BackendAddress::Unix(path) = &backend.address else {
+        return None;
+    };
     if backend.tls.is_some() {
         return None;
     }
     match unix_now(path) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
         connected => {
-            let stream = connected.and_then(UnixStream::from_std).map_err(Failure::Unreachable);
+            let stream = connected
+                .and_then(UnixStream::from_std)
+                .map_err(Failure::Unreachable);
             Some(stream.map(|stream| Transport::Socket(Stream::Unix(stream))))
         }
     }
 }
 
 /// `tls`: where the backend is to be spoken to under it.
-pub async fn connect(backend: &Backend, tls: Option<&ClientTls>, tuning: &Tuning) -> Result<Transport, Failure> {
+pub async fn connect(
+    backend: &Backend,
+    tls: Option<&ClientTls>,
+    tuning: &Tuning,
+) -> Result<Transport, Failure> {
     let connecting = async {
         let connected = match &backend.address {
             BackendAddress::Unix(path) => unix(path).await,
             BackendAddress::Tcp { host, port } => match &backend.through {
                 None => tcp(host, *port, tuning.address_ttl_ms).await,
-                Some(proxy) => through(proxy, tls.is_some().then(|| format!("{host}:{port}")), tuning.address_ttl_ms).await,
+                Some(proxy) => {
+                    through(
+                        proxy,
+                        tls.is_some().then(|| format!("{host}:{port}")),
+                        tuning.address_ttl_ms,
+                    )
+                    .await
+                }
             },
         };
         let stream = connected.map_err(Failure::Unreachable)?;
         Ok(match tls {
             None => Transport::Socket(stream),
             Some(tls) => {
-                // RFC 9113 section 3.2: HTTP/2 over TLS is agreed upon; for the rest nothing has to be.
+                // RFC 9113 section 3.2: HTTP/2 over TLS is agreed upon; for the rest nothing has to
+                // be.
                 let protocol = (backend.protocol == Protocol::Http2).then_some(&b"h2"[..]);
                 Transport::Tls(Box::new(Secured::connect(stream, tls, protocol).await?))
             }
@@ -60,17 +78,29 @@ pub async fn connect(backend: &Backend, tls: Option<&ClientTls>, tuning: &Tuning
 }
 
 /// To the proxy, and from there on to `target`, if that is not the proxy's to read in the request.
-async fn through(proxy: &Through, target: Option<String>, address_ttl_ms: u64) -> io::Result<Stream> {
+async fn through(
+    proxy: &Through,
+    target: Option<String>,
+    address_ttl_ms: u64,
+) -> io::Result<Stream> {
     let mut stream = tcp(&proxy.host, proxy.port, address_ttl_ms).await?;
-    let (Some(target), Stream::Tcp(socket)) = (target, &mut stream) else { return Ok(stream) };
-    let authorization = proxy.authorization.as_ref().map(|value| format!("Proxy-Authorization: {value}\r\n")).unwrap_or_default();
+    let (Some(target), Stream::Tcp(socket)) = (target, &mut stream) else {
+        return Ok(stream);
+    };
+    let authorization = proxy
+        .authorization
+        .as_ref()
+        .map(|value| format!("Proxy-Authorization: {value}\r\n"))
+        .unwrap_or_default();
     let request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{authorization}\r\n");
     socket.write_all(request.as_bytes()).await?;
     let mut head = Vec::new();
     // Byte by byte: what comes behind the head is another's.
     while !head.ends_with(b"\r\n\r\n") {
         if head.len() >= PROXY_HEAD_BYTES_MAX {
-            return Err(io::Error::other("the proxy on the way has no end of its answer"));
+            return Err(io::Error::other(
+                "the proxy on the way has no end of its answer",
+            ));
         }
         head.push(socket.read_u8().await?);
     }
@@ -78,7 +108,10 @@ async fn through(proxy: &Through, target: Option<String>, address_ttl_ms: u64) -
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
     match line.starts_with(b"HTTP/1.") && line.get(8..10) == Some(b" 2") {
         true => Ok(stream),
-        false => Err(io::Error::other(format!("the proxy on the way refuses: {}", line.escape_ascii()))),
+        false => Err(io::Error::other(format!(
+            "the proxy on the way refuses: {}",
+            line.escape_ascii()
+        ))),
     }
 }
 
@@ -103,7 +136,10 @@ pub fn knock(path: &Path) -> io::Result<()> {
 fn unix_now(path: &Path) -> io::Result<net::UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(SocketPath::new(path)?.as_path())?)?;
+    rustix::net::connect(
+        &socket,
+        &SocketAddrUnix::new(SocketPath::new(path)?.as_path())?,
+    )?;
     Ok(socket.into())
 }
 

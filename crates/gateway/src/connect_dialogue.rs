@@ -1,4 +1,5 @@
-//! The dialogue of CONNECT (RFC 9110 section 9.3.6): nothing is said, and the connection is the client's as soon as it stands.
+//! The dialogue of CONNECT (RFC 9110 section 9.3.6): nothing is said, and the connection is the
+//! client's as soon as it stands.
 
 use saker_cgi::{Broken, Dialogue, Event, ProgramRequest, Refused, ResponseHead};
 use saker_http::{Fields, Status};

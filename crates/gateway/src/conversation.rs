@@ -1,8 +1,9 @@
 //! One request told to a program and its answer heard, both at once, whatever the protocol.
 //!
-//! Used by the handler up to the response's head, and by the spool from there on. The difficulty is that each side may get ahead, stop, or end
-//! at any moment: a program that answers without reading the request is heard; one that is written to in vain is heard first, because it
-//! may have said why; and what was promised (Content-Length) is counted for all protocols alike.
+//! Used by the handler up to the response's head, and by the spool from there on. The difficulty is
+//! that each side may get ahead, stop, or end at any moment: a program that answers without reading
+//! the request is heard; one that is written to in vain is heard first, because it may have said
+//! why; and what was promised (Content-Length) is counted for all protocols alike.
 
 use crate::{
     failure::Failure,
@@ -31,9 +32,11 @@ const OUT_BYTES_MAX: usize = 64 << 10;
 const OUT_BYTES: usize = 1024;
 /// What one read takes at most.
 pub const READ_BYTES_MAX: usize = 64 << 10;
-/// What a request moves in one turn, each way; then others have theirs. A program that is always ready would hold the worker for ever otherwise.
+/// What a request moves in one turn, each way; then others have theirs. A program that is always
+/// ready would hold the worker for ever otherwise.
 pub const TURN_BYTES_MAX: usize = 128 << 10;
-/// Reads and writes in one turn that come to nothing for whoever waits (error output, interim responses, content of the request).
+/// Reads and writes in one turn that come to nothing for whoever waits (error output, interim
+/// responses, content of the request).
 const STEPS_MAX: usize = 8;
 /// What a program said, for the one who makes a response of it.
 pub enum Said {
@@ -154,7 +157,11 @@ impl Conversation {
     }
 
     fn silence(&self) -> Failure {
-        if self.is_pinged && !self.has_heard { Failure::Unready } else { Failure::Timeout }
+        if self.is_pinged && !self.has_heard {
+            Failure::Unready
+        } else {
+            Failure::Timeout
+        }
     }
 
     /// Nobody listens for a while: that is not the program's silence.
@@ -167,9 +174,14 @@ impl Conversation {
         self.limit.push();
     }
 
-    /// Whether the program can't have begun with this request, as far as anybody can tell: the connection had ended before it.
+    /// Whether the program can't have begun with this request, as far as anybody can tell: the
+    /// connection had ended before it.
     pub fn is_unheard(&self) -> bool {
-        !self.has_heard && self.connection.as_ref().is_some_and(|connection| connection.is_reused)
+        !self.has_heard
+            && self
+                .connection
+                .as_ref()
+                .is_some_and(|connection| connection.is_reused)
     }
 
     /// The client's content, to be told to another; `None` if some of it is gone.
@@ -188,16 +200,28 @@ impl Conversation {
     /// After [`Said::Switched`]: the connection itself. `held` is dropped with it.
     pub fn into_tunnel(mut self, held: Box<dyn Any>) -> Option<ProgramTunnel> {
         let connection = self.connection.take()?;
-        let (ahead, owed) = (self.input.split_off(self.used), self.out.split_off(self.sent));
+        let (ahead, owed) = (
+            self.input.split_off(self.used),
+            self.out.split_off(self.sent),
+        );
         let limit = Limit::new(&self.desk, self.limit.timeout_ms);
-        Some(ProgramTunnel::new(connection, ahead, owed, limit, self.log.client.clone(), held))
+        Some(ProgramTunnel::new(
+            connection,
+            ahead,
+            owed,
+            limit,
+            self.log.client.clone(),
+            held,
+        ))
     }
 
     fn parse(&mut self) -> Result<Option<Said>, Failure> {
         // Also where nothing is left of the input: the end may follow from what came before.
         loop {
             let from = self.used;
-            let (used, event) = self.dialogue.receive(self.input.get(from..).unwrap_or_default())?;
+            let (used, event) = self
+                .dialogue
+                .receive(self.input.get(from..).unwrap_or_default())?;
             self.used += used;
             match event {
                 Some(event) => {
@@ -232,7 +256,11 @@ impl Conversation {
             }
             Event::Content(range) => self.content_of(from, range)?,
             Event::Log(range) => {
-                self.log.push(self.input.get(from + range.start..from + range.end).unwrap_or_default());
+                self.log.push(
+                    self.input
+                        .get(from + range.start..from + range.end)
+                        .unwrap_or_default(),
+                );
                 None
             }
             Event::Trailers(fields) => Some(Said::Trailers(fields)),
@@ -255,9 +283,14 @@ impl Conversation {
         if self.is_head_request {
             return Ok(None);
         }
-        let content = self.input.get(from + range.start..from + range.end).unwrap_or_default();
+        let content = self
+            .input
+            .get(from + range.start..from + range.end)
+            .unwrap_or_default();
         if let Some(left) = &mut self.left {
-            *left = left.checked_sub(content.len() as u64).ok_or(Failure::Length)?;
+            *left = left
+                .checked_sub(content.len() as u64)
+                .ok_or(Failure::Length)?;
         }
         Ok(Some(Said::Content(content.to_vec())))
     }
@@ -268,12 +301,16 @@ impl Conversation {
             return Err(Failure::Length);
         }
         self.limit.end();
-        let is_quiet = self.is_end_told && self.sent == self.out.len() && self.used == self.input.len();
+        let is_quiet =
+            self.is_end_told && self.sent == self.out.len() && self.used == self.input.len();
         self.content = None;
         if let Some(mut connection) = self.connection.take() {
             match stays && is_quiet {
                 true => connection.give_back(self.kept_max),
-                false => connection.transport().into_iter().for_each(Transport::finish),
+                false => connection
+                    .transport()
+                    .into_iter()
+                    .for_each(Transport::finish),
             }
         }
         Ok(Said::End)
@@ -288,7 +325,9 @@ impl Conversation {
                 return Ok(has_sent);
             }
             self.fill(cx)?;
-            let Some(transport) = self.connection.as_mut().and_then(Connection::transport) else { return Ok(has_sent) };
+            let Some(transport) = self.connection.as_mut().and_then(Connection::transport) else {
+                return Ok(has_sent);
+            };
             let left = self.out.get(self.sent..).unwrap_or_default();
             if left.is_empty() {
                 self.out.clear();
@@ -302,7 +341,9 @@ impl Conversation {
                 Poll::Ready(Ok(bytes)) if bytes > 0 => {
                     self.sent += bytes;
                     sent += bytes;
-                    self.connection.iter().for_each(|connection| connection.count(bytes));
+                    self.connection
+                        .iter()
+                        .for_each(|connection| connection.count(bytes));
                     has_sent = true;
                 }
                 Poll::Pending => return Ok(has_sent),
@@ -316,7 +357,11 @@ impl Conversation {
         (self.content, self.untold) = (None, None);
         self.out.clear();
         self.sent = 0;
-        self.connection.as_mut().and_then(Connection::transport).into_iter().for_each(Transport::end_writing);
+        self.connection
+            .as_mut()
+            .and_then(Connection::transport)
+            .into_iter()
+            .for_each(Transport::end_writing);
     }
 
     /// Puts content behind what is to be sent.
@@ -330,12 +375,17 @@ impl Conversation {
                 self.tell(&chunk, most);
                 continue;
             }
-            let Some(content) = &mut self.content else { return Ok(()) };
+            let Some(content) = &mut self.content else {
+                return Ok(());
+            };
             match content.poll_chunk(cx) {
                 Poll::Ready(Some(Ok(chunk))) if chunk.is_empty() => {}
                 Poll::Ready(Some(Ok(chunk))) => self.tell(&chunk, most),
                 Poll::Ready(None) => {
-                    content.trailers().into_iter().for_each(|fields| self.dialogue.trailers(fields));
+                    content
+                        .trailers()
+                        .into_iter()
+                        .for_each(|fields| self.dialogue.trailers(fields));
                     self.dialogue.end(&mut self.out);
                     self.is_end_told = true;
                     self.content = None;
@@ -355,7 +405,8 @@ impl Conversation {
     fn tell(&mut self, chunk: &Chunk, most: usize) {
         self.has_taken_content = true;
         let now = chunk.len().min(most);
-        self.dialogue.content(chunk.bytes().get(..now).unwrap_or_default(), &mut self.out);
+        self.dialogue
+            .content(chunk.bytes().get(..now).unwrap_or_default(), &mut self.out);
         self.untold = (now < chunk.len()).then(|| chunk.slice(now..chunk.len()));
     }
 
@@ -366,7 +417,8 @@ impl Conversation {
         let mut scratch = self.desk.scratch.borrow_mut();
         let read = transport.poll_read(cx, &mut scratch);
         if let Poll::Ready(Ok(bytes)) = read {
-            self.input.extend_from_slice(scratch.get(..bytes).unwrap_or_default());
+            self.input
+                .extend_from_slice(scratch.get(..bytes).unwrap_or_default());
             if let Some(connection) = &mut self.connection {
                 connection.count(bytes);
                 connection.hear();
@@ -385,7 +437,9 @@ impl Conversation {
             Ok(None) => Err(Broken::from(Fault::Cut).into()),
             Err(broken) => {
                 self.log.flush();
-                Err(error.filter(|_| !self.has_heard).map_or(Failure::Broken(broken), Failure::Io))
+                Err(error
+                    .filter(|_| !self.has_heard)
+                    .map_or(Failure::Broken(broken), Failure::Io))
             }
         }
     }
@@ -400,7 +454,11 @@ pub struct Limit {
 
 impl Limit {
     pub fn new(desk: &Desk, timeout_ms: u64) -> Limit {
-        let limit = Limit { deadlines: Rc::clone(&desk.deadlines), deadline: desk.deadlines.add(), timeout_ms };
+        let limit = Limit {
+            deadlines: Rc::clone(&desk.deadlines),
+            deadline: desk.deadlines.add(),
+            timeout_ms,
+        };
         limit.push();
         limit
     }

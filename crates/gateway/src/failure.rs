@@ -1,4 +1,5 @@
-//! Why a call came to nothing: what the client hears, what the log says, and whether somebody else may be asked.
+//! Why a call came to nothing: what the client hears, what the log says, and whether somebody else
+//! may be asked.
 
 use saker_cgi::{Broken, Refused};
 use saker_http::Status;
@@ -31,7 +32,8 @@ pub enum Failure {
     Refused(Refused),
     /// What came back can't be understood.
     Broken(Broken),
-    /// It says that it has not begun with the request (RFC 9113 section 8.7), none of whose content is gone.
+    /// It says that it has not begun with the request (RFC 9113 section 8.7), none of whose content
+    /// is gone.
     Unprocessed,
     /// It did not say in time that it is ready for the request, none of whose content has gone.
     Unready,
@@ -52,7 +54,8 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Apache's choices (mod_proxy): 503 where nobody could be reached, 504 where nobody said anything, 502 for what can't be understood.
+    /// Apache's choices (mod_proxy): 503 where nobody could be reached, 504 where nobody said
+    /// anything, 502 for what can't be understood.
     pub fn status(&self) -> Status {
         match self {
             Failure::Unprocessed
@@ -69,7 +72,11 @@ impl Failure {
             Failure::NotStarted(error) if is_shortage(error) => Status::SERVICE_UNAVAILABLE,
             Failure::NotStarted(_) => Status::INTERNAL_SERVER_ERROR,
             Failure::Broken(broken) => broken.fault.status(),
-            Failure::Io(_) | Failure::Reset(_) | Failure::Length | Failure::Tls(_) | Failure::Unspoken => Status::BAD_GATEWAY,
+            Failure::Io(_)
+            | Failure::Reset(_)
+            | Failure::Length
+            | Failure::Tls(_)
+            | Failure::Unspoken => Status::BAD_GATEWAY,
             Failure::Unusable(_) => Status::INTERNAL_SERVER_ERROR,
             Failure::Client(BodyError::TooLarge) => Status::CONTENT_TOO_LARGE,
             Failure::Client(BodyError::TrailersTooLarge) => Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
@@ -79,7 +86,8 @@ impl Failure {
         }
     }
 
-    /// Apache's choices where the program is of our own making (mod_cgi): what it does wrong is this server's error.
+    /// Apache's choices where the program is of our own making (mod_cgi): what it does wrong is
+    /// this server's error.
     pub fn status_of_program(&self) -> Status {
         match self {
             Failure::Broken(_) | Failure::Io(_) | Failure::Length => Status::INTERNAL_SERVER_ERROR,
@@ -134,7 +142,8 @@ impl Failure {
 /// Of processes, memory or descriptors: another time there may be some.
 fn is_shortage(error: &io::Error) -> bool {
     use rustix::io::Errno;
-    let shortages = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
+    let shortages = [Errno::AGAIN, Errno::NOMEM, Errno::MFILE, Errno::NFILE]
+        .map(|errno| Some(errno.raw_os_error()));
     shortages.contains(&error.raw_os_error())
 }
 

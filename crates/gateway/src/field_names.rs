@@ -1,7 +1,8 @@
 //! Fields of a request that programs and servers are told, chosen by their names.
 //!
-//! Called by: everything that begins a conversation, whatever the protocol. Caveat: programs make variables of fields, in which every character
-//! that is neither letter nor digit is `_`; so a client that sends `Remote_User` speaks for whoever sets `Remote-User`. Out of scope: fields that
+//! Called by: everything that begins a conversation, whatever the protocol. Caveat: programs make
+//! variables of fields, in which every character that is neither letter nor digit is `_`; so a
+//! client that sends `Remote_User` speaks for whoever sets `Remote-User`. Out of scope: fields that
 //! are ours to say (`forward`), and those of a connection.
 
 use saker_config::model::{Protocol, Underscores};
@@ -11,7 +12,8 @@ use saker_http::{
 };
 use saker_pipeline::{Call, Exchange};
 
-/// The head as it is told to `protocol` (`None`: a program that is started); `None`: as it came, which costs nothing.
+/// The head as it is told to `protocol` (`None`: a program that is started); `None`: as it came,
+/// which costs nothing.
 pub fn told(exchange: &Exchange, call: &Call, protocol: Option<Protocol>) -> Option<RequestHead> {
     let view = exchange.head.view();
     let underscores = match exchange.settings.underscores {
@@ -20,22 +22,49 @@ pub fn told(exchange: &Exchange, call: &Call, protocol: Option<Protocol>) -> Opt
         Underscores::Servers => Some(Underscores::Drop),
         said => Some(said),
     };
-    // It passes fields on as they are, credentials included; what makes variables has a word for them.
-    let hides_credentials = protocol == Some(Protocol::Lsapi) && call.script.as_ref().is_some_and(|script| !script.passes_authorization);
-    let authorized = exchange.settings.authorize.as_deref().map(|authorize| &*authorize.fields).unwrap_or_default();
+    // It passes fields on as they are, credentials included; what makes variables has a word for
+    // them.
+    let hides_credentials = protocol == Some(Protocol::Lsapi)
+        && call
+            .script
+            .as_ref()
+            .is_some_and(|script| !script.passes_authorization);
+    let authorized = exchange
+        .settings
+        .authorize
+        .as_deref()
+        .map(|authorize| &*authorize.fields)
+        .unwrap_or_default();
     let goes = |name: &[u8]| {
-        if authorized.iter().any(|field| is_alike(field.as_bytes(), name)) {
+        if authorized
+            .iter()
+            .any(|field| is_alike(field.as_bytes(), name))
+        {
             return !exchange.has_authorized_fields;
         }
-        underscores.is_some_and(|said| is_dropped(view, name, said)) || hides_credentials && is_credential(name)
+        underscores.is_some_and(|said| is_dropped(view, name, said))
+            || hides_credentials && is_credential(name)
     };
-    view.fields().any(|(name, _)| goes(name)).then(|| exchange.head.with_fields(view.fields().filter(|(name, _)| !goes(name))))
+    view.fields().any(|(name, _)| goes(name)).then(|| {
+        exchange
+            .head
+            .with_fields(view.fields().filter(|(name, _)| !goes(name)))
+    })
 }
 
 /// Of names that become one variable, one is passed at most: the plain one, else the first.
 fn is_dropped(head: HeadView<'_>, name: &[u8], underscores: Underscores) -> bool {
-    let alike = || head.fields().map(|(other, _)| other).filter(|other| is_alike(other, name));
-    let is_passed = || alike().find(|other| is_plain(other)).or_else(|| alike().next()).is_some_and(|one| one.eq_ignore_ascii_case(name));
+    let alike = || {
+        head.fields()
+            .map(|(other, _)| other)
+            .filter(|other| is_alike(other, name))
+    };
+    let is_passed = || {
+        alike()
+            .find(|other| is_plain(other))
+            .or_else(|| alike().next())
+            .is_some_and(|one| one.eq_ignore_ascii_case(name))
+    };
     !is_plain(name) && (underscores != Underscores::Pass || !is_passed())
 }
 
@@ -52,14 +81,23 @@ mod tests {
         let fields: Vec<(&str, &str)> = names.iter().map(|name| (*name, "1")).collect();
         let head = RequestHead::build("GET", "/", Version::Http11, &fields);
         let view = head.view();
-        let kept = view.fields().filter(|(name, _)| !is_dropped(view, name, underscores));
-        kept.map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect::<Vec<_>>().join(" ")
+        let kept = view
+            .fields()
+            .filter(|(name, _)| !is_dropped(view, name, underscores));
+        kept.map(|(name, _)| String::from_utf8_lossy(name).into_owned())
+            .collect::<Vec<_>>()
+            .join(" ")
     }
 
     #[test]
     fn no_two_names_of_one_variable_pass() {
-        let names = ["X_User", "X-User", "x.user", "X_Other", "X.Other", "x_other", "Plain-1", "A!"];
+        let names = [
+            "X_User", "X-User", "x.user", "X_Other", "X.Other", "x_other", "Plain-1", "A!",
+        ];
         assert_eq!(passed(&names, Underscores::Drop), "X-User Plain-1");
-        assert_eq!(passed(&names, Underscores::Pass), "X-User X_Other x_other Plain-1 A!");
+        assert_eq!(
+            passed(&names, Underscores::Pass),
+            "X-User X_Other x_other Plain-1 A!"
+        );
     }
 }

@@ -25,8 +25,8 @@ use saker_guard::Who;
 use saker_http::{Fields, KnownField, Method, Status, Version};
 use saker_net::{Deadlines, clock, program::Spawner};
 use saker_pipeline::{
-    Body, BodyError, BodyStream, Call, CallTo, Chunk, Exchange, Handed, Handled, Handler, LocalFuture, NoBody, ProcessManner, Response,
-    Script,
+    Body, BodyError, BodyStream, Call, CallTo, Chunk, Exchange, Handed, Handled, Handler,
+    LocalFuture, NoBody, ProcessManner, Response, Script,
     script_log::ScriptLog,
     throttle::{ProgramGate, gate::Passed},
 };
@@ -40,12 +40,16 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Content that is waited for no longer than it takes to look whether it is there, so that a short response leaves in one piece.
+/// Content that is waited for no longer than it takes to look whether it is there, so that a short
+/// response leaves in one piece.
 const WHOLE_BYTES_MAX: usize = 256 << 10;
 /// A program that is started for a request, where nothing else is said: Apache's `Timeout`.
 const PROGRAM_TIMEOUT_MS: u64 = 60_000;
 /// What its response may be ahead of the client.
-const PROGRAM_BOUNDS: Bounds = Bounds { memory_bytes: 256 << 10, disk_bytes: 1 << 30 };
+const PROGRAM_BOUNDS: Bounds = Bounds {
+    memory_bytes: 256 << 10,
+    disk_bytes: 1 << 30,
+};
 /// Groups that nobody asks for any more (of changed `.htaccess` files) are forgotten after this.
 const FORGOTTEN_MS: u64 = 600_000;
 
@@ -69,9 +73,17 @@ impl Gateway {
     }
 
     /// `spawner`: of programs that run as other users than the server.
-    pub fn new(deadlines: Rc<Deadlines>, workers: usize, files: Arc<BufferFiles>, spawner: Option<Arc<dyn Spawner>>) -> Gateway {
+    pub fn new(
+        deadlines: Rc<Deadlines>,
+        workers: usize,
+        files: Arc<BufferFiles>,
+        spawner: Option<Arc<dyn Spawner>>,
+    ) -> Gateway {
         Gateway {
-            desk: Desk { deadlines, scratch: Rc::new(RefCell::new(vec![0; READ_BYTES_MAX].into())) },
+            desk: Desk {
+                deadlines,
+                scratch: Rc::new(RefCell::new(vec![0; READ_BYTES_MAX].into())),
+            },
             workers,
             files,
             pools: RefCell::default(),
@@ -82,8 +94,14 @@ impl Gateway {
         }
     }
 
-    /// Waits for a place where places are counted, and keeps it for as long as the program has something to say.
-    async fn pass_gate(&self, exchange: &mut Exchange, call: Box<Call>, gate: Rc<ProgramGate>) -> Handled {
+    /// Waits for a place where places are counted, and keeps it for as long as the program has
+    /// something to say.
+    async fn pass_gate(
+        &self,
+        exchange: &mut Exchange,
+        call: Box<Call>,
+        gate: Rc<ProgramGate>,
+    ) -> Handled {
         let passed = match gate.enter(exchange).await {
             Ok(passed) => passed,
             Err(refusal) => return Handled::Answered(refusal),
@@ -91,7 +109,10 @@ impl Gateway {
         match self.carry_out(exchange, call).await {
             Handled::Answered(mut response) if !passed.is_empty() => {
                 response.body = match response.body {
-                    Body::Stream(body) => Body::Stream(Box::new(WithPlace { body, _passed: passed })),
+                    Body::Stream(body) => Body::Stream(Box::new(WithPlace {
+                        body,
+                        _passed: passed,
+                    })),
                     whole => whole,
                 };
                 Handled::Answered(response)
@@ -105,7 +126,14 @@ impl Gateway {
             CallTo::Upstream(upstream) => {
                 let group = self.group(upstream);
                 let heard = self.ask(exchange, &call, &group).await;
-                heard.map_err(|(failure, name)| refusal(exchange, &failure, failure.status(), &format!("{name}: {failure}")))
+                heard.map_err(|(failure, name)| {
+                    refusal(
+                        exchange,
+                        &failure,
+                        failure.status(),
+                        &format!("{name}: {failure}"),
+                    )
+                })
             }
             CallTo::Process(manner) => Box::pin(self.run(exchange, &call, manner)).await,
         };
@@ -116,16 +144,44 @@ impl Gateway {
     }
 
     /// Starts a program and hears the head of its response.
-    async fn run(&self, exchange: &mut Exchange, call: &Call, manner: &ProcessManner) -> Result<Heard, Response> {
-        let Some(script) = call.script.as_deref() else { return Err(Response::new(Status::INTERNAL_SERVER_ERROR)) };
-        let notes = manner.script_log.as_deref().map(|log| (log, Rc::<RefCell<Notes>>::default()));
-        let heard = self.try_run(exchange, call, script, manner, notes.as_ref().map(|(log, notes)| (*log, notes))).await;
+    async fn run(
+        &self,
+        exchange: &mut Exchange,
+        call: &Call,
+        manner: &ProcessManner,
+    ) -> Result<Heard, Response> {
+        let Some(script) = call.script.as_deref() else {
+            return Err(Response::new(Status::INTERNAL_SERVER_ERROR));
+        };
+        let notes = manner
+            .script_log
+            .as_deref()
+            .map(|log| (log, Rc::<RefCell<Notes>>::default()));
+        let heard = self
+            .try_run(
+                exchange,
+                call,
+                script,
+                manner,
+                notes.as_ref().map(|(log, notes)| (*log, notes)),
+            )
+            .await;
         heard.map_err(|failure| {
             let status = failure.status_of_program();
             if let Some((log, notes)) = &notes {
-                log.failed(exchange, status, &script.filename, &notes.borrow().overheard(&failure));
+                log.failed(
+                    exchange,
+                    status,
+                    &script.filename,
+                    &notes.borrow().overheard(&failure),
+                );
             }
-            refusal(exchange, &failure, status, &cgi::complaint(&failure, script))
+            refusal(
+                exchange,
+                &failure,
+                status,
+                &cgi::complaint(&failure, script),
+            )
         })
     }
 
@@ -139,7 +195,10 @@ impl Gateway {
     ) -> Result<Heard, Failure> {
         let content = std::mem::replace(&mut exchange.body, Box::new(NoBody));
         let content_length = content.length();
-        let timeout_ms = call.manner.timeout.map_or(PROGRAM_TIMEOUT_MS, |timeout| timeout.as_millis() as u64);
+        let timeout_ms = call
+            .manner
+            .timeout
+            .map_or(PROGRAM_TIMEOUT_MS, |timeout| timeout.as_millis() as u64);
         let whose = cgi::whose(exchange, script, timeout_ms);
         let name = Rc::from(&*whose.name);
         let plan = {
@@ -147,13 +206,31 @@ impl Gateway {
             let head = told.as_ref().unwrap_or(&exchange.head).view();
             let mut variables = self.variables.borrow_mut();
             variables::fill(exchange, head, script, content_length, &mut variables);
-            cgi::plan(exchange, script, manner, &variables, content_length != Some(0))
+            cgi::plan(
+                exchange,
+                script,
+                manner,
+                &variables,
+                content_length != Some(0),
+            )
         };
-        let connection = Connection::alone(Transport::Process(self.programs.run(plan, whose).await?));
+        let connection =
+            Connection::alone(Transport::Process(self.programs.run(plan, whose).await?));
         // All that it is told besides the content stands in its environment.
         let nothing = Variables::new();
-        let request = ProgramRequest { variables: &nothing, content_length, head: exchange.head.view(), path: &[], settings: &[] };
-        let terms = Terms { kept_max: 0, timeout_ms, ping_ms: None, client: exchange.asker() };
+        let request = ProgramRequest {
+            variables: &nothing,
+            content_length,
+            head: exchange.head.view(),
+            path: &[],
+            settings: &[],
+        };
+        let terms = Terms {
+            kept_max: 0,
+            timeout_ms,
+            ping_ms: None,
+            client: exchange.asker(),
+        };
         let plain = PlainCgi::new(!cgi::says_whole_head(script));
         let dialogue: Box<dyn Dialogue> = match notes {
             Some((log, notes)) => Box::new(Overhearing::new(plain, log, Rc::clone(notes))),
@@ -163,7 +240,13 @@ impl Gateway {
         let mut hearing = Hearing::Connection(Box::new(begun.map_err(|(failure, _)| failure)?));
         hearing.pass_hints(Hints::of(exchange));
         match poll_fn(|cx| hearing.poll_said(cx)).await {
-            Ok(Said::Head(head)) => Ok(Heard { head, hearing, name, bounds: PROGRAM_BOUNDS, busy: None }),
+            Ok(Said::Head(head)) => Ok(Heard {
+                head,
+                hearing,
+                name,
+                bounds: PROGRAM_BOUNDS,
+                busy: None,
+            }),
             Ok(_) => Err(Failure::Broken(saker_cgi::Fault::Premature.into())),
             Err(failure) => {
                 if notes.is_some() && matches!(failure, Failure::Broken(_)) {
@@ -174,8 +257,19 @@ impl Gateway {
         }
     }
 
-    pub(crate) async fn answer(&self, exchange: &mut Exchange, call: &Call, heard: Heard) -> Handled {
-        let Heard { mut head, mut hearing, name, bounds, busy } = heard;
+    pub(crate) async fn answer(
+        &self,
+        exchange: &mut Exchange,
+        call: &Call,
+        heard: Heard,
+    ) -> Handled {
+        let Heard {
+            mut head,
+            mut hearing,
+            name,
+            bounds,
+            busy,
+        } = heard;
         if head.is_local_redirect
             && call.manner.follows_locations
             && let Some(location) = head.fields.first("Location").map(<[u8]>::to_vec)
@@ -183,7 +277,15 @@ impl Gateway {
             hearing.hear_out().await;
             return self.follow(exchange, call, &location);
         }
-        let Steering { order, is_unbuffered, rate } = match call.script.as_ref().is_some_and(|script| script.is_included) {
+        let Steering {
+            order,
+            is_unbuffered,
+            rate,
+        } = match call
+            .script
+            .as_ref()
+            .is_some_and(|script| script.is_included)
+        {
             true => Steering::default(),
             false => handover::steer(&mut head, &call.manner.trust),
         };
@@ -191,7 +293,10 @@ impl Gateway {
             hearing.hear_out().await;
             return self.hand_over(exchange, call, head, order, rate);
         }
-        if matches!(call.to, CallTo::Process(_)) && head.status == Status::FOUND && !head.is_status_said {
+        if matches!(call.to, CallTo::Process(_))
+            && head.status == Status::FOUND
+            && !head.is_status_said
+        {
             // As Apache: who wants a page of his own with a redirect says its status.
             hearing.hear_out().await;
             return Handled::Answered(answer::response(head, call));
@@ -215,20 +320,35 @@ impl Gateway {
         }
         exchange.is_answered_by_program = true;
         let mut response = answer::response(head, call);
-        let has_content = exchange.head.view().method() != Method::Head && !status.forbids_content();
+        let has_content =
+            exchange.head.view().method() != Method::Head && !status.forbids_content();
         if let Some(rate) = rate {
-            Handed { rate: Some(rate), ..Handed::default() }.lay(exchange, &mut response);
+            Handed {
+                rate: Some(rate),
+                ..Handed::default()
+            }
+            .lay(exchange, &mut response);
         }
         response.body = match spool::whole(&mut hearing, WHOLE_BYTES_MAX) {
             Ok(whole) if has_content => Body::Memory(Chunk::from(whole)),
             Ok(_) => Body::Stream(Box::new(Unsent(length))),
             Err(ahead) => {
                 let bounds = match is_unbuffered.unwrap_or(call.manner.is_unbuffered) {
-                    true => Bounds { memory_bytes: READ_BYTES_MAX, disk_bytes: 0 },
+                    true => Bounds {
+                        memory_bytes: READ_BYTES_MAX,
+                        disk_bytes: 0,
+                    },
                     false => bounds,
                 };
                 let (room, outlives_client) = (self.room(exchange), exchange.outlives_client.get());
-                let pump = Pump::new((hearing, ahead), bounds, outlives_client, room, exchange.asker(), name);
+                let pump = Pump::new(
+                    (hearing, ahead),
+                    bounds,
+                    outlives_client,
+                    room,
+                    exchange.asker(),
+                    name,
+                );
                 // Over HTTP/2 both directions have time limits of their own.
                 let is_told_first = exchange.head.view().version() < Version::Http2;
                 Box::pin(spooled(pump, length, is_told_first, busy)).await
@@ -239,11 +359,21 @@ impl Gateway {
 
     /// Where what is kept on disk for the client of this exchange is counted.
     pub(crate) fn room(&self, exchange: &Exchange) -> Room {
-        Room { files: Arc::clone(&self.files), client: Who::of(exchange.client.ip()).bytes() }
+        Room {
+            files: Arc::clone(&self.files),
+            client: Who::of(exchange.client.ip()).bytes(),
+        }
     }
 
     /// A path or a file of ours takes the place of what the program said.
-    fn hand_over(&self, exchange: &mut Exchange, call: &Call, head: ResponseHead, order: Order, rate: Option<Rate>) -> Handled {
+    fn hand_over(
+        &self,
+        exchange: &mut Exchange,
+        call: &Call,
+        head: ResponseHead,
+        order: Order,
+        rate: Option<Rate>,
+    ) -> Handled {
         let handed = handover::handed(head, call, &order, rate);
         match order {
             Order::File(name, files) => handover::send_file(exchange, call, &name, &files, handed),
@@ -253,21 +383,32 @@ impl Gateway {
             }
             Order::Accel(path) | Order::LiteSpeed(path) => {
                 let path = String::from_utf8_lossy(&path);
-                error_log::log_about(&message::PROGRAM_FILE, exchange, format_args!("{path}: not a path"));
+                error_log::log_about(
+                    &message::PROGRAM_FILE,
+                    exchange,
+                    format_args!("{path}: not a path"),
+                );
                 Handled::Answered(Response::new(Status::BAD_GATEWAY))
             }
         }
     }
 
-    /// Another path of ours answers; what was told of this request is told of that one, too, as that of the one before (RFC 3875 section 6.2.2).
+    /// Another path of ours answers; what was told of this request is told of that one, too, as
+    /// that of the one before (RFC 3875 section 6.2.2).
     fn follow(&self, exchange: &mut Exchange, call: &Call, location: &[u8]) -> Handled {
         if let Some(script) = &call.script {
             let told = field_names::told(exchange, call, None);
             let head = told.as_ref().unwrap_or(&exchange.head).view();
             let mut variables = self.variables.borrow_mut();
-            let said = exchange.head.view().known(KnownField::ContentLength).and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+            let said = exchange
+                .head
+                .view()
+                .known(KnownField::ContentLength)
+                .and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
             variables::fill(exchange, head, script, said, &mut variables);
-            variables.iter().for_each(|(name, value)| exchange.environment.set(name, value));
+            variables
+                .iter()
+                .for_each(|(name, value)| exchange.environment.set(name, value));
         }
         match answer::follow(location, exchange) {
             true => Handled::Restart,
@@ -279,7 +420,11 @@ impl Gateway {
         let key = Arc::as_ptr(upstream) as usize;
         let mut groups = self.groups.borrow_mut();
         let group = groups.entry(key).or_insert_with(|| {
-            let pools = upstream.members.iter().map(|member| self.pool(&member.backend)).collect();
+            let pools = upstream
+                .members
+                .iter()
+                .map(|member| self.pool(&member.backend))
+                .collect();
             Rc::new(Group::new(Arc::clone(upstream), pools))
         });
         group.last_used_ms.set(clock::monotonic_ms());
@@ -288,7 +433,11 @@ impl Gateway {
 
     fn pool(&self, backend: &Arc<Backend>) -> Rc<Pool> {
         let mut pools = self.pools.borrow_mut();
-        Rc::clone(pools.entry(Arc::clone(backend)).or_insert_with(|| Rc::new(Pool::new(Arc::clone(backend)))))
+        Rc::clone(
+            pools
+                .entry(Arc::clone(backend))
+                .or_insert_with(|| Rc::new(Pool::new(Arc::clone(backend)))),
+        )
     }
 }
 
@@ -298,18 +447,28 @@ impl Handler for Gateway {
     }
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
-        let Some(call) = exchange.call.take().or_else(|| native::call(exchange).map(Box::new)) else {
+        let Some(call) = exchange
+            .call
+            .take()
+            .or_else(|| native::call(exchange).map(Box::new))
+        else {
             return Box::pin(std::future::ready(Handled::Declined));
         };
         exchange.depends_on_request();
         if exchange.trace.is_some() {
             explain(exchange, &call);
-            return Box::pin(std::future::ready(Handled::Answered(Response::new(Status::OK))));
+            return Box::pin(std::future::ready(Handled::Answered(Response::new(
+                Status::OK,
+            ))));
         }
         if native::is_missing(exchange, &call, &self.seen) {
-            return Box::pin(std::future::ready(Handled::Answered(Response::new(Status::NOT_FOUND))));
+            return Box::pin(std::future::ready(Handled::Answered(Response::new(
+                Status::NOT_FOUND,
+            ))));
         }
-        exchange.outlives_client.set(call.manner.outlives_client || is_asked_to_end(exchange));
+        exchange
+            .outlives_client
+            .set(call.manner.outlives_client || is_asked_to_end(exchange));
         match exchange.program_gate.clone() {
             Some(gate) => Box::pin(self.pass_gate(exchange, call, gate)),
             None => Box::pin(self.carry_out(exchange, call)),
@@ -317,7 +476,9 @@ impl Handler for Gateway {
     }
 
     fn tick(&self, now_ms: u64) {
-        self.groups.borrow_mut().retain(|_, group| now_ms.saturating_sub(group.last_used_ms.get()) < FORGOTTEN_MS);
+        self.groups
+            .borrow_mut()
+            .retain(|_, group| now_ms.saturating_sub(group.last_used_ms.get()) < FORGOTTEN_MS);
         self.pools.borrow_mut().retain(|_, pool| {
             pool.sweep(now_ms);
             Rc::strong_count(pool) > 1 || !pool.is_unused(now_ms)
@@ -326,8 +487,14 @@ impl Handler for Gateway {
 }
 
 /// Content that comes while it is sent.
-async fn spooled(mut pump: Pump, length: Option<u64>, is_told_first: bool, busy: Option<Busy>) -> Body {
-    // Both ends of an HTTP/1 client's connection share its time limits: its content is heard out first.
+async fn spooled(
+    mut pump: Pump,
+    length: Option<u64>,
+    is_told_first: bool,
+    busy: Option<Busy>,
+) -> Body {
+    // Both ends of an HTTP/1 client's connection share its time limits: its content is heard out
+    // first.
     if is_told_first {
         pump.run(true).await;
     }
@@ -381,7 +548,11 @@ impl Busy {
         if let Some(activity) = &member.tuning.activity {
             activity.begin(clock::monotonic_ms());
         }
-        Busy(Rc::clone(pool), member.standing.clone(), member.tuning.activity.clone())
+        Busy(
+            Rc::clone(pool),
+            member.standing.clone(),
+            member.tuning.activity.clone(),
+        )
     }
 }
 
@@ -399,7 +570,10 @@ impl Drop for Busy {
 struct Unsent(Option<u64>);
 
 impl BodyStream for Unsent {
-    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Chunk, saker_pipeline::BodyError>>> {
+    fn poll_chunk(
+        &mut self,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Chunk, saker_pipeline::BodyError>>> {
         Poll::Ready(None)
     }
 
@@ -409,7 +583,8 @@ impl BodyStream for Unsent {
 }
 
 /// Whom a request would be given to. Programs are not run to explain what leads to them.
-/// `noabort=1`, by which rules let jobs in the background go on (LSCache protocol 3.2), before an internal redirect or behind it.
+/// `noabort=1`, by which rules let jobs in the background go on (LSCache protocol 3.2), before an
+/// internal redirect or behind it.
 fn is_asked_to_end(exchange: &Exchange) -> bool {
     let name = |mut name: &[u8]| -> bool {
         while let Some(inner) = name.strip_prefix(b"REDIRECT_") {
@@ -417,26 +592,46 @@ fn is_asked_to_end(exchange: &Exchange) -> bool {
         }
         name.eq_ignore_ascii_case(b"noabort")
     };
-    exchange.environment.iter().any(|(variable, value)| value == b"1" && name(variable))
+    exchange
+        .environment
+        .iter()
+        .any(|(variable, value)| value == b"1" && name(variable))
 }
 
 fn explain(exchange: &mut Exchange, call: &Call) {
     let whom = match &call.to {
         CallTo::Upstream(upstream) => {
-            let members = upstream.members.iter().map(|member| member.backend.to_string()).collect::<Vec<_>>().join(", ");
+            let members = upstream
+                .members
+                .iter()
+                .map(|member| member.backend.to_string())
+                .collect::<Vec<_>>()
+                .join(", ");
             format!("`{}` ({members})", upstream.name)
         }
         CallTo::Process(_) => "a program that is started for it".to_owned(),
     };
-    let file = call.script.as_ref().map(|script| format!(", for {}", String::from_utf8_lossy(&script.filename))).unwrap_or_default();
-    exchange.trace("content", None, || format!("would be asked: {whom}{file}; what it answers is not known here"));
+    let file = call
+        .script
+        .as_ref()
+        .map(|script| format!(", for {}", String::from_utf8_lossy(&script.filename)))
+        .unwrap_or_default();
+    exchange.trace("content", None, || {
+        format!("would be asked: {whom}{file}; what it answers is not known here")
+    });
 }
 
 fn refusal(exchange: &Exchange, failure: &Failure, status: Status, complaint: &str) -> Response {
-    error_log::log_about(&message::PROGRAM_FAILED, exchange, format_args!("{complaint}"));
+    error_log::log_about(
+        &message::PROGRAM_FAILED,
+        exchange,
+        format_args!("{complaint}"),
+    );
     let mut response = Response::new(status);
     if let Some(seconds) = failure.retry_after_s() {
-        response.fields_mut().set("Retry-After", seconds.to_string().into_bytes());
+        response
+            .fields_mut()
+            .set("Retry-After", seconds.to_string().into_bytes());
     }
     response
 }

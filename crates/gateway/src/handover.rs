@@ -1,9 +1,12 @@
-//! Responses that a program leaves to this server: a path of ours (X-Accel-Redirect, X-LiteSpeed-Location) or a file (X-Sendfile).
+//! Responses that a program leaves to this server: a path of ours (X-Accel-Redirect,
+//! X-LiteSpeed-Location) or a file (X-Sendfile).
 //!
-//! Asked by the handler once it has heard a head. A path is walked like any other, with all its rules; a file is left to the files handler, so that
-//! ranges, conditions and sendfile are those of any file. Difficulty: each of the originals keeps other fields of the program's. nginx a short list,
-//! mod_xsendfile everything that still holds for the file, validators among it, so that conditions may have to be settled here.
-//! Absent on purpose: X-Accel-Expires (the cache's); removing files that were sent (X-Sendfile-Temporary).
+//! Asked by the handler once it has heard a head. A path is walked like any other, with all its
+//! rules; a file is left to the files handler, so that ranges, conditions and sendfile are those of
+//! any file. Difficulty: each of the originals keeps other fields of the program's. nginx a short
+//! list, mod_xsendfile everything that still holds for the file, validators among it, so that
+//! conditions may have to be settled here. Absent on purpose: X-Accel-Expires (the cache's);
+//! removing files that were sent (X-Sendfile-Temporary).
 
 use crate::answer;
 use saker_cgi::ResponseHead;
@@ -24,10 +27,28 @@ use std::{
 };
 
 /// What nginx keeps of a response that it leads elsewhere, besides its type.
-const KEPT_BY_ACCEL: [&str; 5] = ["Set-Cookie", "Content-Disposition", "Cache-Control", "Expires", "Accept-Ranges"];
+const KEPT_BY_ACCEL: [&str; 5] = [
+    "Set-Cookie",
+    "Content-Disposition",
+    "Cache-Control",
+    "Expires",
+    "Accept-Ranges",
+];
 /// What is true of the program's own content only.
-const OF_CONTENT: [&str; 6] = ["Content-Type", "Content-Length", "Content-Range", "Accept-Ranges", "Content-MD5", "Trailer"];
-const CONDITIONS: [&str; 4] = ["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"];
+const OF_CONTENT: [&str; 6] = [
+    "Content-Type",
+    "Content-Length",
+    "Content-Range",
+    "Accept-Ranges",
+    "Content-MD5",
+    "Trailer",
+];
+const CONDITIONS: [&str; 4] = [
+    "If-Match",
+    "If-None-Match",
+    "If-Modified-Since",
+    "If-Unmodified-Since",
+];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
@@ -49,7 +70,10 @@ pub struct Steering {
 /// Takes from a head what is meant for this server, where the program is trusted.
 pub fn steer(head: &mut ResponseHead, trust: &Trust) -> Steering {
     let mut steering = Steering::default();
-    let is_ours = |name: &str| name.get(..2).is_some_and(|start| start.eq_ignore_ascii_case("x-"));
+    let is_ours = |name: &str| {
+        name.get(..2)
+            .is_some_and(|start| start.eq_ignore_ascii_case("x-"))
+    };
     if !head.fields.iter().any(|(name, _)| is_ours(name)) {
         return steering;
     }
@@ -58,9 +82,12 @@ pub fn steer(head: &mut ResponseHead, trust: &Trust) -> Steering {
     if let Some(charset) = taken(fields, "X-Accel-Charset", trust.accel, trust.hides) {
         set_charset(fields, &charset);
     }
-    steering.rate = taken(fields, "X-Accel-Limit-Rate", trust.accel, trust.hides).and_then(|text| rate(&text));
-    steering.is_unbuffered = taken(fields, "X-Accel-Buffering", trust.accel, trust.hides).and_then(|text| is_no(&text));
-    steering.order = taken(fields, "X-LiteSpeed-Location", trust.litespeed, trust.hides).map(Order::LiteSpeed);
+    steering.rate =
+        taken(fields, "X-Accel-Limit-Rate", trust.accel, trust.hides).and_then(|text| rate(&text));
+    steering.is_unbuffered =
+        taken(fields, "X-Accel-Buffering", trust.accel, trust.hides).and_then(|text| is_no(&text));
+    steering.order =
+        taken(fields, "X-LiteSpeed-Location", trust.litespeed, trust.hides).map(Order::LiteSpeed);
     let files = trust.files.as_ref();
     if files.is_none_or(|files| is_success || !files.is_for_success)
         && let Some(name) = taken(fields, "X-Sendfile", files.is_some(), trust.hides)
@@ -76,30 +103,53 @@ pub fn steer(head: &mut ResponseHead, trust: &Trust) -> Steering {
 /// What of the program's head stays with the response, whoever brings it.
 pub fn handed(head: ResponseHead, call: &Call, order: &Order, rate: Option<Rate>) -> Handed {
     let response = answer::response(head, call);
-    let content_type = response.fields().first("Content-Type").map(|text| String::from_utf8_lossy(text).into_owned());
+    let content_type = response
+        .fields()
+        .first("Content-Type")
+        .map(|text| String::from_utf8_lossy(text).into_owned());
     let is_kept = |name: &str| match order {
         Order::Accel(_) => is_one_of(name, &KEPT_BY_ACCEL),
         Order::LiteSpeed(_) => is_of_any_content(name),
         Order::File(_, files) => is_of_any_content(name) || is_kept_with_file(name, files),
     };
     let mut fields = Fields::new();
-    response.fields().iter().filter(|line| is_kept(line.0)).for_each(|(name, value)| fields.append(name.to_owned(), value.to_vec()));
+    response
+        .fields()
+        .iter()
+        .filter(|line| is_kept(line.0))
+        .for_each(|(name, value)| fields.append(name.to_owned(), value.to_vec()));
     let content_type = match order {
         Order::Accel(_) => content_type,
         // What PHP says where a script says nothing.
-        Order::LiteSpeed(_) => content_type.filter(|text| !text.to_ascii_lowercase().starts_with("text/html")),
+        Order::LiteSpeed(_) => {
+            content_type.filter(|text| !text.to_ascii_lowercase().starts_with("text/html"))
+        }
         Order::File(_, files) => content_type.or_else(|| files.keeps_no_type.then(String::new)),
     };
-    Handed { fields, content_type, rate }
+    Handed {
+        fields,
+        content_type,
+        rate,
+    }
 }
 
 /// Leaves the file to the handler behind this one, if it may be sent.
-pub fn send_file(exchange: &mut Exchange, call: &Call, name: &[u8], files: &SendFiles, handed: Handed) -> Handled {
+pub fn send_file(
+    exchange: &mut Exchange,
+    call: &Call,
+    name: &[u8],
+    files: &SendFiles,
+    handed: Handed,
+) -> Handled {
     let (mapped, is_own, mtime_s) = match locate(name, call, files) {
         Ok(found) => found,
         Err((status, reason)) => {
             let name = String::from_utf8_lossy(name);
-            error_log::log_about(&message::PROGRAM_FILE, exchange, format_args!("{name}: {reason}"));
+            error_log::log_about(
+                &message::PROGRAM_FILE,
+                exchange,
+                format_args!("{name}: {reason}"),
+            );
             return Handled::Answered(without_content(status, handed, exchange));
         }
     };
@@ -115,7 +165,8 @@ pub fn send_file(exchange: &mut Exchange, call: &Call, name: &[u8], files: &Send
     settings.files.listing = false;
     settings.files.index.clear();
     settings.files.takes_post = true;
-    // In a script's own folder anybody may have made a link who may write there, by whom this server's rights are not to be borrowed.
+    // In a script's own folder anybody may have made a link who may write there, by whom this
+    // server's rights are not to be borrowed.
     if files.follows_links && !is_own {
         settings.files.symlinks = SymlinkPolicy::Follow;
     }
@@ -128,20 +179,41 @@ pub fn send_file(exchange: &mut Exchange, call: &Call, name: &[u8], files: &Send
     Handled::Declined
 }
 
-/// Where the file is, whether that is the script's own folder, and when it was modified; else the status, and what the log says.
-fn locate(name: &[u8], call: &Call, files: &SendFiles) -> Result<(Mapped, bool, i64), (Status, &'static str)> {
-    let unescaped = if files.is_escaped { unescape(name) } else { Some(name.to_vec()) };
-    let name = unescaped.ok_or((Status::INTERNAL_SERVER_ERROR, "its name is not escaped as it should be"))?;
+/// Where the file is, whether that is the script's own folder, and when it was modified; else the
+/// status, and what the log says.
+fn locate(
+    name: &[u8],
+    call: &Call,
+    files: &SendFiles,
+) -> Result<(Mapped, bool, i64), (Status, &'static str)> {
+    let unescaped = if files.is_escaped {
+        unescape(name)
+    } else {
+        Some(name.to_vec())
+    };
+    let name = unescaped.ok_or((
+        Status::INTERNAL_SERVER_ERROR,
+        "its name is not escaped as it should be",
+    ))?;
     let mapped = find(&name, files, call.script.as_deref());
-    let (mapped, is_own) = mapped.ok_or((Status::NOT_FOUND, "not below a folder that files may be sent from"))?;
-    let metadata = std::fs::metadata(OsStr::from_bytes(&mapped.filename())).ok().filter(std::fs::Metadata::is_file);
+    let (mapped, is_own) = mapped.ok_or((
+        Status::NOT_FOUND,
+        "not below a folder that files may be sent from",
+    ))?;
+    let metadata = std::fs::metadata(OsStr::from_bytes(&mapped.filename()))
+        .ok()
+        .filter(std::fs::Metadata::is_file);
     let metadata = metadata.ok_or((Status::NOT_FOUND, "no such file"))?;
     Ok((mapped, is_own, metadata.mtime()))
 }
 
 /// The field's value, which goes no further. `None`: it is not there, empty, or not for us.
 fn taken(fields: &mut Fields, name: &str, is_trusted: bool, hides: bool) -> Option<Vec<u8>> {
-    let value = if is_trusted || hides { fields.first(name)?.to_vec() } else { return None };
+    let value = if is_trusted || hides {
+        fields.first(name)?.to_vec()
+    } else {
+        return None;
+    };
     fields.remove(name);
     Some(value).filter(|value| is_trusted && !value.is_empty())
 }
@@ -151,7 +223,8 @@ fn is_one_of(name: &str, names: &[&str]) -> bool {
 }
 
 fn is_of_any_content(name: &str) -> bool {
-    !is_one_of(name, &OF_CONTENT) && !is_one_of(name, &["ETag", "Last-Modified", "Content-Encoding"])
+    !is_one_of(name, &OF_CONTENT)
+        && !is_one_of(name, &["ETag", "Last-Modified", "Content-Encoding"])
 }
 
 fn is_kept_with_file(name: &str, files: &SendFiles) -> bool {
@@ -162,8 +235,17 @@ fn is_kept_with_file(name: &str, files: &SendFiles) -> bool {
 
 /// nginx: bytes in a second; 0 is none.
 fn rate(text: &[u8]) -> Option<Rate> {
-    let bytes_per_s = std::str::from_utf8(text).ok()?.trim().parse().ok().filter(|rate: &u64| *rate > 0)?;
-    Some(Rate { bytes_per_s, burst_bytes: bytes_per_s, after_bytes: 0 })
+    let bytes_per_s = std::str::from_utf8(text)
+        .ok()?
+        .trim()
+        .parse()
+        .ok()
+        .filter(|rate: &u64| *rate > 0)?;
+    Some(Rate {
+        bytes_per_s,
+        burst_bytes: bytes_per_s,
+        after_bytes: 0,
+    })
 }
 
 fn is_no(text: &[u8]) -> Option<bool> {
@@ -175,21 +257,47 @@ fn is_no(text: &[u8]) -> Option<bool> {
 }
 
 fn set_charset(fields: &mut Fields, charset: &[u8]) {
-    if !charset.iter().all(|byte| saker_http::chars::is_token(&[*byte])) {
+    if !charset
+        .iter()
+        .all(|byte| saker_http::chars::is_token(&[*byte]))
+    {
         return;
     }
-    let Some(whole) = fields.first("Content-Type").map(<[u8]>::to_vec) else { return };
-    let is_other = |part: &&[u8]| !part.trim_ascii().get(..8).is_some_and(|start| start.eq_ignore_ascii_case(b"charset="));
+    let Some(whole) = fields.first("Content-Type").map(<[u8]>::to_vec) else {
+        return;
+    };
+    let is_other = |part: &&[u8]| {
+        !part
+            .trim_ascii()
+            .get(..8)
+            .is_some_and(|start| start.eq_ignore_ascii_case(b"charset="))
+    };
     let kept: Vec<&[u8]> = whole.split(|byte| *byte == b';').filter(is_other).collect();
-    fields.set("Content-Type", [&kept.join(&b';'), &b"; charset="[..], charset].concat());
+    fields.set(
+        "Content-Type",
+        [&kept.join(&b';'), &b"; charset="[..], charset].concat(),
+    );
 }
 
 /// The first folder that has the name below it, and whether that is the script's own.
 fn find(name: &[u8], files: &SendFiles, script: Option<&Script>) -> Option<(Mapped, bool)> {
-    let own = script.filter(|_| files.beside_script).and_then(|script| Path::new(OsStr::from_bytes(&script.filename)).parent());
-    let own = own.filter(|folder| folder.is_absolute()).into_iter().map(|folder| (folder, true));
+    let own = script
+        .filter(|_| files.beside_script)
+        .and_then(|script| Path::new(OsStr::from_bytes(&script.filename)).parent());
+    let own = own
+        .filter(|folder| folder.is_absolute())
+        .into_iter()
+        .map(|folder| (folder, true));
     let mut roots = own.chain(files.roots.iter().map(|root| (root.as_path(), false)));
-    roots.find_map(|(root, is_own)| Some((Mapped { root: root.into(), relative: below(root.as_os_str().as_bytes(), name)? }, is_own)))
+    roots.find_map(|(root, is_own)| {
+        Some((
+            Mapped {
+                root: root.into(),
+                relative: below(root.as_os_str().as_bytes(), name)?,
+            },
+            is_own,
+        ))
+    })
 }
 
 /// The name from a folder on, if it ends below it (on its way it may leave it, as in Apache).
@@ -199,18 +307,27 @@ fn below(root: &[u8], name: &[u8]) -> Option<Vec<u8>> {
     if name.starts_with(b"/") {
         there.clear();
     }
-    for part in name.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")) {
+    for part in name
+        .split(|byte| *byte == b'/')
+        .filter(|part| !matches!(*part, b"" | b"."))
+    {
         match part {
             b".." => drop(there.pop()?),
             _ => there.push(part),
         }
     }
-    let is_below = there.len() > depth && parts(root)? == *there.get(..depth)? && !name.contains(&0) && !name.ends_with(b"/");
+    let is_below = there.len() > depth
+        && parts(root)? == *there.get(..depth)?
+        && !name.contains(&0)
+        && !name.ends_with(b"/");
     is_below.then(|| there.get(depth..).unwrap_or_default().join(&b'/'))
 }
 
 fn parts(path: &[u8]) -> Option<Vec<&[u8]>> {
-    let all: Vec<&[u8]> = path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b".")).collect();
+    let all: Vec<&[u8]> = path
+        .split(|byte| *byte == b'/')
+        .filter(|part| !matches!(*part, b"" | b"."))
+        .collect();
     (!all.contains(&&b".."[..])).then_some(all)
 }
 
@@ -220,7 +337,11 @@ fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = text.iter();
     while let Some(byte) = bytes.next() {
         let value = match byte {
-            b'%' => u8::from_str_radix(std::str::from_utf8(&[*bytes.next()?, *bytes.next()?]).ok()?, 16).ok()?,
+            b'%' => u8::from_str_radix(
+                std::str::from_utf8(&[*bytes.next()?, *bytes.next()?]).ok()?,
+                16,
+            )
+            .ok()?,
             plain => {
                 out.push(*plain);
                 continue;
@@ -231,8 +352,8 @@ fn unescape(text: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Conditions of a request whose validators are the program's own are decided here, and gone. The status of an answer without the file, if
-/// it follows.
+/// Conditions of a request whose validators are the program's own are decided here, and gone. The
+/// status of an answer without the file, if it follows.
 fn settle(exchange: &mut Exchange, fields: &Fields, mtime_s: i64) -> Option<Status> {
     let view = exchange.head.view();
     let has_tag = fields.has("ETag");
@@ -241,14 +362,27 @@ fn settle(exchange: &mut Exchange, fields: &Fields, mtime_s: i64) -> Option<Stat
         return None;
     }
     let entity_tag = fields.first("ETag").and_then(EntityTag::parse);
-    let said_s = fields.first("Last-Modified").and_then(|text| parse_date(text, exchange.now));
-    let validators = Validators { entity_tag, last_modified: said_s.or(Some(mtime_s)), now: exchange.now };
-    let (outcome, keeps_range) = (conditional::evaluate(view, Some(&validators)), conditional::range_applies(view, &validators));
+    let said_s = fields
+        .first("Last-Modified")
+        .and_then(|text| parse_date(text, exchange.now));
+    let validators = Validators {
+        entity_tag,
+        last_modified: said_s.or(Some(mtime_s)),
+        now: exchange.now,
+    };
+    let (outcome, keeps_range) = (
+        conditional::evaluate(view, Some(&validators)),
+        conditional::range_applies(view, &validators),
+    );
     let goes = |name: &[u8]| {
         let name = std::str::from_utf8(name).unwrap_or_default();
-        is_one_of(name, &CONDITIONS) || name.eq_ignore_ascii_case("If-Range") || !keeps_range && name.eq_ignore_ascii_case("Range")
+        is_one_of(name, &CONDITIONS)
+            || name.eq_ignore_ascii_case("If-Range")
+            || !keeps_range && name.eq_ignore_ascii_case("Range")
     };
-    exchange.head = exchange.head.with_fields(view.fields().filter(|(name, _)| !goes(name)));
+    exchange.head = exchange
+        .head
+        .with_fields(view.fields().filter(|(name, _)| !goes(name)));
     match outcome {
         Precondition::Proceed => None,
         Precondition::NotModified => Some(Status::NOT_MODIFIED),

@@ -1,4 +1,5 @@
-//! A request that has been told, or is being told, and its answer: over a connection of its own, or on a stream of a shared one.
+//! A request that has been told, or is being told, and its answer: over a connection of its own, or
+//! on a stream of a shared one.
 
 use crate::{
     conversation::{Conversation, Said, TURN_BYTES_MAX},
@@ -39,11 +40,18 @@ impl Hearing {
         }
     }
 
-    /// Lets the other side say the rest of what nobody wants to hear, as long as its time limits hold, and it is not too much.
+    /// Lets the other side say the rest of what nobody wants to hear, as long as its time limits
+    /// hold, and it is not too much.
     pub async fn hear_out(&mut self) {
         let (mut heard, mut turn) = (0, 0);
-        while let Ok(said @ (Said::Content(_) | Said::Trailers(_))) = poll_fn(|cx| self.poll_said(cx)).await {
-            let bytes = if let Said::Content(content) = said { content.len() } else { 0 };
+        while let Ok(said @ (Said::Content(_) | Said::Trailers(_))) =
+            poll_fn(|cx| self.poll_said(cx)).await
+        {
+            let bytes = if let Said::Content(content) = said {
+                content.len()
+            } else {
+                0
+            };
             (heard, turn) = (heard + bytes, turn + bytes);
             if heard > UNWANTED_BYTES_MAX {
                 return;
@@ -85,7 +93,8 @@ impl Hearing {
             Hearing::Connection(conversation) => conversation.is_unheard(),
             Hearing::Stream(talk) => talk.is_unheard(),
         };
-        matches!(failure, Failure::Unprocessed) || matches!(failure, Failure::Broken(_) | Failure::Io(_)) && is_unheard && is_idempotent
+        matches!(failure, Failure::Unprocessed)
+            || matches!(failure, Failure::Broken(_) | Failure::Io(_)) && is_unheard && is_idempotent
     }
 
     /// The client's content, to be told to another; `None` if some of it is gone.

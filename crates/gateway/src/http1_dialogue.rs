@@ -1,15 +1,16 @@
 //! HTTP/1.1 towards a server, as a dialogue like those of programs.
 //!
-//! Difficulty: what may be passed on. Fields that concern a connection stay on it (RFC 9110 section 7.6.1), those that `Connection` names among
-//! them; framing, Host and Connection are written anew by `http1`.
+//! Difficulty: what may be passed on. Fields that concern a connection stay on it (RFC 9110 section
+//! 7.6.1), those that `Connection` names among them; framing, Host and Connection are written anew
+//! by `http1`.
 
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused, ResponseHead};
 use saker_http::{Fields, Method, Status, fields::known_name};
 use saker_http1::{
     BodyFraming, CHUNK_END, ChunkLimits, ChunkedDecoder, Decoded,
     client::{
-        ClientConnection, ParsedResponse, RequestLine, ResponseBody, ResponseIndex, ResponseLimits, ResponseView, encode_request_head,
-        parse_response, response_framing, response_keep_alive,
+        ClientConnection, ParsedResponse, RequestLine, ResponseBody, ResponseIndex, ResponseLimits,
+        ResponseView, encode_request_head, parse_response, response_framing, response_keep_alive,
     },
     encode_chunk_head, encode_last_chunk,
 };
@@ -41,15 +42,31 @@ enum State {
 }
 
 impl Http1Dialogue {
-    /// Content is told when the server has said that it is ready for it (RFC 9110 section 10.1.1), and not after a refusal.
+    /// Content is told when the server has said that it is ready for it (RFC 9110 section 10.1.1),
+    /// and not after a refusal.
     pub fn asking_first(mut address: Address) -> Http1Dialogue {
-        address.lines.push(Line { name: "Expect", value: b"100-continue".to_vec() });
-        Http1Dialogue { awaits_continue: true, ..Http1Dialogue::new(address) }
+        address.lines.push(Line {
+            name: "Expect",
+            value: b"100-continue".to_vec(),
+        });
+        Http1Dialogue {
+            awaits_continue: true,
+            ..Http1Dialogue::new(address)
+        }
     }
 
     pub fn new(address: Address) -> Http1Dialogue {
         let (method, index, state) = (Method::Get, ResponseIndex::default(), State::Head);
-        Http1Dialogue { address, method, is_chunked: false, index, state, stays: false, trailers: None, awaits_continue: false }
+        Http1Dialogue {
+            address,
+            method,
+            is_chunked: false,
+            index,
+            state,
+            stays: false,
+            trailers: None,
+            awaits_continue: false,
+        }
     }
 
     fn head(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
@@ -65,19 +82,29 @@ impl Http1Dialogue {
             self.awaits_continue &= status != Status::CONTINUE;
             return Ok((head_bytes, Some(Event::Interim(head_of(view, None)))));
         }
-        let body = response_framing(self.method, view).map_err(|fault| Broken::at(Fault::Malformed, fault.as_str().as_bytes()))?;
+        let body = response_framing(self.method, view)
+            .map_err(|fault| Broken::at(Fault::Malformed, fault.as_str().as_bytes()))?;
         self.stays = response_keep_alive(view, body);
-        let said = view.first("content-length").and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| text.trim().parse().ok());
+        let said = view
+            .first("content-length")
+            .and_then(|text| std::str::from_utf8(text).ok())
+            .and_then(|text| text.trim().parse().ok());
         let head = head_of(view, said.filter(|_| body != ResponseBody::Chunked));
         self.state = match body {
             ResponseBody::None | ResponseBody::Length(0) => State::Ended,
             ResponseBody::Length(length) => State::Length(length),
-            ResponseBody::Chunked => State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))),
+            ResponseBody::Chunked => {
+                State::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default())))
+            }
             ResponseBody::UntilClose => State::UntilClose,
             ResponseBody::Tunnel if self.is_asked_for(view) => State::Tunnel,
             ResponseBody::Tunnel => return Err(Fault::Unswitchable.into()),
         };
-        let event = if matches!(self.state, State::Tunnel) { Event::Switched(head) } else { Event::Head(head) };
+        let event = if matches!(self.state, State::Tunnel) {
+            Event::Switched(head)
+        } else {
+            Event::Head(head)
+        };
         Ok((head_bytes, Some(event)))
     }
 
@@ -85,17 +112,24 @@ impl Http1Dialogue {
     fn is_asked_for(&self, view: ResponseView<'_>) -> bool {
         let asked = self.address.upgrade.as_deref().unwrap_or_default();
         let mut chosen = view.all("upgrade").flat_map(protocols).peekable();
-        chosen.peek().is_some() && chosen.all(|one| protocols(asked).any(|other| other.eq_ignore_ascii_case(one)))
+        chosen.peek().is_some()
+            && chosen.all(|one| protocols(asked).any(|other| other.eq_ignore_ascii_case(one)))
     }
 
     fn chunked(&mut self, input: &[u8]) -> Result<(usize, Option<Event>), Broken> {
-        let State::Chunked(decoder) = &mut self.state else { return Ok((0, None)) };
+        let State::Chunked(decoder) = &mut self.state else {
+            return Ok((0, None));
+        };
         match decoder.decode(input) {
             Err(_) => Err(Broken::at(Fault::BadRecord, input)),
             Ok(Decoded::NeedMore) => Ok((input.len(), None)),
-            Ok(Decoded::Data { consumed_before, len }) => {
-                Ok((consumed_before + len, Some(Event::Content(consumed_before..consumed_before + len))))
-            }
+            Ok(Decoded::Data {
+                consumed_before,
+                len,
+            }) => Ok((
+                consumed_before + len,
+                Some(Event::Content(consumed_before..consumed_before + len)),
+            )),
             Ok(Decoded::End { consumed }) => {
                 let trailers = decoder.trailers().clone();
                 self.state = State::Ended;
@@ -125,13 +159,35 @@ impl Dialogue for Http1Dialogue {
         };
         self.is_chunked = framing == BodyFraming::Chunked;
         let address = &self.address;
-        let line = RequestLine { method: request.head.method_token(), target: &address.target, host: &address.host };
+        let line = RequestLine {
+            method: request.head.method_token(),
+            target: &address.target,
+            host: &address.host,
+        };
         let fields = address.fields(request.head);
         // RFC 9110 section 6.6.2: what comes behind chunks is announced before them.
-        let announced = request.head.all("trailer").filter(|_| self.is_chunked).map(|names| (&b"Trailer"[..], names));
-        let upgrade = address.upgrade.as_deref().map(|protocols| (&b"Upgrade"[..], protocols));
-        let connection = if upgrade.is_some() { ClientConnection::Upgrade } else { ClientConnection::KeepAlive };
-        encode_request_head(line, fields.chain(announced).chain(upgrade), framing, connection, out).map_err(|_| Refused::MethodUnknown)
+        let announced = request
+            .head
+            .all("trailer")
+            .filter(|_| self.is_chunked)
+            .map(|names| (&b"Trailer"[..], names));
+        let upgrade = address
+            .upgrade
+            .as_deref()
+            .map(|protocols| (&b"Upgrade"[..], protocols));
+        let connection = if upgrade.is_some() {
+            ClientConnection::Upgrade
+        } else {
+            ClientConnection::KeepAlive
+        };
+        encode_request_head(
+            line,
+            fields.chain(announced).chain(upgrade),
+            framing,
+            connection,
+            out,
+        )
+        .map_err(|_| Refused::MethodUnknown)
     }
 
     fn content_max(&self) -> usize {
@@ -162,14 +218,19 @@ impl Dialogue for Http1Dialogue {
             State::Head => self.head(input),
             State::Chunked(_) => self.chunked(input),
             State::Length(left) => {
-                let bytes = usize::try_from(*left).unwrap_or(usize::MAX).min(input.len());
+                let bytes = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(input.len());
                 *left -= bytes as u64;
                 if *left == 0 {
                     self.state = State::Ended;
                 }
                 Ok((bytes, (bytes > 0).then_some(Event::Content(0..bytes))))
             }
-            State::UntilClose => Ok((input.len(), (!input.is_empty()).then_some(Event::Content(0..input.len())))),
+            State::UntilClose => Ok((
+                input.len(),
+                (!input.is_empty()).then_some(Event::Content(0..input.len())),
+            )),
             State::Ended => Ok((0, Some(Http1Dialogue::end(self)))),
             State::Tunnel | State::Done => Ok((0, None)),
         }
@@ -189,17 +250,34 @@ impl Dialogue for Http1Dialogue {
 }
 
 fn head_of(view: ResponseView<'_>, length: Option<u64>) -> ResponseHead {
-    let nominated: Vec<&[u8]> = view.all("connection").flat_map(|value| value.split(|byte| *byte == b',')).collect();
+    let nominated: Vec<&[u8]> = view
+        .all("connection")
+        .flat_map(|value| value.split(|byte| *byte == b','))
+        .collect();
     let mut fields = Fields::new();
     for (name, value) in view.fields() {
-        let is_switch = view.status() == Status::SWITCHING_PROTOCOLS && name.eq_ignore_ascii_case(b"upgrade");
-        let is_announcement = view.status() != Status::SWITCHING_PROTOCOLS && name.eq_ignore_ascii_case(b"trailer");
-        if (is_switch || is_announcement || !is_of_connection(name, &nominated)) && !name.eq_ignore_ascii_case(b"content-length") {
+        let is_switch =
+            view.status() == Status::SWITCHING_PROTOCOLS && name.eq_ignore_ascii_case(b"upgrade");
+        let is_announcement =
+            view.status() != Status::SWITCHING_PROTOCOLS && name.eq_ignore_ascii_case(b"trailer");
+        if (is_switch || is_announcement || !is_of_connection(name, &nominated))
+            && !name.eq_ignore_ascii_case(b"content-length")
+        {
             // httparse lets tokens through alone, which are ASCII.
-            fields.append(known_name(std::str::from_utf8(name).unwrap_or_default()), value.to_vec());
+            fields.append(
+                known_name(std::str::from_utf8(name).unwrap_or_default()),
+                value.to_vec(),
+            );
         }
     }
-    ResponseHead { status: view.status(), reason: None, fields, length, is_status_said: true, is_local_redirect: false }
+    ResponseHead {
+        status: view.status(),
+        reason: None,
+        fields,
+        length,
+        is_status_said: true,
+        is_local_redirect: false,
+    }
 }
 
 #[cfg(test)]

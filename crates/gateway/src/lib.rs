@@ -1,12 +1,16 @@
 //! The gateway: requests that programs and other servers answer.
 //!
-//! Floor 5, a handler. What rules left in [`Exchange::call`](saker_pipeline::Exchange::call) is carried out here: a member of the upstream is
-//! chosen (`choice`), a connection taken or made (`pool`, `connect`) or a program started (`programs`), the request told and the answer heard
-//! (`conversation`, with a codec per protocol; `http2`, where requests share a connection), and the answer made a response (`answer`) that is as far ahead of a slow client as it may be
-//! (`spool`), so that the program is free again. The difficulty is everything that a program can do wrong at any moment, and that nothing of it may cost more than its
-//! request: each wait has a limit, each buffer a bound, each failure a reason (`failure`) that says whether another member may be asked.
+//! Floor 5, a handler. What rules left in [`Exchange::call`](saker_pipeline::Exchange::call) is
+//! carried out here: a member of the upstream is chosen (`choice`), a connection taken or made
+//! (`pool`, `connect`) or a program started (`programs`), the request told and the answer heard
+//! (`conversation`, with a codec per protocol; `http2`, where requests share a connection), and the
+//! answer made a response (`answer`) that is as far ahead of a slow client as it may be (`spool`),
+//! so that the program is free again. The difficulty is everything that a program can do wrong at
+//! any moment, and that nothing of it may cost more than its request: each wait has a limit, each
+//! buffer a bound, each failure a reason (`failure`) that says whether another member may be asked.
 //!
-//! Absent on purpose: what the protocols look like (crates `cgi`, `http1`); which requests are for the gateway (the rules' business).
+//! Absent on purpose: what the protocols look like (crates `cgi`, `http1`); which requests are for
+//! the gateway (the rules' business).
 
 mod answer;
 mod asking;

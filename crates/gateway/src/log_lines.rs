@@ -1,8 +1,9 @@
 //! What a program says to its log, message by message in ours, however it was cut.
 //!
-//! Called by: conversations for the log of their protocol, `programs` for standard error.
-//! Caveat: php-fpm puts several messages into one record (`; ` between them), one into several records, and line ends into messages.
-//! Out of scope: what php-fpm's processes write to their standard error besides (`saker_php`'s `output`); [`heard`] tells the two apart.
+//! Called by: conversations for the log of their protocol, `programs` for standard error. Caveat:
+//! php-fpm puts several messages into one record (`; ` between them), one into several records, and
+//! line ends into messages. Out of scope: what php-fpm's processes write to their standard error
+//! besides (`saker_php`'s `output`); [`heard`] tells the two apart.
 
 use saker_pipeline::Asker;
 use saker_telemetry::{error_log, heard, httpd_message, message};
@@ -31,18 +32,24 @@ pub struct LogLines {
 
 impl LogLines {
     pub fn new(client: Asker, source: Source) -> LogLines {
-        LogLines { client, source, messages: Messages::default() }
+        LogLines {
+            client,
+            source,
+            messages: Messages::default(),
+        }
     }
 
     pub fn push(&mut self, text: &[u8]) {
         let (client, source) = (&self.client, &self.source);
-        self.messages.push(text, |message| write(client, source, message));
+        self.messages
+            .push(text, |message| write(client, source, message));
     }
 
     /// The message, even if its end did not come.
     pub fn flush(&mut self) {
         let (client, source) = (&self.client, &self.source);
-        self.messages.flush(&mut |message| write(client, source, message));
+        self.messages
+            .flush(&mut |message| write(client, source, message));
     }
 }
 
@@ -51,17 +58,38 @@ fn write(client: &Asker, source: &Source, message: &[u8]) {
     let shown = String::from_utf8_lossy(message);
     match (source, error_log::speaks_httpd()) {
         (Source::Server, true) => {
-            error_log::log_httpd(&httpd_message::FCGI_OUTPUT, None, client, format_args!("Got error '{shown}'"));
+            error_log::log_httpd(
+                &httpd_message::FCGI_OUTPUT,
+                None,
+                client,
+                format_args!("Got error '{shown}'"),
+            );
         }
         // What a shell complains of is looked for at the beginning.
         (Source::Program(_), true) if message.starts_with(b"/bin/") => {
-            error_log::log_httpd(&httpd_message::CGI_OUTPUT_LINE, None, client, format_args!("{shown}"));
+            error_log::log_httpd(
+                &httpd_message::CGI_OUTPUT_LINE,
+                None,
+                client,
+                format_args!("{shown}"),
+            );
         }
         (Source::Program(name), true) => {
-            error_log::log_httpd(&httpd_message::CGI_OUTPUT_LINE, None, client, format_args!("stderr from {name}: {shown}"));
+            error_log::log_httpd(
+                &httpd_message::CGI_OUTPUT_LINE,
+                None,
+                client,
+                format_args!("stderr from {name}: {shown}"),
+            );
         }
-        (Source::Server, false) => error_log::log_about(&message::PROGRAM_SAID, client, format_args!("{shown}")),
-        (Source::Program(name), false) => error_log::log_about(&message::PROGRAM_SAID, client, format_args!("{name}: {shown}")),
+        (Source::Server, false) => {
+            error_log::log_about(&message::PROGRAM_SAID, client, format_args!("{shown}"))
+        }
+        (Source::Program(name), false) => error_log::log_about(
+            &message::PROGRAM_SAID,
+            client,
+            format_args!("{name}: {shown}"),
+        ),
     }
 }
 
@@ -76,7 +104,8 @@ struct Messages {
 
 impl Messages {
     fn push(&mut self, text: &[u8], mut said: impl FnMut(&[u8])) {
-        text.iter().for_each(|byte| self.push_byte(*byte, &mut said));
+        text.iter()
+            .for_each(|byte| self.push_byte(*byte, &mut said));
     }
 
     fn push_byte(&mut self, byte: u8, said: &mut impl FnMut(&[u8])) {
@@ -127,7 +156,9 @@ mod tests {
     fn messages(pieces: &[&[u8]]) -> Vec<String> {
         let (mut messages, mut found) = (Messages::default(), Vec::new());
         let mut said = |message: &[u8]| found.push(String::from_utf8_lossy(message).into_owned());
-        pieces.iter().for_each(|piece| messages.push(piece, &mut said));
+        pieces
+            .iter()
+            .for_each(|piece| messages.push(piece, &mut said));
         messages.flush(&mut said);
         found
     }
@@ -135,19 +166,42 @@ mod tests {
     #[test]
     fn each_message_once_however_it_is_cut() {
         let text = b"PHP message: a; b; PHP message: PHP Warning:  x\nStack trace:\n#0 {main}\n; PHP message: ; PHP message: c";
-        let expected = ["PHP message: a; b", "PHP message: PHP Warning:  x\nStack trace:\n#0 {main}", "PHP message:", "PHP message: c"];
+        let expected = [
+            "PHP message: a; b",
+            "PHP message: PHP Warning:  x\nStack trace:\n#0 {main}",
+            "PHP message:",
+            "PHP message: c",
+        ];
         for size in 1..=text.len() {
-            assert_eq!(messages(&text.chunks(size).collect::<Vec<_>>()), expected, "{size}");
+            assert_eq!(
+                messages(&text.chunks(size).collect::<Vec<_>>()),
+                expected,
+                "{size}"
+            );
         }
         assert_eq!(messages(&[b"; PHP message: late"]), ["PHP message: late"]);
-        assert_eq!(messages(&[b"PHP Warning:  one\r\nplain\n\nlast"]), ["PHP Warning:  one", "plain", "last"]);
-        assert_eq!(messages(&[b"Primary script unknown"]), ["Primary script unknown"]);
+        assert_eq!(
+            messages(&[b"PHP Warning:  one\r\nplain\n\nlast"]),
+            ["PHP Warning:  one", "plain", "last"]
+        );
+        assert_eq!(
+            messages(&[b"Primary script unknown"]),
+            ["Primary script unknown"]
+        );
     }
 
     #[test]
     fn a_long_message_hides_none_behind_it() {
-        let long = [b"PHP message: ", vec![b'x'; 3 * MESSAGE_BYTES_MAX].as_slice(), b"; PHP message: next"].concat();
+        let long = [
+            b"PHP message: ",
+            vec![b'x'; 3 * MESSAGE_BYTES_MAX].as_slice(),
+            b"; PHP message: next",
+        ]
+        .concat();
         let found = messages(&long.chunks(1000).collect::<Vec<_>>());
-        assert_eq!((found.len(), found[0].len(), &*found[1]), (2, MESSAGE_BYTES_MAX, "PHP message: next"));
+        assert_eq!(
+            (found.len(), found[0].len(), &*found[1]),
+            (2, MESSAGE_BYTES_MAX, "PHP message: next")
+        );
     }
 }

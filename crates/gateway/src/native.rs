@@ -1,23 +1,48 @@
 //! Calls that routes of our own configuration ask for (`proxy`).
 //!
-//! Difficulty: which path the server sees. Where its URL has none, the one that the client sent, byte for byte; where it has one, that takes the
-//! place of what the route's pattern stands for, and the rest, decoded for matching, is encoded again.
+//! Difficulty: which path the server sees. Where its URL has none, the one that the client sent,
+//! byte for byte; where it has one, that takes the place of what the route's pattern stands for,
+//! and the rest, decoded for matching, is encoded again.
 
 use foldhash::fast::RandomState;
 use saker_config::model::{Action, PathPattern, Protocol, Proxy, Route, Upstream};
 use saker_http::{escape, target::Target, target::split};
 use saker_net::clock;
 use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Script, Trust};
-use std::{cell::RefCell, collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc};
+use std::{
+    cell::RefCell, collections::HashMap, ffi::OsStr, os::unix::ffi::OsStrExt, path::Path, sync::Arc,
+};
 
 /// The call of the route that matches, if it has one.
 pub fn call(exchange: &Exchange) -> Option<Call> {
     let route = exchange.route.and_then(|at| exchange.site.routes.get(at))?;
-    let Action::Proxy(proxy) = &route.action else { return None };
-    let speaks_to_programs = proxy.upstream.members.first().is_some_and(|member| member.backend.protocol.takes_variables());
-    let trust = trust(exchange, proxy.upstream.internal_redirects.unwrap_or(speaks_to_programs));
-    let Proxy { preserves_host, tells_scheme, .. } = *proxy;
-    let manner = CallManner { preserves_host, tells_scheme, server_name: server_name(exchange).into(), trust, ..CallManner::default() };
+    let Action::Proxy(proxy) = &route.action else {
+        return None;
+    };
+    let speaks_to_programs = proxy
+        .upstream
+        .members
+        .first()
+        .is_some_and(|member| member.backend.protocol.takes_variables());
+    let trust = trust(
+        exchange,
+        proxy
+            .upstream
+            .internal_redirects
+            .unwrap_or(speaks_to_programs),
+    );
+    let Proxy {
+        preserves_host,
+        tells_scheme,
+        ..
+    } = *proxy;
+    let manner = CallManner {
+        preserves_host,
+        tells_scheme,
+        server_name: server_name(exchange).into(),
+        trust,
+        ..CallManner::default()
+    };
     Some(Call {
         to: CallTo::Upstream(Arc::clone(&proxy.upstream)),
         target: target(exchange, route, proxy),
@@ -27,17 +52,22 @@ pub fn call(exchange: &Exchange) -> Option<Call> {
     })
 }
 
-/// A route for names that end in something (`*.php`) is for files: where the root is here, what is none of its files is not there. Programs
-/// would look for the script in the middle of the path otherwise, and PHP run a picture that somebody has uploaded (`/up/a.jpg/x.php`).
+/// A route for names that end in something (`*.php`) is for files: where the root is here, what is
+/// none of its files is not there. Programs would look for the script in the middle of the path
+/// otherwise, and PHP run a picture that somebody has uploaded (`/up/a.jpg/x.php`).
 pub fn is_missing(exchange: &Exchange, call: &Call, seen: &Seen) -> bool {
     let route = exchange.route.and_then(|at| exchange.site.routes.get(at));
-    let is_for_files =
-        route.is_some_and(|route| matches!(route.pattern, PathPattern::Suffix(_)) && matches!(route.action, Action::Proxy(_)));
-    let (Some(script), Some(root), true) = (&call.script, &exchange.site.root, is_for_files) else { return false };
+    let is_for_files = route.is_some_and(|route| {
+        matches!(route.pattern, PathPattern::Suffix(_)) && matches!(route.action, Action::Proxy(_))
+    });
+    let (Some(script), Some(root), true) = (&call.script, &exchange.site.root, is_for_files) else {
+        return false;
+    };
     !seen.was_there(&script.filename) && root.is_dir()
 }
 
-/// Files that were there a moment ago. Who asks for one that has just gone is told so by the program.
+/// Files that were there a moment ago. Who asks for one that has just gone is told so by the
+/// program.
 #[derive(Default)]
 pub struct Seen(RefCell<HashMap<Box<[u8]>, u64, RandomState>>);
 
@@ -47,7 +77,10 @@ impl Seen {
 
     fn was_there(&self, filename: &[u8]) -> bool {
         let (mut seen, now_ms) = (self.0.borrow_mut(), clock::monotonic_ms());
-        if seen.get(filename).is_some_and(|until_ms| now_ms < *until_ms) {
+        if seen
+            .get(filename)
+            .is_some_and(|until_ms| now_ms < *until_ms)
+        {
             return true;
         }
         let is_there = Path::new(OsStr::from_bytes(filename)).is_file();
@@ -63,12 +96,26 @@ impl Seen {
 
 /// What is not believed is hidden all the same: nobody needs to know paths of the inside.
 fn trust(exchange: &Exchange, is_trusted: bool) -> Trust {
-    let files = exchange.settings.send_files.as_ref().filter(|_| is_trusted).map(Arc::clone);
-    Trust { accel: is_trusted, litespeed: is_trusted, files, hides: true }
+    let files = exchange
+        .settings
+        .send_files
+        .as_ref()
+        .filter(|_| is_trusted)
+        .map(Arc::clone);
+    Trust {
+        accel: is_trusted,
+        litespeed: is_trusted,
+        files,
+        hides: true,
+    }
 }
 
 fn target(exchange: &Exchange, route: &Route, proxy: &Proxy) -> Vec<u8> {
-    let has_path = proxy.upstream.members.iter().any(|member| !member.path.is_empty());
+    let has_path = proxy
+        .upstream
+        .members
+        .iter()
+        .any(|member| !member.path.is_empty());
     let target = match (has_path, as_sent(exchange)) {
         (false, Some(path)) => path.to_vec(),
         _ => {
@@ -109,7 +156,10 @@ fn rest<'e>(exchange: &'e Exchange, route: &Route, is_replaced: bool) -> &'e [u8
     match &route.pattern {
         PathPattern::Prefix(prefix) if is_replaced => {
             let before = prefix.strip_suffix('/').unwrap_or(prefix);
-            exchange.path.strip_prefix(before.as_bytes()).unwrap_or(&exchange.path)
+            exchange
+                .path
+                .strip_prefix(before.as_bytes())
+                .unwrap_or(&exchange.path)
         }
         _ => &exchange.path,
     }
@@ -118,17 +168,38 @@ fn rest<'e>(exchange: &'e Exchange, route: &Route, is_replaced: bool) -> &'e [u8
 /// Applications behind uwsgi and SCGI have no files: all of the path is theirs (PEP 3333).
 pub fn told(exchange: &Exchange, upstream: &Upstream) -> Script {
     let mut script = script(exchange);
-    if upstream.members.first().is_some_and(|member| matches!(member.backend.protocol, Protocol::Uwsgi | Protocol::Scgi)) {
-        script.variables = vec![(b"SCRIPT_NAME".to_vec(), Vec::new()), (b"PATH_INFO".to_vec(), exchange.path.clone())];
+    if upstream
+        .members
+        .first()
+        .is_some_and(|member| matches!(member.backend.protocol, Protocol::Uwsgi | Protocol::Scgi))
+    {
+        script.variables = vec![
+            (b"SCRIPT_NAME".to_vec(), Vec::new()),
+            (b"PATH_INFO".to_vec(), exchange.path.clone()),
+        ];
     }
     script
 }
 
 /// The file below the root that has the path's name.
 fn script(exchange: &Exchange) -> Script {
-    let document_root = exchange.site.root.as_ref().map(|root| root.as_os_str().as_bytes().to_vec()).unwrap_or_default();
-    let filename = [document_root.strip_suffix(b"/").unwrap_or(&document_root), &exchange.path].concat();
-    Script { filename, context_document_root: document_root.clone(), document_root, ..about_server(exchange) }
+    let document_root = exchange
+        .site
+        .root
+        .as_ref()
+        .map(|root| root.as_os_str().as_bytes().to_vec())
+        .unwrap_or_default();
+    let filename = [
+        document_root.strip_suffix(b"/").unwrap_or(&document_root),
+        &exchange.path,
+    ]
+    .concat();
+    Script {
+        filename,
+        context_document_root: document_root.clone(),
+        document_root,
+        ..about_server(exchange)
+    }
 }
 
 /// What is true of any request.

@@ -1,7 +1,8 @@
 //! What passes between us and a script, kept for the case that it fails (`pipeline::script_log`).
 //!
-//! Difficulty: a script that has failed goes on talking, and what it says then is what its author wants to see; so the dialogue goes on, too,
-//! and ends with the script. Both directions are bounded, and nothing is kept once there is a head.
+//! Difficulty: a script that has failed goes on talking, and what it says then is what its author
+//! wants to see; so the dialogue goes on, too, and ends with the script. Both directions are
+//! bounded, and nothing is kept once there is a head.
 
 use crate::failure::Failure;
 use saker_cgi::{Broken, Dialogue, Event, Fault, ProgramRequest, Refused};
@@ -25,12 +26,30 @@ impl Notes {
             Failure::Broken(broken) if broken.fault == Fault::Malformed => &broken.excerpt,
             _ => b"",
         };
-        let at = if wrong.is_empty() { None } else { self.heard.windows(wrong.len()).position(|window| window == wrong) };
-        let Some(behind) = at.and_then(|at| self.heard.get(at..)) else { return Overheard { told, ..Overheard::default() } };
-        let end = behind.iter().position(|byte| *byte == b'\n').unwrap_or(behind.len());
+        let at = if wrong.is_empty() {
+            None
+        } else {
+            self.heard
+                .windows(wrong.len())
+                .position(|window| window == wrong)
+        };
+        let Some(behind) = at.and_then(|at| self.heard.get(at..)) else {
+            return Overheard {
+                told,
+                ..Overheard::default()
+            };
+        };
+        let end = behind
+            .iter()
+            .position(|byte| *byte == b'\n')
+            .unwrap_or(behind.len());
         let line = behind.get(..end).unwrap_or_default();
         let bad_line = line.strip_suffix(b"\r").unwrap_or(line).to_vec();
-        Overheard { told, bad_line, rest: behind.get(end + 1..).unwrap_or_default().to_vec() }
+        Overheard {
+            told,
+            bad_line,
+            rest: behind.get(end + 1..).unwrap_or_default().to_vec(),
+        }
     }
 }
 
@@ -45,7 +64,13 @@ pub struct Overhearing<D> {
 
 impl<D: Dialogue> Overhearing<D> {
     pub fn new(inner: D, log: &ScriptLog, notes: Rc<RefCell<Notes>>) -> Overhearing<D> {
-        Overhearing { inner, notes, told_max: log.content_bytes_max, has_head: false, has_failed: false }
+        Overhearing {
+            inner,
+            notes,
+            told_max: log.content_bytes_max,
+            has_head: false,
+            has_failed: false,
+        }
     }
 
     fn hear(&self, bytes: &[u8]) {
@@ -93,7 +118,11 @@ impl<D: Dialogue> Dialogue for Overhearing<D> {
     }
 
     fn closed(&mut self) -> Result<Option<Event>, Broken> {
-        if self.has_failed { Err(Fault::Cut.into()) } else { self.inner.closed() }
+        if self.has_failed {
+            Err(Fault::Cut.into())
+        } else {
+            self.inner.closed()
+        }
     }
 }
 
@@ -108,7 +137,11 @@ mod tests {
     use saker_cgi::PlainCgi;
 
     fn log() -> ScriptLog {
-        ScriptLog { path: "/x".into(), bytes_max: 1, content_bytes_max: 3 }
+        ScriptLog {
+            path: "/x".into(),
+            bytes_max: 1,
+            content_bytes_max: 3,
+        }
     }
 
     #[test]
@@ -123,14 +156,20 @@ mod tests {
         dialogue.receive(b" more").unwrap();
         assert!(dialogue.closed().is_err());
         let overheard = notes.borrow().overheard(&Failure::Broken(broken));
-        assert_eq!((&*overheard.told, &*overheard.bad_line, &*overheard.rest), (&b"abc"[..], &b"no field"[..], &b"Y: 2\n\nrest more"[..]));
+        assert_eq!(
+            (&*overheard.told, &*overheard.bad_line, &*overheard.rest),
+            (&b"abc"[..], &b"no field"[..], &b"Y: 2\n\nrest more"[..])
+        );
     }
 
     #[test]
     fn nothing_is_kept_of_what_is_well() {
         let notes = Rc::<RefCell<Notes>>::default();
         let mut dialogue = Overhearing::new(PlainCgi::new(true), &log(), Rc::clone(&notes));
-        assert!(matches!(dialogue.receive(b"Content-Type: text/plain\n\nbody"), Ok((_, Some(Event::Head(_))))));
+        assert!(matches!(
+            dialogue.receive(b"Content-Type: text/plain\n\nbody"),
+            Ok((_, Some(Event::Head(_))))
+        ));
         dialogue.receive(b"body").unwrap();
         assert!(notes.borrow().heard.is_empty() && dialogue.closed().is_ok());
     }

@@ -1,7 +1,9 @@
-//! Asks an AJP server whether it is there before it is told a request: CPING, answered by CPONG (Apache manual, mod_proxy, parameter `ping`).
+//! Asks an AJP server whether it is there before it is told a request: CPING, answered by CPONG
+//! (Apache manual, mod_proxy, parameter `ping`).
 //!
-//! Difficulty: a kept connection may have died without a word; its silence says nothing about the server, a fresh one's does.
-//! Absent on purpose: HTTP/1.1, which asks with the request's head (`Expect: 100-continue`), see `http1_dialogue`.
+//! Difficulty: a kept connection may have died without a word; its silence says nothing about the
+//! server, a fresh one's does. Absent on purpose: HTTP/1.1, which asks with the request's head
+//! (`Expect: 100-continue`), see `http1_dialogue`.
 
 use crate::{failure::Failure, pool::Connection};
 use std::{
@@ -23,8 +25,15 @@ pub async fn ping(connection: &mut Connection, ping_ms: u64) -> Result<(), Failu
     }
 }
 
-fn poll_pong(connection: &mut Connection, cx: &mut Context<'_>, sent: &mut usize, heard: &mut Vec<u8>) -> Poll<io::Result<()>> {
-    let Some(transport) = connection.transport() else { return Poll::Ready(Err(io::ErrorKind::NotConnected.into())) };
+fn poll_pong(
+    connection: &mut Connection,
+    cx: &mut Context<'_>,
+    sent: &mut usize,
+    heard: &mut Vec<u8>,
+) -> Poll<io::Result<()>> {
+    let Some(transport) = connection.transport() else {
+        return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
+    };
     while *sent < CPING.len() {
         match ready!(transport.poll_write(cx, CPING.get(*sent..).unwrap_or_default()))? {
             0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),

@@ -1,12 +1,16 @@
-//! Connections to one backend, of one worker: idle ones, how many there are, who waits for one, and how the backend has been lately.
+//! Connections to one backend, of one worker: idle ones, how many there are, who waits for one, and
+//! how the backend has been lately.
 //!
-//! Difficulty: a kept connection may end at any moment. It is looked at before it is used (which costs no system call), and what fails on one
-//! before a byte came back says so ([`Connection::is_reused`]), so that the request can be tried on a fresh one where that is safe.
+//! Difficulty: a kept connection may end at any moment. It is looked at before it is used (which
+//! costs no system call), and what fails on one before a byte came back says so
+//! ([`Connection::is_reused`]), so that the request can be tried on a fresh one where that is safe.
 //!
-//! Programs that serve one connection per process (php-fpm) have another: an idle connection keeps a process from all others. So one makes room
-//! for each request that waits on a fresh one that no process may have taken yet (`unheard.rs`).
+//! Programs that serve one connection per process (php-fpm) have another: an idle connection keeps
+//! a process from all others. So one makes room for each request that waits on a fresh one that no
+//! process may have taken yet (`unheard.rs`).
 //!
-//! Absent on purpose: a common pool of all workers, which would need locks and wake-ups across cores. Limits are each worker's share.
+//! Absent on purpose: a common pool of all workers, which would need locks and wake-ups across
+//! cores. Limits are each worker's share.
 
 use crate::{
     connect::{connect, connect_now, knock},
@@ -89,10 +93,19 @@ impl Pool {
         }
     }
 
-    /// Takes an idle connection, makes one, or waits for one where there may be no more. `is_fresh`: no kept one will do.
-    pub async fn acquire(self: &Rc<Self>, tuning: &Tuning, workers: usize, is_fresh: bool) -> Result<Connection, Failure> {
+    /// Takes an idle connection, makes one, or waits for one where there may be no more.
+    /// `is_fresh`: no kept one will do.
+    pub async fn acquire(
+        self: &Rc<Self>,
+        tuning: &Tuning,
+        workers: usize,
+        is_fresh: bool,
+    ) -> Result<Connection, Failure> {
         self.note(tuning);
-        let (most, queue_max) = (share(tuning.connections_max, workers), share(tuning.queue_max, workers));
+        let (most, queue_max) = (
+            share(tuning.connections_max, workers),
+            share(tuning.queue_max, workers),
+        );
         let mut until = None;
         if is_fresh && self.has_processes() {
             // Its process is free for the fresh one.
@@ -106,8 +119,12 @@ impl Pool {
                 return self.connect(tuning).await;
             }
             let has_been_called = until.is_some();
-            let until = *until.get_or_insert_with(|| Instant::now() + Duration::from_millis(tuning.queue_timeout_ms));
-            Box::pin(self.queue.wait(queue_max, until, has_been_called)).await?.take();
+            let until = *until.get_or_insert_with(|| {
+                Instant::now() + Duration::from_millis(tuning.queue_timeout_ms)
+            });
+            Box::pin(self.queue.wait(queue_max, until, has_been_called))
+                .await?
+                .take();
         }
     }
 
@@ -161,7 +178,14 @@ impl Pool {
         let epoch = self.epoch.borrow().now();
         let pool = Some(Rc::clone(self));
         let unheard = Some(self.unheard.borrow_mut().add(clock::monotonic_ms()));
-        let mut connection = Connection { transport: None, pool, epoch, is_reused: false, is_given_back: false, unheard };
+        let mut connection = Connection {
+            transport: None,
+            pool,
+            epoch,
+            is_reused: false,
+            is_given_back: false,
+            unheard,
+        };
         connection.transport = Some(match connect_now(&self.backend) {
             Some(connected) => connected?,
             // Most requests find a kept one, and shall not carry the room for this.
@@ -176,7 +200,9 @@ impl Pool {
 
     /// With what its files say, changes of the last second apart.
     fn tls(&self) -> Result<Option<ClientTls>, Failure> {
-        let Some(settings) = &self.backend.tls else { return Ok(None) };
+        let Some(settings) = &self.backend.tls else {
+            return Ok(None);
+        };
         let mut kept = self.tls.borrow_mut();
         let now_ms = clock::monotonic_ms();
         if let Some((tls, looked_ms)) = &mut *kept {
@@ -192,7 +218,10 @@ impl Pool {
             (Ok(made), _) => made,
             (Err(error), Some((mut tls, _))) => {
                 let backend = &self.backend;
-                error_log::log(&message::CERTIFICATE_BAD, format_args!("{backend}: {error}; what was read before stays in force"));
+                error_log::log(
+                    &message::CERTIFICATE_BAD,
+                    format_args!("{backend}: {error}; what was read before stays in force"),
+                );
                 tls.stay(settings);
                 tls
             }
@@ -207,19 +236,31 @@ impl Pool {
             BackendAddress::Tcp { host, .. } => host,
             BackendAddress::Unix(_) => "localhost",
         };
-        let protocol: &[u8] = if self.backend.protocol == Protocol::Http2 { b"h2" } else { b"http/1.1" };
+        let protocol: &[u8] = if self.backend.protocol == Protocol::Http2 {
+            b"h2"
+        } else {
+            b"http/1.1"
+        };
         ClientTls::load(settings, host, &[protocol])
     }
 
     fn put_back(self: &Rc<Self>, transport: Transport, epoch: u32) {
-        self.idle.borrow_mut().push(Idle { transport, since_ms: clock::monotonic_ms(), epoch });
+        self.idle.borrow_mut().push(Idle {
+            transport,
+            since_ms: clock::monotonic_ms(),
+            epoch,
+        });
         self.queue.call();
-        if self.has_processes() && self.unheard.borrow().wants_room() && !self.is_watched.replace(true) {
+        if self.has_processes()
+            && self.unheard.borrow().wants_room()
+            && !self.is_watched.replace(true)
+        {
             tokio::task::spawn_local(Rc::clone(self).watch());
         }
     }
 
-    /// A process that has to do with one connection at a time goes on to one that waits only when its own has ended.
+    /// A process that has to do with one connection at a time goes on to one that waits only when
+    /// its own has ended.
     fn has_processes(&self) -> bool {
         self.backend.protocol.takes_variables()
     }
@@ -233,7 +274,8 @@ impl Pool {
         !unheard.is_empty() && unheard.makes_room(clock::monotonic_ms())
     }
 
-    /// Closes an idle connection for each fresh one that has waited too long for a process, as long as there are both.
+    /// Closes an idle connection for each fresh one that has waited too long for a process, as long
+    /// as there are both.
     async fn watch(self: Rc<Self>) {
         while self.idle_count() > 0 && self.unheard.borrow().wants_room() {
             tokio::time::sleep(Duration::from_millis(PATIENCE_MS)).await;
@@ -245,8 +287,8 @@ impl Pool {
         self.is_watched.set(false);
     }
 
-    /// Where processes are started for connections that come, several that come at once may be seen as one. Another one, of which nothing is
-    /// wanted, makes the server look again.
+    /// Where processes are started for connections that come, several that come at once may be seen
+    /// as one. Another one, of which nothing is wanted, makes the server look again.
     fn knock(&self) {
         if let BackendAddress::Unix(path) = &self.backend.address
             && self.forks_on_demand.get()
@@ -263,7 +305,11 @@ impl Pool {
         self.knock();
         let mut idle = self.idle.borrow_mut();
         let before = idle.len();
-        idle.retain_mut(|one| one.epoch == epoch && now_ms.saturating_sub(one.since_ms) < kept_ms && !one.transport.is_stale());
+        idle.retain_mut(|one| {
+            one.epoch == epoch
+                && now_ms.saturating_sub(one.since_ms) < kept_ms
+                && !one.transport.is_stale()
+        });
         self.open.set(self.open.get() - (before - idle.len()));
     }
 
@@ -278,7 +324,8 @@ impl Pool {
 
     /// After `most` in a row it is left alone.
     pub fn fail(&self, most: u32, retry_ms: u64) {
-        self.failures_in_row.set(self.failures_in_row.get().saturating_add(1));
+        self.failures_in_row
+            .set(self.failures_in_row.get().saturating_add(1));
         if self.failures_in_row.get() >= most {
             let now_ms = clock::monotonic_ms();
             self.failed_at_ms.set(now_ms);
@@ -319,7 +366,14 @@ pub struct Connection {
 impl Connection {
     /// One that is for a single request.
     pub fn alone(transport: Transport) -> Connection {
-        Connection { transport: Some(transport), pool: None, epoch: 0, is_reused: false, is_given_back: false, unheard: None }
+        Connection {
+            transport: Some(transport),
+            pool: None,
+            epoch: 0,
+            is_reused: false,
+            is_given_back: false,
+            unheard: None,
+        }
     }
 
     pub fn transport(&mut self) -> Option<&mut Transport> {
@@ -347,7 +401,10 @@ impl Connection {
 
     /// For another request.
     pub fn give_back(mut self, kept_max: usize) {
-        if let Some(pool) = self.pool.as_ref().filter(|pool| pool.idle_count() < kept_max && pool.may_keep(self.epoch))
+        if let Some(pool) = self
+            .pool
+            .as_ref()
+            .filter(|pool| pool.idle_count() < kept_max && pool.may_keep(self.epoch))
             && let Some(transport) = self.transport.take()
         {
             self.is_given_back = true;

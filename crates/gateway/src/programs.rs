@@ -1,10 +1,14 @@
-//! Programs that are started for one request (CGI): a place among those that may run, the start, and somebody who attends to it to its end.
+//! Programs that are started for one request (CGI): a place among those that may run, the start,
+//! and somebody who attends to it to its end.
 //!
-//! The conversation reads and writes the program's pipes like any connection ([`Pipes`]); an attendant, a task of its own, hears what the program
-//! says on standard error, waits for its end, and ends it when the conversation breaks off. Difficulty: a program may end long before its
-//! output has been read, or long after; its number must stay its own until nobody signals it any more, and its place is free only then.
+//! The conversation reads and writes the program's pipes like any connection ([`Pipes`]); an
+//! attendant, a task of its own, hears what the program says on standard error, waits for its end,
+//! and ends it when the conversation breaks off. Difficulty: a program may end long before its
+//! output has been read, or long after; its number must stay its own until nobody signals it any
+//! more, and its place is free only then.
 //!
-//! Absent on purpose: what follows from the request (rules, `variables`), and what its output means (`saker_cgi::PlainCgi`).
+//! Absent on purpose: what follows from the request (rules, `variables`), and what its output means
+//! (`saker_cgi::PlainCgi`).
 
 use crate::{
     failure::Failure,
@@ -73,21 +77,44 @@ impl Programs {
     pub async fn run(&self, plan: ProgramPlan, whose: Whose) -> Result<Pipes, Failure> {
         let place = self.place().await?;
         let spawner = self.spawner.clone();
-        let mut started = jobs::run(JobKind::Program, None, move |_| start(&plan, spawner.as_deref()))
-            .await
-            .map_err(io::Error::from)
-            .flatten()
-            .map_err(Failure::NotStarted)?;
-        let (input, output, errors) = (started.input.take(), started.output.take(), started.errors.take());
+        let mut started = jobs::run(JobKind::Program, None, move |_| {
+            start(&plan, spawner.as_deref())
+        })
+        .await
+        .map_err(io::Error::from)
+        .flatten()
+        .map_err(Failure::NotStarted)?;
+        let (input, output, errors) = (
+            started.input.take(),
+            started.output.take(),
+            started.errors.take(),
+        );
         let on_the_loop = || -> io::Result<_> {
             started.program.watch()?;
-            Ok((input.map(pipe::Sender::from_owned_fd).transpose()?, receiver(output)?, receiver(errors)?))
+            Ok((
+                input.map(pipe::Sender::from_owned_fd).transpose()?,
+                receiver(output)?,
+                receiver(errors)?,
+            ))
         };
         let (input, output, errors) = on_the_loop().map_err(Failure::NotStarted)?;
         let (order, orders) = oneshot::channel();
-        let errors = Errors { pipe: Some(errors), lines: LogLines::new(whose.client.clone(), Source::Program((*whose.name).into())) };
-        tokio::task::spawn_local(attend(started.program, errors, orders, place, Duration::from_millis(whose.timeout_ms)));
-        Ok(Pipes { input, output, order: Some(order) })
+        let errors = Errors {
+            pipe: Some(errors),
+            lines: LogLines::new(whose.client.clone(), Source::Program((*whose.name).into())),
+        };
+        tokio::task::spawn_local(attend(
+            started.program,
+            errors,
+            orders,
+            place,
+            Duration::from_millis(whose.timeout_ms),
+        ));
+        Ok(Pipes {
+            input,
+            output,
+            order: Some(order),
+        })
     }
 
     async fn place(&self) -> Result<OwnedSemaphorePermit, Failure> {
@@ -122,7 +149,9 @@ struct Finished;
 impl Pipes {
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buf = ReadBuf::new(buf);
-        Pin::new(&mut self.output).poll_read(cx, &mut buf).map_ok(|()| buf.filled().len())
+        Pin::new(&mut self.output)
+            .poll_read(cx, &mut buf)
+            .map_ok(|()| buf.filled().len())
     }
 
     /// What nobody reads counts as written in vain.

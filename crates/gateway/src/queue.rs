@@ -1,7 +1,8 @@
 //! Who waits for a connection of a pool that may have no more: first come, first served.
 //!
-//! Difficulty: somebody who is called may be gone before he hears it (his client has left, his time is up). A call is a value for that reason:
-//! dropped unused, it calls the next, so that no connection lies idle while others wait.
+//! Difficulty: somebody who is called may be gone before he hears it (his client has left, his time
+//! is up). A call is a value for that reason: dropped unused, it calls the next, so that no
+//! connection lies idle while others wait.
 
 use crate::failure::Failure;
 use std::{cell::RefCell, collections::VecDeque, rc::Rc};
@@ -17,8 +18,14 @@ pub struct Queue(RefCell<VecDeque<oneshot::Sender<Turn>>>);
 pub struct Turn(Option<Rc<Queue>>);
 
 impl Queue {
-    /// Those who were called and found nothing (`has_been_called`) stand first, and are not too many for `most`.
-    pub async fn wait(self: &Rc<Self>, most: usize, until: Instant, has_been_called: bool) -> Result<Turn, Failure> {
+    /// Those who were called and found nothing (`has_been_called`) stand first, and are not too
+    /// many for `most`.
+    pub async fn wait(
+        self: &Rc<Self>,
+        most: usize,
+        until: Instant,
+        has_been_called: bool,
+    ) -> Result<Turn, Failure> {
         let (sender, receiver) = oneshot::channel();
         self.join(sender, most, has_been_called)?;
         match timeout_at(until, receiver).await {
@@ -27,7 +34,12 @@ impl Queue {
         }
     }
 
-    fn join(&self, sender: oneshot::Sender<Turn>, most: usize, has_been_called: bool) -> Result<(), Failure> {
+    fn join(
+        &self,
+        sender: oneshot::Sender<Turn>,
+        most: usize,
+        has_been_called: bool,
+    ) -> Result<(), Failure> {
         let mut waiting = self.0.borrow_mut();
         if has_been_called {
             waiting.push_front(sender);
@@ -46,7 +58,9 @@ impl Queue {
         let mut turn = Turn(Some(Rc::clone(self)));
         loop {
             // Not borrowed while a turn may be dropped.
-            let Some(first) = self.0.borrow_mut().pop_front() else { break };
+            let Some(first) = self.0.borrow_mut().pop_front() else {
+                break;
+            };
             match first.send(turn) {
                 Ok(()) => return,
                 Err(unheard) => turn = unheard,
@@ -92,11 +106,19 @@ mod tests {
         let mut second = pin!(queue.wait(9, later(), false));
         {
             let mut first = pin!(queue.wait(9, later(), false));
-            assert!(first.as_mut().poll(&mut cx).is_pending() && second.as_mut().poll(&mut cx).is_pending());
+            assert!(
+                first.as_mut().poll(&mut cx).is_pending()
+                    && second.as_mut().poll(&mut cx).is_pending()
+            );
             queue.call();
-            assert!(second.as_mut().poll(&mut cx).is_pending(), "one call, one turn");
+            assert!(
+                second.as_mut().poll(&mut cx).is_pending(),
+                "one call, one turn"
+            );
         }
-        let Poll::Ready(Ok(turn)) = second.as_mut().poll(&mut cx) else { panic!("the call was lost") };
+        let Poll::Ready(Ok(turn)) = second.as_mut().poll(&mut cx) else {
+            panic!("the call was lost")
+        };
         turn.take();
         assert!(queue.0.borrow().is_empty());
     }
@@ -105,16 +127,26 @@ mod tests {
     async fn who_found_nothing_stands_first_and_a_full_queue_says_so() {
         let queue = Rc::new(Queue::default());
         let mut cx = Context::from_waker(Waker::noop());
-        let (mut third, mut refused) = (pin!(queue.wait(1, later(), false)), pin!(queue.wait(1, later(), false)));
+        let (mut third, mut refused) = (
+            pin!(queue.wait(1, later(), false)),
+            pin!(queue.wait(1, later(), false)),
+        );
         assert!(third.as_mut().poll(&mut cx).is_pending());
-        assert!(matches!(refused.as_mut().poll(&mut cx), Poll::Ready(Err(Failure::QueueFull))));
+        assert!(matches!(
+            refused.as_mut().poll(&mut cx),
+            Poll::Ready(Err(Failure::QueueFull))
+        ));
         let mut first = pin!(queue.wait(1, later(), true));
         assert!(first.as_mut().poll(&mut cx).is_pending());
         queue.call();
         assert!(third.as_mut().poll(&mut cx).is_pending());
-        let Poll::Ready(Ok(turn)) = first.as_mut().poll(&mut cx) else { panic!("whoever was called before is first") };
+        let Poll::Ready(Ok(turn)) = first.as_mut().poll(&mut cx) else {
+            panic!("whoever was called before is first")
+        };
         turn.take();
-        let late = queue.wait(9, Instant::now() + Duration::from_millis(1), false).await;
+        let late = queue
+            .wait(9, Instant::now() + Duration::from_millis(1), false)
+            .await;
         assert!(matches!(late, Err(Failure::QueueTimeout)));
     }
 }

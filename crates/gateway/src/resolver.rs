@@ -1,9 +1,11 @@
 //! Addresses of names: known for a while, asked for again in the background, used in turn.
 //!
-//! A connection waits for a name only the first time: what is old goes on being used while it is asked for again, and where that fails. Difficulty:
-//! the system's resolver tells no lifetimes, so how long an answer holds is the configuration's business.
+//! A connection waits for a name only the first time: what is old goes on being used while it is
+//! asked for again, and where that fails. Difficulty: the system's resolver tells no lifetimes, so
+//! how long an answer holds is the configuration's business.
 //!
-//! Absent on purpose: asking name servers ourselves; hosts files, search lists and caches of the system would be passed over.
+//! Absent on purpose: asking name servers ourselves; hosts files, search lists and caches of the
+//! system would be passed over.
 
 use saker_net::clock;
 use std::{cell::RefCell, collections::HashMap, io, net::IpAddr, rc::Rc};
@@ -52,7 +54,8 @@ fn known(host: &str, ttl_ms: u64) -> Option<(Vec<IpAddr>, bool)> {
         let mut addresses = known.addresses.to_vec();
         addresses.rotate_left(known.next % known.addresses.len().max(1));
         known.next = known.next.wrapping_add(1);
-        let is_old = !known.is_asking && clock::monotonic_ms().saturating_sub(known.since_ms) >= ttl_ms;
+        let is_old =
+            !known.is_asking && clock::monotonic_ms().saturating_sub(known.since_ms) >= ttl_ms;
         known.is_asking |= is_old;
         Some((addresses, is_old))
     })
@@ -76,7 +79,10 @@ async fn ask(host: &str) -> io::Result<Vec<IpAddr>> {
         }
         failed => {
             keep(host);
-            failed.and(Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")))
+            failed.and(Err(io::Error::new(
+                io::ErrorKind::NotFound,
+                "the name has no address",
+            )))
         }
     }
 }
@@ -87,7 +93,12 @@ fn note(host: &str, addresses: &[IpAddr]) {
             all.clear();
         }
         let next = all.get(host).map_or(1, |known| known.next);
-        let known = Known { addresses: addresses.into(), since_ms: clock::monotonic_ms(), is_asking: false, next };
+        let known = Known {
+            addresses: addresses.into(),
+            since_ms: clock::monotonic_ms(),
+            is_asking: false,
+            next,
+        };
         all.insert(host.into(), known);
     });
 }
@@ -112,12 +123,17 @@ mod tests {
     #[test]
     fn known_names_are_used_in_turn_and_asked_for_again_by_one() {
         note("turns.test", &[address(1), address(2), address(3)]);
-        let firsts: Vec<IpAddr> = (0..4).map(|_| known("turns.test", 60_000).unwrap().0[0]).collect();
+        let firsts: Vec<IpAddr> = (0..4)
+            .map(|_| known("turns.test", 60_000).unwrap().0[0])
+            .collect();
         assert_eq!(firsts, [address(2), address(3), address(1), address(2)]);
         assert!(known("turns.test", 0).unwrap().1, "it is old");
         assert!(!known("turns.test", 0).unwrap().1, "somebody asks already");
         keep("turns.test");
-        assert_eq!(known("turns.test", 60_000).map(|(all, is_old)| (all.len(), is_old)), Some((3, false)));
+        assert_eq!(
+            known("turns.test", 60_000).map(|(all, is_old)| (all.len(), is_old)),
+            Some((3, false))
+        );
         doubt("turns.test");
         assert!(known("turns.test", 1).unwrap().1);
         assert!(known("other.test", 0).is_none());

@@ -1,7 +1,8 @@
 //! A socket to a backend under TLS, with the verbs of a transport.
 //!
-//! Difficulty: what is written and what goes to the socket differ. A write is taken when its records are made; what the socket does not take then is
-//! kept, one write at most, and goes first the next time.
+//! Difficulty: what is written and what goes to the socket differ. A write is taken when its
+//! records are made; what the socket does not take then is kept, one write at most, and goes first
+//! the next time.
 
 use crate::failure::Failure;
 use saker_net::Stream;
@@ -31,10 +32,21 @@ pub struct Secured {
 }
 
 impl Secured {
-    /// Shakes hands. `protocol`: what the server has to agree to speak, where that can't be left open.
-    pub async fn connect(stream: Stream, tls: &ClientTls, protocol: Option<&[u8]>) -> Result<Secured, Failure> {
+    /// Shakes hands. `protocol`: what the server has to agree to speak, where that can't be left
+    /// open.
+    pub async fn connect(
+        stream: Stream,
+        tls: &ClientTls,
+        protocol: Option<&[u8]>,
+    ) -> Result<Secured, Failure> {
         let session = tls.session().map_err(Failure::Tls)?;
-        let mut secured = Secured { stream, session, surplus: Vec::new(), unsent: Vec::new(), is_closed: false };
+        let mut secured = Secured {
+            stream,
+            session,
+            surplus: Vec::new(),
+            unsent: Vec::new(),
+            is_closed: false,
+        };
         secured.session.transmit(&mut secured.unsent);
         poll_fn(|cx| secured.poll_handshake(cx)).await?;
         match protocol {
@@ -50,7 +62,11 @@ impl Secured {
                 return Poll::Ready(Ok(()));
             }
             match ready!(self.poll_records(cx)) {
-                Ok(()) if self.is_closed => return Poll::Ready(Err(Failure::Unreachable(io::ErrorKind::UnexpectedEof.into()))),
+                Ok(()) if self.is_closed => {
+                    return Poll::Ready(Err(Failure::Unreachable(
+                        io::ErrorKind::UnexpectedEof.into(),
+                    )));
+                }
                 Ok(()) => {}
                 Err(Broken::Io(error)) => return Poll::Ready(Err(Failure::Unreachable(error))),
                 Err(Broken::Tls(fault)) => return Poll::Ready(Err(Failure::Tls(fault))),
@@ -63,11 +79,16 @@ impl Secured {
         CIPHER.with_borrow_mut(|cipher| {
             let bytes = ready!(self.stream.poll_read_now(cx, cipher)).map_err(Broken::Io)?;
             if bytes == 0 {
-                // TCP's end without TLS's (RFC 8446 section 6.1): what goes to the end of the connection may have been cut.
+                // TCP's end without TLS's (RFC 8446 section 6.1): what goes to the end of the
+                // connection may have been cut.
                 self.is_closed = true;
                 return Poll::Ready(Err(Broken::Io(io::ErrorKind::UnexpectedEof.into())));
             }
-            let received = self.session.receive(cipher.get(..bytes).unwrap_or_default(), &mut self.surplus, &mut self.unsent);
+            let received = self.session.receive(
+                cipher.get(..bytes).unwrap_or_default(),
+                &mut self.surplus,
+                &mut self.unsent,
+            );
             if received.is_err() {
                 // The alert; nobody waits for it.
                 let _ = self.stream.write_now(&self.unsent);
@@ -117,7 +138,9 @@ impl Secured {
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.unsent.is_empty() {
             let sent = match self.stream.write_now(&self.unsent) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.stream.poll_write(cx, &self.unsent))?,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.stream.poll_write(cx, &self.unsent))?
+                }
                 result => result?,
             };
             match sent {

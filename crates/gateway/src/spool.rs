@@ -1,9 +1,12 @@
-//! A response that is heard ahead of its client: in memory, then on disk, up to limits, so that a slow client does not hold a program.
+//! A response that is heard ahead of its client: in memory, then on disk, up to limits, so that a
+//! slow client does not hold a program.
 //!
-//! A task of its own (`Pump`) listens until the response is whole; the body that the driver sends takes from the other end. The difficulty is
-//! that either may stop first: a client that goes stops the program (unless it outlives its client), and a response that breaks must be
-//! seen to break, not to end. And there may be any number of clients that don't read: a turn ends after so many bytes, the disk is other
-//! threads' business ([`BufferFile`]), and where a file has no room the program waits.
+//! A task of its own (`Pump`) listens until the response is whole; the body that the driver sends
+//! takes from the other end. The difficulty is that either may stop first: a client that goes stops
+//! the program (unless it outlives its client), and a response that breaks must be seen to break,
+//! not to end. And there may be any number of clients that don't read: a turn ends after so many
+//! bytes, the disk is other threads' business ([`BufferFile`]), and where a file has no room the
+//! program waits.
 
 use crate::{
     conversation::{READ_BYTES_MAX, Said, TURN_BYTES_MAX},
@@ -62,7 +65,8 @@ pub struct Ahead {
     said: Option<Result<Said, Failure>>,
 }
 
-/// The whole content, if the rest of the response is here already and not longer than that. Waits for nothing.
+/// The whole content, if the rest of the response is here already and not longer than that. Waits
+/// for nothing.
 pub fn whole(hearing: &mut Hearing, bytes_max: usize) -> Result<Vec<u8>, Ahead> {
     let mut cx = Context::from_waker(Waker::noop());
     let mut content = Vec::new();
@@ -71,11 +75,19 @@ pub fn whole(hearing: &mut Hearing, bytes_max: usize) -> Result<Vec<u8>, Ahead> 
             Poll::Ready(Ok(Said::Content(more))) if content.is_empty() => content = more,
             Poll::Ready(Ok(Said::Content(more))) => content.extend_from_slice(&more),
             Poll::Ready(Ok(Said::End)) => return Ok(content),
-            Poll::Ready(other) => return Err(Ahead { content, said: Some(other) }),
+            Poll::Ready(other) => {
+                return Err(Ahead {
+                    content,
+                    said: Some(other),
+                });
+            }
             Poll::Pending => break,
         }
     }
-    Err(Ahead { content, said: None })
+    Err(Ahead {
+        content,
+        said: None,
+    })
 }
 
 /// The end where the response is heard.
@@ -101,7 +113,16 @@ impl Pump {
         client: Asker,
         name: Rc<str>,
     ) -> Pump {
-        let mut pump = Pump { hearing, state: Rc::default(), bounds, outlives_client, is_paused: false, room, client, name };
+        let mut pump = Pump {
+            hearing,
+            state: Rc::default(),
+            bounds,
+            outlives_client,
+            is_paused: false,
+            room,
+            client,
+            name,
+        };
         if !ahead.content.is_empty() {
             pump.state.borrow_mut().push_memory(ahead.content);
         }
@@ -111,10 +132,14 @@ impl Pump {
 
     /// The other end. `length`: what the head promised.
     pub fn body(&self, length: Option<u64>) -> SpooledBody {
-        SpooledBody { state: Rc::clone(&self.state), length }
+        SpooledBody {
+            state: Rc::clone(&self.state),
+            length,
+        }
     }
 
-    /// Listens until the response is over, or the request's content has all been told where `until_told`.
+    /// Listens until the response is over, or the request's content has all been told where
+    /// `until_told`.
     pub async fn run(&mut self, until_told: bool) {
         poll_fn(|cx| self.poll(cx, until_told)).await;
     }
@@ -139,14 +164,19 @@ impl Pump {
                 self.hearing.resume();
             }
             if taken >= TURN_BYTES_MAX {
-                // A program that is never slower than we are gets no more of the worker than others do.
+                // A program that is never slower than we are gets no more of the worker than others
+                // do.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
             match self.hearing.poll_said(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(said) => {
-                    taken += if let Ok(Said::Content(content)) = &said { content.len() } else { 0 };
+                    taken += if let Ok(Said::Content(content)) = &said {
+                        content.len()
+                    } else {
+                        0
+                    };
                     self.take(said);
                 }
             }
@@ -173,7 +203,14 @@ impl Pump {
         if self.bounds.disk_bytes == 0 || !is_full && !state.is_on_disk() {
             return !is_full;
         }
-        let make = || BufferFile::new(Arc::clone(&self.room.files), self.room.client, Share::Response, self.bounds.disk_bytes);
+        let make = || {
+            BufferFile::new(
+                Arc::clone(&self.room.files),
+                self.room.client,
+                Share::Response,
+                self.bounds.disk_bytes,
+            )
+        };
         state.file.get_or_insert_with(make).can_take(READ_BYTES_MAX)
     }
 
@@ -189,7 +226,11 @@ impl Pump {
             Err(failure) => Err(failure.to_string()),
         };
         if let Err(reason) = &outcome {
-            error_log::log_about(&message::PROGRAM_CUT, &self.client, format_args!("{}: {reason}", self.name));
+            error_log::log_about(
+                &message::PROGRAM_CUT,
+                &self.client,
+                format_args!("{}: {reason}", self.name),
+            );
         }
         let mut state = self.state.borrow_mut();
         state.outcome = Some(outcome.map_err(drop));
@@ -201,7 +242,8 @@ impl Pump {
         if state.is_abandoned {
             return;
         }
-        let fits = !state.is_on_disk() && state.memory_bytes + content.len() <= self.bounds.memory_bytes;
+        let fits =
+            !state.is_on_disk() && state.memory_bytes + content.len() <= self.bounds.memory_bytes;
         match state.file.as_mut().filter(|_| !fits) {
             Some(file) => file.push(&content),
             // At most a read more than the bound: there was room before it.

@@ -1,5 +1,5 @@
-//! A connection to a program: a socket, plain or under TLS, or the pipes of a process. One verb set, so that conversations do not know what is
-//! below them.
+//! A connection to a program: a socket, plain or under TLS, or the pipes of a process. One verb
+//! set, so that conversations do not know what is below them.
 
 use crate::{programs::Pipes, secured::Secured};
 use saker_net::Stream;
@@ -28,7 +28,9 @@ impl Transport {
         match self {
             Transport::Socket(stream) => match stream.write_now(buf) {
                 Ok(sent) => Poll::Ready(Ok(sent)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => stream.poll_write(cx, buf),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    stream.poll_write(cx, buf)
+                }
                 Err(error) => Poll::Ready(Err(error)),
             },
             Transport::Tls(secured) => secured.poll_write(cx, buf),
@@ -70,7 +72,8 @@ impl Transport {
         }
     }
 
-    /// Whether an idle connection has ended, or speaks without being asked. No system call where nothing has happened.
+    /// Whether an idle connection has ended, or speaks without being asked. No system call where
+    /// nothing has happened.
     pub fn is_stale(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         match self {

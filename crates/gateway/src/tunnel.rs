@@ -1,7 +1,9 @@
-//! What a conversation becomes after 101: a connection that only passes bytes, with the time limit that it had.
+//! What a conversation becomes after 101: a connection that only passes bytes, with the time limit
+//! that it had.
 //!
-//! The difficulty is memory: tunnels are idle for hours, and there are thousands of them. So a tunnel holds its connection, a deadline, and what was
-//! read behind the response's head until somebody takes it; nothing of the conversation stays.
+//! The difficulty is memory: tunnels are idle for hours, and there are thousands of them. So a
+//! tunnel holds its connection, a deadline, and what was read behind the response's head until
+//! somebody takes it; nothing of the conversation stays.
 
 use crate::{conversation::Limit, pool::Connection};
 use saker_pipeline::{Asker, Tunnel};
@@ -25,9 +27,23 @@ pub struct ProgramTunnel {
 }
 
 impl ProgramTunnel {
-    pub fn new(connection: Connection, ahead: Vec<u8>, owed: Vec<u8>, limit: Limit, client: Asker, held: Box<dyn Any>) -> ProgramTunnel {
+    pub fn new(
+        connection: Connection,
+        ahead: Vec<u8>,
+        owed: Vec<u8>,
+        limit: Limit,
+        client: Asker,
+        held: Box<dyn Any>,
+    ) -> ProgramTunnel {
         limit.push();
-        ProgramTunnel { connection, ahead, owed, limit, client, _held: held }
+        ProgramTunnel {
+            connection,
+            ahead,
+            owed,
+            limit,
+            client,
+            _held: held,
+        }
     }
 
     /// Any byte, in either direction, moves the limit.
@@ -40,7 +56,9 @@ impl ProgramTunnel {
 
     fn poll_owed(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.owed.is_empty() {
-            let Some(transport) = self.connection.transport() else { return Poll::Ready(Err(gone())) };
+            let Some(transport) = self.connection.transport() else {
+                return Poll::Ready(Err(gone()));
+            };
             match ready!(transport.poll_write(cx, &self.owed))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 sent if sent >= self.owed.len() => self.owed = Vec::new(),
@@ -62,11 +80,21 @@ impl Tunnel for ProgramTunnel {
             self.ahead = rest;
             return Poll::Ready(Ok(bytes));
         }
-        let Some(transport) = self.connection.transport() else { return Poll::Ready(Err(gone())) };
+        let Some(transport) = self.connection.transport() else {
+            return Poll::Ready(Err(gone()));
+        };
         let polled = transport.poll_read(cx, buf);
         if let Poll::Ready(Err(error)) = &polled {
-            let name = self.connection.backend().map(ToString::to_string).unwrap_or_default();
-            error_log::log_about(&message::PROGRAM_CUT, &self.client, format_args!("{name}: {error}"));
+            let name = self
+                .connection
+                .backend()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            error_log::log_about(
+                &message::PROGRAM_CUT,
+                &self.client,
+                format_args!("{name}: {error}"),
+            );
         }
         self.moved(polled)
     }
@@ -92,7 +120,9 @@ impl Tunnel for ProgramTunnel {
     }
 
     fn shutdown(&mut self) -> io::Result<()> {
-        self.connection.transport().map_or_else(|| Err(gone()), crate::transport::Transport::shutdown)
+        self.connection
+            .transport()
+            .map_or_else(|| Err(gone()), crate::transport::Transport::shutdown)
     }
 
     fn poll_idle(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -1,12 +1,14 @@
-//! Fresh connections on which no byte has come back: perhaps no process has taken them yet, since kept ones hold them all.
+//! Fresh connections on which no byte has come back: perhaps no process has taken them yet, since
+//! kept ones hold them all.
 //!
-//! Difficulty: a script that takes its time looks the same from here. So only one that has waited for a while counts, and counts once: a process is
-//! freed for it, and where it had one all along, no more is lost than one connection.
+//! Difficulty: a script that takes its time looks the same from here. So only one that has waited
+//! for a while counts, and counts once: a process is freed for it, and where it had one all along,
+//! no more is lost than one connection.
 
 use std::collections::VecDeque;
 
-/// How long a fresh connection may be without an answer before a kept one makes room for it. Scripts that take longer have no use for what a kept
-/// connection saves them.
+/// How long a fresh connection may be without an answer before a kept one makes room for it.
+/// Scripts that take longer have no use for what a kept connection saves them.
 pub const PATIENCE_MS: u64 = 10;
 
 #[derive(Default)]
@@ -26,7 +28,11 @@ impl Unheard {
     pub fn add(&mut self, now_ms: u64) -> u64 {
         let id = self.next;
         self.next += 1;
-        self.waiting.push_back(Waiting { id, since_ms: now_ms, has_room: false });
+        self.waiting.push_back(Waiting {
+            id,
+            since_ms: now_ms,
+            has_room: false,
+        });
         id
     }
 
@@ -46,7 +52,11 @@ impl Unheard {
 
     /// Whether room is to be made for one now; it is taken for made.
     pub fn makes_room(&mut self, now_ms: u64) -> bool {
-        let longest = self.waiting.iter_mut().find(|one| !one.has_room).filter(|one| now_ms.saturating_sub(one.since_ms) >= PATIENCE_MS);
+        let longest = self
+            .waiting
+            .iter_mut()
+            .find(|one| !one.has_room)
+            .filter(|one| now_ms.saturating_sub(one.since_ms) >= PATIENCE_MS);
         longest.is_some_and(|one| !std::mem::replace(&mut one.has_room, true))
     }
 }

@@ -1,4 +1,5 @@
-//! What backends do wrong, and what becomes of the request: a status, or a response that is seen to break off; and the next request is well.
+//! What backends do wrong, and what becomes of the request: a status, or a response that is seen to
+//! break off; and the next request is well.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -62,7 +63,12 @@ fn half_a_head_garbage_and_nothing() {
         ];
         for response in rows {
             let backend = script(once(response));
-            assert_eq!(fetch(&gateway, &upstream(&backend.path)).await.0, 502, "{}", response.escape_ascii());
+            assert_eq!(
+                fetch(&gateway, &upstream(&backend.path)).await.0,
+                502,
+                "{}",
+                response.escape_ascii()
+            );
         }
     });
 }
@@ -73,7 +79,10 @@ fn a_head_without_end_is_bounded() {
         let backend = script(|mut stream, _| {
             read_request(&mut stream);
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
-            while stream.write_all(&[b"X: ", [b'x'; 4000].as_slice(), b"\r\n"].concat()).is_ok() {}
+            while stream
+                .write_all(&[b"X: ", [b'x'; 4000].as_slice(), b"\r\n"].concat())
+                .is_ok()
+            {}
         });
         assert_eq!(fetch(&gateway, &upstream(&backend.path)).await.0, 502);
     });
@@ -89,14 +98,22 @@ fn content_that_breaks_off_is_seen_to() {
         ];
         for response in rows {
             let backend = script(once(response));
-            assert_eq!(fetch(&gateway, &upstream(&backend.path)).await, (200, Err(BodyError::Source)), "{}", response.escape_ascii());
+            assert_eq!(
+                fetch(&gateway, &upstream(&backend.path)).await,
+                (200, Err(BodyError::Source)),
+                "{}",
+                response.escape_ascii()
+            );
         }
         let silent = script(|mut stream, _| {
             read_request(&mut stream);
             let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc");
             thread::sleep(Duration::from_secs(30));
         });
-        assert_eq!(fetch(&gateway, &impatiently(&silent.path)).await, (200, Err(BodyError::Source)));
+        assert_eq!(
+            fetch(&gateway, &impatiently(&silent.path)).await,
+            (200, Err(BodyError::Source))
+        );
     });
 }
 
@@ -108,7 +125,11 @@ fn what_is_said_behind_a_response_is_nobodys() {
         for _ in 0..3 {
             assert_eq!(fetch(&gateway, &upstream).await, (200, Ok(b"ok".to_vec())));
         }
-        assert_eq!(backend.accepted.load(Ordering::SeqCst), 3, "a connection with bytes left over must not be used again");
+        assert_eq!(
+            backend.accepted.load(Ordering::SeqCst),
+            3,
+            "a connection with bytes left over must not be used again"
+        );
     });
 }
 
@@ -132,7 +153,13 @@ fn connections_are_kept_and_fresh_ones_made_where_they_ended() {
             assert_eq!(fetch(&gateway, &other).await, (200, Ok(b"ok".to_vec())));
         }
         // What may have had an effect is not asked twice.
-        assert_eq!(answer(&gateway, &mut exchange("POST", &other)).await.status.0, 502);
+        assert_eq!(
+            answer(&gateway, &mut exchange("POST", &other))
+                .await
+                .status
+                .0,
+            502
+        );
     });
 }
 
@@ -146,8 +173,15 @@ fn one_connection_for_many_requests_and_a_queue_with_an_end() {
             }
         });
         let limited = |queue_max| {
-            let tuning = Tuning { connections_max: 1, queue_max, ..tuning() };
-            Arc::new(Upstream::new("limited", vec![member(&backend.path, tuning)]))
+            let tuning = Tuning {
+                connections_max: 1,
+                queue_max,
+                ..tuning()
+            };
+            Arc::new(Upstream::new(
+                "limited",
+                vec![member(&backend.path, tuning)],
+            ))
         };
         let patient = limited(10);
         let all: Vec<_> = (0..4)
@@ -209,7 +243,10 @@ fn without_a_buffer_the_backend_waits_for_its_client() {
         let upstream = upstream(&backend.path);
         let mut exchange = exchange("GET", &upstream);
         let mut unbuffered = call(&upstream);
-        unbuffered.manner = Arc::new(CallManner { is_unbuffered: true, ..CallManner::default() });
+        unbuffered.manner = Arc::new(CallManner {
+            is_unbuffered: true,
+            ..CallManner::default()
+        });
         exchange.call = Some(Box::new(unbuffered));
         let mut response = answer(&gateway, &mut exchange).await;
         assert_eq!(content(&mut response).await.unwrap().len(), 8_000_000);
@@ -248,11 +285,21 @@ fn a_client_that_goes_takes_a_silent_request_along() {
         let gone = std::sync::Mutex::new(gone);
         let backend = script(move |mut stream, _| {
             read_request(&mut stream);
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
-            let _ = gone.lock().unwrap().send(read_request(&mut stream).is_none());
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n");
+            let _ = gone
+                .lock()
+                .unwrap()
+                .send(read_request(&mut stream).is_none());
         });
-        let patient = Tuning { timeout_ms: 600_000, ..tuning() };
-        let upstream = Arc::new(Upstream::new("silent", vec![member(&backend.path, patient)]));
+        let patient = Tuning {
+            timeout_ms: 600_000,
+            ..tuning()
+        };
+        let upstream = Arc::new(Upstream::new(
+            "silent",
+            vec![member(&backend.path, patient)],
+        ));
         let response = get(&gateway, &upstream).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         drop(response);
@@ -276,7 +323,11 @@ fn a_program_that_waits_for_its_client_is_not_late() {
             thread::sleep(Duration::from_millis(200));
             let _ = stream.write_all(b"x");
         });
-        let small = Tuning { buffer_memory_bytes: 64 << 10, buffer_disk_bytes: 0, ..tuning() };
+        let small = Tuning {
+            buffer_memory_bytes: 64 << 10,
+            buffer_disk_bytes: 0,
+            ..tuning()
+        };
         let upstream = Arc::new(Upstream::new("small", vec![member(&backend.path, small)]));
         let mut response = get(&gateway, &upstream).await;
         tokio::time::sleep(Duration::from_millis(1000)).await;
@@ -292,9 +343,16 @@ fn answers_that_come_before_the_request_is_over() {
         });
         let upstream = upstream(&backend.path);
         let mut exchange = exchange("POST", &upstream);
-        exchange.body = Box::new(Pieces { left: RefCell::new(vec![vec![0; 60_000]; 100]), length: Some(6_000_000), fails: false });
+        exchange.body = Box::new(Pieces {
+            left: RefCell::new(vec![vec![0; 60_000]; 100]),
+            length: Some(6_000_000),
+            fails: false,
+        });
         let mut response = answer(&gateway, &mut exchange).await;
-        assert_eq!((response.status.0, content(&mut response).await), (413, Ok(b"big".to_vec())));
+        assert_eq!(
+            (response.status.0, content(&mut response).await),
+            (413, Ok(b"big".to_vec()))
+        );
     });
 }
 
@@ -304,7 +362,11 @@ fn content_that_its_client_does_not_finish() {
         let backend = script(once(OK));
         let upstream = upstream(&backend.path);
         let mut exchange = exchange("POST", &upstream);
-        exchange.body = Box::new(Pieces { left: RefCell::new(vec![vec![0; 10]]), length: Some(100), fails: true });
+        exchange.body = Box::new(Pieces {
+            left: RefCell::new(vec![vec![0; 10]]),
+            length: Some(100),
+            fails: true,
+        });
         assert_eq!(answer(&gateway, &mut exchange).await.status.0, 400);
         // That was not the backend's fault.
         assert_eq!(fetch(&gateway, &upstream).await.0, 200);
@@ -316,10 +378,22 @@ fn of_two_members_the_one_that_lives_answers_everything() {
     with_gateway(1, |gateway| async move {
         let folder = saker_testkit::TempDir::new("gateway-two").unwrap();
         let alive = script(always(OK));
-        for balance in [Balance::Requests, Balance::Traffic, Balance::Busyness, Balance::RandomTwo, Balance::ClientAddress, Balance::Target]
-        {
-            let members = vec![member(&folder.join("dead.sock"), tuning()), member(&alive.path, tuning())];
-            let upstream = Arc::new(Upstream { balance, ..Upstream::new("two", members) });
+        for balance in [
+            Balance::Requests,
+            Balance::Traffic,
+            Balance::Busyness,
+            Balance::RandomTwo,
+            Balance::ClientAddress,
+            Balance::Target,
+        ] {
+            let members = vec![
+                member(&folder.join("dead.sock"), tuning()),
+                member(&alive.path, tuning()),
+            ];
+            let upstream = Arc::new(Upstream {
+                balance,
+                ..Upstream::new("two", members)
+            });
             for _ in 0..20 {
                 assert_eq!(fetch(&gateway, &upstream).await.0, 200, "{balance:?}");
             }
@@ -333,11 +407,20 @@ fn shares_are_those_of_the_weights() {
         let (one, three) = (script(once(OK)), script(once(OK)));
         let mut heavy = member(&three.path, tuning());
         heavy.weight = 300;
-        let upstream = Arc::new(Upstream::new("weights", vec![member(&one.path, tuning()), heavy]));
+        let upstream = Arc::new(Upstream::new(
+            "weights",
+            vec![member(&one.path, tuning()), heavy],
+        ));
         for _ in 0..40 {
             assert_eq!(fetch(&gateway, &upstream).await.0, 200);
         }
-        assert_eq!((one.accepted.load(Ordering::SeqCst), three.accepted.load(Ordering::SeqCst)), (10, 30));
+        assert_eq!(
+            (
+                one.accepted.load(Ordering::SeqCst),
+                three.accepted.load(Ordering::SeqCst)
+            ),
+            (10, 30)
+        );
     });
 }
 
@@ -345,15 +428,29 @@ fn shares_are_those_of_the_weights() {
 #[test]
 fn shares_by_traffic() {
     with_gateway(1, |gateway| async move {
-        let answer: &'static [u8] = format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: {}\r\n\r\nok", "x".repeat(500)).into_bytes().leak();
+        let answer: &'static [u8] = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX: {}\r\n\r\nok",
+            "x".repeat(500)
+        )
+        .into_bytes()
+        .leak();
         let (long, short) = (script(once(answer)), script(once(OK)));
         let members = vec![member(&long.path, tuning()), member(&short.path, tuning())];
-        let upstream = Arc::new(Upstream { balance: Balance::Traffic, ..Upstream::new("traffic", members) });
+        let upstream = Arc::new(Upstream {
+            balance: Balance::Traffic,
+            ..Upstream::new("traffic", members)
+        });
         for _ in 0..40 {
             assert_eq!(fetch(&gateway, &upstream).await.0, 200);
         }
-        let (long, short) = (long.accepted.load(Ordering::SeqCst), short.accepted.load(Ordering::SeqCst));
-        assert!(long * 2 < short && long > 0, "{long} of the long ones, {short} of the short ones");
+        let (long, short) = (
+            long.accepted.load(Ordering::SeqCst),
+            short.accepted.load(Ordering::SeqCst),
+        );
+        assert!(
+            long * 2 < short && long > 0,
+            "{long} of the long ones, {short} of the short ones"
+        );
     });
 }
 
@@ -361,7 +458,12 @@ fn shares_by_traffic() {
 fn nothing_is_left_open() {
     with_gateway(1, |gateway| async move {
         let before = sockets();
-        let rows: [&'static [u8]; 4] = [OK, b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc", b""];
+        let rows: [&'static [u8]; 4] = [
+            OK,
+            b"garbage\r\n\r\n",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
+            b"",
+        ];
         for response in rows {
             let backend = script(once(response));
             let upstream = upstream(&backend.path);
@@ -371,7 +473,12 @@ fn nothing_is_left_open() {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
         // The listeners of four scripts stay; other tests of this process open and close theirs.
-        assert!(sockets() < before + 60, "{} sockets before, {} after", before, sockets());
+        assert!(
+            sockets() < before + 60,
+            "{} sockets before, {} after",
+            before,
+            sockets()
+        );
     });
 }
 
@@ -379,11 +486,24 @@ fn nothing_is_left_open() {
 fn a_breaker_refuses_without_asking() {
     with_gateway(1, |gateway| async move {
         let backend = script(once(b""));
-        let members = vec![member(&backend.path, Tuning { retry_ms: 2_000, ..tuning() })];
-        let upstream = Arc::new(Upstream { breaks: true, failures_max: 2, ..Upstream::new("breaks", members) });
+        let members = vec![member(
+            &backend.path,
+            Tuning {
+                retry_ms: 2_000,
+                ..tuning()
+            },
+        )];
+        let upstream = Arc::new(Upstream {
+            breaks: true,
+            failures_max: 2,
+            ..Upstream::new("breaks", members)
+        });
         for status in [502, 502, 503, 503] {
             let response = get(&gateway, &upstream).await;
-            assert_eq!((response.status.0, response.fields().has("Retry-After")), (status, status == 503));
+            assert_eq!(
+                (response.status.0, response.fields().has("Retry-After")),
+                (status, status == 503)
+            );
         }
         assert_eq!(backend.accepted.load(Ordering::SeqCst), 2);
         tokio::time::sleep(Duration::from_millis(2_050)).await;
@@ -395,9 +515,20 @@ fn a_breaker_refuses_without_asking() {
 #[test]
 fn a_member_whose_queue_is_full_is_passed_over() {
     with_gateway(1, |gateway| async move {
-        let (busy, free) =
-            (script(|mut stream, _| drop((read_request(&mut stream), thread::sleep(Duration::from_millis(200))))), script(always(OK)));
-        let full = Tuning { connections_max: 1, queue_max: 0, ..tuning() };
+        let (busy, free) = (
+            script(|mut stream, _| {
+                drop((
+                    read_request(&mut stream),
+                    thread::sleep(Duration::from_millis(200)),
+                ))
+            }),
+            script(always(OK)),
+        );
+        let full = Tuning {
+            connections_max: 1,
+            queue_max: 0,
+            ..tuning()
+        };
         let members = vec![member(&busy.path, full), member(&free.path, tuning())];
         let upstream = Arc::new(Upstream::new("full", members));
         let (own, other) = (Rc::clone(&gateway), Arc::clone(&upstream));

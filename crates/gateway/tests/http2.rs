@@ -1,4 +1,5 @@
-//! Servers that speak HTTP/2, played by the `h2` crate: shared connections, both directions at once, trailers, limits, and how each end is taken.
+//! Servers that speak HTTP/2, played by the `h2` crate: shared connections, both directions at
+//! once, trailers, limits, and how each end is taken.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -40,7 +41,8 @@ struct Server {
     _folder: TempDir,
 }
 
-/// Each request is given to `answer` with the number of its connection; `streams`: how many at once on each.
+/// Each request is given to `answer` with the number of its connection; `streams`: how many at once
+/// on each.
 fn server<F: Future<Output = ()> + Send + 'static>(
     streams: u32,
     answer: impl Fn(Asked, usize) -> F + Send + Sync + Clone + 'static,
@@ -53,15 +55,24 @@ fn server<F: Future<Output = ()> + Send + 'static>(
     let closed = Arc::<AtomicUsize>::default();
     let (counter, over) = (Arc::clone(&accepted), Arc::clone(&closed));
     thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
         runtime.block_on(async move {
             let listener = UnixListener::from_std(listener).unwrap();
             while let Ok((stream, _)) = listener.accept().await {
-                let (number, answer, over) = (counter.fetch_add(1, Ordering::SeqCst), answer.clone(), Arc::clone(&over));
+                let (number, answer, over) = (
+                    counter.fetch_add(1, Ordering::SeqCst),
+                    answer.clone(),
+                    Arc::clone(&over),
+                );
                 tokio::spawn(async move {
                     let mut builder = h2::server::Builder::new();
                     builder.max_concurrent_streams(streams);
-                    let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else { return };
+                    let Ok(mut connection) = builder.handshake::<_, Bytes>(stream).await else {
+                        return;
+                    };
                     while let Some(Ok(asked)) = connection.accept().await {
                         if asked.0.uri().path() == "/last" {
                             connection.graceful_shutdown();
@@ -73,11 +84,21 @@ fn server<F: Future<Output = ()> + Send + 'static>(
             }
         });
     });
-    Server { path, accepted, closed, _folder: folder }
+    Server {
+        path,
+        accepted,
+        closed,
+        _folder: folder,
+    }
 }
 
 fn upstream_with(paths: &[&PathBuf], tuning: Tuning) -> Arc<Upstream> {
-    let member = |path: &&PathBuf| Member::new(Backend::new(Protocol::Http2, BackendAddress::Unix((*path).clone())), tuning.clone());
+    let member = |path: &&PathBuf| {
+        Member::new(
+            Backend::new(Protocol::Http2, BackendAddress::Unix((*path).clone())),
+            tuning.clone(),
+        )
+    };
     Arc::new(Upstream::new("test", paths.iter().map(member).collect()))
 }
 
@@ -88,13 +109,23 @@ fn upstream(server: &Server) -> Arc<Upstream> {
 /// As a client of HTTP/2 would ask.
 fn asking(method: &str, target: &str, upstream: &Arc<Upstream>) -> Exchange {
     let mut exchange = exchange(method, upstream);
-    let fields = [("Host", "test"), ("TE", "trailers"), ("Cookie", "a=b"), ("Connection", "x-own"), ("X-Own", "1")];
+    let fields = [
+        ("Host", "test"),
+        ("TE", "trailers"),
+        ("Cookie", "a=b"),
+        ("Connection", "x-own"),
+        ("X-Own", "1"),
+    ];
     exchange.head = RequestHead::build(method, target, Version::Http2, &fields);
     exchange.call.as_mut().unwrap().target = target.as_bytes().to_vec();
     exchange
 }
 
-async fn ask(gateway: &Gateway, target: &str, upstream: &Arc<Upstream>) -> (u16, Result<Vec<u8>, BodyError>) {
+async fn ask(
+    gateway: &Gateway,
+    target: &str,
+    upstream: &Arc<Upstream>,
+) -> (u16, Result<Vec<u8>, BodyError>) {
     let mut response = bench::answer(gateway, &mut asking("GET", target, upstream)).await;
     (response.status.0, content(&mut response).await)
 }
@@ -108,10 +139,23 @@ async fn mirror((request, mut respond): Asked, number: usize) {
         content.extend_from_slice(&piece);
     }
     let trailers = body.trailers().await.unwrap_or_default();
-    let names: Vec<String> = head.headers.iter().map(|(name, value)| format!("{name}={}", value.to_str().unwrap())).collect();
-    let text = format!("{} {} {number} {} {trailers:?} {}", head.method, head.uri, names.join("|"), content.len());
-    // Who asked may have gone. (A panic here would write its backtrace for longer than the others' time limit.)
-    let Ok(mut send) = respond.send_response(Response::new(()), false) else { return };
+    let names: Vec<String> = head
+        .headers
+        .iter()
+        .map(|(name, value)| format!("{name}={}", value.to_str().unwrap()))
+        .collect();
+    let text = format!(
+        "{} {} {number} {} {trailers:?} {}",
+        head.method,
+        head.uri,
+        names.join("|"),
+        content.len()
+    );
+    // Who asked may have gone. (A panic here would write its backtrace for longer than the others'
+    // time limit.)
+    let Ok(mut send) = respond.send_response(Response::new(()), false) else {
+        return;
+    };
     if send.send_data(text.into(), false).is_err() {
         return;
     }
@@ -182,7 +226,9 @@ fn requests_share_a_connection_and_say_what_may_pass() {
         let all: Vec<_> = (0..20)
             .map(|at| {
                 let (gateway, upstream) = (Rc::clone(&gateway), Arc::clone(&upstream));
-                tokio::task::spawn_local(async move { ask(&gateway, &format!("/a?{at}"), &upstream).await })
+                tokio::task::spawn_local(async move {
+                    ask(&gateway, &format!("/a?{at}"), &upstream).await
+                })
             })
             .collect();
         for (at, one) in all.into_iter().enumerate() {
@@ -210,15 +256,26 @@ fn trailers_go_both_ways() {
         typed.end();
         exchange.body = Box::new(typed);
         let mut response = bench::answer(&gateway, &mut exchange).await;
-        let Body::Stream(mut stream) = std::mem::take(&mut response.body) else { panic!("no stream") };
+        let Body::Stream(mut stream) = std::mem::take(&mut response.body) else {
+            panic!("no stream")
+        };
         let mut text = Vec::new();
         while let Some(chunk) = poll_fn(|cx| stream.poll_chunk(cx)).await {
             text.extend_from_slice(chunk.unwrap().bytes());
         }
         let text = String::from_utf8(text).unwrap();
-        assert!(text.contains("\"x-checksum\": \"5\"") && text.ends_with(" 5"), "{text}");
+        assert!(
+            text.contains("\"x-checksum\": \"5\"") && text.ends_with(" 5"),
+            "{text}"
+        );
         let trailers = stream.trailers().unwrap();
-        assert_eq!((trailers.first("grpc-status"), trailers.has("content-length")), (Some(&b"0"[..]), false));
+        assert_eq!(
+            (
+                trailers.first("grpc-status"),
+                trailers.has("content-length")
+            ),
+            (Some(&b"0"[..]), false)
+        );
     });
 }
 
@@ -237,9 +294,12 @@ fn both_directions_at_once() {
         let mut exchange = asking("POST", "/", &upstream(&server));
         let typed = Typed::default();
         exchange.body = Box::new(typed.clone());
-        // The head comes although nothing has been said yet, and each word is answered before the next.
+        // The head comes although nothing has been said yet, and each word is answered before the
+        // next.
         let mut response = bench::answer(&gateway, &mut exchange).await;
-        let Body::Stream(mut stream) = std::mem::take(&mut response.body) else { panic!("no stream") };
+        let Body::Stream(mut stream) = std::mem::take(&mut response.body) else {
+            panic!("no stream")
+        };
         for word in [&b"one"[..], b"two", b"three"] {
             typed.say(word);
             let chunk = poll_fn(|cx| stream.poll_chunk(cx)).await.unwrap().unwrap();
@@ -259,7 +319,15 @@ fn long_content_passes_the_windows_both_ways() {
             let _ = body.flow_control().release_capacity(piece.len());
             received += piece.len();
         }
-        let mut send = respond.send_response(Response::builder().header("x-received", received).body(()).unwrap(), false).unwrap();
+        let mut send = respond
+            .send_response(
+                Response::builder()
+                    .header("x-received", received)
+                    .body(())
+                    .unwrap(),
+                false,
+            )
+            .unwrap();
         send.send_data(vec![b'x'; 5_000_000].into(), true).unwrap();
     });
     with_gateway(1, |gateway| async move {
@@ -281,7 +349,8 @@ fn a_connection_that_ends_gracefully_is_followed_by_another() {
     with_gateway(1, |gateway| async move {
         let upstream = upstream(&server);
         for (target, number) in [("/", "0"), ("/last", "0"), ("/", "1"), ("/", "1")] {
-            let text = String::from_utf8(ask(&gateway, target, &upstream).await.1.unwrap()).unwrap();
+            let text =
+                String::from_utf8(ask(&gateway, target, &upstream).await.1.unwrap()).unwrap();
             assert_eq!(text.split(' ').nth(2), Some(number), "{text}");
             tokio::time::sleep(Duration::from_millis(30)).await;
         }
@@ -298,22 +367,41 @@ fn what_is_refused_is_told_again_whatever_it_is() {
         mirror((request, respond), number).await;
     });
     with_gateway(1, |gateway| async move {
-        let mut response = bench::answer(&gateway, &mut asking("POST", "/", &upstream(&server))).await;
+        let mut response =
+            bench::answer(&gateway, &mut asking("POST", "/", &upstream(&server))).await;
         assert_eq!(response.status.0, 200);
-        assert!(content(&mut response).await.unwrap().starts_with(b"POST http://localhost/ 1 "));
+        assert!(
+            content(&mut response)
+                .await
+                .unwrap()
+                .starts_with(b"POST http://localhost/ 1 ")
+        );
     });
 }
 
 #[test]
 fn a_member_that_refuses_is_passed_over_and_other_resets_are_not() {
-    let refusing = server(100, |(_, mut respond), _| async move { respond.send_reset(Reason::REFUSED_STREAM) });
-    let broken = server(100, |(_, mut respond), _| async move { respond.send_reset(Reason::INTERNAL_ERROR) });
+    let refusing = server(100, |(_, mut respond), _| async move {
+        respond.send_reset(Reason::REFUSED_STREAM)
+    });
+    let broken = server(100, |(_, mut respond), _| async move {
+        respond.send_reset(Reason::INTERNAL_ERROR)
+    });
     let well = server(100, mirror);
     with_gateway(1, |gateway| async move {
         let both = upstream_with(&[&refusing.path, &well.path], tuning());
         assert_eq!(ask(&gateway, "/", &both).await.0, 200);
         assert_eq!(ask(&gateway, "/", &upstream(&refusing)).await.0, 503);
-        assert_eq!(ask(&gateway, "/", &upstream_with(&[&broken.path, &well.path], tuning())).await.0, 502);
+        assert_eq!(
+            ask(
+                &gateway,
+                "/",
+                &upstream_with(&[&broken.path, &well.path], tuning())
+            )
+            .await
+            .0,
+            502
+        );
     });
 }
 
@@ -335,7 +423,13 @@ fn as_many_streams_as_the_server_allows_and_then_they_wait() {
         }
     });
     with_gateway(1, |gateway| async move {
-        let upstream = upstream_with(&[&server.path], Tuning { connections_max: 1, ..tuning() });
+        let upstream = upstream_with(
+            &[&server.path],
+            Tuning {
+                connections_max: 1,
+                ..tuning()
+            },
+        );
         // Its settings are known then.
         assert_eq!(ask(&gateway, "/", &upstream).await.0, 200);
         let all: Vec<_> = (0..10)
@@ -347,7 +441,13 @@ fn as_many_streams_as_the_server_allows_and_then_they_wait() {
         for one in all {
             assert_eq!(one.await.unwrap(), 200);
         }
-        assert_eq!((server.accepted.load(Ordering::SeqCst), most.lock().unwrap().1), (1, 2));
+        assert_eq!(
+            (
+                server.accepted.load(Ordering::SeqCst),
+                most.lock().unwrap().1
+            ),
+            (1, 2)
+        );
     });
 }
 
@@ -369,9 +469,19 @@ fn a_client_that_goes_resets_its_stream_only() {
         let upstream = upstream(&server);
         let response = bench::answer(&gateway, &mut asking("GET", "/endless", &upstream)).await;
         drop(response);
-        let reason = tokio::task::spawn_blocking(move || seen.recv_timeout(Duration::from_secs(30)).unwrap()).await.unwrap();
+        let reason = tokio::task::spawn_blocking(move || {
+            seen.recv_timeout(Duration::from_secs(30)).unwrap()
+        })
+        .await
+        .unwrap();
         assert_eq!(reason, Some(Reason::CANCEL));
-        assert!(ask(&gateway, "/", &upstream).await.1.unwrap().starts_with(b"GET http://localhost/ 0 "));
+        assert!(
+            ask(&gateway, "/", &upstream)
+                .await
+                .1
+                .unwrap()
+                .starts_with(b"GET http://localhost/ 0 ")
+        );
     });
 }
 
@@ -391,8 +501,12 @@ fn a_silent_server_is_left_and_a_broken_response_is_seen_to_break() {
     with_gateway(1, |gateway| async move {
         let upstream = upstream_with(&[&server.path], impatient());
         assert_eq!(ask(&gateway, "/silent", &upstream).await.0, 504);
-        assert_eq!(ask(&gateway, "/", &upstream).await, (200, Err(BodyError::Source)));
-        // Nothing came at all for most of the time that a request waits: it is not asked on that connection again.
+        assert_eq!(
+            ask(&gateway, "/", &upstream).await,
+            (200, Err(BodyError::Source))
+        );
+        // Nothing came at all for most of the time that a request waits: it is not asked on that
+        // connection again.
         assert_eq!(server.accepted.load(Ordering::SeqCst), 2);
     });
 }
@@ -401,7 +515,13 @@ fn a_silent_server_is_left_and_a_broken_response_is_seen_to_break() {
 fn idle_connections_are_closed() {
     let server = server(100, mirror);
     with_gateway(1, |gateway| async move {
-        let upstream = upstream_with(&[&server.path], Tuning { kept_ms: 30, ..tuning() });
+        let upstream = upstream_with(
+            &[&server.path],
+            Tuning {
+                kept_ms: 30,
+                ..tuning()
+            },
+        );
         for number in ["0", "0", "1"] {
             if number == "1" {
                 tokio::time::sleep(Duration::from_millis(60)).await;
@@ -419,11 +539,17 @@ fn idle_connections_are_closed() {
 fn what_is_no_http2_is_no_answer() {
     let backend = bench::script(bench::once(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
     with_gateway(1, |gateway| async move {
-        assert_eq!(ask(&gateway, "/", &upstream_with(&[&backend.path], tuning())).await.0, 502);
+        assert_eq!(
+            ask(&gateway, "/", &upstream_with(&[&backend.path], tuning()))
+                .await
+                .0,
+            502
+        );
     });
 }
 
-/// The request that had begun to connect goes; those that waited for its connection make their own, and learn what is true.
+/// The request that had begun to connect goes; those that waited for its connection make their own,
+/// and learn what is true.
 #[test]
 fn who_waits_for_a_connection_does_not_depend_on_who_makes_it() {
     let server = server(100, mirror);

@@ -1,5 +1,5 @@
-//! Programs that have one process for each connection, as php-fpm: kept connections keep none of them from others, and processes that are
-//! started for connections are asked for again.
+//! Programs that have one process for each connection, as php-fpm: kept connections keep none of
+//! them from others, and processes that are started for connections are asked for again.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 #![allow(dead_code)] // Of the bench, its part.
@@ -54,8 +54,12 @@ fn process(listener: &UnixListener, takes: Duration, taken: &AtomicUsize) {
         taken.fetch_add(1, Ordering::SeqCst);
         while hear(&mut stream).is_some() {
             thread::sleep(takes);
-            let answer =
-                [record(STDOUT, b"Content-Type: text/plain\r\n\r\nok"), record(STDOUT, b""), record(END_REQUEST, &[0; 8])].concat();
+            let answer = [
+                record(STDOUT, b"Content-Type: text/plain\r\n\r\nok"),
+                record(STDOUT, b""),
+                record(END_REQUEST, &[0; 8]),
+            ]
+            .concat();
             if stream.write_all(&answer).is_err() {
                 break;
             }
@@ -64,14 +68,23 @@ fn process(listener: &UnixListener, takes: Duration, taken: &AtomicUsize) {
 }
 
 fn program(path: &Path, forks_on_demand: bool) -> Arc<Upstream> {
-    let tuning = Tuning { timeout_ms: 20_000, kept_max: 9, kept_ms: 60_000, forks_on_demand, ..tuning() };
+    let tuning = Tuning {
+        timeout_ms: 20_000,
+        kept_max: 9,
+        kept_ms: 60_000,
+        forks_on_demand,
+        ..tuning()
+    };
     let backend = Backend::new(Protocol::FastCgi, BackendAddress::Unix(path.to_owned()));
     Arc::new(Upstream::new("program", vec![Member::new(backend, tuning)]))
 }
 
 /// So many processes, and how many connections they have taken.
 fn processes(path: &Path, count: usize, takes: Duration) -> Arc<AtomicUsize> {
-    let (listener, taken) = (Arc::new(UnixListener::bind(path).unwrap()), Arc::<AtomicUsize>::default());
+    let (listener, taken) = (
+        Arc::new(UnixListener::bind(path).unwrap()),
+        Arc::<AtomicUsize>::default(),
+    );
     for _ in 0..count {
         let (listener, taken) = (Arc::clone(&listener), Arc::clone(&taken));
         thread::spawn(move || process(&listener, takes, &taken));
@@ -96,7 +109,9 @@ fn an_idle_connection_keeps_no_process_from_others() {
     for takes_ms in [20, 0] {
         let path = folder.join(format!("{takes_ms}.sock"));
         processes(&path, 2, Duration::from_millis(takes_ms));
-        with_gateway(1, |gateway| async move { at_once(&gateway, &program(&path, false), 9).await });
+        with_gateway(1, |gateway| async move {
+            at_once(&gateway, &program(&path, false), 9).await
+        });
     }
 }
 
@@ -127,11 +142,22 @@ fn whoever_starts_processes_is_asked_again() {
     thread::spawn(move || {
         let first = listener.accept().unwrap().0;
         let mut second = listener.accept().unwrap().0;
-        counter.fetch_add(usize::from(second.read(&mut [0]).unwrap() == 0), Ordering::SeqCst);
+        counter.fetch_add(
+            usize::from(second.read(&mut [0]).unwrap() == 0),
+            Ordering::SeqCst,
+        );
         drop(second);
         let mut first = first;
         hear(&mut first).unwrap();
-        first.write_all(&[record(STDOUT, b"Content-Type: text/plain\r\n\r\nok"), record(END_REQUEST, &[0; 8])].concat()).unwrap();
+        first
+            .write_all(
+                &[
+                    record(STDOUT, b"Content-Type: text/plain\r\n\r\nok"),
+                    record(END_REQUEST, &[0; 8]),
+                ]
+                .concat(),
+            )
+            .unwrap();
         thread::sleep(Duration::from_secs(1));
     });
     with_gateway(1, |gateway| async move {

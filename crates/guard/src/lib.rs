@@ -1,8 +1,9 @@
-//! Who may have what: referrers, signed URLs, passes, proof of work, guesses of passwords, names of robots; and the bounded memories behind them.
+//! Who may have what: referrers, signed URLs, passes, proof of work, guesses of passwords, names of
+//! robots; and the bounded memories behind them.
 //!
-//! Floor 3: pure functions over what a request says, a configuration and the time; what cores share is in [`Remembered`]. The pipeline's
-//! guards ask here and turn the answers into responses.
-//! Absent on purpose: responses, cookies as fields, clocks, sockets.
+//! Floor 3: pure functions over what a request says, a configuration and the time; what cores share
+//! is in [`Remembered`]. The pipeline's guards ask here and turn the answers into responses. Absent
+//! on purpose: responses, cookies as fields, clocks, sockets.
 
 pub mod dns;
 pub mod login;

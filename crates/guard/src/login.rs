@@ -1,8 +1,10 @@
-//! Guessing of passwords: attempts that are regained with time, as LiteSpeed's WordPressProtect counts them.
+//! Guessing of passwords: attempts that are regained with time, as LiteSpeed's WordPressProtect
+//! counts them.
 //!
-//! Of `attempts` in `within_s` seconds each is regained after its share of the time, so there is no moment at which all are. Those that go
-//! through are given back by whoever sees the answer.
-//! Difficulty: `system.multicall` of XML-RPC tries many passwords in one request; `xml_rpc` counts them in the body as it passes by.
+//! Of `attempts` in `within_s` seconds each is regained after its share of the time, so there is no
+//! moment at which all are. Those that go through are given back by whoever sees the answer.
+//! Difficulty: `system.multicall` of XML-RPC tries many passwords in one request; `xml_rpc` counts
+//! them in the body as it passes by.
 
 /// What a client has used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,21 +18,28 @@ impl Attempts {
     /// What is used at `now`, in thousandths.
     pub fn used(&self, attempts: u32, within_s: u64, now: i64) -> u64 {
         let passed_s = u64::try_from(now.saturating_sub(self.at)).unwrap_or(0);
-        self.used.saturating_sub(passed_s.saturating_mul(u64::from(attempts) * 1000) / within_s.max(1))
+        self.used
+            .saturating_sub(passed_s.saturating_mul(u64::from(attempts) * 1000) / within_s.max(1))
     }
 
-    /// Counts some, and returns what is used then. Never much more than the limit, so that an end comes.
+    /// Counts some, and returns what is used then. Never much more than the limit, so that an end
+    /// comes.
     pub fn add(&mut self, count: u32, attempts: u32, within_s: u64, now: i64) -> u64 {
         let most = u64::from(attempts) * 2000;
-        self.used = self.used(attempts, within_s, now).saturating_add(u64::from(count) * 1000).min(most);
+        self.used = self
+            .used(attempts, within_s, now)
+            .saturating_add(u64::from(count) * 1000)
+            .min(most);
         self.at = self.at.max(now);
         self.used
     }
 
-    /// Counts some, and returns what that has added, in thousandths: less where the limit is far behind already.
+    /// Counts some, and returns what that has added, in thousandths: less where the limit is far
+    /// behind already.
     pub fn charge(&mut self, count: u32, attempts: u32, within_s: u64, now: i64) -> u64 {
         let before = self.used(attempts, within_s, now);
-        self.add(count, attempts, within_s, now).saturating_sub(before)
+        self.add(count, attempts, within_s, now)
+            .saturating_sub(before)
     }
 
     /// Takes back what was charged, in thousandths.
@@ -40,20 +49,39 @@ impl Attempts {
 }
 
 /// Names of the scripts that take passwords.
-const DOORS: [(&[u8], Door); 2] = [(b"wp-login.php", Door::Login), (b"xmlrpc.php", Door::XmlRpc)];
+const DOORS: [(&[u8], Door); 2] = [
+    (b"wp-login.php", Door::Login),
+    (b"xmlrpc.php", Door::XmlRpc),
+];
 
-/// `wp-login.php` or `xmlrpc.php` in any folder, whatever follows it: also where only the application behind sees a folder's end (`%2F`, `\`),
-/// no difference between letters, or the end of the name.
+/// `wp-login.php` or `xmlrpc.php` in any folder, whatever follows it: also where only the
+/// application behind sees a folder's end (`%2F`, `\`), no difference between letters, or the end
+/// of the name.
 pub fn door(path: &[u8]) -> Option<Door> {
     let is_of_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let begins = |before: &[u8]| {
-        let is_escape =
-            |escape: &[u8]| before.len() >= 3 && before.get(before.len() - 3..).is_some_and(|end| end.eq_ignore_ascii_case(escape));
-        !before.last().is_some_and(|byte| is_of_name(byte) || *byte == b'.') || is_escape(b"%2f") || is_escape(b"%5c")
+        let is_escape = |escape: &[u8]| {
+            before.len() >= 3
+                && before
+                    .get(before.len() - 3..)
+                    .is_some_and(|end| end.eq_ignore_ascii_case(escape))
+        };
+        !before
+            .last()
+            .is_some_and(|byte| is_of_name(byte) || *byte == b'.')
+            || is_escape(b"%2f")
+            || is_escape(b"%5c")
     };
     DOORS.iter().find_map(|(name, door)| {
-        let mut places = path.windows(name.len()).enumerate().filter(|(_, window)| window.eq_ignore_ascii_case(name)).map(|(at, _)| at);
-        let is_there = |at: usize| begins(path.get(..at).unwrap_or_default()) && !path.get(at + name.len()).is_some_and(is_of_name);
+        let mut places = path
+            .windows(name.len())
+            .enumerate()
+            .filter(|(_, window)| window.eq_ignore_ascii_case(name))
+            .map(|(at, _)| at);
+        let is_there = |at: usize| {
+            begins(path.get(..at).unwrap_or_default())
+                && !path.get(at + name.len()).is_some_and(is_of_name)
+        };
         places.any(is_there).then_some(*door)
     })
 }
@@ -67,8 +95,14 @@ pub enum Door {
 /// WordPress leads on from the login with a cookie that has something in it.
 pub fn is_success<'v>(status: u16, mut cookies: impl Iterator<Item = &'v [u8]>) -> bool {
     let logged_in = |cookie: &[u8]| {
-        let Some(rest) = cookie.strip_prefix(b"wordpress_logged_in_") else { return false };
-        let value = rest.split(|byte| *byte == b'=').nth(1).and_then(|rest| rest.split(|byte| *byte == b';').next()).unwrap_or_default();
+        let Some(rest) = cookie.strip_prefix(b"wordpress_logged_in_") else {
+            return false;
+        };
+        let value = rest
+            .split(|byte| *byte == b'=')
+            .nth(1)
+            .and_then(|rest| rest.split(|byte| *byte == b';').next())
+            .unwrap_or_default();
         !matches!(value.trim_ascii(), b"" | b"+" | b"%20" | b"deleted")
     };
     matches!(status, 302 | 303) && cookies.any(logged_in)
@@ -87,7 +121,11 @@ mod tests {
         assert_eq!(client.used(10, 300, 1029), 10_000 - 966);
         assert_eq!(client.used(10, 300, 1030), 9000);
         assert_eq!(client.used(10, 300, 1300), 0);
-        assert_eq!(client.used(10, 300, 900), 10_000, "a clock that is set back forgives nothing");
+        assert_eq!(
+            client.used(10, 300, 900),
+            10_000,
+            "a clock that is set back forgives nothing"
+        );
         client.add(u32::MAX, 10, 300, 1000);
         assert_eq!(client.used(10, 300, 1000), 20_000);
         client.give_back(3000);
@@ -102,7 +140,11 @@ mod tests {
         let charged = client.charge(u32::MAX, 10, 300, 1000);
         assert_eq!((charged, client.charge(1, 10, 300, 1000)), (17_000, 0));
         client.give_back(charged);
-        assert_eq!(client.used(10, 300, 1000), 3000, "attempts of before are not forgiven");
+        assert_eq!(
+            client.used(10, 300, 1000),
+            3000,
+            "attempts of before are not forgiven"
+        );
     }
 
     #[test]
@@ -125,7 +167,15 @@ mod tests {
         ] {
             assert_eq!(door(path.as_bytes()), Some(Door::XmlRpc), "{path}");
         }
-        for path in ["/not-wp-login.php", "/wp-login.phpx", "/wp-login.php-x", "/x.xmlrpc.php", "/xmlrpc", "/xmlrpc_php", ""] {
+        for path in [
+            "/not-wp-login.php",
+            "/wp-login.phpx",
+            "/wp-login.php-x",
+            "/x.xmlrpc.php",
+            "/xmlrpc",
+            "/xmlrpc_php",
+            "",
+        ] {
             assert_eq!(door(path.as_bytes()), None, "{path}");
         }
     }
@@ -133,11 +183,20 @@ mod tests {
     #[test]
     fn successes() {
         let cookies = |value: &'static str| std::iter::once(value.as_bytes());
-        assert!(is_success(302, cookies("wordpress_logged_in_abc=admin%7C1; path=/")));
-        assert!(!is_success(200, cookies("wordpress_logged_in_abc=admin%7C1; path=/")));
-        for other in
-            ["wordpress_logged_in_abc=%20; path=/", "wordpress_logged_in_abc=; path=/", "wordpress_test_cookie=WP", "wp-postpass_1=x"]
-        {
+        assert!(is_success(
+            302,
+            cookies("wordpress_logged_in_abc=admin%7C1; path=/")
+        ));
+        assert!(!is_success(
+            200,
+            cookies("wordpress_logged_in_abc=admin%7C1; path=/")
+        ));
+        for other in [
+            "wordpress_logged_in_abc=%20; path=/",
+            "wordpress_logged_in_abc=; path=/",
+            "wordpress_test_cookie=WP",
+            "wp-postpass_1=x",
+        ] {
             assert!(!is_success(302, cookies(other)), "{other}");
         }
     }

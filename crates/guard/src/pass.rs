@@ -1,7 +1,9 @@
-//! Passes: short texts that a client carries in a cookie and that only this server can have made, each for a purpose, until a time.
+//! Passes: short texts that a client carries in a cookie and that only this server can have made,
+//! each for a purpose, until a time.
 //!
-//! Form: the time of its end in hexadecimal, a dot, and an HMAC-SHA256 over purpose, time and what it is bound to. Two keys are good at a
-//! time, so that a change of key takes nobody's pass away before its end. Whoever keeps them in a file reads and writes [`KeyRing::to_text`].
+//! Form: the time of its end in hexadecimal, a dot, and an HMAC-SHA256 over purpose, time and what
+//! it is bound to. Two keys are good at a time, so that a change of key takes nobody's pass away
+//! before its end. Whoever keeps them in a file reads and writes [`KeyRing::to_text`].
 
 use crate::mac;
 use aws_lc_rs::rand;
@@ -34,12 +36,18 @@ impl KeyRing {
 
     pub fn to_text(&self) -> String {
         let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        keys.iter().map(|key| format!("{} {}\n", key.since, mac::hex(&key.bytes))).collect()
+        keys.iter()
+            .map(|key| format!("{} {}\n", key.since, mac::hex(&key.bytes)))
+            .collect()
     }
 
-    /// Sees to it that there is a key that is young enough. `true`: a new one was made, and the text should be written.
+    /// Sees to it that there is a key that is young enough. `true`: a new one was made, and the
+    /// text should be written.
     pub fn refresh(&self, now: i64) -> bool {
-        let is_good = |keys: &[Key]| keys.first().is_some_and(|key| (key.since..key.since.saturating_add(KEY_LIFE_S)).contains(&now));
+        let is_good = |keys: &[Key]| {
+            keys.first()
+                .is_some_and(|key| (key.since..key.since.saturating_add(KEY_LIFE_S)).contains(&now))
+        };
         if is_good(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
             return false;
         }
@@ -51,7 +59,8 @@ impl KeyRing {
         if is_good(&keys) {
             return false;
         }
-        // One of the future is left where the clock was set back: its passes are good, and it signs no more.
+        // One of the future is left where the clock was set back: its passes are good, and it signs
+        // no more.
         keys.insert(0, Key { since: now, bytes });
         keys.truncate(KEYS_MAX);
         true
@@ -68,9 +77,16 @@ impl KeyRing {
     /// When the pass ends, if it is one of ours and good at `now`.
     pub fn verify(&self, pass: &[u8], purpose: &[u8], bound_to: &[u8], now: i64) -> Option<i64> {
         let (until, given) = std::str::from_utf8(pass).ok()?.split_once('.')?;
-        let time = i64::from_str_radix(until, 16).ok().filter(|time| format!("{time:x}") == until)?;
+        let time = i64::from_str_radix(until, 16)
+            .ok()
+            .filter(|time| format!("{time:x}") == until)?;
         let keys = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        let is_ours = keys.iter().any(|key| mac::same(code(key, purpose, bound_to, time).as_bytes(), given.as_bytes()));
+        let is_ours = keys.iter().any(|key| {
+            mac::same(
+                code(key, purpose, bound_to, time).as_bytes(),
+                given.as_bytes(),
+            )
+        });
         (is_ours && time > now).then_some(time)
     }
 }
@@ -90,7 +106,10 @@ fn read_key(line: &str) -> Option<Key> {
     for (at, byte) in bytes.iter_mut().enumerate() {
         *byte = u8::from_str_radix(hex.get(2 * at..2 * at + 2)?, 16).ok()?;
     }
-    Some(Key { since: since.parse().ok()?, bytes })
+    Some(Key {
+        since: since.parse().ok()?,
+        bytes,
+    })
 }
 
 #[cfg(test)]
@@ -103,13 +122,17 @@ mod tests {
     fn a_pass_is_good_for_its_purpose_place_and_time() {
         let keys = KeyRing::default();
         let pass = keys.sign(b"trigger", b"10.0.0", NOW + 60, NOW).unwrap();
-        let verify = |purpose: &[u8], bound: &[u8], now| keys.verify(pass.as_bytes(), purpose, bound, now);
+        let verify =
+            |purpose: &[u8], bound: &[u8], now| keys.verify(pass.as_bytes(), purpose, bound, now);
         assert_eq!(verify(b"trigger", b"10.0.0", NOW), Some(NOW + 60));
         assert_eq!(verify(b"trigger", b"10.0.0", NOW + 59), Some(NOW + 60));
         assert_eq!(verify(b"trigger", b"10.0.0", NOW + 60), None);
         assert_eq!(verify(b"trigge", b"r10.0.0", NOW), None);
         assert_eq!(verify(b"trigger", b"10.0.1", NOW), None);
-        assert_eq!(KeyRing::default().verify(pass.as_bytes(), b"trigger", b"10.0.0", NOW), None);
+        assert_eq!(
+            KeyRing::default().verify(pass.as_bytes(), b"trigger", b"10.0.0", NOW),
+            None
+        );
     }
 
     #[test]
@@ -119,7 +142,12 @@ mod tests {
         for bit in 0..pass.len() * 8 {
             let mut other = pass.clone().into_bytes();
             other[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(keys.verify(&other, b"a", b"b", NOW), None, "{:?}", String::from_utf8_lossy(&other));
+            assert_eq!(
+                keys.verify(&other, b"a", b"b", NOW),
+                None,
+                "{:?}",
+                String::from_utf8_lossy(&other)
+            );
         }
         for bad in ["", ".", "x.y", "-1.a", "ffffffffffffffffff.a"] {
             assert_eq!(keys.verify(bad.as_bytes(), b"a", b"b", NOW), None, "{bad}");
@@ -132,14 +160,26 @@ mod tests {
         assert!(keys.refresh(NOW) && !keys.refresh(NOW + KEY_LIFE_S - 1));
         let first = keys.sign(b"a", b"", NOW + 3 * KEY_LIFE_S, NOW).unwrap();
         assert!(keys.refresh(NOW + KEY_LIFE_S));
-        assert!(keys.verify(first.as_bytes(), b"a", b"", NOW + KEY_LIFE_S).is_some());
+        assert!(
+            keys.verify(first.as_bytes(), b"a", b"", NOW + KEY_LIFE_S)
+                .is_some()
+        );
         assert!(keys.refresh(NOW + 2 * KEY_LIFE_S));
-        assert!(keys.verify(first.as_bytes(), b"a", b"", NOW + 2 * KEY_LIFE_S).is_none());
+        assert!(
+            keys.verify(first.as_bytes(), b"a", b"", NOW + 2 * KEY_LIFE_S)
+                .is_none()
+        );
         let text = keys.to_text();
-        let second = keys.sign(b"a", b"", NOW + 3 * KEY_LIFE_S, NOW + 2 * KEY_LIFE_S).unwrap();
+        let second = keys
+            .sign(b"a", b"", NOW + 3 * KEY_LIFE_S, NOW + 2 * KEY_LIFE_S)
+            .unwrap();
         let other = KeyRing::default();
         other.load(&format!("nonsense\n1 zz\n{text}"));
         assert_eq!(other.to_text(), text);
-        assert!(other.verify(second.as_bytes(), b"a", b"", NOW + 2 * KEY_LIFE_S).is_some());
+        assert!(
+            other
+                .verify(second.as_bytes(), b"a", b"", NOW + 2 * KEY_LIFE_S)
+                .is_some()
+        );
     }
 }

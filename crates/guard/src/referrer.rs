@@ -1,7 +1,9 @@
-//! Hot-link protection: whether the page that a request names as its referrer may embed or link what it asks for.
+//! Hot-link protection: whether the page that a request names as its referrer may embed or link
+//! what it asks for.
 //!
-//! The field is for the client to say, and any program can say what it likes: this keeps other sites from living on ours, and keeps
-//! nobody out who wants in. Comparison is nginx's (`valid_referers`): without scheme, without port, host in any case, path by its beginning.
+//! The field is for the client to say, and any program can say what it likes: this keeps other
+//! sites from living on ours, and keeps nobody out who wants in. Comparison is nginx's
+//! (`valid_referers`): without scheme, without port, host in any case, path by its beginning.
 
 use saker_config::model::{ReferrerPattern, Referrers, SiteName};
 
@@ -11,22 +13,49 @@ pub fn applies(rule: &Referrers, path: &[u8]) -> bool {
         return true;
     }
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    let extension = name.iter().rposition(|byte| *byte == b'.').and_then(|dot| name.get(dot + 1..));
-    extension.is_some_and(|extension| rule.extensions.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(extension)))
+    let extension = name
+        .iter()
+        .rposition(|byte| *byte == b'.')
+        .and_then(|dot| name.get(dot + 1..));
+    extension.is_some_and(|extension| {
+        rule.extensions
+            .iter()
+            .any(|known| known.as_bytes().eq_ignore_ascii_case(extension))
+    })
 }
 
 /// `own` are the names of the site, `host` the one that was asked for.
-pub fn is_allowed(rule: &Referrers, referrer: Option<&[u8]>, own: &[SiteName], host: &[u8]) -> bool {
-    let Some(referrer) = referrer.filter(|value| !value.is_empty()) else { return rule.without };
-    let Some(rest) = without_scheme(referrer) else { return rule.blocked };
-    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+pub fn is_allowed(
+    rule: &Referrers,
+    referrer: Option<&[u8]>,
+    own: &[SiteName],
+    host: &[u8],
+) -> bool {
+    let Some(referrer) = referrer.filter(|value| !value.is_empty()) else {
+        return rule.without;
+    };
+    let Some(rest) = without_scheme(referrer) else {
+        return rule.blocked;
+    };
+    let end = rest
+        .iter()
+        .position(|byte| matches!(byte, b'/' | b'?' | b'#'))
+        .unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
     let named = host_of(authority);
     rule.allow.iter().any(|pattern| match pattern {
         ReferrerPattern::OwnNames => named == host || own.iter().any(|name| is_named(name, &named)),
-        ReferrerPattern::Host { name, path: beginning } => is_named(name, &named) && path.starts_with(beginning.as_bytes()),
-        ReferrerPattern::AnyDomain { name, path: beginning } => {
-            let below = named.strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'.') && rest.len() > 1);
+        ReferrerPattern::Host {
+            name,
+            path: beginning,
+        } => is_named(name, &named) && path.starts_with(beginning.as_bytes()),
+        ReferrerPattern::AnyDomain {
+            name,
+            path: beginning,
+        } => {
+            let below = named
+                .strip_prefix(name.as_bytes())
+                .is_some_and(|rest| rest.first() == Some(&b'.') && rest.len() > 1);
             below && path.starts_with(beginning.as_bytes())
         }
         // What can't be decided within the limits is not allowed.
@@ -44,10 +73,19 @@ fn without_scheme(referrer: &[u8]) -> Option<&[u8]> {
 
 /// In lower case, without user, port and the dot at the end.
 fn host_of(authority: &[u8]) -> Vec<u8> {
-    let host = authority.rsplit(|byte| *byte == b'@').next().unwrap_or_default();
+    let host = authority
+        .rsplit(|byte| *byte == b'@')
+        .next()
+        .unwrap_or_default();
     let end = match host.first() {
-        Some(b'[') => host.iter().position(|byte| *byte == b']').map_or(host.len(), |at| at + 1),
-        _ => host.iter().position(|byte| *byte == b':').unwrap_or(host.len()),
+        Some(b'[') => host
+            .iter()
+            .position(|byte| *byte == b']')
+            .map_or(host.len(), |at| at + 1),
+        _ => host
+            .iter()
+            .position(|byte| *byte == b':')
+            .unwrap_or(host.len()),
     };
     let host = host.get(..end).unwrap_or_default().to_ascii_lowercase();
     host.strip_suffix(b".").map(<[u8]>::to_vec).unwrap_or(host)
@@ -56,7 +94,9 @@ fn host_of(authority: &[u8]) -> Vec<u8> {
 fn is_named(name: &SiteName, host: &[u8]) -> bool {
     match name {
         SiteName::Exact(name) => name.as_bytes() == host,
-        SiteName::Wildcard(name) => host.strip_suffix(name.as_bytes()).is_some_and(|rest| rest.len() > 1 && rest.ends_with(b".")),
+        SiteName::Wildcard(name) => host
+            .strip_suffix(name.as_bytes())
+            .is_some_and(|rest| rest.len() > 1 && rest.ends_with(b".")),
         // A site for all names has none of its own.
         SiteName::Any => false,
     }
@@ -67,13 +107,24 @@ mod tests {
     use super::*;
 
     fn rule(allow: &[&str], without: bool, blocked: bool) -> Referrers {
-        let allow = allow.iter().map(|text| ReferrerPattern::read(text).unwrap()).collect();
-        Referrers { allow, without, blocked, ..Referrers::default() }
+        let allow = allow
+            .iter()
+            .map(|text| ReferrerPattern::read(text).unwrap())
+            .collect();
+        Referrers {
+            allow,
+            without,
+            blocked,
+            ..Referrers::default()
+        }
     }
 
     #[test]
     fn who_may_refer() {
-        let own = [SiteName::Exact("shop.example".into()), SiteName::Wildcard("shop.example".into())];
+        let own = [
+            SiteName::Exact("shop.example".into()),
+            SiteName::Wildcard("shop.example".into()),
+        ];
         let rows: &[(&[&str], &str, bool)] = &[
             (&["own"], "https://shop.example/a", true),
             (&["own"], "https://SHOP.example.:8443/a", true),
@@ -89,7 +140,11 @@ mod tests {
             (&["*.friend.test"], "http://a.b.friend.test/", true),
             (&["*.friend.test"], "http://friend.test/", false),
             (&["*.friend.test"], "http://.friend.test/", false),
-            (&["friend.test/gallery/"], "http://friend.test/gallery/1", true),
+            (
+                &["friend.test/gallery/"],
+                "http://friend.test/gallery/1",
+                true,
+            ),
             (&["friend.test/gallery/"], "http://friend.test/other", false),
             (&["www.friend.*"], "http://www.friend.co.uk/", true),
             (&["www.friend.*"], "http://www.friend/", false),
@@ -100,7 +155,11 @@ mod tests {
         ];
         for (allow, referrer, allowed) in rows {
             let rule = rule(allow, false, false);
-            assert_eq!(is_allowed(&rule, Some(referrer.as_bytes()), &own, b"asked.example"), *allowed, "{allow:?} {referrer}");
+            assert_eq!(
+                is_allowed(&rule, Some(referrer.as_bytes()), &own, b"asked.example"),
+                *allowed,
+                "{allow:?} {referrer}"
+            );
         }
     }
 
@@ -115,16 +174,28 @@ mod tests {
             (Some(b"android-app://a"), true, false, false),
             (Some(b"https:/"), true, false, false),
         ] {
-            assert_eq!(is_allowed(&rule(&["a.test"], without, blocked), value, &[], b"h"), allowed, "{value:?}");
+            assert_eq!(
+                is_allowed(&rule(&["a.test"], without, blocked), value, &[], b"h"),
+                allowed,
+                "{value:?}"
+            );
         }
     }
 
     #[test]
     fn extensions() {
-        let rule = Referrers { extensions: vec!["jpg".into(), "mp4".into()], ..Referrers::default() };
-        for (path, about) in
-            [("/a.jpg", true), ("/a.JPG", true), ("/jpg", false), ("/a.jpg/b", false), ("/a.mp4.html", false), ("/", false)]
-        {
+        let rule = Referrers {
+            extensions: vec!["jpg".into(), "mp4".into()],
+            ..Referrers::default()
+        };
+        for (path, about) in [
+            ("/a.jpg", true),
+            ("/a.JPG", true),
+            ("/jpg", false),
+            ("/a.jpg/b", false),
+            ("/a.mp4.html", false),
+            ("/", false),
+        ] {
             assert_eq!(applies(&rule, path.as_bytes()), about, "{path}");
         }
         assert!(applies(&Referrers::default(), b"/"));

@@ -1,8 +1,10 @@
-//! What is remembered of clients for a while: bounded, shared by all cores, with no work in the background.
+//! What is remembered of clients for a while: bounded, shared by all cores, with no work in the
+//! background.
 //!
-//! Difficulty: an attacker may be any number of clients, so there is a bound, and what goes when it is met must not cost a search. Each
-//! shard has two maps: new entries go into the young one; when that is full it becomes the old one, and the old one goes. What is used
-//! moves back into the young one, so that what goes has not been used for as long as it took to fill half of the shard.
+//! Difficulty: an attacker may be any number of clients, so there is a bound, and what goes when it
+//! is met must not cost a search. Each shard has two maps: new entries go into the young one; when
+//! that is full it becomes the old one, and the old one goes. What is used moves back into the
+//! young one, so that what goes has not been used for as long as it took to fill half of the shard.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
@@ -26,7 +28,8 @@ impl Who {
         }
     }
 
-    /// The neighbourhood that a visitor may wander in without being somebody else (mobile networks, privacy addresses): /24, /56.
+    /// The neighbourhood that a visitor may wander in without being somebody else (mobile networks,
+    /// privacy addresses): /24, /56.
     pub fn range(address: IpAddr) -> Who {
         match Who::of(address) {
             Who(bits, false) => Who(bits & !0xff, false),
@@ -57,7 +60,12 @@ pub struct Remembered<K, V> {
 
 impl<K: Hash + Eq, V: Clone> Remembered<K, V> {
     pub fn new(entries_max: usize) -> Remembered<K, V> {
-        let empty = || Mutex::new(Shard { young: HashMap::default(), old: HashMap::default() });
+        let empty = || {
+            Mutex::new(Shard {
+                young: HashMap::default(),
+                old: HashMap::default(),
+            })
+        };
         Remembered {
             shards: std::array::from_fn(|_| empty()),
             hasher: RandomState::default(),
@@ -71,13 +79,23 @@ impl<K: Hash + Eq, V: Clone> Remembered<K, V> {
     }
 
     /// Changes the value in place, making one first where there is none.
-    pub fn change<T>(&self, key: K, make: impl FnOnce() -> V, change: impl FnOnce(&mut V) -> T) -> T {
+    pub fn change<T>(
+        &self,
+        key: K,
+        make: impl FnOnce() -> V,
+        change: impl FnOnce(&mut V) -> T,
+    ) -> T {
         let mut shard = self.shard(&key);
         let before = shard.old.remove(&key);
         if !shard.young.contains_key(&key) && shard.young.len() >= self.young_max {
             shard.old = std::mem::take(&mut shard.young);
         }
-        change(shard.young.entry(key).or_insert_with(|| before.unwrap_or_else(make)))
+        change(
+            shard
+                .young
+                .entry(key)
+                .or_insert_with(|| before.unwrap_or_else(make)),
+        )
     }
 
     pub fn insert(&self, key: K, value: V) {
@@ -85,7 +103,11 @@ impl<K: Hash + Eq, V: Clone> Remembered<K, V> {
     }
 
     pub fn len(&self) -> usize {
-        self.shards.iter().map(|shard| lock(shard)).map(|shard| shard.young.len() + shard.old.len()).sum()
+        self.shards
+            .iter()
+            .map(|shard| lock(shard))
+            .map(|shard| shard.young.len() + shard.old.len())
+            .sum()
     }
 
     pub fn is_empty(&self) -> bool {

@@ -1,7 +1,8 @@
 //! Robots of search engines: who says to be one, and what names its addresses have to have.
 //!
-//! Anybody can write `Googlebot` into a field. What engines give their word for is that an address has a name below their domains, and that
-//! this name leads back to the address. This file knows the names; `dns` asks for them.
+//! Anybody can write `Googlebot` into a field. What engines give their word for is that an address
+//! has a name below their domains, and that this name leads back to the address. This file knows
+//! the names; `dns` asks for them.
 
 /// A robot by what it says in User-Agent, with the domains of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,16 +34,31 @@ const KNOWN: &[(&str, &[&str])] = &[
 
 /// The domains of the robot that a request says to come from. `more` comes first.
 pub fn domains_of(agent: &[u8], more: &[(String, Vec<String>)]) -> Option<Vec<String>> {
-    let says = |name: &str| agent.windows(name.len()).any(|part| part.eq_ignore_ascii_case(name.as_bytes()));
-    let added = more.iter().find(|(name, _)| says(name)).map(|(_, domains)| domains.clone());
-    let known = || KNOWN.iter().find(|(name, _)| says(name)).map(|(_, domains)| domains.iter().map(|name| (*name).to_owned()).collect());
+    let says = |name: &str| {
+        agent
+            .windows(name.len())
+            .any(|part| part.eq_ignore_ascii_case(name.as_bytes()))
+    };
+    let added = more
+        .iter()
+        .find(|(name, _)| says(name))
+        .map(|(_, domains)| domains.clone());
+    let known = || {
+        KNOWN
+            .iter()
+            .find(|(name, _)| says(name))
+            .map(|(_, domains)| domains.iter().map(|name| (*name).to_owned()).collect())
+    };
     added.or_else(known)
 }
 
 /// Whether a name is one of the domains or below it.
 pub fn is_below(name: &str, domains: &[String]) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
-    domains.iter().any(|domain| name.strip_suffix(domain.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with('.')))
+    domains.iter().any(|domain| {
+        name.strip_suffix(domain.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    })
 }
 
 #[cfg(test)]
@@ -53,8 +69,15 @@ mod tests {
     fn who_says_to_be_a_robot() {
         let more = [("ExampleBot".to_owned(), vec!["bots.example".to_owned()])];
         let of = |agent: &str| domains_of(agent.as_bytes(), &more);
-        assert_eq!(of("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)").unwrap()[0], "googlebot.com");
-        assert_eq!(of("mozilla/5.0 (compatible; BINGBOT/2.0)").unwrap(), ["search.msn.com"]);
+        assert_eq!(
+            of("Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)").unwrap()
+                [0],
+            "googlebot.com"
+        );
+        assert_eq!(
+            of("mozilla/5.0 (compatible; BINGBOT/2.0)").unwrap(),
+            ["search.msn.com"]
+        );
         assert_eq!(of("examplebot").unwrap(), ["bots.example"]);
         assert_eq!(of("Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0"), None);
         assert_eq!(of(""), None);

@@ -1,12 +1,13 @@
 //! Calls that a body of XML-RPC may hold, counted as it passes by, piece by piece.
 //!
-//! Called by: the pipeline's login guard. `system.multicall` tries many passwords in one request, each inside a `struct`, so the number of
-//! `struct` elements bounds the number of calls from above. Names of elements have one spelling in XML: no character reference, CDATA section
-//! or entity can stand in them, unlike in text such as `method&#78;ame`. So text is never interpreted; all that is read of it is the outer
-//! method's name, and only a plain one tells that this is a single call.
-//! Caveat: that holds where bytes are ASCII's. A body in another encoding, under a content coding, or with a document type (whose entities
-//! could hold elements) is unreadable, and counts as more than any limit.
-//! Out of scope: well-formedness, which the application judges.
+//! Called by: the pipeline's login guard. `system.multicall` tries many passwords in one request,
+//! each inside a `struct`, so the number of `struct` elements bounds the number of calls from
+//! above. Names of elements have one spelling in XML: no character reference, CDATA section or
+//! entity can stand in them, unlike in text such as `method&#78;ame`. So text is never interpreted;
+//! all that is read of it is the outer method's name, and only a plain one tells that this is a
+//! single call. Caveat: that holds where bytes are ASCII's. A body in another encoding, under a
+//! content coding, or with a document type (whose entities could hold elements) is unreadable, and
+//! counts as more than any limit. Out of scope: well-formedness, which the application judges.
 
 /// What a body that can't be read counts as.
 pub const UNREADABLE: u32 = u32::MAX;
@@ -17,8 +18,19 @@ const INSTRUCTION_BYTES_MAX: usize = 256;
 const METHOD_BYTES_MAX: usize = 256;
 
 /// Encodings in which every ASCII byte stands for its letter, and nothing else does.
-const ENCODINGS: [&str; 11] =
-    ["utf-8", "utf8", "us-ascii", "ascii", "iso-8859-", "iso8859-", "iso_8859-", "latin1", "latin-1", "windows-125", "cp125"];
+const ENCODINGS: [&str; 11] = [
+    "utf-8",
+    "utf8",
+    "us-ascii",
+    "ascii",
+    "iso-8859-",
+    "iso8859-",
+    "iso_8859-",
+    "latin1",
+    "latin-1",
+    "windows-125",
+    "cp125",
+];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -58,10 +70,19 @@ pub struct Calls {
 
 impl Calls {
     /// For a body under these fields: all values of Content-Type and Content-Encoding.
-    pub fn new<'v>(mut types: impl Iterator<Item = &'v [u8]>, mut codings: impl Iterator<Item = &'v [u8]>) -> Calls {
-        let is_coded = codings.any(|value| !value.trim_ascii().is_empty() && !value.trim_ascii().eq_ignore_ascii_case(b"identity"));
-        let is_strange = types.any(|value| charset(value).is_some_and(|charset| !is_plain(&charset)));
-        Calls { is_unreadable: is_coded || is_strange, ..Calls::default() }
+    pub fn new<'v>(
+        mut types: impl Iterator<Item = &'v [u8]>,
+        mut codings: impl Iterator<Item = &'v [u8]>,
+    ) -> Calls {
+        let is_coded = codings.any(|value| {
+            !value.trim_ascii().is_empty() && !value.trim_ascii().eq_ignore_ascii_case(b"identity")
+        });
+        let is_strange =
+            types.any(|value| charset(value).is_some_and(|charset| !is_plain(&charset)));
+        Calls {
+            is_unreadable: is_coded || is_strange,
+            ..Calls::default()
+        }
     }
 
     pub fn read(&mut self, bytes: &[u8]) {
@@ -110,7 +131,8 @@ impl Calls {
     fn markup(&mut self, byte: u8) -> State {
         self.token.clear();
         if std::mem::take(&mut self.is_method_read) && byte != b'/' {
-            // Text behind a comment, a CDATA section or an element is the name's, too, or all there is of it.
+            // Text behind a comment, a CDATA section or an element is the name's, too, or all there
+            // is of it.
             self.other_methods = self.other_methods.saturating_add(1);
         }
         match byte {
@@ -138,8 +160,15 @@ impl Calls {
         }
         let text = String::from_utf8_lossy(&self.token).to_ascii_lowercase();
         if let Some((_, rest)) = text.split_once("encoding") {
-            let value = rest.trim_start().strip_prefix('=').map(|value| value.trim_start().trim_start_matches(['"', '\'']));
-            let name: String = value.unwrap_or_default().chars().take_while(|letter| !matches!(letter, '"' | '\'' | '?')).collect();
+            let value = rest
+                .trim_start()
+                .strip_prefix('=')
+                .map(|value| value.trim_start().trim_start_matches(['"', '\'']));
+            let name: String = value
+                .unwrap_or_default()
+                .chars()
+                .take_while(|letter| !matches!(letter, '"' | '\'' | '?'))
+                .collect();
             self.is_unreadable |= !is_plain(&name);
         }
         State::Text
@@ -160,8 +189,15 @@ impl Calls {
                 return self.state;
             }
         }
-        let local = self.token.rsplit(|byte| *byte == b':').next().unwrap_or_default();
-        let (is_struct, is_method) = (local.eq_ignore_ascii_case(b"struct"), local.eq_ignore_ascii_case(b"methodName"));
+        let local = self
+            .token
+            .rsplit(|byte| *byte == b':')
+            .next()
+            .unwrap_or_default();
+        let (is_struct, is_method) = (
+            local.eq_ignore_ascii_case(b"struct"),
+            local.eq_ignore_ascii_case(b"methodName"),
+        );
         if is_end {
             return State::Text;
         }
@@ -195,7 +231,10 @@ impl Calls {
             return State::Method;
         }
         let name = self.token.trim_ascii();
-        let is_plain = !name.is_empty() && name.iter().all(|byte| byte.is_ascii_alphanumeric() || b"._:/-".contains(byte));
+        let is_plain = !name.is_empty()
+            && name
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"._:/-".contains(byte));
         match is_plain && !name.eq_ignore_ascii_case(b"system.multicall") {
             true => self.single_methods = self.single_methods.saturating_add(1),
             false => self.other_methods = self.other_methods.saturating_add(1),
@@ -218,19 +257,30 @@ impl Calls {
 fn charset(content_type: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(content_type).to_ascii_lowercase();
     let (_, rest) = text.split_once("charset")?;
-    let value = rest.trim_start().strip_prefix('=').unwrap_or(rest).trim_start();
-    let name: String =
-        value.trim_start_matches(['"', '\'']).chars().take_while(|letter| !matches!(letter, '"' | '\'' | ';' | ' ')).collect();
+    let value = rest
+        .trim_start()
+        .strip_prefix('=')
+        .unwrap_or(rest)
+        .trim_start();
+    let name: String = value
+        .trim_start_matches(['"', '\''])
+        .chars()
+        .take_while(|letter| !matches!(letter, '"' | '\'' | ';' | ' '))
+        .collect();
     Some(name)
 }
 
 fn is_plain(encoding: &str) -> bool {
     let name = encoding.trim();
-    ENCODINGS.iter().any(|known| match known.ends_with(['-', '5']) {
-        // A family: a number follows.
-        true => name.strip_prefix(known).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit())),
-        false => name == *known,
-    })
+    ENCODINGS
+        .iter()
+        .any(|known| match known.ends_with(['-', '5']) {
+            // A family: a number follows.
+            true => name.strip_prefix(known).is_some_and(|rest| {
+                !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit())
+            }),
+            false => name == *known,
+        })
 }
 
 #[cfg(test)]
@@ -258,11 +308,18 @@ mod tests {
 
     #[test]
     fn calls_are_counted_wherever_the_body_is_cut() {
-        for (text, expected) in [("", 1), (" \r\n", 1), (SINGLE, 1), (multicall(INNER, 500).as_str(), 500), (multicall("", 0).as_str(), 1)]
-        {
+        for (text, expected) in [
+            ("", 1),
+            (" \r\n", 1),
+            (SINGLE, 1),
+            (multicall(INNER, 500).as_str(), 500),
+            (multicall("", 0).as_str(), 1),
+        ] {
             for size in [1, 2, 3, 7, 64, 100_000] {
                 let mut calls = Calls::default();
-                text.as_bytes().chunks(size).for_each(|piece| calls.read(piece));
+                text.as_bytes()
+                    .chunks(size)
+                    .for_each(|piece| calls.read(piece));
                 assert_eq!(calls.count(), expected, "{text} in pieces of {size}");
             }
         }
@@ -271,8 +328,11 @@ mod tests {
     #[test]
     fn no_spelling_of_the_names_makes_calls_fewer() {
         let spelled = |outer: &str, inner: &str| {
-            multicall(&INNER.replace("<name>methodName<", &format!("<name>{inner}<")), 40)
-                .replace(">system.multicall<", &format!(">{outer}<"))
+            multicall(
+                &INNER.replace("<name>methodName<", &format!("<name>{inner}<")),
+                40,
+            )
+            .replace(">system.multicall<", &format!(">{outer}<"))
         };
         let names = [
             "method&#78;ame",
@@ -298,7 +358,11 @@ mod tests {
                 "system<!-- -->.multicall",
                 "wp.x<b/>system.multicall",
             ] {
-                assert_eq!(count(spelled(outer, inner).as_bytes()), 40, "{outer} {inner}");
+                assert_eq!(
+                    count(spelled(outer, inner).as_bytes()),
+                    40,
+                    "{outer} {inner}"
+                );
             }
         }
     }
@@ -314,9 +378,15 @@ mod tests {
             ("<methodName>", "<methodName >"),
             ("<methodName>", "<x:methodName>"),
             ("<methodName>", "<methodName a=\"x>y\">"),
-            ("<methodName>", "<!-- <methodName>wp.x</methodName> --><methodName>"),
+            (
+                "<methodName>",
+                "<!-- <methodName>wp.x</methodName> --><methodName>",
+            ),
             ("<methodName>", "<methodName>wp.x</methodName><methodName>"),
-            ("</methodName>", "</methodName><methodName>wp.x</methodName>"),
+            (
+                "</methodName>",
+                "</methodName><methodName>wp.x</methodName>",
+            ),
             ("<methodName>system", "<methodName>sys<?xml ?>tem"),
             ("<methodName>system.multicall</methodName>", ""),
             ("<methodName>system.multicall</methodName>", "<methodName/>"),
@@ -337,13 +407,21 @@ mod tests {
             utf16(u16::to_be_bytes),
             marked(&[0xff, 0xfe], utf16(u16::to_le_bytes)),
             marked(&[0xfe, 0xff], utf16(u16::to_be_bytes)),
-            many.chars().flat_map(|letter| u32::from(letter).to_le_bytes()).collect(),
+            many.chars()
+                .flat_map(|letter| u32::from(letter).to_le_bytes())
+                .collect(),
             many.replace('<', "+ADw-").into_bytes(),
             with("version=\"1.0\"", "version=\"1.0\" encoding=\"UTF-7\""),
             with("version=\"1.0\"", "version='1.0' encoding = 'utf-16'"),
             with("version=\"1.0\"", "version=\"1.0\" encoding=\"IBM037\""),
-            with("version=\"1.0\"", "version=\"1.0\" encoding=\"iso-2022-jp\""),
-            with("<methodCall>", "<!DOCTYPE methodCall [<!ENTITY a \"<struct/>\">]><methodCall>"),
+            with(
+                "version=\"1.0\"",
+                "version=\"1.0\" encoding=\"iso-2022-jp\"",
+            ),
+            with(
+                "<methodCall>",
+                "<!DOCTYPE methodCall [<!ENTITY a \"<struct/>\">]><methodCall>",
+            ),
             with("<methodCall>", "<meth<?xml ?>odCall>"),
             with("<methodName>", "<methodN<?xml ?>ame>"),
             // EBCDIC's `<?xml`, and gzip.
@@ -353,20 +431,32 @@ mod tests {
             format!("<?{}", "x".repeat(300)).into_bytes(),
         ];
         for body in bodies {
-            assert_eq!(count(&body), UNREADABLE, "{}", String::from_utf8_lossy(&body));
+            assert_eq!(
+                count(&body),
+                UNREADABLE,
+                "{}",
+                String::from_utf8_lossy(&body)
+            );
         }
     }
 
     #[test]
     fn fields_say_whether_a_body_can_be_read() {
         let count = |content_type: &'static str, coding: &'static str| {
-            let mut calls = Calls::new([content_type.as_bytes()].into_iter(), [coding.as_bytes()].into_iter());
+            let mut calls = Calls::new(
+                [content_type.as_bytes()].into_iter(),
+                [coding.as_bytes()].into_iter(),
+            );
             calls.read(SINGLE.as_bytes());
             calls.count()
         };
-        for content_type in
-            ["", "text/xml", "text/xml; charset=UTF-8", "text/xml;charset=\"iso-8859-15\"", "text/xml; Charset = windows-1252"]
-        {
+        for content_type in [
+            "",
+            "text/xml",
+            "text/xml; charset=UTF-8",
+            "text/xml;charset=\"iso-8859-15\"",
+            "text/xml; Charset = windows-1252",
+        ] {
             assert_eq!(count(content_type, ""), 1, "{content_type}");
         }
         assert_eq!(count("text/xml", "identity"), 1);
@@ -377,7 +467,11 @@ mod tests {
             ("", "gzip"),
             ("", "identity, br"),
         ] {
-            assert_eq!(count(content_type, coding), UNREADABLE, "{content_type} {coding}");
+            assert_eq!(
+                count(content_type, coding),
+                UNREADABLE,
+                "{content_type} {coding}"
+            );
         }
     }
 }

@@ -1,14 +1,20 @@
-//! Programs of native sites (`cgi`): files that are run for a request and say its answer (CGI/1.1, RFC 3875).
+//! Programs of native sites (`cgi`): files that are run for a request and say its answer (CGI/1.1,
+//! RFC 3875).
 //!
-//! Place in the walk: the content phase, beside PHP, before the gateway, which starts the program and hears it. Difficulty: the source of a program
-//! is nobody's to see. Whatever is called like one is run, or refused; a file that can't be executed is an error (500), never content.
-//! Absent on purpose: sites with rules of their own (Apache's); interpreters by ending. A program says in its first line what runs it.
+//! Place in the walk: the content phase, beside PHP, before the gateway, which starts the program
+//! and hears it. Difficulty: the source of a program is nobody's to see. Whatever is called like
+//! one is run, or refused; a file that can't be executed is an error (500), never content. Absent
+//! on purpose: sites with rules of their own (Apache's); interpreters by ending. A program says in
+//! its first line what runs it.
 
 use crate::static_files::{Located, locate, names, script};
 use saker_config::model::Action;
 use saker_files::Watcher;
 use saker_http::Status;
-use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, ProcessManner, Response};
+use saker_pipeline::{
+    Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, ProcessManner,
+    Response,
+};
 use std::sync::Arc;
 
 pub struct CgiFiles {
@@ -24,7 +30,9 @@ impl CgiFiles {
     }
 
     fn answer(&self, exchange: &mut Exchange) -> Handled {
-        let is_native = exchange.rules_state.is_none() && exchange.call.is_none() && *exchange.action() == Action::Files;
+        let is_native = exchange.rules_state.is_none()
+            && exchange.call.is_none()
+            && *exchange.action() == Action::Files;
         if exchange.settings.cgi.is_empty() || !is_native || exchange.site.root.is_none() {
             return Handled::Declined;
         }
@@ -40,7 +48,11 @@ impl CgiFiles {
 
     /// `None`: the path names none.
     fn find(&self, exchange: &mut Exchange) -> Result<Option<Found>, Status> {
-        let relative = exchange.path.strip_prefix(b"/").unwrap_or(&exchange.path).to_vec();
+        let relative = exchange
+            .path
+            .strip_prefix(b"/")
+            .unwrap_or(&exchange.path)
+            .to_vec();
         if !exchange.settings.files.hidden && names::is_hidden(&relative) {
             return Ok(None);
         }
@@ -77,32 +89,51 @@ impl Handler for CgiFiles {
 
 /// Where components end, from the left.
 fn ends(relative: &[u8]) -> impl Iterator<Item = usize> {
-    let slashes = relative.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
+    let slashes = relative
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'/')
+        .map(|(at, _)| at);
     slashes.chain([relative.len()]).filter(|end| *end > 0)
 }
 
 /// By the name without its folder; `*` stands for any part of it.
 fn is_program(patterns: &[String], relative: &[u8]) -> bool {
-    let name = relative.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    !name.is_empty() && patterns.iter().any(|pattern| matches(pattern.as_bytes(), name))
+    let name = relative
+        .rsplit(|byte| *byte == b'/')
+        .next()
+        .unwrap_or_default();
+    !name.is_empty()
+        && patterns
+            .iter()
+            .any(|pattern| matches(pattern.as_bytes(), name))
 }
 
 /// What follows a star is looked for as early as it can be, and the last part at the end.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let mut parts = pattern.split(|byte| *byte == b'*');
     let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let Some(mut rest) = name.strip_prefix(first) else {
+        return false;
+    };
     let parts: Vec<&[u8]> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else { return rest.is_empty() };
+    let Some((last, middle)) = parts.split_last() else {
+        return rest.is_empty();
+    };
     for part in middle.iter().filter(|part| !part.is_empty()) {
-        let Some(at) = rest.windows(part.len()).position(|window| window == *part) else { return false };
+        let Some(at) = rest.windows(part.len()).position(|window| window == *part) else {
+            return false;
+        };
         rest = rest.get(at + part.len()..).unwrap_or_default();
     }
     rest.ends_with(last)
 }
 
 fn call(exchange: &Exchange, relative: &[u8], path_info: &[u8]) -> Call {
-    let process = ProcessManner { user: exchange.settings.program_user.clone(), ..ProcessManner::default() };
+    let process = ProcessManner {
+        user: exchange.settings.program_user.clone(),
+        ..ProcessManner::default()
+    };
     let script = script::told(exchange, relative, path_info);
     Call {
         to: CallTo::Process(Arc::new(process)),
@@ -132,7 +163,11 @@ mod tests {
             ("x", "xy", false),
             ("*", "a/", false),
         ] {
-            assert_eq!(is_program(&[pattern.to_owned()], name.as_bytes()), is_one, "{pattern} {name}");
+            assert_eq!(
+                is_program(&[pattern.to_owned()], name.as_bytes()),
+                is_one,
+                "{pattern} {name}"
+            );
         }
     }
 }

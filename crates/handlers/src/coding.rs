@@ -1,9 +1,12 @@
-//! The encoders behind Content-Encoding: gzip, brotli and zstd, whole ([`encode`], pure) and piece by piece ([`Encoder`]).
+//! The encoders behind Content-Encoding: gzip, brotli and zstd, whole ([`encode`], pure) and piece
+//! by piece ([`Encoder`]).
 //!
-//! Used by `static_files` (results are kept) and `compress` (results are sent once). Difficulty: what every decoder must take bounds what
-//! we may produce, so windows are limited (8 MB for zstd, RFC 9659 section 3; 16 MB for brotli by its format), and a small body gets
-//! a small window, because the encoder's memory follows from it. Same input, same settings: same bytes, on every worker, which strong
-//! entity tags rely on. Absent on purpose: `deflate` (half of its decoders expect the wrong wrapper) and `compress`.
+//! Used by `static_files` (results are kept) and `compress` (results are sent once). Difficulty:
+//! what every decoder must take bounds what we may produce, so windows are limited (8 MB for zstd,
+//! RFC 9659 section 3; 16 MB for brotli by its format), and a small body gets a small window,
+//! because the encoder's memory follows from it. Same input, same settings: same bytes, on every
+//! worker, which strong entity tags rely on. Absent on purpose: `deflate` (half of its decoders
+//! expect the wrong wrapper) and `compress`.
 
 use brotli::{CompressorWriter, enc::BrotliEncoderInitParams};
 use flate2::write::GzEncoder;
@@ -70,14 +73,24 @@ pub fn encode_all(coding: Coding, levels: Levels, data: &[u8]) -> Option<Vec<u8>
     encoder.finish().ok()
 }
 
-/// Encodes a whole body as a job, piece by piece so that it can be cancelled. `even_if_larger`: as [`encode_all`], otherwise as [`encode`].
-pub fn encode_as_job(cancel: &Cancel, coding: Coding, levels: Levels, data: &[u8], even_if_larger: bool) -> Option<Vec<u8>> {
+/// Encodes a whole body as a job, piece by piece so that it can be cancelled. `even_if_larger`: as
+/// [`encode_all`], otherwise as [`encode`].
+pub fn encode_as_job(
+    cancel: &Cancel,
+    coding: Coding,
+    levels: Levels,
+    data: &[u8],
+    even_if_larger: bool,
+) -> Option<Vec<u8>> {
     let mut encoder = Encoder::new(coding, levels, Some(data.len()))?;
     for piece in data.chunks(JOB_PIECE_BYTES) {
         cancel.check().ok()?;
         encoder.write(piece).ok()?;
     }
-    encoder.finish().ok().filter(|encoded| even_if_larger || encoded.len() < data.len())
+    encoder
+        .finish()
+        .ok()
+        .filter(|encoded| even_if_larger || encoded.len() < data.len())
 }
 
 /// What a decoded body may come to; more is no page.
@@ -88,22 +101,45 @@ pub fn decode(name: &[u8], data: &[u8]) -> Option<Vec<u8>> {
     decode_up_to(name, data, DECODED_BYTES_MAX)
 }
 
-/// The same with a limit of the caller's, and what others send as `deflate`, too (with zlib's wrapper, as RFC 9110 section 8.4.1.2 has it).
+/// The same with a limit of the caller's, and what others send as `deflate`, too (with zlib's
+/// wrapper, as RFC 9110 section 8.4.1.2 has it).
 pub fn decode_up_to(name: &[u8], data: &[u8], bytes_max: u64) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let limit = bytes_max + 1;
     match name.trim_ascii().to_ascii_lowercase().as_slice() {
         b"identity" => out.extend_from_slice(data),
-        b"gzip" | b"x-gzip" => drop(flate2::read::MultiGzDecoder::new(data).take(limit).read_to_end(&mut out).ok()?),
-        b"br" => drop(brotli::Decompressor::new(data, 4096).take(limit).read_to_end(&mut out).ok()?),
-        b"zstd" => drop(zstd::stream::read::Decoder::new(data).ok()?.take(limit).read_to_end(&mut out).ok()?),
-        b"deflate" => drop(flate2::read::ZlibDecoder::new(data).take(limit).read_to_end(&mut out).ok()?),
+        b"gzip" | b"x-gzip" => drop(
+            flate2::read::MultiGzDecoder::new(data)
+                .take(limit)
+                .read_to_end(&mut out)
+                .ok()?,
+        ),
+        b"br" => drop(
+            brotli::Decompressor::new(data, 4096)
+                .take(limit)
+                .read_to_end(&mut out)
+                .ok()?,
+        ),
+        b"zstd" => drop(
+            zstd::stream::read::Decoder::new(data)
+                .ok()?
+                .take(limit)
+                .read_to_end(&mut out)
+                .ok()?,
+        ),
+        b"deflate" => drop(
+            flate2::read::ZlibDecoder::new(data)
+                .take(limit)
+                .read_to_end(&mut out)
+                .ok()?,
+        ),
         _ => return None,
     }
     (out.len() as u64 <= bytes_max).then_some(out)
 }
 
-/// Encodes piece by piece: `write` as input comes, `flush` when what was written has to be decodable now, `take` what came out.
+/// Encodes piece by piece: `write` as input comes, `flush` when what was written has to be
+/// decodable now, `take` what came out.
 pub enum Encoder {
     Gzip(GzEncoder<Vec<u8>>),
     Brotli(Box<CompressorWriter<Vec<u8>>>),
@@ -111,13 +147,21 @@ pub enum Encoder {
 }
 
 impl Encoder {
-    /// `None` for identity, or where the encoder can't be had. `length`: how much will come, if known.
+    /// `None` for identity, or where the encoder can't be had. `length`: how much will come, if
+    /// known.
     pub fn new(coding: Coding, levels: Levels, length: Option<usize>) -> Option<Encoder> {
         let room = length.map_or(0, |length| length / 3);
         match coding {
             Coding::Identity => None,
-            Coding::Gzip => Some(Encoder::Gzip(GzEncoder::new(Vec::with_capacity(room), flate2::Compression::new(levels.gzip)))),
-            Coding::Brotli => Some(Encoder::Brotli(Box::new(brotli(levels.brotli, length, room)))),
+            Coding::Gzip => Some(Encoder::Gzip(GzEncoder::new(
+                Vec::with_capacity(room),
+                flate2::Compression::new(levels.gzip),
+            ))),
+            Coding::Brotli => Some(Encoder::Brotli(Box::new(brotli(
+                levels.brotli,
+                length,
+                room,
+            )))),
             Coding::Zstd => zstd(levels.zstd, length, room).ok().map(Encoder::Zstd),
         }
     }
@@ -174,11 +218,20 @@ fn brotli(quality: u32, length: Option<usize>, room: usize) -> CompressorWriter<
     CompressorWriter::with_params(Vec::with_capacity(room), BROTLI_BUFFER_BYTES, &params)
 }
 
-fn zstd(level: u32, length: Option<usize>, room: usize) -> io::Result<zstd::stream::write::Encoder<'static, Vec<u8>>> {
+fn zstd(
+    level: u32,
+    length: Option<usize>,
+    room: usize,
+) -> io::Result<zstd::stream::write::Encoder<'static, Vec<u8>>> {
     let mut encoder = zstd::stream::write::Encoder::new(Vec::with_capacity(room), level as i32)?;
-    // Levels up to 19 stay within the bound by themselves, and a known length makes the window fit it.
+    // Levels up to 19 stay within the bound by themselves, and a known length makes the window fit
+    // it.
     if level > 19 {
-        encoder.set_parameter(CParameter::WindowLog(window_log(length, 10, ZSTD_WINDOW_LOG_MAX)))?;
+        encoder.set_parameter(CParameter::WindowLog(window_log(
+            length,
+            10,
+            ZSTD_WINDOW_LOG_MAX,
+        )))?;
     }
     encoder.set_pledged_src_size(length.map(|length| length as u64))?;
     Ok(encoder)
@@ -186,7 +239,9 @@ fn zstd(level: u32, length: Option<usize>, room: usize) -> io::Result<zstd::stre
 
 /// log2 of a window that holds `length` bytes, within `min..=max`.
 fn window_log(length: Option<usize>, min: u32, max: u32) -> u32 {
-    length.map_or(max, |length| length.max(1).next_power_of_two().ilog2().clamp(min, max))
+    length.map_or(max, |length| {
+        length.max(1).next_power_of_two().ilog2().clamp(min, max)
+    })
 }
 
 #[cfg(test)]
@@ -204,15 +259,25 @@ mod tests {
         let mut out = Vec::new();
         match coding {
             Coding::Identity => out.extend_from_slice(data),
-            Coding::Gzip => drop(flate2::read::GzDecoder::new(data).read_to_end(&mut out).unwrap()),
-            Coding::Brotli => drop(brotli::Decompressor::new(data, 4096).read_to_end(&mut out).unwrap()),
+            Coding::Gzip => drop(
+                flate2::read::GzDecoder::new(data)
+                    .read_to_end(&mut out)
+                    .unwrap(),
+            ),
+            Coding::Brotli => drop(
+                brotli::Decompressor::new(data, 4096)
+                    .read_to_end(&mut out)
+                    .unwrap(),
+            ),
             Coding::Zstd => out = zstd::stream::decode_all(data).unwrap(),
         }
         out
     }
 
     fn text(length: usize) -> Vec<u8> {
-        (0..length).map(|at| b"the quick brown fox jumps over it "[(at * at / 7 + at) % 34]).collect()
+        (0..length)
+            .map(|at| b"the quick brown fox jumps over it "[(at * at / 7 + at) % 34])
+            .collect()
     }
 
     fn noise(length: usize) -> Vec<u8> {
@@ -234,7 +299,11 @@ mod tests {
                 let encoded = encode(coding, levels(), &data).unwrap();
                 assert!(encoded.len() < data.len());
                 assert_eq!(decode(coding, &encoded), data, "{coding:?} {length}");
-                assert_eq!(encode(coding, levels(), &data), Some(encoded), "{coding:?} is not repeatable");
+                assert_eq!(
+                    encode(coding, levels(), &data),
+                    Some(encoded),
+                    "{coding:?} is not repeatable"
+                );
             }
         }
     }
@@ -250,20 +319,47 @@ mod tests {
 
     #[test]
     fn levels_at_the_edges_work() {
-        let highest = Levels::from(&Compression { gzip_level: 99, brotli_quality: 99, zstd_level: 99, ..Compression::default() });
-        assert_eq!(highest, Levels { gzip: 9, brotli: 11, zstd: 22 });
-        let lowest = Levels::from(&Compression { gzip_level: 1, brotli_quality: 0, zstd_level: 0, ..Compression::default() });
+        let highest = Levels::from(&Compression {
+            gzip_level: 99,
+            brotli_quality: 99,
+            zstd_level: 99,
+            ..Compression::default()
+        });
+        assert_eq!(
+            highest,
+            Levels {
+                gzip: 9,
+                brotli: 11,
+                zstd: 22
+            }
+        );
+        let lowest = Levels::from(&Compression {
+            gzip_level: 1,
+            brotli_quality: 0,
+            zstd_level: 0,
+            ..Compression::default()
+        });
         let data = text(20_000);
         for coding in ALL {
             for levels in [highest, lowest] {
-                assert_eq!(decode(coding, &encode(coding, levels, &data).unwrap()), data, "{coding:?} {levels:?}");
+                assert_eq!(
+                    decode(coding, &encode(coding, levels, &data).unwrap()),
+                    data,
+                    "{coding:?} {levels:?}"
+                );
             }
         }
     }
 
     #[test]
     fn windows_fit_the_body() {
-        let cases = [(Some(0), 16), (Some(65_536), 16), (Some(65_537), 17), (Some(1 << 30), 22), (None, 22)];
+        let cases = [
+            (Some(0), 16),
+            (Some(65_536), 16),
+            (Some(65_537), 17),
+            (Some(1 << 30), 22),
+            (None, 22),
+        ];
         for (length, expected) in cases {
             assert_eq!(window_log(length, 16, 22), expected, "{length:?}");
         }
@@ -289,9 +385,16 @@ mod tests {
     fn decode_start(coding: Coding, data: &[u8], length: usize) -> Vec<u8> {
         let mut out = vec![0; length];
         match coding {
-            Coding::Gzip => flate2::read::GzDecoder::new(data).read_exact(&mut out).unwrap(),
-            Coding::Brotli => brotli::Decompressor::new(data, 4096).read_exact(&mut out).unwrap(),
-            _ => zstd::stream::read::Decoder::new(data).unwrap().read_exact(&mut out).unwrap(),
+            Coding::Gzip => flate2::read::GzDecoder::new(data)
+                .read_exact(&mut out)
+                .unwrap(),
+            Coding::Brotli => brotli::Decompressor::new(data, 4096)
+                .read_exact(&mut out)
+                .unwrap(),
+            _ => zstd::stream::read::Decoder::new(data)
+                .unwrap()
+                .read_exact(&mut out)
+                .unwrap(),
         }
         out
     }

@@ -1,9 +1,11 @@
-//! Compresses built responses on their way up (filter): listings, fixed texts, error pages, and streams of other handlers.
+//! Compresses built responses on their way up (filter): listings, fixed texts, error pages, and
+//! streams of other handlers.
 //!
-//! Static files do not come here: their codings are kept (`static_files`), their heads are ready. Difficulty: which fields still hold for
-//! other bytes. A strong entity tag does not, so it is weakened (RFC 9110 section 8.8.1); ranges of what is made anew each time are
-//! not offered; and Vary is due as soon as another client could have got other bytes, compressed or not.
-//! Absent on purpose: parts (206), and whatever says `no-transform`.
+//! Static files do not come here: their codings are kept (`static_files`), their heads are ready.
+//! Difficulty: which fields still hold for other bytes. A strong entity tag does not, so it is
+//! weakened (RFC 9110 section 8.8.1); ranges of what is made anew each time are not offered; and
+//! Vary is due as soon as another client could have got other bytes, compressed or not. Absent on
+//! purpose: parts (206), and whatever says `no-transform`.
 
 use crate::{
     coding::{self, Encoder, Levels},
@@ -20,7 +22,8 @@ use saker_pipeline::{Body, Chunk, Exchange, Filter, LocalFuture, Response, Respo
 
 /// Up to that, encoding takes less than handing it to another thread.
 const INLINE_BYTES_MAX: usize = 4 << 10;
-/// Fields over the exact bytes of a body (RFC 9530; RFC 9110 section 8.6 as to length is dealt with by itself).
+/// Fields over the exact bytes of a body (RFC 9530; RFC 9110 section 8.6 as to length is dealt with
+/// by itself).
 const DIGESTS: [&str; 4] = ["Content-Digest", "Repr-Digest", "Digest", "Content-MD5"];
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,7 +34,11 @@ impl Filter for Compress {
         "compress"
     }
 
-    fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {
+    fn apply<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        response: &'a mut Response,
+    ) -> LocalFuture<'a, ()> {
         Box::pin(async move {
             if is_candidate(exchange, response) {
                 compress(exchange, response).await;
@@ -44,53 +51,102 @@ async fn compress(exchange: &mut Exchange, response: &mut Response) {
     // From here on the outcome differs from client to client.
     exchange.depends_on_request();
     response.fields_mut().add_token("Vary", "Accept-Encoding");
-    let Some(coding) = selected(exchange) else { return };
-    let compression = &exchange.settings.compression;
-    let (levels, even_if_larger, tags) = (Levels::from(compression), compression.even_if_larger, compression.tags);
-    let Some(body) =
-        encoded(coding, levels, std::mem::take(&mut response.body), even_if_larger).await.map_err(|body| response.body = body).ok()
-    else {
+    let Some(coding) = selected(exchange) else {
         return;
     };
-    exchange.trace("respond", None, || format!("compressed with {}", coding.token()));
+    let compression = &exchange.settings.compression;
+    let (levels, even_if_larger, tags) = (
+        Levels::from(compression),
+        compression.even_if_larger,
+        compression.tags,
+    );
+    let Some(body) = encoded(
+        coding,
+        levels,
+        std::mem::take(&mut response.body),
+        even_if_larger,
+    )
+    .await
+    .map_err(|body| response.body = body)
+    .ok() else {
+        return;
+    };
+    exchange.trace("respond", None, || {
+        format!("compressed with {}", coding.token())
+    });
     response.body = body;
     let length = response.body.length();
     let fields = response.fields_mut();
     describe(fields, coding, tags);
     match length {
-        Some(length) if fields.has("Content-Length") => fields.set("Content-Length", length.to_string().into_bytes()),
+        Some(length) if fields.has("Content-Length") => {
+            fields.set("Content-Length", length.to_string().into_bytes())
+        }
         _ => drop(fields.remove("Content-Length")),
     }
 }
 
 /// The coding that this client and the configuration like best; `None` for identity.
 fn selected(exchange: &Exchange) -> Option<Coding> {
-    let mut offered: Vec<Coding> = exchange.settings.compression.codings.iter().map(|coding| coding::from_config(*coding)).collect();
+    let mut offered: Vec<Coding> = exchange
+        .settings
+        .compression
+        .codings
+        .iter()
+        .map(|coding| coding::from_config(*coding))
+        .collect();
     offered.push(Coding::Identity);
-    AcceptedCodings::of(exchange.head.view()).best(&offered).filter(|coding| *coding != Coding::Identity)
+    AcceptedCodings::of(exchange.head.view())
+        .best(&offered)
+        .filter(|coding| *coding != Coding::Identity)
 }
 
 /// Whether this response is one that is compressed for those who want it.
 fn is_candidate(exchange: &Exchange, response: &Response) -> bool {
-    let ResponseHead::Built(fields) = &response.head else { return false };
+    let ResponseHead::Built(fields) = &response.head else {
+        return false;
+    };
     let is_made = matches!(response.body, Body::Memory(_) | Body::Stream(_));
-    is_made && may_be_coded(&exchange.settings.compression, response.status, fields, response.body.length())
+    is_made
+        && may_be_coded(
+            &exchange.settings.compression,
+            response.status,
+            fields,
+            response.body.length(),
+        )
 }
 
 /// The same of any content that a head is about. `length`: where it is known.
-pub fn may_be_coded(compression: &Compression, status: Status, fields: &Fields, length: Option<u64>) -> bool {
-    let fits = length.is_none_or(|length| (compression.min_bytes..=compression.max_bytes).contains(&length));
+pub fn may_be_coded(
+    compression: &Compression,
+    status: Status,
+    fields: &Fields,
+    length: Option<u64>,
+) -> bool {
+    let fits = length
+        .is_none_or(|length| (compression.min_bytes..=compression.max_bytes).contains(&length));
     let wanted = compression.errors || !status.is_error() && !(300..400).contains(&status.0);
-    let whole = wanted && status != Status::PARTIAL_CONTENT && !status.forbids_content() && !fields.has("Content-Range");
-    let free = !fields.has("Content-Encoding") && !DIGESTS.iter().any(|name| fields.has(name)) && !forbids_transformation(fields);
-    let compressible = fields.first("Content-Type").is_some_and(|value| names::is_compressible(compression, value));
+    let whole = wanted
+        && status != Status::PARTIAL_CONTENT
+        && !status.forbids_content()
+        && !fields.has("Content-Range");
+    let free = !fields.has("Content-Encoding")
+        && !DIGESTS.iter().any(|name| fields.has(name))
+        && !forbids_transformation(fields);
+    let compressible = fields
+        .first("Content-Type")
+        .is_some_and(|value| names::is_compressible(compression, value));
     fits && whole && free && compressible && !compression.codings.is_empty()
 }
 
 /// RFC 9111 section 5.2.2.6.
 fn forbids_transformation(fields: &Fields) -> bool {
-    let values = fields.iter().filter(|field| field.0.eq_ignore_ascii_case("Cache-Control"));
-    values.flat_map(|field| field.1.split(|byte| *byte == b',')).any(|part| part.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
+    let values = fields
+        .iter()
+        .filter(|field| field.0.eq_ignore_ascii_case("Cache-Control"));
+    values
+        .flat_map(|field| field.1.split(|byte| *byte == b','))
+        .any(|part| part.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
 }
 
 /// What a coding makes of the fields that describe the content.
@@ -100,13 +156,19 @@ pub fn describe(fields: &mut Fields, coding: Coding, tags: CodedTags) {
     match (tags, tag) {
         (CodedTags::Level, tag) => {
             fields.remove("Accept-Ranges");
-            let weakened = tag.filter(|tag| !tag.starts_with(b"W/")).map(|tag| [b"W/", tag.as_slice()].concat());
+            let weakened = tag
+                .filter(|tag| !tag.starts_with(b"W/"))
+                .map(|tag| [b"W/", tag.as_slice()].concat());
             weakened.into_iter().for_each(|tag| fields.set("ETag", tag));
         }
-        // The encoder is deterministic, so that the coding's name is enough to tell the bytes apart.
+        // The encoder is deterministic, so that the coding's name is enough to tell the bytes
+        // apart.
         (CodedTags::Coding, Some(tag)) => {
             let bare = tag.strip_suffix(b"\"").unwrap_or(&tag);
-            fields.set("ETag", [bare, b"-", coding.token().as_bytes(), b"\""].concat());
+            fields.set(
+                "ETag",
+                [bare, b"-", coding.token().as_bytes(), b"\""].concat(),
+            );
         }
         (CodedTags::Absent, _) => drop(fields.remove("ETag")),
         (CodedTags::Coding | CodedTags::Same, _) => {}
@@ -114,7 +176,12 @@ pub fn describe(fields: &mut Fields, coding: Coding, tags: CodedTags) {
 }
 
 /// The body in its coding, or as it was where that is no gain.
-async fn encoded(coding: Coding, levels: Levels, body: Body, even_if_larger: bool) -> Result<Body, Body> {
+async fn encoded(
+    coding: Coding,
+    levels: Levels,
+    body: Body,
+    even_if_larger: bool,
+) -> Result<Body, Body> {
     match body {
         Body::Memory(chunk) => match encoded_chunk(coding, levels, &chunk, even_if_larger).await {
             Some(data) => Ok(Body::Memory(Chunk::from(data))),
@@ -128,14 +195,27 @@ async fn encoded(coding: Coding, levels: Levels, body: Body, even_if_larger: boo
     }
 }
 
-async fn encoded_chunk(coding: Coding, levels: Levels, chunk: &Chunk, even_if_larger: bool) -> Option<Vec<u8>> {
+async fn encoded_chunk(
+    coding: Coding,
+    levels: Levels,
+    chunk: &Chunk,
+    even_if_larger: bool,
+) -> Option<Vec<u8>> {
     if chunk.len() <= INLINE_BYTES_MAX {
-        let encode = if even_if_larger { coding::encode_all } else { coding::encode };
+        let encode = if even_if_larger {
+            coding::encode_all
+        } else {
+            coding::encode
+        };
         return encode(coding, levels, chunk.bytes());
     }
     let data = chunk.bytes().to_vec();
-    let work = move |cancel: &Cancel| coding::encode_as_job(cancel, coding, levels, &data, even_if_larger);
-    jobs::run(JobKind::Encoding, None, work).await.ok().flatten()
+    let work =
+        move |cancel: &Cancel| coding::encode_as_job(cancel, coding, levels, &data, even_if_larger);
+    jobs::run(JobKind::Encoding, None, work)
+        .await
+        .ok()
+        .flatten()
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! A body stream that encodes another one as it comes.
 //!
-//! Difficulty: an encoder likes to keep things back, a page that is sent in pieces wants each piece seen at once. So as long as the
-//! source has more, output gathers; when the source makes us wait, what there is is flushed first.
+//! Difficulty: an encoder likes to keep things back, a page that is sent in pieces wants each piece
+//! seen at once. So as long as the source has more, output gathers; when the source makes us wait,
+//! what there is is flushed first.
 
 use crate::coding::Encoder;
 use saker_http::Fields;
@@ -23,7 +24,11 @@ pub struct EncodedStream {
 
 impl EncodedStream {
     pub fn new(source: Box<dyn BodyStream>, encoder: Encoder) -> EncodedStream {
-        EncodedStream { source, encoder: Some(encoder), unflushed: false }
+        EncodedStream {
+            source,
+            encoder: Some(encoder),
+            unflushed: false,
+        }
     }
 
     /// What the encoder has put out, if anything.
@@ -34,12 +39,18 @@ impl EncodedStream {
 
     fn write(&mut self, data: &[u8]) -> Result<(), BodyError> {
         self.unflushed = true;
-        self.encoder.as_mut().map_or(Ok(()), |encoder| encoder.write(data)).map_err(|_| BodyError::Source)
+        self.encoder
+            .as_mut()
+            .map_or(Ok(()), |encoder| encoder.write(data))
+            .map_err(|_| BodyError::Source)
     }
 
     fn flush(&mut self) -> Result<Option<Chunk>, BodyError> {
         if std::mem::take(&mut self.unflushed) {
-            self.encoder.as_mut().map_or(Ok(()), Encoder::flush).map_err(|_| BodyError::Source)?;
+            self.encoder
+                .as_mut()
+                .map_or(Ok(()), Encoder::flush)
+                .map_err(|_| BodyError::Source)?;
         }
         Ok(self.output())
     }
@@ -65,9 +76,18 @@ impl BodyStream for EncodedStream {
                     }
                 }
                 Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
-                Poll::Ready(None) => return Poll::Ready(self.finish().filter(|rest| !matches!(rest, Ok(chunk) if chunk.is_empty()))),
+                Poll::Ready(None) => {
+                    return Poll::Ready(
+                        self.finish()
+                            .filter(|rest| !matches!(rest, Ok(chunk) if chunk.is_empty())),
+                    );
+                }
                 // The source will wake us; what it gave so far goes out meanwhile.
-                Poll::Pending => return self.flush().map_or_else(|error| Poll::Ready(Some(Err(error))), ready_or_pending),
+                Poll::Pending => {
+                    return self
+                        .flush()
+                        .map_or_else(|error| Poll::Ready(Some(Err(error))), ready_or_pending);
+                }
             }
             let ready = self.encoder.as_mut().map_or(0, Encoder::ready_bytes);
             if ready >= OUTPUT_BYTES {
@@ -111,33 +131,53 @@ mod tests {
     }
 
     fn stream(steps: Vec<Option<Result<Vec<u8>, BodyError>>>) -> EncodedStream {
-        let encoder = Encoder::new(Coding::Gzip, Levels::from(&Compression::default()), None).unwrap();
+        let encoder =
+            Encoder::new(Coding::Gzip, Levels::from(&Compression::default()), None).unwrap();
         EncodedStream::new(Box::new(Script(steps.into())), encoder)
     }
 
     fn poll(stream: &mut EncodedStream) -> Poll<Option<Result<Vec<u8>, BodyError>>> {
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        stream.poll_chunk(&mut cx).map(|step| step.map(|chunk| chunk.map(|chunk| chunk.bytes().to_vec())))
+        stream
+            .poll_chunk(&mut cx)
+            .map(|step| step.map(|chunk| chunk.map(|chunk| chunk.bytes().to_vec())))
     }
 
     #[test]
     fn a_pause_of_the_source_flushes() {
-        let mut stream = stream(vec![Some(Ok(b"one ".to_vec())), Some(Ok(b"two ".to_vec())), None, None, Some(Ok(b"three".to_vec()))]);
-        let Poll::Ready(Some(Ok(first))) = poll(&mut stream) else { panic!("nothing flushed") };
+        let mut stream = stream(vec![
+            Some(Ok(b"one ".to_vec())),
+            Some(Ok(b"two ".to_vec())),
+            None,
+            None,
+            Some(Ok(b"three".to_vec())),
+        ]);
+        let Poll::Ready(Some(Ok(first))) = poll(&mut stream) else {
+            panic!("nothing flushed")
+        };
         let mut start = [0; 8];
-        flate2::read::GzDecoder::new(first.as_slice()).read_exact(&mut start).unwrap();
+        flate2::read::GzDecoder::new(first.as_slice())
+            .read_exact(&mut start)
+            .unwrap();
         assert_eq!(&start, b"one two ");
         assert_eq!(poll(&mut stream), Poll::Pending, "flushes only what is new");
-        let Poll::Ready(Some(Ok(second))) = poll(&mut stream) else { panic!("no end") };
+        let Poll::Ready(Some(Ok(second))) = poll(&mut stream) else {
+            panic!("no end")
+        };
         assert_eq!(poll(&mut stream), Poll::Ready(None));
         let mut text = String::new();
-        flate2::read::GzDecoder::new([first, second].concat().as_slice()).read_to_string(&mut text).unwrap();
+        flate2::read::GzDecoder::new([first, second].concat().as_slice())
+            .read_to_string(&mut text)
+            .unwrap();
         assert_eq!(text, "one two three");
     }
 
     #[test]
     fn a_failing_source_fails_the_body() {
-        let mut stream = stream(vec![Some(Ok(b"one".to_vec())), Some(Err(BodyError::Source))]);
+        let mut stream = stream(vec![
+            Some(Ok(b"one".to_vec())),
+            Some(Err(BodyError::Source)),
+        ]);
         assert_eq!(poll(&mut stream), Poll::Ready(Some(Err(BodyError::Source))));
     }
 

@@ -1,4 +1,5 @@
-//! Lays the configured edits of response fields over built heads (filter, the first). Ready heads had them laid over when they were made.
+//! Lays the configured edits of response fields over built heads (filter, the first). Ready heads
+//! had them laid over when they were made.
 
 use saker_pipeline::{Exchange, Filter, LocalFuture, Response, field_edits};
 
@@ -10,7 +11,11 @@ impl Filter for FieldFilter {
         "fields"
     }
 
-    fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {
+    fn apply<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        response: &'a mut Response,
+    ) -> LocalFuture<'a, ()> {
         let status = response.status;
         field_edits::apply(&exchange.settings.fields, status, response.fields_mut());
         Box::pin(std::future::ready(()))
@@ -26,8 +31,16 @@ mod tests {
 
     #[test]
     fn edits_reach_built_heads() {
-        let edit = FieldEdit { name: "X-A".into(), action: FieldEditAction::Set("1".into()), always: false, origin: Origin::built_in() };
-        let settings = Settings { fields: vec![edit], ..Settings::default() };
+        let edit = FieldEdit {
+            name: "X-A".into(),
+            action: FieldEditAction::Set("1".into()),
+            always: false,
+            origin: Origin::built_in(),
+        };
+        let settings = Settings {
+            fields: vec![edit],
+            ..Settings::default()
+        };
         let folder = Folder::new();
         for (status, expected) in [(Status::OK, Some(&b"1"[..])), (Status::NOT_FOUND, None)] {
             let mut exchange = exchange(&folder.site(settings.clone()), "GET", "/", &[]);

@@ -1,4 +1,5 @@
-//! Answers that are known beforehand: redirects and texts. Built once as a ready head, left in the exchange, and sent again as they are.
+//! Answers that are known beforehand: redirects and texts. Built once as a ready head, left in the
+//! exchange, and sent again as they are.
 
 use saker_http::{Fields, HeadView, Status, escape};
 use saker_pipeline::{Body, Chunk, Exchange, ReadyHead, Response, Reusable, field_edits};
@@ -20,7 +21,11 @@ struct Fixed {
 
 impl Fixed {
     fn response(&self) -> Response {
-        let body = if self.body.is_empty() { Body::Empty } else { Body::Memory(self.body.clone()) };
+        let body = if self.body.is_empty() {
+            Body::Empty
+        } else {
+            Body::Memory(self.body.clone())
+        };
         Response::ready(Rc::clone(&self.head), body)
     }
 }
@@ -35,9 +40,16 @@ impl Reusable for Fixed {
     }
 }
 
-/// Redirects to `location`, which must be safe already, with a short note for those who don't follow (RFC 9110 section 15.4).
-pub fn redirect(exchange: &mut Exchange, status: Status, location: Vec<u8>, queries: Queries) -> Response {
-    let mut note = b"<!doctype html>\n<title>Moved</title>\n<p>What you look for is <a href=\"".to_vec();
+/// Redirects to `location`, which must be safe already, with a short note for those who don't
+/// follow (RFC 9110 section 15.4).
+pub fn redirect(
+    exchange: &mut Exchange,
+    status: Status,
+    location: Vec<u8>,
+    queries: Queries,
+) -> Response {
+    let mut note =
+        b"<!doctype html>\n<title>Moved</title>\n<p>What you look for is <a href=\"".to_vec();
     escape::html(&location, &mut note);
     note.extend_from_slice(b"\">here</a>.</p>\n");
     let mut fields = Fields::new();
@@ -46,9 +58,20 @@ pub fn redirect(exchange: &mut Exchange, status: Status, location: Vec<u8>, quer
     respond(exchange, status, fields, note, queries)
 }
 
-/// Answers with a head that the configured edits have been laid over, and leaves the answer for further requests.
-pub fn respond(exchange: &mut Exchange, status: Status, mut fields: Fields, body: Vec<u8>, queries: Queries) -> Response {
-    let body = if status.forbids_content() { Vec::new() } else { body };
+/// Answers with a head that the configured edits have been laid over, and leaves the answer for
+/// further requests.
+pub fn respond(
+    exchange: &mut Exchange,
+    status: Status,
+    mut fields: Fields,
+    body: Vec<u8>,
+    queries: Queries,
+) -> Response {
+    let body = if status.forbids_content() {
+        Vec::new()
+    } else {
+        body
+    };
     field_edits::apply(&exchange.settings.fields, status, &mut fields);
     if exchange.head_edits.is_some() {
         // Kept answers have no place for the rules' edits: these get them on the way up.
@@ -57,7 +80,11 @@ pub fn respond(exchange: &mut Exchange, status: Status, mut fields: Fields, body
     if !status.forbids_content() {
         fields.set("Content-Length", body.len().to_string().into_bytes());
     }
-    let fixed = Fixed { head: Rc::new(ReadyHead::new(status, fields)), body: Chunk::from(body), queries };
+    let fixed = Fixed {
+        head: Rc::new(ReadyHead::new(status, fields)),
+        body: Chunk::from(body),
+        queries,
+    };
     let response = fixed.response();
     if !exchange.request_dependent {
         exchange.reusable = Some(Rc::new(fixed));

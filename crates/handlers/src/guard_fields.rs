@@ -1,5 +1,6 @@
-//! Lays what guards have to say over the response: cookies, and that it is for one referrer alone (filter, the last: nothing of it is kept);
-//! and tells them what became of an attempt at a password (filter, the first: it sees what the application answered).
+//! Lays what guards have to say over the response: cookies, and that it is for one referrer alone
+//! (filter, the last: nothing of it is kept); and tells them what became of an attempt at a
+//! password (filter, the first: it sees what the application answered).
 
 use crate::coding;
 use saker_pipeline::{Body, Exchange, Filter, LocalFuture, Response, guard::login};
@@ -17,26 +18,49 @@ impl Filter for LoginAttempts {
     }
 
     fn takes_ready(&self, exchange: &Exchange) -> bool {
-        exchange.guarded.as_ref().is_some_and(|guarded| guarded.attempt.is_some())
+        exchange
+            .guarded
+            .as_ref()
+            .is_some_and(|guarded| guarded.attempt.is_some())
     }
 
-    fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {
-        if let Some(attempt) = exchange.guarded.as_mut().and_then(|guarded| guarded.attempt.take()) {
-            let content = if attempt.shows_in_content() { content(response) } else { None };
+    fn apply<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        response: &'a mut Response,
+    ) -> LocalFuture<'a, ()> {
+        if let Some(attempt) = exchange
+            .guarded
+            .as_mut()
+            .and_then(|guarded| guarded.attempt.take())
+        {
+            let content = if attempt.shows_in_content() {
+                content(response)
+            } else {
+                None
+            };
             login::settle(&attempt, response, content.as_deref());
         }
         Box::pin(std::future::ready(()))
     }
 }
 
-/// What the response says without its content coding. `None`: it isn't here whole, or can't be decoded.
+/// What the response says without its content coding. `None`: it isn't here whole, or can't be
+/// decoded.
 fn content(response: &Response) -> Option<Cow<'_, [u8]>> {
-    let Body::Memory(chunk) = &response.body else { return None };
+    let Body::Memory(chunk) = &response.body else {
+        return None;
+    };
     let fields = response.fields();
-    let mut codings = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-encoding")).map(|(_, value)| value);
+    let mut codings = fields
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("content-encoding"))
+        .map(|(_, value)| value);
     match (codings.next(), codings.next()) {
         (None, _) => Some(Cow::Borrowed(chunk.bytes())),
-        (Some(name), None) => coding::decode_up_to(name, chunk.bytes(), ANSWER_BYTES_MAX).map(Cow::Owned),
+        (Some(name), None) => {
+            coding::decode_up_to(name, chunk.bytes(), ANSWER_BYTES_MAX).map(Cow::Owned)
+        }
         (Some(_), Some(_)) => None,
     }
 }
@@ -50,10 +74,17 @@ impl Filter for GuardFields {
     }
 
     fn takes_ready(&self, exchange: &Exchange) -> bool {
-        exchange.guarded.as_ref().is_some_and(|guarded| guarded.by_referrer || !guarded.cookies.is_empty())
+        exchange
+            .guarded
+            .as_ref()
+            .is_some_and(|guarded| guarded.by_referrer || !guarded.cookies.is_empty())
     }
 
-    fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {
+    fn apply<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        response: &'a mut Response,
+    ) -> LocalFuture<'a, ()> {
         if let Some(guarded) = &mut exchange.guarded {
             if guarded.by_referrer {
                 let fields = response.fields_mut();

@@ -1,7 +1,9 @@
-//! What answers requests: files of the document root, directory listings, PHP files, redirects and fixed answers; and the filter that compresses.
+//! What answers requests: files of the document root, directory listings, PHP files, redirects and
+//! fixed answers; and the filter that compresses.
 //!
-//! Floor 5: knows the pipeline's contract (`Exchange` in, `Response` out), never a socket or a protocol version. `server` puts
-//! [`StaticFiles`], [`PhpFiles`], [`CgiFiles`], [`FixedAnswers`], [`FieldFilter`] and [`Compress`] into its registry.
+//! Floor 5: knows the pipeline's contract (`Exchange` in, `Response` out), never a socket or a
+//! protocol version. `server` puts [`StaticFiles`], [`PhpFiles`], [`CgiFiles`], [`FixedAnswers`],
+//! [`FieldFilter`] and [`Compress`] into its registry.
 
 mod cgi_files;
 pub mod coding;

@@ -1,9 +1,10 @@
 //! Directory listings: what is in a folder that has no index file.
 //!
-//! Place in the walk: called by the files handler; the answer is built, not kept, since it depends on the query (order) and on Accept (HTML
-//! or JSON). The one difficulty is to show nothing that could not be fetched as well: hidden names, links that the policy does not let
-//! pass and everything but files and folders are left out. The whole page is made as a job that ends with its client. Absent on purpose:
-//! descriptions, and looking into files.
+//! Place in the walk: called by the files handler; the answer is built, not kept, since it depends
+//! on the query (order) and on Accept (HTML or JSON). The one difficulty is to show nothing that
+//! could not be fetched as well: hidden names, links that the policy does not let pass and
+//! everything but files and folders are left out. The whole page is made as a job that ends with
+//! its client. Absent on purpose: descriptions, and looking into files.
 
 use crate::{listing_page, static_files::names};
 use saker_config::model::Settings;
@@ -46,13 +47,28 @@ pub struct Order {
 }
 
 /// Answers with the listing of an open folder.
-pub async fn respond(exchange: &mut Exchange, watcher: &Watcher, relative: Vec<u8>, folder: Resolved) -> Response {
+pub async fn respond(
+    exchange: &mut Exchange,
+    watcher: &Watcher,
+    relative: Vec<u8>,
+    folder: Resolved,
+) -> Response {
     exchange.depends_on_request();
-    exchange.trace("content", None, || "a folder without an index file: listed".into());
-    let Some(root) = exchange.site.root.clone() else { return Response::new(Status::NOT_FOUND) };
+    exchange.trace("content", None, || {
+        "a folder without an index file: listed".into()
+    });
+    let Some(root) = exchange.site.root.clone() else {
+        return Response::new(Status::NOT_FOUND);
+    };
     let files = &exchange.settings.files;
     let policy = crate::static_files::link_policy(files.symlinks);
-    let place = Place { watcher: watcher.clone(), root, relative, policy, hidden: files.hidden };
+    let place = Place {
+        watcher: watcher.clone(),
+        root,
+        relative,
+        policy,
+        hidden: files.hidden,
+    };
     let page = Page {
         path: exchange.path.clone(),
         order: order(exchange.query.as_deref().unwrap_or_default()),
@@ -69,7 +85,11 @@ pub async fn respond(exchange: &mut Exchange, watcher: &Watcher, relative: Vec<u
         Ok(Err(error)) => {
             if error.kind() != io::ErrorKind::Interrupted {
                 let path = String::from_utf8_lossy(&exchange.path);
-                error_log::log_about(&message::ACCESS_DENIED, exchange, format_args!("the folder of {path} can't be listed: {error}"));
+                error_log::log_about(
+                    &message::ACCESS_DENIED,
+                    exchange,
+                    format_args!("the folder of {path} can't be listed: {error}"),
+                );
             }
             refused(&error)
         }
@@ -96,7 +116,9 @@ struct Page {
 
 impl Page {
     fn body(&self, mut entries: Entries) -> Vec<u8> {
-        entries.list.sort_by(|one, other| compare(one, other, self.order));
+        entries
+            .list
+            .sort_by(|one, other| compare(one, other, self.order));
         match self.json {
             true => json_body(&entries),
             false => listing_page::html(&self.path, &entries, self.order, &self.settings.files),
@@ -105,7 +127,11 @@ impl Page {
 }
 
 fn answer(json: bool, truncated: bool, body: Vec<u8>) -> Response {
-    let content_type: &[u8] = if json { b"application/json" } else { b"text/html; charset=utf-8" };
+    let content_type: &[u8] = if json {
+        b"application/json"
+    } else {
+        b"text/html; charset=utf-8"
+    };
     let mut response = Response::new(Status::OK);
     let fields = response.fields_mut();
     fields.append("Content-Type", content_type);
@@ -117,7 +143,10 @@ fn answer(json: bool, truncated: bool, body: Vec<u8>) -> Response {
     }
     if !json {
         // Whatever a file is called, nothing in this page runs.
-        fields.append("Content-Security-Policy", &b"default-src 'none'; style-src 'unsafe-inline'"[..]);
+        fields.append(
+            "Content-Security-Policy",
+            &b"default-src 'none'; style-src 'unsafe-inline'"[..],
+        );
     }
     fields.append("Content-Length", body.len().to_string().into_bytes());
     response.body = Body::Memory(Chunk::from(body));
@@ -133,7 +162,10 @@ struct Place {
 }
 
 fn read(place: &Place, folder: &File, cancel: &Cancel) -> io::Result<Entries> {
-    let choose = |name: &[u8]| match (cancel.is_cancelled(), place.hidden || !names::is_hidden_name(name)) {
+    let choose = |name: &[u8]| match (
+        cancel.is_cancelled(),
+        place.hidden || !names::is_hidden_name(name),
+    ) {
         (true, _) => EntryChoice::Stop,
         (false, true) => EntryChoice::Take,
         (false, false) => EntryChoice::Skip,
@@ -147,10 +179,18 @@ fn read(place: &Place, folder: &File, cancel: &Cancel) -> io::Result<Entries> {
         if is_shown(place, &entry) {
             let folder = entry.kind == Kind::Directory;
             let size = if folder { 0 } else { entry.metadata.size };
-            list.push(Entry { name: entry.name, folder, size, mtime_s: entry.metadata.mtime_s });
+            list.push(Entry {
+                name: entry.name,
+                folder,
+                size,
+                mtime_s: entry.metadata.mtime_s,
+            });
         }
     }
-    Ok(Entries { list, truncated: !listing.is_complete })
+    Ok(Entries {
+        list,
+        truncated: !listing.is_complete,
+    })
 }
 
 fn is_shown(place: &Place, entry: &saker_files::Entry) -> bool {
@@ -160,12 +200,22 @@ fn is_shown(place: &Place, entry: &saker_files::Entry) -> bool {
 /// Whether the policy lets a link pass, and all links behind it.
 fn may_follow(place: &Place, name: &[u8]) -> bool {
     let relative = [place.relative.as_slice(), name].concat();
-    resolve(&place.watcher, &place.root, &relative, place.policy, &mut Vec::new()).is_ok()
+    resolve(
+        &place.watcher,
+        &place.root,
+        &relative,
+        place.policy,
+        &mut Vec::new(),
+    )
+    .is_ok()
 }
 
 /// `C=N;O=D` as Apache's index pages have it; `&` is as good. Anything else is passed over.
 pub fn order(query: &[u8]) -> Order {
-    let mut order = Order { by: Column::Name, descending: false };
+    let mut order = Order {
+        by: Column::Name,
+        descending: false,
+    };
     for part in query.split(|byte| matches!(byte, b';' | b'&')) {
         match part {
             b"C=N" => order.by = Column::Name,
@@ -187,8 +237,16 @@ fn compare(one: &Entry, other: &Entry, order: Order) -> Ordering {
         Column::Modified => one.mtime_s.cmp(&other.mtime_s),
         Column::Size => one.size.cmp(&other.size),
     };
-    let by_column = if order.descending { by_column.reverse() } else { by_column };
-    other.folder.cmp(&one.folder).then(by_column).then_with(by_name)
+    let by_column = if order.descending {
+        by_column.reverse()
+    } else {
+        by_column
+    };
+    other
+        .folder
+        .cmp(&one.folder)
+        .then(by_column)
+        .then_with(by_name)
 }
 
 /// As people sort: without regard to case, and `img2` before `img10`.
@@ -221,9 +279,15 @@ fn compare_numbers(one: &[u8], other: &[u8]) -> Ordering {
     one.len().cmp(&other.len()).then_with(|| one.cmp(other))
 }
 
-/// Whether the client gives JSON a higher quality than HTML (RFC 9110 section 12.5.1). Who takes anything gets HTML.
+/// Whether the client gives JSON a higher quality than HTML (RFC 9110 section 12.5.1). Who takes
+/// anything gets HTML.
 fn prefers_json(head: HeadView<'_>) -> bool {
-    let quality = |wanted| head.all("accept").flat_map(|line| line.split(|byte| *byte == b',')).filter_map(|item| rate(item, wanted)).max();
+    let quality = |wanted| {
+        head.all("accept")
+            .flat_map(|line| line.split(|byte| *byte == b','))
+            .filter_map(|item| rate(item, wanted))
+            .max()
+    };
     let weight = |wanted| quality(wanted).map_or(0, |best: (u8, u16)| best.1);
     weight("application/json") > weight("text/html")
 }
@@ -240,11 +304,14 @@ fn rate(item: &[u8], wanted: &str) -> Option<(u8, u16)> {
         "*/*" => 0,
         _ => return None,
     };
-    let quality = pieces.find_map(|piece| piece.strip_prefix("q=")).map_or(Some(1.0), |text| text.parse::<f32>().ok())?;
+    let quality = pieces
+        .find_map(|piece| piece.strip_prefix("q="))
+        .map_or(Some(1.0), |text| text.parse::<f32>().ok())?;
     Some((closeness, (quality.clamp(0.0, 1.0) * 1000.0) as u16))
 }
 
-/// An array with an object per entry, in the form that nginx' `autoindex_format json` has made known.
+/// An array with an object per entry, in the form that nginx' `autoindex_format json` has made
+/// known.
 fn json_body(entries: &Entries) -> Vec<u8> {
     let object = |entry: &Entry| {
         let mut object = serde_json::json!({
@@ -257,7 +324,9 @@ fn json_body(entries: &Entries) -> Vec<u8> {
         }
         object
     };
-    serde_json::Value::Array(entries.list.iter().map(object).collect()).to_string().into_bytes()
+    serde_json::Value::Array(entries.list.iter().map(object).collect())
+        .to_string()
+        .into_bytes()
 }
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! The HTML of a directory listing: one self-contained page, light or dark as the reader likes, usable on a phone and without scripts.
+//! The HTML of a directory listing: one self-contained page, light or dark as the reader likes,
+//! usable on a phone and without scripts.
 //!
-//! Difficulty: names are anything but `/` and NUL. In text they are escaped, characters that don't print or turn the writing
-//! direction round are shown as signs; in links each is encoded and starts with `./`, or `a:b` would be a scheme.
+//! Difficulty: names are anything but `/` and NUL. In text they are escaped, characters that don't
+//! print or turn the writing direction round are shown as signs; in links each is encoded and
+//! starts with `./`, or `a:b` would be a scheme.
 
 use crate::{
     listing::{Column, ENTRIES_MAX, Entries, Entry, Order},
@@ -50,8 +52,14 @@ const ICONS: &str = "\
 /// The page for the folder at `path`, which ends with a slash.
 pub fn html(path: &[u8], entries: &Entries, order: Order, files: &Files) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096 + entries.list.len() * 320);
-    push(&mut out, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n");
-    push(&mut out, "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Index of ");
+    push(
+        &mut out,
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n",
+    );
+    push(
+        &mut out,
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Index of ",
+    );
     text(path, &mut out);
     push(&mut out, "</title>\n<style>");
     push(&mut out, STYLE);
@@ -77,7 +85,10 @@ pub fn html(path: &[u8], entries: &Entries, order: Order, files: &Files) -> Vec<
 fn breadcrumb(path: &[u8], out: &mut Vec<u8>) {
     push(out, "\n<h1><a href=\"/\">Home</a>");
     let mut end = 1;
-    for component in path.split(|byte| *byte == b'/').filter(|component| !component.is_empty()) {
+    for component in path
+        .split(|byte| *byte == b'/')
+        .filter(|component| !component.is_empty())
+    {
         end += component.len() + 1;
         push(out, " / <a href=\"");
         escape::html(&location::path(&path[..end.min(path.len())]), out);
@@ -90,18 +101,29 @@ fn breadcrumb(path: &[u8], out: &mut Vec<u8>) {
 
 fn head_row(order: Order, out: &mut Vec<u8>) {
     push(out, "<table><thead><tr>");
-    for (column, letter, class, title) in
-        [(Column::Name, 'N', "name", "Name"), (Column::Size, 'S', "size", "Size"), (Column::Modified, 'M', "date", "Modified")]
-    {
+    for (column, letter, class, title) in [
+        (Column::Name, 'N', "name", "Name"),
+        (Column::Size, 'S', "size", "Size"),
+        (Column::Modified, 'M', "date", "Modified"),
+    ] {
         let current = column == order.by;
         // A second click turns the order round.
-        let next = if current && !order.descending { 'D' } else { 'A' };
+        let next = if current && !order.descending {
+            'D'
+        } else {
+            'A'
+        };
         let (sort, arrow) = match (current, order.descending) {
             (false, _) => ("", ""),
             (true, false) => (" aria-sort=\"ascending\"", " ↑"),
             (true, true) => (" aria-sort=\"descending\"", " ↓"),
         };
-        push(out, &format!("<th class=\"{class}\"{sort}><a href=\"?C={letter};O={next}\">{title}{arrow}</a>"));
+        push(
+            out,
+            &format!(
+                "<th class=\"{class}\"{sort}><a href=\"?C={letter};O={next}\">{title}{arrow}</a>"
+            ),
+        );
     }
     push(out, "</thead>\n<tbody>\n");
 }
@@ -110,12 +132,29 @@ fn row(entry: &Entry, files: &Files, out: &mut Vec<u8>) {
     let icon = icon(entry, files);
     push(out, "<tr><td class=\"name\"><a href=\"");
     escape::html(&link(entry), out);
-    push(out, &format!("\"><svg class=\"{icon}\"><use href=\"#{icon}\"/></svg><bdi>"));
+    push(
+        out,
+        &format!("\"><svg class=\"{icon}\"><use href=\"#{icon}\"/></svg><bdi>"),
+    );
     text(&entry.name, out);
-    push(out, if entry.folder { "/</bdi></a>" } else { "</bdi></a>" });
+    push(
+        out,
+        if entry.folder {
+            "/</bdi></a>"
+        } else {
+            "</bdi></a>"
+        },
+    );
     match entry.folder {
         true => push(out, "<td class=\"size\">"),
-        false => push(out, &format!("<td class=\"size\" title=\"{} bytes\">{}", grouped(entry.size), human_size(entry.size))),
+        false => push(
+            out,
+            &format!(
+                "<td class=\"size\" title=\"{} bytes\">{}",
+                grouped(entry.size),
+                human_size(entry.size)
+            ),
+        ),
     }
     date(entry.mtime_s, out);
 }
@@ -135,20 +174,31 @@ fn date(mtime_s: i64, out: &mut Vec<u8>) {
     let (day, time) = iso(&full);
     push(
         out,
-        &format!("<td class=\"date\"><time datetime=\"{day}T{time}Z\" title=\"{full}\">{day} <span class=\"time\">{time}</span></time>\n"),
+        &format!(
+            "<td class=\"date\"><time datetime=\"{day}T{time}Z\" title=\"{full}\">{day} <span class=\"time\">{time}</span></time>\n"
+        ),
     );
 }
 
-/// Year, month and day, then hours and minutes, of an IMF-fixdate (`Sun, 06 Nov 1994 08:49:37 GMT`).
+/// Year, month and day, then hours and minutes, of an IMF-fixdate (`Sun, 06 Nov 1994 08:49:37
+/// GMT`).
 fn iso(date: &str) -> (String, &str) {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     let part = |range| date.get(range).unwrap_or_default();
-    let month = MONTHS.iter().position(|name| *name == part(8..11)).map_or(0, |at| at + 1);
-    (format!("{}-{month:02}-{}", part(12..16), part(5..7)), part(17..22))
+    let month = MONTHS
+        .iter()
+        .position(|name| *name == part(8..11))
+        .map_or(0, |at| at + 1);
+    (
+        format!("{}-{month:02}-{}", part(12..16), part(5..7)),
+        part(17..22),
+    )
 }
 
-/// Appends a name as text: what does not print, or would turn the writing direction round (`\u{202e}gpj.exe` looks like a picture), is
-/// shown as a sign for it.
+/// Appends a name as text: what does not print, or would turn the writing direction round
+/// (`\u{202e}gpj.exe` looks like a picture), is shown as a sign for it.
 fn text(name: &[u8], out: &mut Vec<u8>) {
     let shown: String = String::from_utf8_lossy(name).chars().map(visible).collect();
     escape::html(shown.as_bytes(), out);
@@ -156,15 +206,23 @@ fn text(name: &[u8], out: &mut Vec<u8>) {
 
 fn visible(letter: char) -> char {
     match letter {
-        '\0'..='\u{1f}' => char::from_u32(0x2400 + letter as u32).unwrap_or(char::REPLACEMENT_CHARACTER),
+        '\0'..='\u{1f}' => {
+            char::from_u32(0x2400 + letter as u32).unwrap_or(char::REPLACEMENT_CHARACTER)
+        }
         '\u{7f}' => '\u{2421}',
-        '\u{80}'..='\u{9f}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => char::REPLACEMENT_CHARACTER,
+        '\u{80}'..='\u{9f}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2066}'..='\u{2069}' => char::REPLACEMENT_CHARACTER,
         letter => letter,
     }
 }
 
 fn icon(entry: &Entry, files: &Files) -> &'static str {
-    const ARCHIVES: [&str; 9] = ["zip", "gzip", "tar", "7z", "xz", "zstd", "bzip", "rar", "iso9660"];
+    const ARCHIVES: [&str; 9] = [
+        "zip", "gzip", "tar", "7z", "xz", "zstd", "bzip", "rar", "iso9660",
+    ];
     if entry.folder {
         return "folder";
     }
@@ -174,7 +232,12 @@ fn icon(entry: &Entry, files: &Files) -> &'static str {
         "image" => "image",
         "audio" | "video" => "media",
         "text" => "text",
-        _ if ["json", "javascript", "xml", "pdf"].iter().any(|word| content_type.contains(word)) => "text",
+        _ if ["json", "javascript", "xml", "pdf"]
+            .iter()
+            .any(|word| content_type.contains(word)) =>
+        {
+            "text"
+        }
         _ if ARCHIVES.iter().any(|word| content_type.contains(word)) => "archive",
         _ => "file",
     }
@@ -182,13 +245,31 @@ fn icon(entry: &Entry, files: &Files) -> &'static str {
 
 fn summary(entries: &Entries) -> String {
     if entries.truncated {
-        return format!("Only the first {} entries are shown; there are more.", grouped(ENTRIES_MAX as u64));
+        return format!(
+            "Only the first {} entries are shown; there are more.",
+            grouped(ENTRIES_MAX as u64)
+        );
     }
     let folders = entries.list.iter().filter(|entry| entry.folder).count();
     let files = entries.list.len() - folders;
-    let bytes: u64 = entries.list.iter().map(|entry| entry.size).fold(0, u64::saturating_add);
-    let plural = |count: usize, one: &str| if count == 1 { format!("1 {one}") } else { format!("{} {one}s", grouped(count as u64)) };
-    format!("{}, {}, {}", plural(folders, "folder"), plural(files, "file"), human_size(bytes))
+    let bytes: u64 = entries
+        .list
+        .iter()
+        .map(|entry| entry.size)
+        .fold(0, u64::saturating_add);
+    let plural = |count: usize, one: &str| {
+        if count == 1 {
+            format!("1 {one}")
+        } else {
+            format!("{} {one}s", grouped(count as u64))
+        }
+    };
+    format!(
+        "{}, {}, {}",
+        plural(folders, "folder"),
+        plural(files, "file"),
+        human_size(bytes)
+    )
 }
 
 /// Decimal units with one place below ten.

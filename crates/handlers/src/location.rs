@@ -1,7 +1,8 @@
 //! The value of Location, safe whatever a client put into the request.
 //!
-//! Two dangers: a line break that starts a field of the attacker's own, and a path that begins with `//` (or `/\`, which browsers take
-//! for the same), which leads to another host. Everything that comes from a request goes through here.
+//! Two dangers: a line break that starts a field of the attacker's own, and a path that begins with
+//! `//` (or `/\`, which browsers take for the same), which leads to another host. Everything that
+//! comes from a request goes through here.
 
 use saker_http::escape;
 
@@ -17,20 +18,30 @@ pub fn push_query(query: &[u8], out: &mut Vec<u8>) {
     push_as_sent(query, out);
 }
 
-/// Something that was sent percent-encoded: stays as it is, but for bytes that may not stand in a URI.
+/// Something that was sent percent-encoded: stays as it is, but for bytes that may not stand in a
+/// URI.
 pub fn push_as_sent(text: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text {
         match byte {
-            byte if byte.is_ascii_alphanumeric() || b"-._~:/?@!$&'()*+,;=%[]".contains(byte) => out.push(*byte),
-            byte => out.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
+            byte if byte.is_ascii_alphanumeric() || b"-._~:/?@!$&'()*+,;=%[]".contains(byte) => {
+                out.push(*byte)
+            }
+            byte => out.extend_from_slice(&[
+                b'%',
+                HEX[usize::from(byte >> 4)],
+                HEX[usize::from(byte & 15)],
+            ]),
         }
     }
 }
 
 /// The same path with exactly one slash at its start.
 pub fn rooted(mut path: Vec<u8>) -> Vec<u8> {
-    let slashes = path.iter().take_while(|byte| matches!(byte, b'/' | b'\\')).count();
+    let slashes = path
+        .iter()
+        .take_while(|byte| matches!(byte, b'/' | b'\\'))
+        .count();
     path.splice(..slashes, [b'/']);
     path
 }
@@ -50,7 +61,10 @@ mod tests {
             (b"", b"/"),
         ];
         for (decoded, expected) in cases {
-            assert_eq!(String::from_utf8_lossy(&path(decoded)), String::from_utf8_lossy(expected));
+            assert_eq!(
+                String::from_utf8_lossy(&path(decoded)),
+                String::from_utf8_lossy(expected)
+            );
         }
         assert_eq!(rooted(b"/\\evil".to_vec()), b"/evil");
     }
@@ -59,6 +73,9 @@ mod tests {
     fn queries_can_break_nothing() {
         let mut out = Vec::new();
         push_query(b"a=%20&b=\r\nX: \"<\xff#", &mut out);
-        assert_eq!(String::from_utf8(out).unwrap(), "a=%20&b=%0D%0AX:%20%22%3C%FF%23");
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "a=%20&b=%0D%0AX:%20%22%3C%FF%23"
+        );
     }
 }

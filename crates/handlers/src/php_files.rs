@@ -1,15 +1,19 @@
-//! PHP files of native sites (handler `php`): finds the script that a path names, and leaves the call that the gateway carries out.
+//! PHP files of native sites (handler `php`): finds the script that a path names, and leaves the
+//! call that the gateway carries out.
 //!
-//! Place in the walk: the content phase, before the gateway and the files. Difficulty: the source of a script often holds passwords, so whatever
-//! is called like one never gets as far as the files: it is run, or answered 403 (`php = "off"`), 404 or 503.
-//! Absent on purpose: sites with rules of their own (Apache's), where handlers are named by directives; running what lies behind a link that
-//! the site does not follow.
+//! Place in the walk: the content phase, before the gateway and the files. Difficulty: the source
+//! of a script often holds passwords, so whatever is called like one never gets as far as the
+//! files: it is run, or answered 403 (`php = "off"`), 404 or 503. Absent on purpose: sites with
+//! rules of their own (Apache's), where handlers are named by directives; running what lies behind
+//! a link that the site does not follow.
 
 use crate::static_files::{locate, names, script};
 use saker_config::model::{Action, PhpPools, PhpUse, Upstream};
 use saker_files::Watcher;
 use saker_http::Status;
-use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, Response, Trust};
+use saker_pipeline::{
+    Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, Response, Trust,
+};
 use saker_telemetry::{error_log, message};
 use std::sync::Arc;
 
@@ -31,7 +35,10 @@ impl PhpFiles {
     }
 
     fn answer(&self, exchange: &mut Exchange) -> Handled {
-        if exchange.rules_state.is_some() || exchange.site.root.is_none() || *exchange.action() != Action::Files {
+        if exchange.rules_state.is_some()
+            || exchange.site.root.is_none()
+            || *exchange.action() != Action::Files
+        {
             return Handled::Declined;
         }
         match self.find(exchange) {
@@ -43,14 +50,23 @@ impl PhpFiles {
 
     /// `None`: the path names no script.
     fn find(&self, exchange: &mut Exchange) -> Result<Option<Found>, Status> {
-        let relative = exchange.path.strip_prefix(b"/").unwrap_or(&exchange.path).to_vec();
+        let relative = exchange
+            .path
+            .strip_prefix(b"/")
+            .unwrap_or(&exchange.path)
+            .to_vec();
         if !exchange.settings.files.hidden && names::is_hidden(&relative) {
             return Ok(None);
         }
         for end in script::ends(&relative) {
             let (name, rest) = relative.split_at(end);
             match script::kind_or_complaint(&self.watcher, exchange, name)? {
-                script::Kind::File => return Ok(Some(Found { relative: name.to_vec(), path_info: rest.to_vec() })),
+                script::Kind::File => {
+                    return Ok(Some(Found {
+                        relative: name.to_vec(),
+                        path_info: rest.to_vec(),
+                    }));
+                }
                 script::Kind::Folder => {}
                 script::Kind::Nothing => {
                     missing(exchange, name);
@@ -62,7 +78,10 @@ impl PhpFiles {
             return Ok(None);
         }
         let index = locate::index_script(&self.watcher, exchange, &relative);
-        Ok(index.map(|relative| Found { relative, path_info: Vec::new() }))
+        Ok(index.map(|relative| Found {
+            relative,
+            path_info: Vec::new(),
+        }))
     }
 
     fn run(&self, exchange: &mut Exchange, found: Found) -> Handled {
@@ -75,7 +94,11 @@ impl PhpFiles {
             PhpUse::Off => {
                 let why = "a PHP file, and nobody runs it (`php = \"off\"`): it is not shown";
                 exchange.trace("content", None, || why.into());
-                error_log::log_about(&message::ACCESS_DENIED, exchange, format_args!("{}: {why}", path_of(exchange, &found.relative)));
+                error_log::log_about(
+                    &message::ACCESS_DENIED,
+                    exchange,
+                    format_args!("{}: {why}", path_of(exchange, &found.relative)),
+                );
                 return refused(Status::FORBIDDEN);
             }
             PhpUse::Upstream(upstream) => Arc::clone(upstream),
@@ -97,12 +120,22 @@ impl PhpFiles {
 
 /// Requests for scripts that are not there are what scanners send.
 fn missing(exchange: &Exchange, name: &[u8]) {
-    error_log::log_about(&message::PHP_SCRIPT_MISSING, exchange, format_args!("{}", path_of(exchange, name)));
+    error_log::log_about(
+        &message::PHP_SCRIPT_MISSING,
+        exchange,
+        format_args!("{}", path_of(exchange, name)),
+    );
 }
 
 fn path_of(exchange: &Exchange, relative: &[u8]) -> String {
-    let root = locate::root(exchange).map(|root| root.display().to_string()).unwrap_or_default();
-    format!("{}/{}", root.trim_end_matches('/'), String::from_utf8_lossy(relative))
+    let root = locate::root(exchange)
+        .map(|root| root.display().to_string())
+        .unwrap_or_default();
+    format!(
+        "{}/{}",
+        root.trim_end_matches('/'),
+        String::from_utf8_lossy(relative)
+    )
 }
 
 impl Handler for PhpFiles {
@@ -118,7 +151,21 @@ impl Handler for PhpFiles {
 fn call(exchange: &Exchange, upstream: Arc<Upstream>, found: &Found) -> Call {
     let script = script::told(exchange, &found.relative, &found.path_info);
     let target = exchange.head.view().target().to_vec();
-    let trust = Trust { accel: true, litespeed: true, files: exchange.settings.send_files.clone(), hides: true };
-    let manner = Arc::new(CallManner { trust, ..CallManner::default() });
-    Call { to: CallTo::Upstream(upstream), target, script: Some(Box::new(script)), manner, names: CallNames::default() }
+    let trust = Trust {
+        accel: true,
+        litespeed: true,
+        files: exchange.settings.send_files.clone(),
+        hides: true,
+    };
+    let manner = Arc::new(CallManner {
+        trust,
+        ..CallManner::default()
+    });
+    Call {
+        to: CallTo::Upstream(upstream),
+        target,
+        script: Some(Box::new(script)),
+        manner,
+        names: CallNames::default(),
+    }
 }

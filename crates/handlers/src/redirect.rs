@@ -1,8 +1,9 @@
 //! What a route says instead of files: a redirect, a fixed text, or no (handler `redirect`).
 //!
-//! Difficulty: a target is put together from the configuration and from parts of the request. `$1`, `$2`… and `$host` come from the
-//! decoded, lower-cased request and are encoded again; `$path` and `$query` are as sent. Where the target does not name a host
-//! itself, nothing that a client sends may make it name one.
+//! Difficulty: a target is put together from the configuration and from parts of the request. `$1`,
+//! `$2`… and `$host` come from the decoded, lower-cased request and are encoded again; `$path` and
+//! `$query` are as sent. Where the target does not name a host itself, nothing that a client sends
+//! may make it name one.
 
 use crate::{
     fixed::{self, Queries},
@@ -30,13 +31,21 @@ impl Handler for FixedAnswers {
 
 fn answer(exchange: &mut Exchange) -> Handled {
     let site = Arc::clone(&exchange.site);
-    let Some(route) = exchange.route.and_then(|at| site.routes.get(at)) else { return Handled::Declined };
+    let Some(route) = exchange.route.and_then(|at| site.routes.get(at)) else {
+        return Handled::Declined;
+    };
     Handled::Answered(match &route.action {
         Action::Files | Action::Proxy(_) => return Handled::Declined,
         Action::Redirect(redirect) => redirect_to(exchange, route, redirect),
-        Action::Respond { status, content_type, body } => text(exchange, *status, content_type, body),
+        Action::Respond {
+            status,
+            content_type,
+            body,
+        } => text(exchange, *status, content_type, body),
         Action::Deny => {
-            exchange.trace("content", Some(&route.origin), || "denied by this route".into());
+            exchange.trace("content", Some(&route.origin), || {
+                "denied by this route".into()
+            });
             Response::new(Status::FORBIDDEN)
         }
     })
@@ -44,15 +53,25 @@ fn answer(exchange: &mut Exchange) -> Handled {
 
 fn redirect_to(exchange: &mut Exchange, route: &Route, redirect: &Redirect) -> Response {
     let target = target(exchange, route, &redirect.to);
-    exchange.trace("content", Some(&route.origin), || format!("redirected to {}", String::from_utf8_lossy(&target.location)));
+    exchange.trace("content", Some(&route.origin), || {
+        format!(
+            "redirected to {}",
+            String::from_utf8_lossy(&target.location)
+        )
+    });
     if target.depends_on_request {
         exchange.depends_on_request();
     }
-    let queries = if target.uses_query { Queries::Decline } else { Queries::Same };
+    let queries = if target.uses_query {
+        Queries::Decline
+    } else {
+        Queries::Same
+    };
     fixed::redirect(exchange, redirect.status, target.location, queries)
 }
 
-/// A fixed text. One that may be compressed is left to the filter, because its answer differs from client to client.
+/// A fixed text. One that may be compressed is left to the filter, because its answer differs from
+/// client to client.
 fn text(exchange: &mut Exchange, status: Status, content_type: &str, body: &str) -> Response {
     let mut fields = Fields::new();
     if !content_type.is_empty() && !body.is_empty() {
@@ -65,7 +84,13 @@ fn text(exchange: &mut Exchange, status: Status, content_type: &str, body: &str)
     if unfinished || (large && names::is_compressible(compression, content_type.as_bytes())) {
         return unfiltered(status, fields, body);
     }
-    fixed::respond(exchange, status, fields, body.as_bytes().to_vec(), Queries::Same)
+    fixed::respond(
+        exchange,
+        status,
+        fields,
+        body.as_bytes().to_vec(),
+        Queries::Same,
+    )
 }
 
 fn unfiltered(status: Status, fields: Fields, body: &str) -> Response {
@@ -100,11 +125,18 @@ fn target(exchange: &Exchange, route: &Route, template: &str) -> Target {
 }
 
 /// Puts in what a piece stands for.
-fn substitute(exchange: &Exchange, captures: &[&[u8]], piece: RedirectPiece<'_>, target: &mut Target) {
+fn substitute(
+    exchange: &Exchange,
+    captures: &[&[u8]],
+    piece: RedirectPiece<'_>,
+    target: &mut Target,
+) {
     let out = &mut target.location;
     match piece {
         RedirectPiece::Text(text) => push_literal(text, out),
-        RedirectPiece::Star(number) => escape::uri_path(captures.get(number - 1).copied().unwrap_or_default(), out),
+        RedirectPiece::Star(number) => {
+            escape::uri_path(captures.get(number - 1).copied().unwrap_or_default(), out)
+        }
         RedirectPiece::Host => location::push_as_sent(&exchange.host, out),
         RedirectPiece::Path => location::push_as_sent(path_as_sent(exchange), out),
         RedirectPiece::Query => {
@@ -137,11 +169,21 @@ fn names_a_host(template: &str) -> bool {
 /// The request-target without scheme, authority and query.
 fn path_as_sent(exchange: &Exchange) -> &[u8] {
     let target = exchange.head.view().target();
-    let target = target.split(|byte| *byte == b'?').next().unwrap_or_default();
-    let after_scheme = (!target.starts_with(b"/")).then(|| target.windows(3).position(|window| window == b"://")).flatten();
-    let Some(at) = after_scheme else { return target };
+    let target = target
+        .split(|byte| *byte == b'?')
+        .next()
+        .unwrap_or_default();
+    let after_scheme = (!target.starts_with(b"/"))
+        .then(|| target.windows(3).position(|window| window == b"://"))
+        .flatten();
+    let Some(at) = after_scheme else {
+        return target;
+    };
     let authority_and_path = &target[at + 3..];
-    authority_and_path.iter().position(|byte| *byte == b'/').map_or(b"/", |slash| &authority_and_path[slash..])
+    authority_and_path
+        .iter()
+        .position(|byte| *byte == b'/')
+        .map_or(b"/", |slash| &authority_and_path[slash..])
 }
 
 #[cfg(test)]

@@ -9,12 +9,24 @@ use saker_pipeline::ResponseHead;
 fn site(pattern: PathPattern, action: Action) -> Arc<Site> {
     let folder = Folder::new();
     folder.site_with_routes(Settings::default(), |settings| {
-        vec![Route { pattern, action, settings: Arc::clone(settings), is_internal: false, origin: Origin::built_in() }]
+        vec![Route {
+            pattern,
+            action,
+            settings: Arc::clone(settings),
+            is_internal: false,
+            origin: Origin::built_in(),
+        }]
     })
 }
 
 fn redirecting(pattern: PathPattern, to: &str) -> Arc<Site> {
-    site(pattern, Action::Redirect(Redirect { status: Status::FOUND, to: to.into() }))
+    site(
+        pattern,
+        Action::Redirect(Redirect {
+            status: Status::FOUND,
+            to: to.into(),
+        }),
+    )
 }
 
 fn run(site: &Arc<Site>, target: &str) -> (Response, Exchange) {
@@ -35,16 +47,36 @@ fn targets_are_put_together() {
     let glob = || PathPattern::Glob(vec!["/a/".into(), "/b/".into(), ".html".into()]);
     let cases = [
         (prefix(), "/new/$1", "/old/x/y", "/new/x/y"),
-        (prefix(), "/new/$1", "/old/a%20b%3F%C3%A9", "/new/a%20b%3F%C3%A9"),
-        (prefix(), "https://$host$path$query", "/old/x%20y?a=1&b", "https://example.org/old/x%20y?a=1&b"),
-        (prefix(), "https://$host$path$query", "/old/", "https://example.org/old/"),
+        (
+            prefix(),
+            "/new/$1",
+            "/old/a%20b%3F%C3%A9",
+            "/new/a%20b%3F%C3%A9",
+        ),
+        (
+            prefix(),
+            "https://$host$path$query",
+            "/old/x%20y?a=1&b",
+            "https://example.org/old/x%20y?a=1&b",
+        ),
+        (
+            prefix(),
+            "https://$host$path$query",
+            "/old/",
+            "https://example.org/old/",
+        ),
         (prefix(), "/x$query", "/old/?", "/x?"),
         (prefix(), "/price$$5$$", "/old/", "/price$5$"),
         (prefix(), "/$9x", "/old/a", "/x"),
         (prefix(), "/page#part-$1", "/old/7", "/page#part-7"),
         (prefix(), "/grün", "/old/", "/gr%C3%BCn"),
         (glob(), "/$2/$1", "/a/one/b/two.html", "/two/one"),
-        (PathPattern::Exact("/only".into()), "//cdn.example/x", "/only", "//cdn.example/x"),
+        (
+            PathPattern::Exact("/only".into()),
+            "//cdn.example/x",
+            "/only",
+            "//cdn.example/x",
+        ),
     ];
     for (pattern, to, target, expected) in cases {
         assert_eq!(location(pattern, to, target), expected, "{to} {target}");
@@ -56,12 +88,32 @@ fn a_request_can_neither_choose_a_host_nor_add_a_field() {
     let any = || PathPattern::Prefix("/old".into());
     let cases = [
         (any(), "/$1", "/old/evil.example", "/evil.example"),
-        (any(), "$1", "/old/http://evil.example", "/http:/evil.example"),
+        (
+            any(),
+            "$1",
+            "/old/http://evil.example",
+            "/http:/evil.example",
+        ),
         (any(), "$1", "/oldhttp:evil", "/http%3Aevil"),
         (any(), "$path/", "/old//evil", "/old//evil/"),
-        (PathPattern::Prefix("/".into()), "$path/", "//evil.example", "/evil.example/"),
-        (PathPattern::Prefix("/".into()), "$path", "/%5Cevil.example", "/%5Cevil.example"),
-        (any(), "/x$1", "/old%0d%0aSet-Cookie:a=b", "/x%0D%0ASet-Cookie%3Aa=b"),
+        (
+            PathPattern::Prefix("/".into()),
+            "$path/",
+            "//evil.example",
+            "/evil.example/",
+        ),
+        (
+            PathPattern::Prefix("/".into()),
+            "$path",
+            "/%5Cevil.example",
+            "/%5Cevil.example",
+        ),
+        (
+            any(),
+            "/x$1",
+            "/old%0d%0aSet-Cookie:a=b",
+            "/x%0D%0ASet-Cookie%3Aa=b",
+        ),
     ];
     for (pattern, to, target, expected) in cases {
         assert_eq!(location(pattern, to, target), expected, "{to} {target}");
@@ -71,10 +123,18 @@ fn a_request_can_neither_choose_a_host_nor_add_a_field() {
 #[test]
 fn path_as_sent_of_an_absolute_target() {
     let site = redirecting(PathPattern::Prefix("/".into()), "/to$path");
-    for (target, path) in [("http://h.example/a%20b?q", "/a%20b"), ("http://h.example", "/"), ("/a?http://x/y", "/a")] {
+    for (target, path) in [
+        ("http://h.example/a%20b?q", "/a%20b"),
+        ("http://h.example", "/"),
+        ("/a?http://x/y", "/a"),
+    ] {
         let mut exchange = exchange(&site, "GET", "/", &[]);
         exchange.head = RequestHead::build("GET", target, Version::Http11, &[]);
-        assert_eq!(String::from_utf8_lossy(path_as_sent(&exchange)), path, "{target}");
+        assert_eq!(
+            String::from_utf8_lossy(path_as_sent(&exchange)),
+            path,
+            "{target}"
+        );
     }
 }
 
@@ -84,7 +144,11 @@ fn an_answer_is_kept_unless_it_has_a_query_in_it() {
     let ask = |site: &Arc<Site>, first: &str, second: &str| {
         let reusable = run(site, first).1.reusable?;
         let head = RequestHead::build("GET", second, Version::Http11, &[]);
-        Some(reusable.answer(head.view(), 0).map(|response| field(&response, "location")))
+        Some(
+            reusable
+                .answer(head.view(), 0)
+                .map(|response| field(&response, "location")),
+        )
     };
     let plain = redirecting(all(), "/to");
     assert_eq!(ask(&plain, "/a?x", "/a?y"), Some(Some("/to".into())));
@@ -96,32 +160,63 @@ fn an_answer_is_kept_unless_it_has_a_query_in_it() {
 
 #[test]
 fn redirects_have_a_note_for_people() {
-    let (response, _) = run(&redirecting(PathPattern::Prefix("/".into()), "/<$1>\"&"), "/x'y");
+    let (response, _) = run(
+        &redirecting(PathPattern::Prefix("/".into()), "/<$1>\"&"),
+        "/x'y",
+    );
     assert_eq!(response.status, Status::FOUND);
     let note = String::from_utf8(body_bytes(&response.body)).unwrap();
-    assert!(note.contains("<a href=\"/%3Cx&#39;y%3E%22&amp;\">"), "{note}");
+    assert!(
+        note.contains("<a href=\"/%3Cx&#39;y%3E%22&amp;\">"),
+        "{note}"
+    );
     assert_eq!(field(&response, "content-length"), note.len().to_string());
 }
 
 #[test]
 fn fixed_texts_and_denials() {
     let respond = |status, body: &str| {
-        let action = Action::Respond { status, content_type: "text/plain".into(), body: body.into() };
+        let action = Action::Respond {
+            status,
+            content_type: "text/plain".into(),
+            body: body.into(),
+        };
         run(&site(PathPattern::Prefix("/".into()), action), "/x")
     };
     let (short, exchange) = respond(Status::OK, "pong");
-    assert_eq!((body_bytes(&short.body), field(&short, "content-type").as_str()), (b"pong".to_vec(), "text/plain"));
+    assert_eq!(
+        (
+            body_bytes(&short.body),
+            field(&short, "content-type").as_str()
+        ),
+        (b"pong".to_vec(), "text/plain")
+    );
     assert!(exchange.reusable.is_some());
     let (empty, _) = respond(Status::NO_CONTENT, "ignored");
-    assert_eq!((body_bytes(&empty.body).len(), field(&empty, "content-length").as_str()), (0, ""));
+    assert_eq!(
+        (
+            body_bytes(&empty.body).len(),
+            field(&empty, "content-length").as_str()
+        ),
+        (0, "")
+    );
     // Left to the filters: an error without a text of its own, and what may be compressed.
-    for (status, body) in [(Status::GONE, ""), (Status::OK, "long ".repeat(1000).as_str())] {
+    for (status, body) in [
+        (Status::GONE, ""),
+        (Status::OK, "long ".repeat(1000).as_str()),
+    ] {
         let (response, exchange) = respond(status, body);
         assert!(matches!(response.head, ResponseHead::Built(_)) && exchange.reusable.is_none());
-        assert_eq!((response.status, body_bytes(&response.body)), (status, body.as_bytes().to_vec()));
+        assert_eq!(
+            (response.status, body_bytes(&response.body)),
+            (status, body.as_bytes().to_vec())
+        );
     }
     let (denied, exchange) = run(&site(PathPattern::Prefix("/".into()), Action::Deny), "/x");
-    assert_eq!((denied.status, exchange.reusable.is_none()), (Status::FORBIDDEN, true));
+    assert_eq!(
+        (denied.status, exchange.reusable.is_none()),
+        (Status::FORBIDDEN, true)
+    );
 }
 
 #[test]
@@ -129,6 +224,12 @@ fn files_are_for_others() {
     let site = site(PathPattern::Prefix("/files".into()), Action::Files);
     for target in ["/files", "/elsewhere"] {
         let mut exchange = exchange(&site, "GET", target, &[]);
-        assert!(matches!(block_on(FixedAnswers.handle(&mut exchange)), Handled::Declined), "{target}");
+        assert!(
+            matches!(
+                block_on(FixedAnswers.handle(&mut exchange)),
+                Handled::Declined
+            ),
+            "{target}"
+        );
     }
 }

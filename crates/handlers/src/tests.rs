@@ -14,7 +14,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// A document root that is deleted when dropped. What is written into it is ten minutes old: its tags are strong.
+/// A document root that is deleted when dropped. What is written into it is ten minutes old: its
+/// tags are strong.
 pub struct Folder {
     path: PathBuf,
 }
@@ -22,7 +23,11 @@ pub struct Folder {
 impl Folder {
     pub fn new() -> Folder {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let name = format!("saker-handlers-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "saker-handlers-{}-{}",
+            std::process::id(),
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        );
         let path = std::env::temp_dir().canonicalize().unwrap().join(name);
         fs::create_dir_all(&path).unwrap();
         Folder { path }
@@ -40,8 +45,12 @@ impl Folder {
     }
 
     pub fn touch(&self, name: &str, seconds_ago: u64) -> &Folder {
-        let file = fs::File::options().append(true).open(self.path.join(name)).unwrap();
-        file.set_modified(SystemTime::now() - Duration::from_secs(seconds_ago)).unwrap();
+        let file = fs::File::options()
+            .append(true)
+            .open(self.path.join(name))
+            .unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(seconds_ago))
+            .unwrap();
         self
     }
 
@@ -49,7 +58,11 @@ impl Folder {
         self.site_with_routes(settings, |_| Vec::new())
     }
 
-    pub fn site_with_routes(&self, settings: Settings, routes: impl FnOnce(&Arc<Settings>) -> Vec<Route>) -> Arc<Site> {
+    pub fn site_with_routes(
+        &self,
+        settings: Settings,
+        routes: impl FnOnce(&Arc<Settings>) -> Vec<Route>,
+    ) -> Arc<Site> {
         let settings = Arc::new(settings);
         Arc::new(Site {
             names: vec![SiteName::Any],
@@ -68,7 +81,10 @@ impl Drop for Folder {
 }
 
 pub fn now() -> i64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() as i64
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_secs() as i64
 }
 
 /// An exchange as the phases before content leave it.
@@ -76,12 +92,23 @@ pub fn exchange(site: &Arc<Site>, method: &str, target: &str, fields: &[(&str, &
     let address = "127.0.0.1:80".parse().unwrap();
     let client = Client::new(address, address, Arc::new(Address::Tcp(address)), false);
     let head = RequestHead::build(method, target, Version::Http11, fields);
-    let mut exchange = Exchange::new(Rc::new(client), head, Box::new(NoBody), Arc::clone(site), now());
-    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let mut exchange = Exchange::new(
+        Rc::new(client),
+        head,
+        Box::new(NoBody),
+        Arc::clone(site),
+        now(),
+    );
+    let (path, query) = target
+        .split_once('?')
+        .map_or((target, None), |(path, query)| (path, Some(query)));
     saker_http::path::normalise(path.as_bytes(), &mut exchange.path).unwrap();
     exchange.query = query.map(|query| query.as_bytes().to_vec());
     exchange.host = b"example.org".to_vec();
-    exchange.route = site.routes.iter().position(|route| route.pattern.captures(&exchange.path).is_some());
+    exchange.route = site
+        .routes
+        .iter()
+        .position(|route| route.pattern.captures(&exchange.path).is_some());
     if let Some(at) = exchange.route {
         exchange.settings = Arc::clone(&site.routes[at].settings);
     }
@@ -90,12 +117,19 @@ pub fn exchange(site: &Arc<Site>, method: &str, target: &str, fields: &[(&str, &
 
 /// On a runtime as a worker has it.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
     tokio::task::LocalSet::new().block_on(&runtime, future)
 }
 
 pub fn field(response: &Response, name: &str) -> String {
-    response.fields().first(name).map(|value| String::from_utf8_lossy(value).into_owned()).unwrap_or_default()
+    response
+        .fields()
+        .first(name)
+        .map(|value| String::from_utf8_lossy(value).into_owned())
+        .unwrap_or_default()
 }
 
 /// The bytes that a driver would send.

@@ -1,4 +1,5 @@
-//! What a row says of a host, from texts to types. A row that makes no sense is refused as a whole: half of it might be the wrong half.
+//! What a row says of a host, from texts to types. A row that makes no sense is refused as a whole:
+//! half of it might be the wrong half.
 
 use saker_config::{model::PhpUse, parse_php_use, units};
 use saker_database::Row;
@@ -50,9 +51,17 @@ impl HostRow {
     pub fn read(row: &Row) -> Result<HostRow, String> {
         let mut host = HostRow::default();
         for (name, value) in row.columns() {
-            let Some(column) = Column::of(&plain(name)) else { continue };
+            let Some(column) = Column::of(&plain(name)) else {
+                continue;
+            };
             let told = |why: &str| format!("column {name}: {why}");
-            let Some(value) = value.map_err(told)?.map(str::trim).filter(|value| !value.is_empty()) else { continue };
+            let Some(value) = value
+                .map_err(told)?
+                .map(str::trim)
+                .filter(|value| !value.is_empty())
+            else {
+                continue;
+            };
             host.take(column, value).map_err(|why| told(&why))?;
         }
         Ok(host)
@@ -66,7 +75,9 @@ impl HostRow {
             Column::Php => self.php = Some(php(value)?),
             Column::Bandwidth => self.out_bytes_per_s = rate(value, units::parse_bandwidth)?,
             Column::Requests => self.requests_per_1000_s = rate(value, units::parse_request_rate)?,
-            Column::Connections => self.at_a_time_address = Some(value.parse().map_err(|_| "is no number".to_owned())?),
+            Column::Connections => {
+                self.at_a_time_address = Some(value.parse().map_err(|_| "is no number".to_owned())?)
+            }
             Column::Redirect => self.redirect = Some(url(value)?),
             Column::Suspended => self.is_suspended = truth(value)?,
             Column::Active => self.is_suspended = !truth(value)?,
@@ -78,7 +89,11 @@ impl HostRow {
     pub fn bytes(&self) -> usize {
         let texts = [&self.user, &self.group, &self.php, &self.redirect];
         let root = self.root.as_ref().map_or(0, |root| root.as_os_str().len());
-        root + texts.into_iter().flatten().map(|text| text.len()).sum::<usize>()
+        root + texts
+            .into_iter()
+            .flatten()
+            .map(|text| text.len())
+            .sum::<usize>()
     }
 }
 
@@ -118,11 +133,17 @@ impl Column {
 
 /// `Document_Root` and `documentRoot` are the same.
 fn plain(name: &str) -> String {
-    name.chars().filter(|letter| *letter != '_').map(|letter| letter.to_ascii_lowercase()).collect()
+    name.chars()
+        .filter(|letter| *letter != '_')
+        .map(|letter| letter.to_ascii_lowercase())
+        .collect()
 }
 
 fn user(value: &str) -> Result<Box<str>, String> {
-    match value.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'$')) {
+    match value
+        .bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'$'))
+    {
         true => Ok(value.into()),
         false => Err("is no name of a user or group".into()),
     }
@@ -136,13 +157,22 @@ fn php(value: &str) -> Result<Box<str>, String> {
 }
 
 /// A bare number is per second; 0 is none.
-fn rate(value: &str, parse: impl Fn(&str) -> Result<u64, Option<String>>) -> Result<Option<u64>, String> {
+fn rate(
+    value: &str,
+    parse: impl Fn(&str) -> Result<u64, Option<String>>,
+) -> Result<Option<u64>, String> {
     if value == "0" {
         return Ok(None);
     }
     let is_bare = value.bytes().all(|byte| byte.is_ascii_digit());
-    let as_bytes = if is_bare { parse(&format!("{value}B/s")).or_else(|_| parse(&format!("{value}/s"))) } else { parse(value) };
-    as_bytes.map(Some).map_err(|why| why.unwrap_or_else(|| "is no rate".into()))
+    let as_bytes = if is_bare {
+        parse(&format!("{value}B/s")).or_else(|_| parse(&format!("{value}/s")))
+    } else {
+        parse(value)
+    };
+    as_bytes
+        .map(Some)
+        .map_err(|why| why.unwrap_or_else(|| "is no rate".into()))
 }
 
 /// Of our own schemes, and with nothing in it that would end a field.
@@ -168,7 +198,9 @@ mod tests {
 
     fn read(columns: &[(&str, &str)]) -> Result<HostRow, String> {
         let mut row = Row::default();
-        columns.iter().for_each(|(name, value)| row.push(name, Some((*value).to_owned())));
+        columns
+            .iter()
+            .for_each(|(name, value)| row.push(name, Some((*value).to_owned())));
         HostRow::read(&row)
     }
 
@@ -187,11 +219,22 @@ mod tests {
         ])
         .unwrap();
         assert_eq!(host.root.as_deref(), Some(Path::new("/srv/a")));
-        assert_eq!((host.user.as_deref(), host.php.as_deref()), (Some("bob"), Some("unix:/run/php/bob.sock")));
-        assert_eq!((host.out_bytes_per_s, host.requests_per_1000_s, host.is_suspended), (Some(1_000_000), Some(500), false));
+        assert_eq!(
+            (host.user.as_deref(), host.php.as_deref()),
+            (Some("bob"), Some("unix:/run/php/bob.sock"))
+        );
+        assert_eq!(
+            (
+                host.out_bytes_per_s,
+                host.requests_per_1000_s,
+                host.is_suspended
+            ),
+            (Some(1_000_000), Some(500), false)
+        );
         assert_eq!((host.redirect, host.at_a_time_address), (None, Some(8)));
         assert_eq!(
-            read(&[("bandwidth", "5000"), ("requests", "2")]).map(|host| (host.out_bytes_per_s, host.requests_per_1000_s)),
+            read(&[("bandwidth", "5000"), ("requests", "2")])
+                .map(|host| (host.out_bytes_per_s, host.requests_per_1000_s)),
             Ok((Some(5000), Some(2000)))
         );
         assert!(read(&[("active", "0")]).is_ok_and(|host| host.is_suspended));
@@ -204,7 +247,10 @@ mod tests {
         row.push_unread("born", "is a DATE".to_owned());
         assert!(HostRow::read(&row).is_ok());
         row.push_unread("Suspended", "is a DATE".to_owned());
-        assert_eq!(HostRow::read(&row), Err("column Suspended: is a DATE".to_owned()));
+        assert_eq!(
+            HostRow::read(&row),
+            Err("column Suspended: is a DATE".to_owned())
+        );
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Hosts that a database knows (`[hosts]`), for all workers.
 //!
-//! Place in the walk: `select_host` asks [`Hosts::find`] for sites with `lookup`. What is kept answers at once; else a question goes to the
-//! database's thread, once however many requests wait for it. What is in use is asked again beside its requests before it ends, and while the
-//! database is away what is known goes on being used.
-//! The one difficulty is that outcomes of walks are kept by name and never come back here: so an answer has a lease, which they hold on to,
-//! and which is moved on when the database says the same again.
+//! Place in the walk: `select_host` asks [`Hosts::find`] for sites with `lookup`. What is kept
+//! answers at once; else a question goes to the database's thread, once however many requests wait
+//! for it. What is in use is asked again beside its requests before it ends, and while the database
+//! is away what is known goes on being used. The one difficulty is that outcomes of walks are kept
+//! by name and never come back here: so an answer has a lease, which they hold on to, and which is
+//! moved on when the database says the same again.
 
 mod answer;
 mod roots;
@@ -35,7 +36,8 @@ use tokio::sync::oneshot;
 
 /// Who waits for an answer that is known already, but old, waits no longer than this.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// After a question that came to nothing the database is left alone for so long by those who know an answer.
+/// After a question that came to nothing the database is left alone for so long by those who know
+/// an answer.
 const PAUSE_MS: u64 = 1000;
 
 /// One `[hosts]` of a configuration; reloads that don't change it keep it, with all that is known.
@@ -69,21 +71,39 @@ pub struct Figures {
     pub is_away: bool,
 }
 
-/// What the database's driver finds wrong with the settings, with their places; nobody is connected to.
+/// What the database's driver finds wrong with the settings, with their places; nobody is connected
+/// to.
 pub fn problems(settings: &Settings) -> Vec<Diagnostic> {
-    let Some(database) = &settings.database else { return Vec::new() };
+    let Some(database) = &settings.database else {
+        return Vec::new();
+    };
     let of_url = saker_database::check_url(&database.0).err().map(|failure| {
-        let file = settings.database_file.as_ref().map(|file| format!(" of {}", file.display())).unwrap_or_default();
-        (&settings.database_origin, format!("the URL{file} ({database}): {failure}"))
+        let file = settings
+            .database_file
+            .as_ref()
+            .map(|file| format!(" of {}", file.display()))
+            .unwrap_or_default();
+        (
+            &settings.database_origin,
+            format!("the URL{file} ({database}): {failure}"),
+        )
     });
     let is_directory = DatabaseKind::of(&database.0) == Some(DatabaseKind::Ldap);
-    let of_filter = saker_database::check_filter(&settings.query).err().filter(|_| is_directory);
-    let of_filter = of_filter.map(|failure| (&settings.query_origin, format!("`query`: {failure}")));
-    of_url.into_iter().chain(of_filter).map(|(origin, message)| Diagnostic::without_source(origin.clone(), message)).collect()
+    let of_filter = saker_database::check_filter(&settings.query)
+        .err()
+        .filter(|_| is_directory);
+    let of_filter =
+        of_filter.map(|failure| (&settings.query_origin, format!("`query`: {failure}")));
+    of_url
+        .into_iter()
+        .chain(of_filter)
+        .map(|(origin, message)| Diagnostic::without_source(origin.clone(), message))
+        .collect()
 }
 
 impl Hosts {
-    /// Starts the thread; nothing is connected before the first question. The error says what is wrong with the URL.
+    /// Starts the thread; nothing is connected before the first question. The error says what is
+    /// wrong with the URL.
     pub fn start(settings: &Settings) -> Result<Hosts, String> {
         let database = settings.database.as_ref().ok_or("there is no database")?;
         let terms = Terms {
@@ -97,7 +117,8 @@ impl Hosts {
             timeout: Duration::from_millis(settings.timeout_ms),
             ..Terms::default()
         };
-        let desk = Desk::start("hosts", terms).map_err(|failure| format!("{database}: {failure}"))?;
+        let desk =
+            Desk::start("hosts", terms).map_err(|failure| format!("{database}: {failure}"))?;
         let inner = Inner {
             query: settings.query.as_str().into(),
             parameters: settings.query.matches('?').count(),
@@ -108,15 +129,28 @@ impl Hosts {
             asked: AtomicU64::new(0),
             failed: AtomicU64::new(0),
         };
-        Ok(Hosts { settings: settings.clone(), desk, inner: Arc::new(inner) })
+        Ok(Hosts {
+            settings: settings.clone(),
+            desk,
+            inner: Arc::new(inner),
+        })
     }
 
     /// Whether it is what the configuration wants.
     pub fn is_of(&self, settings: &Settings) -> bool {
         // Where it stands may have changed.
         let own = &self.settings;
-        let (origin, database_origin, query_origin) = (own.origin.clone(), own.database_origin.clone(), own.query_origin.clone());
-        *own == Settings { origin, database_origin, query_origin, ..settings.clone() }
+        let (origin, database_origin, query_origin) = (
+            own.origin.clone(),
+            own.database_origin.clone(),
+            own.query_origin.clone(),
+        );
+        *own == Settings {
+            origin,
+            database_origin,
+            query_origin,
+            ..settings.clone()
+        }
     }
 
     /// What is known of a host, by its canonical name; or what to wait for.
@@ -163,7 +197,9 @@ impl Hosts {
     fn ask(&self, name: &str) -> bool {
         let (inner, name) = (Arc::clone(&self.inner), Box::<str>::from(name));
         inner.asked.fetch_add(1, Relaxed);
-        self.desk.run(Box::new(move |database| Box::pin(async move { inner.carry_out(&database, &name).await })))
+        self.desk.run(Box::new(move |database| {
+            Box::pin(async move { inner.carry_out(&database, &name).await })
+        }))
     }
 }
 
@@ -216,7 +252,8 @@ impl Inner {
     }
 
     fn leave_alone(&self) {
-        self.away_until_ms.store(clock::monotonic_ms() + PAUSE_MS, Relaxed);
+        self.away_until_ms
+            .store(clock::monotonic_ms() + PAUSE_MS, Relaxed);
     }
 
     fn is_back(&self) {

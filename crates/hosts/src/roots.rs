@@ -1,7 +1,8 @@
 //! Which document roots the database may name: those below the folders of `roots`, links followed.
 //!
-//! Looked at when an answer comes, not at each request: whoever can replace a folder of his by a link afterwards is found out when the answer is
-//! asked for again. A root that is not there (yet) is held against the folders as it is written.
+//! Looked at when an answer comes, not at each request: whoever can replace a folder of his by a
+//! link afterwards is found out when the answer is asked for again. A root that is not there (yet)
+//! is held against the folders as it is written.
 
 use crate::HostRow;
 use std::path::{Component, Path, PathBuf};
@@ -14,9 +15,12 @@ impl Roots {
         Roots(folders.to_vec())
     }
 
-    /// The row as it came, or why it is refused. A file system that hangs holds up no other question.
+    /// The row as it came, or why it is refused. A file system that hangs holds up no other
+    /// question.
     pub async fn check(&self, host: HostRow) -> Result<HostRow, String> {
-        let Some(root) = host.root.as_deref() else { return Ok(host) };
+        let Some(root) = host.root.as_deref() else {
+            return Ok(host);
+        };
         let (folders, root) = (self.0.clone(), root.to_path_buf());
         let checked = tokio::task::spawn_blocking(move || is_below(&folders, &root)).await;
         checked.map_err(|error| error.to_string())??;
@@ -25,18 +29,37 @@ impl Roots {
 }
 
 fn is_below(folders: &[PathBuf], root: &Path) -> Result<(), String> {
-    let is_plain = root.components().all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
+    let is_plain = root
+        .components()
+        .all(|part| matches!(part, Component::RootDir | Component::Normal(_)));
     if !root.is_absolute() || !is_plain {
-        return Err(format!("the document root {} is no plain absolute path", root.display()));
+        return Err(format!(
+            "the document root {} is no plain absolute path",
+            root.display()
+        ));
     }
-    if !folders.iter().any(|folder| root != folder && root.starts_with(folder)) {
-        return Err(format!("the document root {} is below no folder of `roots`", root.display()));
+    if !folders
+        .iter()
+        .any(|folder| root != folder && root.starts_with(folder))
+    {
+        return Err(format!(
+            "the document root {} is below no folder of `roots`",
+            root.display()
+        ));
     }
-    let Ok(real) = root.canonicalize() else { return Ok(()) };
-    let mut folders = folders.iter().filter_map(|folder| folder.canonicalize().ok());
+    let Ok(real) = root.canonicalize() else {
+        return Ok(());
+    };
+    let mut folders = folders
+        .iter()
+        .filter_map(|folder| folder.canonicalize().ok());
     match folders.any(|folder| real.starts_with(folder)) {
         true => Ok(()),
-        false => Err(format!("the document root {} leads to {}, which is below no folder of `roots`", root.display(), real.display())),
+        false => Err(format!(
+            "the document root {} leads to {}, which is below no folder of `roots`",
+            root.display(),
+            real.display()
+        )),
     }
 }
 
@@ -64,7 +87,11 @@ mod tests {
             ("secret", false),
             ("wwwx", false),
         ] {
-            assert_eq!(is_below(&folders, &base.join(path)).is_ok(), is_good, "{path}");
+            assert_eq!(
+                is_below(&folders, &base.join(path)).is_ok(),
+                is_good,
+                "{path}"
+            );
         }
         assert!(is_below(&folders, Path::new("relative")).is_err());
         fs::remove_dir_all(&base).unwrap();

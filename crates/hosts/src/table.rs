@@ -1,7 +1,9 @@
-//! What is known of hosts, and who waits for what is not. Pure but for the locks: time comes in as a number.
+//! What is known of hosts, and who waits for what is not. Pure but for the locks: time comes in as
+//! a number.
 //!
-//! An answer has four ages. Fresh: it is used. Ripe (its last quarter): it is used, and the first who does has it asked again. Old: whoever comes
-//! waits for the database, unless that is away. Too old (`keep_stale`): it is as if nothing were known.
+//! An answer has four ages. Fresh: it is used. Ripe (its last quarter): it is used, and the first
+//! who does has it asked again. Old: whoever comes waits for the database, unless that is away. Too
+//! old (`keep_stale`): it is as if nothing were known.
 
 use crate::{
     HostRow,
@@ -97,10 +99,13 @@ impl Table {
         }
     }
 
-    /// What there is, and whether the database is to be asked now. `is_away`: it has just not answered.
+    /// What there is, and whether the database is to be asked now. `is_away`: it has just not
+    /// answered.
     pub fn find(&self, name: &str, now_ms: u64, is_away: bool) -> (Found, bool) {
         let mut shard = self.shard(name);
-        let Some(entry) = shard.get_mut(name) else { return self.first(&mut shard, name, now_ms) };
+        let Some(entry) = shard.get_mut(name) else {
+            return self.first(&mut shard, name, now_ms);
+        };
         entry.used_ms = now_ms;
         let is_useful = entry.answer().filter(|_| now_ms < entry.stale_until_ms);
         let asks = match is_useful {
@@ -153,24 +158,34 @@ impl Table {
     /// The database takes long: who waits gets what was known before, if anything was.
     pub fn let_go(&self, name: &str, now_ms: u64) {
         let mut shard = self.shard(name);
-        let Some(entry) = shard.get_mut(name) else { return };
-        let Some(answer) = entry.answer().filter(|_| now_ms < entry.stale_until_ms) else { return };
+        let Some(entry) = shard.get_mut(name) else {
+            return;
+        };
+        let Some(answer) = entry.answer().filter(|_| now_ms < entry.stale_until_ms) else {
+            return;
+        };
         entry.lease.extend(now_ms + AWAY_MS);
-        mem::take(&mut entry.waiting).into_iter().for_each(|waiting| drop(waiting.send(answer.clone())));
+        mem::take(&mut entry.waiting)
+            .into_iter()
+            .for_each(|waiting| drop(waiting.send(answer.clone())));
     }
 
     /// A question has ended; the error is that there is no answer.
     pub fn settle(&self, name: &str, said: Result<Said, ()>, now_ms: u64) {
         let mut shard = self.shard(name);
         self.asking.fetch_sub(1, Relaxed);
-        let Some(entry) = shard.get_mut(name) else { return };
+        let Some(entry) = shard.get_mut(name) else {
+            return;
+        };
         entry.is_asked = false;
         match said {
             Ok(said) => self.put(entry, said, now_ms),
             Err(()) => entry.outlives(now_ms),
         }
         let answer = entry.answer().unwrap_or(Answer::Away);
-        mem::take(&mut entry.waiting).into_iter().for_each(|waiting| drop(waiting.send(answer.clone())));
+        mem::take(&mut entry.waiting)
+            .into_iter()
+            .for_each(|waiting| drop(waiting.send(answer.clone())));
         if mem::take(&mut entry.is_purged) {
             entry.lease.end();
             (entry.until_ms, entry.stale_until_ms) = (0, 0);
@@ -188,9 +203,17 @@ impl Table {
             (Kept::Missing, Said::Missing) => true,
             _ => false,
         };
-        let holds_ms = if matches!(said, Said::Known(_)) { self.answer_ms } else { self.missing_ms };
+        let holds_ms = if matches!(said, Said::Known(_)) {
+            self.answer_ms
+        } else {
+            self.missing_ms
+        };
         entry.until_ms = now_ms + holds_ms;
-        entry.stale_until_ms = if matches!(said, Said::Known(_)) { entry.until_ms + self.stale_ms } else { entry.until_ms };
+        entry.stale_until_ms = if matches!(said, Said::Known(_)) {
+            entry.until_ms + self.stale_ms
+        } else {
+            entry.until_ms
+        };
         // The last quarter of an answer is for asking again.
         let ripe_ms = now_ms + holds_ms - holds_ms / 4;
         if is_same {
@@ -233,7 +256,9 @@ impl Table {
     }
 
     pub fn knows(&self, name: &str) -> bool {
-        self.shard(name).get(name).is_some_and(|entry| matches!(entry.kept, Kept::Known(_)))
+        self.shard(name)
+            .get(name)
+            .is_some_and(|entry| matches!(entry.kept, Kept::Known(_)))
     }
 
     pub fn counts(&self) -> Counts {
@@ -247,7 +272,8 @@ impl Table {
                 };
                 counts.known += usize::from(matches!(entry.kept, Kept::Known(_)));
                 counts.missing += usize::from(!matches!(entry.kept, Kept::Known(_)));
-                counts.bytes += name.len() + mem::size_of::<Entry>() + mem::size_of::<Box<str>>() + bytes;
+                counts.bytes +=
+                    name.len() + mem::size_of::<Entry>() + mem::size_of::<Box<str>>() + bytes;
             }
         }
         counts
@@ -303,14 +329,21 @@ impl Entry {
     }
 }
 
-/// Of the same kind as the newest, until there are no more of them than may be. A sample decides who goes.
+/// Of the same kind as the newest, until there are no more of them than may be. A sample decides
+/// who goes.
 fn make_room(shard: &mut Shard, newest: &str, is_known: bool, most: usize) {
-    let is_of_kind = |entry: &Entry| matches!(entry.kept, Kept::Known(_)) == is_known && !entry.is_asked;
+    let is_of_kind =
+        |entry: &Entry| matches!(entry.kept, Kept::Known(_)) == is_known && !entry.is_asked;
     if shard.len() <= most || shard.values().filter(|entry| is_of_kind(entry)).count() <= most {
         return;
     }
-    let of_kind = shard.iter().filter(|(name, entry)| is_of_kind(entry) && &***name != newest);
-    let oldest = of_kind.take(SAMPLE).min_by_key(|(_, entry)| entry.used_ms).map(|(name, _)| name.clone());
+    let of_kind = shard
+        .iter()
+        .filter(|(name, entry)| is_of_kind(entry) && &***name != newest);
+    let oldest = of_kind
+        .take(SAMPLE)
+        .min_by_key(|(_, entry)| entry.used_ms)
+        .map(|(name, _)| name.clone());
     if let Some(name) = oldest
         && let Slot::Occupied(slot) = shard.entry(name)
     {
@@ -319,7 +352,8 @@ fn make_room(shard: &mut Shard, newest: &str, is_known: bool, most: usize) {
     }
 }
 
-/// Nothing that holds the lock can leave a map half changed, so a panic elsewhere does not spoil it.
+/// Nothing that holds the lock can leave a map half changed, so a panic elsewhere does not spoil
+/// it.
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

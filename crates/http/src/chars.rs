@@ -4,7 +4,8 @@
 
 /// `tchar` of RFC 9110 section 5.6.2.
 const TOKEN: u8 = 1;
-/// `pchar` of RFC 3986 section 3.3 without the percent sign, and the slash: what stays as it is in a written path.
+/// `pchar` of RFC 3986 section 3.3 without the percent sign, and the slash: what stays as it is in
+/// a written path.
 const PATH: u8 = 2;
 /// What we let stand in a request-target, see [`is_target_char`].
 const TARGET: u8 = 4;
@@ -33,8 +34,9 @@ pub fn is_path_char(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & PATH != 0
 }
 
-/// May stand in a request-target as we receive it: everything but controls, space, DEL and `#`. That is more than RFC 3986 allows:
-/// browsers leave `|`, `^`, `{`, `}` and others unescaped in queries, links in the wild rely on it, and Apache lets them pass.
+/// May stand in a request-target as we receive it: everything but controls, space, DEL and `#`.
+/// That is more than RFC 3986 allows: browsers leave `|`, `^`, `{`, `}` and others unescaped in
+/// queries, links in the wild rely on it, and Apache lets them pass.
 #[inline]
 pub fn is_target_char(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & TARGET != 0
@@ -46,8 +48,8 @@ pub fn is_entity_tag_char(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & ENTITY_TAG != 0
 }
 
-/// Letters, digits, `-`, `.` and `_`. RFC 3986 allows a registered name more (`%`, `,`, `;`, …), which no host in DNS has and
-/// which ends up in links and logs that we write.
+/// Letters, digits, `-`, `.` and `_`. RFC 3986 allows a registered name more (`%`, `,`, `;`, …),
+/// which no host in DNS has and which ends up in links and logs that we write.
 #[inline]
 pub fn is_host_char(byte: u8) -> bool {
     CLASSES[usize::from(byte)] & HOST != 0
@@ -56,8 +58,14 @@ pub fn is_host_char(byte: u8) -> bool {
 /// Without optional white space around it (RFC 9110 section 5.6.3): space and tab, no more.
 pub fn trim_ows(text: &[u8]) -> &[u8] {
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
-    let start = text.iter().position(|byte| !blank(byte)).unwrap_or(text.len());
-    let end = text.iter().rposition(|byte| !blank(byte)).map_or(start, |at| at + 1);
+    let start = text
+        .iter()
+        .position(|byte| !blank(byte))
+        .unwrap_or(text.len());
+    let end = text
+        .iter()
+        .rposition(|byte| !blank(byte))
+        .map_or(start, |at| at + 1);
     &text[start..end]
 }
 
@@ -113,25 +121,41 @@ mod tests {
 
     #[test]
     fn path_characters_are_those_of_the_grammar() {
-        let want = b"!$&'()*+,-./0123456789:;=@ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~";
+        let want =
+            b"!$&'()*+,-./0123456789:;=@ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz~";
         assert_eq!(class(is_path_char), want);
     }
 
     #[test]
     fn host_characters() {
-        assert_eq!(class(is_host_char), b"-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz");
+        assert_eq!(
+            class(is_host_char),
+            b"-.0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+        );
     }
 
     #[test]
     fn what_targets_and_entity_tags_refuse() {
         let controls: Vec<u8> = (0..=0x20).collect();
-        assert_eq!(class(|byte| !is_target_char(byte)), [&controls[..], b"#\x7f"].concat());
-        assert_eq!(class(|byte| !is_entity_tag_char(byte)), [&controls[..], b"\"\x7f"].concat());
+        assert_eq!(
+            class(|byte| !is_target_char(byte)),
+            [&controls[..], b"#\x7f"].concat()
+        );
+        assert_eq!(
+            class(|byte| !is_entity_tag_char(byte)),
+            [&controls[..], b"\"\x7f"].concat()
+        );
     }
 
     #[test]
     fn optional_white_space_is_trimmed_and_no_other() {
-        let cases: [(&[u8], &[u8]); 5] = [(b"", b""), (b" \t ", b""), (b"\t a b ", b"a b"), (b"\na\r ", b"\na\r"), (b"a", b"a")];
+        let cases: [(&[u8], &[u8]); 5] = [
+            (b"", b""),
+            (b" \t ", b""),
+            (b"\t a b ", b"a b"),
+            (b"\na\r ", b"\na\r"),
+            (b"a", b"a"),
+        ];
         for (text, want) in cases {
             assert_eq!(trim_ows(text), want, "{text:?}");
         }
@@ -139,7 +163,13 @@ mod tests {
 
     #[test]
     fn a_token_is_not_empty() {
-        let cases: [(&[u8], bool); 5] = [(b"", false), (b"GET", true), (b"a b", false), (b"a:", false), (b"x\x80", false)];
+        let cases: [(&[u8], bool); 5] = [
+            (b"", false),
+            (b"GET", true),
+            (b"a b", false),
+            (b"a:", false),
+            (b"x\x80", false),
+        ];
         for (bytes, want) in cases {
             assert_eq!(is_token(bytes), want, "{bytes:?}");
         }

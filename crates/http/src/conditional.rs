@@ -1,8 +1,8 @@
 //! Preconditions in the order of RFC 9110 section 13.2.2, and If-Range (section 13.1.5).
 //!
-//! Place in the walk: asked by handlers once they know what they would send. On the hot path: allocates nothing, and a request
-//! without conditional fields costs four looks into the head's index.
-//! Absent on purpose: nothing here writes a response; 304 and 412 are the caller's.
+//! Place in the walk: asked by handlers once they know what they would send. On the hot path:
+//! allocates nothing, and a request without conditional fields costs four looks into the head's
+//! index. Absent on purpose: nothing here writes a response; 304 and 412 are the caller's.
 
 use crate::{
     HeadView, KnownField, Method,
@@ -29,22 +29,29 @@ pub enum Precondition {
     Failed,
 }
 
-/// Evaluates If-Match, If-Unmodified-Since, If-None-Match, If-Modified-Since. Only call for a request that would otherwise be 2xx.
-/// `None` stands for "no current representation" (If-Match: * fails, If-None-Match: * holds).
+/// Evaluates If-Match, If-Unmodified-Since, If-None-Match, If-Modified-Since. Only call for a
+/// request that would otherwise be 2xx. `None` stands for "no current representation" (If-Match: *
+/// fails, If-None-Match: * holds).
 pub fn evaluate(head: HeadView<'_>, current: Option<&Validators<'_>>) -> Precondition {
-    // Steps 1 and 2: the client's guard against overwriting. A date counts only in the absence of If-Match.
+    // Steps 1 and 2: the client's guard against overwriting. A date counts only in the absence of
+    // If-Match.
     let guarded = if head.has(KnownField::IfMatch) {
-        any_tag(head, KnownField::IfMatch, current, |asked, ours| asked.strong_eq(ours))
+        any_tag(head, KnownField::IfMatch, current, |asked, ours| {
+            asked.strong_eq(ours)
+        })
     } else {
         !modified_since(head, KnownField::IfUnmodifiedSince, current).unwrap_or(false)
     };
     if !guarded {
         return Precondition::Failed;
     }
-    // Steps 3 and 4: what the client has. A date counts only in the absence of If-None-Match, and for GET and HEAD.
+    // Steps 3 and 4: what the client has. A date counts only in the absence of If-None-Match, and
+    // for GET and HEAD.
     let reads = matches!(head.method(), Method::Get | Method::Head);
     if head.has(KnownField::IfNoneMatch) {
-        return match any_tag(head, KnownField::IfNoneMatch, current, |asked, ours| asked.weak_eq(ours)) {
+        return match any_tag(head, KnownField::IfNoneMatch, current, |asked, ours| {
+            asked.weak_eq(ours)
+        }) {
             false => Precondition::Proceed,
             true if reads => Precondition::NotModified,
             true => Precondition::Failed,
@@ -66,13 +73,19 @@ pub fn range_applies(head: HeadView<'_>, current: &Validators<'_>) -> bool {
     }
     if value.starts_with(b"\"") || value.starts_with(b"W/") {
         // Section 13.1.5: strong comparison, so a weak tag on either side is false.
-        return EntityTag::parse(value).zip(current.entity_tag).is_some_and(|(asked, ours)| asked.strong_eq(ours));
+        return EntityTag::parse(value)
+            .zip(current.entity_tag)
+            .is_some_and(|(asked, ours)| asked.strong_eq(ours));
     }
-    // Section 13.1.5: an exact match, not "not later"; and only of a date that is strong by section 8.8.2.2.
-    current.last_modified.is_some_and(|ours| ours < current.now && parse_date(value, current.now) == Some(ours))
+    // Section 13.1.5: an exact match, not "not later"; and only of a date that is strong by section
+    // 8.8.2.2.
+    current
+        .last_modified
+        .is_some_and(|ours| ours < current.now && parse_date(value, current.now) == Some(ours))
 }
 
-/// If-Match and If-None-Match: `*` stands for any current representation; a malformed list matches nothing.
+/// If-Match and If-None-Match: `*` stands for any current representation; a malformed list matches
+/// nothing.
 fn any_tag(
     head: HeadView<'_>,
     field: KnownField,
@@ -93,9 +106,14 @@ fn any_tag(
     found
 }
 
-/// Whether the current representation is later than the field's date. `None` where the field does not count: absent, repeated, no
-/// date, or nothing to compare it with (sections 13.1.3 and 13.1.4).
-fn modified_since(head: HeadView<'_>, field: KnownField, current: Option<&Validators<'_>>) -> Option<bool> {
+/// Whether the current representation is later than the field's date. `None` where the field does
+/// not count: absent, repeated, no date, or nothing to compare it with (sections 13.1.3 and
+/// 13.1.4).
+fn modified_since(
+    head: HeadView<'_>,
+    field: KnownField,
+    current: Option<&Validators<'_>>,
+) -> Option<bool> {
     let value = head.known(field)?;
     let (current, ours) = current.and_then(|current| Some((current, current.last_modified?)))?;
     if head.known_count(field) > 1 {

@@ -1,8 +1,9 @@
 //! Content codings and Accept-Encoding (RFC 9110 sections 8.4.1 and 12.5.3).
 //!
-//! Place in the walk: asked by whatever has several variants of a body. On the hot path: allocates nothing.
-//! Difficulty: `*` speaks for the codings that the whole field does not name, so it can only be applied at the end.
-//! Absent on purpose: `deflate` and `compress`; nobody who accepts them does not accept gzip.
+//! Place in the walk: asked by whatever has several variants of a body. On the hot path: allocates
+//! nothing. Difficulty: `*` speaks for the codings that the whole field does not name, so it can
+//! only be applied at the end. Absent on purpose: `deflate` and `compress`; nobody who accepts them
+//! does not accept gzip.
 
 use crate::{HeadView, KnownField, chars::trim_ows};
 
@@ -46,17 +47,20 @@ pub struct AcceptedCodings {
 }
 
 impl AcceptedCodings {
-    /// `None`: no field, which accepts anything, but we answer identity then as every server does. `x-gzip` is gzip.
+    /// `None`: no field, which accepts anything, but we answer identity then as every server does.
+    /// `x-gzip` is gzip.
     pub fn parse(value: Option<&[u8]>) -> AcceptedCodings {
         let mut listed = Listed::default();
         value.into_iter().for_each(|line| listed.read_line(line));
         listed.accepted()
     }
 
-    /// The same from all Accept-Encoding lines of a head, which together are one list (RFC 9110 section 5.3).
+    /// The same from all Accept-Encoding lines of a head, which together are one list (RFC 9110
+    /// section 5.3).
     pub fn of(head: HeadView<'_>) -> AcceptedCodings {
         let mut listed = Listed::default();
-        head.lines(KnownField::AcceptEncoding).for_each(|line| listed.read_line(line));
+        head.lines(KnownField::AcceptEncoding)
+            .for_each(|line| listed.read_line(line));
         listed.accepted()
     }
 
@@ -69,7 +73,8 @@ impl AcceptedCodings {
         }
     }
 
-    /// The best of `offered`, by quality, then by the server's order; `None` where nothing offered is acceptable.
+    /// The best of `offered`, by quality, then by the server's order; `None` where nothing offered
+    /// is acceptable.
     pub fn best(self, offered: &[Coding]) -> Option<Coding> {
         let mut best = None;
         let mut best_quality = 0;
@@ -82,7 +87,8 @@ impl AcceptedCodings {
     }
 }
 
-/// What the field has said so far; `None` where a coding has not been named. Of a coding named twice the first counts.
+/// What the field has said so far; `None` where a coding has not been named. Of a coding named
+/// twice the first counts.
 #[derive(Default)]
 struct Listed {
     identity: Option<u16>,
@@ -121,8 +127,9 @@ impl Listed {
         }
     }
 
-    /// Section 12.5.3: `*` is for what is not named; identity is acceptable unless excluded by name or by `*;q=0`. Where nothing
-    /// excludes it and other codings are named, it is the last resort: the client asked for those.
+    /// Section 12.5.3: `*` is for what is not named; identity is acceptable unless excluded by name
+    /// or by `*;q=0`. Where nothing excludes it and other codings are named, it is the last resort:
+    /// the client asked for those.
     fn accepted(&self) -> AcceptedCodings {
         let rest = self.any.unwrap_or(0);
         let unnamed_identity = self.any.unwrap_or(if self.nonempty { 1 } else { 1000 });

@@ -1,8 +1,9 @@
 //! HTTP dates (RFC 9110 section 5.6.7): IMF-fixdate out; IMF-fixdate, RFC 850 and asctime in.
 //!
-//! Place in the walk: Date and Last-Modified of responses, If-Modified-Since and its kin of requests.
-//! Difficulty: three forms must be read, one with a year of two digits.
-//! Absent on purpose: time zones (HTTP knows GMT only), and a check that the day's name agrees with the date: Apache reads past it.
+//! Place in the walk: Date and Last-Modified of responses, If-Modified-Since and its kin of
+//! requests. Difficulty: three forms must be read, one with a year of two digits. Absent on
+//! purpose: time zones (HTTP knows GMT only), and a check that the day's name agrees with the date:
+//! Apache reads past it.
 
 /// Bytes of an IMF-fixdate such as `Sun, 06 Nov 1994 08:49:37 GMT`.
 pub const DATE_BYTES: usize = 29;
@@ -13,8 +14,18 @@ const FIRST_S: i64 = -62_167_219_200;
 const LAST_S: i64 = 253_402_300_799;
 
 const DAYS: [&[u8; 3]; 7] = [b"Sun", b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat"];
-const DAYS_LONG: [&[u8]; 7] = [b"Sunday", b"Monday", b"Tuesday", b"Wednesday", b"Thursday", b"Friday", b"Saturday"];
-const MONTHS: [&[u8; 3]; 12] = [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+const DAYS_LONG: [&[u8]; 7] = [
+    b"Sunday",
+    b"Monday",
+    b"Tuesday",
+    b"Wednesday",
+    b"Thursday",
+    b"Friday",
+    b"Saturday",
+];
+const MONTHS: [&[u8; 3]; 12] = [
+    b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
+];
 
 /// Formats seconds since the epoch. Times outside years 0 to 9999 are clamped.
 pub fn format_date(unix_s: i64) -> [u8; DATE_BYTES] {
@@ -34,7 +45,8 @@ pub fn format_date(unix_s: i64) -> [u8; DATE_BYTES] {
     out
 }
 
-/// Parses any of the three forms; `None` for anything else. A two-digit year more than 50 years ahead of `now_unix_s` is in the past.
+/// Parses any of the three forms; `None` for anything else. A two-digit year more than 50 years
+/// ahead of `now_unix_s` is in the past.
 pub fn parse_date(text: &[u8], now_unix_s: i64) -> Option<i64> {
     match text.get(3)? {
         b',' => parse_imf(text),
@@ -66,7 +78,11 @@ fn parse_asctime(text: &[u8]) -> Option<i64> {
     reader.literal(b" ")?;
     let month = reader.month()?;
     reader.literal(b" ")?;
-    let day = if reader.literal(b" ").is_some() { reader.number(1)? } else { reader.number(2)? };
+    let day = if reader.literal(b" ").is_some() {
+        reader.number(1)?
+    } else {
+        reader.number(2)?
+    };
     reader.literal(b" ")?;
     let second = reader.time()?;
     reader.literal(b" ")?;
@@ -90,11 +106,16 @@ fn parse_rfc850(text: &[u8], now_unix_s: i64) -> Option<i64> {
     reader.end(unix(year, month, day, second)?)
 }
 
-/// RFC 9110 section 5.6.7: what appears to be more than 50 years ahead is the most recent past year with those digits.
+/// RFC 9110 section 5.6.7: what appears to be more than 50 years ahead is the most recent past year
+/// with those digits.
 fn full_year(two_digits: i64, now_unix_s: i64) -> i64 {
     let now_year = civil(now_unix_s.clamp(FIRST_S, LAST_S).div_euclid(DAY_S)).0;
     let year = now_year - now_year % 100 + two_digits;
-    if year > now_year + 50 { year - 100 } else { year }
+    if year > now_year + 50 {
+        year - 100
+    } else {
+        year
+    }
 }
 
 /// What is left of the text; every step takes from its front or fails.
@@ -113,7 +134,10 @@ impl<'a> Reader<'a> {
     }
 
     fn number(&mut self, digits: usize) -> Option<i64> {
-        self.take(digits)?.iter().try_fold(0, |sum, byte| byte.is_ascii_digit().then(|| sum * 10 + i64::from(byte - b'0')))
+        self.take(digits)?.iter().try_fold(0, |sum, byte| {
+            byte.is_ascii_digit()
+                .then(|| sum * 10 + i64::from(byte - b'0'))
+        })
     }
 
     /// One of the names; they are case-sensitive (RFC 9110 section 5.6.7).
@@ -130,10 +154,14 @@ impl<'a> Reader<'a> {
     /// 1 to 12.
     fn month(&mut self) -> Option<i64> {
         let name = self.take(3)?;
-        MONTHS.iter().position(|month| *month == name).map(|at| at as i64 + 1)
+        MONTHS
+            .iter()
+            .position(|month| *month == name)
+            .map(|at| at as i64 + 1)
     }
 
-    /// `08:49:37` as seconds of the day. The grammar allows a leap second; it is the first second of the next minute to us.
+    /// `08:49:37` as seconds of the day. The grammar allows a leap second; it is the first second
+    /// of the next minute to us.
     fn time(&mut self) -> Option<i64> {
         let hour = self.number(2)?;
         self.literal(b":")?;
@@ -160,14 +188,16 @@ fn unix(year: i64, month: i64, day: i64, second: i64) -> Option<i64> {
     (day >= 1 && civil(days) == (year, month, day)).then_some(days * DAY_S + second)
 }
 
-// Both ways between a date and days since the epoch, in years that begin in March so that the leap day comes last, and in cycles
-// of 400 years (146,097 days) counted from 0000-03-01, which is day -719,468.
+// Both ways between a date and days since the epoch, in years that begin in March so that the leap
+// day comes last, and in cycles of 400 years (146,097 days) counted from 0000-03-01, which is day
+// -719,468.
 
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let march_year = if month <= 2 { year - 1 } else { year };
     let (cycle, year_of_cycle) = (march_year.div_euclid(400), march_year.rem_euclid(400));
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    cycle * 146_097 + year_of_cycle * 365 + year_of_cycle / 4 - year_of_cycle / 100 + day_of_year - 719_468
+    cycle * 146_097 + year_of_cycle * 365 + year_of_cycle / 4 - year_of_cycle / 100 + day_of_year
+        - 719_468
 }
 
 /// Year, month, day.

@@ -1,10 +1,13 @@
-//! The effective host: the one that a request is for (RFC 9112 sections 3.2.2 and 3.3, RFC 9110 section 7.1), in one spelling.
+//! The effective host: the one that a request is for (RFC 9112 sections 3.2.2 and 3.3, RFC 9110
+//! section 7.1), in one spelling.
 //!
-//! Called by: drivers, where a head becomes a request, and the pipeline's first phase, for requests that the server makes itself. From then on
-//! the Host field *is* the effective host and the target has no authority, so that routing, rules, variables of programs, upstream fields,
-//! cache keys and logs can't judge two different ones.
-//! Caveat: kept outcomes are looked for before, by the bytes of Host; they are kept by the effective one, so that other spellings miss.
-//! Out of scope: names and addresses of sites (the configuration's), schemes (a target with `https` is no proof of TLS, nor is its absence).
+//! Called by: drivers, where a head becomes a request, and the pipeline's first phase, for requests
+//! that the server makes itself. From then on the Host field *is* the effective host and the target
+//! has no authority, so that routing, rules, variables of programs, upstream fields, cache keys and
+//! logs can't judge two different ones. Caveat: kept outcomes are looked for before, by the bytes
+//! of Host; they are kept by the effective one, so that other spellings miss. Out of scope: names
+//! and addresses of sites (the configuration's), schemes (a target with `https` is no proof of TLS,
+//! nor is its absence).
 
 use crate::{
     HeadView, KnownField, RequestHead,
@@ -24,13 +27,16 @@ pub enum HostError {
 }
 
 impl RequestHead {
-    /// Makes the Host field the effective host in its canonical spelling (lower case, no dot at the end, the port as a number if one was sent)
-    /// and takes the authority from the target. A head that is so already stays as it is.
+    /// Makes the Host field the effective host in its canonical spelling (lower case, no dot at the
+    /// end, the port as a number if one was sent) and takes the authority from the target. A head
+    /// that is so already stays as it is.
     ///
     /// # Errors
     /// Where the host can't be told; the head is unchanged then.
     pub fn settle_host(&mut self) -> Result<(), HostError> {
-        let Some(Settled { host, target }) = settled(self.view())? else { return Ok(()) };
+        let Some(Settled { host, target }) = settled(self.view())? else {
+            return Ok(());
+        };
         if let Some(host) = host {
             self.replace_host(&host);
         }
@@ -71,7 +77,12 @@ fn settled(view: HeadView<'_>) -> Result<Option<Settled>, HostError> {
     let split = target::split(view.method(), view.target()).map_err(HostError::Target)?;
     let (effective, target) = match split {
         Target::Origin { .. } | Target::Asterisk => (named, None),
-        Target::Absolute { authority, path, query, .. } => (parse_authority(authority), Some(origin_form(path, query))),
+        Target::Absolute {
+            authority,
+            path,
+            query,
+            ..
+        } => (parse_authority(authority), Some(origin_form(path, query))),
         Target::Authority(authority) => (parse_authority(authority), None),
     };
     let host = effective.and_then(|authority| {

@@ -41,8 +41,8 @@ impl<'a> EntityTag<'a> {
     }
 }
 
-/// Whether any tag of a list satisfies `matches`; `None` where a member is malformed. Empty members are allowed (RFC 9110 section
-/// 5.6.1.2). The `*` of If-Match is no list and not known here.
+/// Whether any tag of a list satisfies `matches`; `None` where a member is malformed. Empty members
+/// are allowed (RFC 9110 section 5.6.1.2). The `*` of If-Match is no list and not known here.
 pub fn any_of_list(value: &[u8], mut matches: impl FnMut(EntityTag<'_>) -> bool) -> Option<bool> {
     let mut rest = skip(value, b" \t,");
     let mut found = false;
@@ -59,7 +59,10 @@ pub fn any_of_list(value: &[u8], mut matches: impl FnMut(EntityTag<'_>) -> bool)
 }
 
 fn skip<'a>(text: &'a [u8], bytes: &[u8]) -> &'a [u8] {
-    let start = text.iter().position(|byte| !bytes.contains(byte)).unwrap_or(text.len());
+    let start = text
+        .iter()
+        .position(|byte| !bytes.contains(byte))
+        .unwrap_or(text.len());
     &text[start..]
 }
 
@@ -69,14 +72,23 @@ mod tests {
     use proptest::prelude::*;
 
     fn strong(opaque: &[u8]) -> EntityTag<'_> {
-        EntityTag { weak: false, opaque }
+        EntityTag {
+            weak: false,
+            opaque,
+        }
     }
 
     #[test]
     fn parses_one_tag() {
         let cases: [(&[u8], Option<EntityTag<'_>>); 15] = [
             (b"\"x\"", Some(strong(b"x"))),
-            (b"W/\"x\"", Some(EntityTag { weak: true, opaque: b"x" })),
+            (
+                b"W/\"x\"",
+                Some(EntityTag {
+                    weak: true,
+                    opaque: b"x",
+                }),
+            ),
             (b"\"\"", Some(strong(b""))),
             (b"\"a,b\"", Some(strong(b"a,b"))),
             (b"\"\xc3\xa4\"", Some(strong(b"\xc3\xa4"))),
@@ -106,9 +118,20 @@ mod tests {
             (b"\"1\"", b"\"1\"", true, true),
         ];
         for (one, two, strong, weak) in rows {
-            let (one, two) = (EntityTag::parse(one).unwrap(), EntityTag::parse(two).unwrap());
-            assert_eq!((one.strong_eq(two), one.weak_eq(two)), (strong, weak), "{one:?} {two:?}");
-            assert_eq!((two.strong_eq(one), two.weak_eq(one)), (strong, weak), "{two:?} {one:?}");
+            let (one, two) = (
+                EntityTag::parse(one).unwrap(),
+                EntityTag::parse(two).unwrap(),
+            );
+            assert_eq!(
+                (one.strong_eq(two), one.weak_eq(two)),
+                (strong, weak),
+                "{one:?} {two:?}"
+            );
+            assert_eq!(
+                (two.strong_eq(one), two.weak_eq(one)),
+                (strong, weak),
+                "{two:?} {one:?}"
+            );
         }
     }
 
@@ -130,7 +153,11 @@ mod tests {
             (b"\"x\"; \"y\"", None),
         ];
         for (value, want) in cases {
-            assert_eq!(any_of_list(value, |tag| tag.strong_eq(strong(b"x"))), want, "{value:?}");
+            assert_eq!(
+                any_of_list(value, |tag| tag.strong_eq(strong(b"x"))),
+                want,
+                "{value:?}"
+            );
         }
     }
 

@@ -1,13 +1,15 @@
 //! Escaping text for HTML and for URIs.
 //!
-//! Place in the walk: directory listings, error pages, Location fields. Appends, so that pages are built in one buffer.
+//! Place in the walk: directory listings, error pages, Location fields. Appends, so that pages are
+//! built in one buffer.
 
 use crate::chars::is_path_char;
 
 const REPLACEMENT: &str = "\u{fffd}";
 const HEX: &[u8; 16] = b"0123456789ABCDEF";
 
-/// Appends `text` so that it may stand in HTML text or a quoted attribute. Bytes that are not UTF-8 become U+FFFD.
+/// Appends `text` so that it may stand in HTML text or a quoted attribute. Bytes that are not UTF-8
+/// become U+FFFD.
 pub fn html(text: &[u8], out: &mut Vec<u8>) {
     for chunk in text.utf8_chunks() {
         chunk.valid().bytes().for_each(|byte| html_byte(byte, out));
@@ -17,16 +19,21 @@ pub fn html(text: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `path` percent-encoded: unreserved characters, `/` and what RFC 3986 allows in a path segment stay. Colons in the first
-/// segment of a relative path are encoded, or `javascript:x` as a file name would be a scheme (RFC 3986 section 4.2).
-/// The result may hold `&` and `'`: in HTML it still wants [`html`].
+/// Appends `path` percent-encoded: unreserved characters, `/` and what RFC 3986 allows in a path
+/// segment stay. Colons in the first segment of a relative path are encoded, or `javascript:x` as a
+/// file name would be a scheme (RFC 3986 section 4.2). The result may hold `&` and `'`: in HTML it
+/// still wants [`html`].
 pub fn uri_path(path: &[u8], out: &mut Vec<u8>) {
     let first_segment = memchr::memchr(b'/', path).unwrap_or(path.len());
     for (at, byte) in path.iter().enumerate() {
         if is_path_char(*byte) && !(*byte == b':' && at < first_segment) {
             out.push(*byte);
         } else {
-            out.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+            out.extend_from_slice(&[
+                b'%',
+                HEX[usize::from(byte >> 4)],
+                HEX[usize::from(byte & 15)],
+            ]);
         }
     }
 }
@@ -58,7 +65,10 @@ mod tests {
         let cases: [(&[u8], &str); 7] = [
             (b"", ""),
             (b"plain / text.", "plain / text."),
-            (b"<a href=\"x\">&'", "&lt;a href=&quot;x&quot;&gt;&amp;&#39;"),
+            (
+                b"<a href=\"x\">&'",
+                "&lt;a href=&quot;x&quot;&gt;&amp;&#39;",
+            ),
             ("ä😀".as_bytes(), "ä😀"),
             (b"a\xffb", "a\u{fffd}b"),
             (b"\xc3", "\u{fffd}"),

@@ -24,7 +24,11 @@ impl Fields {
     /// Sets the one line of that name, in the place of the first such line.
     pub fn set(&mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Value>) {
         let (name, value) = (name.into(), one_line(value.into()));
-        match self.lines.iter().position(|line| line.0.eq_ignore_ascii_case(&name)) {
+        match self
+            .lines
+            .iter()
+            .position(|line| line.0.eq_ignore_ascii_case(&name))
+        {
             Some(at) => {
                 self.lines[at].1 = value;
                 let mut index = 0;
@@ -50,7 +54,10 @@ impl Fields {
     }
 
     pub fn first(&self, name: &str) -> Option<&[u8]> {
-        self.lines.iter().find(|line| line.0.eq_ignore_ascii_case(name)).map(|line| line.1.as_ref())
+        self.lines
+            .iter()
+            .find(|line| line.0.eq_ignore_ascii_case(name))
+            .map(|line| line.1.as_ref())
     }
 
     pub fn has(&self, name: &str) -> bool {
@@ -62,8 +69,10 @@ impl Fields {
         let Some(old) = self.first(name) else {
             return self.append(name, token.as_bytes().to_vec());
         };
-        let there =
-            old.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).any(|part| part == b"*" || part.eq_ignore_ascii_case(token.as_bytes()));
+        let there = old
+            .split(|byte| *byte == b',')
+            .map(<[u8]>::trim_ascii)
+            .any(|part| part == b"*" || part.eq_ignore_ascii_case(token.as_bytes()));
         if !there {
             let joined = [old, b", ", token.as_bytes()].concat();
             self.set(name, joined);
@@ -71,7 +80,9 @@ impl Fields {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.lines.iter().map(|line| (line.0.as_ref(), line.1.as_ref()))
+        self.lines
+            .iter()
+            .map(|line| (line.0.as_ref(), line.1.as_ref()))
     }
 
     pub fn len(&self) -> usize {
@@ -83,7 +94,8 @@ impl Fields {
     }
 }
 
-/// A name without memory of its own, if it is one that responses have all the time, written as they write it.
+/// A name without memory of its own, if it is one that responses have all the time, written as they
+/// write it.
 pub fn known_name(name: &str) -> Cow<'static, str> {
     const NAMES: [&str; 24] = [
         "Content-Type",
@@ -117,12 +129,17 @@ pub fn known_name(name: &str) -> Cow<'static, str> {
     }
 }
 
-/// RFC 9110 section 5.5: line ends and NUL become spaces, wherever a value came from; else a decoded path in it could begin a field, or a
-/// response, of its own. Here, so that it holds for every protocol and for heads that are encoded once.
+/// RFC 9110 section 5.5: line ends and NUL become spaces, wherever a value came from; else a
+/// decoded path in it could begin a field, or a response, of its own. Here, so that it holds for
+/// every protocol and for heads that are encoded once.
 fn one_line(mut value: Value) -> Value {
     let ends_line = |byte: &u8| matches!(byte, b'\r' | b'\n' | 0);
     if value.iter().any(ends_line) {
-        value.to_mut().iter_mut().filter(|byte| ends_line(byte)).for_each(|byte| *byte = b' ');
+        value
+            .to_mut()
+            .iter_mut()
+            .filter(|byte| ends_line(byte))
+            .for_each(|byte| *byte = b' ');
     }
     value
 }
@@ -133,7 +150,9 @@ mod tests {
 
     fn fields(lines: &[(&'static str, &'static str)]) -> Fields {
         let mut fields = Fields::new();
-        lines.iter().for_each(|(name, value)| fields.append(*name, value.as_bytes()));
+        lines
+            .iter()
+            .for_each(|(name, value)| fields.append(*name, value.as_bytes()));
         fields
     }
 
@@ -142,7 +161,10 @@ mod tests {
         let mut fields = Fields::new();
         fields.append("A", b"1\r\nB: 2".to_vec());
         fields.set("C", &b"3\n\0"[..]);
-        assert_eq!((fields.first("A"), fields.first("C"), fields.len()), (Some(&b"1  B: 2"[..]), Some(&b"3  "[..]), 2));
+        assert_eq!(
+            (fields.first("A"), fields.first("C"), fields.len()),
+            (Some(&b"1  B: 2"[..]), Some(&b"3  "[..]), 2)
+        );
     }
 
     #[test]
@@ -151,7 +173,10 @@ mod tests {
         some.set("b", &b"5"[..]);
         assert_eq!(some, fields(&[("a", "1"), ("B", "5"), ("c", "3")]));
         some.set("d", &b"6"[..]);
-        assert_eq!(some, fields(&[("a", "1"), ("B", "5"), ("c", "3"), ("d", "6")]));
+        assert_eq!(
+            some,
+            fields(&[("a", "1"), ("B", "5"), ("c", "3"), ("d", "6")])
+        );
     }
 
     #[test]
@@ -159,7 +184,10 @@ mod tests {
         let mut some = fields(&[("a", "1"), ("B", "2"), ("b", "4")]);
         assert!(some.remove("b"));
         assert!(!some.remove("b"));
-        assert_eq!((some.len(), some.first("A"), some.has("b")), (1, Some(&b"1"[..]), false));
+        assert_eq!(
+            (some.len(), some.first("A"), some.has("b")),
+            (1, Some(&b"1"[..]), false)
+        );
     }
 
     #[test]
@@ -167,12 +195,24 @@ mod tests {
         let rows = [
             ("", "Accept-Encoding", "Accept-Encoding"),
             ("Cookie", "Accept-Encoding", "Cookie, Accept-Encoding"),
-            ("cookie,ACCEPT-encoding", "Accept-Encoding", "cookie,ACCEPT-encoding"),
+            (
+                "cookie,ACCEPT-encoding",
+                "Accept-Encoding",
+                "cookie,ACCEPT-encoding",
+            ),
             ("*", "Accept-Encoding", "*"),
-            ("Accept-Encoding-X", "Accept-Encoding", "Accept-Encoding-X, Accept-Encoding"),
+            (
+                "Accept-Encoding-X",
+                "Accept-Encoding",
+                "Accept-Encoding-X, Accept-Encoding",
+            ),
         ];
         for (before, token, want) in rows {
-            let mut some = if before.is_empty() { Fields::new() } else { fields(&[("vary", before)]) };
+            let mut some = if before.is_empty() {
+                Fields::new()
+            } else {
+                fields(&[("vary", before)])
+            };
             some.add_token("Vary", token);
             assert_eq!(some.first("vary"), Some(want.as_bytes()), "{before}");
             assert_eq!(some.len(), 1);

@@ -1,11 +1,13 @@
 //! A request head as spans into the bytes it arrived in.
 //!
-//! Place in the walk: the protocol machine fills a [`HeadIndex`] that each worker reuses, so that a request which is answered at
-//! once allocates nothing; a [`HeadView`] borrows bytes and index together. A request that has to wait takes a [`RequestHead`], an
-//! owned copy. HTTP/2 and HTTP/3 write `:authority` and friends as ordinary spans into their own byte store.
+//! Place in the walk: the protocol machine fills a [`HeadIndex`] that each worker reuses, so that a
+//! request which is answered at once allocates nothing; a [`HeadView`] borrows bytes and index
+//! together. A request that has to wait takes a [`RequestHead`], an owned copy. HTTP/2 and HTTP/3
+//! write `:authority` and friends as ordinary spans into their own byte store.
 //!
-//! The one difficulty: looking fields up must not be a search per question. Fields the server itself asks for are classified once,
-//! while parsing ([`KnownField`]); any other name is a linear, case-insensitive search.
+//! The one difficulty: looking fields up must not be a search per question. Fields the server
+//! itself asks for are classified once, while parsing ([`KnownField`]); any other name is a linear,
+//! case-insensitive search.
 
 use crate::{Method, Version};
 
@@ -72,7 +74,8 @@ known_fields! {
 impl KnownField {
     pub const COUNT: usize = KNOWN.len();
 
-    /// Which known field a name is, without regard to case. Asked for every field line: one look into [`SLOT`], one comparison.
+    /// Which known field a name is, without regard to case. Asked for every field line: one look
+    /// into [`SLOT`], one comparison.
     pub fn classify(name: &[u8]) -> Option<KnownField> {
         let (first, last) = (*name.first()?, *name.last()?);
         let (text, known) = KNOWN.get(usize::from(SLOT[slot(name.len(), first, last)]))?;
@@ -90,14 +93,18 @@ const FIRST_FACTOR: usize = 20;
 const LAST_FACTOR: usize = 10;
 const NO_ROW: u8 = u8::MAX;
 
-/// Row of [`KNOWN`] by [`slot`]. The factors there were searched for so that no two rows meet, and so that the unknown names which
-/// browsers send most find an empty slot; a new row that meets an old one does not compile.
+/// Row of [`KNOWN`] by [`slot`]. The factors there were searched for so that no two rows meet, and
+/// so that the unknown names which browsers send most find an empty slot; a new row that meets an
+/// old one does not compile.
 static SLOT: [u8; SLOTS] = slots();
 
 /// Length, first and last byte tell the rows apart.
 const fn slot(len: usize, first: u8, last: u8) -> usize {
     let (first, last) = ((first | 0x20) as usize, (last | 0x20) as usize);
-    len.wrapping_mul(LEN_FACTOR).wrapping_add(first * FIRST_FACTOR).wrapping_add(last * LAST_FACTOR) % SLOTS
+    len.wrapping_mul(LEN_FACTOR)
+        .wrapping_add(first * FIRST_FACTOR)
+        .wrapping_add(last * LAST_FACTOR)
+        % SLOTS
 }
 
 const fn slots() -> [u8; SLOTS] {
@@ -106,7 +113,10 @@ const fn slots() -> [u8; SLOTS] {
     while row < KNOWN.len() {
         let text = KNOWN[row].0.as_bytes();
         let at = slot(text.len(), text[0], text[text.len() - 1]);
-        assert!(slots[at] == NO_ROW, "two known fields in one slot: search new factors");
+        assert!(
+            slots[at] == NO_ROW,
+            "two known fields in one slot: search new factors"
+        );
         slots[at] = row as u8;
         row += 1;
     }
@@ -159,7 +169,8 @@ impl HeadIndex {
         self.push_classified(field, KnownField::classify(field.name.of(bytes)));
     }
 
-    /// The same where the caller knows already what the name is: HPACK's and QPACK's tables keep it with the name.
+    /// The same where the caller knows already what the name is: HPACK's and QPACK's tables keep it
+    /// with the name.
     #[inline]
     pub fn push_classified(&mut self, field: FieldSpan, known: Option<KnownField>) {
         self.fields.push(field);
@@ -172,8 +183,10 @@ impl HeadIndex {
         }
     }
 
-    /// Takes away the fields that `Connection` nominates as being for this connection only (RFC 9110 section 7.6.1), so that nothing behind the
-    /// protocol machine sees them: neither rules, nor cache keys, nor programs and upstreams. Fields that are for all recipients stay for all of these.
+    /// Takes away the fields that `Connection` nominates as being for this connection only (RFC
+    /// 9110 section 7.6.1), so that nothing behind the protocol machine sees them: neither rules,
+    /// nor cache keys, nor programs and upstreams. Fields that are for all recipients stay for all
+    /// of these.
     #[inline]
     pub fn remove_nominated(&mut self, bytes: &[u8]) {
         if self.has(KnownField::Connection) {
@@ -183,15 +196,28 @@ impl HeadIndex {
 
     fn remove_listed(&mut self, bytes: &[u8]) {
         let lines = HeadView::new(bytes, self).lines(KnownField::Connection);
-        let mut listed: Vec<&[u8]> = lines.flat_map(options).filter(|option| !is_about_connection(option)).collect();
+        let mut listed: Vec<&[u8]> = lines
+            .flat_map(options)
+            .filter(|option| !is_about_connection(option))
+            .collect();
         if listed.is_empty() {
             return;
         }
         // A client may name one a thousand times.
         listed.sort_unstable();
         listed.dedup();
-        let is_nominated = |name: &[u8]| listed.iter().any(|option| option.eq_ignore_ascii_case(name)) && !is_end_to_end(name);
-        let kept: Vec<FieldSpan> = self.fields.iter().filter(|field| !is_nominated(field.name.of(bytes))).copied().collect();
+        let is_nominated = |name: &[u8]| {
+            listed
+                .iter()
+                .any(|option| option.eq_ignore_ascii_case(name))
+                && !is_end_to_end(name)
+        };
+        let kept: Vec<FieldSpan> = self
+            .fields
+            .iter()
+            .filter(|field| !is_nominated(field.name.of(bytes)))
+            .copied()
+            .collect();
         if kept.len() != self.fields.len() {
             self.clear();
             kept.into_iter().for_each(|field| self.push(bytes, field));
@@ -212,14 +238,27 @@ fn options(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| *byte == b',').map(crate::chars::trim_ows)
 }
 
-/// Options that are no fields, or fields which this server itself reads as the recipient that they are for.
+/// Options that are no fields, or fields which this server itself reads as the recipient that they
+/// are for.
 fn is_about_connection(option: &[u8]) -> bool {
-    const KNOWN: [&str; 8] = ["", "keep-alive", "close", "upgrade", "te", "http2-settings", "proxy-connection", "trailer"];
-    KNOWN.iter().any(|known| option.eq_ignore_ascii_case(known.as_bytes()))
+    const KNOWN: [&str; 8] = [
+        "",
+        "keep-alive",
+        "close",
+        "upgrade",
+        "te",
+        "http2-settings",
+        "proxy-connection",
+        "trailer",
+    ];
+    KNOWN
+        .iter()
+        .any(|known| option.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// Fields that no client may nominate: "a sender MUST NOT send a connection option corresponding to a field that is intended for all recipients of the
-/// content" (RFC 9110 section 7.6.1). They are about framing, routing and credentials; a nomination is ignored for all purposes.
+/// Fields that no client may nominate: "a sender MUST NOT send a connection option corresponding to
+/// a field that is intended for all recipients of the content" (RFC 9110 section 7.6.1). They are
+/// about framing, routing and credentials; a nomination is ignored for all purposes.
 const END_TO_END: [&str; 19] = [
     "host",
     "connection",
@@ -242,13 +281,30 @@ const END_TO_END: [&str; 19] = [
     "via",
 ];
 
-/// Parts of names by which proxies before this server tell of clients. By nominating such a field a client could make this server disbelieve a proxy
-/// that forwards Connection as it came.
-const BY_PROXIES: [&str; 10] = ["forwarded", "-ip", "ip-", "addr", "remote", "x-client-", "x-original-", "cf-", "x-ssl-", "cert"];
+/// Parts of names by which proxies before this server tell of clients. By nominating such a field a
+/// client could make this server disbelieve a proxy that forwards Connection as it came.
+const BY_PROXIES: [&str; 10] = [
+    "forwarded",
+    "-ip",
+    "ip-",
+    "addr",
+    "remote",
+    "x-client-",
+    "x-original-",
+    "cf-",
+    "x-ssl-",
+    "cert",
+];
 
 fn is_end_to_end(name: &[u8]) -> bool {
-    let has = |part: &str| name.windows(part.len()).any(|window| window.eq_ignore_ascii_case(part.as_bytes()));
-    END_TO_END.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes())) || BY_PROXIES.iter().any(|part| has(part))
+    let has = |part: &str| {
+        name.windows(part.len())
+            .any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
+    };
+    END_TO_END
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
+        || BY_PROXIES.iter().any(|part| has(part))
 }
 
 /// A borrowed request head: the bytes and where everything is in them.
@@ -281,15 +337,19 @@ impl<'a> HeadView<'a> {
         self.index.version
     }
 
-    /// The request-target: as received by a driver; in origin-form once the effective host is known ([`crate::effective_host`]).
+    /// The request-target: as received by a driver; in origin-form once the effective host is known
+    /// ([`crate::effective_host`]).
     pub fn target(self) -> &'a [u8] {
         self.index.target.of(self.bytes)
     }
 
-    /// The request-target of the request line as received, whose authority is the Host field's by now. For forward proxies and for what
-    /// clients have signed.
+    /// The request-target of the request line as received, whose authority is the Host field's by
+    /// now. For forward proxies and for what clients have signed.
     pub fn target_as_sent(self) -> &'a [u8] {
-        let line = self.start_line().get(self.index.method_token.len as usize + 1..).unwrap_or_default();
+        let line = self
+            .start_line()
+            .get(self.index.method_token.len as usize + 1..)
+            .unwrap_or_default();
         &line[..memchr::memrchr(b' ', line).unwrap_or(line.len())]
     }
 
@@ -316,20 +376,35 @@ impl<'a> HeadView<'a> {
 
     /// Every line of a known field, in order; no search where there is at most one.
     pub fn lines(self, known: KnownField) -> impl Iterator<Item = &'a [u8]> {
-        let rest = if self.known_count(known) > 1 { &self.index.fields[self.index.first[known as usize] as usize..] } else { &[] };
-        let further = rest.iter().filter(move |field| KnownField::classify(field.name.of(self.bytes)) == Some(known));
-        self.known(known).into_iter().chain(further.map(move |field| field.value.of(self.bytes)))
+        let rest = if self.known_count(known) > 1 {
+            &self.index.fields[self.index.first[known as usize] as usize..]
+        } else {
+            &[]
+        };
+        let further = rest
+            .iter()
+            .filter(move |field| KnownField::classify(field.name.of(self.bytes)) == Some(known));
+        self.known(known)
+            .into_iter()
+            .chain(further.map(move |field| field.value.of(self.bytes)))
     }
 
     /// All field lines in order, names as sent.
     pub fn fields(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        self.index.fields.iter().map(move |field| (field.name.of(self.bytes), field.value.of(self.bytes)))
+        self.index
+            .fields
+            .iter()
+            .map(move |field| (field.name.of(self.bytes), field.value.of(self.bytes)))
     }
 
     /// Every line of one field, in order. `name` in any case.
     pub fn all(self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         // Most names differ in length: nothing is read for those.
-        self.fields().filter(move |field| field.0.len() == name.len() && field.0.eq_ignore_ascii_case(name.as_bytes())).map(|field| field.1)
+        self.fields()
+            .filter(move |field| {
+                field.0.len() == name.len() && field.0.eq_ignore_ascii_case(name.as_bytes())
+            })
+            .map(|field| field.1)
     }
 
     /// The first line of one field. `name` in any case.
@@ -337,8 +412,8 @@ impl<'a> HeadView<'a> {
         self.all(name).next()
     }
 
-    /// True if the lines of some name, joined as one value (RFC 9110 section 5.3), have more than `bytes_max` bytes. Costs one comparison where the
-    /// whole head has no more.
+    /// True if the lines of some name, joined as one value (RFC 9110 section 5.3), have more than
+    /// `bytes_max` bytes. Costs one comparison where the whole head has no more.
     pub fn has_joined_value_over(self, bytes_max: usize) -> bool {
         if self.bytes.len() + b", ".len() * self.index.fields.len() <= bytes_max {
             return false;
@@ -346,12 +421,22 @@ impl<'a> HeadView<'a> {
         let mut lines: Vec<&FieldSpan> = self.index.fields.iter().collect();
         let lower = |line: &FieldSpan| line.name.of(self.bytes).iter().map(u8::to_ascii_lowercase);
         lines.sort_by(|one, other| lower(one).cmp(lower(other)));
-        let joined = |same: &[&FieldSpan]| same.iter().map(|line| line.value.len as usize + b", ".len()).sum::<usize>() - b", ".len();
-        lines.chunk_by(|one, other| lower(one).eq(lower(other))).any(|same| joined(same) > bytes_max)
+        let joined = |same: &[&FieldSpan]| {
+            same.iter()
+                .map(|line| line.value.len as usize + b", ".len())
+                .sum::<usize>()
+                - b", ".len()
+        };
+        lines
+            .chunk_by(|one, other| lower(one).eq(lower(other)))
+            .any(|same| joined(same) > bytes_max)
     }
 
     pub fn to_owned(self) -> RequestHead {
-        RequestHead { bytes: self.bytes.into(), index: self.index.clone() }
+        RequestHead {
+            bytes: self.bytes.into(),
+            index: self.index.clone(),
+        }
     }
 }
 
@@ -368,38 +453,75 @@ impl RequestHead {
     }
 
     pub fn view(&self) -> HeadView<'_> {
-        HeadView { bytes: &self.bytes, index: &self.index }
+        HeadView {
+            bytes: &self.bytes,
+            index: &self.index,
+        }
     }
 
-    /// A head made by hand, for `saker explain`, sub-requests and tests. `fields` in the order given.
-    pub fn build(method: &str, target: &str, version: Version, fields: &[(&str, &str)]) -> RequestHead {
+    /// A head made by hand, for `saker explain`, sub-requests and tests. `fields` in the order
+    /// given.
+    pub fn build(
+        method: &str,
+        target: &str,
+        version: Version,
+        fields: &[(&str, &str)],
+    ) -> RequestHead {
         let mut bytes = Vec::new();
-        let mut index = HeadIndex { method: Method::from_token(method.as_bytes()), version, ..HeadIndex::default() };
+        let mut index = HeadIndex {
+            method: Method::from_token(method.as_bytes()),
+            version,
+            ..HeadIndex::default()
+        };
         append_line(&mut bytes, &mut index, method.as_bytes(), target.as_bytes());
         let spans: Vec<FieldSpan> = fields
             .iter()
-            .map(|(name, value)| FieldSpan { name: append(&mut bytes, name.as_bytes()), value: append(&mut bytes, value.as_bytes()) })
+            .map(|(name, value)| FieldSpan {
+                name: append(&mut bytes, name.as_bytes()),
+                value: append(&mut bytes, value.as_bytes()),
+            })
             .collect();
         for span in spans {
             index.push(&bytes, span);
         }
-        RequestHead { bytes: bytes.into(), index }
+        RequestHead {
+            bytes: bytes.into(),
+            index,
+        }
     }
 
     /// The same request with other field lines.
-    pub fn with_fields<'f>(&self, fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) -> RequestHead {
+    pub fn with_fields<'f>(
+        &self,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) -> RequestHead {
         let view = self.view();
         let mut bytes = Vec::with_capacity(self.bytes.len());
-        let mut index = HeadIndex { method: view.method(), version: view.version(), ..HeadIndex::default() };
-        append_line(&mut bytes, &mut index, view.method_token(), view.target_as_sent());
+        let mut index = HeadIndex {
+            method: view.method(),
+            version: view.version(),
+            ..HeadIndex::default()
+        };
+        append_line(
+            &mut bytes,
+            &mut index,
+            view.method_token(),
+            view.target_as_sent(),
+        );
         if view.target() != view.target_as_sent() {
             index.target = append(&mut bytes, view.target());
         }
         for (name, value) in fields {
-            let span = FieldSpan { name: append(&mut bytes, name), value: append(&mut bytes, value) };
+            let span = FieldSpan {
+                name: append(&mut bytes, name),
+                value: append(&mut bytes, value),
+            };
             index.push(&bytes, span);
         }
-        RequestHead { bytes: bytes.into(), index }
+        RequestHead {
+            bytes: bytes.into(),
+            index,
+        }
     }
 }
 
@@ -410,7 +532,8 @@ impl RequestHead {
         match self.index.first[KnownField::Host as usize] {
             0 => {
                 let name = self.add(b"Host");
-                self.index.push_classified(FieldSpan { name, value }, Some(KnownField::Host));
+                self.index
+                    .push_classified(FieldSpan { name, value }, Some(KnownField::Host));
             }
             at => self.index.fields[at as usize - 1].value = value,
         }
@@ -443,7 +566,10 @@ fn append_line(bytes: &mut Vec<u8>, index: &mut HeadIndex, method: &[u8], target
 fn append(bytes: &mut Vec<u8>, part: &[u8]) -> Span {
     let start = bytes.len() as u32;
     bytes.extend_from_slice(part);
-    Span { start, len: part.len() as u32 }
+    Span {
+        start,
+        len: part.len() as u32,
+    }
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! Host and authority (RFC 9110 section 7.2; RFC 3986 section 3.2).
 //!
-//! Place in the walk: checks Host and `:authority` before a site is selected by them; [`crate::effective_host`] says which of them counts.
-//! Absent on purpose: percent-encoded names, IPvFuture, zone identifiers and user information, none of which a client may need; other
-//! spellings of IPv4 addresses than the four decimal numbers of RFC 3986 section 3.2.2, which libraries read as addresses and RFC 3986 as
-//! names (section 7.4). Apache refuses them, too.
+//! Place in the walk: checks Host and `:authority` before a site is selected by them;
+//! [`crate::effective_host`] says which of them counts. Absent on purpose: percent-encoded names,
+//! IPvFuture, zone identifiers and user information, none of which a client may need; other
+//! spellings of IPv4 addresses than the four decimal numbers of RFC 3986 section 3.2.2, which
+//! libraries read as addresses and RFC 3986 as names (section 7.4). Apache refuses them, too.
 
 use crate::chars::is_host_char;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -20,7 +21,8 @@ pub struct Authority<'a> {
 }
 
 impl Authority<'_> {
-    /// Appends the one spelling of this authority: the host as [`canonical_host`] has it, and the port without leading zeros, if there is one.
+    /// Appends the one spelling of this authority: the host as [`canonical_host`] has it, and the
+    /// port without leading zeros, if there is one.
     pub fn canonical_into(self, out: &mut Vec<u8>) {
         let start = out.len();
         match ipv6(self.host) {
@@ -36,35 +38,45 @@ impl Authority<'_> {
         }
     }
 
-    /// The same authority for URLs of a scheme whose port is `default_port`: equal hosts, and equal ports where none is that one.
+    /// The same authority for URLs of a scheme whose port is `default_port`: equal hosts, and equal
+    /// ports where none is that one.
     pub fn is_same(self, other: Authority<'_>, default_port: Option<u16>) -> bool {
         let port = |authority: Authority<'_>| authority.port.or(default_port);
-        port(self) == port(other) && (self.host == other.host || canonical_host(self.host) == canonical_host(other.host))
+        port(self) == port(other)
+            && (self.host == other.host || canonical_host(self.host) == canonical_host(other.host))
     }
 }
 
-/// `None` where the text is not a valid authority (bad bytes, port over 65535 or not digits, unclosed bracket, user info, an address that is
-/// not in its usual form…).
-/// An empty port (`host:`) is as none. Underscores are let through: they are in use.
+/// `None` where the text is not a valid authority (bad bytes, port over 65535 or not digits,
+/// unclosed bracket, user info, an address that is not in its usual form…). An empty port (`host:`)
+/// is as none. Underscores are let through: they are in use.
 pub fn parse_authority(text: &[u8]) -> Option<Authority<'_>> {
     let host_len = match text.first()? {
         b'[' => memchr::memchr(b']', text)? + 1,
         _ => memchr::memchr(b':', text).unwrap_or(text.len()),
     };
     let (host, rest) = text.split_at_checked(host_len)?;
-    let valid = if host.starts_with(b"[") { ipv6(host).is_some() } else { is_name(host) };
-    valid.then_some(Authority { host, port: port(rest)? })
+    let valid = if host.starts_with(b"[") {
+        ipv6(host).is_some()
+    } else {
+        is_name(host)
+    };
+    valid.then_some(Authority {
+        host,
+        port: port(rest)?,
+    })
 }
 
-/// The host in lower case, without one trailing dot, for comparison with a site's names. An IPv6 address in its shortest form
-/// (RFC 5952), because there are many ways to write one.
+/// The host in lower case, without one trailing dot, for comparison with a site's names. An IPv6
+/// address in its shortest form (RFC 5952), because there are many ways to write one.
 pub fn canonical_host(host: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(host.len());
     canonical_host_into(host, &mut out);
     out
 }
 
-/// The same into `out`, cleared first; allocates nothing once `out` has grown (but for IPv6 addresses).
+/// The same into `out`, cleared first; allocates nothing once `out` has grown (but for IPv6
+/// addresses).
 pub fn canonical_host_into(host: &[u8], out: &mut Vec<u8>) {
     out.clear();
     if let Some(address) = ipv6(host) {
@@ -103,7 +115,8 @@ fn is_name(host: &[u8]) -> bool {
     !host.is_empty() && host.len() <= HOST_BYTES_MAX && (!ends_in_number(host) || is_ipv4(host))
 }
 
-/// The last label is a number, decimal or hexadecimal (octal ones are digits, too): what `inet_aton` and browsers take for an IPv4 address.
+/// The last label is a number, decimal or hexadecimal (octal ones are digits, too): what
+/// `inet_aton` and browsers take for an IPv4 address.
 fn ends_in_number(host: &[u8]) -> bool {
     let host = without_dot(host);
     let label = host.rsplit(|byte| *byte == b'.').next().unwrap_or(host);
@@ -113,7 +126,8 @@ fn ends_in_number(host: &[u8]) -> bool {
     }
 }
 
-/// Four decimal numbers up to 255 without leading zeros (RFC 3986 section 3.2.2). A dot at the end passes as it does with Apache and in browsers.
+/// Four decimal numbers up to 255 without leading zeros (RFC 3986 section 3.2.2). A dot at the end
+/// passes as it does with Apache and in browsers.
 fn is_ipv4(host: &[u8]) -> bool {
     std::str::from_utf8(without_dot(host)).is_ok_and(|text| text.parse::<Ipv4Addr>().is_ok())
 }
@@ -142,7 +156,9 @@ mod tests {
 
     #[test]
     fn authorities() {
-        let long = [b"a".repeat(63).as_slice(), b".".as_slice()].concat().repeat(4);
+        let long = [b"a".repeat(63).as_slice(), b".".as_slice()]
+            .concat()
+            .repeat(4);
         let cases: [Case; 53] = [
             (b"example.com", Some((b"example.com", None))),
             (b"Example.COM:80", Some((b"Example.COM", Some(80)))),
@@ -240,17 +256,33 @@ mod tests {
         for (text, want) in cases {
             let mut out = b"before ".to_vec();
             parse_authority(text).unwrap().canonical_into(&mut out);
-            assert_eq!(out, [b"before ", want].concat(), "{:?}", String::from_utf8_lossy(text));
+            assert_eq!(
+                out,
+                [b"before ", want].concat(),
+                "{:?}",
+                String::from_utf8_lossy(text)
+            );
         }
     }
 
     #[test]
     fn equal_authorities() {
         let same = |one: &str, other: &str, port| {
-            parse_authority(one.as_bytes()).unwrap().is_same(parse_authority(other.as_bytes()).unwrap(), port)
+            parse_authority(one.as_bytes())
+                .unwrap()
+                .is_same(parse_authority(other.as_bytes()).unwrap(), port)
         };
-        for (one, other) in [("a", "a"), ("a", "A."), ("a", "a:443"), ("a:", "a:0443"), ("[::1]", "[0:0::1]:443")] {
-            assert!(same(one, other, Some(443)) && same(other, one, Some(443)), "{one} {other}");
+        for (one, other) in [
+            ("a", "a"),
+            ("a", "A."),
+            ("a", "a:443"),
+            ("a:", "a:0443"),
+            ("[::1]", "[0:0::1]:443"),
+        ] {
+            assert!(
+                same(one, other, Some(443)) && same(other, one, Some(443)),
+                "{one} {other}"
+            );
         }
         for (one, other) in [("a", "b"), ("a", "a:80"), ("a:80", "a:443"), ("a", "a.b")] {
             assert!(!same(one, other, Some(443)), "{one} {other}");

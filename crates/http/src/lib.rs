@@ -1,8 +1,8 @@
 //! HTTP semantics (RFC 9110), independent of the protocol version that carries them.
 //!
-//! Floor 1: knows bytes, not sockets, files or configuration. Everything here is a pure function or a plain type; the protocol
-//! machines (`http1`, later `http2`, `http3`) produce a [`RequestHead`], the pipeline and the handlers read it through
-//! [`HeadView`].
+//! Floor 1: knows bytes, not sockets, files or configuration. Everything here is a pure function or
+//! a plain type; the protocol machines (`http1`, later `http2`, `http3`) produce a [`RequestHead`],
+//! the pipeline and the handlers read it through [`HeadView`].
 
 pub mod chars;
 pub mod conditional;

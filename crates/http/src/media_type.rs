@@ -1,36 +1,48 @@
 //! Media types by file extension, and which types are worth compressing.
 //!
 //! Place in the walk: asked once when a file is resolved, never again while its entry is kept.
-//! Absent on purpose: looking into the file; a type is a matter of its name, so that uploads cannot choose theirs.
+//! Absent on purpose: looking into the file; a type is a matter of its name, so that uploads cannot
+//! choose theirs.
 
 mod table;
 
 use table::TYPES;
 
-/// The media type of a lower-case extension without its dot, e.g. `html` -> `text/html`. `None` where unknown.
+/// The media type of a lower-case extension without its dot, e.g. `html` -> `text/html`. `None`
+/// where unknown.
 pub fn by_extension(extension: &[u8]) -> Option<&'static str> {
-    let at = TYPES.binary_search_by(|row| row.0.as_bytes().cmp(extension)).ok()?;
+    let at = TYPES
+        .binary_search_by(|row| row.0.as_bytes().cmp(extension))
+        .ok()?;
     Some(TYPES.get(at)?.1)
 }
 
-/// Whether a body of this type shrinks: text, scripts, XML, JSON, SVG, fonts that are not woff, wasm… Parameters are ignored.
+/// Whether a body of this type shrinks: text, scripts, XML, JSON, SVG, fonts that are not woff,
+/// wasm… Parameters are ignored.
 pub fn is_compressible(media_type: &[u8]) -> bool {
     let essence = essence(media_type);
     if has_prefix(essence, b"text/") {
         // An event stream is read as it comes; a coder would hold events back.
         return !essence.eq_ignore_ascii_case(b"text/event-stream");
     }
-    has_suffix(essence, b"+json") || has_suffix(essence, b"+xml") || is_one_of(essence, COMPRESSIBLE)
+    has_suffix(essence, b"+json")
+        || has_suffix(essence, b"+xml")
+        || is_one_of(essence, COMPRESSIBLE)
 }
 
-/// Whether the type takes a charset parameter by default (`text/*`, JavaScript, JSON excepted as RFC 8259 has no charset).
+/// Whether the type takes a charset parameter by default (`text/*`, JavaScript, JSON excepted as
+/// RFC 8259 has no charset).
 pub fn takes_charset(media_type: &[u8]) -> bool {
     let essence = essence(media_type);
     has_prefix(essence, b"text/") || is_one_of(essence, SCRIPTS)
 }
 
 /// JavaScript under the names it had before RFC 9239 made it `text/javascript`.
-const SCRIPTS: &[&str] = &["application/ecmascript", "application/javascript", "application/x-javascript"];
+const SCRIPTS: &[&str] = &[
+    "application/ecmascript",
+    "application/javascript",
+    "application/x-javascript",
+];
 
 /// Besides `text/*`, `*+json` and `*+xml`.
 const COMPRESSIBLE: &[&str] = &[
@@ -90,7 +102,8 @@ fn essence(media_type: &[u8]) -> &[u8] {
 // Types are case-insensitive (RFC 9110 section 8.3.1).
 
 fn has_prefix(text: &[u8], prefix: &[u8]) -> bool {
-    text.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+    text.get(..prefix.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(prefix))
 }
 
 fn has_suffix(text: &[u8], suffix: &[u8]) -> bool {
@@ -98,7 +111,9 @@ fn has_suffix(text: &[u8], suffix: &[u8]) -> bool {
 }
 
 fn is_one_of(essence: &[u8], types: &[&str]) -> bool {
-    types.iter().any(|one| one.as_bytes().eq_ignore_ascii_case(essence))
+    types
+        .iter()
+        .any(|one| one.as_bytes().eq_ignore_ascii_case(essence))
 }
 
 #[cfg(test)]

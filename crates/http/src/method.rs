@@ -1,6 +1,8 @@
-//! Request methods (RFC 9110 section 9). Methods outside the list are `Extension`; their token stays in the request head.
+//! Request methods (RFC 9110 section 9). Methods outside the list are `Extension`; their token
+//! stays in the request head.
 
-/// A request method. Methods are case-sensitive (RFC 9110 section 9.1): `get` is an extension method.
+/// A request method. Methods are case-sensitive (RFC 9110 section 9.1): `get` is an extension
+/// method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Method {
     Get,
@@ -34,7 +36,10 @@ impl Method {
 
     /// Safe methods ask for no change of state (RFC 9110 section 9.2.1).
     pub fn is_safe(self) -> bool {
-        matches!(self, Method::Get | Method::Head | Method::Options | Method::Trace)
+        matches!(
+            self,
+            Method::Get | Method::Head | Method::Options | Method::Trace
+        )
     }
 
     /// Idempotent methods may be repeated when a connection breaks (RFC 9110 section 9.2.2).
@@ -67,7 +72,11 @@ mod tests {
         ];
         for (token, method, safe, idempotent) in rows {
             assert_eq!(Method::from_token(token), method);
-            assert_eq!((method.is_safe(), method.is_idempotent()), (safe, idempotent), "{method:?}");
+            assert_eq!(
+                (method.is_safe(), method.is_idempotent()),
+                (safe, idempotent),
+                "{method:?}"
+            );
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Paths: percent-decoding and dot-segment removal (RFC 3986 sections 2.1 and 5.2.4).
 //!
-//! Guards the document root: what leaves here has no `.` or `..` segment, no NUL, no empty segment but the last, and starts with `/`.
-//! Difficulty: decoding comes first and happens once, so that `%2e%2e` is `..` and `%252e` is the name `%2e`. Bytes mean nothing else
-//! here: overlong UTF-8 and the backslash are parts of a name, as they are to the kernel.
+//! Guards the document root: what leaves here has no `.` or `..` segment, no NUL, no empty segment
+//! but the last, and starts with `/`. Difficulty: decoding comes first and happens once, so that
+//! `%2e%2e` is `..` and `%252e` is the name `%2e`. Bytes mean nothing else here: overlong UTF-8 and
+//! the backslash are parts of a name, as they are to the kernel.
 
 /// Why a path is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +40,12 @@ pub enum EncodedSlashes {
 
 /// As [`normalise`], with other rules for slashes.
 pub fn normalise_with(raw: &[u8], slashes: Slashes, out: &mut Vec<u8>) -> Result<(), PathError> {
-    if slashes == (Slashes { encoded: EncodedSlashes::Refuse, merge: true }) {
+    if slashes
+        == (Slashes {
+            encoded: EncodedSlashes::Refuse,
+            merge: true,
+        })
+    {
         return normalise(raw, out);
     }
     out.clear();
@@ -56,7 +62,8 @@ pub fn normalise_with(raw: &[u8], slashes: Slashes, out: &mut Vec<u8>) -> Result
             b"" if slashes.merge || is_last => {}
             b"." => {}
             b".." => {
-                let parent = memchr::memrchr(b'/', &out[..out.len() - 1]).ok_or(PathError::AboveRoot)?;
+                let parent =
+                    memchr::memrchr(b'/', &out[..out.len() - 1]).ok_or(PathError::AboveRoot)?;
                 out.truncate(parent + 1);
             }
             name => {
@@ -79,7 +86,9 @@ fn decode_whole(raw: &[u8], encoded: EncodedSlashes) -> Result<Vec<u8>, PathErro
             b'%' => match (escaped(bytes.next(), bytes.next())?, encoded) {
                 (0, _) => return Err(PathError::Nul),
                 (b'/', EncodedSlashes::Refuse) => return Err(PathError::EncodedSlash),
-                (b'/', EncodedSlashes::Keep) => decoded.extend_from_slice(&[b'%', start[0], start[1]]),
+                (b'/', EncodedSlashes::Keep) => {
+                    decoded.extend_from_slice(&[b'%', start[0], start[1]])
+                }
                 (byte, _) => decoded.push(byte),
             },
             0 => return Err(PathError::Nul),
@@ -89,8 +98,8 @@ fn decode_whole(raw: &[u8], encoded: EncodedSlashes) -> Result<Vec<u8>, PathErro
     Ok(decoded)
 }
 
-/// Decodes and normalises `raw` into `out` (cleared first). Slashes are merged, `.` and `..` removed after decoding.
-/// A trailing slash stays where the raw path ends with `/`, `/.` or `/..`.
+/// Decodes and normalises `raw` into `out` (cleared first). Slashes are merged, `.` and `..`
+/// removed after decoding. A trailing slash stays where the raw path ends with `/`, `/.` or `/..`.
 pub fn normalise(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     out.clear();
     if raw.first() != Some(&b'/') {
@@ -116,7 +125,8 @@ pub fn normalise(raw: &[u8], out: &mut Vec<u8>) -> Result<(), PathError> {
     }
 }
 
-/// Nothing to decode, merge or remove: the usual case. Also says no to names that merely start with a dot.
+/// Nothing to decode, merge or remove: the usual case. Also says no to names that merely start with
+/// a dot.
 fn is_normal(raw: &[u8]) -> bool {
     let mut before = 0;
     for byte in raw {

@@ -1,8 +1,8 @@
 //! Byte ranges (RFC 9110 section 14).
 //!
-//! Place in the walk: asked by handlers after the preconditions, for GET. One range, the usual case, allocates nothing.
-//! Difficulty: many small or overlapping ranges make a large answer out of a small request, so those are not obeyed
-//! (RFC 9110 section 17.15).
+//! Place in the walk: asked by handlers after the preconditions, for GET. One range, the usual
+//! case, allocates nothing. Difficulty: many small or overlapping ranges make a large answer out of
+//! a small request, so those are not obeyed (RFC 9110 section 17.15).
 
 use crate::chars::trim_ows;
 
@@ -25,8 +25,9 @@ impl ByteRange {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RangeOutcome {
-    /// No usable Range: answer 200 with everything (unknown unit, bad syntax, more than `parts_max` parts, or parts that overlap so
-    /// that they add up to more than the whole: RFC 9110 section 14.2 lets a server ignore those).
+    /// No usable Range: answer 200 with everything (unknown unit, bad syntax, more than `parts_max`
+    /// parts, or parts that overlap so that they add up to more than the whole: RFC 9110 section
+    /// 14.2 lets a server ignore those).
     Whole,
     One(ByteRange),
     /// Two or more, in the order asked, overlapping or adjacent ones joined.
@@ -42,7 +43,11 @@ pub fn resolve(value: &[u8], length: u64, parts_max: usize) -> RangeOutcome {
     };
     let mut parts = Parts::default();
     let mut asked = 0;
-    for spec in set.split(|byte| *byte == b',').map(trim_ows).filter(|spec| !spec.is_empty()) {
+    for spec in set
+        .split(|byte| *byte == b',')
+        .map(trim_ows)
+        .filter(|spec| !spec.is_empty())
+    {
         asked += 1;
         let Some(spec) = Spec::parse(spec).filter(|_| asked <= parts_max) else {
             return RangeOutcome::Whole;
@@ -84,11 +89,17 @@ impl Spec {
         let last = last.get(1..)?;
         match (first, last) {
             (b"", last) => Some(Spec::Suffix(number(last)?)),
-            (first, b"") => Some(Spec::From { first: number(first)?, last: None }),
+            (first, b"") => Some(Spec::From {
+                first: number(first)?,
+                last: None,
+            }),
             (first, last) => {
                 let (first, last) = (number(first)?, number(last)?);
                 // Section 14.1.1: such a set is invalid, so the field is ignored.
-                (first <= last).then_some(Spec::From { first, last: Some(last) })
+                (first <= last).then_some(Spec::From {
+                    first,
+                    last: Some(last),
+                })
             }
         }
     }
@@ -97,14 +108,21 @@ impl Spec {
         match self {
             Spec::Suffix(0) => Resolved::Unsatisfiable,
             Spec::Suffix(_) if length == 0 => Resolved::AllOfNothing,
-            Spec::Suffix(count) => Resolved::Bytes(ByteRange { first: length - count.min(length), last: length - 1 }),
+            Spec::Suffix(count) => Resolved::Bytes(ByteRange {
+                first: length - count.min(length),
+                last: length - 1,
+            }),
             Spec::From { first, .. } if first >= length => Resolved::Unsatisfiable,
-            Spec::From { first, last } => Resolved::Bytes(ByteRange { first, last: last.unwrap_or(u64::MAX).min(length - 1) }),
+            Spec::From { first, last } => Resolved::Bytes(ByteRange {
+                first,
+                last: last.unwrap_or(u64::MAX).min(length - 1),
+            }),
         }
     }
 }
 
-/// The satisfiable ranges, joined as they come. The first stays out of the list, so that one range needs no memory.
+/// The satisfiable ranges, joined as they come. The first stays out of the list, so that one range
+/// needs no memory.
 #[derive(Default)]
 struct Parts {
     first: Option<ByteRange>,
@@ -121,7 +139,8 @@ impl Parts {
             return;
         };
         // A joined range stands where the earliest of its parts stood, and may itself touch others.
-        // What is listed does not touch each other. A range that touches several of them takes the place of the first.
+        // What is listed does not touch each other. A range that touches several of them takes the
+        // place of the first.
         let mut place = None;
         let mut at = 0;
         while let Some(other) = self.more.get(at) {
@@ -153,13 +172,21 @@ impl Parts {
 /// Both as one, if they overlap or are adjacent.
 fn joined(one: ByteRange, two: ByteRange) -> Option<ByteRange> {
     let touch = one.first <= two.last.saturating_add(1) && two.first <= one.last.saturating_add(1);
-    touch.then(|| ByteRange { first: one.first.min(two.first), last: one.last.max(two.last) })
+    touch.then(|| ByteRange {
+        first: one.first.min(two.first),
+        last: one.last.max(two.last),
+    })
 }
 
 /// Digits only. A number beyond 64 bits is as good as the largest: no representation is that long.
 fn number(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    digits.then(|| text.iter().fold(0u64, |sum, byte| sum.saturating_mul(10).saturating_add(u64::from(byte - b'0'))))
+    digits.then(|| {
+        text.iter().fold(0u64, |sum, byte| {
+            sum.saturating_mul(10)
+                .saturating_add(u64::from(byte - b'0'))
+        })
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Request targets (RFC 9112 section 3.2; RFC 3986).
 //!
-//! Place in the walk: the first thing asked of a complete head. Only splits; decoding and dot segments are [`crate::path`]'s.
+//! Place in the walk: the first thing asked of a complete head. Only splits; decoding and dot
+//! segments are [`crate::path`]'s.
 
 use crate::{Method, chars::is_target_char, host::parse_authority};
 
@@ -8,9 +9,17 @@ use crate::{Method, chars::is_target_char, host::parse_authority};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
     /// `/path?query`; `query` without the question mark.
-    Origin { path: &'a [u8], query: Option<&'a [u8]> },
+    Origin {
+        path: &'a [u8],
+        query: Option<&'a [u8]>,
+    },
     /// `http://authority/path?query`; an empty path is `/`.
-    Absolute { scheme: &'a [u8], authority: &'a [u8], path: &'a [u8], query: Option<&'a [u8]> },
+    Absolute {
+        scheme: &'a [u8],
+        authority: &'a [u8],
+        path: &'a [u8],
+        query: Option<&'a [u8]>,
+    },
     /// `host:port` of CONNECT.
     Authority(&'a [u8]),
     /// `*` of OPTIONS.
@@ -21,7 +30,8 @@ pub enum Target<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetError {
     Empty,
-    /// Control characters, space, DEL, `#` (a fragment is never sent); see [`is_target_char`] for what passes.
+    /// Control characters, space, DEL, `#` (a fragment is never sent); see [`is_target_char`] for
+    /// what passes.
     BadByte,
     /// The form is not one that this method takes.
     WrongForm,
@@ -29,7 +39,8 @@ pub enum TargetError {
     BadAuthority,
 }
 
-/// Splits a request-target. Bytes 0x80 to 0xff are let through in paths and queries, as Apache does.
+/// Splits a request-target. Bytes 0x80 to 0xff are let through in paths and queries, as Apache
+/// does.
 pub fn split(method: Method, target: &[u8]) -> Result<Target<'_>, TargetError> {
     let first = *target.first().ok_or(TargetError::Empty)?;
     if !target.iter().all(|byte| is_target_char(*byte)) {
@@ -66,12 +77,18 @@ fn split_absolute(target: &[u8]) -> Result<Target<'_>, TargetError> {
     }
     let end = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
     let (authority, rest) = rest.split_at(end);
-    // User information is refused too: RFC 9110 section 4.2.4 tells recipients to take it as an error.
+    // User information is refused too: RFC 9110 section 4.2.4 tells recipients to take it as an
+    // error.
     parse_authority(authority).ok_or(TargetError::BadAuthority)?;
     let (path, query) = split_query(rest);
     // RFC 9110 section 4.2.3: an empty path is the same as "/".
     let path = if path.is_empty() { b"/" } else { path };
-    Ok(Target::Absolute { scheme, authority, path, query })
+    Ok(Target::Absolute {
+        scheme,
+        authority,
+        path,
+        query,
+    })
 }
 
 fn split_query(text: &[u8]) -> (&[u8], Option<&[u8]>) {

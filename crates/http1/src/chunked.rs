@@ -1,10 +1,11 @@
 //! The chunked transfer coding, both ways (RFC 9112 section 7.1).
 //!
-//! Decoding copies nothing: the decoder is shown bytes and says which of them are content. It keeps no input back, so the caller may
-//! drop what was shown and need not bring a line together.
+//! Decoding copies nothing: the decoder is shown bytes and says which of them are content. It keeps
+//! no input back, so the caller may drop what was shown and need not bring a line together.
 //!
-//! The one difficulty is that a sender can make framing cost more than content: endless extensions on one-byte chunks, or endless
-//! trailers. Extension bytes are therefore paid for by content bytes beyond a fixed allowance, and trailers are bounded.
+//! The one difficulty is that a sender can make framing cost more than content: endless extensions
+//! on one-byte chunks, or endless trailers. Extension bytes are therefore paid for by content bytes
+//! beyond a fixed allowance, and trailers are bounded.
 
 use saker_http::Fields;
 
@@ -49,7 +50,8 @@ impl Default for ChunkLimits {
 pub enum Decoded {
     /// All of them were framing and are used up.
     NeedMore,
-    /// Content is `input[consumed_before..consumed_before + len]`, `len` at least 1. Go on with what follows it.
+    /// Content is `input[consumed_before..consumed_before + len]`, `len` at least 1. Go on with
+    /// what follows it.
     Data { consumed_before: usize, len: usize },
     /// The body ended; the next request begins at `input[consumed..]`.
     End { consumed: usize },
@@ -73,7 +75,8 @@ pub struct ChunkedDecoder {
 enum State {
     #[default]
     Size,
-    /// White space after the size, which only an extension may follow (BWS of RFC 9112 section 7.1.1).
+    /// White space after the size, which only an extension may follow (BWS of RFC 9112 section
+    /// 7.1.1).
     SizeSpace,
     Extension,
     Quoted,
@@ -88,11 +91,15 @@ enum State {
 
 impl ChunkedDecoder {
     pub fn new(limits: ChunkLimits) -> Self {
-        ChunkedDecoder { limits, ..ChunkedDecoder::default() }
+        ChunkedDecoder {
+            limits,
+            ..ChunkedDecoder::default()
+        }
     }
 
-    /// Shows the next bytes. After [`Decoded::Data`] call again with the bytes behind the content, after [`Decoded::NeedMore`] with
-    /// bytes not seen yet, after [`Decoded::End`] not at all. After an error the body is lost and so is the connection.
+    /// Shows the next bytes. After [`Decoded::Data`] call again with the bytes behind the content,
+    /// after [`Decoded::NeedMore`] with bytes not seen yet, after [`Decoded::End`] not at all.
+    /// After an error the body is lost and so is the connection.
     pub fn decode(&mut self, input: &[u8]) -> Result<Decoded, Reject> {
         let mut at = 0;
         while let Some(&byte) = input.get(at) {
@@ -130,7 +137,10 @@ impl ChunkedDecoder {
         if self.left == 0 {
             self.state = State::DataReturn;
         }
-        Decoded::Data { consumed_before, len }
+        Decoded::Data {
+            consumed_before,
+            len,
+        }
     }
 
     /// One byte of framing.
@@ -144,7 +154,9 @@ impl ChunkedDecoder {
             },
             State::Extension => self.extension(byte),
             State::Quoted => self.quoted(byte),
-            State::QuotedPair if octets::FIELD_VALUE[usize::from(byte)] => self.pay_extension(State::Quoted),
+            State::QuotedPair if octets::FIELD_VALUE[usize::from(byte)] => {
+                self.pay_extension(State::Quoted)
+            }
             State::QuotedPair => Err(RejectReason::BadChunkExtension),
             State::SizeLineFeed if byte == b'\n' => Ok(self.line_done()),
             State::SizeLineFeed => Err(RejectReason::BareCarriageReturn),
@@ -176,7 +188,8 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Extensions are ignored (RFC 9112 section 7.1.1), but they must end where every reader sees them end.
+    /// Extensions are ignored (RFC 9112 section 7.1.1), but they must end where every reader sees
+    /// them end.
     fn extension(&mut self, byte: u8) -> Result<State, RejectReason> {
         match byte {
             b'\r' => Ok(State::SizeLineFeed),
@@ -199,15 +212,23 @@ impl ChunkedDecoder {
     fn pay_extension(&mut self, next: State) -> Result<State, RejectReason> {
         self.line_extension_bytes += 1;
         self.extension_debt += 1;
-        let within =
-            self.line_extension_bytes <= self.limits.line_extension_bytes_max && self.extension_debt <= self.limits.extension_bytes_max;
-        if within { Ok(next) } else { Err(RejectReason::ChunkExtensionsTooLong) }
+        let within = self.line_extension_bytes <= self.limits.line_extension_bytes_max
+            && self.extension_debt <= self.limits.extension_bytes_max;
+        if within {
+            Ok(next)
+        } else {
+            Err(RejectReason::ChunkExtensionsTooLong)
+        }
     }
 
     fn line_done(&mut self) -> State {
         self.digits = 0;
         self.line_extension_bytes = 0;
-        if self.left == 0 { State::Trailers } else { State::Data }
+        if self.left == 0 {
+            State::Trailers
+        } else {
+            State::Data
+        }
     }
 }
 
@@ -220,13 +241,18 @@ fn hex_digit(byte: u8) -> Option<u8> {
     }
 }
 
-/// The line before `len` bytes of data, which [`CHUNK_END`] must follow. Writes nothing for 0, which would end the body.
+/// The line before `len` bytes of data, which [`CHUNK_END`] must follow. Writes nothing for 0,
+/// which would end the body.
 pub fn encode_chunk_head(len: usize, out: &mut Vec<u8>) {
     if len == 0 {
         return;
     }
     let digits = len.ilog2() / 4 + 1;
-    out.extend((0..digits).rev().map(|place| b"0123456789abcdef"[len >> (place * 4) & 15]));
+    out.extend(
+        (0..digits)
+            .rev()
+            .map(|place| b"0123456789abcdef"[len >> (place * 4) & 15]),
+    );
     out.extend_from_slice(b"\r\n");
 }
 

@@ -1,10 +1,12 @@
 //! The client role: request heads out, response heads in (RFC 9112 sections 3, 4 and 6.3).
 //!
-//! Used by whatever speaks HTTP/1 to an origin. Which fields go along is the caller's decision; framing, Host and Connection are
-//! written here only, as in the server role. Responses are parsed as strictly as requests, since a response that can be read in two
-//! ways poisons caches and shared connections: bare LF, folding, doubled lengths are all refused, and the connection with them.
+//! Used by whatever speaks HTTP/1 to an origin. Which fields go along is the caller's decision;
+//! framing, Host and Connection are written here only, as in the server role. Responses are parsed
+//! as strictly as requests, since a response that can be read in two ways poisons caches and shared
+//! connections: bare LF, folding, doubled lengths are all refused, and the connection with them.
 //!
-//! Absent on purpose: higher minor versions than 1.1 in responses. No origin sends them, since the request said 1.1.
+//! Absent on purpose: higher minor versions than 1.1 in responses. No origin sends them, since the
+//! request said 1.1.
 
 use std::mem::MaybeUninit;
 
@@ -14,7 +16,8 @@ use crate::framing::{self, BodyFraming};
 use crate::octets;
 use crate::response::{append_decimal, append_field, is_framing_field};
 
-/// Field lines that fit on the stack; the limit may be higher, and heads with more are parsed once more.
+/// Field lines that fit on the stack; the limit may be higher, and heads with more are parsed once
+/// more.
 const FAST_FIELDS_MAX: usize = 64;
 
 /// The first line of a request and its `Host`.
@@ -42,8 +45,8 @@ pub enum UnsendableRequest {
     Host,
 }
 
-/// Appends a request head. `fields` are sent in order, but for those that are said otherwise (Host, framing, Connection) and `TE`, which
-/// no caller of this role asks for.
+/// Appends a request head. `fields` are sent in order, but for those that are said otherwise (Host,
+/// framing, Connection) and `TE`, which no caller of this role asks for.
 pub fn encode_request_head<'a>(
     line: RequestLine<'_>,
     fields: impl IntoIterator<Item = (&'a [u8], &'a [u8])>,
@@ -52,7 +55,14 @@ pub fn encode_request_head<'a>(
     out: &mut Vec<u8>,
 ) -> Result<(), UnsendableRequest> {
     check_line(line)?;
-    for part in [line.method, b" ", line.target, b" HTTP/1.1\r\nHost: ", line.host, b"\r\n"] {
+    for part in [
+        line.method,
+        b" ",
+        line.target,
+        b" HTTP/1.1\r\nHost: ",
+        line.host,
+        b"\r\n",
+    ] {
         out.extend_from_slice(part);
     }
     for (name, value) in fields {
@@ -81,7 +91,11 @@ fn check_line(line: RequestLine<'_>) -> Result<(), UnsendableRequest> {
     if line.target.is_empty() || !whole_run(line.target, &octets::TARGET) {
         return Err(UnsendableRequest::Target);
     }
-    if whole_run(line.host, &octets::TARGET) { Ok(()) } else { Err(UnsendableRequest::Host) }
+    if whole_run(line.host, &octets::TARGET) {
+        Ok(())
+    } else {
+        Err(UnsendableRequest::Host)
+    }
 }
 
 fn is_own_field(name: &str, connection: ClientConnection) -> bool {
@@ -112,7 +126,10 @@ pub struct ResponseLimits {
 
 impl Default for ResponseLimits {
     fn default() -> Self {
-        ResponseLimits { head_bytes_max: 64 * 1024, header_count_max: 200 }
+        ResponseLimits {
+            head_bytes_max: 64 * 1024,
+            header_count_max: 200,
+        }
     }
 }
 
@@ -126,7 +143,11 @@ pub struct ResponseIndex {
 
 impl Default for ResponseIndex {
     fn default() -> Self {
-        ResponseIndex { version: Version::Http11, status: Status::OK, fields: Vec::new() }
+        ResponseIndex {
+            version: Version::Http11,
+            status: Status::OK,
+            fields: Vec::new(),
+        }
     }
 }
 
@@ -153,13 +174,20 @@ impl<'a> ResponseView<'a> {
 
     /// All field lines in order, names as sent.
     pub fn fields(self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        self.index.fields.iter().map(move |field| (field.name.of(self.bytes), field.value.of(self.bytes)))
+        self.index
+            .fields
+            .iter()
+            .map(move |field| (field.name.of(self.bytes), field.value.of(self.bytes)))
     }
 
     /// Every line of one field, in order. `name` in any case.
     pub fn all(self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         // Most names differ in length: nothing is read for those.
-        self.fields().filter(move |field| field.0.len() == name.len() && field.0.eq_ignore_ascii_case(name.as_bytes())).map(|field| field.1)
+        self.fields()
+            .filter(move |field| {
+                field.0.len() == name.len() && field.0.eq_ignore_ascii_case(name.as_bytes())
+            })
+            .map(|field| field.1)
     }
 
     pub fn first(self, name: &'a str) -> Option<&'a [u8]> {
@@ -200,29 +228,52 @@ impl ResponseFault {
             ResponseFault::TooManyFields => "too many field lines in response",
             ResponseFault::BadLength => "malformed Content-Length in response",
             ResponseFault::SeveralLengths => "several Content-Length lines in response",
-            ResponseFault::BadTransferEncoding => "unknown or misplaced transfer coding in response",
-            ResponseFault::LengthAndTransferEncoding => "both Content-Length and Transfer-Encoding in response",
+            ResponseFault::BadTransferEncoding => {
+                "unknown or misplaced transfer coding in response"
+            }
+            ResponseFault::LengthAndTransferEncoding => {
+                "both Content-Length and Transfer-Encoding in response"
+            }
         }
     }
 }
 
-/// Parses the response head at the start of `bytes`, interim ones as well; fills `index` if it is complete.
-pub fn parse_response(bytes: &[u8], limits: &ResponseLimits, index: &mut ResponseIndex) -> Result<ParsedResponse, ResponseFault> {
+/// Parses the response head at the start of `bytes`, interim ones as well; fills `index` if it is
+/// complete.
+pub fn parse_response(
+    bytes: &[u8],
+    limits: &ResponseLimits,
+    index: &mut ResponseIndex,
+) -> Result<ParsedResponse, ResponseFault> {
     let head_bytes_max = limits.head_bytes_max.min(1 << 30);
     let window = bytes.get(..head_bytes_max + 1).unwrap_or(bytes);
     index.fields.clear();
     if window.first().is_some_and(|first| *first != b'H') {
         return Err(ResponseFault::BadStatusLine);
     }
-    let parsed = match parse_with(window, &mut [const { MaybeUninit::uninit() }; FAST_FIELDS_MAX], limits, index) {
+    let parsed = match parse_with(
+        window,
+        &mut [const { MaybeUninit::uninit() }; FAST_FIELDS_MAX],
+        limits,
+        index,
+    ) {
         Err(ResponseFault::TooManyFields) if limits.header_count_max > FAST_FIELDS_MAX => {
-            parse_with(window, &mut vec![MaybeUninit::uninit(); limits.header_count_max], limits, index)
+            parse_with(
+                window,
+                &mut vec![MaybeUninit::uninit(); limits.header_count_max],
+                limits,
+                index,
+            )
         }
         parsed => parsed,
     };
     match parsed? {
-        ParsedResponse::Partial if window.len() > head_bytes_max => Err(ResponseFault::HeadTooLarge),
-        ParsedResponse::Complete { head_bytes } if head_bytes > head_bytes_max => Err(ResponseFault::HeadTooLarge),
+        ParsedResponse::Partial if window.len() > head_bytes_max => {
+            Err(ResponseFault::HeadTooLarge)
+        }
+        ParsedResponse::Complete { head_bytes } if head_bytes > head_bytes_max => {
+            Err(ResponseFault::HeadTooLarge)
+        }
         parsed => Ok(parsed),
     }
 }
@@ -244,10 +295,20 @@ fn parse_with<'a>(
         return Err(ResponseFault::TooManyFields);
     }
     index.fields.reserve(response.headers.len());
-    let code = response.code.filter(|code| (100..=999).contains(code)).ok_or(ResponseFault::BadStatusLine)?;
+    let code = response
+        .code
+        .filter(|code| (100..=999).contains(code))
+        .ok_or(ResponseFault::BadStatusLine)?;
     index.status = Status(code);
-    index.version = if response.version == Some(0) { Version::Http10 } else { Version::Http11 };
-    if !bytes.get(..head_bytes).is_some_and(|head| head.ends_with(b"\r\n\r\n")) {
+    index.version = if response.version == Some(0) {
+        Version::Http10
+    } else {
+        Version::Http11
+    };
+    if !bytes
+        .get(..head_bytes)
+        .is_some_and(|head| head.ends_with(b"\r\n\r\n"))
+    {
         return Err(ResponseFault::BadLineEnd);
     }
     for header in response.headers.iter() {
@@ -255,7 +316,10 @@ fn parse_with<'a>(
         if !octets::follows_crlf(bytes, name) {
             return Err(ResponseFault::BadLineEnd);
         }
-        index.fields.push(FieldSpan { name, value: octets::span_in(bytes, header.value) });
+        index.fields.push(FieldSpan {
+            name,
+            value: octets::span_in(bytes, header.value),
+        });
     }
     Ok(ParsedResponse::Complete { head_bytes })
 }
@@ -265,7 +329,9 @@ fn fault_of(error: httparse::Error) -> ResponseFault {
         httparse::Error::HeaderName | httparse::Error::HeaderValue => ResponseFault::BadField,
         httparse::Error::NewLine => ResponseFault::BadLineEnd,
         httparse::Error::TooManyHeaders => ResponseFault::TooManyFields,
-        httparse::Error::Status | httparse::Error::Token | httparse::Error::Version => ResponseFault::BadStatusLine,
+        httparse::Error::Status | httparse::Error::Token | httparse::Error::Version => {
+            ResponseFault::BadStatusLine
+        }
     }
 }
 
@@ -281,7 +347,10 @@ pub enum ResponseBody {
 }
 
 /// RFC 9112 section 6.3 for responses, in its order. `method` is that of the request.
-pub fn response_framing(method: Method, head: ResponseView<'_>) -> Result<ResponseBody, ResponseFault> {
+pub fn response_framing(
+    method: Method,
+    head: ResponseView<'_>,
+) -> Result<ResponseBody, ResponseFault> {
     let status = head.status();
     if status == Status::SWITCHING_PROTOCOLS || (method == Method::Connect && status.is_success()) {
         return Ok(ResponseBody::Tunnel);
@@ -290,19 +359,28 @@ pub fn response_framing(method: Method, head: ResponseView<'_>) -> Result<Respon
         return Ok(ResponseBody::None);
     }
     let mut lengths = head.all("content-length");
-    match (head.first("transfer-encoding").is_some(), lengths.next(), lengths.next()) {
+    match (
+        head.first("transfer-encoding").is_some(),
+        lengths.next(),
+        lengths.next(),
+    ) {
         (false, None, _) => Ok(ResponseBody::UntilClose),
-        (false, Some(length), None) => framing::content_length(length).map(ResponseBody::Length).map_err(|_| ResponseFault::BadLength),
+        (false, Some(length), None) => framing::content_length(length)
+            .map(ResponseBody::Length)
+            .map_err(|_| ResponseFault::BadLength),
         (false, Some(_), Some(_)) => Err(ResponseFault::SeveralLengths),
         (true, Some(_), _) => Err(ResponseFault::LengthAndTransferEncoding),
-        (true, None, _) if head.version() == Version::Http10 => Err(ResponseFault::BadTransferEncoding),
+        (true, None, _) if head.version() == Version::Http10 => {
+            Err(ResponseFault::BadTransferEncoding)
+        }
         (true, None, _) => framing::check_chunked(head.all("transfer-encoding"))
             .map(|()| ResponseBody::Chunked)
             .map_err(|_| ResponseFault::BadTransferEncoding),
     }
 }
 
-/// RFC 9112 section 9.3: whether the connection may be used again once the content was read. Content until close rules it out.
+/// RFC 9112 section 9.3: whether the connection may be used again once the content was read.
+/// Content until close rules it out.
 pub fn response_keep_alive(head: ResponseView<'_>, body: ResponseBody) -> bool {
     if matches!(body, ResponseBody::UntilClose | ResponseBody::Tunnel) {
         return false;

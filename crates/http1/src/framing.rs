@@ -1,10 +1,11 @@
-//! What a request head says about the bytes after it and about the connection (RFC 9112 sections 3.2, 6 and 9; RFC 9110 sections 7.8
-//! and 10.1.1).
+//! What a request head says about the bytes after it and about the connection (RFC 9112 sections
+//! 3.2, 6 and 9; RFC 9110 sections 7.8 and 10.1.1).
 //!
-//! Called once per request by the driver, in the order of [`check_request`]. The one difficulty: every head that two
-//! implementations could frame differently must be refused, not interpreted, or a request can be smuggled past one of them
-//! (RFC 9112 section 11.2). So where the standard lets a server repair (equal Content-Length lines, Transfer-Encoding overriding
-//! Content-Length), this one closes.
+//! Called once per request by the driver, in the order of [`check_request`]. The one difficulty:
+//! every head that two implementations could frame differently must be refused, not interpreted, or
+//! a request can be smuggled past one of them (RFC 9112 section 11.2). So where the standard lets a
+//! server repair (equal Content-Length lines, Transfer-Encoding overriding Content-Length), this
+//! one closes.
 
 use saker_http::effective_host::HostError;
 use saker_http::host::parse_authority;
@@ -39,18 +40,26 @@ pub fn check_request(head: HeadView<'_>) -> Result<BodyFraming, Reject> {
     request_framing(head)
 }
 
-/// RFC 9112 section 3.2: exactly one valid Host in HTTP/1.1, which may be empty; at most one in HTTP/1.0.
+/// RFC 9112 section 3.2: exactly one valid Host in HTTP/1.1, which may be empty; at most one in
+/// HTTP/1.0.
 pub fn check_host(head: HeadView<'_>) -> Result<(), Reject> {
     match (head.known_count(KnownField::Host), head.version()) {
         (0, Version::Http11) => Err(RejectReason::MissingHost.into()),
         (0, _) => Ok(()),
-        (1, _) if head.known(KnownField::Host).is_some_and(|host| host.is_empty() || parse_authority(host).is_some()) => Ok(()),
+        (1, _)
+            if head
+                .known(KnownField::Host)
+                .is_some_and(|host| host.is_empty() || parse_authority(host).is_some()) =>
+        {
+            Ok(())
+        }
         (1, _) => Err(RejectReason::BadHost.into()),
         _ => Err(RejectReason::SeveralHosts.into()),
     }
 }
 
-/// An owned copy of a head that passed [`check_request`], whose Host field is the effective host and whose target has no authority.
+/// An owned copy of a head that passed [`check_request`], whose Host field is the effective host
+/// and whose target has no authority.
 ///
 /// # Errors
 /// None after [`check_request`]; it and [`saker_http::effective_host`] ask for the same.
@@ -69,18 +78,26 @@ pub fn check_target(head: HeadView<'_>) -> Result<Target<'_>, Reject> {
 
 /// RFC 9112 section 6.3 for requests.
 pub fn request_framing(head: HeadView<'_>) -> Result<BodyFraming, Reject> {
-    let framing = match (head.has(KnownField::TransferEncoding), head.known_count(KnownField::ContentLength)) {
+    let framing = match (
+        head.has(KnownField::TransferEncoding),
+        head.known_count(KnownField::ContentLength),
+    ) {
         (false, 0) => return Ok(BodyFraming::None),
         // RFC 9112 section 6.1: the framing of such a request is faulty, whatever else it says.
-        (true, _) if head.version() == Version::Http10 => return Err(RejectReason::TransferEncodingInHttp10.into()),
+        (true, _) if head.version() == Version::Http10 => {
+            return Err(RejectReason::TransferEncodingInHttp10.into());
+        }
         (true, 0) => check_chunked(head.all("transfer-encoding")).map(|()| BodyFraming::Chunked)?,
         (true, _) => return Err(RejectReason::LengthAndTransferEncoding.into()),
-        (false, 1) => BodyFraming::Length(content_length(head.known(KnownField::ContentLength).unwrap_or_default())?),
+        (false, 1) => BodyFraming::Length(content_length(
+            head.known(KnownField::ContentLength).unwrap_or_default(),
+        )?),
         (false, _) => return Err(RejectReason::SeveralLengths.into()),
     };
     match framing {
         BodyFraming::Length(0) => Ok(framing),
-        // RFC 9110 section 9.3.6: CONNECT has no content; what follows is the tunnel's, or the next request's, or neither.
+        // RFC 9110 section 9.3.6: CONNECT has no content; what follows is the tunnel's, or the next
+        // request's, or neither.
         _ if head.method() == Method::Connect => Err(RejectReason::ContentInConnect.into()),
         framing => Ok(framing),
     }
@@ -90,7 +107,9 @@ pub fn request_framing(head: HeadView<'_>) -> Result<BodyFraming, Reject> {
 pub fn keep_alive(head: HeadView<'_>) -> bool {
     match head.version() {
         Version::Http11 => !connection_option(head, b"close"),
-        Version::Http10 => connection_option(head, b"keep-alive") && !connection_option(head, b"close"),
+        Version::Http10 => {
+            connection_option(head, b"keep-alive") && !connection_option(head, b"close")
+        }
         _ => true,
     }
 }
@@ -100,18 +119,30 @@ pub fn expectation(head: HeadView<'_>) -> Expectation {
     if !head.has(KnownField::Expect) || head.version() == Version::Http10 {
         return Expectation::None;
     }
-    let members = || head.all("expect").flat_map(octets::list_members).filter(|member| !member.is_empty());
+    let members = || {
+        head.all("expect")
+            .flat_map(octets::list_members)
+            .filter(|member| !member.is_empty())
+    };
     if members().next().is_none() {
         return Expectation::None;
     }
     let known = members().all(|member| member.eq_ignore_ascii_case(b"100-continue"));
-    if known { Expectation::Continue } else { Expectation::Unknown }
+    if known {
+        Expectation::Continue
+    } else {
+        Expectation::Unknown
+    }
 }
 
-/// RFC 9110 section 7.8: the protocols that the client offers to change to (its first `Upgrade` line), if it means it.
+/// RFC 9110 section 7.8: the protocols that the client offers to change to (its first `Upgrade`
+/// line), if it means it.
 pub fn upgrade(head: HeadView<'_>) -> Option<&[u8]> {
     let protocols = head.known(KnownField::Upgrade)?;
-    (head.version() == Version::Http11 && !protocols.is_empty() && connection_option(head, b"upgrade")).then_some(protocols)
+    (head.version() == Version::Http11
+        && !protocols.is_empty()
+        && connection_option(head, b"upgrade"))
+    .then_some(protocols)
 }
 
 /// Whether `Connection` lists `option`.
@@ -128,27 +159,37 @@ pub(crate) fn content_length(value: &[u8]) -> Result<u64, RejectReason> {
     if value.is_empty() {
         return Err(RejectReason::BadLength);
     }
-    let digits = value.iter().map(|byte| byte.is_ascii_digit().then(|| u64::from(byte - b'0')));
-    let length = digits.into_iter().try_fold(0u64, |length, digit| length.checked_mul(10)?.checked_add(digit?));
+    let digits = value
+        .iter()
+        .map(|byte| byte.is_ascii_digit().then(|| u64::from(byte - b'0')));
+    let length = digits.into_iter().try_fold(0u64, |length, digit| {
+        length.checked_mul(10)?.checked_add(digit?)
+    });
     length.ok_or(RejectReason::BadLength)
 }
 
-/// RFC 9112 section 6.1: `chunked` and nothing else. Other codings before a final `chunked` are well framed, but unknown here.
+/// RFC 9112 section 6.1: `chunked` and nothing else. Other codings before a final `chunked` are
+/// well framed, but unknown here.
 pub(crate) fn check_chunked<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Result<(), RejectReason> {
     let codings: Vec<&[u8]> = lines.flat_map(octets::list_members).collect();
     let is_chunked = |coding: &&[u8]| coding.eq_ignore_ascii_case(b"chunked");
     match codings.as_slice() {
         [only] if is_chunked(only) => Ok(()),
-        [others @ .., last] if is_chunked(last) && others.iter().all(|coding| is_foreign_coding(coding)) => {
+        [others @ .., last]
+            if is_chunked(last) && others.iter().all(|coding| is_foreign_coding(coding)) =>
+        {
             Err(RejectReason::UnknownTransferCoding)
         }
         _ => Err(RejectReason::BadTransferEncoding),
     }
 }
 
-/// A coding that may stand before `chunked`: a token that is neither `chunked` nor the `identity` of old.
+/// A coding that may stand before `chunked`: a token that is neither `chunked` nor the `identity`
+/// of old.
 fn is_foreign_coding(coding: &[u8]) -> bool {
-    octets::is_token(coding) && !coding.eq_ignore_ascii_case(b"chunked") && !coding.eq_ignore_ascii_case(b"identity")
+    octets::is_token(coding)
+        && !coding.eq_ignore_ascii_case(b"chunked")
+        && !coding.eq_ignore_ascii_case(b"identity")
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Byte classes of RFC 9110 section 5.6.2 and 5.5 as tables.
 //!
-//! `saker_http::chars` answers the same questions for one byte at a time; the machine asks for whole runs, on every head that goes
-//! out and on every head that is not plain, so here they are one load each.
+//! `saker_http::chars` answers the same questions for one byte at a time; the machine asks for
+//! whole runs, on every head that goes out and on every head that is not plain, so here they are
+//! one load each.
 
 use saker_http::Span;
 
@@ -12,7 +13,8 @@ pub(crate) type Class = [bool; 256];
 pub(crate) static TOKEN: Class = class(Kind::Token);
 /// What may stand in a field value: HTAB, SP, VCHAR, obs-text.
 pub(crate) static FIELD_VALUE: Class = class(Kind::FieldValue);
-/// What may stand in a request-target as far as the request line is concerned: anything but SP and controls.
+/// What may stand in a request-target as far as the request line is concerned: anything but SP and
+/// controls.
 pub(crate) static TARGET: Class = class(Kind::Target);
 
 #[derive(Clone, Copy)]
@@ -24,14 +26,18 @@ enum Kind {
 
 /// Length of the run of bytes of that class at the start.
 pub(crate) fn run_length(bytes: &[u8], class: &Class) -> usize {
-    bytes.iter().position(|byte| !class[usize::from(*byte)]).unwrap_or(bytes.len())
+    bytes
+        .iter()
+        .position(|byte| !class[usize::from(*byte)])
+        .unwrap_or(bytes.len())
 }
 
 pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && run_length(bytes, &TOKEN) == bytes.len()
 }
 
-/// Optional white space (RFC 9110 section 5.6.3): unlike `trim_ascii`, form feed and line ends are not part of it.
+/// Optional white space (RFC 9110 section 5.6.3): unlike `trim_ascii`, form feed and line ends are
+/// not part of it.
 pub(crate) fn is_ows(byte: u8) -> bool {
     byte == b' ' || byte == b'\t'
 }
@@ -50,7 +56,8 @@ pub(crate) fn trim_ows(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Members of a comma list, empty ones included; quoted strings are not looked into, so only for lists of tokens.
+/// Members of a comma list, empty ones included; quoted strings are not looked into, so only for
+/// lists of tokens.
 pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(trim_ows)
 }
@@ -59,7 +66,10 @@ pub(crate) fn list_members(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 pub(crate) fn span_in(bytes: &[u8], part: &[u8]) -> Span {
     let start = (part.as_ptr() as usize).wrapping_sub(bytes.as_ptr() as usize);
     debug_assert!(start + part.len() <= bytes.len());
-    Span { start: start as u32, len: part.len() as u32 }
+    Span {
+        start: start as u32,
+        len: part.len() as u32,
+    }
 }
 
 /// Whether the line before `line` ended in CRLF.
@@ -82,7 +92,23 @@ const fn member(kind: Kind, byte: u8) -> bool {
     match kind {
         Kind::Token => {
             byte.is_ascii_alphanumeric()
-                || matches!(byte, b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`' | b'|' | b'~')
+                || matches!(
+                    byte,
+                    b'!' | b'#'
+                        | b'$'
+                        | b'%'
+                        | b'&'
+                        | b'\''
+                        | b'*'
+                        | b'+'
+                        | b'-'
+                        | b'.'
+                        | b'^'
+                        | b'_'
+                        | b'`'
+                        | b'|'
+                        | b'~'
+                )
         }
         Kind::FieldValue => byte == b'\t' || (byte >= b' ' && byte != 0x7f),
         Kind::Target => byte > b' ' && byte != 0x7f,
@@ -96,7 +122,11 @@ mod tests {
     #[test]
     fn token_class_agrees_with_the_http_crate() {
         for byte in 0..=255u8 {
-            assert_eq!(TOKEN[usize::from(byte)], saker_http::chars::is_token_char(byte), "byte {byte:#x}");
+            assert_eq!(
+                TOKEN[usize::from(byte)],
+                saker_http::chars::is_token_char(byte),
+                "byte {byte:#x}"
+            );
         }
     }
 
@@ -109,6 +139,9 @@ mod tests {
 
     #[test]
     fn list_members_keep_empty_ones() {
-        assert_eq!(list_members(b" a ,,b").collect::<Vec<_>>(), [&b"a"[..], b"", b"b"]);
+        assert_eq!(
+            list_members(b" a ,,b").collect::<Vec<_>>(),
+            [&b"a"[..], b"", b"b"]
+        );
     }
 }

@@ -1,16 +1,18 @@
 //! The quick parser of request heads: whole heads without a fault, in one pass over their bytes.
 //!
-//! [`crate::request`] asks it first. It accepts a part of what [`crate::strict`] accepts, understands the same by it (a test compares the
-//! two), and gives up at the first thing that is rare, incomplete or wrong: which of them it is, and what the client gets to hear, is not
-//! its business. The difficulty is speed: targets and values, the long parts of a head, are looked at eight bytes at a time.
+//! [`crate::request`] asks it first. It accepts a part of what [`crate::strict`] accepts,
+//! understands the same by it (a test compares the two), and gives up at the first thing that is
+//! rare, incomplete or wrong: which of them it is, and what the client gets to hear, is not its
+//! business. The difficulty is speed: targets and values, the long parts of a head, are looked at
+//! eight bytes at a time.
 
 use saker_http::{FieldSpan, HeadIndex, Method, Span, Version};
 
 use crate::octets;
 use crate::request::{METHOD_BYTES_MAX, RequestLimits};
 
-/// Parses the head at the start of `bytes` into a cleared `index`; returns its length. `None`: look closer. `bytes` reach at most one
-/// byte beyond the limit on heads.
+/// Parses the head at the start of `bytes` into a cleared `index`; returns its length. `None`: look
+/// closer. `bytes` reach at most one byte beyond the limit on heads.
 pub(crate) fn parse(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex) -> Option<usize> {
     let mut cursor = Cursor { bytes, at: 0 };
     request_line(&mut cursor, limits, index)?;
@@ -27,17 +29,28 @@ pub(crate) fn parse(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex)
 }
 
 /// RFC 9112 section 3.
-fn request_line(cursor: &mut Cursor<'_>, limits: &RequestLimits, index: &mut HeadIndex) -> Option<()> {
+fn request_line(
+    cursor: &mut Cursor<'_>,
+    limits: &RequestLimits,
+    index: &mut HeadIndex,
+) -> Option<()> {
     index.method_token = cursor.token()?;
     index.method = Method::from_token(index.method_token.of(cursor.bytes));
-    index.target = if cursor.skip(b" ") { cursor.run::<TARGET_MIN>() } else { return None };
+    index.target = if cursor.skip(b" ") {
+        cursor.run::<TARGET_MIN>()
+    } else {
+        return None;
+    };
     index.version = match () {
         () if cursor.skip(b" HTTP/1.1\r\n") => Version::Http11,
         () if cursor.skip(b" HTTP/1.0\r\n") => Version::Http10,
         () => return None,
     };
     let (method_bytes, target_bytes) = (index.method_token.len as usize, index.target.len as usize);
-    (method_bytes <= METHOD_BYTES_MAX && target_bytes > 0 && target_bytes <= limits.target_bytes_max).then_some(())
+    (method_bytes <= METHOD_BYTES_MAX
+        && target_bytes > 0
+        && target_bytes <= limits.target_bytes_max)
+        .then_some(())
 }
 
 /// RFC 9112 section 5.
@@ -53,7 +66,11 @@ fn field_line(cursor: &mut Cursor<'_>) -> Option<FieldSpan> {
     while cursor.skip(b"\t") {
         value.len += 1 + cursor.run::<VALUE_MIN>().len;
     }
-    while value.of(cursor.bytes).last().is_some_and(|byte| octets::is_ows(*byte)) {
+    while value
+        .of(cursor.bytes)
+        .last()
+        .is_some_and(|byte| octets::is_ows(*byte))
+    {
         value.len -= 1;
     }
     if !cursor.skip(b"\r\n") {
@@ -62,7 +79,8 @@ fn field_line(cursor: &mut Cursor<'_>) -> Option<FieldSpan> {
     Some(FieldSpan { name, value })
 }
 
-/// The least byte that may stand in a request-target, as far as the request line is concerned; 0x7f may not.
+/// The least byte that may stand in a request-target, as far as the request line is concerned; 0x7f
+/// may not.
 const TARGET_MIN: u8 = b'!';
 /// The same of field values, tabs aside.
 const VALUE_MIN: u8 = b' ';
@@ -103,7 +121,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn span(&mut self, len: usize) -> Span {
-        let span = Span { start: self.at as u32, len: len as u32 };
+        let span = Span {
+            start: self.at as u32,
+            len: len as u32,
+        };
         self.at += len;
         span
     }
@@ -121,7 +142,8 @@ fn run_length<const MIN: u8>(bytes: &[u8]) -> usize {
     bytes.len() - tail.len() + in_tail.unwrap_or(tail.len())
 }
 
-/// The high bit of each byte that ends a run. Exact for the lowest of them only: a subtraction borrows from the bytes above.
+/// The high bit of each byte that ends a run. Exact for the lowest of them only: a subtraction
+/// borrows from the bytes above.
 fn stops<const MIN: u8>(word: u64) -> u64 {
     let below = word.wrapping_sub(ONES * MIN as u64) & !word;
     let delete = word ^ (ONES * 0x7f);
@@ -138,17 +160,39 @@ mod tests {
             for (length, at) in (0..20).flat_map(|length| (0..length).map(move |at| (length, at))) {
                 let mut bytes = vec![0x80; length];
                 bytes[at] = byte;
-                let slow = |min| bytes.iter().position(|byte| *byte < min || *byte == 0x7f).unwrap_or(length);
-                assert_eq!(run_length::<TARGET_MIN>(&bytes), slow(TARGET_MIN), "{byte:#x} at {at} of {length}");
-                assert_eq!(run_length::<VALUE_MIN>(&bytes), slow(VALUE_MIN), "{byte:#x} at {at} of {length}");
+                let slow = |min| {
+                    bytes
+                        .iter()
+                        .position(|byte| *byte < min || *byte == 0x7f)
+                        .unwrap_or(length)
+                };
+                assert_eq!(
+                    run_length::<TARGET_MIN>(&bytes),
+                    slow(TARGET_MIN),
+                    "{byte:#x} at {at} of {length}"
+                );
+                assert_eq!(
+                    run_length::<VALUE_MIN>(&bytes),
+                    slow(VALUE_MIN),
+                    "{byte:#x} at {at} of {length}"
+                );
             }
         }
     }
 
     #[test]
     fn two_ends_in_one_word_are_told_apart() {
-        for (first, second) in [(b'\r', b'\n'), (0x7f, b' '), (b' ', 0x7f), (0, 0x7f), (0x7f, 0)] {
-            assert_eq!(run_length::<TARGET_MIN>(&[b'a', b'!', first, second, b'b', b'c', b'd', b'e']), 2);
+        for (first, second) in [
+            (b'\r', b'\n'),
+            (0x7f, b' '),
+            (b' ', 0x7f),
+            (0, 0x7f),
+            (0x7f, 0),
+        ] {
+            assert_eq!(
+                run_length::<TARGET_MIN>(&[b'a', b'!', first, second, b'b', b'c', b'd', b'e']),
+                2
+            );
         }
     }
 }

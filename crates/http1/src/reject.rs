@@ -1,11 +1,13 @@
 //! Why a request is refused before anything of the server has looked at it.
 //!
-//! One table: a variant per cause, the status that the client sees, and the words for the log. After any of them the connection is
-//! closed, because where the next request would begin is no longer certain (RFC 9112 section 2.2 and section 6.3).
+//! One table: a variant per cause, the status that the client sees, and the words for the log.
+//! After any of them the connection is closed, because where the next request would begin is no
+//! longer certain (RFC 9112 section 2.2 and section 6.3).
 
 use saker_http::Status;
 
-/// A refused request. The status goes to the client, the reason to the log; then the connection is closed.
+/// A refused request. The status goes to the client, the reason to the log; then the connection is
+/// closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reject {
     pub status: Status,
@@ -14,7 +16,10 @@ pub struct Reject {
 
 impl From<RejectReason> for Reject {
     fn from(reason: RejectReason) -> Self {
-        Reject { status: reason.status(), reason }
+        Reject {
+            status: reason.status(),
+            reason,
+        }
     }
 }
 
@@ -92,7 +97,13 @@ mod tests {
     fn every_reason_is_an_error_with_words_of_its_own() {
         for (at, reason) in RejectReason::ALL.iter().enumerate() {
             assert!(reason.status().is_error());
-            assert!(RejectReason::ALL[..at].iter().all(|other| other.as_str() != reason.as_str()), "{}", reason.as_str());
+            assert!(
+                RejectReason::ALL[..at]
+                    .iter()
+                    .all(|other| other.as_str() != reason.as_str()),
+                "{}",
+                reason.as_str()
+            );
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Response heads, server role (RFC 9112 sections 4, 6.1 and 9.6).
 //!
-//! The last step before the socket. What a handler says about its content is taken as given; how the message is framed and what
-//! becomes of the connection is said here only, by the driver, so that no handler or backend can contradict it.
+//! The last step before the socket. What a handler says about its content is taken as given; how
+//! the message is framed and what becomes of the connection is said here only, by the driver, so
+//! that no handler or backend can contradict it.
 //!
-//! The one difficulty is response splitting: a handler may pass on text that a client chose. A line break in a value would end the
-//! line, so controls become spaces, and a name that is no token loses its whole line.
+//! The one difficulty is response splitting: a handler may pass on text that a client chose. A line
+//! break in a value would end the line, so controls become spaces, and a name that is no token
+//! loses its whole line.
 
 use saker_http::{Fields, Status};
 
@@ -63,7 +65,8 @@ pub fn encode_head(status: Status, fields: &Fields, extra: HeadExtra<'_>, out: &
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends an interim response (RFC 9110 section 15.2), such as 100 or 103. For 101 use [`encode_head`].
+/// Appends an interim response (RFC 9110 section 15.2), such as 100 or 103. For 101 use
+/// [`encode_head`].
 pub fn encode_informational(status: Status, fields: &Fields, out: &mut Vec<u8>) {
     append_status_line(status, out);
     for (name, value) in fields.iter().filter(|line| !is_framing_field(line.0)) {
@@ -72,7 +75,8 @@ pub fn encode_informational(status: Status, fields: &Fields, out: &mut Vec<u8>) 
     out.extend_from_slice(b"\r\n");
 }
 
-/// One field line. Controls in the value become spaces (RFC 9110 section 5.5); a name that is no token is left out with its value.
+/// One field line. Controls in the value become spaces (RFC 9110 section 5.5); a name that is no
+/// token is left out with its value.
 pub(crate) fn append_field(name: &str, value: &[u8], out: &mut Vec<u8>) {
     if !octets::is_token(name.as_bytes()) {
         return;
@@ -85,15 +89,24 @@ pub(crate) fn append_field(name: &str, value: &[u8], out: &mut Vec<u8>) {
 
 fn append_value(value: &[u8], out: &mut Vec<u8>) {
     // Without an early way out, so that the compiler can look at many bytes at once.
-    let unclean = value.iter().fold(false, |unclean, byte| unclean | (*byte < b' ') | (*byte == 0x7f));
+    let unclean = value.iter().fold(false, |unclean, byte| {
+        unclean | (*byte < b' ') | (*byte == 0x7f)
+    });
     if unclean {
-        out.extend(value.iter().map(|byte| if octets::FIELD_VALUE[usize::from(*byte)] { *byte } else { b' ' }));
+        out.extend(value.iter().map(|byte| {
+            if octets::FIELD_VALUE[usize::from(*byte)] {
+                *byte
+            } else {
+                b' '
+            }
+        }));
     } else {
         out.extend_from_slice(value);
     }
 }
 
-/// Fields that only the driver writes: framing, and what RFC 9110 section 7.6.1 calls connection-specific.
+/// Fields that only the driver writes: framing, and what RFC 9110 section 7.6.1 calls
+/// connection-specific.
 pub(crate) fn is_framing_field(name: &str) -> bool {
     let names: &[&str] = match name.len() {
         10 => &["connection", "keep-alive"],
@@ -102,22 +115,34 @@ pub(crate) fn is_framing_field(name: &str) -> bool {
         17 => &["transfer-encoding"],
         _ => &[],
     };
-    names.iter().any(|framing| framing.eq_ignore_ascii_case(name))
+    names
+        .iter()
+        .any(|framing| framing.eq_ignore_ascii_case(name))
 }
 
 fn append_status_line(status: Status, out: &mut Vec<u8>) {
     out.extend_from_slice(b"HTTP/1.1 ");
-    // A code outside three digits is a handler's mistake; the client must still be able to read the line.
-    let status = if (100..=999).contains(&status.0) { status } else { Status::INTERNAL_SERVER_ERROR };
+    // A code outside three digits is a handler's mistake; the client must still be able to read the
+    // line.
+    let status = if (100..=999).contains(&status.0) {
+        status
+    } else {
+        Status::INTERNAL_SERVER_ERROR
+    };
     append_decimal(u64::from(status.0), out);
     out.push(b' ');
     out.extend_from_slice(status.reason().as_bytes());
     out.extend_from_slice(b"\r\n");
 }
 
-/// RFC 9110 section 7.8: who sends `Upgrade` (with 101, or with 426 as an offer) lists it in `Connection`.
+/// RFC 9110 section 7.8: who sends `Upgrade` (with 101, or with 426 as an offer) lists it in
+/// `Connection`.
 fn connection_line(extra: HeadExtra<'_>, offers_upgrade: bool) -> &'static [u8] {
-    let connection = if extra.framing == ResponseFraming::UntilClose { Connection::Close } else { extra.connection };
+    let connection = if extra.framing == ResponseFraming::UntilClose {
+        Connection::Close
+    } else {
+        extra.connection
+    };
     match (connection, offers_upgrade) {
         (Connection::KeepAlive, false) => b"",
         (Connection::KeepAlive10, false) => b"Connection: keep-alive\r\n",

@@ -1,10 +1,12 @@
 //! The thorough parser of request heads: RFC 9112 sections 2 to 5 byte by byte.
 //!
-//! [`crate::request`] comes here with every head that is not both whole and plain. The answer depends on the first fault only, never
-//! on how the bytes were cut into pieces: each step either goes on, asks for more bytes, or names what is wrong at this byte.
+//! [`crate::request`] comes here with every head that is not both whole and plain. The answer
+//! depends on the first fault only, never on how the bytes were cut into pieces: each step either
+//! goes on, asks for more bytes, or names what is wrong at this byte.
 //!
-//! Stricter than the standard asks, because each leniency is one server's disagreement with another: no bare LF (section 2.2 allows
-//! it), one SP only in the request line (section 3), no obsolete folding (section 5.2), one empty line at most before a request.
+//! Stricter than the standard asks, because each leniency is one server's disagreement with
+//! another: no bare LF (section 2.2 allows it), one SP only in the request line (section 3), no
+//! obsolete folding (section 5.2), one empty line at most before a request.
 
 use saker_http::{FieldSpan, HeadIndex, Method, Span, Version};
 
@@ -18,10 +20,20 @@ const VERSION_BYTES: usize = b"HTTP/1.1".len();
 
 /// `bytes` reach at most one byte beyond `limits.head_bytes_max`.
 #[cold]
-pub(crate) fn parse(bytes: &[u8], limits: &RequestLimits, index: &mut HeadIndex) -> Result<Parsed, Reject> {
-    let mut cursor = Cursor { bytes, at: 0, in_request_line: true };
+pub(crate) fn parse(
+    bytes: &[u8],
+    limits: &RequestLimits,
+    index: &mut HeadIndex,
+) -> Result<Parsed, Reject> {
+    let mut cursor = Cursor {
+        bytes,
+        at: 0,
+        in_request_line: true,
+    };
     match head(&mut cursor, limits, index) {
-        Ok(()) if cursor.at <= limits.head_bytes_cap() => Ok(Parsed::Complete { head_bytes: cursor.at }),
+        Ok(()) if cursor.at <= limits.head_bytes_cap() => Ok(Parsed::Complete {
+            head_bytes: cursor.at,
+        }),
         Err(Stop::Partial) if bytes.len() <= limits.head_bytes_cap() => Ok(Parsed::Partial),
         Err(Stop::Fault(reason)) => Err(reason.into()),
         _ if cursor.in_request_line => Err(RejectReason::RequestLineTooLong.into()),
@@ -41,7 +53,11 @@ impl From<RejectReason> for Stop {
     }
 }
 
-fn head(cursor: &mut Cursor<'_>, limits: &RequestLimits, index: &mut HeadIndex) -> Result<(), Stop> {
+fn head(
+    cursor: &mut Cursor<'_>,
+    limits: &RequestLimits,
+    index: &mut HeadIndex,
+) -> Result<(), Stop> {
     empty_line(cursor)?;
     method(cursor, index)?;
     target(cursor, limits, index)?;
@@ -89,14 +105,23 @@ fn method(cursor: &mut Cursor<'_>, index: &mut HeadIndex) -> Result<(), Stop> {
     }
 }
 
-fn target(cursor: &mut Cursor<'_>, limits: &RequestLimits, index: &mut HeadIndex) -> Result<(), Stop> {
+fn target(
+    cursor: &mut Cursor<'_>,
+    limits: &RequestLimits,
+    index: &mut HeadIndex,
+) -> Result<(), Stop> {
     index.target = cursor.run(&octets::TARGET);
     let bytes_sent = index.target.len as usize;
     if bytes_sent > limits.target_bytes_max {
         return Err(RejectReason::TargetTooLong.into());
     }
     if cursor.ends_line()? {
-        return Err(if bytes_sent == 0 { RejectReason::BadRequestLine } else { RejectReason::Http09 }.into());
+        return Err(if bytes_sent == 0 {
+            RejectReason::BadRequestLine
+        } else {
+            RejectReason::Http09
+        }
+        .into());
     }
     match cursor.next()? {
         b' ' if bytes_sent > 0 => Ok(()),
@@ -105,7 +130,8 @@ fn target(cursor: &mut Cursor<'_>, limits: &RequestLimits, index: &mut HeadIndex
     }
 }
 
-/// RFC 9110 section 2.5: a higher minor version is served as the highest that we know; RFC 9112 section 2.3 for the form.
+/// RFC 9110 section 2.5: a higher minor version is served as the highest that we know; RFC 9112
+/// section 2.3 for the form.
 fn version(cursor: &mut Cursor<'_>) -> Result<Version, Stop> {
     let rest = cursor.rest();
     let name = rest.get(..VERSION_BYTES).unwrap_or(rest);
@@ -116,7 +142,9 @@ fn version(cursor: &mut Cursor<'_>) -> Result<Version, Stop> {
     if !well_formed {
         return Err(RejectReason::BadVersion.into());
     }
-    let [_, _, _, _, _, major, _, minor] = name else { return Err(Stop::Partial) };
+    let [_, _, _, _, _, major, _, minor] = name else {
+        return Err(Stop::Partial);
+    };
     cursor.at += VERSION_BYTES;
     if !cursor.ends_line()? {
         return Err(RejectReason::BadVersion.into());
@@ -143,13 +171,22 @@ fn field_line(cursor: &mut Cursor<'_>) -> Result<FieldSpan, Stop> {
     if !cursor.ends_line()? {
         return Err(RejectReason::BadFieldValue.into());
     }
-    Ok(FieldSpan { name, value: trimmed(cursor.bytes, value) })
+    Ok(FieldSpan {
+        name,
+        value: trimmed(cursor.bytes, value),
+    })
 }
 
 fn trimmed(bytes: &[u8], value: Span) -> Span {
     let text = value.of(bytes);
-    let leading = text.iter().take_while(|byte| octets::is_ows(**byte)).count();
-    Span { start: value.start + leading as u32, len: octets::trim_ows(text).len() as u32 }
+    let leading = text
+        .iter()
+        .take_while(|byte| octets::is_ows(**byte))
+        .count();
+    Span {
+        start: value.start + leading as u32,
+        len: octets::trim_ows(text).len() as u32,
+    }
 }
 
 /// A place in the head. Its bytes are at most 1 GiB, so 32-bit spans hold.
@@ -171,7 +208,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn run(&mut self, class: &Class) -> Span {
-        let span = Span { start: self.at as u32, len: octets::run_length(self.rest(), class) as u32 };
+        let span = Span {
+            start: self.at as u32,
+            len: octets::run_length(self.rest(), class) as u32,
+        };
         self.at += span.len as usize;
         span
     }

@@ -1,8 +1,9 @@
 //! Trailer lines of a chunked body (RFC 9112 section 7.1.2; RFC 9110 section 6.5).
 //!
-//! Collects lines that the chunked decoder feeds byte by byte, checks them as strictly as head lines, and keeps those names that may
-//! come after the content. Absent on purpose: merging trailers into the head. RFC 9110 section 6.5.1 allows it only for
-//! fields whose definition says so, and no feature here needs one.
+//! Collects lines that the chunked decoder feeds byte by byte, checks them as strictly as head
+//! lines, and keeps those names that may come after the content. Absent on purpose: merging
+//! trailers into the head. RFC 9110 section 6.5.1 allows it only for fields whose definition says
+//! so, and no feature here needs one.
 
 use saker_http::{Fields, field_name::is_alike_any};
 
@@ -10,8 +11,9 @@ use crate::chunked::ChunkLimits;
 use crate::octets;
 use crate::reject::RejectReason;
 
-/// Names that RFC 9110 section 6.5.1 forbids in trailers: framing, routing, modifiers of the request, authentication, control of the
-/// response, and what says how to read the content. Lower case, sorted.
+/// Names that RFC 9110 section 6.5.1 forbids in trailers: framing, routing, modifiers of the
+/// request, authentication, control of the response, and what says how to read the content. Lower
+/// case, sorted.
 const FORBIDDEN: &[&str] = &[
     "age",
     "authorization",
@@ -56,7 +58,8 @@ const FORBIDDEN: &[&str] = &[
     "x-real-ip",
 ];
 
-/// True if a field of that name, in any spelling that programs take for it, must not be taken from (or sent in) trailers.
+/// True if a field of that name, in any spelling that programs take for it, must not be taken from
+/// (or sent in) trailers.
 pub fn is_forbidden_trailer(name: &str) -> bool {
     is_alike_any(name.as_bytes(), FORBIDDEN)
 }
@@ -128,7 +131,8 @@ impl TrailerSection {
     }
 }
 
-/// `None` for anything but `token ":" OWS value OWS` (RFC 9112 section 5), which excludes folded lines as well.
+/// `None` for anything but `token ":" OWS value OWS` (RFC 9112 section 5), which excludes folded
+/// lines as well.
 fn split_line(line: &[u8]) -> Option<(&str, &[u8])> {
     let (name, rest) = line.split_at_checked(octets::run_length(line, &octets::TOKEN))?;
     let value = rest.strip_prefix(b":")?;

@@ -1,4 +1,5 @@
-//! Replays `tests/conformance/http1/*.txt` on the protocol machine: each case in one piece, and again cut at every byte.
+//! Replays `tests/conformance/http1/*.txt` on the protocol machine: each case in one piece, and
+//! again cut at every byte.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -18,12 +19,23 @@ fn every_case_comes_out_as_written() {
 }
 
 fn check(case: &Case, failures: &mut String) {
-    let expected: Vec<String> = case.expected.iter().map(|line| without_status(line)).collect();
+    let expected: Vec<String> = case
+        .expected
+        .iter()
+        .map(|line| without_status(line))
+        .collect();
     for piece in [case.bytes.len(), 1] {
-        let outcomes: Vec<String> =
-            run(&case.bytes, piece).iter().enumerate().map(|(at, outcome)| shown(outcome, expected.get(at))).collect();
+        let outcomes: Vec<String> = run(&case.bytes, piece)
+            .iter()
+            .enumerate()
+            .map(|(at, outcome)| shown(outcome, expected.get(at)))
+            .collect();
         if outcomes != expected {
-            let _ = writeln!(failures, "{} (pieces of {piece}):\n  expected {expected:?}\n  but came {outcomes:?}", case.name);
+            let _ = writeln!(
+                failures,
+                "{} (pieces of {piece}):\n  expected {expected:?}\n  but came {outcomes:?}",
+                case.name
+            );
         }
     }
 }
@@ -40,9 +52,19 @@ fn without_status(line: &str) -> String {
 /// An outcome in the words of the files. `(any)` is taken from the expectation.
 fn shown(outcome: &Outcome, expected: Option<&String>) -> String {
     match outcome {
-        Outcome::Accept { method, target, body, trailers, close } => {
+        Outcome::Accept {
+            method,
+            target,
+            body,
+            trailers,
+            close,
+        } => {
             let any = expected.is_some_and(|line| line.contains(" (any) "));
-            let target = if any { "(any)".to_owned() } else { escaped(target) };
+            let target = if any {
+                "(any)".to_owned()
+            } else {
+                escaped(target)
+            };
             let mut line = format!("accept {} {target} body={}", escaped(method), body.len());
             if *trailers > 0 {
                 let _ = write!(line, " trailers={trailers}");
@@ -50,11 +72,22 @@ fn shown(outcome: &Outcome, expected: Option<&String>) -> String {
             line + if *close { " close" } else { "" }
         }
         Outcome::Reject(reject) => format!("reject {} {:?}", reject.status.0, reject.reason),
-        Outcome::RejectBody(reject) => format!("reject-body {} {:?}", reject.status.0, reject.reason),
+        Outcome::RejectBody(reject) => {
+            format!("reject-body {} {:?}", reject.status.0, reject.reason)
+        }
         Outcome::Wait => "wait".to_owned(),
     }
 }
 
 fn escaped(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| if byte.is_ascii_graphic() { char::from(*byte).to_string() } else { format!("\\x{byte:02x}") }).collect()
+    bytes
+        .iter()
+        .map(|byte| {
+            if byte.is_ascii_graphic() {
+                char::from(*byte).to_string()
+            } else {
+                format!("\\x{byte:02x}")
+            }
+        })
+        .collect()
 }

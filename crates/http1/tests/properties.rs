@@ -1,4 +1,5 @@
-//! What must hold for all bytes: cutting changes nothing, nothing panics, what is encoded is read back.
+//! What must hold for all bytes: cutting changes nothing, nothing panics, what is encoded is read
+//! back.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -6,12 +7,12 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use saker_http::{Fields, HeadIndex, HeadView, Method, Status};
 use saker_http1::client::{
-    ClientConnection, ParsedResponse, RequestLine, ResponseIndex, ResponseLimits, ResponseView, encode_request_head, parse_response,
-    response_framing,
+    ClientConnection, ParsedResponse, RequestLine, ResponseIndex, ResponseLimits, ResponseView,
+    encode_request_head, parse_response, response_framing,
 };
 use saker_http1::{
-    BodyFraming, CHUNK_END, Connection, HeadExtra, Parsed, RequestLimits, ResponseFraming, check_request, encode_chunk_head, encode_head,
-    encode_last_chunk, parse_request,
+    BodyFraming, CHUNK_END, Connection, HeadExtra, Parsed, RequestLimits, ResponseFraming,
+    check_request, encode_chunk_head, encode_head, encode_last_chunk, parse_request,
 };
 
 mod machine;
@@ -65,14 +66,19 @@ fn good_stream() -> impl Strategy<Value = Vec<u8>> {
         Just(&b"POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5;x\r\nhello\r\n3\r\nabc\r\n0\r\nT: u\r\n\r\n"[..]),
         Just(&b"\r\nHEAD /x HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"[..]),
     ];
-    (vec(request, 1..5), any::<proptest::sample::Index>(), proptest::option::weighted(0.7, any::<u8>())).prop_map(|(requests, at, byte)| {
-        let mut bytes = requests.concat();
-        if let Some(byte) = byte {
-            let at = at.index(bytes.len());
-            bytes[at] = byte;
-        }
-        bytes
-    })
+    (
+        vec(request, 1..5),
+        any::<proptest::sample::Index>(),
+        proptest::option::weighted(0.7, any::<u8>()),
+    )
+        .prop_map(|(requests, at, byte)| {
+            let mut bytes = requests.concat();
+            if let Some(byte) = byte {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            bytes
+        })
 }
 
 fn cut<'a>(bytes: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
@@ -88,15 +94,31 @@ fn cut<'a>(bytes: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
 
 /// `a-z0-9` names and visible values, such as any encoder may be given.
 fn lines() -> impl Strategy<Value = Vec<(String, Vec<u8>)>> {
-    let name = vec(proptest::sample::select(b"abcxyz059-".to_vec()), 1..8).prop_map(|name| format!("x{}", String::from_utf8_lossy(&name)));
+    let name = vec(proptest::sample::select(b"abcxyz059-".to_vec()), 1..8)
+        .prop_map(|name| format!("x{}", String::from_utf8_lossy(&name)));
     vec((name, vec(any::<u8>(), 0..12)), 0..80)
 }
 
 /// What a value is after it was sent: no controls, no white space around.
 fn as_sent(value: &[u8]) -> Vec<u8> {
-    let clean: Vec<u8> = value.iter().map(|byte| if (*byte < b' ' && *byte != b'\t') || *byte == 0x7f { b' ' } else { *byte }).collect();
-    let start = clean.iter().position(|byte| !b" \t".contains(byte)).unwrap_or(clean.len());
-    let end = clean.iter().rposition(|byte| !b" \t".contains(byte)).map_or(start, |at| at + 1);
+    let clean: Vec<u8> = value
+        .iter()
+        .map(|byte| {
+            if (*byte < b' ' && *byte != b'\t') || *byte == 0x7f {
+                b' '
+            } else {
+                *byte
+            }
+        })
+        .collect();
+    let start = clean
+        .iter()
+        .position(|byte| !b" \t".contains(byte))
+        .unwrap_or(clean.len());
+    let end = clean
+        .iter()
+        .rposition(|byte| !b" \t".contains(byte))
+        .map_or(start, |at| at + 1);
     clean[start..end].to_vec()
 }
 

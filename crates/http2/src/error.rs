@@ -1,7 +1,8 @@
 //! Error codes (RFC 9113 section 7) and our reasons for using them.
 //!
-//! One table of reasons: a variant per cause, the code that the peer sees, and the words for the log, which also go along as the debug
-//! data of a GOAWAY (RFC 9113 section 6.8) so that whoever debugs the other side need not guess.
+//! One table of reasons: a variant per cause, the code that the peer sees, and the words for the
+//! log, which also go along as the debug data of a GOAWAY (RFC 9113 section 6.8) so that whoever
+//! debugs the other side need not guess.
 
 use saker_multiplexed::{error_codes, reasons};
 
@@ -85,10 +86,20 @@ mod tests {
 
     #[test]
     fn every_reason_has_words_of_its_own_and_a_code_that_is_an_error() {
-        let reasons: Vec<Reason> = Reason::ALL.iter().copied().chain(HeadFault::ALL.iter().copied().map(Reason::from)).collect();
+        let reasons: Vec<Reason> = Reason::ALL
+            .iter()
+            .copied()
+            .chain(HeadFault::ALL.iter().copied().map(Reason::from))
+            .collect();
         for (at, reason) in reasons.iter().enumerate() {
             assert_ne!(reason.code(), ErrorCode::NoError);
-            assert!(reasons[..at].iter().all(|other| other.as_str() != reason.as_str()), "{}", reason.as_str());
+            assert!(
+                reasons[..at]
+                    .iter()
+                    .all(|other| other.as_str() != reason.as_str()),
+                "{}",
+                reason.as_str()
+            );
         }
     }
 }

@@ -1,6 +1,8 @@
-//! Frames on the wire (RFC 9113 sections 4.1 and 6): the nine bytes in front of each, and the small frames that we write whole.
+//! Frames on the wire (RFC 9113 sections 4.1 and 6): the nine bytes in front of each, and the small
+//! frames that we write whole.
 //!
-//! Absent on purpose: a type per frame. A frame is read where it is acted upon, in `connection/`, straight from the driver's buffer.
+//! Absent on purpose: a type per frame. A frame is read where it is acted upon, in `connection/`,
+//! straight from the driver's buffer.
 
 use crate::error::ErrorCode;
 use crate::stream::StreamId;
@@ -51,7 +53,12 @@ impl FrameHeader {
     pub fn parse(input: &[u8]) -> Option<FrameHeader> {
         let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = *input.first_chunk::<HEADER_BYTES>()?;
         let stream = u32::from_be_bytes([s0, s1, s2, s3]) & STREAM_ID_MAX;
-        Some(FrameHeader { length: u32::from_be_bytes([0, l0, l1, l2]), kind, flags, stream: StreamId(stream) })
+        Some(FrameHeader {
+            length: u32::from_be_bytes([0, l0, l1, l2]),
+            kind,
+            flags,
+            stream: StreamId(stream),
+        })
     }
 
     #[inline]
@@ -71,25 +78,49 @@ impl FrameHeader {
 }
 
 pub(crate) fn write_reset(stream: StreamId, code: ErrorCode, out: &mut Vec<u8>) {
-    FrameHeader { length: 4, kind: kind::RST_STREAM, flags: 0, stream }.write(out);
+    FrameHeader {
+        length: 4,
+        kind: kind::RST_STREAM,
+        flags: 0,
+        stream,
+    }
+    .write(out);
     out.extend_from_slice(&u32::from(code).to_be_bytes());
 }
 
 pub(crate) fn write_ping(ack: bool, payload: [u8; 8], out: &mut Vec<u8>) {
     let flags = if ack { flag::ACK } else { 0 };
-    FrameHeader { length: 8, kind: kind::PING, flags, stream: StreamId::CONNECTION }.write(out);
+    FrameHeader {
+        length: 8,
+        kind: kind::PING,
+        flags,
+        stream: StreamId::CONNECTION,
+    }
+    .write(out);
     out.extend_from_slice(&payload);
 }
 
 /// `increment` between 1 and 2^31-1 (RFC 9113 section 6.9).
 pub(crate) fn write_window_update(stream: StreamId, increment: u32, out: &mut Vec<u8>) {
-    FrameHeader { length: 4, kind: kind::WINDOW_UPDATE, flags: 0, stream }.write(out);
+    FrameHeader {
+        length: 4,
+        kind: kind::WINDOW_UPDATE,
+        flags: 0,
+        stream,
+    }
+    .write(out);
     out.extend_from_slice(&increment.to_be_bytes());
 }
 
 pub(crate) fn write_goaway(last: StreamId, code: ErrorCode, debug: &str, out: &mut Vec<u8>) {
     let length = 8 + debug.len() as u32;
-    FrameHeader { length, kind: kind::GOAWAY, flags: 0, stream: StreamId::CONNECTION }.write(out);
+    FrameHeader {
+        length,
+        kind: kind::GOAWAY,
+        flags: 0,
+        stream: StreamId::CONNECTION,
+    }
+    .write(out);
     out.extend_from_slice(&last.0.to_be_bytes());
     out.extend_from_slice(&u32::from(code).to_be_bytes());
     out.extend_from_slice(debug.as_bytes());
@@ -101,8 +132,16 @@ mod tests {
 
     #[test]
     fn a_header_is_the_same_after_writing_and_reading() {
-        let header = FrameHeader { length: 0x01_02_03, kind: 0xab, flags: 0x25, stream: StreamId(0x7fff_fffe) };
-        assert_eq!(header.to_bytes(), [1, 2, 3, 0xab, 0x25, 0x7f, 0xff, 0xff, 0xfe]);
+        let header = FrameHeader {
+            length: 0x01_02_03,
+            kind: 0xab,
+            flags: 0x25,
+            stream: StreamId(0x7fff_fffe),
+        };
+        assert_eq!(
+            header.to_bytes(),
+            [1, 2, 3, 0xab, 0x25, 0x7f, 0xff, 0xff, 0xfe]
+        );
         assert_eq!(FrameHeader::parse(&header.to_bytes()), Some(header));
         assert_eq!(FrameHeader::parse(&header.to_bytes()[..8]), None);
     }

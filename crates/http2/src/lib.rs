@@ -1,10 +1,13 @@
 //! HTTP/2 (RFC 9113) with HPACK (RFC 7541) as a machine over bytes, for both roles.
 //!
-//! Floor 2: knows no socket, clock, log or configuration. The driver in `server` reads bytes and hands them to [`Connection::receive`] until
-//! they are used up; it answers by verbs (`send_head`, `begin_data`…) that append frames to a buffer which the driver lends, so that the frames
-//! of many streams leave in one write. Faults of the peer become frames too (RST_STREAM, GOAWAY), and a reason for the log.
+//! Floor 2: knows no socket, clock, log or configuration. The driver in `server` reads bytes and
+//! hands them to [`Connection::receive`] until they are used up; it answers by verbs (`send_head`,
+//! `begin_data`…) that append frames to a buffer which the driver lends, so that the frames of many
+//! streams leave in one write. Faults of the peer become frames too (RST_STREAM, GOAWAY), and a
+//! reason for the log.
 //!
-//! The one difficulty: everything that a peer may make us keep or do is bounded by a named limit ([`Limits`]).
+//! The one difficulty: everything that a peer may make us keep or do is bounded by a named limit
+//! ([`Limits`]).
 
 mod connection;
 mod error;

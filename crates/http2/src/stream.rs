@@ -1,7 +1,9 @@
-//! One stream (RFC 9113 section 5.1): which sides have ended, its two windows, and what the content still owes.
+//! One stream (RFC 9113 section 5.1): which sides have ended, its two windows, and what the content
+//! still owes.
 //!
-//! The states of the standard's figure are two facts here, since nothing is pushed: whether the peer has ended its side and whether we
-//! have. Idle and closed streams have no entry at all; see `streams.rs` for how they are told apart.
+//! The states of the standard's figure are two facts here, since nothing is pushed: whether the
+//! peer has ended its side and whether we have. Idle and closed streams have no entry at all; see
+//! `streams.rs` for how they are told apart.
 
 use saker_http::Status;
 use saker_multiplexed::{HeadFacts, Transmitter};
@@ -36,7 +38,8 @@ pub(crate) struct Stream {
     pub local_ended: bool,
     /// We have sent the head (server: the final response).
     pub head_sent: bool,
-    /// The peer's head has come (client: the final response); always so for a server, which has no stream before.
+    /// The peer's head has come (client: the final response); always so for a server, which has no
+    /// stream before.
     pub head_received: bool,
     /// CONNECT: content goes on after the other side has ended, and there is no Content-Length.
     pub is_tunnel: bool,
@@ -74,7 +77,13 @@ impl Transmitter for Stream {
 /// What the peer does to the stream; an error is a stream error.
 impl Stream {
     /// DATA of so many bytes of content.
-    pub fn accept_data(&mut self, content_bytes: usize, flow_bytes: usize, end_stream: bool, grace: u32) -> Result<(), Reason> {
+    pub fn accept_data(
+        &mut self,
+        content_bytes: usize,
+        flow_bytes: usize,
+        end_stream: bool,
+        grace: u32,
+    ) -> Result<(), Reason> {
         // RFC 9113 section 5.1, half-closed (remote).
         if self.remote_ended {
             return Err(Reason::FrameOnClosedStream);
@@ -86,7 +95,10 @@ impl Stream {
             return Err(Reason::ContentBeforeHead);
         }
         if let Some(left) = self.content_left {
-            self.content_left = Some(left.checked_sub(content_bytes as u64).ok_or(Reason::ContentTooLong)?);
+            self.content_left = Some(
+                left.checked_sub(content_bytes as u64)
+                    .ok_or(Reason::ContentTooLong)?,
+            );
         }
         self.end_remote_if(end_stream)
     }

@@ -1,8 +1,9 @@
 //! The open streams, and what is known of those that are not open.
 //!
-//! The one difficulty: a frame for a stream without an entry. Above the highest identifier it is idle; below, it may have been closed,
-//! skipped, or reset by us a moment ago while the peer could not know it (RFC 9113 section 5.1). For that there are a bit for each of
-//! the last 64 identifiers and a ring of the streams that we reset.
+//! The one difficulty: a frame for a stream without an entry. Above the highest identifier it is
+//! idle; below, it may have been closed, skipped, or reset by us a moment ago while the peer could
+//! not know it (RFC 9113 section 5.1). For that there are a bit for each of the last 64 identifiers
+//! and a ring of the streams that we reset.
 
 use saker_multiplexed::{Priority, StreamTable};
 
@@ -24,7 +25,13 @@ pub(crate) struct Streams {
 
 impl Streams {
     pub fn new() -> Self {
-        Streams { table: StreamTable::new(), highest: 0, used: 0, resets: Vec::new(), resets_at: 0 }
+        Streams {
+            table: StreamTable::new(),
+            highest: 0,
+            used: 0,
+            resets: Vec::new(),
+            resets_at: 0,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -52,7 +59,8 @@ impl Streams {
         self.highest = id.0;
     }
 
-    /// Of an identifier not above the highest: whether it was passed over. Known for the last 64 only.
+    /// Of an identifier not above the highest: whether it was passed over. Known for the last 64
+    /// only.
     pub fn was_skipped(&self, id: StreamId) -> bool {
         let steps = self.highest.saturating_sub(id.0) / 2;
         steps < u64::BITS && self.used & (1 << steps) == 0
@@ -82,7 +90,9 @@ impl Streams {
 
     /// We have ended our side of a stream. Where the peer has ended its own, the stream is gone.
     pub fn end_local(&mut self, id: StreamId) {
-        let Some(stream) = self.get_mut(id) else { return };
+        let Some(stream) = self.get_mut(id) else {
+            return;
+        };
         stream.local_ended = true;
         if stream.remote_ended {
             self.remove(id);
@@ -101,7 +111,8 @@ impl Streams {
         self.table.trim();
     }
 
-    /// After anything that can change whether a stream can send. Returns whether it can now and could not before.
+    /// After anything that can change whether a stream can send. Returns whether it can now and
+    /// could not before.
     pub fn requeue(&mut self, id: StreamId) -> bool {
         self.table.requeue(id.0.into())
     }
@@ -119,7 +130,8 @@ impl Streams {
         self.table.next_ready().map(|id| StreamId(id as u32))
     }
 
-    /// RFC 9113 section 6.9.2: the peer's SETTINGS_INITIAL_WINDOW_SIZE changed by that much. Returns whether some stream can send again.
+    /// RFC 9113 section 6.9.2: the peer's SETTINGS_INITIAL_WINDOW_SIZE changed by that much.
+    /// Returns whether some stream can send again.
     pub fn adjust_send_windows(&mut self, difference: i64) -> Result<bool, Overflow> {
         let mut opened = false;
         self.table.change_all(|stream| {

@@ -1,8 +1,9 @@
 //! Flow-control windows (RFC 9113 sections 5.2 and 6.9), of a stream or of the connection.
 //!
-//! A window that we send by may become negative when the peer lowers its SETTINGS_INITIAL_WINDOW_SIZE (section 6.9.2), and so may one
-//! that we receive by while our own SETTINGS is on its way. The windows that we give open again when half of one is used up, so that a
-//! large transfer costs few WINDOW_UPDATE frames and a small one none.
+//! A window that we send by may become negative when the peer lowers its
+//! SETTINGS_INITIAL_WINDOW_SIZE (section 6.9.2), and so may one that we receive by while our own
+//! SETTINGS is on its way. The windows that we give open again when half of one is used up, so that
+//! a large transfer costs few WINDOW_UPDATE frames and a small one none.
 
 /// Of streams until SETTINGS says otherwise, and of the connection (RFC 9113 section 6.9.2).
 pub(crate) const INITIAL_BYTES: u32 = 65_535;
@@ -56,11 +57,15 @@ pub(crate) struct ReceiveWindow {
 
 impl ReceiveWindow {
     pub fn new(bytes: u32) -> Self {
-        ReceiveWindow { left: i32::try_from(bytes).unwrap_or(i32::MAX), released: 0 }
+        ReceiveWindow {
+            left: i32::try_from(bytes).unwrap_or(i32::MAX),
+            released: 0,
+        }
     }
 
-    /// Content has come; `false`: more than was allowed. `grace`: what the peer may send on top because it has not seen our
-    /// SETTINGS_INITIAL_WINDOW_SIZE yet, which is lower than the one it started with.
+    /// Content has come; `false`: more than was allowed. `grace`: what the peer may send on top
+    /// because it has not seen our SETTINGS_INITIAL_WINDOW_SIZE yet, which is lower than the one it
+    /// started with.
     pub fn receive(&mut self, bytes: usize, grace: u32) -> bool {
         let fits = i64::from(self.left) + i64::from(grace) >= bytes as i64;
         if fits {
@@ -69,10 +74,15 @@ impl ReceiveWindow {
         fits
     }
 
-    /// The application took `bytes`. Returns by how much the peer's window has to be raised now, 0 for not yet.
+    /// The application took `bytes`. Returns by how much the peer's window has to be raised now, 0
+    /// for not yet.
     pub fn release(&mut self, bytes: usize, full: u32) -> u32 {
-        let outstanding = (i64::from(full) - i64::from(self.left) - i64::from(self.released)).max(0);
-        debug_assert!(bytes as i64 <= outstanding, "released more than was received");
+        let outstanding =
+            (i64::from(full) - i64::from(self.left) - i64::from(self.released)).max(0);
+        debug_assert!(
+            bytes as i64 <= outstanding,
+            "released more than was received"
+        );
         self.released += (bytes as i64).min(outstanding) as u32;
         if self.released == 0 || self.released < full / 2 {
             return 0;

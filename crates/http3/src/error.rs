@@ -1,11 +1,14 @@
-//! Error codes (RFC 9114 section 8.1, RFC 9204 section 6, RFC 9297 section 5.2) and our reasons for using them.
+//! Error codes (RFC 9114 section 8.1, RFC 9204 section 6, RFC 9297 section 5.2) and our reasons for
+//! using them.
 //!
-//! One table of reasons: a variant per cause, the code that the peer sees, and the words for the log, which may also go along as the reason
-//! phrase of CONNECTION_CLOSE so that whoever debugs the other side need not guess.
+//! One table of reasons: a variant per cause, the code that the peer sees, and the words for the
+//! log, which may also go along as the reason phrase of CONNECTION_CLOSE so that whoever debugs the
+//! other side need not guess.
 
 use saker_multiplexed::{error_codes, reasons};
 
-// RFC 9114 section 9: unknown codes, the reserved ones of section 8.1 among them, are as H3_NO_ERROR.
+// RFC 9114 section 9: unknown codes, the reserved ones of section 8.1 among them, are as
+// H3_NO_ERROR.
 error_codes! {
     u64, unknown: NoError;
     0x33 DatagramError "H3_DATAGRAM_ERROR";
@@ -99,10 +102,20 @@ mod tests {
 
     #[test]
     fn every_reason_has_words_of_its_own_and_a_code_that_is_an_error() {
-        let reasons: Vec<Reason> = Reason::ALL.iter().copied().chain(HeadFault::ALL.iter().copied().map(Reason::from)).collect();
+        let reasons: Vec<Reason> = Reason::ALL
+            .iter()
+            .copied()
+            .chain(HeadFault::ALL.iter().copied().map(Reason::from))
+            .collect();
         for (at, reason) in reasons.iter().enumerate() {
             assert_ne!(reason.code(), ErrorCode::NoError);
-            assert!(reasons[..at].iter().all(|other| other.as_str() != reason.as_str()), "{}", reason.as_str());
+            assert!(
+                reasons[..at]
+                    .iter()
+                    .all(|other| other.as_str() != reason.as_str()),
+                "{}",
+                reason.as_str()
+            );
         }
     }
 }

@@ -1,7 +1,9 @@
-//! Frames on the wire (RFC 9114 section 7.1): type and length in front of each, and the small frames that we write whole.
+//! Frames on the wire (RFC 9114 section 7.1): type and length in front of each, and the small
+//! frames that we write whole.
 //!
-//! Absent on purpose: a type per frame. A frame is read where it is acted upon, in `connection/`, straight from the driver's bytes. No frames
-//! of reserved types are sent (section 7.2.8): nothing is gained by it for those who are answered.
+//! Absent on purpose: a type per frame. A frame is read where it is acted upon, in `connection/`,
+//! straight from the driver's bytes. No frames of reserved types are sent (section 7.2.8): nothing
+//! is gained by it for those who are answered.
 
 use crate::varint;
 
@@ -20,7 +22,8 @@ pub(crate) mod kind {
     pub(crate) const PRIORITY_UPDATE: u64 = 0xf0700;
     pub(crate) const PRIORITY_UPDATE_OF_PUSH: u64 = 0xf0701;
 
-    /// Types that HTTP/2 has and HTTP/3 must not (RFC 9114 section 7.2.8): PRIORITY, PING, WINDOW_UPDATE, CONTINUATION.
+    /// Types that HTTP/2 has and HTTP/3 must not (RFC 9114 section 7.2.8): PRIORITY, PING,
+    /// WINDOW_UPDATE, CONTINUATION.
     pub(crate) fn is_of_http2(kind: u64) -> bool {
         matches!(kind, 0x02 | 0x06 | 0x08 | 0x09)
     }
@@ -98,7 +101,11 @@ impl HeaderInParts {
 
 /// A frame whose payload is one integer: GOAWAY, and what else has an identifier only.
 pub(crate) fn write_number(kind: u64, value: u64, out: &mut Vec<u8>) {
-    FrameHeader { kind, length: varint::len(value) as u64 }.write(out);
+    FrameHeader {
+        kind,
+        length: varint::len(value) as u64,
+    }
+    .write(out);
     varint::write(value, out);
 }
 
@@ -108,7 +115,12 @@ mod tests {
 
     #[test]
     fn a_header_is_the_same_for_every_cut() {
-        for (kind, length) in [(0, 0), (1, 63), (kind::PRIORITY_UPDATE, 16_384), (varint::MAX, varint::MAX)] {
+        for (kind, length) in [
+            (0, 0),
+            (1, 63),
+            (kind::PRIORITY_UPDATE, 16_384),
+            (varint::MAX, varint::MAX),
+        ] {
             let header = FrameHeader { kind, length };
             let mut out = Vec::new();
             header.write(&mut out);

@@ -1,11 +1,14 @@
 //! HTTP/3 (RFC 9114) with QPACK (RFC 9204) as a machine over streams of bytes, for both roles.
 //!
-//! Floor 2: knows no QUIC, socket, clock, log or configuration. The driver in `server` hands what came on each stream to
-//! [`Connection::receive`] until it is used up, and tells it of streams that were opened, reset or stopped; it answers by verbs
-//! (`send_head`, `begin_data`…) that append frames to a buffer which the driver lends and writes to that stream. What the connection has to
-//! say of its own (SETTINGS, GOAWAY, QPACK's instructions) waits for the driver by stream ([`Outgoing`]).
+//! Floor 2: knows no QUIC, socket, clock, log or configuration. The driver in `server` hands what
+//! came on each stream to [`Connection::receive`] until it is used up, and tells it of streams that
+//! were opened, reset or stopped; it answers by verbs (`send_head`, `begin_data`…) that append
+//! frames to a buffer which the driver lends and writes to that stream. What the connection has to
+//! say of its own (SETTINGS, GOAWAY, QPACK's instructions) waits for the driver by stream
+//! ([`Outgoing`]).
 //!
-//! The one difficulty: everything that a peer may make us keep or do is bounded by a named limit ([`Limits`]).
+//! The one difficulty: everything that a peer may make us keep or do is bounded by a named limit
+//! ([`Limits`]).
 
 mod connection;
 mod error;

@@ -1,21 +1,23 @@
 //! Everything that a peer may make us keep or do, as numbers with names.
 //!
-//! A head that is too large is an answer (431); whatever floods is H3_EXCESSIVE_LOAD and the end of the connection. Floods are counted by
-//! buckets: so many at once, so many per second after that. How many streams there are, and how much they may send ahead, is QUIC's.
+//! A head that is too large is an answer (431); whatever floods is H3_EXCESSIVE_LOAD and the end of
+//! the connection. Floods are counted by buckets: so many at once, so many per second after that.
+//! How many streams there are, and how much they may send ahead, is QUIC's.
 
 use saker_multiplexed::HeadLimits;
 
 /// One set for each listener; each connection has a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests that the peer may have open: what QUIC's transport parameters say, for which the driver cares. Here it bounds the streams for
-    /// which a PRIORITY_UPDATE may come, and is looked at again.
+    /// Requests that the peer may have open: what QUIC's transport parameters say, for which the
+    /// driver cares. Here it bounds the streams for which a PRIORITY_UPDATE may come, and is looked
+    /// at again.
     pub concurrent_streams_max: u32,
-    /// Size of a head or of trailers, uncompressed as RFC 9114 section 4.2.2 counts (32 bytes on top of each field): our
-    /// SETTINGS_MAX_FIELD_SECTION_SIZE.
+    /// Size of a head or of trailers, uncompressed as RFC 9114 section 4.2.2 counts (32 bytes on
+    /// top of each field): our SETTINGS_MAX_FIELD_SECTION_SIZE.
     pub header_list_bytes_max: u32,
-    /// Fields in a head or in trailers, pseudo-fields included. All `cookie` fields count as one, since clients cut cookies up (RFC 9114
-    /// section 4.2.1).
+    /// Fields in a head or in trailers, pseudo-fields included. All `cookie` fields count as one,
+    /// since clients cut cookies up (RFC 9114 section 4.2.1).
     pub header_count_max: u32,
     /// `:path` of a request.
     pub target_bytes_max: u32,
@@ -34,14 +36,15 @@ pub struct Limits {
     pub table_updates_per_second: u32,
     /// Payload of one frame on the control stream.
     pub control_frame_bytes_max: u32,
-    /// Streams that ended badly by the peer's doing: given up by it before we had answered, or reset by us for its faults.
+    /// Streams that ended badly by the peer's doing: given up by it before we had answered, or
+    /// reset by us for its faults.
     pub resets_max: u32,
     pub resets_per_second: u32,
     /// PRIORITY_UPDATE frames. Requests allow two more each.
     pub priority_updates_max: u32,
     pub priority_updates_per_second: u32,
-    /// Frames and streams without effect: empty DATA, unknown types (each KiB of them once more), repeated GOAWAY and MAX_PUSH_ID; 1xx
-    /// responses to a client.
+    /// Frames and streams without effect: empty DATA, unknown types (each KiB of them once more),
+    /// repeated GOAWAY and MAX_PUSH_ID; 1xx responses to a client.
     pub empty_frames_max: u32,
     pub empty_frames_per_second: u32,
     /// What we have to say on the control, encoder and decoder streams and the peer does not take.

@@ -1,5 +1,6 @@
-//! SETTINGS (RFC 9114 section 7.2.4, RFC 9204 section 5, RFC 9220 section 3, RFC 9297 section 2.1.1): what the peer told us, and what we
-//! tell it. They come once; settings we do not know are ignored (RFC 9114 section 7.2.4.1).
+//! SETTINGS (RFC 9114 section 7.2.4, RFC 9204 section 5, RFC 9220 section 3, RFC 9297 section
+//! 2.1.1): what the peer told us, and what we tell it. They come once; settings we do not know are
+//! ignored (RFC 9114 section 7.2.4.1).
 
 use crate::error::Reason;
 use crate::frame::{FrameHeader, kind};
@@ -58,7 +59,8 @@ impl PeerSettings {
     }
 }
 
-/// RFC 9114 section 7.2.4: no setting comes twice. Looked at for those below 64, which all that mean something are.
+/// RFC 9114 section 7.2.4: no setting comes twice. Looked at for those below 64, which all that
+/// mean something are.
 #[derive(Default)]
 struct Seen(u64);
 
@@ -67,7 +69,11 @@ impl Seen {
         let bit = if id < 64 { 1 << id } else { 0 };
         let is_new = self.0 & bit == 0;
         self.0 |= bit;
-        if is_new { Ok(()) } else { Err(Reason::SettingTwice) }
+        if is_new {
+            Ok(())
+        } else {
+            Err(Reason::SettingTwice)
+        }
     }
 }
 
@@ -80,14 +86,36 @@ fn number(rest: &mut &[u8]) -> Result<u64, Reason> {
 /// Our SETTINGS. Values that hold without being said are left out.
 pub(crate) fn write(limits: &Limits, role: Role, connect_protocol: bool, out: &mut Vec<u8>) {
     let entries = [
-        (QPACK_MAX_TABLE_CAPACITY, u64::from(limits.table_bytes), limits.table_bytes > 0),
-        (MAX_FIELD_SECTION_SIZE, u64::from(limits.header_list_bytes_max), true),
-        (QPACK_BLOCKED_STREAMS, u64::from(limits.blocked_streams_max), limits.table_bytes > 0 && limits.blocked_streams_max > 0),
-        (ENABLE_CONNECT_PROTOCOL, 1, role == Role::Server && connect_protocol),
+        (
+            QPACK_MAX_TABLE_CAPACITY,
+            u64::from(limits.table_bytes),
+            limits.table_bytes > 0,
+        ),
+        (
+            MAX_FIELD_SECTION_SIZE,
+            u64::from(limits.header_list_bytes_max),
+            true,
+        ),
+        (
+            QPACK_BLOCKED_STREAMS,
+            u64::from(limits.blocked_streams_max),
+            limits.table_bytes > 0 && limits.blocked_streams_max > 0,
+        ),
+        (
+            ENABLE_CONNECT_PROTOCOL,
+            1,
+            role == Role::Server && connect_protocol,
+        ),
     ];
     let sent = || entries.iter().filter(|entry| entry.2);
-    let length = sent().map(|(id, value, _)| varint::len(*id) + varint::len(*value)).sum::<usize>() as u64;
-    FrameHeader { kind: kind::SETTINGS, length }.write(out);
+    let length = sent()
+        .map(|(id, value, _)| varint::len(*id) + varint::len(*value))
+        .sum::<usize>() as u64;
+    FrameHeader {
+        kind: kind::SETTINGS,
+        length,
+    }
+    .write(out);
     for (id, value, _) in sent() {
         varint::write(*id, out);
         varint::write(*value, out);
@@ -146,7 +174,13 @@ mod tests {
         let mut out = Vec::new();
         write(&limits, Role::Server, true, &mut out);
         let (header, used) = FrameHeader::parse(&out).unwrap();
-        assert_eq!(header, FrameHeader { kind: kind::SETTINGS, length: (out.len() - used) as u64 });
+        assert_eq!(
+            header,
+            FrameHeader {
+                kind: kind::SETTINGS,
+                length: (out.len() - used) as u64
+            }
+        );
         let want = PeerSettings {
             table_bytes_max: 4_096,
             blocked_streams_max: 16,
@@ -156,7 +190,15 @@ mod tests {
         };
         assert_eq!(PeerSettings::parse(&out[used..]), Ok(want));
         out.clear();
-        write(&Limits { table_bytes: 0, ..limits }, Role::Client, true, &mut out);
+        write(
+            &Limits {
+                table_bytes: 0,
+                ..limits
+            },
+            Role::Client,
+            true,
+            &mut out,
+        );
         assert_eq!(out, [4, 5, 6, 0x80, 0, 0x80, 0]);
     }
 }

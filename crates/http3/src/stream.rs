@@ -1,4 +1,5 @@
-//! One request stream (RFC 9114 sections 4.1 and 6.1): where its reader stands, which sides have ended, and what the content still owes.
+//! One request stream (RFC 9114 sections 4.1 and 6.1): where its reader stands, which sides have
+//! ended, and what the content still owes.
 
 use crate::error::Reason;
 use crate::frame::HeaderInParts;
@@ -45,7 +46,8 @@ pub(crate) struct Stream {
     pub is_tunnel: bool,
     /// Client: the request was HEAD, so that Content-Length says nothing about this response.
     pub is_head_request: bool,
-    /// A PRIORITY_UPDATE has come, which counts for more than the head's field (RFC 9218 section 7).
+    /// A PRIORITY_UPDATE has come, which counts for more than the head's field (RFC 9218 section
+    /// 7).
     pub is_priority_told: bool,
     /// The driver has content for it.
     pub is_ready: bool,
@@ -92,7 +94,9 @@ impl Transmitter for Stream {
 impl Stream {
     /// Content of a frame that is not longer than `content_left`.
     pub fn accept_data(&mut self, bytes: usize) {
-        self.content_left = self.content_left.map(|left| left.saturating_sub(bytes as u64));
+        self.content_left = self
+            .content_left
+            .map(|left| left.saturating_sub(bytes as u64));
     }
 
     /// RFC 9114 section 4.1.2: the content must be as long as Content-Length says.
@@ -107,7 +111,9 @@ impl Stream {
     pub fn accept_request(&mut self, facts: HeadFacts) {
         self.head_received = true;
         self.is_tunnel = facts.is_connect;
-        self.content_left = facts.content_length.filter(|_| facts.too_large.is_none() && !facts.is_connect);
+        self.content_left = facts
+            .content_length
+            .filter(|_| facts.too_large.is_none() && !facts.is_connect);
     }
 
     /// The final response to our request.

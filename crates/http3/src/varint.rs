@@ -9,7 +9,9 @@ pub fn parse(input: &[u8]) -> Option<(u64, usize)> {
     let first = *input.first()?;
     let len = 1usize << (first >> 6);
     let rest = input.get(1..len)?;
-    let value = rest.iter().fold(u64::from(first & 0x3f), |value, byte| value << 8 | u64::from(*byte));
+    let value = rest.iter().fold(u64::from(first & 0x3f), |value, byte| {
+        value << 8 | u64::from(*byte)
+    });
     Some((value, len))
 }
 
@@ -44,7 +46,10 @@ mod tests {
     #[test]
     fn there_and_back() {
         let rows: [(u64, &[u8]); 9] = [
-            (151_288_809_941_952_652, &[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c]),
+            (
+                151_288_809_941_952_652,
+                &[0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c],
+            ),
             (494_878_333, &[0x9d, 0x7f, 0x3e, 0x7d]),
             (15_293, &[0x7b, 0xbd]),
             (37, &[0x25]),
@@ -59,7 +64,10 @@ mod tests {
             write(value, &mut out);
             assert_eq!((&out[..], len(value)), (bytes, bytes.len()));
             assert_eq!(parse(bytes), Some((value, bytes.len())));
-            assert_eq!(parse(&[bytes, &[1, 2]].concat()), Some((value, bytes.len())));
+            assert_eq!(
+                parse(&[bytes, &[1, 2]].concat()),
+                Some((value, bytes.len()))
+            );
             assert!((0..bytes.len()).all(|cut| parse(&bytes[..cut]).is_none()));
         }
         assert_eq!(parse(&[0x40, 0x25]), Some((37, 2)), "not the shortest form");

@@ -1,9 +1,12 @@
-//! Audio and video files as players ask for them: MP4 from a time on, MP4 as HLS, FLV from a byte or a time on.
+//! Audio and video files as players ask for them: MP4 from a time on, MP4 as HLS, FLV from a byte
+//! or a time on.
 //!
-//! Floor 2, pure: bytes come through a [`Source`], and what goes out is a list of [`Piece`]s, some made here, most of them ranges of the file,
-//! which whoever asked sends without a copy. Difficulty: files are hostile. Every number of a file is checked before it is used, work is
-//! proportional to the bytes of the index that was read (never to what these claim), and the index is bounded.
-//! Absent on purpose: decoding, transcoding, encrypted files, and files that are fragmented already.
+//! Floor 2, pure: bytes come through a [`Source`], and what goes out is a list of [`Piece`]s, some
+//! made here, most of them ranges of the file, which whoever asked sends without a copy.
+//! Difficulty: files are hostile. Every number of a file is checked before it is used, work is
+//! proportional to the bytes of the index that was read (never to what these claim), and the index
+//! is bounded. Absent on purpose: decoding, transcoding, encrypted files, and files that are
+//! fragmented already.
 
 mod bytes;
 pub mod flv;
@@ -29,7 +32,9 @@ impl Source for [u8] {
 
     fn read_at(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
         let from = usize::try_from(at).unwrap_or(usize::MAX);
-        let found = from.checked_add(into.len()).and_then(|end| self.get(from..end));
+        let found = from
+            .checked_add(into.len())
+            .and_then(|end| self.get(from..end));
         into.copy_from_slice(found.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     }
@@ -76,7 +81,10 @@ impl fmt::Display for Fault {
             Fault::Damaged(what) => write!(f, "damaged: {what}"),
             Fault::Unsupported(what) => f.write_str(what),
             Fault::IndexTooLarge { bytes, bytes_max } => {
-                write!(f, "its index (moov) has {bytes} bytes, and {bytes_max} are allowed (`media_index_max`)")
+                write!(
+                    f,
+                    "its index (moov) has {bytes} bytes, and {bytes_max} are allowed (`media_index_max`)"
+                )
             }
             Fault::Beyond => f.write_str("it ends before"),
         }

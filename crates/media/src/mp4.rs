@@ -1,6 +1,7 @@
 //! MP4, M4A and QuickTime files (ISO/IEC 14496-12): the index (moov), and the file cut at a time.
 //!
-//! [`Movie::read`] finds the index wherever it is, [`cut`] makes another one for a part of the presentation, before the bytes of that part.
+//! [`Movie::read`] finds the index wherever it is, [`cut`] makes another one for a part of the
+//! presentation, before the bytes of that part.
 
 mod atoms;
 mod chunks;

@@ -1,7 +1,9 @@
-//! Ranges of a file laid one behind the other: what becomes of an offset when only some of a file's bytes are sent.
+//! Ranges of a file laid one behind the other: what becomes of an offset when only some of a file's
+//! bytes are sent.
 //!
-//! Difficulty: chunks of several tracks lie beside each other in any order, overlap where a file is hostile, and leave small gaps. Ranges that
-//! touch are one, small gaps go along (a few bytes cost less than another call of sendfile), and too many become one.
+//! Difficulty: chunks of several tracks lie beside each other in any order, overlap where a file is
+//! hostile, and leave small gaps. Ranges that touch are one, small gaps go along (a few bytes cost
+//! less than another call of sendfile), and too many become one.
 
 use std::ops::Range;
 
@@ -22,14 +24,19 @@ impl Spans {
         let mut merged: Vec<Range<u64>> = Vec::new();
         for range in ranges {
             match merged.last_mut() {
-                Some(last) if range.start <= last.end.saturating_add(GAP_MAX) => last.end = last.end.max(range.end),
+                Some(last) if range.start <= last.end.saturating_add(GAP_MAX) => {
+                    last.end = last.end.max(range.end)
+                }
                 _ => merged.push(range),
             }
         }
         if merged.len() > RANGES_MAX
             && let (Some(first), Some(last)) = (merged.first(), merged.last())
         {
-            merged = vec![Range { start: first.start, end: last.end }];
+            merged = vec![Range {
+                start: first.start,
+                end: last.end,
+            }];
         }
         let mut at = 0;
         let placed = merged.into_iter().map(|range| {
@@ -42,7 +49,9 @@ impl Spans {
 
     /// Bytes of all.
     pub fn length(&self) -> u64 {
-        self.0.last().map_or(0, |(range, at)| at + (range.end - range.start))
+        self.0
+            .last()
+            .map_or(0, |(range, at)| at + (range.end - range.start))
     }
 
     /// Where the byte at `offset` of the file comes to lie, which has to be in one of the ranges.
@@ -64,8 +73,14 @@ mod tests {
     #[test]
     fn ranges_are_joined_and_placed() {
         let spans = Spans::new([100_000..100_010, 0..10, 5..20, 30..40, 7..7].into_iter());
-        assert_eq!(spans.ranges().collect::<Vec<_>>(), [0..40, 100_000..100_010]);
-        assert_eq!((spans.length(), spans.position(31), spans.position(100_003)), (50, 31, 43));
+        assert_eq!(
+            spans.ranges().collect::<Vec<_>>(),
+            [0..40, 100_000..100_010]
+        );
+        assert_eq!(
+            (spans.length(), spans.position(31), spans.position(100_003)),
+            (50, 31, 43)
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Steps of work that this thread has done on files, counted so that tests and the fuzz target can hold them against the bytes of the file.
+//! Steps of work that this thread has done on files, counted so that tests and the fuzz target can
+//! hold them against the bytes of the file.
 //!
-//! Called by: every loop over what a file's tables say. Caveat: a step is one turn of such a loop, not a unit of time.
-//! Out of scope: limits; each loop is bounded by what it goes through.
+//! Called by: every loop over what a file's tables say. Caveat: a step is one turn of such a loop,
+//! not a unit of time. Out of scope: limits; each loop is bounded by what it goes through.
 
 use std::cell::Cell;
 

@@ -5,7 +5,8 @@
 pub enum CodingError {
     /// The input ends within it.
     Truncated,
-    /// More than the reader takes, or spread over more bytes than such a one needs (RFC 7541 section 5.1).
+    /// More than the reader takes, or spread over more bytes than such a one needs (RFC 7541
+    /// section 5.1).
     IntegerTooLarge,
     /// The code of EOS within a string (RFC 7541 section 5.2).
     HuffmanEndOfString,

@@ -1,9 +1,11 @@
-//! The tables of what ends streams and connections, as both protocols have them: codes of the standard, and our reasons for using them.
+//! The tables of what ends streams and connections, as both protocols have them: codes of the
+//! standard, and our reasons for using them.
 //!
-//! A reason is a cause, the code that the peer sees, and words for the log. What differs is the rows, the width of a code, and what becomes
-//! of codes that nobody knows.
+//! A reason is a cause, the code that the peer sees, and words for the log. What differs is the
+//! rows, the width of a code, and what becomes of codes that nobody knows.
 
-/// `ErrorCode`: a row per code, `VALUE NAME "as the standard writes it"`. Codes that are unknown are taken for the named one.
+/// `ErrorCode`: a row per code, `VALUE NAME "as the standard writes it"`. Codes that are unknown
+/// are taken for the named one.
 #[macro_export]
 macro_rules! error_codes {
     ($number:ident, unknown: $unknown:ident; $($value:literal $name:ident $text:literal;)*) => {
@@ -38,7 +40,8 @@ macro_rules! error_codes {
     };
 }
 
-/// `Reason`: a row per cause, `NAME CODE "words for the log"`, and the code of malformed heads; and `Fault`, which ends a connection.
+/// `Reason`: a row per cause, `NAME CODE "words for the log"`, and the code of malformed heads; and
+/// `Fault`, which ends a connection.
 #[macro_export]
 macro_rules! reasons {
     (malformed: $malformed:ident; $($name:ident $code:ident $text:literal;)*) => {

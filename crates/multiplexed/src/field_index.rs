@@ -1,10 +1,12 @@
 //! The table of who encodes, with a way to find a field in it.
 //!
-//! The one difficulty: to do that without a search through it and without a map beside it. Entries of one name are chained from the newest to
-//! the oldest; a chain is entered by the name's place in the static table or by three of its bytes. Entries are known by the number of the
-//! insertion, which tells their index, and that they are gone, without anything to be done when they go.
+//! The one difficulty: to do that without a search through it and without a map beside it. Entries
+//! of one name are chained from the newest to the oldest; a chain is entered by the name's place in
+//! the static table or by three of its bytes. Entries are known by the number of the insertion,
+//! which tells their index, and that they are gone, without anything to be done when they go.
 //!
-//! Absent on purpose: deciding what is worth an entry or must not have one; the caller says so by [`Indexing`].
+//! Absent on purpose: deciding what is worth an entry or must not have one; the caller says so by
+//! [`Indexing`].
 
 use crate::dynamic_table::{DynamicTable, Found};
 
@@ -19,7 +21,8 @@ pub enum Indexing {
     Add,
     /// Sent as a reference if it is there, but given no entry.
     Without,
-    /// A secret: no table on the whole way may have it (RFC 7541 section 7.1.3, RFC 9204 section 7.1.3).
+    /// A secret: no table on the whole way may have it (RFC 7541 section 7.1.3, RFC 9204 section
+    /// 7.1.3).
     Never,
 }
 
@@ -50,7 +53,11 @@ struct Link {
 
 impl FieldIndex {
     pub fn new(size_max: usize) -> Self {
-        FieldIndex { table: DynamicTable::new(size_max), newest: Vec::new(), inserted: 0 }
+        FieldIndex {
+            table: DynamicTable::new(size_max),
+            newest: Vec::new(),
+            inserted: 0,
+        }
     }
 
     /// Size of the entries as RFC 7541 section 4.1 counts it.
@@ -98,7 +105,8 @@ impl FieldIndex {
                 }
             }
             // Older than this one, or its number has come round since.
-            next = Some(entry.note.older).filter(|older| self.inserted.wrapping_sub(*older) as usize > nth);
+            next = Some(entry.note.older)
+                .filter(|older| self.inserted.wrapping_sub(*older) as usize > nth);
         }
         found
     }
@@ -109,11 +117,19 @@ impl FieldIndex {
         }
         let number = self.inserted.wrapping_add(1);
         let older = std::mem::replace(&mut self.newest[bucket(static_name, name)], number);
-        self.table.insert(name, value, Link { name: static_name.map_or(NO_STATIC_NAME, |index| index as u8), older });
+        self.table.insert(
+            name,
+            value,
+            Link {
+                name: static_name.map_or(NO_STATIC_NAME, |index| index as u8),
+                older,
+            },
+        );
         self.inserted = number;
     }
 
-    /// An entry that is still there, by the number of its insertion, with its place counted from the newest.
+    /// An entry that is still there, by the number of its insertion, with its place counted from
+    /// the newest.
     fn numbered(&self, number: u32) -> Option<(usize, Found<'_, Link>)> {
         let nth = self.inserted.wrapping_sub(number) as usize;
         self.table.entry(nth).map(|entry| (nth, entry))
@@ -132,7 +148,9 @@ impl Found<'_, Link> {
 /// Names of the static table have a chain each, as far as there are buckets; the others share.
 fn bucket(static_name: Option<usize>, name: &[u8]) -> usize {
     let place = |at: usize| name.get(at).map_or(0, |byte| usize::from(*byte | 0x20));
-    static_name.unwrap_or_else(|| name.len() + 7 * place(name.len() / 2) + 13 * place(name.len().wrapping_sub(1))) % BUCKETS
+    static_name.unwrap_or_else(|| {
+        name.len() + 7 * place(name.len() / 2) + 13 * place(name.len().wrapping_sub(1))
+    }) % BUCKETS
 }
 
 #[cfg(test)]
@@ -150,15 +168,26 @@ mod tests {
         assert_eq!(index.find(None, b"A", b"2"), Match::Field(1));
         assert_eq!(index.find(None, b"a", b"3"), Match::Name(1));
         assert_eq!(index.find(Some(64), b"b", b"1"), Match::Field(0));
-        assert_eq!(index.find(Some(0), b"b", b"1"), Match::None, "another name in the same bucket");
-        assert_eq!((index.size(), index.len(), index.evictions_for(34)), (3 * 34, 3, 1));
+        assert_eq!(
+            index.find(Some(0), b"b", b"1"),
+            Match::None,
+            "another name in the same bucket"
+        );
+        assert_eq!(
+            (index.size(), index.len(), index.evictions_for(34)),
+            (3 * 34, 3, 1)
+        );
         index.insert(None, b"c", b"1");
         assert_eq!(index.find(None, b"a", b"1"), Match::Name(2));
         index.set_size_max(34);
-        assert_eq!((index.find(None, b"a", b"2"), index.find(None, b"c", b"1")), (Match::None, Match::Field(0)));
+        assert_eq!(
+            (index.find(None, b"a", b"2"), index.find(None, b"c", b"1")),
+            (Match::None, Match::Field(0))
+        );
     }
 
-    /// The number of an entry comes round after 2^32 insertions; chains end where their next number is not older.
+    /// The number of an entry comes round after 2^32 insertions; chains end where their next number
+    /// is not older.
     #[test]
     fn numbers_may_wrap() {
         let mut index = FieldIndex::new(10 * 34);

@@ -1,8 +1,9 @@
 //! Counting what a peer does too often.
 //!
-//! A bucket fills by one per event and leaks at a steady rate; an event that finds it full is a flood. Time is the caller's, in
-//! milliseconds. Difficulty: some clients are busy for good reasons, they answer each frame of content with a window update or a
-//! ping, so sending content makes room ([`Bucket::credit`]).
+//! A bucket fills by one per event and leaks at a steady rate; an event that finds it full is a
+//! flood. Time is the caller's, in milliseconds. Difficulty: some clients are busy for good
+//! reasons, they answer each frame of content with a window update or a ping, so sending content
+//! makes room ([`Bucket::credit`]).
 
 /// Levels are in thousandths of an event, so that slow rates leak in single milliseconds.
 const UNIT: u64 = 1_000;
@@ -17,7 +18,9 @@ pub struct Bucket {
 impl Bucket {
     /// Counts an event; `false`: there have been too many.
     pub fn take(&mut self, max: u32, per_second: u32, now_ms: u64) -> bool {
-        let leaked = now_ms.saturating_sub(self.at_ms).saturating_mul(u64::from(per_second));
+        let leaked = now_ms
+            .saturating_sub(self.at_ms)
+            .saturating_mul(u64::from(per_second));
         self.level = self.level.saturating_sub(leaked).saturating_add(UNIT);
         self.at_ms = self.at_ms.max(now_ms);
         self.level <= u64::from(max) * UNIT

@@ -1,9 +1,11 @@
-//! Reads decoded fields into a [`HeadStore`] and refuses what is malformed (RFC 9113 sections 8.1.1, 8.2 and 8.3; RFC 9114 sections 4.1.2,
-//! 4.2 and 4.3 say the same, so that only the first is cited below).
+//! Reads decoded fields into a [`HeadStore`] and refuses what is malformed (RFC 9113 sections
+//! 8.1.1, 8.2 and 8.3; RFC 9114 sections 4.1.2, 4.2 and 4.3 say the same, so that only the first is
+//! cited below).
 //!
-//! Place in the walk: between HPACK or QPACK, which say what each field is and whether its bytes are allowed, and the connection, which
-//! makes a stream of what is left. The one difficulty: the decoder must see the whole block whatever is wrong with it, or its table is out of
-//! step with the peer's; so after a fault or beyond a limit fields are dropped and decoding goes on.
+//! Place in the walk: between HPACK or QPACK, which say what each field is and whether its bytes
+//! are allowed, and the connection, which makes a stream of what is left. The one difficulty: the
+//! decoder must see the whole block whatever is wrong with it, or its table is out of step with the
+//! peer's; so after a fault or beyond a limit fields are dropped and decoding goes on.
 //!
 //! Methods, targets and hosts are held to what `http1` accepts, since both end in the same places.
 
@@ -20,8 +22,9 @@ const FIELD_OVERHEAD_BYTES: usize = 32;
 
 /// Takes the fields of a block in their order.
 pub trait FieldSink {
-    /// `never_indexed`: must not be put in tables by intermediaries (RFC 7541 section 6.2.3, RFC 9204 section 7.1.3). Returning false stops
-    /// the decoder; the connection has to end then, since the table state may be lost.
+    /// `never_indexed`: must not be put in tables by intermediaries (RFC 7541 section 6.2.3, RFC
+    /// 9204 section 7.1.3). Returning false stops the decoder; the connection has to end then,
+    /// since the table state may be lost.
     fn field(&mut self, kind: NameKind, name: &[u8], value: &[u8], never_indexed: bool) -> bool;
 }
 
@@ -41,7 +44,8 @@ pub struct HeadLimits {
 /// What is being read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// `extended_connect`: `:protocol` is allowed, because our SETTINGS said so (RFC 8441 section 3).
+    /// `extended_connect`: `:protocol` is allowed, because our SETTINGS said so (RFC 8441 section
+    /// 3).
     Request {
         extended_connect: bool,
     },
@@ -104,7 +108,12 @@ impl FieldSink for HeadReader<'_> {
 }
 
 impl<'s> HeadReader<'s> {
-    pub fn new(store: &'s mut HeadStore, shape: Shape, version: Version, limits: &HeadLimits) -> Self {
+    pub fn new(
+        store: &'s mut HeadStore,
+        shape: Shape,
+        version: Version,
+        limits: &HeadLimits,
+    ) -> Self {
         store.clear(version);
         HeadReader {
             store,
@@ -133,7 +142,12 @@ impl<'s> HeadReader<'s> {
             self.check_host()?;
         }
         self.store.push_cookies();
-        if self.facts.too_large.is_none() && self.store.view().has_joined_value_over(self.field_bytes_max.saturating_sub(1)) {
+        if self.facts.too_large.is_none()
+            && self
+                .store
+                .view()
+                .has_joined_value_over(self.field_bytes_max.saturating_sub(1))
+        {
             self.facts.too_large = Some(TooLarge::Fields);
         }
         Ok(self.facts)
@@ -142,19 +156,27 @@ impl<'s> HeadReader<'s> {
     /// With the request line from what there is, for the log.
     fn finish_cut_off(&mut self) {
         if !self.in_fields && matches!(self.shape, Shape::Request { .. }) {
-            self.store.write_line(self.pseudo.method.unwrap_or_default(), self.pseudo.path.unwrap_or_default());
+            self.store.write_line(
+                self.pseudo.method.unwrap_or_default(),
+                self.pseudo.path.unwrap_or_default(),
+            );
         }
     }
 
     /// RFC 9113 section 8.3.1: http and https must have one of the two.
     fn check_host(&self) -> Result<(), HeadFault> {
         let is_request = matches!(self.shape, Shape::Request { .. });
-        if is_request && !self.has_host && self.pseudo.authority.is_none() { Err(HeadFault::MissingHost) } else { Ok(()) }
+        if is_request && !self.has_host && self.pseudo.authority.is_none() {
+            Err(HeadFault::MissingHost)
+        } else {
+            Ok(())
+        }
     }
 
     /// Counts a field; `false`: it is over a limit, as everything after it is.
     fn fits(&mut self, kind: NameKind, name: &[u8], value: &[u8]) -> bool {
-        let is_further_cookie = kind == NameKind::Known(KnownField::Cookie) && self.store.has_cookies();
+        let is_further_cookie =
+            kind == NameKind::Known(KnownField::Cookie) && self.store.has_cookies();
         let fields = u32::from(!is_further_cookie);
         let bytes = name.len() + value.len() + FIELD_OVERHEAD_BYTES;
         if self.facts.too_large.is_some() {
@@ -164,7 +186,11 @@ impl<'s> HeadReader<'s> {
             self.facts.too_large = Some(TooLarge::Fields);
             return false;
         }
-        let max = if kind == NameKind::Path { self.target_bytes_max.saturating_add(name.len()) } else { self.field_bytes_max };
+        let max = if kind == NameKind::Path {
+            self.target_bytes_max.saturating_add(name.len())
+        } else {
+            self.field_bytes_max
+        };
         // As long as HTTP/1 would write it.
         let name_bytes = match kind {
             NameKind::Path => name.len(),
@@ -173,7 +199,11 @@ impl<'s> HeadReader<'s> {
         };
         if name_bytes + value.len() > max {
             // The target is kept, for the log.
-            self.facts.too_large = Some(if kind == NameKind::Path { TooLarge::Target } else { TooLarge::Fields });
+            self.facts.too_large = Some(if kind == NameKind::Path {
+                TooLarge::Target
+            } else {
+                TooLarge::Fields
+            });
             return kind == NameKind::Path;
         }
         self.bytes_left -= bytes;
@@ -210,7 +240,12 @@ impl<'s> HeadReader<'s> {
             (NameKind::Scheme, Shape::Request { .. }) => &mut self.pseudo.scheme,
             (NameKind::Authority, Shape::Request { .. }) => &mut self.pseudo.authority,
             (NameKind::Path, Shape::Request { .. }) => &mut self.pseudo.path,
-            (NameKind::Protocol, Shape::Request { extended_connect: true }) => &mut self.pseudo.protocol,
+            (
+                NameKind::Protocol,
+                Shape::Request {
+                    extended_connect: true,
+                },
+            ) => &mut self.pseudo.protocol,
             _ => return Err(HeadFault::PseudoFieldUnknown),
         };
         if slot.is_some() {
@@ -225,11 +260,22 @@ impl<'s> HeadReader<'s> {
         if std::mem::replace(&mut self.pseudo.status, true) {
             return Err(HeadFault::PseudoFieldDoubled);
         }
-        let [hundreds @ b'1'..=b'9', tens @ b'0'..=b'9', ones @ b'0'..=b'9'] = value else { return Err(HeadFault::BadStatus) };
+        let [
+            hundreds @ b'1'..=b'9',
+            tens @ b'0'..=b'9',
+            ones @ b'0'..=b'9',
+        ] = value
+        else {
+            return Err(HeadFault::BadStatus);
+        };
         let digit = |byte: &u8| u16::from(byte - b'0');
         let status = 100 * digit(hundreds) + 10 * digit(tens) + digit(ones);
         self.store.set_status(status);
-        if status == 101 { Err(HeadFault::BadStatus) } else { Ok(()) }
+        if status == 101 {
+            Err(HeadFault::BadStatus)
+        } else {
+            Ok(())
+        }
     }
 
     /// Before the first regular field, or at the end if there is none.
@@ -247,7 +293,9 @@ impl<'s> HeadReader<'s> {
     }
 
     fn begin_request(&mut self) -> Result<(), HeadFault> {
-        let PseudoFields { method, authority, .. } = self.pseudo;
+        let PseudoFields {
+            method, authority, ..
+        } = self.pseudo;
         let method = method.ok_or(HeadFault::PseudoFieldMissing)?;
         let token = self.store.pseudo(method);
         let known = Method::from_token(token);
@@ -270,17 +318,40 @@ impl<'s> HeadReader<'s> {
     fn target(&mut self) -> Result<Span, HeadFault> {
         match self.pseudo {
             // RFC 9113 section 8.5.
-            PseudoFields { scheme: None, path: None, protocol: None, authority: Some(authority), .. } if self.facts.is_connect => {
-                let with_port = parse_authority(self.store.pseudo(authority)).is_some_and(|authority| authority.port.is_some());
-                if with_port { Ok(authority) } else { Err(HeadFault::BadAuthority) }
+            PseudoFields {
+                scheme: None,
+                path: None,
+                protocol: None,
+                authority: Some(authority),
+                ..
+            } if self.facts.is_connect => {
+                let with_port = parse_authority(self.store.pseudo(authority))
+                    .is_some_and(|authority| authority.port.is_some());
+                if with_port {
+                    Ok(authority)
+                } else {
+                    Err(HeadFault::BadAuthority)
+                }
             }
-            PseudoFields { authority: None, .. } if self.facts.is_connect => Err(HeadFault::PseudoFieldMissing),
-            PseudoFields { protocol: None, .. } if self.facts.is_connect => Err(HeadFault::PseudoFieldForbidden),
-            // RFC 8441 section 4.
-            PseudoFields { protocol: Some(protocol), .. } if !self.facts.is_connect || protocol.len == 0 => {
+            PseudoFields {
+                authority: None, ..
+            } if self.facts.is_connect => Err(HeadFault::PseudoFieldMissing),
+            PseudoFields { protocol: None, .. } if self.facts.is_connect => {
                 Err(HeadFault::PseudoFieldForbidden)
             }
-            PseudoFields { scheme: Some(scheme), path: Some(path), protocol, .. } => {
+            // RFC 8441 section 4.
+            PseudoFields {
+                protocol: Some(protocol),
+                ..
+            } if !self.facts.is_connect || protocol.len == 0 => {
+                Err(HeadFault::PseudoFieldForbidden)
+            }
+            PseudoFields {
+                scheme: Some(scheme),
+                path: Some(path),
+                protocol,
+                ..
+            } => {
                 self.check_scheme(scheme)?;
                 self.check_path(path)?;
                 if let Some(protocol) = protocol {
@@ -295,7 +366,8 @@ impl<'s> HeadReader<'s> {
     /// RFC 3986 section 3.1.
     fn check_scheme(&mut self, scheme: Span) -> Result<(), HeadFault> {
         let text = self.store.pseudo(scheme);
-        let follows = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
+        let follows =
+            |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.');
         if !text.first().is_some_and(u8::is_ascii_alphabetic) || !text.iter().all(follows) {
             return Err(HeadFault::BadScheme);
         }
@@ -314,22 +386,38 @@ impl<'s> HeadReader<'s> {
     /// RFC 9113 section 8.3.1: absolute, or `*` for OPTIONS.
     fn check_path(&self, path: Span) -> Result<(), HeadFault> {
         let text = self.store.pseudo(path);
-        let is_options = || self.pseudo.method.is_some_and(|method| self.store.pseudo(method) == b"OPTIONS");
+        let is_options = || {
+            self.pseudo
+                .method
+                .is_some_and(|method| self.store.pseudo(method) == b"OPTIONS")
+        };
         let valid = match text.first() {
             Some(b'/') => text.iter().all(|byte| is_target_char(*byte)),
             Some(b'*') => text.len() == 1 && is_options(),
             _ => false,
         };
-        if valid { Ok(()) } else { Err(HeadFault::BadPath) }
+        if valid {
+            Ok(())
+        } else {
+            Err(HeadFault::BadPath)
+        }
     }
 
     fn known(&mut self, known: KnownField, name: &[u8], value: &[u8]) -> Result<(), HeadFault> {
         match known {
             // RFC 9113 section 8.2.2.
-            KnownField::Connection | KnownField::TransferEncoding | KnownField::Upgrade => return Err(HeadFault::ConnectionField),
-            KnownField::Te if !value.eq_ignore_ascii_case(b"trailers") => return Err(HeadFault::BadTe),
-            KnownField::Host if matches!(self.shape, Shape::Request { .. }) => return self.host(name, value),
-            KnownField::ContentLength if self.shape != Shape::Trailers => self.content_length(value)?,
+            KnownField::Connection | KnownField::TransferEncoding | KnownField::Upgrade => {
+                return Err(HeadFault::ConnectionField);
+            }
+            KnownField::Te if !value.eq_ignore_ascii_case(b"trailers") => {
+                return Err(HeadFault::BadTe);
+            }
+            KnownField::Host if matches!(self.shape, Shape::Request { .. }) => {
+                return self.host(name, value);
+            }
+            KnownField::ContentLength if self.shape != Shape::Trailers => {
+                self.content_length(value)?
+            }
             KnownField::Cookie => {
                 self.store.add_cookie(value);
                 return Ok(());
@@ -340,19 +428,26 @@ impl<'s> HeadReader<'s> {
         Ok(())
     }
 
-    /// RFC 9113 section 8.3.1: `:authority` stands for Host, which may repeat it, in another spelling of the same. Neither may be empty (RFC 9114
-    /// section 4.3.1).
+    /// RFC 9113 section 8.3.1: `:authority` stands for Host, which may repeat it, in another
+    /// spelling of the same. Neither may be empty (RFC 9114 section 4.3.1).
     fn host(&mut self, _name: &[u8], value: &[u8]) -> Result<(), HeadFault> {
         if std::mem::replace(&mut self.has_host, true) {
             return Err(HeadFault::SeveralHosts);
         }
-        let Some(host) = parse_authority(value) else { return Err(HeadFault::BadAuthority) };
+        let Some(host) = parse_authority(value) else {
+            return Err(HeadFault::BadAuthority);
+        };
         match self.pseudo.authority {
             Some(authority) => {
                 let default_port = self.default_port();
                 let authority = parse_authority(self.store.pseudo(authority));
-                let is_same = authority.is_some_and(|authority| authority.is_same(host, default_port));
-                if is_same { Ok(()) } else { Err(HeadFault::HostDiffers) }
+                let is_same =
+                    authority.is_some_and(|authority| authority.is_same(host, default_port));
+                if is_same {
+                    Ok(())
+                } else {
+                    Err(HeadFault::HostDiffers)
+                }
             }
             None => {
                 self.store.push_host(value);
@@ -365,7 +460,11 @@ impl<'s> HeadReader<'s> {
     fn default_port(&self) -> Option<u16> {
         let scheme = self.store.scheme();
         let is = |name: &[u8]| scheme.eq_ignore_ascii_case(name);
-        if is(b"https") { Some(443) } else { is(b"http").then_some(80) }
+        if is(b"https") {
+            Some(443)
+        } else {
+            is(b"http").then_some(80)
+        }
     }
 
     /// RFC 9110 section 8.6: digits only, and once, though equal ones could be let pass.
@@ -373,8 +472,12 @@ impl<'s> HeadReader<'s> {
         if self.facts.content_length.is_some() {
             return Err(HeadFault::SeveralLengths);
         }
-        let digits = value.iter().map(|byte| byte.is_ascii_digit().then(|| u64::from(byte - b'0')));
-        let length = digits.into_iter().try_fold(0u64, |length, digit| length.checked_mul(10)?.checked_add(digit?));
+        let digits = value
+            .iter()
+            .map(|byte| byte.is_ascii_digit().then(|| u64::from(byte - b'0')));
+        let length = digits.into_iter().try_fold(0u64, |length, digit| {
+            length.checked_mul(10)?.checked_add(digit?)
+        });
         self.facts.content_length = length.filter(|_| !value.is_empty());
         match self.facts.content_length {
             None => Err(HeadFault::BadLength),
@@ -396,7 +499,8 @@ impl<'s> HeadReader<'s> {
     }
 }
 
-/// HPACK said that a field is malformed; which rule of RFC 9113 section 8.2.1 it breaks is for the log.
+/// HPACK said that a field is malformed; which rule of RFC 9113 section 8.2.1 it breaks is for the
+/// log.
 #[cold]
 fn why_malformed(name: &[u8], value: &[u8]) -> HeadFault {
     let is_blank = |byte: &u8| matches!(byte, b' ' | b'\t');

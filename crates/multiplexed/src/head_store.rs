@@ -1,11 +1,15 @@
 //! Where a decoded head is put for the driver to read.
 //!
-//! Place in the walk: the driver lends one store per worker to the machine that reads its input, so that a request which is answered at
-//! once allocates nothing; one that has to wait takes an owned copy of the view.
+//! Place in the walk: the driver lends one store per worker to the machine that reads its input, so
+//! that a request which is answered at once allocates nothing; one that has to wait takes an owned
+//! copy of the view.
 //!
-//! A request is laid out as HTTP/1 would begin it: first the line `METHOD SP path SP HTTP/2.0 CR LF` (or `HTTP/3.0`), so that logs and everything else
-//! that asks for a start line have one (for CONNECT the authority stands for the path); then `host` from `:authority`, in the one spelling of
-//! the effective host ([`saker_http::effective_host`]), then the fields as they were sent, names and values without anything between, and one `cookie` at the end (RFC 9113 section 8.2.3, RFC 9114 section 4.2.1).
+//! A request is laid out as HTTP/1 would begin it: first the line `METHOD SP path SP HTTP/2.0 CR
+//! LF` (or `HTTP/3.0`), so that logs and everything else that asks for a start line have one (for
+//! CONNECT the authority stands for the path); then `host` from `:authority`, in the one spelling
+//! of the effective host ([`saker_http::effective_host`]), then the fields as they were sent, names
+//! and values without anything between, and one `cookie` at the end (RFC 9113 section 8.2.3, RFC
+//! 9114 section 4.2.1).
 
 use saker_http::host::parse_authority;
 use saker_http::{FieldSpan, HeadIndex, HeadView, KnownField, Method, Span, Status, Version};
@@ -18,7 +22,8 @@ pub struct HeadStore {
     /// Values of pseudo-fields, which come in any order.
     pseudo: Vec<u8>,
     cookies: Vec<u8>,
-    /// The last `:authority` that was found well-formed, and its canonical spelling. Most requests have the one of the request before.
+    /// The last `:authority` that was found well-formed, and its canonical spelling. Most requests
+    /// have the one of the request before.
     valid_authority: Vec<u8>,
     canonical_authority: Vec<u8>,
     scheme: Span,
@@ -82,7 +87,9 @@ impl HeadStore {
         if text == self.valid_authority && !text.is_empty() {
             return true;
         }
-        let Some(authority) = parse_authority(text) else { return false };
+        let Some(authority) = parse_authority(text) else {
+            return false;
+        };
         self.canonical_authority.clear();
         authority.canonical_into(&mut self.canonical_authority);
         self.valid_authority.clear();
@@ -96,13 +103,17 @@ impl HeadStore {
         self.bytes.push(b' ');
         self.index.target = append(&mut self.bytes, target.of(&self.pseudo));
         self.bytes.push(b' ');
-        self.bytes.extend_from_slice(self.index.version.as_str().as_bytes());
+        self.bytes
+            .extend_from_slice(self.index.version.as_str().as_bytes());
         self.bytes.extend_from_slice(b"\r\n");
         self.index.method = Method::from_token(method.of(&self.pseudo));
     }
 
     pub(crate) fn push(&mut self, name: &[u8], value: &[u8], known: Option<KnownField>) {
-        let (name, value) = (append(&mut self.bytes, name), append(&mut self.bytes, value));
+        let (name, value) = (
+            append(&mut self.bytes, name),
+            append(&mut self.bytes, value),
+        );
         self.index.push_classified(FieldSpan { name, value }, known);
     }
 
@@ -110,14 +121,18 @@ impl HeadStore {
     pub(crate) fn push_authority(&mut self) {
         let name = append(&mut self.bytes, b"host");
         let value = append(&mut self.bytes, &self.canonical_authority);
-        self.index.push_classified(FieldSpan { name, value }, Some(KnownField::Host));
+        self.index
+            .push_classified(FieldSpan { name, value }, Some(KnownField::Host));
     }
 
     /// `host` of a request without `:authority`; the value is well-formed.
     pub(crate) fn push_host(&mut self, value: &[u8]) {
         let start = self.pseudo.len() as u32;
         self.pseudo.extend_from_slice(value);
-        if self.check_authority(Span { start, len: value.len() as u32 }) {
+        if self.check_authority(Span {
+            start,
+            len: value.len() as u32,
+        }) {
             self.push_authority();
         }
     }
@@ -140,7 +155,8 @@ impl HeadStore {
         }
         let name = append(&mut self.bytes, b"cookie");
         let value = append(&mut self.bytes, &self.cookies);
-        self.index.push_classified(FieldSpan { name, value }, Some(KnownField::Cookie));
+        self.index
+            .push_classified(FieldSpan { name, value }, Some(KnownField::Cookie));
     }
 }
 
@@ -148,5 +164,8 @@ impl HeadStore {
 fn append(bytes: &mut Vec<u8>, part: &[u8]) -> Span {
     let start = bytes.len() as u32;
     bytes.extend_from_slice(part);
-    Span { start, len: part.len() as u32 }
+    Span {
+        start,
+        len: part.len() as u32,
+    }
 }

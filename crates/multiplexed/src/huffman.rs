@@ -1,26 +1,32 @@
-//! The Huffman code of RFC 7541 section 5.2 and Appendix B, which QPACK uses too (RFC 9204 section 4.1.2).
+//! The Huffman code of RFC 7541 section 5.2 and Appendix B, which QPACK uses too (RFC 9204 section
+//! 4.1.2).
 //!
-//! The code is canonical (codes of one length follow each other in the order of their symbols), so the lengths say everything and the tables
-//! are computed from them when this is compiled. Decoding looks at 10 bits at a time, which is a symbol of nearly every field that there is in
-//! practice; what is longer is found by comparing with the last code of each length. 2 kB of tables stay in the cache beside everything else.
+//! The code is canonical (codes of one length follow each other in the order of their symbols), so
+//! the lengths say everything and the tables are computed from them when this is compiled. Decoding
+//! looks at 10 bits at a time, which is a symbol of nearly every field that there is in practice;
+//! what is longer is found by comparing with the last code of each length. 2 kB of tables stay in
+//! the cache beside everything else.
 
 use crate::{CodingError, integer};
 
 /// Length of each symbol's code in bits; the last is EOS.
 const LENGTHS: [u8; SYMBOLS] = [
-    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28,
-    28, // controls
-    6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15, 6, 12, 10, // space to ?
-    13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13, 14, 6, // @ to _
-    15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14, 13, 28, // ` to DEL
-    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23, 23, 21, 22, 23, 22, 23, 23,
-    24, // 0x80
-    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23, 20, 22, 22, 22, 23, 22, 22,
-    23, // 0xa0
-    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24, 21, 21, 26, 26, 28, 27, 27,
-    27, // 0xc0
-    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27,
-    26, // 0xe0
+    13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
+    28, 28, 28, 28, 28, 28, 28, 28, // controls
+    6, 10, 10, 12, 13, 6, 8, 11, 10, 10, 8, 11, 8, 6, 6, 6, 5, 5, 5, 6, 6, 6, 6, 6, 6, 6, 7, 8, 15,
+    6, 12, 10, // space to ?
+    13, 6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 8, 7, 8, 13, 19, 13,
+    14, 6, // @ to _
+    15, 5, 6, 5, 6, 5, 6, 6, 6, 5, 7, 7, 6, 6, 6, 5, 6, 7, 6, 5, 5, 6, 7, 7, 7, 7, 7, 15, 11, 14,
+    13, 28, // ` to DEL
+    20, 22, 20, 20, 22, 22, 22, 23, 22, 23, 23, 23, 23, 23, 24, 23, 24, 24, 22, 23, 24, 23, 23, 23,
+    23, 21, 22, 23, 22, 23, 23, 24, // 0x80
+    22, 21, 20, 22, 22, 23, 23, 21, 23, 22, 22, 24, 21, 22, 23, 23, 21, 21, 22, 21, 23, 22, 23, 23,
+    20, 22, 22, 22, 23, 22, 22, 23, // 0xa0
+    26, 26, 20, 19, 22, 23, 22, 25, 26, 26, 26, 27, 27, 26, 24, 25, 19, 21, 26, 27, 27, 26, 27, 24,
+    21, 21, 26, 26, 28, 27, 27, 27, // 0xc0
+    20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23, 26, 27, 26, 26, 27, 27, 27, 27,
+    27, 28, 27, 27, 27, 27, 27, 26, // 0xe0
     30,
 ];
 
@@ -90,18 +96,29 @@ pub fn decode(code: &[u8], room: &mut [u8]) -> Result<usize, CodingError> {
 #[inline]
 fn first_symbol(window: u64) -> Option<(u8, u32)> {
     let entry = SHORT[(window >> (64 - INDEX_BITS)) as usize];
-    if entry != 0 { Some((entry as u8, u32::from(entry >> 8))) } else { long_code(window) }
+    if entry != 0 {
+        Some((entry as u8, u32::from(entry >> 8)))
+    } else {
+        long_code(window)
+    }
 }
 
 #[cold]
 fn long_code(window: u64) -> Option<(u8, u32)> {
     let next = window >> 32;
-    let (len, level) = LONG.iter().enumerate().skip(INDEX_BITS + 1).find(|(_, level)| next < level.limit)?;
+    let (len, level) = LONG
+        .iter()
+        .enumerate()
+        .skip(INDEX_BITS + 1)
+        .find(|(_, level)| next < level.limit)?;
     let nth = (next >> (32 - len)) as u32 - level.first_code;
-    SORTED.get((level.first_symbol + nth) as usize).map(|symbol| (*symbol, len as u32))
+    SORTED
+        .get((level.first_symbol + nth) as usize)
+        .map(|symbol| (*symbol, len as u32))
 }
 
-/// What is left at the end of a string. RFC 7541 section 5.2: at most 7 bits, and those the first of EOS, which are ones.
+/// What is left at the end of a string. RFC 7541 section 5.2: at most 7 bits, and those the first
+/// of EOS, which are ones.
 fn check_padding(window: u64, count: u32) -> Result<(), CodingError> {
     match count {
         0..8 if window.leading_ones() >= count => Ok(()),
@@ -110,13 +127,20 @@ fn check_padding(window: u64, count: u32) -> Result<(), CodingError> {
     }
 }
 
-/// Appends `text` as a string literal (RFC 7541 section 5.2, RFC 9204 section 4.1.2), in this code where that is shorter. `mask`: the bits
-/// of the first byte that begin its length, with the bit above them for the code; `pattern`: what is above that. `map` is applied to each byte.
+/// Appends `text` as a string literal (RFC 7541 section 5.2, RFC 9204 section 4.1.2), in this code
+/// where that is shorter. `mask`: the bits of the first byte that begin its length, with the bit
+/// above them for the code; `pattern`: what is above that. `map` is applied to each byte.
 #[inline]
-pub fn encode_string(text: &[u8], (pattern, mask): (u8, u8), map: impl Fn(u8) -> u8 + Copy, out: &mut Vec<u8>) {
+pub fn encode_string(
+    text: &[u8],
+    (pattern, mask): (u8, u8),
+    map: impl Fn(u8) -> u8 + Copy,
+    out: &mut Vec<u8>,
+) {
     let coded = pattern | (mask + 1);
     if text.len() < usize::from(mask) {
-        // One byte holds either length, so the text is looked at once, and the length written when it is known.
+        // One byte holds either length, so the text is looked at once, and the length written when
+        // it is known.
         let start = out.len();
         out.push(0);
         encode(text, map, out);
@@ -138,7 +162,10 @@ pub fn encode_string(text: &[u8], (pattern, mask): (u8, u8), map: impl Fn(u8) ->
 }
 
 fn encoded_len(text: &[u8], map: impl Fn(u8) -> u8) -> usize {
-    text.iter().map(|byte| usize::from(LENGTHS[usize::from(map(*byte))])).sum::<usize>().div_ceil(8)
+    text.iter()
+        .map(|byte| usize::from(LENGTHS[usize::from(map(*byte))]))
+        .sum::<usize>()
+        .div_ceil(8)
 }
 
 #[inline]
@@ -227,7 +254,11 @@ const fn sorted() -> [u8; 256] {
 }
 
 const fn levels() -> [Level; LENGTH_MAX + 1] {
-    let mut levels = [Level { limit: 0, first_code: 0, first_symbol: 0 }; LENGTH_MAX + 1];
+    let mut levels = [Level {
+        limit: 0,
+        first_code: 0,
+        first_symbol: 0,
+    }; LENGTH_MAX + 1];
     let (mut code, mut symbols, mut len) = (0, 0, LENGTH_MIN);
     while len <= LENGTH_MAX {
         let (first_code, first_symbol) = (code, symbols);
@@ -239,7 +270,11 @@ const fn levels() -> [Level; LENGTH_MAX + 1] {
             }
             symbol += 1;
         }
-        levels[len] = Level { limit: (code as u64) << (32 - len), first_code, first_symbol };
+        levels[len] = Level {
+            limit: (code as u64) << (32 - len),
+            first_code,
+            first_symbol,
+        };
         code <<= 1;
         len += 1;
     }

@@ -1,8 +1,10 @@
-//! Integers with a prefix of N bits (RFC 7541 section 5.1, RFC 9204 section 4.1.1), and what is left of a block.
+//! Integers with a prefix of N bits (RFC 7541 section 5.1, RFC 9204 section 4.1.1), and what is
+//! left of a block.
 
 use crate::CodingError;
 
-/// Bytes after the prefix: 5 times 7 bits hold 2^32-1. More would be zeros, with which a peer could make us read for nothing.
+/// Bytes after the prefix: 5 times 7 bits hold 2^32-1. More would be zeros, with which a peer could
+/// make us read for nothing.
 const CONTINUATION_BYTES_MAX: u32 = 5;
 /// The same for 2^62-1, which everyone has to read who speaks QPACK (RFC 9204 section 4.1.1).
 const LONG_CONTINUATION_BYTES_MAX: u32 = 9;
@@ -27,11 +29,18 @@ impl<'a> Cursor<'a> {
 
     /// The next byte, if it is such a one.
     pub fn byte_if(&mut self, wanted: impl Fn(u8) -> bool) -> Option<u8> {
-        if wanted(*self.rest.first()?) { self.byte() } else { None }
+        if wanted(*self.rest.first()?) {
+            self.byte()
+        } else {
+            None
+        }
     }
 
     pub fn take(&mut self, len: usize) -> Result<&'a [u8], CodingError> {
-        let (taken, rest) = self.rest.split_at_checked(len).ok_or(CodingError::Truncated)?;
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(len)
+            .ok_or(CodingError::Truncated)?;
         self.rest = rest;
         Ok(taken)
     }
@@ -43,7 +52,8 @@ impl<'a> Cursor<'a> {
         if prefix < mask {
             Ok(usize::from(prefix))
         } else {
-            self.continued(mask, CONTINUATION_BYTES_MAX, u32::MAX.into()).map(|value| value as usize)
+            self.continued(mask, CONTINUATION_BYTES_MAX, u32::MAX.into())
+                .map(|value| value as usize)
         }
     }
 
@@ -51,7 +61,11 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub fn long_integer(&mut self, first: u8, mask: u8) -> Result<u64, CodingError> {
         let prefix = first & mask;
-        if prefix < mask { Ok(u64::from(prefix)) } else { self.continued(mask, LONG_CONTINUATION_BYTES_MAX, LONG_MAX) }
+        if prefix < mask {
+            Ok(u64::from(prefix))
+        } else {
+            self.continued(mask, LONG_CONTINUATION_BYTES_MAX, LONG_MAX)
+        }
     }
 
     /// How many bytes are left.
@@ -67,7 +81,11 @@ impl<'a> Cursor<'a> {
             let byte = self.byte().ok_or(CodingError::Truncated)?;
             value += u64::from(byte & 0x7f) << (7 * place);
             if byte & 0x80 == 0 {
-                return if value <= max { Ok(value) } else { Err(CodingError::IntegerTooLarge) };
+                return if value <= max {
+                    Ok(value)
+                } else {
+                    Err(CodingError::IntegerTooLarge)
+                };
             }
         }
         Err(CodingError::IntegerTooLarge)
@@ -111,7 +129,11 @@ mod tests {
             (0x7f, 126, &[0x7e]),
             (0x7f, 254, &[0x7f, 0x7f]),
             (0x7f, 255, &[0x7f, 0x80, 0x01]),
-            (0x0f, u32::MAX as usize, &[0x0f, 0xf0, 0xff, 0xff, 0xff, 0x0f]),
+            (
+                0x0f,
+                u32::MAX as usize,
+                &[0x0f, 0xf0, 0xff, 0xff, 0xff, 0x0f],
+            ),
         ];
         for (mask, value, bytes) in rows {
             let mut out = Vec::new();
@@ -126,16 +148,35 @@ mod tests {
         let rows: [(&[u8], CodingError); 6] = [
             (&[0x1f], CodingError::Truncated),
             (&[0x1f, 0x80], CodingError::Truncated),
-            (&[0x1f, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00], CodingError::IntegerTooLarge),
-            (&[0x1f, 0xff, 0xff, 0xff, 0xff, 0xff], CodingError::IntegerTooLarge),
-            (&[0x1f, 0xe1, 0xff, 0xff, 0xff, 0x0f], CodingError::IntegerTooLarge),
-            (&[0x1f, 0xff, 0xff, 0xff, 0xff, 0x7f], CodingError::IntegerTooLarge),
+            (
+                &[0x1f, 0x80, 0x80, 0x80, 0x80, 0x80, 0x00],
+                CodingError::IntegerTooLarge,
+            ),
+            (
+                &[0x1f, 0xff, 0xff, 0xff, 0xff, 0xff],
+                CodingError::IntegerTooLarge,
+            ),
+            (
+                &[0x1f, 0xe1, 0xff, 0xff, 0xff, 0x0f],
+                CodingError::IntegerTooLarge,
+            ),
+            (
+                &[0x1f, 0xff, 0xff, 0xff, 0xff, 0x7f],
+                CodingError::IntegerTooLarge,
+            ),
         ];
         for (bytes, want) in rows {
             assert_eq!(decoded(bytes, 0x1f), Err(want), "{bytes:?}");
         }
-        assert_eq!(decoded(&[0x1f, 0xe0, 0xff, 0xff, 0xff, 0x0f], 0x1f), Ok(u32::MAX as usize));
-        assert_eq!(decoded(&[0x1f, 0x80, 0x00], 0x1f), Ok(31), "a zero too many is still an integer");
+        assert_eq!(
+            decoded(&[0x1f, 0xe0, 0xff, 0xff, 0xff, 0x0f], 0x1f),
+            Ok(u32::MAX as usize)
+        );
+        assert_eq!(
+            decoded(&[0x1f, 0x80, 0x00], 0x1f),
+            Ok(31),
+            "a zero too many is still an integer"
+        );
     }
 
     #[test]
@@ -152,7 +193,13 @@ mod tests {
         }
         assert_eq!(long(1 << 62).0, Err(CodingError::IntegerTooLarge));
         let endless = [0xff; 12];
-        assert_eq!(Cursor::new(&endless).long_integer(0xff, 0xff), Err(CodingError::IntegerTooLarge));
-        assert_eq!(Cursor::new(&endless[..4]).long_integer(0xff, 0xff), Err(CodingError::Truncated));
+        assert_eq!(
+            Cursor::new(&endless).long_integer(0xff, 0xff),
+            Err(CodingError::IntegerTooLarge)
+        );
+        assert_eq!(
+            Cursor::new(&endless[..4]).long_integer(0xff, 0xff),
+            Err(CodingError::Truncated)
+        );
     }
 }

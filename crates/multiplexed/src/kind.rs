@@ -1,10 +1,12 @@
 //! What a field is, found out once: when a table entry is made, or for a literal that makes none.
 //!
-//! The one difficulty: values come with nearly every request, so they are looked at 8 bytes at a time.
+//! The one difficulty: values come with nearly every request, so they are looked at 8 bytes at a
+//! time.
 
 use saker_http::{KnownField, chars::is_token_char};
 
-/// Which field it is. Every kind but `Malformed` says that name and value are what RFC 9113 section 8.2.1 allows, and RFC 9114 section 4.2.
+/// Which field it is. Every kind but `Malformed` says that name and value are what RFC 9113 section
+/// 8.2.1 allows, and RFC 9114 section 4.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameKind {
     Method,
@@ -19,7 +21,8 @@ pub enum NameKind {
     Known(KnownField),
     /// A lower-case token that the server has no name for.
     Other,
-    /// The name is empty, in upper case or no token, or the value has a control character or white space at an end.
+    /// The name is empty, in upper case or no token, or the value has a control character or white
+    /// space at an end.
     Malformed,
 }
 
@@ -37,7 +40,11 @@ impl NameKind {
     /// The kind of a field with such a name and this value.
     #[inline]
     pub fn with_value(self, value: &[u8]) -> NameKind {
-        if is_field_value(value) { self } else { NameKind::Malformed }
+        if is_field_value(value) {
+            self
+        } else {
+            NameKind::Malformed
+        }
     }
 }
 
@@ -60,28 +67,35 @@ fn is_name_char(byte: u8) -> bool {
 /// RFC 9110 section 5.5 without the white space around, which RFC 9113 section 8.2.1 forbids.
 fn is_field_value(value: &[u8]) -> bool {
     let blank = |end: Option<&u8>| matches!(end, Some(b' ' | b'\t'));
-    !blank(value.first()) && !blank(value.last()) && (no_control(value) || value.iter().all(|byte| is_value_char(*byte)))
+    !blank(value.first())
+        && !blank(value.last())
+        && (no_control(value) || value.iter().all(|byte| is_value_char(*byte)))
 }
 
 fn is_value_char(byte: u8) -> bool {
     (byte >= b' ' && byte != 0x7f) || byte == b'\t'
 }
 
-/// Whether there is no byte below space (tabs included, which are rare: the caller looks again) and no DEL.
+/// Whether there is no byte below space (tabs included, which are rare: the caller looks again) and
+/// no DEL.
 fn no_control(value: &[u8]) -> bool {
     let (words, rest) = value.as_chunks::<8>();
-    let suspects = words.iter().fold(0, |suspects, word| suspects | control_bits(u64::from_ne_bytes(*word)));
+    let suspects = words.iter().fold(0, |suspects, word| {
+        suspects | control_bits(u64::from_ne_bytes(*word))
+    });
     match value.last_chunk::<8>() {
         Some(last) => suspects | control_bits(u64::from_ne_bytes(*last)) == 0,
         None => rest.iter().all(|byte| *byte >= b' ' && *byte != 0x7f),
     }
 }
 
-/// Not 0 if a byte of the word is below 0x20 or is 0x7f: both by borrowing into a byte's highest bit.
+/// Not 0 if a byte of the word is below 0x20 or is 0x7f: both by borrowing into a byte's highest
+/// bit.
 fn control_bits(word: u64) -> u64 {
     const ONES: u64 = 0x0101_0101_0101_0101;
     let deleted = word ^ (ONES * 0x7f);
-    ((word.wrapping_sub(ONES * 0x20) & !word) | (deleted.wrapping_sub(ONES) & !deleted)) & (ONES * 0x80)
+    ((word.wrapping_sub(ONES * 0x20) & !word) | (deleted.wrapping_sub(ONES) & !deleted))
+        & (ONES * 0x80)
 }
 
 #[cfg(test)]
@@ -119,7 +133,11 @@ mod tests {
                 let mut value = vec![b'a'; len];
                 value[at] = byte;
                 let at_end = at == 0 || at == len - 1;
-                let want = if matches!(byte, b' ' | b'\t') { !at_end } else { byte > b' ' && byte != 0x7f };
+                let want = if matches!(byte, b' ' | b'\t') {
+                    !at_end
+                } else {
+                    byte > b' ' && byte != 0x7f
+                };
                 assert_eq!(is_field_value(&value), want, "{value:?}");
             }
         }

@@ -1,11 +1,15 @@
-//! What HTTP/2 and HTTP/3 share: one connection, many streams, heads made of pseudo-fields and compressed with tables.
+//! What HTTP/2 and HTTP/3 share: one connection, many streams, heads made of pseudo-fields and
+//! compressed with tables.
 //!
-//! Floor 1, beside `http`: pure functions and tables over bytes. `http2` and `http3` are the only users; each adds its frames, its own
-//! representations of fields (HPACK, QPACK) and its own words for faults.
+//! Floor 1, beside `http`: pure functions and tables over bytes. `http2` and `http3` are the only
+//! users; each adds its frames, its own representations of fields (HPACK, QPACK) and its own words
+//! for faults.
 //!
-//! The parts: how strings and integers are coded ([`integer`], [`huffman`], [`strings`]), tables of fields ([`dynamic_table`], and
-//! [`field_index`] for who encodes), heads ([`HeadStore`], [`HeadReader`]), streams and their order ([`StreamTable`], [`Priority`]),
-//! counting what a peer does too often ([`Bucket`]), and the tables of what ends a connection ([`error_codes`], [`reasons`]).
+//! The parts: how strings and integers are coded ([`integer`], [`huffman`], [`strings`]), tables of
+//! fields ([`dynamic_table`], and [`field_index`] for who encodes), heads ([`HeadStore`],
+//! [`HeadReader`]), streams and their order ([`StreamTable`], [`Priority`]), counting what a peer
+//! does too often ([`Bucket`]), and the tables of what ends a connection ([`error_codes`],
+//! [`reasons`]).
 
 pub mod coding_error;
 pub mod dynamic_table;

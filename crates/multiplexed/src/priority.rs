@@ -1,7 +1,8 @@
 //! Extensible priorities (RFC 9218): the `priority` field and the value of PRIORITY_UPDATE frames.
 //!
-//! The value is a dictionary of structured fields (RFC 9651 section 3.2), of which `u` and `i` are read. Everything else is gone over by
-//! its syntax, so that a string with a comma in it does not become a member. A value that is no dictionary says nothing.
+//! The value is a dictionary of structured fields (RFC 9651 section 3.2), of which `u` and `i` are
+//! read. Everything else is gone over by its syntax, so that a string with a comma in it does not
+//! become a member. A value that is no dictionary says nothing.
 
 /// RFC 9218 section 4.1.
 pub const URGENCY_MAX: u8 = 7;
@@ -18,7 +19,10 @@ pub struct Priority {
 
 impl Default for Priority {
     fn default() -> Self {
-        Priority { urgency: URGENCY_DEFAULT, incremental: false }
+        Priority {
+            urgency: URGENCY_DEFAULT,
+            incremental: false,
+        }
     }
 }
 
@@ -28,8 +32,8 @@ impl Priority {
         Priority::default().updated(value)
     }
 
-    /// What `value` says, and the rest as it was: for a second line of the field, and for a response that corrects its request
-    /// (RFC 9218 section 8).
+    /// What `value` says, and the rest as it was: for a second line of the field, and for a
+    /// response that corrects its request (RFC 9218 section 8).
     pub fn updated(self, value: &[u8]) -> Priority {
         let mut cursor = Cursor { bytes: value };
         dictionary(&mut cursor, self).unwrap_or(self)
@@ -37,14 +41,21 @@ impl Priority {
 
     fn with(self, key: &[u8], value: Value) -> Priority {
         match (key, value) {
-            (b"u", Value::Integer(urgency @ 0..=7)) => Priority { urgency: urgency as u8, ..self },
-            (b"i", Value::Boolean(incremental)) => Priority { incremental, ..self },
+            (b"u", Value::Integer(urgency @ 0..=7)) => Priority {
+                urgency: urgency as u8,
+                ..self
+            },
+            (b"i", Value::Boolean(incremental)) => Priority {
+                incremental,
+                ..self
+            },
             _ => self,
         }
     }
 }
 
-/// PRIORITY_UPDATE for streams still to come that are remembered (RFC 9218 section 7 leaves the number to us).
+/// PRIORITY_UPDATE for streams still to come that are remembered (RFC 9218 section 7 leaves the
+/// number to us).
 const NOTES_MAX: usize = 16;
 
 /// What was said about streams that have not begun.
@@ -63,7 +74,11 @@ impl PriorityNotes {
 
     /// A stream begins. Streams that were passed over are forgotten.
     pub fn take(&mut self, stream: u64) -> Option<Priority> {
-        let found = self.0.iter().find(|kept| kept.0 == stream).map(|kept| kept.1);
+        let found = self
+            .0
+            .iter()
+            .find(|kept| kept.0 == stream)
+            .map(|kept| kept.1);
         if !self.0.is_empty() {
             self.0.retain(|kept| kept.0 > stream);
         }
@@ -97,7 +112,11 @@ fn dictionary(cursor: &mut Cursor<'_>, before: Priority) -> Option<Priority> {
     cursor.skip(b" ");
     while !cursor.bytes.is_empty() {
         let key = cursor.key()?;
-        let value = if cursor.take(b'=') { member(cursor)? } else { Value::Boolean(true) };
+        let value = if cursor.take(b'=') {
+            member(cursor)?
+        } else {
+            Value::Boolean(true)
+        };
         parameters(cursor)?;
         priority = priority.with(key, value);
         cursor.skip(b" \t");
@@ -152,7 +171,8 @@ fn bare_item(cursor: &mut Cursor<'_>) -> Option<Value> {
         b'?' => boolean(cursor),
         b':' => byte_sequence(cursor),
         b'*' | b'A'..=b'Z' | b'a'..=b'z' => {
-            cursor.run(|byte| saker_http::chars::is_token_char(byte) || byte == b':' || byte == b'/');
+            cursor
+                .run(|byte| saker_http::chars::is_token_char(byte) || byte == b':' || byte == b'/');
             Some(Value::Other)
         }
         _ => None,
@@ -170,7 +190,9 @@ fn number(cursor: &mut Cursor<'_>) -> Option<Value> {
         let fraction = cursor.run(|byte| byte.is_ascii_digit()).len();
         return (digits.len() <= 12 && (1..=3).contains(&fraction)).then_some(Value::Other);
     }
-    let number = digits.iter().fold(0, |sum: i64, digit| sum * 10 + i64::from(digit - b'0'));
+    let number = digits
+        .iter()
+        .fold(0, |sum: i64, digit| sum * 10 + i64::from(digit - b'0'));
     Some(Value::Integer(if negative { -number } else { number }))
 }
 
@@ -221,7 +243,11 @@ impl<'a> Cursor<'a> {
     }
 
     fn run(&mut self, of: impl Fn(u8) -> bool) -> &'a [u8] {
-        let len = self.bytes.iter().position(|byte| !of(*byte)).unwrap_or(self.bytes.len());
+        let len = self
+            .bytes
+            .iter()
+            .position(|byte| !of(*byte))
+            .unwrap_or(self.bytes.len());
         let (run, rest) = self.bytes.split_at(len);
         self.bytes = rest;
         run
@@ -234,7 +260,13 @@ impl<'a> Cursor<'a> {
     fn key(&mut self) -> Option<&'a [u8]> {
         let first = *self.bytes.first()?;
         let starts = first.is_ascii_lowercase() || first == b'*';
-        starts.then(|| self.run(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-' | b'.' | b'*')))
+        starts.then(|| {
+            self.run(|byte| {
+                byte.is_ascii_lowercase()
+                    || byte.is_ascii_digit()
+                    || matches!(byte, b'_' | b'-' | b'.' | b'*')
+            })
+        })
     }
 }
 

@@ -1,9 +1,11 @@
-//! Who sends next (RFC 9218 section 10): lowest urgency first; of the same urgency those that are not incremental, one after the other
-//! in the order of their requests, then the incremental ones in turns.
+//! Who sends next (RFC 9218 section 10): lowest urgency first; of the same urgency those that are
+//! not incremental, one after the other in the order of their requests, then the incremental ones
+//! in turns.
 //!
-//! Sixteen doubly linked lists through the slots of the stream table, and a bit for each that is not empty; every step is O(1) but for
-//! putting back a stream that is not incremental, which is searched for from the end, where it most often belongs.
-//! Absent on purpose: weights and dependencies of RFC 7540, which RFC 9113 section 5.3 took out.
+//! Sixteen doubly linked lists through the slots of the stream table, and a bit for each that is
+//! not empty; every step is O(1) but for putting back a stream that is not incremental, which is
+//! searched for from the end, where it most often belongs. Absent on purpose: weights and
+//! dependencies of RFC 7540, which RFC 9113 section 5.3 took out.
 
 use crate::priority::{Priority, URGENCY_MAX};
 
@@ -26,7 +28,13 @@ pub(crate) struct Turn {
 
 impl Turn {
     pub fn new(id: u64, priority: Priority) -> Turn {
-        Turn { id, priority, is_queued: false, previous: NO_SLOT, next: NO_SLOT }
+        Turn {
+            id,
+            priority,
+            is_queued: false,
+            previous: NO_SLOT,
+            next: NO_SLOT,
+        }
     }
 }
 
@@ -52,20 +60,34 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     pub fn new() -> Self {
-        Schedule { lists: [List { first: NO_SLOT, last: NO_SLOT }; LISTS], occupied: 0 }
+        Schedule {
+            lists: [List {
+                first: NO_SLOT,
+                last: NO_SLOT,
+            }; LISTS],
+            occupied: 0,
+        }
     }
 
     /// Adds a stream that is not in.
     pub fn insert(&mut self, streams: &mut [impl HasTurn], slot: Slot) {
-        let Some(stream) = streams.get(slot as usize).map(HasTurn::turn) else { return };
+        let Some(stream) = streams.get(slot as usize).map(HasTurn::turn) else {
+            return;
+        };
         let list = list_of(stream.priority);
-        let after = if stream.priority.incremental { self.lists[list].last } else { self.last_before(streams, list, stream.id) };
+        let after = if stream.priority.incremental {
+            self.lists[list].last
+        } else {
+            self.last_before(streams, list, stream.id)
+        };
         self.link(streams, list, slot, after);
     }
 
     /// Takes out a stream that is in, with the priority it was put in with.
     pub fn remove(&mut self, streams: &mut [impl HasTurn], slot: Slot) {
-        let Some(stream) = streams.get_mut(slot as usize).map(HasTurn::turn_mut) else { return };
+        let Some(stream) = streams.get_mut(slot as usize).map(HasTurn::turn_mut) else {
+            return;
+        };
         let (list, previous, next) = (list_of(stream.priority), stream.previous, stream.next);
         (stream.previous, stream.next, stream.is_queued) = (NO_SLOT, NO_SLOT, false);
         match streams.get_mut(previous as usize).map(HasTurn::turn_mut) {
@@ -111,7 +133,9 @@ impl Schedule {
 
     /// `after` may be no slot: to the front.
     fn link(&mut self, streams: &mut [impl HasTurn], list: usize, slot: Slot, after: Slot) {
-        let next = streams.get(after as usize).map_or(self.lists[list].first, |stream| stream.turn().next);
+        let next = streams
+            .get(after as usize)
+            .map_or(self.lists[list].first, |stream| stream.turn().next);
         if let Some(stream) = streams.get_mut(slot as usize).map(HasTurn::turn_mut) {
             (stream.previous, stream.next, stream.is_queued) = (after, next, true);
         }
@@ -129,19 +153,28 @@ impl Schedule {
 
 #[cfg(any(test, debug_assertions))]
 impl Schedule {
-    /// The lists hold exactly the queued streams, linked both ways, and the bits say which are empty.
+    /// The lists hold exactly the queued streams, linked both ways, and the bits say which are
+    /// empty.
     pub fn check_invariants(&self, streams: &[impl HasTurn]) {
         let mut linked = 0;
         for (at, list) in self.lists.iter().enumerate() {
             assert_eq!(self.occupied & (1 << at) != 0, list.first != NO_SLOT);
             let (mut before, mut slot) = (NO_SLOT, list.first);
             while let Some(stream) = streams.get(slot as usize).map(HasTurn::turn) {
-                assert!(stream.is_queued && stream.previous == before && list_of(stream.priority) == at);
+                assert!(
+                    stream.is_queued && stream.previous == before && list_of(stream.priority) == at
+                );
                 (before, slot, linked) = (slot, stream.next, linked + 1);
             }
             assert_eq!(list.last, before);
         }
-        assert_eq!(linked, streams.iter().filter(|stream| stream.turn().is_queued).count());
+        assert_eq!(
+            linked,
+            streams
+                .iter()
+                .filter(|stream| stream.turn().is_queued)
+                .count()
+        );
     }
 }
 
@@ -169,11 +202,27 @@ mod tests {
     }
 
     fn table(rows: &[(u64, u8, bool)]) -> Vec<Turn> {
-        rows.iter().map(|(id, urgency, incremental)| Turn::new(*id, Priority { urgency: *urgency, incremental: *incremental })).collect()
+        rows.iter()
+            .map(|(id, urgency, incremental)| {
+                Turn::new(
+                    *id,
+                    Priority {
+                        urgency: *urgency,
+                        incremental: *incremental,
+                    },
+                )
+            })
+            .collect()
     }
 
     fn turns(schedule: &mut Schedule, streams: &mut [Turn], count: usize) -> Vec<u64> {
-        (0..count).map(|_| schedule.next(streams).map_or(0, |slot| streams[slot as usize].id)).collect()
+        (0..count)
+            .map(|_| {
+                schedule
+                    .next(streams)
+                    .map_or(0, |slot| streams[slot as usize].id)
+            })
+            .collect()
     }
 
     #[test]
@@ -192,7 +241,13 @@ mod tests {
 
     #[test]
     fn of_the_same_urgency_the_order_is_by_request_and_incremental_streams_take_turns() {
-        let mut streams = table(&[(7, 3, true), (5, 3, false), (3, 3, true), (1, 3, false), (9, 3, true)]);
+        let mut streams = table(&[
+            (7, 3, true),
+            (5, 3, false),
+            (3, 3, true),
+            (1, 3, false),
+            (9, 3, true),
+        ]);
         let mut schedule = Schedule::new();
         (0..5).for_each(|slot| schedule.insert(&mut streams, slot));
         assert_eq!(turns(&mut schedule, &mut streams, 2), [1, 1]);
@@ -205,7 +260,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against the plain rule: the least of (urgency, incremental), and the least identifier where not incremental.
+        /// Against the plain rule: the least of (urgency, incremental), and the least identifier
+        /// where not incremental.
         #[test]
         fn agrees_with_sorting(rows in prop::collection::vec((0u8..8, any::<bool>()), 1..40), order in any::<u64>()) {
             let ids: Vec<_> = rows.iter().enumerate().map(|(at, row)| (2 * at as u64 + 1, row.0, row.1)).collect();

@@ -1,9 +1,11 @@
 //! The table of open streams, and whose turn it is to send.
 //!
-//! Slots are reused and found through a small hash index, so that looking a stream up costs the same for one and for a thousand, and a
-//! connection that has none open holds no memory for them after [`StreamTable::trim`].
+//! Slots are reused and found through a small hash index, so that looking a stream up costs the
+//! same for one and for a thousand, and a connection that has none open holds no memory for them
+//! after [`StreamTable::trim`].
 //!
-//! Absent on purpose: which identifiers are idle or closed, because HTTP/2 has to find that out and QUIC says it.
+//! Absent on purpose: which identifiers are idle or closed, because HTTP/2 has to find that out and
+//! QUIC says it.
 
 use hashbrown::HashTable;
 
@@ -15,7 +17,8 @@ const SLOTS_KEPT: usize = 4;
 
 /// What the table asks of a stream.
 pub trait Transmitter {
-    /// Whether content could go out now. After anything that may change this, the table has to hear of it ([`StreamTable::requeue`]).
+    /// Whether content could go out now. After anything that may change this, the table has to hear
+    /// of it ([`StreamTable::requeue`]).
     fn can_send(&self) -> bool;
 }
 
@@ -52,7 +55,13 @@ impl<S: Transmitter> Default for StreamTable<S> {
 
 impl<S: Transmitter> StreamTable<S> {
     pub fn new() -> Self {
-        StreamTable { rows: Vec::new(), free: NO_SLOT, newest: NO_SLOT, index: HashTable::new(), schedule: Schedule::new() }
+        StreamTable {
+            rows: Vec::new(),
+            free: NO_SLOT,
+            newest: NO_SLOT,
+            index: HashTable::new(),
+            schedule: Schedule::new(),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -76,16 +85,24 @@ impl<S: Transmitter> StreamTable<S> {
 
     /// Adds a stream that is not in.
     pub fn insert(&mut self, id: u64, priority: Priority, stream: S) {
-        let slot = self.place(Row { turn: Turn::new(id, priority), stream: Some(stream) });
+        let slot = self.place(Row {
+            turn: Turn::new(id, priority),
+            stream: Some(stream),
+        });
         self.newest = slot;
         let rows = &self.rows;
-        self.index.insert_unique(hash(id), slot, |slot| rows.get(*slot as usize).map_or(0, |row| hash(row.turn.id)));
+        self.index.insert_unique(hash(id), slot, |slot| {
+            rows.get(*slot as usize).map_or(0, |row| hash(row.turn.id))
+        });
         self.requeue_slot(slot);
     }
 
     pub fn remove(&mut self, id: u64) -> Option<S> {
         let rows = &self.rows;
-        let is_it = |slot: &Slot| rows.get(*slot as usize).is_some_and(|row| row.turn.id == id);
+        let is_it = |slot: &Slot| {
+            rows.get(*slot as usize)
+                .is_some_and(|row| row.turn.id == id)
+        };
         let (slot, _) = self.index.find_entry(hash(id), is_it).ok()?.remove();
         self.unqueue(slot);
         let row = self.rows.get_mut(slot as usize)?;
@@ -96,11 +113,17 @@ impl<S: Transmitter> StreamTable<S> {
 
     /// The streams that are in, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (u64, &S)> {
-        self.rows.iter().filter_map(|row| Some((row.turn.id, row.stream.as_ref()?)))
+        self.rows
+            .iter()
+            .filter_map(|row| Some((row.turn.id, row.stream.as_ref()?)))
     }
 
-    /// Calls `change` for each stream, until it fails, and puts each in or out of turn by what became of it.
-    pub fn change_all<E>(&mut self, mut change: impl FnMut(&mut S) -> Result<(), E>) -> Result<(), E> {
+    /// Calls `change` for each stream, until it fails, and puts each in or out of turn by what
+    /// became of it.
+    pub fn change_all<E>(
+        &mut self,
+        mut change: impl FnMut(&mut S) -> Result<(), E>,
+    ) -> Result<(), E> {
         for slot in 0..self.rows.len() {
             if let Some(stream) = self.rows.get_mut(slot).and_then(|row| row.stream.as_mut()) {
                 change(stream)?;
@@ -113,7 +136,11 @@ impl<S: Transmitter> StreamTable<S> {
     /// Removes every stream whose identifier says so.
     pub fn remove_where(&mut self, goes: impl Fn(u64) -> bool) {
         for slot in 0..self.rows.len() {
-            if let Some(id) = self.rows.get(slot).filter(|row| row.stream.is_some()).map(|row| row.turn.id)
+            if let Some(id) = self
+                .rows
+                .get(slot)
+                .filter(|row| row.stream.is_some())
+                .map(|row| row.turn.id)
                 && goes(id)
             {
                 self.remove(id);
@@ -131,14 +158,19 @@ impl<S: Transmitter> StreamTable<S> {
         }
     }
 
-    /// After anything that can change whether a stream can send. Returns whether it can now and could not before.
+    /// After anything that can change whether a stream can send. Returns whether it can now and
+    /// could not before.
     pub fn requeue(&mut self, id: u64) -> bool {
-        let Some(slot) = self.find(id) else { return false };
+        let Some(slot) = self.find(id) else {
+            return false;
+        };
         self.requeue_slot(slot)
     }
 
     pub fn priority(&self, id: u64) -> Option<Priority> {
-        self.rows.get(self.find(id)? as usize).map(|row| row.turn.priority)
+        self.rows
+            .get(self.find(id)? as usize)
+            .map(|row| row.turn.priority)
     }
 
     pub fn set_priority(&mut self, id: u64, priority: Priority) {
@@ -163,15 +195,30 @@ impl<S: Transmitter> StreamTable<S> {
 
     #[inline]
     fn find(&self, id: u64) -> Option<Slot> {
-        if self.rows.get(self.newest as usize).is_some_and(|row| row.turn.id == id && row.stream.is_some()) {
+        if self
+            .rows
+            .get(self.newest as usize)
+            .is_some_and(|row| row.turn.id == id && row.stream.is_some())
+        {
             return Some(self.newest);
         }
-        self.index.find(hash(id), |slot| self.rows.get(*slot as usize).is_some_and(|row| row.turn.id == id)).copied()
+        self.index
+            .find(hash(id), |slot| {
+                self.rows
+                    .get(*slot as usize)
+                    .is_some_and(|row| row.turn.id == id)
+            })
+            .copied()
     }
 
     fn requeue_slot(&mut self, slot: Slot) -> bool {
-        let Some(row) = self.rows.get(slot as usize) else { return false };
-        match (row.stream.as_ref().is_some_and(S::can_send), row.turn.is_queued) {
+        let Some(row) = self.rows.get(slot as usize) else {
+            return false;
+        };
+        match (
+            row.stream.as_ref().is_some_and(S::can_send),
+            row.turn.is_queued,
+        ) {
             (true, false) => {
                 self.schedule.insert(&mut self.rows, slot);
                 true
@@ -185,7 +232,11 @@ impl<S: Transmitter> StreamTable<S> {
     }
 
     fn unqueue(&mut self, slot: Slot) {
-        if self.rows.get(slot as usize).is_some_and(|row| row.turn.is_queued) {
+        if self
+            .rows
+            .get(slot as usize)
+            .is_some_and(|row| row.turn.is_queued)
+        {
             self.schedule.remove(&mut self.rows, slot);
         }
     }
@@ -206,7 +257,8 @@ impl<S: Transmitter> StreamTable<S> {
     }
 }
 
-/// Identifiers come in sequence, so a multiplication spreads them well; the table takes its control bits from the top.
+/// Identifiers come in sequence, so a multiplication spreads them well; the table takes its control
+/// bits from the top.
 fn hash(id: u64) -> u64 {
     id.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
@@ -218,8 +270,17 @@ impl<S: Transmitter> StreamTable<S> {
         let live = self.rows.iter().filter(|row| row.stream.is_some());
         assert_eq!(live.clone().count(), self.index.len());
         for row in live {
-            assert_eq!(self.find(row.turn.id).map(|slot| self.rows[slot as usize].turn.id), Some(row.turn.id));
-            assert_eq!(row.turn.is_queued, row.stream.as_ref().is_some_and(S::can_send), "{:?}", row.turn);
+            assert_eq!(
+                self.find(row.turn.id)
+                    .map(|slot| self.rows[slot as usize].turn.id),
+                Some(row.turn.id)
+            );
+            assert_eq!(
+                row.turn.is_queued,
+                row.stream.as_ref().is_some_and(S::can_send),
+                "{:?}",
+                row.turn
+            );
         }
         self.schedule.check_invariants(&self.rows);
     }
@@ -240,7 +301,8 @@ mod tests {
 
     fn table(ids: &[u64]) -> StreamTable<Ready> {
         let mut table = StreamTable::new();
-        ids.iter().for_each(|id| table.insert(*id, Priority::default(), Ready(true)));
+        ids.iter()
+            .for_each(|id| table.insert(*id, Priority::default(), Ready(true)));
         table
     }
 
@@ -270,8 +332,20 @@ mod tests {
         assert_eq!(table.next_ready(), Some(4));
         table.get_mut(0).unwrap().0 = true;
         assert!(table.requeue(0) && !table.requeue(0) && !table.requeue(99));
-        table.set_priority(4, Priority { urgency: 0, incremental: false });
-        assert_eq!((table.next_ready(), table.priority(4).map(|found| found.urgency)), (Some(4), Some(0)));
+        table.set_priority(
+            4,
+            Priority {
+                urgency: 0,
+                incremental: false,
+            },
+        );
+        assert_eq!(
+            (
+                table.next_ready(),
+                table.priority(4).map(|found| found.urgency)
+            ),
+            (Some(4), Some(0))
+        );
         let stop = |stream: &mut Ready| -> Result<(), ()> {
             stream.0 = false;
             Ok(())

@@ -1,7 +1,8 @@
 //! String literals as a decoder reads them (RFC 7541 section 5.2, RFC 9204 section 4.1.2).
 //!
-//! The one difficulty: a string that stands in the block as it is must not be copied, one in the Huffman code has to be put somewhere. So a
-//! [`Text`] says where it is, and [`Scratch`] holds those that stand nowhere.
+//! The one difficulty: a string that stands in the block as it is must not be copied, one in the
+//! Huffman code has to be put somewhere. So a [`Text`] says where it is, and [`Scratch`] holds
+//! those that stand nowhere.
 
 use std::ops::Range;
 
@@ -18,7 +19,8 @@ pub enum Text<'b> {
     Scratch(Range<usize>),
 }
 
-/// Strings that don't stand anywhere as they are. Its bytes stay initialized, so that the next string finds room without being cleared.
+/// Strings that don't stand anywhere as they are. Its bytes stay initialized, so that the next
+/// string finds room without being cleared.
 #[derive(Default)]
 pub struct Scratch {
     bytes: Vec<u8>,
@@ -32,8 +34,14 @@ impl Scratch {
         self.used = 0;
     }
 
-    /// The string that begins in `first`, whose length begins in the bits of `mask`, with the bit for the Huffman code above them.
-    pub fn string<'b>(&mut self, first: u8, mask: u8, cursor: &mut Cursor<'b>) -> Result<Text<'b>, CodingError> {
+    /// The string that begins in `first`, whose length begins in the bits of `mask`, with the bit
+    /// for the Huffman code above them.
+    pub fn string<'b>(
+        &mut self,
+        first: u8,
+        mask: u8,
+        cursor: &mut Cursor<'b>,
+    ) -> Result<Text<'b>, CodingError> {
         let len = cursor.integer(first, mask)?;
         let bytes = cursor.take(len)?;
         if first & (mask + 1) == 0 {
@@ -88,7 +96,9 @@ mod tests {
 
     #[test]
     fn plain_strings_are_lent_and_coded_ones_decoded_beside_each_other() {
-        let input = [0x02, b'a', b'b', 0x83, 0x18, 0xc6, 0x3f, 0x0b, 0x18, 0xc6, 0x3f];
+        let input = [
+            0x02, b'a', b'b', 0x83, 0x18, 0xc6, 0x3f, 0x0b, 0x18, 0xc6, 0x3f,
+        ];
         let (mut scratch, mut cursor) = (Scratch::default(), Cursor::new(&input));
         let mut texts = Vec::new();
         for mask in [0x7f, 0x7f, 0x07] {
@@ -106,7 +116,10 @@ mod tests {
         for input in [&[0x03, b'a', b'b'][..], &[0x7f], &[0x83, 0x18]] {
             let mut cursor = Cursor::new(input);
             let first = cursor.byte().unwrap();
-            assert_eq!(Scratch::default().string(first, 0x7f, &mut cursor).err(), Some(CodingError::Truncated));
+            assert_eq!(
+                Scratch::default().string(first, 0x7f, &mut cursor).err(),
+                Some(CodingError::Truncated)
+            );
         }
     }
 }

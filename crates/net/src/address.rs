@@ -1,6 +1,7 @@
 //! The words for where a socket listens and who is on the other side.
 //!
-//! Used by `listener` and `stream`. Absent on purpose: names. Resolving host names belongs to whoever connects outwards.
+//! Used by `listener` and `stream`. Absent on purpose: names. Resolving host names belongs to
+//! whoever connects outwards.
 
 use std::{
     fmt,
@@ -8,7 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where to listen. The Unix form carries the permission bits of the socket file, if they shall differ from the umask's.
+/// Where to listen. The Unix form carries the permission bits of the socket file, if they shall
+/// differ from the umask's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bind<'a> {
     Tcp(SocketAddr),
@@ -39,7 +41,8 @@ pub enum PeerAddress {
 }
 
 impl PeerAddress {
-    /// The address that access rules and limits look at: IPv4-mapped IPv6 addresses (dual-stack listeners) are IPv4.
+    /// The address that access rules and limits look at: IPv4-mapped IPv6 addresses (dual-stack
+    /// listeners) are IPv4.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             PeerAddress::Ip(address) => Some(address.ip().to_canonical()),
@@ -70,8 +73,14 @@ mod tests {
 
     #[test]
     fn shown_as_in_configuration() {
-        assert_eq!(LocalAddress::Ip("[::1]:80".parse().unwrap()).to_string(), "[::1]:80");
-        assert_eq!(LocalAddress::Unix("/run/saker.sock".into()).to_string(), "unix:/run/saker.sock");
+        assert_eq!(
+            LocalAddress::Ip("[::1]:80".parse().unwrap()).to_string(),
+            "[::1]:80"
+        );
+        assert_eq!(
+            LocalAddress::Unix("/run/saker.sock".into()).to_string(),
+            "unix:/run/saker.sock"
+        );
         assert_eq!(PeerAddress::Unix.to_string(), "unix:");
     }
 }

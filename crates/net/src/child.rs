@@ -1,8 +1,10 @@
-//! Programs that run beside the server for as long as it does: how they are started, and how they end.
+//! Programs that run beside the server for as long as it does: how they are started, and how they
+//! end.
 //!
-//! A child leads a process group of its own, so that what it starts itself ends with it, and it is told when the server dies, however it
-//! dies. Difficulty: between fork and exec only what is safe in a signal handler may be called; both closures below make plain system calls.
-//! Absent on purpose: supplementary groups. A child that changes its user has none.
+//! A child leads a process group of its own, so that what it starts itself ends with it, and it is
+//! told when the server dies, however it dies. Difficulty: between fork and exec only what is safe
+//! in a signal handler may be called; both closures below make plain system calls. Absent on
+//! purpose: supplementary groups. A child that changes its user has none.
 #![allow(unsafe_code)]
 
 use super::process::Identity;
@@ -31,17 +33,23 @@ pub struct ChildManner {
     pub inherited: Vec<OwnedFd>,
 }
 
-/// Arms a command. The child gets `TERM` when the thread that starts it ends, which has to be one that ends with the process.
+/// Arms a command. The child gets `TERM` when the thread that starts it ends, which has to be one
+/// that ends with the process.
 pub fn prepare(command: &mut Command, manner: ChildManner) {
     command.process_group(0);
     if let Some(identity) = &manner.identity {
         command.uid(identity.uid()).gid(identity.gid());
     }
-    let ChildManner { memory_bytes_max, inherited, .. } = manner;
+    let ChildManner {
+        memory_bytes_max,
+        inherited,
+        ..
+    } = manner;
     let parent = rustix::process::getpid();
     let arm = move || arm(parent, memory_bytes_max, &inherited);
-    // SAFETY: the closure runs between fork and exec, where only async-signal-safe functions may be called (fork(2)): `arm` makes plain
-    // system calls, and neither allocates nor locks. Tests: a_child_ends_with_its_parent, limits_and_descriptors_reach_a_child.
+    // SAFETY: the closure runs between fork and exec, where only async-signal-safe functions may be
+    // called (fork(2)): `arm` makes plain system calls, and neither allocates nor locks. Tests:
+    // a_child_ends_with_its_parent, limits_and_descriptors_reach_a_child.
     unsafe { command.pre_exec(arm) };
 }
 
@@ -52,7 +60,13 @@ fn arm(parent: Pid, memory_bytes_max: Option<u64>, inherited: &[OwnedFd]) -> io:
         return Err(io::ErrorKind::BrokenPipe.into());
     }
     if let Some(bytes) = memory_bytes_max {
-        rustix::process::setrlimit(Resource::As, Rlimit { current: Some(bytes), maximum: Some(bytes) })?;
+        rustix::process::setrlimit(
+            Resource::As,
+            Rlimit {
+                current: Some(bytes),
+                maximum: Some(bytes),
+            },
+        )?;
     }
     super::process::close_at_exec();
     for descriptor in inherited {
@@ -61,12 +75,19 @@ fn arm(parent: Pid, memory_bytes_max: Option<u64>, inherited: &[OwnedFd]) -> io:
     Ok(())
 }
 
-/// Waits until a connection waits in a listening socket, and leaves it there. Whoever asks does not accept.
+/// Waits until a connection waits in a listening socket, and leaves it there. Whoever asks does not
+/// accept.
 pub async fn connection_waits(listener: &OwnedFd) -> io::Result<()> {
-    // SAFETY: the descriptor has to stay open, and the same, for as long as it is registered: it is borrowed from an OwnedFd, which cannot
-    // change, for all of this function, and the registration ends with it. Test: a_connection_is_seen_and_left.
-    let registered = unsafe { AsyncFd::register_with_interest(listener.as_raw_fd(), Interest::READABLE) };
-    registered.map_err(io::Error::from)?.readable().await.map(drop)
+    // SAFETY: the descriptor has to stay open, and the same, for as long as it is registered: it is
+    // borrowed from an OwnedFd, which cannot change, for all of this function, and the registration
+    // ends with it. Test: a_connection_is_seen_and_left.
+    let registered =
+        unsafe { AsyncFd::register_with_interest(listener.as_raw_fd(), Interest::READABLE) };
+    registered
+        .map_err(io::Error::from)?
+        .readable()
+        .await
+        .map(drop)
 }
 
 /// A child and everything in its group.
@@ -118,7 +139,14 @@ impl ChildSignal {
     }
 
     pub fn of_letter(letter: u8) -> Option<ChildSignal> {
-        [ChildSignal::Term, ChildSignal::Quit, ChildSignal::Usr1, ChildSignal::Kill].into_iter().find(|signal| signal.letter() == letter)
+        [
+            ChildSignal::Term,
+            ChildSignal::Quit,
+            ChildSignal::Usr1,
+            ChildSignal::Kill,
+        ]
+        .into_iter()
+        .find(|signal| signal.letter() == letter)
     }
 
     pub fn raw(self) -> Signal {
@@ -146,13 +174,29 @@ mod tests {
         let file = OwnedFd::from(File::open("/etc/passwd").unwrap());
         let number = file.as_raw_fd();
         let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -v; head -c4 /proc/self/fd/{number}; ps -o pgid= -p $$; echo $$")]).stdout(Stdio::piped());
-        prepare(&mut command, ChildManner { memory_bytes_max: Some(1 << 30), inherited: vec![file], ..ChildManner::default() });
+        command
+            .args([
+                "-c",
+                &format!("ulimit -v; head -c4 /proc/self/fd/{number}; ps -o pgid= -p $$; echo $$"),
+            ])
+            .stdout(Stdio::piped());
+        prepare(
+            &mut command,
+            ChildManner {
+                memory_bytes_max: Some(1 << 30),
+                inherited: vec![file],
+                ..ChildManner::default()
+            },
+        );
         let output = command.output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         let words: Vec<&str> = text.split_whitespace().collect();
         assert!(text.starts_with("1048576\nroot"), "{text}");
-        assert_eq!(words[words.len() - 2].trim_start_matches("root"), words[words.len() - 1], "{text}");
+        assert_eq!(
+            words[words.len() - 2].trim_start_matches("root"),
+            words[words.len() - 1],
+            "{text}"
+        );
     }
 
     #[tokio::test]
@@ -169,7 +213,8 @@ mod tests {
 
     #[test]
     fn a_child_ends_with_its_parent() {
-        // The thread that starts it stands for the process: the kernel looks at threads (prctl(2), PR_SET_PDEATHSIG).
+        // The thread that starts it stands for the process: the kernel looks at threads (prctl(2),
+        // PR_SET_PDEATHSIG).
         let mut child = thread::spawn(|| {
             let mut command = Command::new("sleep");
             prepare(command.arg("60"), ChildManner::default());
@@ -187,7 +232,12 @@ mod tests {
     #[test]
     fn a_group_ends_as_a_whole() {
         let mut command = Command::new("sh");
-        prepare(command.args(["-c", "sleep 60 & echo; wait"]).stdout(Stdio::piped()), ChildManner::default());
+        prepare(
+            command
+                .args(["-c", "sleep 60 & echo; wait"])
+                .stdout(Stdio::piped()),
+            ChildManner::default(),
+        );
         let mut child = command.spawn().unwrap();
         let group = Group::of(child.id()).unwrap();
         std::io::Read::read(child.stdout.as_mut().unwrap(), &mut [0; 1]).unwrap();
@@ -198,8 +248,14 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(10);
         // What is left of it is init's to wait for.
         let is_running = || {
-            let listed = Command::new("ps").args(["-o", "stat=", "-g", &group.id().to_string()]).output().unwrap().stdout;
-            String::from_utf8_lossy(&listed).lines().any(|state| !state.starts_with('Z'))
+            let listed = Command::new("ps")
+                .args(["-o", "stat=", "-g", &group.id().to_string()])
+                .output()
+                .unwrap()
+                .stdout;
+            String::from_utf8_lossy(&listed)
+                .lines()
+                .any(|state| !state.starts_with('Z'))
         };
         while is_running() {
             assert!(Instant::now() < until, "its child is still there");

@@ -1,23 +1,27 @@
-//! Clocks. The coarse ones cost a few nanoseconds (no system call, no reading of the time-stamp counter) and step with the kernel's tick.
+//! Clocks. The coarse ones cost a few nanoseconds (no system call, no reading of the time-stamp
+//! counter) and step with the kernel's tick.
 //!
-//! Coarse clocks drive deadlines, throttling and the `Date` field; precise ones measure. Difficulty: a coarse clock may lag the precise
-//! one by a tick (1 to 10 ms), so the two must not be mixed in one subtraction.
+//! Coarse clocks drive deadlines, throttling and the `Date` field; precise ones measure.
+//! Difficulty: a coarse clock may lag the precise one by a tick (1 to 10 ms), so the two must not
+//! be mixed in one subtraction.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::cell::Cell;
 
 thread_local! {
-    /// Monotonic milliseconds and seconds since 1970 at the beginning of the event loop's turn; 0 before the first.
+    /// Monotonic milliseconds and seconds since 1970 at the beginning of the event loop's turn; 0
+    /// before the first.
     static TURN: Cell<(u64, i64)> = const { Cell::new((0, 0)) };
 }
 
-/// Notes the time for [`turn_ms`] and [`turn_s`]. To be called whenever the event loop of this thread wakes up, and a few times a second
-/// by a thread that never sleeps.
+/// Notes the time for [`turn_ms`] and [`turn_s`]. To be called whenever the event loop of this
+/// thread wakes up, and a few times a second by a thread that never sleeps.
 pub fn begin_turn() {
     TURN.set((monotonic_ms(), realtime_s()));
 }
 
-/// Milliseconds since boot when this thread's event loop last woke up: [`monotonic_ms`] without asking.
+/// Milliseconds since boot when this thread's event loop last woke up: [`monotonic_ms`] without
+/// asking.
 pub fn turn_ms() -> u64 {
     if TURN.get().0 == 0 {
         begin_turn();
@@ -41,7 +45,9 @@ pub fn realtime_s() -> i64 {
 /// Milliseconds since 1970, coarse.
 pub fn realtime_ms() -> i64 {
     let now = clock_gettime(ClockId::RealtimeCoarse);
-    now.tv_sec.saturating_mul(1000).saturating_add(now.tv_nsec / 1_000_000)
+    now.tv_sec
+        .saturating_mul(1000)
+        .saturating_add(now.tv_nsec / 1_000_000)
 }
 
 /// Nanoseconds since boot, coarse.
@@ -66,7 +72,10 @@ pub fn monotonic_precise_ns() -> u64 {
 
 /// A clock set before 1970 counts as 1970.
 fn nanoseconds(time: Timespec) -> u64 {
-    u64::try_from(time.tv_sec).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
+    u64::try_from(time.tv_sec)
+        .unwrap_or(0)
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -79,7 +88,10 @@ mod tests {
         let before = monotonic_precise_ns();
         let coarse = monotonic_ns();
         assert!(coarse <= monotonic_precise_ns());
-        assert!(before - coarse.min(before) < 20_000_000, "more than 20 ms behind");
+        assert!(
+            before - coarse.min(before) < 20_000_000,
+            "more than 20 ms behind"
+        );
     }
 
     #[test]
@@ -87,7 +99,9 @@ mod tests {
         let expected = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
         assert!(realtime_s().abs_diff(expected.as_secs() as i64) <= 1);
         assert!(realtime_ms().abs_diff(expected.as_millis() as i64) <= 1000);
-        assert!(Duration::from_nanos(realtime_precise_ns()).abs_diff(expected) < Duration::from_secs(1));
+        assert!(
+            Duration::from_nanos(realtime_precise_ns()).abs_diff(expected) < Duration::from_secs(1)
+        );
     }
 
     #[test]
@@ -113,6 +127,12 @@ mod tests {
 
     #[test]
     fn a_time_before_the_epoch_is_zero() {
-        assert_eq!(nanoseconds(Timespec { tv_sec: -5, tv_nsec: 7 }), 7);
+        assert_eq!(
+            nanoseconds(Timespec {
+                tv_sec: -5,
+                tv_nsec: 7
+            }),
+            7
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Time limits of connections, without a timer each. Used by drivers for clients, and by the gateway for programs.
+//! Time limits of connections, without a timer each. Used by drivers for clients, and by the
+//! gateway for programs.
 //!
-//! A connection writes its next deadline into a cell; the worker's ticker looks at all of them a few times a second and wakes those
-//! that are over. Arming and disarming cost a store, so a request pays nothing for its limits.
+//! A connection writes its next deadline into a cell; the worker's ticker looks at all of them a
+//! few times a second and wakes those that are over. Arming and disarming cost a store, so a
+//! request pays nothing for its limits.
 
 use std::{
     cell::{Cell, RefCell},
@@ -33,7 +35,8 @@ impl Deadline {
         self.arm(NEVER);
     }
 
-    /// Moves the deadline forward in time only if it is not armed yet: many small steps then share one limit.
+    /// Moves the deadline forward in time only if it is not armed yet: many small steps then share
+    /// one limit.
     pub fn arm_once(&self, at_ms: u64) {
         if self.at_ms.get() == NEVER {
             self.at_ms.set(at_ms);
@@ -47,7 +50,10 @@ impl Deadline {
     /// To be called by a task before it waits.
     pub fn register(&self, cx: &Context<'_>) {
         let mut waker = self.waker.borrow_mut();
-        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        if !waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
             *waker = Some(cx.waker().clone());
         }
     }
@@ -69,8 +75,12 @@ pub struct Deadlines {
 impl Deadlines {
     pub fn add(&self) -> Rc<Deadline> {
         let mut all = self.armed.borrow_mut();
-        let deadline =
-            Rc::new(Deadline { at_ms: Cell::new(NEVER), over: Cell::new(false), slot: Cell::new(all.len()), waker: RefCell::new(None) });
+        let deadline = Rc::new(Deadline {
+            at_ms: Cell::new(NEVER),
+            over: Cell::new(false),
+            slot: Cell::new(all.len()),
+            waker: RefCell::new(None),
+        });
         all.push(Rc::clone(&deadline));
         deadline
     }
@@ -87,7 +97,12 @@ impl Deadlines {
 
     /// Wakes every task whose deadline is over.
     pub fn fire(&self, now_ms: u64) {
-        for deadline in self.armed.borrow().iter().filter(|deadline| deadline.at_ms.get() <= now_ms) {
+        for deadline in self
+            .armed
+            .borrow()
+            .iter()
+            .filter(|deadline| deadline.at_ms.get() <= now_ms)
+        {
             deadline.fire();
         }
     }

@@ -1,10 +1,11 @@
 //! Blocking jobs of a worker: work that would hold it up, done on the threads of its runtime.
 //!
-//! Called by: handlers, front ends and the gateway, in place of tokio's `spawn_blocking`. Each kind of job has places of its own, so that none
-//! fills the pool for the others, and an owner (a site) has only some of them. A job has a deadline and is cancelled when the future that waits for it
-//! is dropped, which is when the client has gone, and when the worker ends ([`end`]).
-//! Caveat: a job is cancelled by its own looks at [`Cancel`]; one that does not look keeps its place, and nothing else, until it is done.
-//! Out of scope: what becomes of the request; see [`JobError`].
+//! Called by: handlers, front ends and the gateway, in place of tokio's `spawn_blocking`. Each kind
+//! of job has places of its own, so that none fills the pool for the others, and an owner (a site)
+//! has only some of them. A job has a deadline and is cancelled when the future that waits for it
+//! is dropped, which is when the client has gone, and when the worker ends ([`end`]). Caveat: a job
+//! is cancelled by its own looks at [`Cancel`]; one that does not look keeps its place, and nothing
+//! else, until it is done. Out of scope: what becomes of the request; see [`JobError`].
 
 use std::{
     cell::{Cell, RefCell},
@@ -71,7 +72,12 @@ impl JobKind {
             JobKind::Listing | JobKind::Media => 1,
             _ => RUNNING_MAX,
         };
-        Bounds { running_of_owner_max, waiting_max, waiting_of_owner_max, time_max: Duration::from_secs(seconds) }
+        Bounds {
+            running_of_owner_max,
+            waiting_max,
+            waiting_of_owner_max,
+            time_max: Duration::from_secs(seconds),
+        }
     }
 
     const fn number(self) -> usize {
@@ -123,7 +129,9 @@ pub struct Cancel {
 impl Cancel {
     /// To be asked between two pieces of work of a millisecond or less.
     pub fn is_cancelled(&self) -> bool {
-        self.abandoned.load(Ordering::Relaxed) || self.ending.load(Ordering::Relaxed) || Instant::now() >= self.deadline
+        self.abandoned.load(Ordering::Relaxed)
+            || self.ending.load(Ordering::Relaxed)
+            || Instant::now() >= self.deadline
     }
 
     /// The same as an error, for what reads.
@@ -131,7 +139,11 @@ impl Cancel {
     /// # Errors
     /// `TimedOut`, once the job is cancelled.
     pub fn check(&self) -> io::Result<()> {
-        if self.is_cancelled() { Err(JobError::Late.into()) } else { Ok(()) }
+        if self.is_cancelled() {
+            Err(JobError::Late.into())
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -163,7 +175,10 @@ struct Lane {
 
 impl Lane {
     fn new(places: usize) -> Lane {
-        Lane { places: Arc::new(Semaphore::new(places)), waiting: Rc::default() }
+        Lane {
+            places: Arc::new(Semaphore::new(places)),
+            waiting: Rc::default(),
+        }
     }
 
     fn is_idle(&self) -> bool {
@@ -215,12 +230,19 @@ fn lanes(kind: JobKind, owner: Option<usize>) -> Option<(Lane, Option<Lane>)> {
             lanes.owners.retain(|_, lane| !lane.is_idle());
         }
         let places = kind.bounds().running_of_owner_max;
-        let of_owner = owner.map(|owner| lanes.owners.entry((kind, owner)).or_insert_with(|| Lane::new(places)).clone());
+        let of_owner = owner.map(|owner| {
+            lanes
+                .owners
+                .entry((kind, owner))
+                .or_insert_with(|| Lane::new(places))
+                .clone()
+        });
         Some((lanes.kinds.get(kind.number())?.clone(), of_owner))
     })
 }
 
-/// Waits for a place. `owner`: the site that the work is for, where it is for one. Its deadline begins when there is a place.
+/// Waits for a place. `owner`: the site that the work is for, where it is for one. Its deadline
+/// begins when there is a place.
 ///
 /// # Errors
 /// [`JobError::Busy`].
@@ -231,8 +253,15 @@ pub async fn place(kind: JobKind, owner: Option<usize>) -> Result<JobPlace, JobE
         Some(lane) => Some(lane.enter(bounds.waiting_of_owner_max).await?),
         None => None,
     };
-    let held = Held { _of_kind: of_kind.enter(bounds.waiting_max).await?, _of_owner: own };
-    Ok(JobPlace { kind, held: Arc::new(held), deadline: Instant::now() + bounds.time_max })
+    let held = Held {
+        _of_kind: of_kind.enter(bounds.waiting_max).await?,
+        _of_owner: own,
+    };
+    Ok(JobPlace {
+        kind,
+        held: Arc::new(held),
+        deadline: Instant::now() + bounds.time_max,
+    })
 }
 
 impl JobPlace {
@@ -249,9 +278,16 @@ impl JobPlace {
     ///
     /// # Errors
     /// [`JobError::Late`], [`JobError::Failed`].
-    pub async fn run<T: Send + 'static>(&self, work: impl FnOnce(&Cancel) -> T + Send + 'static) -> Result<T, JobError> {
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Cancel) -> T + Send + 'static,
+    ) -> Result<T, JobError> {
         let ending = LANES.with_borrow(|lanes| Arc::clone(&lanes.ending));
-        let cancel = Cancel { abandoned: Arc::default(), ending, deadline: self.deadline };
+        let cancel = Cancel {
+            abandoned: Arc::default(),
+            ending,
+            deadline: self.deadline,
+        };
         let _abandon = Abandon(Arc::clone(&cancel.abandoned));
         let held = Arc::clone(&self.held);
         let running = tokio::task::spawn_blocking(move || {

@@ -1,8 +1,9 @@
 //! Sockets on tokio and what the operating system offers a server. The one home of unsafe code.
 //!
-//! Floor 1. `listener` binds and accepts without telling the event loop about the new connection, `stream` registers it only when it has
-//! to wait, and counts its system calls. The rest is what a daemon asks of Linux: who it runs as, on which core, what systemd handed to
-//! it, what time it is. Every `unsafe` block names its assumption, who guarantees it, and the test that goes through it.
+//! Floor 1. `listener` binds and accepts without telling the event loop about the new connection,
+//! `stream` registers it only when it has to wait, and counts its system calls. The rest is what a
+//! daemon asks of Linux: who it runs as, on which core, what systemd handed to it, what time it is.
+//! Every `unsafe` block names its assumption, who guarantees it, and the test that goes through it.
 
 pub mod address;
 pub mod child;

@@ -1,10 +1,14 @@
 //! Listening sockets: bound once by the main thread, registered with the event loop of each worker.
 //!
-//! Used by the server's start and reload (`bind`, `BoundSocket`) and by its workers (`Listener`). The difficulty is cost: an accepted
-//! socket comes out *unregistered* ([`RawStream`]), so that a connection that has sent its request already and closes after the answer
-//! never costs an epoll_ctl. Absent on purpose: limits and pauses when descriptors run out; the caller sees the error and decides.
+//! Used by the server's start and reload (`bind`, `BoundSocket`) and by its workers (`Listener`).
+//! The difficulty is cost: an accepted socket comes out *unregistered* ([`RawStream`]), so that a
+//! connection that has sent its request already and closes after the answer never costs an
+//! epoll_ctl. Absent on purpose: limits and pauses when descriptors run out; the caller sees the
+//! error and decides.
 
-use crate::{Bind, LocalAddress, PeerAddress, RawStream, privileged, socket_options, stream::Family};
+use crate::{
+    Bind, LocalAddress, PeerAddress, RawStream, privileged, socket_options, stream::Family,
+};
 use rustix::{
     fs::{AtFlags, CWD, FileType, Mode},
     io::Errno,
@@ -24,10 +28,12 @@ use std::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// How long the kernel may hold back a connection that says nothing (TCP_DEFER_ACCEPT); our own header deadline takes over after it.
+/// How long the kernel may hold back a connection that says nothing (TCP_DEFER_ACCEPT); our own
+/// header deadline takes over after it.
 const DEFER_ACCEPT_S: c_int = 5;
 
-/// Connections that died in the queue and are skipped by one [`Listener::try_accept`] before it lets others run.
+/// Connections that died in the queue and are skipped by one [`Listener::try_accept`] before it
+/// lets others run.
 const ABORTED_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +42,11 @@ pub struct BindOptions {
     pub backlog: u32,
     /// Several sockets on one address, among which the kernel spreads connections: one per worker.
     pub reuse_port: bool,
-    /// Hand out a connection only when it has data. Not for protocols where the server speaks first.
+    /// Hand out a connection only when it has data. Not for protocols where the server speaks
+    /// first.
     pub defer_accept: bool,
-    /// For `[::]`: leave IPv4 alone, because another listener has the same port there. Otherwise `[::]` takes both.
+    /// For `[::]`: leave IPv4 alone, because another listener has the same port there. Otherwise
+    /// `[::]` takes both.
     pub v6_only: bool,
     /// Of the kernel's buffers, which then do not grow; `None`: its own choice.
     pub send_buffer_bytes: Option<u32>,
@@ -58,7 +66,8 @@ impl Default for BindOptions {
     }
 }
 
-/// Binds and listens. The socket is non-blocking and closed on exec; connections accepted from it have TCP_NODELAY.
+/// Binds and listens. The socket is non-blocking and closed on exec; connections accepted from it
+/// have TCP_NODELAY.
 pub fn bind(address: Bind<'_>, options: BindOptions) -> io::Result<BoundSocket> {
     match address {
         Bind::Tcp(address) => bind_tcp(address, options),
@@ -66,12 +75,21 @@ pub fn bind(address: Bind<'_>, options: BindOptions) -> io::Result<BoundSocket> 
     }
 }
 
-/// An error where anybody listens on the address already. Nobody can connect to what this binds: it does not listen.
+/// An error where anybody listens on the address already. Nobody can connect to what this binds: it
+/// does not listen.
 pub fn refuse_if_taken(address: SocketAddr, v6_only: bool) -> io::Result<()> {
-    bound_tcp(address, BindOptions { v6_only, ..BindOptions::default() }).map(drop)
+    bound_tcp(
+        address,
+        BindOptions {
+            v6_only,
+            ..BindOptions::default()
+        },
+    )
+    .map(drop)
 }
 
-/// A listening socket that no event loop knows yet. Dropping it closes it, and leaves the file of a Unix socket where it is.
+/// A listening socket that no event loop knows yet. Dropping it closes it, and leaves the file of a
+/// Unix socket where it is.
 #[derive(Debug)]
 pub struct BoundSocket {
     fd: OwnedFd,
@@ -84,7 +102,8 @@ pub struct BoundSocket {
 }
 
 impl BoundSocket {
-    /// From a descriptor that someone else bound (systemd). Refuses what isn't a listening stream socket of a family we speak.
+    /// From a descriptor that someone else bound (systemd). Refuses what isn't a listening stream
+    /// socket of a family we speak.
     pub fn adopt(fd: OwnedFd, name: Option<String>) -> io::Result<Self> {
         let socket = Socket::from(fd);
         let family = match socket.domain()? {
@@ -100,15 +119,24 @@ impl BoundSocket {
         if family == Family::Tcp {
             socket.set_tcp_nodelay(true)?;
         }
-        Ok(BoundSocket { fd: socket.into(), family, name, file: None, defers: false, is_inherited: true })
+        Ok(BoundSocket {
+            fd: socket.into(),
+            family,
+            name,
+            file: None,
+            defers: false,
+            is_inherited: true,
+        })
     }
 
-    /// The name that systemd's socket unit gave (`FileDescriptorName=`), for sockets that came from there.
+    /// The name that systemd's socket unit gave (`FileDescriptorName=`), for sockets that came from
+    /// there.
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// The same queue through another descriptor, for another worker where SO_REUSEPORT is not wanted (Unix, inherited sockets).
+    /// The same queue through another descriptor, for another worker where SO_REUSEPORT is not
+    /// wanted (Unix, inherited sockets).
     pub fn try_clone(&self) -> io::Result<BoundSocket> {
         Ok(BoundSocket {
             fd: self.fd.try_clone()?,
@@ -126,14 +154,21 @@ impl BoundSocket {
             return Ok(LocalAddress::Ip(SocketAddr::try_from(address)?));
         }
         let address = rustix::net::SocketAddrUnix::try_from(address)?;
-        let path = address.path().map(|path| path.to_string_lossy().into_owned());
-        Ok(LocalAddress::Unix(path.map(PathBuf::from).unwrap_or_default()))
+        let path = address
+            .path()
+            .map(|path| path.to_string_lossy().into_owned());
+        Ok(LocalAddress::Unix(
+            path.map(PathBuf::from).unwrap_or_default(),
+        ))
     }
 
-    /// Removes the file of a Unix socket, if it is still ours: a successor may have put its own in that place.
+    /// Removes the file of a Unix socket, if it is still ours: a successor may have put its own in
+    /// that place.
     pub fn unlink(&self) -> io::Result<()> {
         match &self.file {
-            Some(file) if SocketFile::at(&file.path)? == *file => privileged::remove_file(&file.path),
+            Some(file) if SocketFile::at(&file.path)? == *file => {
+                privileged::remove_file(&file.path)
+            }
             _ => Ok(()),
         }
     }
@@ -150,7 +185,8 @@ impl AsFd for BoundSocket {
 pub struct Accepted {
     pub stream: RawStream,
     pub peer: PeerAddress,
-    /// Its first data was there when the event loop woke up for it. Data of others may have come since.
+    /// Its first data was there when the event loop woke up for it. Data of others may have come
+    /// since.
     pub by_wake_up: bool,
 }
 
@@ -169,30 +205,44 @@ impl Listener {
     /// Must be called inside a tokio runtime with I/O enabled.
     #[allow(unsafe_code)]
     pub fn register(socket: BoundSocket) -> io::Result<Listener> {
-        // SAFETY: the descriptor must stay open and the same for the life of the AsyncFd. It is an OwnedFd, whose number never changes and
-        // which only its drop closes; the AsyncFd owns it, lends it out by shared reference only, and deregisters before it drops it
-        // (guaranteed by the types). Test: accepts_without_registering.
+        // SAFETY: the descriptor must stay open and the same for the life of the AsyncFd. It is an
+        // OwnedFd, whose number never changes and which only its drop closes; the AsyncFd owns it,
+        // lends it out by shared reference only, and deregisters before it drops it (guaranteed by
+        // the types). Test: accepts_without_registering.
         let fd = unsafe { AsyncFd::register_with_interest(socket.fd, Interest::READABLE)? };
-        Ok(Listener { fd, family: socket.family, defers: socket.defers, is_drained: Cell::new(true), is_inherited: socket.is_inherited })
+        Ok(Listener {
+            fd,
+            family: socket.family,
+            defers: socket.defers,
+            is_drained: Cell::new(true),
+            is_inherited: socket.is_inherited,
+        })
     }
 
-    /// Whether another process keeps the queue open (systemd): what waits in it is there for a successor.
+    /// Whether another process keeps the queue open (systemd): what waits in it is there for a
+    /// successor.
     pub fn is_inherited(&self) -> bool {
         self.is_inherited
     }
 
-    /// Waits until the queue may hold a connection. Stays ready until [`Listener::try_accept`] has seen the queue empty.
+    /// Waits until the queue may hold a connection. Stays ready until [`Listener::try_accept`] has
+    /// seen the queue empty.
     pub async fn readable(&self) -> io::Result<()> {
         let mut guard = self.fd.readable().await?;
         guard.retain_ready();
         Ok(())
     }
 
-    /// Takes one connection; `WouldBlock` means wait, `Interrupted` call again, anything else (EMFILE, ENFILE, ENOBUFS, ENOMEM) pause: the
-    /// connection stays in the queue and the listener stays readable.
+    /// Takes one connection; `WouldBlock` means wait, `Interrupted` call again, anything else
+    /// (EMFILE, ENFILE, ENOBUFS, ENOMEM) pause: the connection stays in the queue and the listener
+    /// stays readable.
     pub fn try_accept(&self) -> io::Result<Accepted> {
-        let mut accepted = self.fd.try_io(Interest::READABLE, |fd| accept(fd, self.family));
-        let is_drained = accepted.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
+        let mut accepted = self
+            .fd
+            .try_io(Interest::READABLE, |fd| accept(fd, self.family));
+        let is_drained = accepted
+            .as_ref()
+            .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
         let was_drained = self.is_drained.replace(is_drained);
         if let Ok(accepted) = &mut accepted {
             accepted.by_wake_up = was_drained && self.defers;
@@ -212,7 +262,11 @@ struct SocketFile {
 impl SocketFile {
     fn at(path: &Path) -> io::Result<SocketFile> {
         let stat = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)?;
-        Ok(SocketFile { path: path.to_owned(), device: stat.st_dev, inode: stat.st_ino })
+        Ok(SocketFile {
+            path: path.to_owned(),
+            device: stat.st_dev,
+            inode: stat.st_ino,
+        })
     }
 }
 
@@ -259,7 +313,14 @@ fn bind_unix(path: &Path, mode: Option<u32>, options: BindOptions) -> io::Result
     privileged::bind_unix(&socket, path, mode, || bind_own(&socket, path, mode))?;
     let file = SocketFile::at(path)?;
     socket.listen(backlog(options))?;
-    Ok(BoundSocket { fd: socket.into(), family: Family::Unix, name: None, file: Some(file), defers: false, is_inherited: false })
+    Ok(BoundSocket {
+        fd: socket.into(),
+        family: Family::Unix,
+        name: None,
+        file: Some(file),
+        defers: false,
+        is_inherited: false,
+    })
 }
 
 fn bind_own(socket: &Socket, path: &Path, mode: Option<u32>) -> io::Result<()> {
@@ -288,18 +349,28 @@ fn backlog(options: BindOptions) -> c_int {
     c_int::try_from(options.backlog).unwrap_or(c_int::MAX)
 }
 
-/// A socket file that refuses connections is a dead server's. Anything else (a file, a full queue, no permission) is left alone. Two
-/// servers started in the same instant may both find it dead; the later bind then wins, which is what a later start means.
+/// A socket file that refuses connections is a dead server's. Anything else (a file, a full queue,
+/// no permission) is left alone. Two servers started in the same instant may both find it dead; the
+/// later bind then wins, which is what a later start means.
 fn is_stale(path: &Path) -> bool {
     let is_socket = rustix::fs::statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Socket);
-    is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+    is_socket
+        && UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 fn accept(listening: &OwnedFd, family: Family) -> io::Result<Accepted> {
     for _ in 0..ABORTED_MAX {
-        match rustix::net::acceptfrom_with(listening, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
-            Ok((fd, address)) => return Ok(Accepted { stream: RawStream::new(fd, family), peer: peer(address), by_wake_up: false }),
+        match rustix::net::acceptfrom_with(listening, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)
+        {
+            Ok((fd, address)) => {
+                return Ok(Accepted {
+                    stream: RawStream::new(fd, family),
+                    peer: peer(address),
+                    by_wake_up: false,
+                });
+            }
             Err(error) if died_in_queue(error) => {}
             Err(error) => return Err(error.into()),
         }
@@ -308,10 +379,13 @@ fn accept(listening: &OwnedFd, family: Family) -> io::Result<Accepted> {
 }
 
 fn peer(address: Option<SocketAddrAny>) -> PeerAddress {
-    address.and_then(|address| SocketAddr::try_from(address).ok()).map_or(PeerAddress::Unix, PeerAddress::Ip)
+    address
+        .and_then(|address| SocketAddr::try_from(address).ok())
+        .map_or(PeerAddress::Unix, PeerAddress::Ip)
 }
 
-/// accept(2), "Error handling": pending network errors of the new connection are reported here and concern nobody else.
+/// accept(2), "Error handling": pending network errors of the new connection are reported here and
+/// concern nobody else.
 fn died_in_queue(error: Errno) -> bool {
     matches!(
         error,

@@ -2,7 +2,8 @@
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-/// An address block such as `10.0.0.0/8`, `2001:db8::/32` or a single address. IPv4-mapped IPv6 addresses compare as IPv4.
+/// An address block such as `10.0.0.0/8`, `2001:db8::/32` or a single address. IPv4-mapped IPv6
+/// addresses compare as IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
     address: IpAddr,
@@ -12,10 +13,14 @@ pub struct Network {
 impl Network {
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
-            (IpAddr::V4(net), IpAddr::V4(other)) => {
-                leading_equal(u128::from(net.to_bits()) << 96, u128::from(other.to_bits()) << 96, self.prefix)
+            (IpAddr::V4(net), IpAddr::V4(other)) => leading_equal(
+                u128::from(net.to_bits()) << 96,
+                u128::from(other.to_bits()) << 96,
+                self.prefix,
+            ),
+            (IpAddr::V6(net), IpAddr::V6(other)) => {
+                leading_equal(net.to_bits(), other.to_bits(), self.prefix)
             }
-            (IpAddr::V6(net), IpAddr::V6(other)) => leading_equal(net.to_bits(), other.to_bits(), self.prefix),
             _ => false,
         }
     }
@@ -36,7 +41,11 @@ impl FromStr for Network {
         let address: IpAddr = address.parse().map_err(|_| ())?;
         let bits = if address.is_ipv4() { 32 } else { 128 };
         let prefix = match prefix {
-            Some(text) => text.parse().ok().filter(|prefix| *prefix <= bits).ok_or(())?,
+            Some(text) => text
+                .parse()
+                .ok()
+                .filter(|prefix| *prefix <= bits)
+                .ok_or(())?,
             None => bits,
         };
         Ok(Network { address, prefix })
@@ -66,8 +75,14 @@ mod tests {
             ("10.0.0.0/8", "::ffff:10.1.2.3", "::ffff:11.1.2.3"),
         ] {
             let network: Network = block.parse().unwrap();
-            assert!(network.contains(inside.parse().unwrap()), "{block} {inside}");
-            assert!(!network.contains(outside.parse().unwrap()), "{block} {outside}");
+            assert!(
+                network.contains(inside.parse().unwrap()),
+                "{block} {inside}"
+            );
+            assert!(
+                !network.contains(outside.parse().unwrap()),
+                "{block} {outside}"
+            );
         }
     }
 
@@ -79,7 +94,17 @@ mod tests {
 
     #[test]
     fn what_is_no_block_is_refused() {
-        for text in ["", "10.0.0.0/33", "::/129", "10.0.0/8", "10.0.0.0/", "10.0.0.0/-1", "10.0.0.0/8/8", "example.com", " 10.0.0.0/8"] {
+        for text in [
+            "",
+            "10.0.0.0/33",
+            "::/129",
+            "10.0.0/8",
+            "10.0.0.0/",
+            "10.0.0.0/-1",
+            "10.0.0.0/8/8",
+            "example.com",
+            " 10.0.0.0/8",
+        ] {
             assert!(text.parse::<Network>().is_err(), "{text:?}");
         }
     }
@@ -89,6 +114,9 @@ mod tests {
         for text in ["10.0.0.0/8", "2001:db8::/32"] {
             assert_eq!(text.parse::<Network>().unwrap().to_string(), text);
         }
-        assert_eq!("192.0.2.1".parse::<Network>().unwrap().to_string(), "192.0.2.1/32");
+        assert_eq!(
+            "192.0.2.1".parse::<Network>().unwrap().to_string(),
+            "192.0.2.1/32"
+        );
     }
 }

@@ -1,8 +1,11 @@
-//! What this process may not open itself, and asks of the broker: the part of the server that keeps root (`saker-broker`).
+//! What this process may not open itself, and asks of the broker: the part of the server that keeps
+//! root (`saker-broker`).
 //!
-//! Everything that the configuration names and that may be root's alone (keys, logs, configuration files and their directories, low ports) is
-//! opened by these functions. Each tries by itself first, and asks only where the kernel said no; without a broker that is the answer.
-//! Absent on purpose: paths of requests. Nothing that a client, a document root or a `.htaccess` file can name may come here.
+//! Everything that the configuration names and that may be root's alone (keys, logs, configuration
+//! files and their directories, low ports) is opened by these functions. Each tries by itself
+//! first, and asks only where the kernel said no; without a broker that is the answer. Absent on
+//! purpose: paths of requests. Nothing that a client, a document root or a `.htaccess` file can
+//! name may come here.
 
 use std::{
     collections::BTreeSet,
@@ -38,7 +41,8 @@ pub trait Broker: Send + Sync + Debug {
     fn open(&self, path: &Path, how: Open) -> io::Result<OwnedFd>;
     /// Binds a TCP or UDP socket that has its options already.
     fn bind(&self, socket: BorrowedFd<'_>, address: SocketAddr) -> io::Result<()>;
-    /// Binds a Unix socket and gives its file this mode. Replaces the file of a server that is gone.
+    /// Binds a Unix socket and gives its file this mode. Replaces the file of a server that is
+    /// gone.
     fn bind_unix(&self, socket: BorrowedFd<'_>, path: &Path, mode: u32) -> io::Result<()>;
     /// Removes a socket's file, or a PidFile that has this process's number in it.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
@@ -57,7 +61,8 @@ pub fn broker() -> Option<&'static dyn Broker> {
     BROKER.get().map(Box::as_ref)
 }
 
-/// What was opened by the functions of this module while [`record`] was on, whether it was there or not.
+/// What was opened by the functions of this module while [`record`] was on, whether it was there or
+/// not.
 #[derive(Clone, Debug, Default)]
 pub struct Recorded {
     pub files: BTreeSet<PathBuf>,
@@ -73,11 +78,18 @@ pub fn record() {
 
 /// Ends [`record`], and returns what was noted, as absolute paths.
 pub fn recorded() -> Recorded {
-    RECORDED.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
+    RECORDED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .take()
+        .unwrap_or_default()
 }
 
 fn note(path: &Path, is_directory: bool) {
-    if let Some(recorded) = RECORDED.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
+    if let Some(recorded) = RECORDED
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .as_mut()
         && let Ok(path) = std::path::absolute(path)
     {
         if is_directory {
@@ -89,9 +101,14 @@ fn note(path: &Path, is_directory: bool) {
 }
 
 /// Tries the broker where the kernel refused.
-fn or_broker<T>(own: io::Result<T>, ask: impl FnOnce(&dyn Broker) -> io::Result<T>) -> io::Result<T> {
+fn or_broker<T>(
+    own: io::Result<T>,
+    ask: impl FnOnce(&dyn Broker) -> io::Result<T>,
+) -> io::Result<T> {
     match own {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => broker().map_or(Err(error), ask),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            broker().map_or(Err(error), ask)
+        }
         own => own,
     }
 }
@@ -99,17 +116,30 @@ fn or_broker<T>(own: io::Result<T>, ask: impl FnOnce(&dyn Broker) -> io::Result<
 pub fn open(path: &Path) -> io::Result<File> {
     note(path, false);
     // A FIFO in a key's place must hold nobody up.
-    let own = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let own = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY)
+        .open(path);
     or_broker(own, |broker| broker.open(path, Open::Read).map(File::from))
 }
 
-/// For appending. Where there is a broker it opens every log, as Apache and nginx do it as root: the file that is made is root's.
+/// For appending. Where there is a broker it opens every log, as Apache and nginx do it as root:
+/// the file that is made is root's.
 pub fn open_append(path: &Path, mode: u32) -> io::Result<File> {
-    let own = || OpenOptions::new().append(true).create(true).mode(mode).open(path);
+    let own = || {
+        OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(mode)
+            .open(path)
+    };
     match broker() {
         None => own(),
         // What it refuses because others decide what stands there may be this user's to open.
-        Some(broker) => broker.open(path, Open::Append { mode }).map(File::from).or_else(|refused| own().map_err(|_| refused)),
+        Some(broker) => broker
+            .open(path, Open::Append { mode })
+            .map(File::from)
+            .or_else(|refused| own().map_err(|_| refused)),
     }
 }
 
@@ -119,7 +149,9 @@ pub fn metadata(path: &Path) -> io::Result<Metadata> {
     note(path, found.as_ref().is_ok_and(Metadata::is_dir));
     match found {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && broker().is_some() => {
-            let opened = open(path).or_else(|_| open_directory(path)).map_err(|_| error)?;
+            let opened = open(path)
+                .or_else(|_| open_directory(path))
+                .map_err(|_| error)?;
             opened.metadata()
         }
         found => found,
@@ -133,13 +165,22 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     if found.is_dir() {
         return Err(io::ErrorKind::IsADirectory.into());
     }
-    let mut bytes = Vec::with_capacity(usize::try_from(found.size()).unwrap_or_default().min(1 << 20));
+    let mut bytes = Vec::with_capacity(
+        usize::try_from(found.size())
+            .unwrap_or_default()
+            .min(1 << 20),
+    );
     file.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 pub fn read_to_string(path: &Path) -> io::Result<String> {
-    String::from_utf8(read(path)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "stream did not contain valid UTF-8"))
+    String::from_utf8(read(path)?).map_err(|_| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "stream did not contain valid UTF-8",
+        )
+    })
 }
 
 /// The names in a directory, in any order.
@@ -149,15 +190,22 @@ pub fn list(path: &Path) -> io::Result<Vec<OsString>> {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied && broker().is_some() => {
             names(open_directory(path).map_err(|_| error)?)
         }
-        entries => entries?.map(|entry| entry.map(|entry| entry.file_name())).collect(),
+        entries => entries?
+            .map(|entry| entry.map(|entry| entry.file_name()))
+            .collect(),
     }
 }
 
 /// For what the kernel says of it, or of names in it.
 pub fn open_directory(path: &Path) -> io::Result<File> {
     note(path, true);
-    let own = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(path);
-    or_broker(own, |broker| broker.open(path, Open::Directory).map(File::from))
+    let own = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY)
+        .open(path);
+    or_broker(own, |broker| {
+        broker.open(path, Open::Directory).map(File::from)
+    })
 }
 
 fn names(directory: File) -> io::Result<Vec<OsString>> {
@@ -176,27 +224,42 @@ fn names(directory: File) -> io::Result<Vec<OsString>> {
 /// Binds a socket that has its options, by the broker where the port is root's.
 pub(crate) fn bind_socket(socket: &socket2::Socket, address: SocketAddr) -> io::Result<()> {
     use std::os::fd::AsFd;
-    or_broker(socket.bind(&address.into()), |broker| broker.bind(socket.as_fd(), address))
+    or_broker(socket.bind(&address.into()), |broker| {
+        broker.bind(socket.as_fd(), address)
+    })
 }
 
 /// As the usual umask of 022 leaves it.
 pub const SOCKET_MODE: u32 = 0o755;
 
-/// Binds a Unix socket by `own`, and by the broker where the directory is root's. There the file of a server that is gone is in the way of
-/// `own`, too.
-pub(crate) fn bind_unix(socket: &socket2::Socket, path: &Path, mode: Option<u32>, own: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+/// Binds a Unix socket by `own`, and by the broker where the directory is root's. There the file of
+/// a server that is gone is in the way of `own`, too.
+pub(crate) fn bind_unix(
+    socket: &socket2::Socket,
+    path: &Path,
+    mode: Option<u32>,
+    own: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
     use std::os::fd::AsFd;
     match (own(), broker()) {
-        (Err(error), Some(broker)) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::AddrInUse) => {
+        (Err(error), Some(broker))
+            if matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::AddrInUse
+            ) =>
+        {
             broker.bind_unix(socket.as_fd(), path, mode.unwrap_or(SOCKET_MODE))
         }
         (own, _) => own,
     }
 }
 
-/// Removes a socket's file or a PidFile of this process's: by the broker where the directory is root's.
+/// Removes a socket's file or a PidFile of this process's: by the broker where the directory is
+/// root's.
 pub fn remove_file(path: &Path) -> io::Result<()> {
-    or_broker(std::fs::remove_file(path), |broker| broker.remove_file(path))
+    or_broker(std::fs::remove_file(path), |broker| {
+        broker.remove_file(path)
+    })
 }
 
 #[cfg(test)]

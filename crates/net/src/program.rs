@@ -1,16 +1,21 @@
 //! Programs that are started for one request: their pipes, their limits, their end.
 //!
-//! Used by the gateway. Starting takes as long as the kernel needs to make a process, so it is done on a thread that may wait; everything
-//! else is done on the event loop, the end of a process among it (pidfd). Difficulty: a process's number is somebody else's once it has been
-//! waited for, so that the group is only signalled before ([`Program::reap`] comes last), and whoever forgets a program ends its group.
+//! Used by the gateway. Starting takes as long as the kernel needs to make a process, so it is done
+//! on a thread that may wait; everything else is done on the event loop, the end of a process among
+//! it (pidfd). Difficulty: a process's number is somebody else's once it has been waited for, so
+//! that the group is only signalled before ([`Program::reap`] comes last), and whoever forgets a
+//! program ends its group.
 //!
-//! One that runs as another user is started by the broker ([`Spawner`]), which signals it and waits for it.
+//! One that runs as another user is started by the broker ([`Spawner`]), which signals it and waits
+//! for it.
 //!
 //! Absent on purpose: what a program is told and what it answers.
 #![allow(unsafe_code)]
 
 use crate::{child::ChildSignal, process};
-use rustix::process::{Pid, PidfdFlags, Resource, Rlimit, kill_process_group, pidfd_open, setrlimit};
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, kill_process_group, pidfd_open, setrlimit,
+};
 use std::{
     ffi::OsString,
     fmt, io,
@@ -24,7 +29,8 @@ use std::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// How often a process is looked at where the kernel has no descriptors for processes (before Linux 5.3).
+/// How often a process is looked at where the kernel has no descriptors for processes (before Linux
+/// 5.3).
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What a process may use; soft and hard.
@@ -73,10 +79,18 @@ pub struct Started {
 
 /// Starts programs as other users than the server's: the broker.
 pub trait Spawner: Send + Sync + fmt::Debug {
-    /// The server's user, whose programs are started so, too, because they are not to have what the server keeps from that user.
+    /// The server's user, whose programs are started so, too, because they are not to have what the
+    /// server keeps from that user.
     fn own_user(&self) -> Option<&ProgramUser>;
-    /// Starts it with these for its standard input, output and errors. `is_own`: for [`Spawner::own_user`].
-    fn spawn(&self, plan: &ProgramPlan, user: &ProgramUser, is_own: bool, standard: [BorrowedFd<'_>; 3]) -> io::Result<Box<dyn Spawned>>;
+    /// Starts it with these for its standard input, output and errors. `is_own`: for
+    /// [`Spawner::own_user`].
+    fn spawn(
+        &self,
+        plan: &ProgramPlan,
+        user: &ProgramUser,
+        is_own: bool,
+        standard: [BorrowedFd<'_>; 3],
+    ) -> io::Result<Box<dyn Spawned>>;
 }
 
 /// A program of a [`Spawner`]'s, and everything in its group. Dropped, all of it is ended.
@@ -91,7 +105,8 @@ pub trait Spawned: Send + fmt::Debug {
     fn release(self: Box<Self>);
 }
 
-/// Starts a program; one that runs as another user by the broker. Waits for the kernel: not for threads that serve.
+/// Starts a program; one that runs as another user by the broker. Waits for the kernel: not for
+/// threads that serve.
 pub fn start(plan: &ProgramPlan, spawner: Option<&dyn Spawner>) -> io::Result<Started> {
     match (&plan.user, spawner) {
         (None, spawner) => match spawner.and_then(|spawner| Some((spawner, spawner.own_user()?))) {
@@ -100,23 +115,46 @@ pub fn start(plan: &ProgramPlan, spawner: Option<&dyn Spawner>) -> io::Result<St
         },
         (Some(user), Some(spawner)) => start_as(plan, user, false, spawner),
         (Some(user), None) => {
-            let reason = format!("the server can't start programs as user {}: it has to be started as root", user.user);
+            let reason = format!(
+                "the server can't start programs as user {}: it has to be started as root",
+                user.user
+            );
             Err(io::Error::new(io::ErrorKind::PermissionDenied, reason))
         }
     }
 }
 
-fn start_as(plan: &ProgramPlan, user: &ProgramUser, is_own: bool, spawner: &dyn Spawner) -> io::Result<Started> {
+fn start_as(
+    plan: &ProgramPlan,
+    user: &ProgramUser,
+    is_own: bool,
+    spawner: &dyn Spawner,
+) -> io::Result<Started> {
     let pipe = || rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC);
     let ((output, to_output), (errors, to_errors)) = (pipe()?, pipe()?);
     let (its_input, input) = match plan.has_input {
         true => pipe().map(|(its, ours)| (its, Some(ours)))?,
         false => (std::fs::File::open("/dev/null")?.into(), None),
     };
-    let child = spawner.spawn(plan, user, is_own, [its_input.as_fd(), to_output.as_fd(), to_errors.as_fd()])?;
+    let child = spawner.spawn(
+        plan,
+        user,
+        is_own,
+        [its_input.as_fd(), to_output.as_fd(), to_errors.as_fd()],
+    )?;
     let end = child.channel()?;
-    let program = Program { id: child.id(), child: Some(Handle::Spawned(child)), pidfd: Some(end), watched: None };
-    Ok(Started { program, input, output: Some(output), errors: Some(errors) })
+    let program = Program {
+        id: child.id(),
+        child: Some(Handle::Spawned(child)),
+        pidfd: Some(end),
+        watched: None,
+    };
+    Ok(Started {
+        program,
+        input,
+        output: Some(output),
+        errors: Some(errors),
+    })
 }
 
 fn start_own(plan: &ProgramPlan) -> io::Result<Started> {
@@ -125,15 +163,38 @@ fn start_own(plan: &ProgramPlan) -> io::Result<Started> {
     // Ours are made so; libraries' and those that the server was started with are not.
     process::close_at_exec();
     let mut command = Command::new(&plan.file);
-    command.arg0(&plan.name).args(&plan.arguments).env_clear().current_dir(&plan.folder).process_group(0);
+    command
+        .arg0(&plan.name)
+        .args(&plan.arguments)
+        .env_clear()
+        .current_dir(&plan.folder)
+        .process_group(0);
     command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
-    command.stdin(if plan.has_input { Stdio::piped() } else { Stdio::null() }).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(if plan.has_input {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        })
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     limit(&mut command, plan.limits);
     let mut child = command.spawn()?;
-    let pidfd = Pid::from_raw(child.id().cast_signed()).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let pidfd = Pid::from_raw(child.id().cast_signed())
+        .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let (input, output, errors) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let program = Program { id: child.id(), child: Some(Handle::Own(child)), pidfd, watched: None };
-    Ok(Started { program, input: input.map(Into::into), output: output.map(Into::into), errors: errors.map(Into::into) })
+    let program = Program {
+        id: child.id(),
+        child: Some(Handle::Own(child)),
+        pidfd,
+        watched: None,
+    };
+    Ok(Started {
+        program,
+        input: input.map(Into::into),
+        output: output.map(Into::into),
+        errors: errors.map(Into::into),
+    })
 }
 
 /// Without limits the process is made by posix_spawn, which copies no page tables.
@@ -141,23 +202,37 @@ fn limit(command: &mut Command, limits: ProgramLimits) {
     if limits == ProgramLimits::default() {
         return;
     }
-    // SAFETY: assumes that the closure does only what may be done between fork and exec of a process with threads (signal-safety(7)): it
-    // makes three system calls on numbers that it owns, allocates nothing and takes no lock. Test: limits_hold.
+    // SAFETY: assumes that the closure does only what may be done between fork and exec of a
+    // process with threads (signal-safety(7)): it makes three system calls on numbers that it owns,
+    // allocates nothing and takes no lock. Test: limits_hold.
     unsafe { command.pre_exec(move || lower_limits(limits)) };
 }
 
 /// Of this process.
 pub(crate) fn lower_limits(limits: ProgramLimits) -> io::Result<()> {
-    let all = [(Resource::Cpu, limits.cpu_s), (Resource::As, limits.memory_bytes), (Resource::Nproc, limits.processes)];
-    all.iter().try_for_each(|(resource, limit)| limit.map_or(Ok(()), |limit| lower(*resource, limit)))
+    let all = [
+        (Resource::Cpu, limits.cpu_s),
+        (Resource::As, limits.memory_bytes),
+        (Resource::Nproc, limits.processes),
+    ];
+    all.iter()
+        .try_for_each(|(resource, limit)| limit.map_or(Ok(()), |limit| lower(*resource, limit)))
 }
 
 /// What is more than the server itself may use, is what it may use.
 fn lower(resource: Resource, (soft, hard): (u64, u64)) -> io::Result<()> {
-    let own = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX);
+    let own = rustix::process::getrlimit(resource)
+        .maximum
+        .unwrap_or(u64::MAX);
     let hard = hard.min(own);
     let told = |limit: u64| (limit != u64::MAX).then_some(limit);
-    Ok(setrlimit(resource, Rlimit { current: told(soft.min(hard)), maximum: told(hard) })?)
+    Ok(setrlimit(
+        resource,
+        Rlimit {
+            current: told(soft.min(hard)),
+            maximum: told(hard),
+        },
+    )?)
 }
 
 /// Whose child it is.
@@ -167,7 +242,8 @@ enum Handle {
     Spawned(Box<dyn Spawned>),
 }
 
-/// A process of a group of its own that runs, or has ended and was not waited for. Dropped, its group is ended.
+/// A process of a group of its own that runs, or has ended and was not waited for. Dropped, its
+/// group is ended.
 #[derive(Debug)]
 pub struct Program {
     id: u32,
@@ -185,14 +261,17 @@ impl Program {
     /// Puts the process on the event loop of this thread. Must be called inside a tokio runtime.
     pub fn watch(&mut self) -> io::Result<()> {
         if let Some(pidfd) = self.pidfd.take() {
-            // SAFETY: assumes that the descriptor stays open and the same until it is deregistered. `AsyncFd` owns the `OwnedFd`, lends it by
-            // shared reference only, and deregisters before it drops it. Test: an_end_is_seen.
-            self.watched = Some(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE)? });
+            // SAFETY: assumes that the descriptor stays open and the same until it is deregistered.
+            // `AsyncFd` owns the `OwnedFd`, lends it by shared reference only, and deregisters
+            // before it drops it. Test: an_end_is_seen.
+            self.watched =
+                Some(unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE)? });
         }
         Ok(())
     }
 
-    /// Waits until the process has ended. Where that is seen by its descriptor, its group can still be signalled after that.
+    /// Waits until the process has ended. Where that is seen by its descriptor, its group can still
+    /// be signalled after that.
     pub async fn ended(&mut self) {
         match &self.watched {
             // Never cleared: an ended process stays ended.
@@ -216,7 +295,8 @@ impl Program {
         self.signal(ChildSignal::Kill);
     }
 
-    /// What an ended process said at its end; `None`: it runs, or this was asked before. Its number is free after this.
+    /// What an ended process said at its end; `None`: it runs, or this was asked before. Its number
+    /// is free after this.
     pub fn reap(&mut self) -> Option<ExitStatus> {
         let said = match self.child.as_mut()? {
             Handle::Own(child) => child.try_wait(),

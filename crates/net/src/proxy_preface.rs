@@ -1,8 +1,10 @@
-//! The PROXY protocol, versions 1 and 2: what a trusted load balancer says about the client before the client's own bytes.
+//! The PROXY protocol, versions 1 and 2: what a trusted load balancer says about the client before
+//! the client's own bytes.
 //!
-//! Used by the server's driver on listeners that ask for it, and only for trusted peers. Pure. The difficulty is that the preface decides
-//! who the client is: whatever is not exactly as written in the specification (haproxy.org, proxy-protocol.txt, 2.1 and 2.2) is refused.
-//! Absent on purpose: sending it; datagram transports; TLVs other than the checksum and TLS.
+//! Used by the server's driver on listeners that ask for it, and only for trusted peers. Pure. The
+//! difficulty is that the preface decides who the client is: whatever is not exactly as written in
+//! the specification (haproxy.org, proxy-protocol.txt, 2.1 and 2.2) is refused. Absent on purpose:
+//! sending it; datagram transports; TLVs other than the checksum and TLS.
 
 use std::{
     fmt,
@@ -13,7 +15,8 @@ use std::{
 /// Longest version 1 line with its CRLF (2.1).
 const V1_BYTES_MAX: usize = 107;
 
-/// Longest version 2 body that is waited for; addresses need 216 bytes, certificates in TLVs some hundreds.
+/// Longest version 2 body that is waited for; addresses need 216 bytes, certificates in TLVs some
+/// hundreds.
 pub const V2_BODY_BYTES_MAX: usize = 4096;
 
 const V1_START: &[u8] = b"PROXY ";
@@ -31,15 +34,17 @@ pub enum Preface {
     Complete {
         /// The client's own bytes start here.
         consumed: usize,
-        /// Client and the address it connected to. `None` for health checks of the balancer itself (LOCAL), and for clients that have no
-        /// IP address (UNKNOWN, UNSPEC, UNIX): the connection's own addresses stand then.
+        /// Client and the address it connected to. `None` for health checks of the balancer itself
+        /// (LOCAL), and for clients that have no IP address (UNKNOWN, UNSPEC, UNIX): the
+        /// connection's own addresses stand then.
         source: Option<(SocketAddr, SocketAddr)>,
         /// The client spoke TLS to the balancer (PP2_TYPE_SSL).
         tls: bool,
     },
 }
 
-/// Why a preface was refused. The connection must be closed: nothing may be guessed about who is there (2).
+/// Why a preface was refused. The connection must be closed: nothing may be guessed about who is
+/// there (2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefaceError {
     /// Begins like neither version.
@@ -84,7 +89,11 @@ fn starts_alike(bytes: &[u8], expected: &[u8]) -> bool {
 fn parse_v1(bytes: &[u8]) -> Result<Preface, PrefaceError> {
     let window = bytes.get(..V1_BYTES_MAX).unwrap_or(bytes);
     let Some(end) = window.iter().position(|byte| matches!(byte, b'\r' | b'\n')) else {
-        return if window.len() == V1_BYTES_MAX { Err(PrefaceError::TooLong) } else { Ok(Preface::Partial) };
+        return if window.len() == V1_BYTES_MAX {
+            Err(PrefaceError::TooLong)
+        } else {
+            Ok(Preface::Partial)
+        };
     };
     match window.get(end..) {
         Some([b'\r', b'\n', ..]) => {}
@@ -92,18 +101,31 @@ fn parse_v1(bytes: &[u8]) -> Result<Preface, PrefaceError> {
         Some([b'\r']) => return Err(PrefaceError::TooLong),
         _ => return Err(PrefaceError::Malformed),
     }
-    let line = window.get(V1_START.len()..end).ok_or(PrefaceError::Malformed)?;
+    let line = window
+        .get(V1_START.len()..end)
+        .ok_or(PrefaceError::Malformed)?;
     let source = v1_source(std::str::from_utf8(line).map_err(|_| PrefaceError::Malformed)?)?;
-    Ok(Preface::Complete { consumed: end + 2, source, tls: false })
+    Ok(Preface::Complete {
+        consumed: end + 2,
+        source,
+        tls: false,
+    })
 }
 
-/// `TCP4 source destination source-port destination-port` with single spaces; after UNKNOWN anything goes (2.1).
+/// `TCP4 source destination source-port destination-port` with single spaces; after UNKNOWN
+/// anything goes (2.1).
 fn v1_source(line: &str) -> Result<Option<(SocketAddr, SocketAddr)>, PrefaceError> {
     let mut words = line.split(' ');
     let mut next = || words.next().ok_or(PrefaceError::Malformed);
     let (source, destination): (IpAddr, IpAddr) = match next()? {
-        "TCP4" => (v1_address::<Ipv4Addr>(next()?)?, v1_address::<Ipv4Addr>(next()?)?),
-        "TCP6" => (v1_address::<Ipv6Addr>(next()?)?, v1_address::<Ipv6Addr>(next()?)?),
+        "TCP4" => (
+            v1_address::<Ipv4Addr>(next()?)?,
+            v1_address::<Ipv4Addr>(next()?)?,
+        ),
+        "TCP6" => (
+            v1_address::<Ipv6Addr>(next()?)?,
+            v1_address::<Ipv6Addr>(next()?)?,
+        ),
         "UNKNOWN" => return Ok(None),
         _ => return Err(PrefaceError::Malformed),
     };
@@ -111,34 +133,59 @@ fn v1_source(line: &str) -> Result<Option<(SocketAddr, SocketAddr)>, PrefaceErro
     if words.next().is_some() {
         return Err(PrefaceError::Malformed);
     }
-    Ok(Some((SocketAddr::new(source, source_port), SocketAddr::new(destination, destination_port))))
+    Ok(Some((
+        SocketAddr::new(source, source_port),
+        SocketAddr::new(destination, destination_port),
+    )))
 }
 
 fn v1_address<A: FromStr + Into<IpAddr>>(word: &str) -> Result<IpAddr, PrefaceError> {
-    word.parse::<A>().map(Into::into).map_err(|_| PrefaceError::Malformed)
+    word.parse::<A>()
+        .map(Into::into)
+        .map_err(|_| PrefaceError::Malformed)
 }
 
 /// Decimal without sign or leading zero (2.1): Rust's own parser would let `+80` and `080` pass.
 fn v1_port(word: &str) -> Result<u16, PrefaceError> {
-    let is_canonical = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
-    word.parse().ok().filter(|_| is_canonical).ok_or(PrefaceError::Malformed)
+    let is_canonical =
+        word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
+    word.parse()
+        .ok()
+        .filter(|_| is_canonical)
+        .ok_or(PrefaceError::Malformed)
 }
 
 fn parse_v2(bytes: &[u8]) -> Result<Preface, PrefaceError> {
     // Refused at the first byte that shows it, not only when all has come.
-    if bytes.get(12).is_some_and(|byte| !matches!(byte, 0x20 | 0x21)) {
+    if bytes
+        .get(12)
+        .is_some_and(|byte| !matches!(byte, 0x20 | 0x21))
+    {
         return Err(PrefaceError::Unsupported);
     }
-    let Some(&[.., command, family, high, low]) = bytes.first_chunk::<V2_HEAD_BYTES>() else { return Ok(Preface::Partial) };
+    let Some(&[.., command, family, high, low]) = bytes.first_chunk::<V2_HEAD_BYTES>() else {
+        return Ok(Preface::Partial);
+    };
     let length = usize::from(u16::from_be_bytes([high, low]));
     if length > V2_BODY_BYTES_MAX {
         return Err(PrefaceError::TooLong);
     }
     let consumed = V2_HEAD_BYTES + length;
-    let Some(preface) = bytes.get(..consumed) else { return Ok(Preface::Partial) };
-    // LOCAL: the receiver uses the connection's own addresses and skips the rest whatever it is (2.2).
-    let (source, tls) = if command == 0x21 { v2_proxied(preface, family)? } else { (None, false) };
-    Ok(Preface::Complete { consumed, source, tls })
+    let Some(preface) = bytes.get(..consumed) else {
+        return Ok(Preface::Partial);
+    };
+    // LOCAL: the receiver uses the connection's own addresses and skips the rest whatever it is
+    // (2.2).
+    let (source, tls) = if command == 0x21 {
+        v2_proxied(preface, family)?
+    } else {
+        (None, false)
+    };
+    Ok(Preface::Complete {
+        consumed,
+        source,
+        tls,
+    })
 }
 
 type Proxied = (Option<(SocketAddr, SocketAddr)>, bool);
@@ -146,7 +193,8 @@ type Proxied = (Option<(SocketAddr, SocketAddr)>, bool);
 fn v2_proxied(preface: &[u8], family: u8) -> Result<Proxied, PrefaceError> {
     let body = preface.get(V2_HEAD_BYTES..).unwrap_or_default();
     let (source, address_bytes) = match family {
-        // UNSPEC: addresses are to be ignored (2.2), and since their length is unknown, so is where TLVs would begin.
+        // UNSPEC: addresses are to be ignored (2.2), and since their length is unknown, so is where
+        // TLVs would begin.
         0x00 => return Ok((None, false)),
         0x11 => (Some(v2_tcp4(body)?), 12),
         0x21 => (Some(v2_tcp6(body)?), 36),
@@ -160,20 +208,33 @@ fn v2_proxied(preface: &[u8], family: u8) -> Result<Proxied, PrefaceError> {
 
 fn v2_tcp4(body: &[u8]) -> Result<(SocketAddr, SocketAddr), PrefaceError> {
     let mut rest = body;
-    let (source, destination) = (Ipv4Addr::from(take::<4>(&mut rest)?), Ipv4Addr::from(take::<4>(&mut rest)?));
+    let (source, destination) = (
+        Ipv4Addr::from(take::<4>(&mut rest)?),
+        Ipv4Addr::from(take::<4>(&mut rest)?),
+    );
     v2_ports(source.into(), destination.into(), rest)
 }
 
 fn v2_tcp6(body: &[u8]) -> Result<(SocketAddr, SocketAddr), PrefaceError> {
     let mut rest = body;
-    let (source, destination) = (Ipv6Addr::from(take::<16>(&mut rest)?), Ipv6Addr::from(take::<16>(&mut rest)?));
+    let (source, destination) = (
+        Ipv6Addr::from(take::<16>(&mut rest)?),
+        Ipv6Addr::from(take::<16>(&mut rest)?),
+    );
     v2_ports(source.into(), destination.into(), rest)
 }
 
-fn v2_ports(source: IpAddr, destination: IpAddr, mut rest: &[u8]) -> Result<(SocketAddr, SocketAddr), PrefaceError> {
+fn v2_ports(
+    source: IpAddr,
+    destination: IpAddr,
+    mut rest: &[u8],
+) -> Result<(SocketAddr, SocketAddr), PrefaceError> {
     let source_port = u16::from_be_bytes(take(&mut rest)?);
     let destination_port = u16::from_be_bytes(take(&mut rest)?);
-    Ok((SocketAddr::new(source, source_port), SocketAddr::new(destination, destination_port)))
+    Ok((
+        SocketAddr::new(source, source_port),
+        SocketAddr::new(destination, destination_port),
+    ))
 }
 
 /// Walks the TLVs (2.2): all must be whole, the checksum right, and TLS is noted.
@@ -182,7 +243,9 @@ fn v2_tlvs(preface: &[u8], mut tlvs: &[u8]) -> Result<bool, PrefaceError> {
     while !tlvs.is_empty() {
         let [kind, high, low] = take(&mut tlvs)?;
         let length = usize::from(u16::from_be_bytes([high, low]));
-        let (value, rest) = tlvs.split_at_checked(length).ok_or(PrefaceError::Malformed)?;
+        let (value, rest) = tlvs
+            .split_at_checked(length)
+            .ok_or(PrefaceError::Malformed)?;
         match kind {
             // Two checksums can't both be right, as each counts the other's bytes.
             TLV_CRC32C if is_checked => return Err(PrefaceError::Malformed),
@@ -201,11 +264,22 @@ fn v2_tlvs(preface: &[u8], mut tlvs: &[u8]) -> Result<bool, PrefaceError> {
 /// CRC32c over the whole preface with the checksum's own bytes as zeros (2.2.3).
 fn v2_checksum(preface: &[u8], at: usize, value: &[u8]) -> Result<(), PrefaceError> {
     let expected = u32::from_be_bytes(value.try_into().map_err(|_| PrefaceError::Malformed)?);
-    let bytes = preface.iter().enumerate().map(|(index, byte)| if (at..at + 4).contains(&index) { 0 } else { *byte });
-    if crc32c(bytes) == expected { Ok(()) } else { Err(PrefaceError::Checksum) }
+    let bytes = preface.iter().enumerate().map(|(index, byte)| {
+        if (at..at + 4).contains(&index) {
+            0
+        } else {
+            *byte
+        }
+    });
+    if crc32c(bytes) == expected {
+        Ok(())
+    } else {
+        Err(PrefaceError::Checksum)
+    }
 }
 
-/// pp2_tlv_ssl: one byte of flags, four of verification result, then TLVs that we have no use for (2.2.5).
+/// pp2_tlv_ssl: one byte of flags, four of verification result, then TLVs that we have no use for
+/// (2.2.5).
 fn v2_ssl(value: &[u8]) -> Result<bool, PrefaceError> {
     match value {
         [flags, _, _, _, _, ..] => Ok(flags & CLIENT_SSL != 0),
@@ -214,14 +288,20 @@ fn v2_ssl(value: &[u8]) -> Result<bool, PrefaceError> {
 }
 
 fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], PrefaceError> {
-    let (first, rest) = bytes.split_first_chunk::<N>().ok_or(PrefaceError::Malformed)?;
+    let (first, rest) = bytes
+        .split_first_chunk::<N>()
+        .ok_or(PrefaceError::Malformed)?;
     *bytes = rest;
     Ok(*first)
 }
 
 /// RFC 3720 appendix B.4. Bit by bit: it runs once per connection over some dozens of bytes.
 fn crc32c(bytes: impl Iterator<Item = u8>) -> u32 {
-    !bytes.fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(byte), |crc, _| (crc >> 1) ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 }))
+    !bytes.fold(!0, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(byte), |crc, _| {
+            (crc >> 1) ^ if crc & 1 == 1 { 0x82f6_3b78 } else { 0 }
+        })
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! What the event loop of this thread knows of a descriptor that somebody else reads.
 //!
-//! Used by workers to hear of changed files. The answer is as of the loop's last look at its events, which told of everything that had
-//! happened before it; asking costs one load. Absent on purpose: waiting; nobody is woken for it.
+//! Used by workers to hear of changed files. The answer is as of the loop's last look at its
+//! events, which told of everything that had happened before it; asking costs one load. Absent on
+//! purpose: waiting; nobody is woken for it.
 
 use std::{
     io,
@@ -16,17 +17,20 @@ impl Readiness {
     /// Must be called inside a tokio runtime with I/O enabled. The descriptor is duplicated.
     pub fn new(readable: impl AsFd) -> io::Result<Readiness> {
         let fd = readable.as_fd().try_clone_to_owned()?;
-        // SAFETY: assumes that the descriptor stays open and the same until it is deregistered. `AsyncFd` owns the `OwnedFd`, lends it by
-        // shared reference only, and deregisters before it drops it. Test: `is_told_once_for_each_change`.
+        // SAFETY: assumes that the descriptor stays open and the same until it is deregistered.
+        // `AsyncFd` owns the `OwnedFd`, lends it by shared reference only, and deregisters before
+        // it drops it. Test: `is_told_once_for_each_change`.
         #[allow(unsafe_code)]
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? };
         Ok(Readiness(fd))
     }
 
-    /// Whether it has become readable since the last call that said so. To be followed by reading until there is nothing left.
+    /// Whether it has become readable since the last call that said so. To be followed by reading
+    /// until there is nothing left.
     pub fn take(&self) -> bool {
         let mut is_ready = false;
-        // WouldBlock makes tokio forget the readiness; what comes from now on makes an event of its own.
+        // WouldBlock makes tokio forget the readiness; what comes from now on makes an event of its
+        // own.
         let _: io::Result<()> = self.0.try_io(Interest::READABLE, |_| {
             is_ready = true;
             Err(io::ErrorKind::WouldBlock.into())

@@ -1,6 +1,7 @@
 //! The socket calls that no safe wrapper among our dependencies offers.
 //!
-//! Used by `listener`, `stream` and `udp`. All pass a pointer to one `c_int` of ours for the length of a call.
+//! Used by `listener`, `stream` and `udp`. All pass a pointer to one `c_int` of ours for the length
+//! of a call.
 #![allow(unsafe_code)]
 
 use std::{
@@ -9,7 +10,8 @@ use std::{
     os::fd::{AsFd, AsRawFd},
 };
 
-/// TCP_DEFER_ACCEPT: the kernel hands a connection out only once it has data, or after about `seconds`.
+/// TCP_DEFER_ACCEPT: the kernel hands a connection out only once it has data, or after about
+/// `seconds`.
 pub(crate) fn set_defer_accept(socket: impl AsFd, seconds: c_int) -> io::Result<()> {
     set(socket, libc::IPPROTO_TCP, libc::TCP_DEFER_ACCEPT, seconds)
 }
@@ -19,37 +21,66 @@ pub(crate) fn no_timestamps(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 0)
 }
 
-/// SO_RCVBUF and SO_SNDBUF, above the system's bounds where we may (socket(7): CAP_NET_ADMIN), up to them otherwise.
-pub(crate) fn set_udp_buffers(socket: impl AsFd, receive_bytes: u32, send_bytes: u32) -> io::Result<()> {
+/// SO_RCVBUF and SO_SNDBUF, above the system's bounds where we may (socket(7): CAP_NET_ADMIN), up
+/// to them otherwise.
+pub(crate) fn set_udp_buffers(
+    socket: impl AsFd,
+    receive_bytes: u32,
+    send_bytes: u32,
+) -> io::Result<()> {
     let receive_bytes = c_int::try_from(receive_bytes).unwrap_or(c_int::MAX);
     let send_bytes = c_int::try_from(send_bytes).unwrap_or(c_int::MAX);
-    set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, receive_bytes)
-        .or_else(|_| set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, receive_bytes))?;
+    set(
+        &socket,
+        libc::SOL_SOCKET,
+        libc::SO_RCVBUFFORCE,
+        receive_bytes,
+    )
+    .or_else(|_| set(&socket, libc::SOL_SOCKET, libc::SO_RCVBUF, receive_bytes))?;
     set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, send_bytes)
         .or_else(|_| set(&socket, libc::SOL_SOCKET, libc::SO_SNDBUF, send_bytes))
 }
 
-/// SO_DETACH_REUSEPORT_BPF: the kernel chooses again which socket of the group a connection goes to. The value means nothing.
+/// SO_DETACH_REUSEPORT_BPF: the kernel chooses again which socket of the group a connection goes
+/// to. The value means nothing.
 pub(crate) fn detach_reuseport_program(socket: impl AsFd) -> io::Result<()> {
     set(socket, libc::SOL_SOCKET, libc::SO_DETACH_REUSEPORT_BPF, 0)
 }
 
 fn set(socket: impl AsFd, level: c_int, name: c_int, value: c_int) -> io::Result<()> {
     let length = size_of::<c_int>() as libc::socklen_t;
-    // SAFETY: setsockopt reads `length` bytes from the pointer during the call and keeps nothing. `value` is a live c_int of exactly
-    // that length (guaranteed here), the descriptor is open as long as the borrow (guaranteed by AsFd). Test: defer_accept_is_set.
-    let result = unsafe { libc::setsockopt(socket.as_fd().as_raw_fd(), level, name, (&raw const value).cast::<libc::c_void>(), length) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    // SAFETY: setsockopt reads `length` bytes from the pointer during the call and keeps nothing.
+    // `value` is a live c_int of exactly that length (guaranteed here), the descriptor is open as
+    // long as the borrow (guaranteed by AsFd). Test: defer_accept_is_set.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            level,
+            name,
+            (&raw const value).cast::<libc::c_void>(),
+            length,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 /// SIOCOUTQ: bytes in the send queue that the peer has not acknowledged (TCP) or not read (Unix).
 pub(crate) fn unsent_bytes(socket: impl AsFd) -> io::Result<usize> {
     let mut bytes: c_int = 0;
-    // SAFETY: for this request the kernel writes one int through the pointer during the call (tcp(7), SIOCOUTQ = TIOCOUTQ); `bytes` is a
-    // live, exclusively borrowed c_int (guaranteed here), the descriptor is open (AsFd). Other kinds of descriptor answer ENOTTY.
-    // Test: unsent_bytes_counts_what_the_peer_has_not_taken.
+    // SAFETY: for this request the kernel writes one int through the pointer during the call
+    // (tcp(7), SIOCOUTQ = TIOCOUTQ); `bytes` is a live, exclusively borrowed c_int (guaranteed
+    // here), the descriptor is open (AsFd). Other kinds of descriptor answer ENOTTY. Test:
+    // unsent_bytes_counts_what_the_peer_has_not_taken.
     let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
-    if result == 0 { Ok(usize::try_from(bytes).unwrap_or(0)) } else { Err(io::Error::last_os_error()) }
+    if result == 0 {
+        Ok(usize::try_from(bytes).unwrap_or(0))
+    } else {
+        Err(io::Error::last_os_error())
+    }
 }
 
 #[cfg(test)]
@@ -67,7 +98,11 @@ mod tests {
         listener.set_nonblocking(true).unwrap();
         let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(50));
-        assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock, "accepted before the client spoke");
+        assert_eq!(
+            listener.accept().unwrap_err().kind(),
+            io::ErrorKind::WouldBlock,
+            "accepted before the client spoke"
+        );
         client.write_all(b"x").unwrap();
         listener.set_nonblocking(false).unwrap();
         listener.accept().unwrap();

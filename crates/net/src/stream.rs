@@ -1,8 +1,10 @@
 //! Connections: first raw, then on the event loop.
 //!
-//! Used by the server's drivers and by upstream connections. The difficulty is the number of system calls. A keep-alive request must
-//! cost one recv and one send: a read that fills less than the buffer tells that the socket is drained (edge-triggered epoll), so the next
-//! read waits without asking the kernel first. Absent on purpose: timeouts and buffers, which belong to the driver; TLS, a layer above.
+//! Used by the server's drivers and by upstream connections. The difficulty is the number of system
+//! calls. A keep-alive request must cost one recv and one send: a read that fills less than the
+//! buffer tells that the socket is drained (edge-triggered epoll), so the next read waits without
+//! asking the kernel first. Absent on purpose: timeouts and buffers, which belong to the driver;
+//! TLS, a layer above.
 
 use crate::socket_options;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -20,7 +22,8 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-/// More buffers than this in one call are refused by Linux (EMSGSIZE); the rest goes with the next call.
+/// More buffers than this in one call are refused by Linux (EMSGSIZE); the rest goes with the next
+/// call.
 const IOV_MAX: usize = 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,8 +32,8 @@ pub(crate) enum Family {
     Unix,
 }
 
-/// An open, non-blocking connection that no event loop knows: good for a request that is here already and a response that fits the
-/// socket's buffer.
+/// An open, non-blocking connection that no event loop knows: good for a request that is here
+/// already and a response that fits the socket's buffer.
 #[derive(Debug)]
 pub struct RawStream {
     fd: OwnedFd,
@@ -64,7 +67,8 @@ impl RawStream {
         local_address(&self.fd, self.family)
     }
 
-    /// Puts the connection on the event loop of this thread (one epoll_ctl). Must be called inside a tokio runtime.
+    /// Puts the connection on the event loop of this thread (one epoll_ctl). Must be called inside
+    /// a tokio runtime.
     pub fn register(self) -> io::Result<Stream> {
         match self.family {
             Family::Tcp => TcpStream::from_std(self.fd.into()).map(Stream::Tcp),
@@ -79,8 +83,8 @@ impl AsFd for RawStream {
     }
 }
 
-/// A connection on the event loop. Every `poll_` method that returns `Pending` has left the waker where tokio finds it; there is one waker
-/// for reading and one for writing.
+/// A connection on the event loop. Every `poll_` method that returns `Pending` has left the waker
+/// where tokio finds it; there is one waker for reading and one for writing.
 #[derive(Debug)]
 pub enum Stream {
     Tcp(TcpStream),
@@ -88,8 +92,9 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// `Ready(Ok(0))` is the end of stream (given a buffer that isn't empty). Offer a buffer larger than what is expected: only a short
-    /// read saves the extra recv that would find the socket empty.
+    /// `Ready(Ok(0))` is the end of stream (given a buffer that isn't empty). Offer a buffer larger
+    /// than what is expected: only a short read saves the extra recv that would find the socket
+    /// empty.
     pub fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buf = ReadBuf::new(buf);
         ready!(match self {
@@ -99,27 +104,40 @@ impl Stream {
         Poll::Ready(Ok(buf.filled().len()))
     }
 
-    /// [`Stream::poll_read`] for a task that was woken because there is something to read: asks the kernel at once, without looking at
-    /// the budget or leaving a waker, and only then waits. One atomic load beside the recv.
-    pub fn poll_read_now(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+    /// [`Stream::poll_read`] for a task that was woken because there is something to read: asks the
+    /// kernel at once, without looking at the budget or leaving a waker, and only then waits. One
+    /// atomic load beside the recv.
+    pub fn poll_read_now(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         loop {
             let mut read = None;
-            // WouldBlock makes tokio forget the readiness, which after a short read is what we know already.
+            // WouldBlock makes tokio forget the readiness, which after a short read is what we know
+            // already.
             let outcome = self.reading(|fd| {
                 let bytes = rustix::net::recv(fd, &mut *buf, RecvFlags::empty())?.1;
                 read = Some(bytes);
-                if bytes == 0 || bytes == buf.len() { Ok(bytes) } else { Err(io::ErrorKind::WouldBlock.into()) }
+                if bytes == 0 || bytes == buf.len() {
+                    Ok(bytes)
+                } else {
+                    Err(io::ErrorKind::WouldBlock.into())
+                }
             });
             match (read, outcome) {
                 (Some(bytes), _) => return Poll::Ready(Ok(bytes)),
-                (None, Err(error)) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.poll_readable(cx))?,
+                (None, Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.poll_readable(cx))?
+                }
                 (None, Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 (None, result) => return Poll::Ready(result),
             }
         }
     }
 
-    /// Writes what the socket takes at once; `WouldBlock` where it takes nothing. Leaves no waker: go on with [`Stream::poll_write`].
+    /// Writes what the socket takes at once; `WouldBlock` where it takes nothing. Leaves no waker:
+    /// go on with [`Stream::poll_write`].
     pub fn write_now(&self, buf: &[u8]) -> io::Result<usize> {
         let sent = rustix::net::send(self, buf, SendFlags::NOSIGNAL)?;
         if sent < buf.len() {
@@ -136,21 +154,37 @@ impl Stream {
         }
     }
 
-    pub fn poll_write_vectored(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
+    pub fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
         match self {
             Stream::Tcp(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
             Stream::Unix(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
         }
     }
 
-    /// Like [`Stream::poll_write`], and tells the kernel that more follows at once (MSG_MORE): a head leaves in one packet with the file
-    /// that [`Stream::poll_sendfile`] sends next. Without that next write the bytes leave after 200 ms.
+    /// Like [`Stream::poll_write`], and tells the kernel that more follows at once (MSG_MORE): a
+    /// head leaves in one packet with the file that [`Stream::poll_sendfile`] sends next. Without
+    /// that next write the bytes leave after 200 ms.
     pub fn poll_send_more(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_writing(cx, |fd| Ok(rustix::net::send(fd, buf, SendFlags::NOSIGNAL | SendFlags::MORE)?))
+        self.poll_writing(cx, |fd| {
+            Ok(rustix::net::send(
+                fd,
+                buf,
+                SendFlags::NOSIGNAL | SendFlags::MORE,
+            )?)
+        })
     }
 
-    /// [`Stream::poll_send_more`], but asks the kernel first and tokio only when the socket is full.
-    pub fn poll_send_more_now(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    /// [`Stream::poll_send_more`], but asks the kernel first and tokio only when the socket is
+    /// full.
+    pub fn poll_send_more_now(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match rustix::net::send(&*self, buf, SendFlags::NOSIGNAL | SendFlags::MORE) {
             Ok(sent) => Poll::Ready(Ok(sent)),
             Err(_) => self.poll_send_more(cx, buf),
@@ -158,15 +192,29 @@ impl Stream {
     }
 
     /// [`Stream::poll_send_more`] from several buffers.
-    pub fn poll_send_more_vectored(&mut self, cx: &mut Context<'_>, bufs: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        self.poll_writing(cx, |fd| send_vectored(fd, bufs, SendFlags::NOSIGNAL | SendFlags::MORE))
+    pub fn poll_send_more_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_writing(cx, |fd| {
+            send_vectored(fd, bufs, SendFlags::NOSIGNAL | SendFlags::MORE)
+        })
     }
 
-    /// Sends up to `count` bytes of `file` from `offset`. `Ready(Ok(0))` with `count > 0` means that the file ends there: it has shrunk.
+    /// Sends up to `count` bytes of `file` from `offset`. `Ready(Ok(0))` with `count > 0` means
+    /// that the file ends there: it has shrunk.
     ///
-    /// Where fewer went than the file has, the socket is full, and the next call waits without asking the kernel: being told so by
-    /// sendfile costs as much as sending some pages, because it fetches them first.
-    pub fn poll_sendfile(&mut self, cx: &mut Context<'_>, file: &File, offset: u64, count: usize) -> Poll<io::Result<usize>> {
+    /// Where fewer went than the file has, the socket is full, and the next call waits without
+    /// asking the kernel: being told so by sendfile costs as much as sending some pages, because it
+    /// fetches them first.
+    pub fn poll_sendfile(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        count: usize,
+    ) -> Poll<io::Result<usize>> {
         loop {
             let mut sent = None;
             let outcome = self.writing(|fd| {
@@ -180,15 +228,18 @@ impl Stream {
             });
             match (sent, outcome) {
                 (Some(bytes), _) => return Poll::Ready(Ok(bytes)),
-                (None, Err(error)) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.poll_writable(cx))?,
+                (None, Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+                    ready!(self.poll_writable(cx))?
+                }
                 (None, Err(error)) if error.kind() == io::ErrorKind::Interrupted => {}
                 (None, result) => return Poll::Ready(result),
             }
         }
     }
 
-    /// Ready when there is something to read, the peer has closed its side, or the connection broke. Reads nothing: after a short read
-    /// this tells, without a system call, that the client said more or went away while its response is being made.
+    /// Ready when there is something to read, the peer has closed its side, or the connection
+    /// broke. Reads nothing: after a short read this tells, without a system call, that the client
+    /// said more or went away while its response is being made.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Stream::Tcp(stream) => stream.poll_read_ready(cx),
@@ -203,8 +254,8 @@ impl Stream {
         }
     }
 
-    /// Sends our end of stream; reading goes on. Needed before a lingering close (RFC 9112 section 9.6). A connection that the peer has
-    /// cut already is no error.
+    /// Sends our end of stream; reading goes on. Needed before a lingering close (RFC 9112 section
+    /// 9.6). A connection that the peer has cut already is no error.
     pub fn shutdown_write(&self) -> io::Result<()> {
         match rustix::net::shutdown(self, Shutdown::Write) {
             Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),
@@ -212,7 +263,8 @@ impl Stream {
         }
     }
 
-    /// TCP_CORK: holds back partial packets until it is taken off. Prefer [`Stream::poll_send_more`], which costs no call of its own.
+    /// TCP_CORK: holds back partial packets until it is taken off. Prefer
+    /// [`Stream::poll_send_more`], which costs no call of its own.
     pub fn set_cork(&self, corked: bool) -> io::Result<()> {
         match self {
             Stream::Tcp(stream) => Ok(rustix::net::sockopt::set_tcp_cork(stream, corked)?),
@@ -220,33 +272,48 @@ impl Stream {
         }
     }
 
-    /// Bytes written that the peer has not acknowledged (TCP) or read (Unix): how far behind a slow reader is.
+    /// Bytes written that the peer has not acknowledged (TCP) or read (Unix): how far behind a slow
+    /// reader is.
     pub fn unsent_bytes(&self) -> io::Result<usize> {
         socket_options::unsent_bytes(self)
     }
 
-    /// True if the connection is over both ways: the peer has reset it, or, on a Unix socket, closed its end. The end of the peer's stream alone
-    /// does not count. A system call.
+    /// True if the connection is over both ways: the peer has reset it, or, on a Unix socket,
+    /// closed its end. The end of the peer's stream alone does not count. A system call.
     pub fn is_hung_up(&self) -> bool {
         let mut watched = [PollFd::new(self, PollFlags::empty())];
         // HUP and ERR are told without being asked for (poll(2)).
         let told = rustix::event::poll(&mut watched, Some(&Timespec::default()));
-        told.is_ok() && watched[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
+        told.is_ok()
+            && watched[0]
+                .revents()
+                .intersects(PollFlags::HUP | PollFlags::ERR)
     }
 
     /// The address that the client reached us at; `None` on Unix sockets.
     pub fn local_address(&self) -> io::Result<Option<SocketAddr>> {
-        local_address(self, if self.is_tcp() { Family::Tcp } else { Family::Unix })
+        local_address(
+            self,
+            if self.is_tcp() {
+                Family::Tcp
+            } else {
+                Family::Unix
+            },
+        )
     }
 
     pub fn is_tcp(&self) -> bool {
         matches!(self, Stream::Tcp(_))
     }
 
-    /// Makes the close send a reset instead of waiting for the peer to take what is left: for peers that are being punished or are late.
+    /// Makes the close send a reset instead of waiting for the peer to take what is left: for peers
+    /// that are being punished or are late.
     pub fn reset_on_drop(&self) -> io::Result<()> {
         match self {
-            Stream::Tcp(stream) => Ok(rustix::net::sockopt::set_socket_linger(stream, Some(std::time::Duration::ZERO))?),
+            Stream::Tcp(stream) => Ok(rustix::net::sockopt::set_socket_linger(
+                stream,
+                Some(std::time::Duration::ZERO),
+            )?),
             Stream::Unix(_) => Ok(()),
         }
     }
@@ -259,15 +326,23 @@ impl Stream {
     }
 
     /// `WouldBlock`, without a call of `write`, where the socket is not known to be writable.
-    fn writing(&self, write: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>) -> io::Result<usize> {
+    fn writing(
+        &self,
+        write: impl FnOnce(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> io::Result<usize> {
         match self {
             Stream::Tcp(stream) => stream.try_io(Interest::WRITABLE, || write(stream.as_fd())),
             Stream::Unix(stream) => stream.try_io(Interest::WRITABLE, || write(stream.as_fd())),
         }
     }
 
-    /// Runs `write` whenever the socket is writable; WouldBlock clears the readiness, so that the loop ends in a wait.
-    fn poll_writing(&self, cx: &mut Context<'_>, write: impl Fn(BorrowedFd<'_>) -> io::Result<usize>) -> Poll<io::Result<usize>> {
+    /// Runs `write` whenever the socket is writable; WouldBlock clears the readiness, so that the
+    /// loop ends in a wait.
+    fn poll_writing(
+        &self,
+        cx: &mut Context<'_>,
+        write: impl Fn(BorrowedFd<'_>) -> io::Result<usize>,
+    ) -> Poll<io::Result<usize>> {
         loop {
             ready!(self.poll_writable(cx))?;
             match self.writing(&write) {
@@ -290,7 +365,12 @@ impl AsFd for Stream {
 
 fn send_vectored(fd: impl AsFd, bufs: &[IoSlice<'_>], flags: SendFlags) -> io::Result<usize> {
     let bufs = bufs.get(..IOV_MAX).unwrap_or(bufs);
-    Ok(rustix::net::sendmsg(fd, bufs, &mut SendAncillaryBuffer::default(), flags)?)
+    Ok(rustix::net::sendmsg(
+        fd,
+        bufs,
+        &mut SendAncillaryBuffer::default(),
+        flags,
+    )?)
 }
 
 fn local_address(fd: impl AsFd, family: Family) -> io::Result<Option<SocketAddr>> {

@@ -1,9 +1,11 @@
-//! systemd's two small protocols: readiness (sd_notify) and inherited sockets (socket activation). See sd_notify(3), sd_listen_fds(3).
+//! systemd's two small protocols: readiness (sd_notify) and inherited sockets (socket activation).
+//! See sd_notify(3), sd_listen_fds(3).
 //!
-//! Used by the server's start, reload and stop. The difficulty is the environment: systemd's own functions can clear the variables so
-//! that children don't act on them, but changing the environment is unsound once threads exist. We leave it alone: LISTEN_PID names our
-//! process, so children ignore LISTEN_FDS; the sockets are closed on exec; and programs we start get an environment made for them.
-//! Absent on purpose: the file descriptor store and the watchdog.
+//! Used by the server's start, reload and stop. The difficulty is the environment: systemd's own
+//! functions can clear the variables so that children don't act on them, but changing the
+//! environment is unsound once threads exist. We leave it alone: LISTEN_PID names our process, so
+//! children ignore LISTEN_FDS; the sockets are closed on exec; and programs we start get an
+//! environment made for them. Absent on purpose: the file descriptor store and the watchdog.
 #![allow(unsafe_code)]
 
 use crate::BoundSocket;
@@ -28,7 +30,8 @@ const FDS_MAX: RawFd = 1024;
 
 static SOCKETS_TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Sends lines such as `READY=1`, `RELOADING=1` or `STATUS=…` to the service manager. Without one (no NOTIFY_SOCKET) this does nothing.
+/// Sends lines such as `READY=1`, `RELOADING=1` or `STATUS=…` to the service manager. Without one
+/// (no NOTIFY_SOCKET) this does nothing.
 pub fn notify(state: &str) -> io::Result<()> {
     match env::var_os("NOTIFY_SOCKET") {
         Some(path) => notify_at(path.as_bytes(), state),
@@ -36,18 +39,29 @@ pub fn notify(state: &str) -> io::Result<()> {
     }
 }
 
-/// The listening sockets that systemd bound for us, with their names; empty when there are none, and from the second call on. To be called
-/// first thing in `main`: descriptors 3 and up belong to systemd's list only until the process opens something itself. Inherited sockets
-/// that aren't listening streams are closed.
+/// The listening sockets that systemd bound for us, with their names; empty when there are none,
+/// and from the second call on. To be called first thing in `main`: descriptors 3 and up belong to
+/// systemd's list only until the process opens something itself. Inherited sockets that aren't
+/// listening streams are closed.
 pub fn activated_sockets() -> Vec<BoundSocket> {
     if SOCKETS_TAKEN.swap(true, Ordering::SeqCst) {
         return Vec::new();
     }
     let variable = |name| env::var(name).unwrap_or_default();
-    let count = inherited_count(&variable("LISTEN_PID"), std::process::id(), &variable("LISTEN_FDS"));
+    let count = inherited_count(
+        &variable("LISTEN_PID"),
+        std::process::id(),
+        &variable("LISTEN_FDS"),
+    );
     let names = variable("LISTEN_FDNAMES");
-    let names = names.split(':').map(|name| Some(name.to_owned()).filter(|name| !name.is_empty())).chain(std::iter::repeat(None));
-    (FIRST_FD..FIRST_FD + count).zip(names).filter_map(|(fd, name)| BoundSocket::adopt(take(fd)?, name).ok()).collect()
+    let names = names
+        .split(':')
+        .map(|name| Some(name.to_owned()).filter(|name| !name.is_empty()))
+        .chain(std::iter::repeat(None));
+    (FIRST_FD..FIRST_FD + count)
+        .zip(names)
+        .filter_map(|(fd, name)| BoundSocket::adopt(take(fd)?, name).ok())
+        .collect()
 }
 
 fn notify_at(path: &[u8], state: &str) -> io::Result<()> {
@@ -62,16 +76,22 @@ fn notify_at(path: &[u8], state: &str) -> io::Result<()> {
 /// How many descriptors are ours: none unless LISTEN_PID is our process.
 fn inherited_count(listen_pid: &str, our_pid: u32, listen_fds: &str) -> RawFd {
     let is_for_us = listen_pid.parse() == Ok(our_pid);
-    listen_fds.parse().ok().filter(|count| is_for_us && (0..=FDS_MAX).contains(count)).unwrap_or(0)
+    listen_fds
+        .parse()
+        .ok()
+        .filter(|count| is_for_us && (0..=FDS_MAX).contains(count))
+        .unwrap_or(0)
 }
 
 fn take(fd: RawFd) -> Option<OwnedFd> {
-    // SAFETY: F_GETFD takes a number and touches no memory of ours; it fails on a descriptor that isn't open.
+    // SAFETY: F_GETFD takes a number and touches no memory of ours; it fails on a descriptor that
+    // isn't open.
     if unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
         return None;
     }
-    // SAFETY: the descriptor is open (just seen) and nobody else in the process owns it: systemd opened it for exactly this process
-    // (LISTEN_PID), the caller comes first in `main` (documented), and SOCKETS_TAKEN lets nobody take it twice. Test:
+    // SAFETY: the descriptor is open (just seen) and nobody else in the process owns it: systemd
+    // opened it for exactly this process (LISTEN_PID), the caller comes first in `main`
+    // (documented), and SOCKETS_TAKEN lets nobody take it twice. Test:
     // takes_over_inherited_sockets.
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
@@ -85,7 +105,8 @@ mod tests {
     #[test]
     fn notifies_abstract_and_path_sockets() {
         let name = format!("saker-notify-test-{}", std::process::id());
-        let receiver = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        let receiver =
+            UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
         notify_at(format!("@{name}").as_bytes(), "READY=1\nSTATUS=serving").unwrap();
         let mut buffer = [0; 100];
         let count = receiver.recv(&mut buffer).unwrap();
@@ -116,20 +137,35 @@ mod tests {
         }
     }
 
-    /// A shell stands in for systemd: it moves the sockets to 3 and 4 and starts this test program again under its own process id.
+    /// A shell stands in for systemd: it moves the sockets to 3 and 4 and starts this test program
+    /// again under its own process id.
     #[test]
     fn takes_over_inherited_sockets() {
-        let socket = bind(Bind::Tcp("127.0.0.1:0".parse().unwrap()), BindOptions::default()).unwrap();
-        let LocalAddress::Ip(address) = socket.local_address().unwrap() else { panic!("not an IP address") };
+        let socket = bind(
+            Bind::Tcp("127.0.0.1:0".parse().unwrap()),
+            BindOptions::default(),
+        )
+        .unwrap();
+        let LocalAddress::Ip(address) = socket.local_address().unwrap() else {
+            panic!("not an IP address")
+        };
         let inheritable = rustix::io::dup(&socket).unwrap();
         let script = format!(
             "exec 3<&{} 4</dev/null; LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=web:odd EXPECTED={address} \
              exec \"$0\" --ignored --exact systemd::tests::child_takes_sockets",
             inheritable.as_raw_fd()
         );
-        let output = Command::new("bash").args(["-c", &script]).arg(env::current_exe().unwrap()).output().unwrap();
+        let output = Command::new("bash")
+            .args(["-c", &script])
+            .arg(env::current_exe().unwrap())
+            .output()
+            .unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success() && text.contains("1 passed"),
+            "{text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     #[test]
@@ -138,7 +174,13 @@ mod tests {
         let sockets = activated_sockets();
         assert_eq!(sockets.len(), 1, "the listening socket, not /dev/null");
         assert_eq!(sockets[0].name(), Some("web"));
-        assert_eq!(sockets[0].local_address().unwrap().to_string(), env::var("EXPECTED").unwrap());
-        assert!(activated_sockets().is_empty(), "a second call must not own them again");
+        assert_eq!(
+            sockets[0].local_address().unwrap().to_string(),
+            env::var("EXPECTED").unwrap()
+        );
+        assert!(
+            activated_sockets().is_empty(),
+            "a second call must not own them again"
+        );
     }
 }

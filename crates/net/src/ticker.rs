@@ -1,9 +1,13 @@
 //! A steady beat on the event loop, as a descriptor of its own.
 //!
-//! tokio's timers would do it, but one that is always set makes every wait of the event loop a wait with an end: one more look at the
-//! clock, and in the kernel a timer that is set and taken back, for each batch of requests. A descriptor costs nothing between beats.
+//! tokio's timers would do it, but one that is always set makes every wait of the event loop a wait
+//! with an end: one more look at the clock, and in the kernel a timer that is set and taken back,
+//! for each batch of requests. A descriptor costs nothing between beats.
 
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use std::{io, os::fd::OwnedFd, time::Duration};
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -13,11 +17,22 @@ pub struct Ticker(AsyncFd<OwnedFd>);
 impl Ticker {
     /// Beats every `period`, which must not be zero. Must be called inside a tokio runtime.
     pub fn new(period: Duration) -> io::Result<Ticker> {
-        let fd = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
+        let fd = timerfd_create(
+            TimerfdClockId::Monotonic,
+            TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
+        )?;
         let period = Timespec::try_from(period).map_err(|_| io::ErrorKind::InvalidInput)?;
-        timerfd_settime(&fd, TimerfdTimerFlags::empty(), &Itimerspec { it_interval: period, it_value: period })?;
-        // SAFETY: assumes that the descriptor stays open and the same until it is deregistered. `AsyncFd` owns the `OwnedFd`, lends it by
-        // shared reference only, and deregisters before it drops it. Test: `beats_in_time_and_counts_what_was_missed`.
+        timerfd_settime(
+            &fd,
+            TimerfdTimerFlags::empty(),
+            &Itimerspec {
+                it_interval: period,
+                it_value: period,
+            },
+        )?;
+        // SAFETY: assumes that the descriptor stays open and the same until it is deregistered.
+        // `AsyncFd` owns the `OwnedFd`, lends it by shared reference only, and deregisters before
+        // it drops it. Test: `beats_in_time_and_counts_what_was_missed`.
         #[allow(unsafe_code)]
         let fd = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE)? };
         Ok(Ticker(fd))
@@ -26,7 +41,8 @@ impl Ticker {
     /// Waits for the next beat, and returns how many there were since the last one.
     pub async fn tick(&mut self) -> io::Result<u64> {
         loop {
-            // Forgotten before the read, which empties the descriptor: a beat after it makes an event of its own.
+            // Forgotten before the read, which empties the descriptor: a beat after it makes an
+            // event of its own.
             self.0.readable().await?.clear_ready();
             let mut beats = [0; size_of::<u64>()];
             match rustix::io::read(self.0.get_ref(), &mut beats) {

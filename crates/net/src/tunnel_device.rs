@@ -1,9 +1,11 @@
-//! Network namespaces and TUN devices: what the lab's link emulator (`tools/link`) is made of. The server itself uses neither.
+//! Network namespaces and TUN devices: what the lab's link emulator (`tools/link`) is made of. The
+//! server itself uses neither.
 //!
-//! A TUN device hands every IP packet that is routed to it to whoever reads its descriptor, and takes what is written there for a packet
-//! that has arrived (Documentation/networking/tuntap.rst in Linux's source). Both it and the namespace of a thread live as long as somebody
-//! holds them, so that nothing has to be cleaned up. Absent on purpose: IPv6 addresses, names for namespaces, offloads, which would
-//! hand over packets larger than the link carries.
+//! A TUN device hands every IP packet that is routed to it to whoever reads its descriptor, and
+//! takes what is written there for a packet that has arrived (Documentation/networking/tuntap.rst
+//! in Linux's source). Both it and the namespace of a thread live as long as somebody holds them,
+//! so that nothing has to be cleaned up. Absent on purpose: IPv6 addresses, names for namespaces,
+//! offloads, which would hand over packets larger than the link carries.
 #![allow(unsafe_code)]
 
 use rustix::{
@@ -20,18 +22,24 @@ use std::{
 
 const NAME_BYTES: usize = libc::IFNAMSIZ;
 
-/// `struct ifreq` (netdevice(7)) as plain bytes: a name, and a value whose meaning is the request's.
+/// `struct ifreq` (netdevice(7)) as plain bytes: a name, and a value whose meaning is the
+/// request's.
 #[repr(C, align(8))]
 struct InterfaceRequest {
     name: [u8; NAME_BYTES],
     value: [u8; size_of::<libc::ifreq>() - NAME_BYTES],
 }
 
-const _: () = assert!(size_of::<InterfaceRequest>() == size_of::<libc::ifreq>() && align_of::<libc::ifreq>() <= 8);
+const _: () = assert!(
+    size_of::<InterfaceRequest>() == size_of::<libc::ifreq>() && align_of::<libc::ifreq>() <= 8
+);
 
 impl InterfaceRequest {
     fn new(name: &str, value: &[u8]) -> io::Result<InterfaceRequest> {
-        let mut request = InterfaceRequest { name: [0; NAME_BYTES], value: [0; size_of::<libc::ifreq>() - NAME_BYTES] };
+        let mut request = InterfaceRequest {
+            name: [0; NAME_BYTES],
+            value: [0; size_of::<libc::ifreq>() - NAME_BYTES],
+        };
         // The name ends with a zero.
         let fits = name.len() < NAME_BYTES && value.len() <= request.value.len();
         if !fits {
@@ -43,18 +51,31 @@ impl InterfaceRequest {
     }
 
     fn make(mut self, code: libc::Ioctl, descriptor: impl AsFd) -> io::Result<()> {
-        // SAFETY: every code that this module passes reads, and some write, one `struct ifreq` through the pointer during the call and keep
-        // nothing (netdevice(7), tuntap.rst). `self` is exclusively ours, initialised, and has that size and alignment (asserted above); the
-        // descriptor is open as long as the borrow. Tests: packets_go_in_and_out_of_a_device, mistakes_are_errors.
-        let result = unsafe { libc::ioctl(descriptor.as_fd().as_raw_fd(), code, (&raw mut self).cast::<libc::c_void>()) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        // SAFETY: every code that this module passes reads, and some write, one `struct ifreq`
+        // through the pointer during the call and keep nothing (netdevice(7), tuntap.rst). `self`
+        // is exclusively ours, initialised, and has that size and alignment (asserted above); the
+        // descriptor is open as long as the borrow. Tests: packets_go_in_and_out_of_a_device,
+        // mistakes_are_errors.
+        let result = unsafe {
+            libc::ioctl(
+                descriptor.as_fd().as_raw_fd(),
+                code,
+                (&raw mut self).cast::<libc::c_void>(),
+            )
+        };
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
     }
 }
 
-/// Gives the calling thread, and what it starts from now on, a network of its own with nothing in it but `lo`, which is up.
+/// Gives the calling thread, and what it starts from now on, a network of its own with nothing in
+/// it but `lo`, which is up.
 pub fn enter_new_network() -> io::Result<()> {
-    // SAFETY: what makes unshare unsafe is a table of descriptors of one's own (UnshareFlags::FILES), which is not asked for here.
-    // Test: packets_go_in_and_out_of_a_device.
+    // SAFETY: what makes unshare unsafe is a table of descriptors of one's own
+    // (UnshareFlags::FILES), which is not asked for here. Test: packets_go_in_and_out_of_a_device.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNET) }?;
     interface_up("lo", &interface_socket()?)
 }
@@ -73,15 +94,32 @@ impl TunnelDevice {
         let descriptor = rustix::fs::open("/dev/net/tun", flags, Mode::empty())?;
         let kind = (libc::IFF_TUN | libc::IFF_NO_PI) as c_short;
         InterfaceRequest::new(name, &kind.to_ne_bytes())?.make(libc::TUNSETIFF, &descriptor)?;
-        Ok(TunnelDevice { descriptor, name: name.to_owned() })
+        Ok(TunnelDevice {
+            descriptor,
+            name: name.to_owned(),
+        })
     }
 
     /// `waiting_packets` may wait for whoever reads; more are dropped by the kernel.
-    pub fn bring_up(&self, address: Ipv4Addr, mask: Ipv4Addr, mtu_bytes: u16, waiting_packets: u32) -> io::Result<()> {
+    pub fn bring_up(
+        &self,
+        address: Ipv4Addr,
+        mask: Ipv4Addr,
+        mtu_bytes: u16,
+        waiting_packets: u32,
+    ) -> io::Result<()> {
         let socket = interface_socket()?;
-        let set = |code: libc::Ioctl, value: &[u8]| InterfaceRequest::new(&self.name, value)?.make(code, &socket);
-        set(libc::SIOCSIFTXQLEN as libc::Ioctl, &waiting_packets.to_ne_bytes())?;
-        set(libc::SIOCSIFMTU as libc::Ioctl, &u32::from(mtu_bytes).to_ne_bytes())?;
+        let set = |code: libc::Ioctl, value: &[u8]| {
+            InterfaceRequest::new(&self.name, value)?.make(code, &socket)
+        };
+        set(
+            libc::SIOCSIFTXQLEN as libc::Ioctl,
+            &waiting_packets.to_ne_bytes(),
+        )?;
+        set(
+            libc::SIOCSIFMTU as libc::Ioctl,
+            &u32::from(mtu_bytes).to_ne_bytes(),
+        )?;
         set(libc::SIOCSIFADDR as libc::Ioctl, &socket_address(address))?;
         set(libc::SIOCSIFNETMASK as libc::Ioctl, &socket_address(mask))?;
         interface_up(&self.name, &socket)
@@ -106,12 +144,17 @@ impl AsFd for TunnelDevice {
 
 /// Any socket of the network stands for all of it.
 fn interface_socket() -> io::Result<OwnedFd> {
-    Ok(rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?)
+    Ok(rustix::net::socket(
+        AddressFamily::INET,
+        SocketType::DGRAM,
+        None,
+    )?)
 }
 
 fn interface_up(name: &str, socket: &OwnedFd) -> io::Result<()> {
     let flags = (libc::IFF_UP | libc::IFF_RUNNING) as c_short;
-    InterfaceRequest::new(name, &flags.to_ne_bytes())?.make(libc::SIOCSIFFLAGS as libc::Ioctl, socket)
+    InterfaceRequest::new(name, &flags.to_ne_bytes())?
+        .make(libc::SIOCSIFFLAGS as libc::Ioctl, socket)
 }
 
 /// `struct sockaddr_in` (ip(7)): family, port, address.
@@ -140,24 +183,39 @@ mod tests {
     #[test]
     fn packets_go_in_and_out_of_a_device() {
         in_new_network(|| {
-            let device = TunnelDevice::create("there").expect("/dev/net/tun is there and we are root");
-            device.bring_up(Ipv4Addr::new(10, 9, 8, 1), MASK, 1400, 100).expect("up");
+            let device =
+                TunnelDevice::create("there").expect("/dev/net/tun is there and we are root");
+            device
+                .bring_up(Ipv4Addr::new(10, 9, 8, 1), MASK, 1400, 100)
+                .expect("up");
             let socket = UdpSocket::bind("10.9.8.1:0").expect("the address is there");
             socket.send_to(b"out", "10.9.8.2:7").expect("sent");
             let mut packet = [0; 2000];
             let length = device.receive(&mut packet).expect("it was handed over");
             assert_eq!((length, &packet[28..31]), (31, &b"out"[..]));
-            assert_eq!(device.receive(&mut packet).expect_err("only one").kind(), io::ErrorKind::WouldBlock);
-            // Back to where it came from: addresses and ports change places, which leaves the checksums as they are.
-            let (source, target): ([u8; 4], [u8; 4]) = (packet[12..16].try_into().expect("4"), packet[16..20].try_into().expect("4"));
+            assert_eq!(
+                device.receive(&mut packet).expect_err("only one").kind(),
+                io::ErrorKind::WouldBlock
+            );
+            // Back to where it came from: addresses and ports change places, which leaves the
+            // checksums as they are.
+            let (source, target): ([u8; 4], [u8; 4]) = (
+                packet[12..16].try_into().expect("4"),
+                packet[16..20].try_into().expect("4"),
+            );
             packet[12..16].copy_from_slice(&target);
             packet[16..20].copy_from_slice(&source);
             packet[20..24].rotate_left(2);
             device.send(&packet[..length]).expect("taken");
-            socket.set_read_timeout(Some(Duration::from_secs(10))).expect("set");
+            socket
+                .set_read_timeout(Some(Duration::from_secs(10)))
+                .expect("set");
             let mut answer = [0; 10];
             let (length, from) = socket.recv_from(&mut answer).expect("arrived");
-            assert_eq!((&answer[..length], from.to_string().as_str()), (&b"out"[..], "10.9.8.2:7"));
+            assert_eq!(
+                (&answer[..length], from.to_string().as_str()),
+                (&b"out"[..], "10.9.8.2:7")
+            );
         });
     }
 
@@ -177,12 +235,22 @@ mod tests {
     #[test]
     fn mistakes_are_errors() {
         in_new_network(|| {
-            assert_eq!(TunnelDevice::create("a-name-of-17-byte").expect_err("too long").kind(), io::ErrorKind::InvalidInput);
+            assert_eq!(
+                TunnelDevice::create("a-name-of-17-byte")
+                    .expect_err("too long")
+                    .kind(),
+                io::ErrorKind::InvalidInput
+            );
             let first = TunnelDevice::create("twice").expect("made");
             assert!(TunnelDevice::create("twice").is_err(), "it is held");
             drop(first);
             let again = TunnelDevice::create("twice").expect("it went");
-            assert!(again.bring_up(Ipv4Addr::new(10, 9, 8, 1), MASK, 10, 100).is_err(), "IPv4 asks for 68 bytes");
+            assert!(
+                again
+                    .bring_up(Ipv4Addr::new(10, 9, 8, 1), MASK, 10, 100)
+                    .is_err(),
+                "IPv4 asks for 68 bytes"
+            );
             assert!(interface_up("not-there", &interface_socket().expect("made")).is_err());
         });
     }

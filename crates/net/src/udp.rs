@@ -1,10 +1,12 @@
 //! UDP sockets of workers: datagrams in and out in batches, with ECN and the local address of each.
 //!
-//! Used by the server's QUIC loops. One address has a socket per worker (SO_REUSEPORT), and a small program in the kernel picks the one whose
-//! worker a connection id names ([`crate::steering`]), so that a connection stays where it is although its client's address changes.
-//! The difficulty is wake-ups: the kernel tells whoever waits for room in a send queue about each packet that leaves, so the socket is
-//! registered for reading only, and a duplicate for writing as long as the queue is full. Absent on purpose: sendmmsg; datagrams for one
-//! client leave in one call (GSO), and other clients' packets have nothing in common that a call for many would save.
+//! Used by the server's QUIC loops. One address has a socket per worker (SO_REUSEPORT), and a small
+//! program in the kernel picks the one whose worker a connection id names ([`crate::steering`]), so
+//! that a connection stays where it is although its client's address changes. The difficulty is
+//! wake-ups: the kernel tells whoever waits for room in a send queue about each packet that leaves,
+//! so the socket is registered for reading only, and a duplicate for writing as long as the queue
+//! is full. Absent on purpose: sendmmsg; datagrams for one client leave in one call (GSO), and
+//! other clients' packets have nothing in common that a call for many would save.
 
 use crate::{socket_options, steering};
 use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
@@ -28,14 +30,19 @@ pub const SEND_BYTES_MAX: usize = 65_000;
 pub struct UdpOptions {
     /// For `[::]`: leave IPv4 alone, because another socket has the same port there.
     pub v6_only: bool,
-    /// Of the kernel's queues. Above net.core.rmem_max and wmem_max only for whoever may administer the network.
+    /// Of the kernel's queues. Above net.core.rmem_max and wmem_max only for whoever may administer
+    /// the network.
     pub receive_buffer_bytes: u32,
     pub send_buffer_bytes: u32,
 }
 
 impl Default for UdpOptions {
     fn default() -> Self {
-        UdpOptions { v6_only: false, receive_buffer_bytes: 4 << 20, send_buffer_bytes: 2 << 20 }
+        UdpOptions {
+            v6_only: false,
+            receive_buffer_bytes: 4 << 20,
+            send_buffer_bytes: 2 << 20,
+        }
     }
 }
 
@@ -43,13 +50,20 @@ impl Default for UdpOptions {
 #[derive(Debug)]
 pub struct BoundUdp(OwnedFd);
 
-/// Binds one socket per worker, in the order of workers, and has the kernel send each connection's packets to its worker. An error where
-/// somebody else has the address.
-pub fn bind_udp(address: SocketAddr, workers: usize, options: UdpOptions) -> io::Result<Vec<BoundUdp>> {
+/// Binds one socket per worker, in the order of workers, and has the kernel send each connection's
+/// packets to its worker. An error where somebody else has the address.
+pub fn bind_udp(
+    address: SocketAddr,
+    workers: usize,
+    options: UdpOptions,
+) -> io::Result<Vec<BoundUdp>> {
     // SO_REUSEPORT would let a second server of the same user share the port without a word.
     bound(address, options, false)?;
     let first = bound(address, options, true)?;
-    let port = first.local_addr()?.as_socket().map_or(address.port(), |actual| actual.port());
+    let port = first
+        .local_addr()?
+        .as_socket()
+        .map_or(address.port(), |actual| actual.port());
     let address = SocketAddr::new(address.ip(), port);
     let mut sockets = vec![first];
     for _ in 1..workers {
@@ -58,7 +72,10 @@ pub fn bind_udp(address: SocketAddr, workers: usize, options: UdpOptions) -> io:
     if let (true, Some(last)) = (workers > 1, sockets.last()) {
         steering::attach(last, workers)?;
     }
-    Ok(sockets.into_iter().map(|socket| BoundUdp(socket.into())).collect())
+    Ok(sockets
+        .into_iter()
+        .map(|socket| BoundUdp(socket.into()))
+        .collect())
 }
 
 impl BoundUdp {
@@ -90,7 +107,8 @@ pub struct Arrivals {
     count: usize,
 }
 
-/// Datagrams of one client that came one after the other: all have `datagram_bytes`, but the last may be shorter.
+/// Datagrams of one client that came one after the other: all have `datagram_bytes`, but the last
+/// may be shorter.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
     pub peer: SocketAddr,
@@ -116,12 +134,18 @@ impl UdpSocket {
     /// Must be called inside a tokio runtime with I/O enabled.
     pub fn register(socket: BoundUdp) -> io::Result<UdpSocket> {
         let state = UdpSocketState::new(UdpSockRef::from(&socket.0))?;
-        // Nobody looks at times of arrival, and the kernel would take them for each packet of the machine.
+        // Nobody looks at times of arrival, and the kernel would take them for each packet of the
+        // machine.
         socket_options::no_timestamps(&socket.0)?;
-        Ok(UdpSocket { fd: registered(socket.0, Interest::READABLE)?, state, writing: None })
+        Ok(UdpSocket {
+            fd: registered(socket.0, Interest::READABLE)?,
+            state,
+            writing: None,
+        })
     }
 
-    /// How many datagrams may be sent at once; 1 where the kernel or the network card can't cut them apart.
+    /// How many datagrams may be sent at once; 1 where the kernel or the network card can't cut
+    /// them apart.
     pub fn datagrams_at_once(&self) -> usize {
         self.state.max_gso_segments().max(1)
     }
@@ -132,12 +156,17 @@ impl UdpSocket {
     }
 
     /// Takes what is there. Ready with an error only where the socket is of no more use.
-    pub fn poll_receive(&self, cx: &mut Context<'_>, arrivals: &mut Arrivals) -> Poll<io::Result<()>> {
+    pub fn poll_receive(
+        &self,
+        cx: &mut Context<'_>,
+        arrivals: &mut Arrivals,
+    ) -> Poll<io::Result<()>> {
         loop {
             let mut guard = ready!(self.fd.poll_read_ready(cx))?;
             match arrivals.fill(&self.state, self.fd.get_ref()) {
                 Ok(()) => {
-                    // The queue has just been seen empty: what comes later makes an event of its own.
+                    // The queue has just been seen empty: what comes later makes an event of its
+                    // own.
                     if arrivals.count < MESSAGES_MAX {
                         guard.clear_ready();
                     }
@@ -150,10 +179,12 @@ impl UdpSocket {
         }
     }
 
-    /// `false`: the queue is full, and [`UdpSocket::poll_writable`] tells when to try again. Every other failure is what networks do with
-    /// packets (a route that is gone, a probe that is too large for the link), and QUIC treats it as such.
+    /// `false`: the queue is full, and [`UdpSocket::poll_writable`] tells when to try again. Every
+    /// other failure is what networks do with packets (a route that is gone, a probe that is too
+    /// large for the link), and QUIC treats it as such.
     pub fn send(&self, departure: Departure<'_>) -> bool {
-        let segment_size = (departure.datagram_bytes < departure.bytes.len()).then_some(departure.datagram_bytes);
+        let segment_size =
+            (departure.datagram_bytes < departure.bytes.len()).then_some(departure.datagram_bytes);
         let transmit = Transmit {
             destination: departure.peer,
             ecn: EcnCodepoint::from_bits(departure.ecn),
@@ -161,7 +192,9 @@ impl UdpSocket {
             segment_size,
             src_ip: departure.local,
         };
-        let sent = self.state.try_send(UdpSockRef::from(self.fd.get_ref()), &transmit);
+        let sent = self
+            .state
+            .try_send(UdpSockRef::from(self.fd.get_ref()), &transmit);
         !sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
@@ -181,7 +214,9 @@ impl UdpSocket {
     }
 
     pub fn local_address(&self) -> io::Result<SocketAddr> {
-        Ok(SocketAddr::try_from(rustix::net::getsockname(self.fd.get_ref())?)?)
+        Ok(SocketAddr::try_from(rustix::net::getsockname(
+            self.fd.get_ref(),
+        )?)?)
     }
 }
 
@@ -189,7 +224,11 @@ impl Default for Arrivals {
     /// The memory is the kernel's zero page until something has come that needs it.
     fn default() -> Self {
         let storage = vec![0; MESSAGES_MAX * MESSAGE_BYTES_MAX].into_boxed_slice();
-        Arrivals { storage, described: [RecvMeta::default(); MESSAGES_MAX], count: 0 }
+        Arrivals {
+            storage,
+            described: [RecvMeta::default(); MESSAGES_MAX],
+            count: 0,
+        }
     }
 }
 
@@ -205,21 +244,29 @@ impl Arrivals {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Arrival<'_>> {
-        self.storage.chunks(MESSAGE_BYTES_MAX).zip(&self.described).take(self.count).filter_map(|(storage, meta)| {
-            Some(Arrival {
-                peer: meta.addr,
-                local: meta.dst_ip,
-                ecn: meta.ecn.map_or(0, |codepoint| codepoint as u8),
-                datagram_bytes: meta.stride.max(1),
-                bytes: storage.get(..meta.len)?,
+        self.storage
+            .chunks(MESSAGE_BYTES_MAX)
+            .zip(&self.described)
+            .take(self.count)
+            .filter_map(|(storage, meta)| {
+                Some(Arrival {
+                    peer: meta.addr,
+                    local: meta.dst_ip,
+                    ecn: meta.ecn.map_or(0, |codepoint| codepoint as u8),
+                    datagram_bytes: meta.stride.max(1),
+                    bytes: storage.get(..meta.len)?,
+                })
             })
-        })
     }
 
     fn fill(&mut self, state: &UdpSocketState, fd: &OwnedFd) -> io::Result<()> {
         self.count = 0;
-        let mut parts = self.storage.chunks_mut(MESSAGE_BYTES_MAX).map(IoSliceMut::new);
-        let mut buffers: [IoSliceMut<'_>; MESSAGES_MAX] = std::array::from_fn(|_| parts.next().unwrap_or(IoSliceMut::new(&mut [])));
+        let mut parts = self
+            .storage
+            .chunks_mut(MESSAGE_BYTES_MAX)
+            .map(IoSliceMut::new);
+        let mut buffers: [IoSliceMut<'_>; MESSAGES_MAX] =
+            std::array::from_fn(|_| parts.next().unwrap_or(IoSliceMut::new(&mut [])));
         self.count = state.recv(UdpSockRef::from(fd), &mut buffers, &mut self.described)?;
         Ok(())
     }
@@ -232,21 +279,30 @@ impl<'a> Arrival<'a> {
 }
 
 fn bound(address: SocketAddr, options: UdpOptions, reuse_port: bool) -> io::Result<Socket> {
-    let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
     socket.set_nonblocking(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(options.v6_only || !address.ip().is_unspecified())?;
     }
     socket.set_reuse_port(reuse_port)?;
-    socket_options::set_udp_buffers(&socket, options.receive_buffer_bytes, options.send_buffer_bytes)?;
+    socket_options::set_udp_buffers(
+        &socket,
+        options.receive_buffer_bytes,
+        options.send_buffer_bytes,
+    )?;
     crate::privileged::bind_socket(&socket, address)?;
     Ok(socket)
 }
 
 #[allow(unsafe_code)]
 fn registered(fd: OwnedFd, interest: Interest) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: assumes that the descriptor stays open and the same until it is deregistered. `AsyncFd` owns the `OwnedFd`, lends it by
-    // shared reference only, and deregisters before it drops it. Test: `datagrams_come_and_go_in_batches`.
+    // SAFETY: assumes that the descriptor stays open and the same until it is deregistered.
+    // `AsyncFd` owns the `OwnedFd`, lends it by shared reference only, and deregisters before it
+    // drops it. Test: `datagrams_come_and_go_in_batches`.
     unsafe { Ok(AsyncFd::register_with_interest(fd, interest)?) }
 }
 

@@ -1,11 +1,12 @@
 //! The messages between the server and its broker, as bytes; and descriptors that go along.
 //!
-//! Caveat: the broker, which is root, trusts none of it: lengths are bounded, and what does not decode is refused. Texts are bytes
-//! behind their length, numbers are little endian. Out of scope: versions. Both ends are the same program.
+//! Caveat: the broker, which is root, trusts none of it: lengths are bounded, and what does not
+//! decode is refused. Texts are bytes behind their length, numbers are little endian. Out of scope:
+//! versions. Both ends are the same program.
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recvmsg,
-    sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use std::{
     ffi::OsString,
@@ -63,14 +64,20 @@ pub struct Reader<'m>(pub &'m [u8]);
 
 impl<'m> Reader<'m> {
     pub fn number(&mut self) -> io::Result<u64> {
-        let (number, rest) = self.0.split_first_chunk::<8>().ok_or(io::ErrorKind::InvalidData)?;
+        let (number, rest) = self
+            .0
+            .split_first_chunk::<8>()
+            .ok_or(io::ErrorKind::InvalidData)?;
         self.0 = rest;
         Ok(u64::from_le_bytes(*number))
     }
 
     pub fn text(&mut self) -> io::Result<&'m [u8]> {
         let length = usize::try_from(self.number()?).map_err(io::Error::other)?;
-        let (text, rest) = self.0.split_at_checked(length).ok_or(io::ErrorKind::InvalidData)?;
+        let (text, rest) = self
+            .0
+            .split_at_checked(length)
+            .ok_or(io::ErrorKind::InvalidData)?;
         self.0 = rest;
         Ok(text)
     }
@@ -87,7 +94,10 @@ impl<'m> Reader<'m> {
         }
     }
 
-    pub fn list<T>(&mut self, mut each: impl FnMut(&mut Reader<'m>) -> io::Result<T>) -> io::Result<Vec<T>> {
+    pub fn list<T>(
+        &mut self,
+        mut each: impl FnMut(&mut Reader<'m>) -> io::Result<T>,
+    ) -> io::Result<Vec<T>> {
         let count = self.number()?;
         let mut items = Vec::new();
         for _ in 0..count {
@@ -98,7 +108,8 @@ impl<'m> Reader<'m> {
 
     pub fn optional_string(&mut self) -> io::Result<Option<String>> {
         let text = self.optional()?;
-        text.map(|text| String::from_utf8(text.to_vec()).map_err(io::Error::other)).transpose()
+        text.map(|text| String::from_utf8(text.to_vec()).map_err(io::Error::other))
+            .transpose()
     }
 
     pub fn texts(&mut self) -> io::Result<Vec<OsString>> {
@@ -106,13 +117,19 @@ impl<'m> Reader<'m> {
     }
 
     pub fn pairs(&mut self) -> io::Result<Vec<(OsString, OsString)>> {
-        let word = |reader: &mut Reader<'m>| Ok::<_, io::Error>(OsString::from_vec(reader.text()?.to_vec()));
+        let word = |reader: &mut Reader<'m>| {
+            Ok::<_, io::Error>(OsString::from_vec(reader.text()?.to_vec()))
+        };
         self.list(|reader| Ok((word(reader)?, word(reader)?)))
     }
 
     /// Nothing may be left.
     pub fn end(&self) -> io::Result<()> {
-        if self.0.is_empty() { Ok(()) } else { Err(io::ErrorKind::InvalidData.into()) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::InvalidData.into())
+        }
     }
 }
 
@@ -125,7 +142,9 @@ pub fn write_message(mut stream: impl Write, message: &[u8]) -> io::Result<()> {
 pub fn read_message(mut stream: impl Read, bytes_max: usize) -> io::Result<Vec<u8>> {
     let mut length = [0; 8];
     stream.read_exact(&mut length)?;
-    let length = usize::try_from(u64::from_le_bytes(length)).ok().filter(|length| *length <= bytes_max);
+    let length = usize::try_from(u64::from_le_bytes(length))
+        .ok()
+        .filter(|length| *length <= bytes_max);
     let length = length.ok_or(io::ErrorKind::InvalidData)?;
     // Memory is taken for what has come, not for what is announced.
     let mut message = Vec::new();
@@ -142,7 +161,12 @@ pub fn send_packet(socket: impl AsFd, what: u8, descriptors: &[BorrowedFd<'_>]) 
     if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    sendmsg(socket, &[IoSlice::new(&[what])], &mut control, SendFlags::NOSIGNAL)?;
+    sendmsg(
+        socket,
+        &[IoSlice::new(&[what])],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    )?;
     Ok(())
 }
 
@@ -151,7 +175,12 @@ pub fn receive_packet(socket: impl AsFd) -> io::Result<Option<(u8, Vec<OwnedFd>)
     let mut what = [0];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = recvmsg(socket, &mut [IoSliceMut::new(&mut what)], &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    let received = recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut what)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
     let mut descriptors = Vec::new();
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(all) = message {
@@ -180,7 +209,10 @@ mod tests {
         let message = read_message(stream.as_slice(), MESSAGE_BYTES_MAX).unwrap();
         let mut reader = Reader(&message);
         assert_eq!(reader.text().unwrap(), b"a");
-        assert_eq!((reader.optional().unwrap(), reader.optional().unwrap()), (None, Some(&b""[..])));
+        assert_eq!(
+            (reader.optional().unwrap(), reader.optional().unwrap()),
+            (None, Some(&b""[..]))
+        );
         assert_eq!(reader.list(Reader::number).unwrap(), [1, 2]);
         assert!(reader.0.is_empty() && reader.number().is_err());
     }
@@ -190,6 +222,8 @@ mod tests {
         assert!(read_message(&u64::MAX.to_le_bytes()[..], MESSAGE_BYTES_MAX).is_err());
         let mut writer = Writer::default();
         writer.number(u64::MAX);
-        assert!(Reader(&writer.0).text().is_err() && Reader(&writer.0).list(Reader::number).is_err());
+        assert!(
+            Reader(&writer.0).text().is_err() && Reader(&writer.0).list(Reader::number).is_err()
+        );
     }
 }

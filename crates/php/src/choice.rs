@@ -1,7 +1,9 @@
-//! Which PHP somebody means: by its kind, its version, the name of a program, or a path; and what to do where there is none.
+//! Which PHP somebody means: by its kind, its version, the name of a program, or a path; and what
+//! to do where there is none.
 //!
-//! Called by: the command line (`--php`), `saker check`. Caveat: what a program speaks is known by its name alone, as in `detect`.
-//! Out of scope: PHP that somebody else runs (`unix:PATH`, `HOST:PORT`).
+//! Called by: the command line (`--php`), `saker check`. Caveat: what a program speaks is known by
+//! its name alone, as in `detect`. Out of scope: PHP that somebody else runs (`unix:PATH`,
+//! `HOST:PORT`).
 
 use crate::detect::{Found, installed};
 use saker_config::model::{PhpKind, PhpProgram};
@@ -11,8 +13,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Reads `auto`, a kind (`php-fpm`, `php-cgi`, `lsphp`; `fpm` and `cgi` are short for the first two), a version (`8.2`), a program's name
-/// (`php-cgi8.2`) or a path.
+/// Reads `auto`, a kind (`php-fpm`, `php-cgi`, `lsphp`; `fpm` and `cgi` are short for the first
+/// two), a version (`8.2`), a program's name (`php-cgi8.2`) or a path.
 ///
 /// # Errors
 /// Nothing of that kind is installed; a sentence for the operator.
@@ -21,13 +23,18 @@ pub fn choose(text: &str) -> Result<PhpProgram, String> {
 }
 
 fn choose_from(text: &str, installed: &[Found]) -> Result<PhpProgram, String> {
-    let of_kind = |kind: PhpKind| kind.name() == text || kind.name().strip_prefix("php-") == Some(text);
+    let of_kind =
+        |kind: PhpKind| kind.name() == text || kind.name().strip_prefix("php-") == Some(text);
     if text == "auto" {
         return Ok(PhpProgram::Auto);
     }
     if let Some(kind) = PhpKind::ALL.into_iter().find(|kind| of_kind(*kind)) {
         let program = PhpProgram::Kind(kind);
-        return if installed.iter().any(|found| found.kind == kind) { Ok(program) } else { Err(missing_in(&program, installed)) };
+        return if installed.iter().any(|found| found.kind == kind) {
+            Ok(program)
+        } else {
+            Err(missing_in(&program, installed))
+        };
     }
     if text.contains('/') {
         return program_at(Path::new(text));
@@ -35,7 +42,11 @@ fn choose_from(text: &str, installed: &[Found]) -> Result<PhpProgram, String> {
     let is_named = |path: &Path| path.file_name().is_some_and(|name| name == text);
     // `php-cgi` is often a link to the one with the version in its name.
     let is_link = |path: &Path| fs::canonicalize(path).is_ok_and(|target| is_named(&target));
-    let is_meant = |found: &&Found| is_named(&found.program) || found.version.as_deref() == Some(text) || is_link(&found.program);
+    let is_meant = |found: &&Found| {
+        is_named(&found.program)
+            || found.version.as_deref() == Some(text)
+            || is_link(&found.program)
+    };
     match installed.iter().find(is_meant) {
         Some(found) => Ok(PhpProgram::Path(found.program.clone())),
         None => Err(format!("no such PHP is installed ({})", shown(installed))),
@@ -60,7 +71,12 @@ pub fn missing(wanted: &PhpProgram) -> String {
 fn missing_in(wanted: &PhpProgram, installed: &[Found]) -> String {
     match wanted {
         PhpProgram::Auto => format!("no PHP is installed: {}", package(PhpKind::Fpm)),
-        PhpProgram::Kind(kind) => format!("{} is not installed ({}): {}", kind.name(), shown(installed), package(*kind)),
+        PhpProgram::Kind(kind) => format!(
+            "{} is not installed ({}): {}",
+            kind.name(),
+            shown(installed),
+            package(*kind)
+        ),
         PhpProgram::Path(path) => format!("{} can't be run ({})", path.display(), shown(installed)),
     }
 }
@@ -79,13 +95,26 @@ fn shown(installed: &[Found]) -> String {
         _ => format!("{} as {}", found.name(), found.program.display()),
     };
     let all: Vec<String> = installed.iter().map(shown).collect();
-    if all.is_empty() { "no PHP is".to_owned() } else { format!("installed: {}", all.join(", ")) }
+    if all.is_empty() {
+        "no PHP is".to_owned()
+    } else {
+        format!("installed: {}", all.join(", "))
+    }
 }
 
-/// Says whether a folder has PHP files of its own, so that a server without PHP has something to say.
+/// Says whether a folder has PHP files of its own, so that a server without PHP has something to
+/// say.
 pub fn has_scripts(folder: &Path) -> bool {
-    let names = fs::read_dir(folder).into_iter().flatten().flatten().take(ENTRIES_MAX).map(|entry| PathBuf::from(entry.file_name()));
-    names.into_iter().any(|name| name.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("php")))
+    let names = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .take(ENTRIES_MAX)
+        .map(|entry| PathBuf::from(entry.file_name()));
+    names.into_iter().any(|name| {
+        name.extension()
+            .is_some_and(|extension| extension.eq_ignore_ascii_case("php"))
+    })
 }
 
 /// Of a folder, that are looked at for PHP files.
@@ -101,7 +130,11 @@ mod tests {
 
     #[test]
     fn what_is_installed_is_chosen_by_any_of_its_names() {
-        let installed = [found("/opt/lsphp83/bin/lsphp"), found("/usr/sbin/php-fpm8.9"), found("/usr/bin/php-cgi8.9")];
+        let installed = [
+            found("/opt/lsphp83/bin/lsphp"),
+            found("/usr/sbin/php-fpm8.9"),
+            found("/usr/bin/php-cgi8.9"),
+        ];
         let path = |path: &str| Ok(PhpProgram::Path(path.into()));
         for (text, expected) in [
             ("auto", Ok(PhpProgram::Auto)),
@@ -121,15 +154,34 @@ mod tests {
     fn what_is_not_there_is_said_with_the_way_out() {
         let installed = [found("/nowhere/php-cgi")];
         for (text, reason) in [
-            ("php-fpm", "php-fpm is not installed (installed: php-cgi): install the package php-fpm (Debian: apt install php-fpm)"),
-            ("php-fpm7.4", "no such PHP is installed (installed: php-cgi)"),
-            ("/nowhere/else/php-cgi", "No such file or directory (os error 2)"),
+            (
+                "php-fpm",
+                "php-fpm is not installed (installed: php-cgi): install the package php-fpm (Debian: apt install php-fpm)",
+            ),
+            (
+                "php-fpm7.4",
+                "no such PHP is installed (installed: php-cgi)",
+            ),
+            (
+                "/nowhere/else/php-cgi",
+                "No such file or directory (os error 2)",
+            ),
             ("/", "not a program that can be run"),
-            ("/bin/sh", "a program whose name begins with php-fpm, php-cgi or lsphp serves requests; this one may not"),
+            (
+                "/bin/sh",
+                "a program whose name begins with php-fpm, php-cgi or lsphp serves requests; this one may not",
+            ),
         ] {
             assert_eq!(choose_from(text, &installed), Err(reason.into()), "{text}");
         }
-        assert!(choose_from("lsphp", &[]).unwrap_err().starts_with("lsphp is not installed (no PHP is): "));
-        assert_eq!(missing_in(&PhpProgram::Auto, &[]), "no PHP is installed: install the package php-fpm (Debian: apt install php-fpm)");
+        assert!(
+            choose_from("lsphp", &[])
+                .unwrap_err()
+                .starts_with("lsphp is not installed (no PHP is): ")
+        );
+        assert_eq!(
+            missing_in(&PhpProgram::Auto, &[]),
+            "no PHP is installed: install the package php-fpm (Debian: apt install php-fpm)"
+        );
     }
 }

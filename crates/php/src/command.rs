@@ -1,9 +1,11 @@
-//! What each kind of PHP is told when it is started: arguments, environment, and php-fpm's pool file.
+//! What each kind of PHP is told when it is started: arguments, environment, and php-fpm's pool
+//! file.
 //!
-//! The listening socket is descriptor 0 for lsphp and php-cgi. php-fpm opens its sockets by name, but takes one that it inherits under that
-//! name in FPM_SOCKETS; the name given to it is not the socket's own, because php-fpm deletes the file of that name when it ends, and reads a
-//! colon in it as HOST:PORT. So it is the same name for all, where no file can be.
-//! Absent on purpose: what a request sets (`php_value`); that travels with each request.
+//! The listening socket is descriptor 0 for lsphp and php-cgi. php-fpm opens its sockets by name,
+//! but takes one that it inherits under that name in FPM_SOCKETS; the name given to it is not the
+//! socket's own, because php-fpm deletes the file of that name when it ends, and reads a colon in
+//! it as HOST:PORT. So it is the same name for all, where no file can be. Absent on purpose: what a
+//! request sets (`php_value`); that travels with each request.
 
 use crate::{settings::Script, temporary};
 use rustix::fs::MemfdFlags;
@@ -66,8 +68,13 @@ impl Spec {
             && one.socket == two.socket
             && one.processes == two.processes
             && one.settings == two.settings;
-        let without_place = |php: &Php| Php { origin: saker_config::model::Origin::built_in(), ..php.clone() };
-        is_same_pool && without_place(&self.php) == without_place(&other.php) && self.whom == other.whom
+        let without_place = |php: &Php| Php {
+            origin: saker_config::model::Origin::built_in(),
+            ..php.clone()
+        };
+        is_same_pool
+            && without_place(&self.php) == without_place(&other.php)
+            && self.whom == other.whom
     }
 
     /// Asks a PHP to finish what it does and leave.
@@ -81,16 +88,23 @@ impl Spec {
 
     /// How long requests that run may take to end when PHP is replaced.
     pub fn drain_ms(&self) -> u64 {
-        if self.php.run_time_ms > 0 { self.php.run_time_ms + 1_000 } else { 60_000 }
+        if self.php.run_time_ms > 0 {
+            self.php.run_time_ms + 1_000
+        } else {
+            60_000
+        }
     }
 
-    /// A command that serves requests from this listening socket, and says what it has to say on standard error; with a file that it reads, which
-    /// has to be there as long as it runs.
+    /// A command that serves requests from this listening socket, and says what it has to say on
+    /// standard error; with a file that it reads, which has to be there as long as it runs.
     pub fn command(&self, listener: BorrowedFd<'_>) -> io::Result<(Command, Option<Script>)> {
         let mut script = None;
         let mut command = self.bare();
         let own = listener.try_clone_to_owned()?;
-        let mut manner = ChildManner { identity: self.child_identity(), ..ChildManner::default() };
+        let mut manner = ChildManner {
+            identity: self.child_identity(),
+            ..ChildManner::default()
+        };
         manner.memory_bytes_max = self.memory_bytes_max();
         command.stdout(Stdio::null()).stderr(Stdio::piped());
         match self.pool.kind {
@@ -110,7 +124,8 @@ impl Spec {
         Ok((command, script))
     }
 
-    /// The grant that [`Spec::borrowed`] needs: the same, with any number where one may change from start to start.
+    /// The grant that [`Spec::borrowed`] needs: the same, with any number where one may change from
+    /// start to start.
     pub fn grant(&self, user: &ProgramUser) -> Grant {
         let mut command = self.bare();
         match self.pool.kind {
@@ -120,29 +135,49 @@ impl Spec {
         }
         let (mut arguments, mut environment) = self.told(&command);
         // Afterwards, for no argument of a command has the NUL of a pattern.
-        if let Some(setting) = arguments.last_mut().filter(|_| self.pool.kind == PhpKind::Cgi) {
+        if let Some(setting) = arguments
+            .last_mut()
+            .filter(|_| self.pool.kind == PhpKind::Cgi)
+        {
             *setting = run_first(&Script::any_path(&any_number()));
         }
         for (_, value) in environment.iter_mut().filter(|(name, _)| is_counted(name)) {
             *value = any_number();
         }
-        Grant::Program { user: user.user.clone(), group: user.group.clone(), file: self.pool.program.clone(), arguments, environment }
+        Grant::Program {
+            user: user.user.clone(),
+            group: user.group.clone(),
+            file: self.pool.program.clone(),
+            arguments,
+            environment,
+        }
     }
 
     /// Arguments and environment, with what stands for the descriptors that php-fpm inherits.
     fn told(&self, command: &Command) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
         let mut arguments: Vec<OsString> = command.get_args().map(OsStr::to_owned).collect();
-        let variables = command.get_envs().filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
+        let variables = command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())));
         let mut environment: Vec<(OsString, OsString)> = variables.collect();
         if self.pool.kind == PhpKind::Fpm {
-            arguments.extend(["--nodaemonize", "--force-stderr", "--fpm-config"].map(OsString::from));
-            arguments.push([OsStr::new("/proc/self/fd/"), &descriptor(1)].into_iter().collect());
-            environment.push(("FPM_SOCKETS".into(), inherited_as(OsStr::new(FPM_NAME), &descriptor(0))));
+            arguments
+                .extend(["--nodaemonize", "--force-stderr", "--fpm-config"].map(OsString::from));
+            arguments.push(
+                [OsStr::new("/proc/self/fd/"), &descriptor(1)]
+                    .into_iter()
+                    .collect(),
+            );
+            environment.push((
+                "FPM_SOCKETS".into(),
+                inherited_as(OsStr::new(FPM_NAME), &descriptor(0)),
+            ));
         }
         (arguments, environment)
     }
 
-    /// The same for the broker. Files of the server's are not the user's to read, so that php-fpm's goes along as a descriptor.
+    /// The same for the broker. Files of the server's are not the user's to read, so that php-fpm's
+    /// goes along as a descriptor.
     pub fn borrowed(&self, user: &ProgramUser, listener: BorrowedFd<'_>) -> io::Result<Borrowed> {
         let mut command = self.bare();
         let (mut script, mut inherited) = (None, Vec::new());
@@ -165,22 +200,41 @@ impl Spec {
             arguments,
             environment,
             folder: "/".into(),
-            limits: ProgramLimits { memory_bytes: self.memory_bytes_max().map(|bytes| (bytes, bytes)), ..ProgramLimits::default() },
+            limits: ProgramLimits {
+                memory_bytes: self.memory_bytes_max().map(|bytes| (bytes, bytes)),
+                ..ProgramLimits::default()
+            },
         };
-        Ok(Borrowed { request, is_listener_input: self.pool.kind != PhpKind::Fpm, inherited, script })
+        Ok(Borrowed {
+            request,
+            is_listener_input: self.pool.kind != PhpKind::Fpm,
+            inherited,
+            script,
+        })
     }
 
     /// A command that prints where PHP reads its configuration from.
     pub fn question(&self) -> Command {
         let mut command = self.bare();
-        command.arg("-i").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        child::prepare(&mut command, ChildManner { identity: self.child_identity(), ..ChildManner::default() });
+        command
+            .arg("-i")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null());
+        child::prepare(
+            &mut command,
+            ChildManner {
+                identity: self.child_identity(),
+                ..ChildManner::default()
+            },
+        );
         command
     }
 
     fn bare(&self) -> Command {
         let mut command = Command::new(&self.pool.program);
-        let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        let path =
+            std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         command.env_clear().env("PATH", path).current_dir("/");
         // How databases are reached and what time it is is often said there.
         for name in ["TZ", "LANG", "LC_ALL", "PHP_INI_SCAN_DIR"] {
@@ -197,9 +251,12 @@ impl Spec {
         command
     }
 
-    /// php-fpm's parent stays root and makes its workers the user's; the others become him before they begin.
+    /// php-fpm's parent stays root and makes its workers the user's; the others become him before
+    /// they begin.
     fn child_identity(&self) -> Option<Identity> {
-        self.identity().filter(|_| self.pool.kind != PhpKind::Fpm).cloned()
+        self.identity()
+            .filter(|_| self.pool.kind != PhpKind::Fpm)
+            .cloned()
     }
 
     fn identity(&self) -> Option<&Identity> {
@@ -220,25 +277,50 @@ impl Spec {
     }
 
     fn lsphp(&self, command: &mut Command) {
-        let (children, idle_s) = (self.pool.processes.to_string(), self.php.idle_timeout_ms.div_ceil(1000).to_string());
-        // With one child lsphp would be that child itself, and nobody would be there to make the next.
+        let (children, idle_s) = (
+            self.pool.processes.to_string(),
+            self.php.idle_timeout_ms.div_ceil(1000).to_string(),
+        );
+        // With one child lsphp would be that child itself, and nobody would be there to make the
+        // next.
         command.env("LSAPI_CHILDREN", self.pool.processes.max(2).to_string());
-        command.env("LSAPI_MAX_IDLE_CHILDREN", children).env("LSAPI_EXTRA_CHILDREN", "0").env("LSAPI_MAX_IDLE", idle_s);
+        command
+            .env("LSAPI_MAX_IDLE_CHILDREN", children)
+            .env("LSAPI_EXTRA_CHILDREN", "0")
+            .env("LSAPI_MAX_IDLE", idle_s);
         command.env("LSPHP_ENABLE_USER_INI", "on");
         if self.php.requests_max > 0 {
             command.env("LSAPI_MAX_REQS", self.php.requests_max.to_string());
         }
         if self.php.run_time_ms > 0 {
-            command.env("LSAPI_MAX_PROCESS_TIME", self.php.run_time_ms.div_ceil(1000).to_string());
+            command.env(
+                "LSAPI_MAX_PROCESS_TIME",
+                self.php.run_time_ms.div_ceil(1000).to_string(),
+            );
         }
     }
 
-    fn fpm(&self, command: &mut Command, listener: OwnedFd, manner: &mut ChildManner) -> io::Result<()> {
+    fn fpm(
+        &self,
+        command: &mut Command,
+        listener: OwnedFd,
+        manner: &mut ChildManner,
+    ) -> io::Result<()> {
         // In memory: the disk of the state directory may be full.
         let pool = self.pool_memory()?;
-        command.arg("--nodaemonize").arg("--force-stderr").arg("--fpm-config").arg(format!("/proc/self/fd/{}", pool.as_raw_fd()));
+        command
+            .arg("--nodaemonize")
+            .arg("--force-stderr")
+            .arg("--fpm-config")
+            .arg(format!("/proc/self/fd/{}", pool.as_raw_fd()));
         command.stdin(Stdio::null());
-        command.env("FPM_SOCKETS", inherited_as(OsStr::new(FPM_NAME), OsStr::new(&listener.as_raw_fd().to_string())));
+        command.env(
+            "FPM_SOCKETS",
+            inherited_as(
+                OsStr::new(FPM_NAME),
+                OsStr::new(&listener.as_raw_fd().to_string()),
+            ),
+        );
         manner.inherited = vec![listener, pool];
         Ok(())
     }
@@ -253,22 +335,59 @@ impl Spec {
 
     /// All scripts that the rules name are for PHP, whatever their names end in.
     fn pool_text(&self) -> String {
-        let mut text = String::from("[global]\nerror_log = /proc/self/fd/2\nlog_level = warning\ndaemonize = no\n");
+        let mut text = String::from(
+            "[global]\nerror_log = /proc/self/fd/2\nlog_level = warning\ndaemonize = no\n",
+        );
         let drain_s = self.drain_ms().div_ceil(1000);
-        let _ = write!(text, "process_control_timeout = {drain_s}s\n\n[saker]\nlisten = {FPM_NAME}\n");
+        let _ = write!(
+            text,
+            "process_control_timeout = {drain_s}s\n\n[saker]\nlisten = {FPM_NAME}\n"
+        );
         if let Some(identity) = self.identity() {
-            let _ = write!(text, "user = {}\ngroup = {}\n", identity.uid(), identity.gid());
+            let _ = write!(
+                text,
+                "user = {}\ngroup = {}\n",
+                identity.uid(),
+                identity.gid()
+            );
         }
         let (children, idle_s) = (self.pool.processes, self.php.idle_timeout_ms.div_ceil(1000));
-        let _ = write!(text, "pm = ondemand\npm.max_children = {children}\npm.process_idle_timeout = {idle_s}s\n");
-        let _ = writeln!(text, "pm.max_requests = {}", if self.pool.serves_once { 1 } else { self.php.requests_max });
+        let _ = write!(
+            text,
+            "pm = ondemand\npm.max_children = {children}\npm.process_idle_timeout = {idle_s}s\n"
+        );
+        let _ = writeln!(
+            text,
+            "pm.max_requests = {}",
+            if self.pool.serves_once {
+                1
+            } else {
+                self.php.requests_max
+            }
+        );
         if self.php.run_time_ms > 0 {
-            let _ = writeln!(text, "request_terminate_timeout = {}s", self.php.run_time_ms.div_ceil(1000));
+            let _ = writeln!(
+                text,
+                "request_terminate_timeout = {}s",
+                self.php.run_time_ms.div_ceil(1000)
+            );
         }
         text.push_str("catch_workers_output = yes\ndecorate_workers_output = no\nsecurity.limit_extensions =\n");
-        for PhpValue { name, value, is_admin } in self.pool.settings.iter() {
-            let directive = if *is_admin { "php_admin_value" } else { "php_value" };
-            let (name, value) = (String::from_utf8_lossy(name), String::from_utf8_lossy(value));
+        for PhpValue {
+            name,
+            value,
+            is_admin,
+        } in self.pool.settings.iter()
+        {
+            let directive = if *is_admin {
+                "php_admin_value"
+            } else {
+                "php_value"
+            };
+            let (name, value) = (
+                String::from_utf8_lossy(name),
+                String::from_utf8_lossy(value),
+            );
             // `plan::sayable` has seen to it that it means itself.
             let _ = writeln!(text, "{directive}[{name}] = '{value}'");
         }
@@ -277,13 +396,20 @@ impl Spec {
 
     /// php-cgi knows no "never".
     fn requests_max(&self) -> u64 {
-        if self.php.requests_max > 0 { self.php.requests_max } else { 1_000_000_000 }
+        if self.php.requests_max > 0 {
+            self.php.requests_max
+        } else {
+            1_000_000_000
+        }
     }
 }
 
-/// php-cgi's setting for the script that runs before each script: in php.ini's words, of which nothing means anything but itself between these quotes.
+/// php-cgi's setting for the script that runs before each script: in php.ini's words, of which
+/// nothing means anything but itself between these quotes.
 fn run_first(script: &OsStr) -> OsString {
-    [OsStr::new("auto_prepend_file='"), script, OsStr::new("'")].into_iter().collect()
+    [OsStr::new("auto_prepend_file='"), script, OsStr::new("'")]
+        .into_iter()
+        .collect()
 }
 
 /// Variables that hold a number of the configuration's.
@@ -314,7 +440,14 @@ mod tests {
             settings: Arc::default(),
             upstream: Arc::new(Upstream::new("php", Vec::new())),
         };
-        Spec { php: Php { run_time_ms: 1500, ..Php::default() }, pool, whom: Whom::Us(None) }
+        Spec {
+            php: Php {
+                run_time_ms: 1500,
+                ..Php::default()
+            },
+            pool,
+            whom: Whom::Us(None),
+        }
     }
 
     #[test]
@@ -332,39 +465,117 @@ mod tests {
         }
         assert!(!text.contains("user ="));
         let usual = spec(PhpKind::Fpm);
-        let once = Spec { pool: PhpPool { serves_once: true, ..usual.pool.clone() }, ..usual };
-        assert!(once.pool_text().lines().any(|line| line == "pm.max_requests = 1"));
-        let value = PhpValue { name: b"open_basedir".as_slice().into(), value: b"/srv/a:/tmp".as_slice().into(), is_admin: true };
-        let own = Spec { pool: PhpPool { settings: [value].into(), serves_once: false, ..once.pool.clone() }, ..once.clone() };
-        assert!(own.pool_text().ends_with("\nphp_admin_value[open_basedir] = '/srv/a:/tmp'\n"), "{}", own.pool_text());
-        assert!(!own.is_same(&Spec { pool: PhpPool { settings: Arc::default(), ..own.pool.clone() }, ..own.clone() }));
+        let once = Spec {
+            pool: PhpPool {
+                serves_once: true,
+                ..usual.pool.clone()
+            },
+            ..usual
+        };
+        assert!(
+            once.pool_text()
+                .lines()
+                .any(|line| line == "pm.max_requests = 1")
+        );
+        let value = PhpValue {
+            name: b"open_basedir".as_slice().into(),
+            value: b"/srv/a:/tmp".as_slice().into(),
+            is_admin: true,
+        };
+        let own = Spec {
+            pool: PhpPool {
+                settings: [value].into(),
+                serves_once: false,
+                ..once.pool.clone()
+            },
+            ..once.clone()
+        };
+        assert!(
+            own.pool_text()
+                .ends_with("\nphp_admin_value[open_basedir] = '/srv/a:/tmp'\n"),
+            "{}",
+            own.pool_text()
+        );
+        assert!(!own.is_same(&Spec {
+            pool: PhpPool {
+                settings: Arc::default(),
+                ..own.pool.clone()
+            },
+            ..own.clone()
+        }));
     }
 
     #[test]
     fn what_a_change_of_means_a_new_php() {
         let one = spec(PhpKind::Fpm);
-        assert!(
-            one.is_same(&Spec { pool: PhpPool { upstream: Arc::new(Upstream::new("x", Vec::new())), ..one.pool.clone() }, ..one.clone() })
-        );
-        assert!(!one.is_same(&Spec { pool: PhpPool { processes: 7, ..one.pool.clone() }, ..one.clone() }));
-        assert!(!one.is_same(&Spec { php: Php { memory_bytes_max: 1, ..one.php.clone() }, ..one.clone() }));
+        assert!(one.is_same(&Spec {
+            pool: PhpPool {
+                upstream: Arc::new(Upstream::new("x", Vec::new())),
+                ..one.pool.clone()
+            },
+            ..one.clone()
+        }));
+        assert!(!one.is_same(&Spec {
+            pool: PhpPool {
+                processes: 7,
+                ..one.pool.clone()
+            },
+            ..one.clone()
+        }));
+        assert!(!one.is_same(&Spec {
+            php: Php {
+                memory_bytes_max: 1,
+                ..one.php.clone()
+            },
+            ..one.clone()
+        }));
     }
 
     /// With as many processes as there are, and whatever the file is called.
     #[test]
     fn an_order_is_what_was_granted() {
         let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
-        let user = ProgramUser { user: "alice".into(), group: None };
+        let user = ProgramUser {
+            user: "alice".into(),
+            group: None,
+        };
         for kind in [PhpKind::Fpm, PhpKind::Lsphp, PhpKind::Cgi] {
             let spec = spec(kind);
-            let fewer = Spec { pool: PhpPool { processes: 2, ..spec.pool.clone() }, ..spec.clone() };
-            let borrowed = spec.borrowed(&user, std::os::fd::AsFd::as_fd(&socket)).unwrap();
-            let Grant::Program { arguments, environment, .. } = fewer.grant(&user) else { panic!() };
-            let is_granted = |pattern: &OsString, text: &OsString| saker_broker::matches(pattern, text);
+            let fewer = Spec {
+                pool: PhpPool {
+                    processes: 2,
+                    ..spec.pool.clone()
+                },
+                ..spec.clone()
+            };
+            let borrowed = spec
+                .borrowed(&user, std::os::fd::AsFd::as_fd(&socket))
+                .unwrap();
+            let Grant::Program {
+                arguments,
+                environment,
+                ..
+            } = fewer.grant(&user)
+            else {
+                panic!()
+            };
+            let is_granted =
+                |pattern: &OsString, text: &OsString| saker_broker::matches(pattern, text);
             assert_eq!(arguments.len(), borrowed.request.arguments.len());
-            assert!(arguments.iter().zip(&borrowed.request.arguments).all(|(pattern, text)| is_granted(pattern, text)), "{arguments:?}");
+            assert!(
+                arguments
+                    .iter()
+                    .zip(&borrowed.request.arguments)
+                    .all(|(pattern, text)| is_granted(pattern, text)),
+                "{arguments:?}"
+            );
             for (name, value) in &borrowed.request.environment {
-                assert!(environment.iter().any(|(known, pattern)| known == name && is_granted(pattern, value)), "{name:?} {value:?}");
+                assert!(
+                    environment
+                        .iter()
+                        .any(|(known, pattern)| known == name && is_granted(pattern, value)),
+                    "{name:?} {value:?}"
+                );
             }
         }
     }
@@ -374,7 +585,12 @@ mod tests {
         let spec = spec(PhpKind::Lsphp);
         let socket = std::os::unix::net::UnixDatagram::unbound().unwrap();
         let (command, _) = spec.command(std::os::fd::AsFd::as_fd(&socket)).unwrap();
-        let value = |name: &str| command.get_envs().find(|(key, _)| *key == name).and_then(|(_, value)| value);
+        let value = |name: &str| {
+            command
+                .get_envs()
+                .find(|(key, _)| *key == name)
+                .and_then(|(_, value)| value)
+        };
         assert_eq!(value("LSAPI_CHILDREN"), Some(OsStr::new("6")));
         assert_eq!(value("LSAPI_MAX_PROCESS_TIME"), Some(OsStr::new("2")));
         assert_eq!(value("HOME"), None);

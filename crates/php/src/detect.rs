@@ -1,7 +1,7 @@
 //! Which PHP there is: places where distributions and panels put it.
 //!
-//! Difficulty: versions. They are read from names (`php-fpm8.2`, `ea-php81`, `lsphp82`), never by running a program that nobody asked for;
-//! a name without one is a version that is not known.
+//! Difficulty: versions. They are read from names (`php-fpm8.2`, `ea-php81`, `lsphp82`), never by
+//! running a program that nobody asked for; a name without one is a version that is not known.
 
 use saker_config::model::PhpKind;
 use std::{
@@ -21,8 +21,14 @@ impl Found {
     /// One that somebody named. `None`: its name does not say what it speaks.
     pub fn named(program: &Path) -> Option<Found> {
         let name = program.file_name()?.to_string_lossy();
-        let kind = PhpKind::ALL.into_iter().find(|kind| name.starts_with(kind.name()))?;
-        Some(Found { kind, program: program.to_owned(), version: version(program) })
+        let kind = PhpKind::ALL
+            .into_iter()
+            .find(|kind| name.starts_with(kind.name()))?;
+        Some(Found {
+            kind,
+            program: program.to_owned(),
+            version: version(program),
+        })
     }
 
     pub fn name(&self) -> String {
@@ -35,11 +41,14 @@ impl Found {
 
 /// All that this machine has, by kind in the order of preference, the newest first.
 pub fn installed() -> Vec<Found> {
-    let search_path = std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect::<Vec<_>>()).unwrap_or_default();
+    let search_path = std::env::var_os("PATH")
+        .map(|path| std::env::split_paths(&path).collect::<Vec<_>>())
+        .unwrap_or_default();
     detect(Path::new("/"), &search_path)
 }
 
-/// Folders with a `*` that stands for one name; programs are looked for in them by the beginning of their names.
+/// Folders with a `*` that stands for one name; programs are looked for in them by the beginning of
+/// their names.
 const FOLDERS: [&str; 8] = [
     "/usr/local/bin",
     "/usr/local/sbin",
@@ -51,16 +60,28 @@ const FOLDERS: [&str; 8] = [
     "/opt/alt/*/usr/bin",
 ];
 
-/// All of a machine whose root is `root`, by kind in the order of preference, the newest first; each kind and version once.
+/// All of a machine whose root is `root`, by kind in the order of preference, the newest first;
+/// each kind and version once.
 pub fn detect(root: &Path, search_path: &[PathBuf]) -> Vec<Found> {
     let below = |folder: &str| root.join(folder.trim_start_matches('/'));
-    let folders = search_path.iter().cloned().chain(FOLDERS.iter().flat_map(|folder| expand(&below(folder))));
+    let folders = search_path
+        .iter()
+        .cloned()
+        .chain(FOLDERS.iter().flat_map(|folder| expand(&below(folder))));
     let mut all: Vec<Found> = folders.flat_map(|folder| programs(&folder)).collect();
     // A stable sort: of the same version the one that comes first on the way.
-    all.sort_by_key(|found| (found.kind, std::cmp::Reverse(numbers(found.version.as_deref().unwrap_or_default()))));
+    all.sort_by_key(|found| {
+        (
+            found.kind,
+            std::cmp::Reverse(numbers(found.version.as_deref().unwrap_or_default())),
+        )
+    });
     let mut kept: Vec<Found> = Vec::new();
     for found in all {
-        if !kept.iter().any(|other| other.kind == found.kind && other.version == found.version) {
+        if !kept
+            .iter()
+            .any(|other| other.kind == found.kind && other.version == found.version)
+        {
             kept.push(found);
         }
     }
@@ -69,40 +90,77 @@ pub fn detect(root: &Path, search_path: &[PathBuf]) -> Vec<Found> {
 
 fn expand(folder: &Path) -> Vec<PathBuf> {
     let text = folder.to_string_lossy();
-    let Some((before, after)) = text.split_once("*/") else { return vec![folder.to_owned()] };
-    let Ok(entries) = fs::read_dir(before) else { return Vec::new() };
-    let mut folders: Vec<PathBuf> = entries.flatten().map(|entry| entry.path().join(after)).filter(|folder| folder.is_dir()).collect();
+    let Some((before, after)) = text.split_once("*/") else {
+        return vec![folder.to_owned()];
+    };
+    let Ok(entries) = fs::read_dir(before) else {
+        return Vec::new();
+    };
+    let mut folders: Vec<PathBuf> = entries
+        .flatten()
+        .map(|entry| entry.path().join(after))
+        .filter(|folder| folder.is_dir())
+        .collect();
     folders.sort();
     folders
 }
 
 fn programs(folder: &Path) -> Vec<Found> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
-    let mut found: Vec<Found> = entries.flatten().filter_map(|entry| Found::named(&entry.path())).filter(is_program).collect();
+    let Ok(entries) = fs::read_dir(folder) else {
+        return Vec::new();
+    };
+    let mut found: Vec<Found> = entries
+        .flatten()
+        .filter_map(|entry| Found::named(&entry.path()))
+        .filter(is_program)
+        .collect();
     found.sort_by(|one, other| one.program.cmp(&other.program));
     found
 }
 
 /// A file that can be run, with a name that is a kind's and perhaps a version.
 fn is_program(found: &Found) -> bool {
-    let name = found.program.file_name().unwrap_or_default().to_string_lossy();
+    let name = found
+        .program
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
     let rest = name.strip_prefix(found.kind.name()).unwrap_or_default();
-    let is_version = rest.trim_start_matches('-').bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    is_version && fs::metadata(&found.program).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    let is_version = rest
+        .trim_start_matches('-')
+        .bytes()
+        .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    is_version
+        && fs::metadata(&found.program)
+            .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// Of the program's name, of what it is a link to, or of a folder on its way (`ea-php81`, `lsphp82`).
+/// Of the program's name, of what it is a link to, or of a folder on its way (`ea-php81`,
+/// `lsphp82`).
 fn version(program: &Path) -> Option<Box<str>> {
     let target = fs::canonicalize(program).ok();
-    let names = |path: &Path| path.iter().rev().map(|name| name.to_string_lossy().into_owned()).collect::<Vec<_>>();
-    names(program).iter().chain(target.as_deref().map(names).iter().flatten()).find_map(|name| version_in(name))
+    let names = |path: &Path| {
+        path.iter()
+            .rev()
+            .map(|name| name.to_string_lossy().into_owned())
+            .collect::<Vec<_>>()
+    };
+    names(program)
+        .iter()
+        .chain(target.as_deref().map(names).iter().flatten())
+        .find_map(|name| version_in(name))
 }
 
 /// `8.2` and `82` behind `php`, perhaps with `-fpm` or `-cgi` between.
 fn version_in(name: &str) -> Option<Box<str>> {
     let (_, rest) = name.rsplit_once("php")?;
-    let rest = rest.trim_start_matches("-fpm").trim_start_matches("-cgi").trim_start_matches('-');
-    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let rest = rest
+        .trim_start_matches("-fpm")
+        .trim_start_matches("-cgi")
+        .trim_start_matches('-');
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(rest.len());
     let version = rest.get(..end).unwrap_or_default();
     match (version.len(), version.contains('.')) {
         (2, false) => Some(format!("{}.{}", version.get(..1)?, version.get(1..)?).into()),
@@ -112,7 +170,10 @@ fn version_in(name: &str) -> Option<Box<str>> {
 }
 
 fn numbers(version: &str) -> Vec<u32> {
-    version.split('.').filter_map(|part| part.parse().ok()).collect()
+    version
+        .split('.')
+        .filter_map(|part| part.parse().ok())
+        .collect()
 }
 
 #[cfg(test)]
@@ -123,7 +184,8 @@ mod tests {
 
     impl Root {
         fn with(name: &str, programs: &[&str]) -> Root {
-            let root = Root(std::env::temp_dir().join(format!("saker-php-{name}-{}", std::process::id())));
+            let root =
+                Root(std::env::temp_dir().join(format!("saker-php-{name}-{}", std::process::id())));
             for program in programs {
                 let path = root.0.join(program.trim_start_matches('/'));
                 fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -158,14 +220,30 @@ mod tests {
             ],
         );
         let found: Vec<String> = detect(&root.0, &[]).iter().map(Found::name).collect();
-        assert_eq!(found, ["lsphp 8.3", "lsphp 8.1", "lsphp 7.4", "php-fpm 8.10", "php-fpm 8.2", "php-fpm 7.4", "php-cgi 8.2", "php-cgi"]);
+        assert_eq!(
+            found,
+            [
+                "lsphp 8.3",
+                "lsphp 8.1",
+                "lsphp 7.4",
+                "php-fpm 8.10",
+                "php-fpm 8.2",
+                "php-fpm 7.4",
+                "php-cgi 8.2",
+                "php-cgi"
+            ]
+        );
         assert!(detect(&root.0.join("nowhere"), &[]).is_empty());
     }
 
     #[test]
     fn what_can_not_be_run_is_none() {
         let root = Root::with("mode", &["/usr/bin/php-cgi"]);
-        fs::set_permissions(root.0.join("usr/bin/php-cgi"), fs::Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(
+            root.0.join("usr/bin/php-cgi"),
+            fs::Permissions::from_mode(0o644),
+        )
+        .unwrap();
         fs::create_dir_all(root.0.join("usr/bin/lsphp")).unwrap();
         assert!(detect(&root.0, &[]).is_empty());
     }

@@ -1,6 +1,8 @@
-//! Whether PHP's own configuration has changed: php.ini, and the files of the folders that are scanned besides.
+//! Whether PHP's own configuration has changed: php.ini, and the files of the folders that are
+//! scanned besides.
 //!
-//! Where they are is PHP's to know, and it is asked once per pool. Difficulty: it answers in plain text or as a page, by kind.
+//! Where they are is PHP's to know, and it is asked once per pool. Difficulty: it answers in plain
+//! text or as a page, by kind.
 
 use std::{
     fs,
@@ -32,9 +34,13 @@ impl Places {
                 continue;
             }
             match name.as_str() {
-                "Configuration File (php.ini) Path" => places.files.push(Path::new(&value).join("php.ini")),
+                "Configuration File (php.ini) Path" => {
+                    places.files.push(Path::new(&value).join("php.ini"))
+                }
                 "Loaded Configuration File" => places.files.push(value.into()),
-                "Scan this dir for additional .ini files" => places.folders.extend(value.split(':').map(PathBuf::from)),
+                "Scan this dir for additional .ini files" => {
+                    places.folders.extend(value.split(':').map(PathBuf::from))
+                }
                 _ => {}
             }
         }
@@ -44,17 +50,36 @@ impl Places {
     }
 
     pub fn look(&self) -> Fingerprint {
-        let entries = self.folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flat_map(|entries| entries.flatten());
-        let mut scanned: Vec<PathBuf> =
-            entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "ini")).take(FILES_MAX).collect();
+        let entries = self
+            .folders
+            .iter()
+            .filter_map(|folder| fs::read_dir(folder).ok())
+            .flat_map(|entries| entries.flatten());
+        let mut scanned: Vec<PathBuf> = entries
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "ini"))
+            .take(FILES_MAX)
+            .collect();
         scanned.sort();
-        Fingerprint(self.files.iter().chain(&scanned).filter_map(|path| print(path)).collect())
+        Fingerprint(
+            self.files
+                .iter()
+                .chain(&scanned)
+                .filter_map(|path| print(path))
+                .collect(),
+        )
     }
 }
 
 fn print(path: &Path) -> Option<(PathBuf, u64, u64, i64, i64)> {
     let metadata = fs::metadata(path).ok()?;
-    Some((path.to_owned(), metadata.ino(), metadata.size(), metadata.mtime(), metadata.mtime_nsec()))
+    Some((
+        path.to_owned(),
+        metadata.ino(),
+        metadata.size(),
+        metadata.mtime(),
+        metadata.mtime_nsec(),
+    ))
 }
 
 /// `Name => value`, or a row of a table with two cells.
@@ -93,8 +118,10 @@ mod tests {
 
     #[test]
     fn both_forms() {
-        let expected =
-            Places { files: vec!["/etc/php/8.2/fpm/php.ini".into()], folders: vec!["/etc/php/8.2/fpm/conf.d".into(), "/srv/ini".into()] };
+        let expected = Places {
+            files: vec!["/etc/php/8.2/fpm/php.ini".into()],
+            folders: vec!["/etc/php/8.2/fpm/conf.d".into(), "/srv/ini".into()],
+        };
         assert_eq!(Places::parse(TEXT), expected);
         assert_eq!(Places::parse(PAGE), expected);
         assert_eq!(Places::parse("nothing of the kind"), Places::default());
@@ -104,9 +131,16 @@ mod tests {
     fn changes_are_seen() {
         let folder = std::env::temp_dir().join(format!("saker-php-ini-{}", std::process::id()));
         fs::create_dir_all(folder.join("conf.d")).unwrap();
-        let places = Places { files: vec![folder.join("php.ini")], folders: vec![folder.join("conf.d")] };
+        let places = Places {
+            files: vec![folder.join("php.ini")],
+            folders: vec![folder.join("conf.d")],
+        };
         let mut seen = vec![places.look()];
-        for (file, text) in [("php.ini", "a=1"), ("php.ini", "a=12"), ("conf.d/x.ini", "")] {
+        for (file, text) in [
+            ("php.ini", "a=1"),
+            ("php.ini", "a=12"),
+            ("conf.d/x.ini", ""),
+        ] {
             fs::write(folder.join(file), text).unwrap();
             seen.push(places.look());
         }

@@ -1,9 +1,9 @@
 //! What PHP says on its standard error, line by line into the error log.
 //!
-//! Called by: the task of a pool. Caveat: php-fpm's processes write each message of a script twice, over FastCGI, where its client is known,
-//! and here. Here it is left out: a message by its beginning, the lines that follow in it because they have come over FastCGI, too, for which
-//! they wait a little.
-//! Out of scope: what came over FastCGI (the gateway's `log_lines`).
+//! Called by: the task of a pool. Caveat: php-fpm's processes write each message of a script twice,
+//! over FastCGI, where its client is known, and here. Here it is left out: a message by its
+//! beginning, the lines that follow in it because they have come over FastCGI, too, for which they
+//! wait a little. Out of scope: what came over FastCGI (the gateway's `log_lines`).
 
 use crate::process::Errors;
 use saker_telemetry::{error_log, heard, message};
@@ -37,7 +37,8 @@ impl Waiting {
             self.is_behind_message = true;
             heard::take(text);
         } else if self.is_behind_message && !text.is_empty() {
-            self.lines.push_back((Instant::now() + PATIENCE, text.to_vec()));
+            self.lines
+                .push_back((Instant::now() + PATIENCE, text.to_vec()));
             if self.lines.len() > WAITING_MAX {
                 self.settle_first(name);
             }
@@ -54,7 +55,11 @@ impl Waiting {
     }
 
     fn settle_first(&mut self, name: &str) {
-        if let Some((_, line)) = self.lines.pop_front().filter(|(_, line)| !heard::take(line)) {
+        if let Some((_, line)) = self
+            .lines
+            .pop_front()
+            .filter(|(_, line)| !heard::take(line))
+        {
             write(name, &line);
         }
     }
@@ -89,6 +94,9 @@ pub async fn log(stderr: Errors, name: Arc<str>) {
 
 fn write(name: &str, text: &[u8]) {
     if !text.is_empty() {
-        error_log::log(&message::PROGRAM_SAID, format_args!("{name}: {}", String::from_utf8_lossy(text)));
+        error_log::log(
+            &message::PROGRAM_SAID,
+            format_args!("{name}: {}", String::from_utf8_lossy(text)),
+        );
     }
 }

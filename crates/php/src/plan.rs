@@ -1,10 +1,13 @@
-//! From what is wanted to pools: which programs, how many processes each, and how the gateway treats them.
+//! From what is wanted to pools: which programs, how many processes each, and how the gateway
+//! treats them.
 //!
-//! Difficulty: each worker has connections of its own, and a connection that is kept holds a process. So there are as many processes as
-//! connections, the same number for each worker: none can be kept waiting by what another keeps.
-//! php-fpm keeps what a request sets (`php_value`, `php_admin_value`) in the process that served it, for whoever comes next. So where rules may
-//! set something there is a second pool of it, whose processes serve one request each; the code cache is the parent's and stays. What is known to be set
-//! before any request comes (`php_admin_value` of a host) has a pool that is started with it, whose processes stay.
+//! Difficulty: each worker has connections of its own, and a connection that is kept holds a
+//! process. So there are as many processes as connections, the same number for each worker: none
+//! can be kept waiting by what another keeps. php-fpm keeps what a request sets (`php_value`,
+//! `php_admin_value`) in the process that served it, for whoever comes next. So where rules may set
+//! something there is a second pool of it, whose processes serve one request each; the code cache
+//! is the parent's and stays. What is known to be set before any request comes (`php_admin_value`
+//! of a host) has a pool that is started with it, whose processes stay.
 
 use crate::{
     choice,
@@ -13,19 +16,22 @@ use crate::{
 use saker_config::{
     Model,
     model::{
-        Activity, Backend, BackendAddress, Epoch, Member, Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue,
-        ProgramUser, Protocol, Settings, Tuning, Upstream,
+        Activity, Backend, BackendAddress, Epoch, Member, Php, PhpKind, PhpPool, PhpPools,
+        PhpProgram, PhpSet, PhpUse, PhpValue, ProgramUser, Protocol, Settings, Tuning, Upstream,
     },
 };
 use std::{collections::HashSet, sync::Arc};
 
-/// What one process is reckoned to need, where nobody said how many there shall be; and the bounds of that guess.
+/// What one process is reckoned to need, where nobody said how many there shall be; and the bounds
+/// of that guess.
 const PROCESS_BYTES: u64 = 128 << 20;
 const PROCESSES_GUESSED: (u64, u64) = (4, 40);
-/// Pools for what hosts set. Each is a socket and a task; PHP runs in it only while it is asked for.
+/// Pools for what hosts set. Each is a socket and a task; PHP runs in it only while it is asked
+/// for.
 const SETS_MAX: usize = 256;
 
-/// Writes the pools into the model. `always`: rules that are read at the time of a request may ask for PHP.
+/// Writes the pools into the model. `always`: rules that are read at the time of a request may ask
+/// for PHP.
 pub fn settle(model: &mut Model, workers: usize, always: bool) {
     if always || wants_php(model) {
         let all = all_pools(model, workers, always);
@@ -35,13 +41,21 @@ pub fn settle(model: &mut Model, workers: usize, always: bool) {
 
 fn all_pools(model: &Model, workers: usize, always: bool) -> Vec<PhpPool> {
     let found = found(&model.php);
-    let of_server = found.iter().flat_map(|found| pools(model, found, None, workers, always));
+    let of_server = found
+        .iter()
+        .flat_map(|found| pools(model, found, None, workers, always));
     let (of_users, users) = (one_of_each_version(&found), users(model, always));
-    let of_users = users.iter().flat_map(|user| of_users.iter().flat_map(|found| pools(model, found, Some(user), workers, always)));
+    let of_users = users.iter().flat_map(|user| {
+        of_users
+            .iter()
+            .flat_map(|found| pools(model, found, Some(user), workers, always))
+    });
     let mut all: Vec<PhpPool> = of_server.chain(of_users).collect();
     for set in sets(model, &users) {
         let fpms = found.iter().filter(|found| found.kind == PhpKind::Fpm);
-        all.extend(fpms.map(|found| pool(model, found, set.user.as_ref(), workers, &Kept::Set(set))));
+        all.extend(
+            fpms.map(|found| pool(model, found, set.user.as_ref(), workers, &Kept::Set(set))),
+        );
     }
     // Two sets with one name would be the wrong one for each other.
     let mut sockets = HashSet::new();
@@ -52,22 +66,42 @@ fn all_pools(model: &Model, workers: usize, always: bool) -> Vec<PhpPool> {
 /// For `saker check`: what would be run; `None`: nobody wants any.
 pub fn explain(model: &Model) -> Option<String> {
     let is_wanted = wants_php(model) || model.php_pools.first().is_some();
-    let shown = |pool: &PhpPool| format!("{} ({}), {} processes", pool.name, pool.program.display(), pool.processes);
-    let none = || format!("{}. Until then PHP files are answered 503", choice::missing(&model.php.program));
+    let shown = |pool: &PhpPool| {
+        format!(
+            "{} ({}), {} processes",
+            pool.name,
+            pool.program.display(),
+            pool.processes
+        )
+    };
+    let none = || {
+        format!(
+            "{}. Until then PHP files are answered 503",
+            choice::missing(&model.php.program)
+        )
+    };
     is_wanted.then(|| model.php_pools.first().map_or_else(none, shown))
 }
 
-/// Why there is no pool, where somebody wants one of a certain PHP. Who wants any is told with the first request.
+/// Why there is no pool, where somebody wants one of a certain PHP. Who wants any is told with the
+/// first request.
 pub fn none_of_the_named(model: &Model) -> Option<String> {
-    let is_missing = wants_php(model) && model.php_pools.first().is_none() && model.php.program != PhpProgram::Auto;
+    let is_missing = wants_php(model)
+        && model.php_pools.first().is_none()
+        && model.php.program != PhpProgram::Auto;
     is_missing.then(|| choice::missing(&model.php.program))
 }
 
-/// Whom it is to run as, besides the server's. Rules that are read later may ask for it in all of their hosts.
+/// Whom it is to run as, besides the server's. Rules that are read later may ask for it in all of
+/// their hosts.
 fn users(model: &Model, always: bool) -> Vec<ProgramUser> {
     let wanted = |settings: &Settings| always || matches!(settings.php, PhpUse::Managed);
-    let asking = model.all_settings().filter(|(_, settings)| wanted(settings));
-    let mut users: Vec<ProgramUser> = asking.filter_map(|(_, settings)| settings.program_user.clone()).collect();
+    let asking = model
+        .all_settings()
+        .filter(|(_, settings)| wanted(settings));
+    let mut users: Vec<ProgramUser> = asking
+        .filter_map(|(_, settings)| settings.program_user.clone())
+        .collect();
     users.sort();
     users.dedup();
     users
@@ -77,7 +111,11 @@ fn users(model: &Model, always: bool) -> Vec<ProgramUser> {
 fn sets<'m>(model: &'m Model, users: &[ProgramUser]) -> Vec<&'m PhpSet> {
     let has_pools = |set: &PhpSet| set.user.as_ref().is_none_or(|user| users.contains(user));
     let is_sayable = |set: &PhpSet| !set.values().is_empty() && set.values().iter().all(sayable);
-    let mut sets: Vec<&PhpSet> = model.php_sets.iter().filter(|set| has_pools(set) && is_sayable(set)).collect();
+    let mut sets: Vec<&PhpSet> = model
+        .php_sets
+        .iter()
+        .filter(|set| has_pools(set) && is_sayable(set))
+        .collect();
     sets.sort();
     sets.dedup();
     sets.truncate(SETS_MAX);
@@ -89,7 +127,11 @@ fn sayable(value: &PhpValue) -> bool {
     let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
     let is_plain = |byte: &u8| !byte.is_ascii_control() && !matches!(byte, b'\'' | b'$');
     let text = std::str::from_utf8(&value.value).is_ok();
-    !value.name.is_empty() && value.name.iter().all(is_name) && !value.value.is_empty() && text && value.value.iter().all(is_plain)
+    !value.name.is_empty()
+        && value.name.iter().all(is_name)
+        && !value.value.is_empty()
+        && text
+        && value.value.iter().all(is_plain)
 }
 
 /// What its processes keep from one request to the next.
@@ -101,14 +143,21 @@ enum Kept<'m> {
 }
 
 impl Kept<'_> {
-    /// For the socket's name, with a character that no user's name has there. The same set has the same name after a reload.
+    /// For the socket's name, with a character that no user's name has there. The same set has the
+    /// same name after a reload.
     fn mark(&self) -> String {
         let fnv = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         match self {
             Kept::Everything => String::new(),
             Kept::Nothing => "+once".into(),
             Kept::Set(set) => {
-                let parts = set.values().iter().flat_map(|value| [&*value.name, &value.value, if value.is_admin { b"!" } else { b"" }]);
+                let parts = set.values().iter().flat_map(|value| {
+                    [
+                        &*value.name,
+                        &value.value,
+                        if value.is_admin { b"!" } else { b"" },
+                    ]
+                });
                 let bytes = parts.flat_map(|part| part.iter().copied().chain(std::iter::once(0)));
                 format!("+{:016x}", bytes.fold(0xcbf2_9ce4_8422_2325, fnv))
             }
@@ -128,55 +177,119 @@ fn one_of_each_version(found: &[Found]) -> Vec<&Found> {
 }
 
 fn wants_php(model: &Model) -> bool {
-    model.all_settings().any(|(_, settings)| matches!(settings.php, PhpUse::Managed))
+    model
+        .all_settings()
+        .any(|(_, settings)| matches!(settings.php, PhpUse::Managed))
 }
 
 fn found(php: &Php) -> Vec<Found> {
     match &php.program {
         PhpProgram::Auto => installed(),
-        PhpProgram::Kind(kind) => installed().into_iter().filter(|found| found.kind == *kind).collect(),
+        PhpProgram::Kind(kind) => installed()
+            .into_iter()
+            .filter(|found| found.kind == *kind)
+            .collect(),
         PhpProgram::Path(path) => Found::named(path).into_iter().collect(),
     }
 }
 
-fn pools(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize, has_settings: bool) -> Vec<PhpPool> {
+fn pools(
+    model: &Model,
+    found: &Found,
+    user: Option<&ProgramUser>,
+    workers: usize,
+    has_settings: bool,
+) -> Vec<PhpPool> {
     let also_once = has_settings && found.kind == PhpKind::Fpm;
-    let kinds = [Kept::Everything, Kept::Nothing].into_iter().take(1 + usize::from(also_once));
-    kinds.map(|kept| pool(model, found, user, workers, &kept)).collect()
+    let kinds = [Kept::Everything, Kept::Nothing]
+        .into_iter()
+        .take(1 + usize::from(also_once));
+    kinds
+        .map(|kept| pool(model, found, user, workers, &kept))
+        .collect()
 }
 
-fn pool(model: &Model, found: &Found, user: Option<&ProgramUser>, workers: usize, kept: &Kept<'_>) -> PhpPool {
+fn pool(
+    model: &Model,
+    found: &Found,
+    user: Option<&ProgramUser>,
+    workers: usize,
+    kept: &Kept<'_>,
+) -> PhpPool {
     let php = &model.php;
     let version = found.version.as_deref().unwrap_or("any");
-    let whose = user.map(|user| format!("-{}", file_name(user))).unwrap_or_default();
-    let socket = model.server.state_dir.join(format!("{}-{version}{}{whose}.sock", found.kind.name(), kept.mark()));
-    let per_worker = php.processes_max.unwrap_or_else(guessed).div_ceil(workers.max(1)).max(1);
+    let whose = user
+        .map(|user| format!("-{}", file_name(user)))
+        .unwrap_or_default();
+    let socket = model.server.state_dir.join(format!(
+        "{}-{version}{}{whose}.sock",
+        found.kind.name(),
+        kept.mark()
+    ));
+    let per_worker = php
+        .processes_max
+        .unwrap_or_else(guessed)
+        .div_ceil(workers.max(1))
+        .max(1);
     let processes = per_worker * workers.max(1);
     let serves_once = matches!(kept, Kept::Nothing);
-    let tuning = Tuning { forks_on_demand: found.kind == PhpKind::Fpm, ..tuning(php, processes, if serves_once { 0 } else { per_worker }) };
+    let tuning = Tuning {
+        forks_on_demand: found.kind == PhpKind::Fpm,
+        ..tuning(php, processes, if serves_once { 0 } else { per_worker })
+    };
     let backend = Backend::new(protocol(found.kind), BackendAddress::Unix(socket.clone()));
     let (shown, settings) = match kept {
         Kept::Everything => (found.name(), Arc::default()),
-        Kept::Nothing => (format!("{}, a process for each request", found.name()), Arc::default()),
-        Kept::Set(set) => (format!("{} with settings of its own", found.name()), Arc::clone(set.values())),
+        Kept::Nothing => (
+            format!("{}, a process for each request", found.name()),
+            Arc::default(),
+        ),
+        Kept::Set(set) => (
+            format!("{} with settings of its own", found.name()),
+            Arc::clone(set.values()),
+        ),
     };
     let name = user.map_or_else(|| shown.clone(), |user| format!("{shown} of {}", user.user));
     let upstream = Arc::new(Upstream::new(&name, vec![Member::new(backend, tuning)]));
     let (name, program, user) = (name.into(), found.program.clone(), user.cloned());
-    PhpPool { name, user, kind: found.kind, version: found.version.clone(), program, socket, processes, serves_once, settings, upstream }
+    PhpPool {
+        name,
+        user,
+        kind: found.kind,
+        version: found.version.clone(),
+        program,
+        socket,
+        processes,
+        serves_once,
+        settings,
+        upstream,
+    }
 }
 
 /// One that no other user has.
 fn file_name(user: &ProgramUser) -> String {
-    let whole = user.group.as_ref().map_or_else(|| user.user.clone(), |group| format!("{}.{group}", user.user));
+    let whole = user.group.as_ref().map_or_else(
+        || user.user.clone(),
+        |group| format!("{}.{group}", user.user),
+    );
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    whole.chars().map(|c| if is_plain(c) { c.to_string() } else { format!("%{:x}", u32::from(c)) }).collect()
+    whole
+        .chars()
+        .map(|c| {
+            if is_plain(c) {
+                c.to_string()
+            } else {
+                format!("%{:x}", u32::from(c))
+            }
+        })
+        .collect()
 }
 
 fn tuning(php: &Php, processes: usize, kept_max: usize) -> Tuning {
     let usual = Tuning::default();
     Tuning {
-        // A slow upload would hold one of few processes, and PHP begins when all of it is there anyway.
+        // A slow upload would hold one of few processes, and PHP begins when all of it is there
+        // anyway.
         request_ahead_bytes: u64::MAX,
         connections_max: processes,
         kept_max,
@@ -184,7 +297,11 @@ fn tuning(php: &Php, processes: usize, kept_max: usize) -> Tuning {
         kept_ms: php.idle_timeout_ms.saturating_sub(1000).clamp(500, 30_000),
         queue_max: php.queue_max,
         queue_timeout_ms: php.queue_timeout_ms,
-        timeout_ms: if php.run_time_ms > 0 { php.run_time_ms + 5_000 } else { 300_000 },
+        timeout_ms: if php.run_time_ms > 0 {
+            php.run_time_ms + 5_000
+        } else {
+            300_000
+        },
         epoch: Epoch::default(),
         activity: (php.pool_idle_timeout_ms > 0).then(Activity::default),
         ..usual
@@ -206,7 +323,8 @@ fn guessed() -> usize {
 fn memory_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).map_or(0, |kilobytes| kilobytes << 10)
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok())
+        .map_or(0, |kilobytes| kilobytes << 10)
 }
 
 #[cfg(test)]
@@ -215,9 +333,18 @@ mod tests {
     use saker_config::{ServeOptions, model::Workers};
 
     fn model(php: PhpUse, state_dir: &str) -> Model {
-        let options = ServeOptions { php, workers: Workers::Count(3), state_dir: Some(state_dir.into()), ..ServeOptions::default() };
+        let options = ServeOptions {
+            php,
+            workers: Workers::Count(3),
+            state_dir: Some(state_dir.into()),
+            ..ServeOptions::default()
+        };
         let mut model = Model::for_directory(options);
-        model.php = Php { program: PhpProgram::Path("/opt/php-fpm8.2".into()), processes_max: Some(4), ..Php::default() };
+        model.php = Php {
+            program: PhpProgram::Path("/opt/php-fpm8.2".into()),
+            processes_max: Some(4),
+            ..Php::default()
+        };
         model
     }
 
@@ -227,9 +354,18 @@ mod tests {
         settle(&mut model, 3, false);
         let pool = model.php_pools.first().unwrap();
         let tuning = &pool.upstream.members[0].tuning;
-        assert_eq!((pool.processes, tuning.connections_max, tuning.kept_max), (6, 6, 2));
-        assert_eq!(pool.upstream.members[0].backend.to_string(), "fcgi at unix:/run/saker/php-fpm-8.2.sock");
-        assert_eq!(explain(&model).as_deref(), Some("php-fpm 8.2 (/opt/php-fpm8.2), 6 processes"));
+        assert_eq!(
+            (pool.processes, tuning.connections_max, tuning.kept_max),
+            (6, 6, 2)
+        );
+        assert_eq!(
+            pool.upstream.members[0].backend.to_string(),
+            "fcgi at unix:/run/saker/php-fpm-8.2.sock"
+        );
+        assert_eq!(
+            explain(&model).as_deref(),
+            Some("php-fpm 8.2 (/opt/php-fpm8.2), 6 processes")
+        );
     }
 
     #[test]
@@ -245,17 +381,46 @@ mod tests {
     fn settings_have_a_pool_of_their_own() {
         let mut model = model(PhpUse::Managed, "/run/saker");
         settle(&mut model, 3, true);
-        let value = |text: &str| PhpValue { name: b"open_basedir".as_slice().into(), value: text.as_bytes().into(), is_admin: true };
-        let once = model.php_pools.for_settings(model.php_pools.first().unwrap(), &[value("/a")]);
+        let value = |text: &str| PhpValue {
+            name: b"open_basedir".as_slice().into(),
+            value: text.as_bytes().into(),
+            is_admin: true,
+        };
+        let once = model
+            .php_pools
+            .for_settings(model.php_pools.first().unwrap(), &[value("/a")]);
         let member = &once.upstream.members[0];
-        assert_eq!(member.backend.to_string(), "fcgi at unix:/run/saker/php-fpm-8.2+once.sock");
-        assert!(once.serves_once && member.tuning.kept_max == 0 && member.tuning.connections_max == 6);
-        model.php_sets = ["/a", "/a", "it's", "$pool", ""].map(|text| PhpSet::new(None, vec![value(text)])).into();
-        model.php_sets.push(PhpSet::new(Some(ProgramUser { user: "nobody".into(), group: None }), vec![value("/b")]));
+        assert_eq!(
+            member.backend.to_string(),
+            "fcgi at unix:/run/saker/php-fpm-8.2+once.sock"
+        );
+        assert!(
+            once.serves_once && member.tuning.kept_max == 0 && member.tuning.connections_max == 6
+        );
+        model.php_sets = ["/a", "/a", "it's", "$pool", ""]
+            .map(|text| PhpSet::new(None, vec![value(text)]))
+            .into();
+        model.php_sets.push(PhpSet::new(
+            Some(ProgramUser {
+                user: "nobody".into(),
+                group: None,
+            }),
+            vec![value("/b")],
+        ));
         settle(&mut model, 3, true);
-        assert_eq!(model.php_pools.all().len(), 3, "one for the set that can be said, of a user that has pools");
-        let own = model.php_pools.for_settings(model.php_pools.first().unwrap(), &[value("/a")]);
-        assert!(!own.serves_once && own.settings.len() == 1 && own.upstream.members[0].tuning.kept_max == 2);
+        assert_eq!(
+            model.php_pools.all().len(),
+            3,
+            "one for the set that can be said, of a user that has pools"
+        );
+        let own = model
+            .php_pools
+            .for_settings(model.php_pools.first().unwrap(), &[value("/a")]);
+        assert!(
+            !own.serves_once
+                && own.settings.len() == 1
+                && own.upstream.members[0].tuning.kept_max == 2
+        );
     }
 
     #[test]

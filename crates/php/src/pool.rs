@@ -1,11 +1,14 @@
-//! The life of one pool: it sleeps until a connection waits in its socket, starts PHP, and looks after it.
+//! The life of one pool: it sleeps until a connection waits in its socket, starts PHP, and looks
+//! after it.
 //!
-//! PHP accepts the connections itself; the server's own end of the socket is only looked at while no PHP runs. What dies is started again with
-//! the next connection, at once the first time and then after a pause that doubles, during which those who wait are turned away instead of
-//! being left to wait. What is to be replaced gets its successor first, and is then asked to finish.
-//! Difficulty: PHP's workers are not our children, so a whole process group has to go; and a connection that is kept would keep an old worker,
-//! so workers of ours learn by the epoch that there is a new PHP.
-//! Absent on purpose: how many workers PHP has at a time. Each kind grows and shrinks by itself, within the bounds it was given.
+//! PHP accepts the connections itself; the server's own end of the socket is only looked at while
+//! no PHP runs. What dies is started again with the next connection, at once the first time and
+//! then after a pause that doubles, during which those who wait are turned away instead of being
+//! left to wait. What is to be replaced gets its successor first, and is then asked to finish.
+//! Difficulty: PHP's workers are not our children, so a whole process group has to go; and a
+//! connection that is kept would keep an old worker, so workers of ours learn by the epoch that
+//! there is a new PHP. Absent on purpose: how many workers PHP has at a time. Each kind grows and
+//! shrinks by itself, within the bounds it was given.
 
 use crate::{
     command::{Borrowed, Spec, Whom},
@@ -82,7 +85,13 @@ enum Asked {
 
 impl Pool {
     pub fn new(listener: OwnedFd, orders: watch::Receiver<Order>) -> Pool {
-        Pool { listener, orders, failures: 0, leaving: JoinSet::new(), places: None }
+        Pool {
+            listener,
+            orders,
+            failures: 0,
+            leaving: JoinSet::new(),
+            places: None,
+        }
     }
 
     pub async fn run(mut self) {
@@ -91,7 +100,10 @@ impl Pool {
                 Ok(Asked::Connection) => self.serve(spec).await,
                 Ok(Asked::Order) => {}
                 Err(error) => {
-                    error_log::log(&message::PHP_FAILED, format_args!("{}: {error}", spec.pool.socket.display()));
+                    error_log::log(
+                        &message::PHP_FAILED,
+                        format_args!("{}: {error}", spec.pool.socket.display()),
+                    );
                     self.pause(PAUSE_MAX).await;
                 }
             }
@@ -156,20 +168,46 @@ impl Pool {
         }
         error_log::log(
             &message::PHP_STARTED,
-            format_args!("{} ({}), process {}", spec.pool.name, spec.pool.program.display(), process.id()),
+            format_args!(
+                "{} ({}), process {}",
+                spec.pool.name,
+                spec.pool.program.display(),
+                process.id()
+            ),
         );
-        let (signal, drain) = (spec.graceful_signal(), Duration::from_millis(spec.drain_ms()));
-        Ok(Running { process, since: Instant::now(), configured_by, signal, drain, _script: script })
+        let (signal, drain) = (
+            spec.graceful_signal(),
+            Duration::from_millis(spec.drain_ms()),
+        );
+        Ok(Running {
+            process,
+            since: Instant::now(),
+            configured_by,
+            signal,
+            drain,
+            _script: script,
+        })
     }
 
     fn begin(&self, spec: &Spec) -> io::Result<(Process, Option<process::Errors>, Option<Script>)> {
         if let Whom::Broker(broker, user) = &spec.whom {
-            let Borrowed { request, is_listener_input, inherited, script } = spec.borrowed(user, self.listener.as_fd())?;
+            let Borrowed {
+                request,
+                is_listener_input,
+                inherited,
+                script,
+            } = spec.borrowed(user, self.listener.as_fd())?;
             let inherited: Vec<_> = inherited.iter().map(AsFd::as_fd).collect();
-            let (process, errors) = Process::borrow(broker, &request, is_listener_input.then(|| self.listener.as_fd()), &inherited)?;
+            let (process, errors) = Process::borrow(
+                broker,
+                &request,
+                is_listener_input.then(|| self.listener.as_fd()),
+                &inherited,
+            )?;
             return Ok((process, errors, script));
         }
-        // The thread that this runs on is the process's first, so that PHP hears of its end and of no other.
+        // The thread that this runs on is the process's first, so that PHP hears of its end and of
+        // no other.
         let (command, script) = spec.command(self.listener.as_fd())?;
         let (process, errors) = Process::start(Command::from(command))?;
         Ok((process, errors, script))
@@ -181,27 +219,44 @@ impl Pool {
         let mut successor = match self.start(spec).await {
             Ok(successor) => successor,
             Err(error) => {
-                error_log::log(&message::PHP_FAILED, format_args!("{name}: {error}; the one that runs goes on"));
+                error_log::log(
+                    &message::PHP_FAILED,
+                    format_args!("{name}: {error}; the one that runs goes on"),
+                );
                 old.configured_by = self.fingerprint();
                 return old;
             }
         };
         if let Ok(status) = timeout(PROVED, successor.process.wait()).await {
-            error_log::log(&message::PHP_FAILED, format_args!("{name}: {}; the one that runs goes on", said(&status)));
+            error_log::log(
+                &message::PHP_FAILED,
+                format_args!("{name}: {}; the one that runs goes on", said(&status)),
+            );
             old.configured_by = successor.configured_by;
             return old;
         }
-        error_log::log(&message::PHP_REPLACED, format_args!("{name}, process {} makes room", old.process.id()));
-        let epochs = spec.pool.upstream.members.iter().map(|member| member.tuning.epoch.clone()).collect();
+        error_log::log(
+            &message::PHP_REPLACED,
+            format_args!("{name}, process {} makes room", old.process.id()),
+        );
+        let epochs = spec
+            .pool
+            .upstream
+            .members
+            .iter()
+            .map(|member| member.tuning.epoch.clone())
+            .collect();
         self.leaving.spawn(leave(old, epochs, self.orders.clone()));
         successor
     }
 
     fn take_leave(&mut self, running: Running) {
-        self.leaving.spawn(leave(running, Vec::new(), self.orders.clone()));
+        self.leaving
+            .spawn(leave(running, Vec::new(), self.orders.clone()));
     }
 
-    /// It has gone by itself; those of its group that are still there have nobody who looks after them.
+    /// It has gone by itself; those of its group that are still there have nobody who looks after
+    /// them.
     async fn ended(&mut self, spec: &Spec, running: Running, status: io::Result<ExitStatus>) {
         if running.since.elapsed() >= SETTLED {
             self.failures = 0;
@@ -216,16 +271,29 @@ impl Pool {
             failures => Duration::from_secs(1 << failures.saturating_sub(1).min(5)).min(PAUSE_MAX),
         };
         self.failures = self.failures.saturating_add(1);
-        error_log::log(&message::PHP_ENDED, format_args!("{}: {why}; it is started again in {} s", spec.pool.name, pause.as_secs()));
+        error_log::log(
+            &message::PHP_ENDED,
+            format_args!(
+                "{}: {why}; it is started again in {} s",
+                spec.pool.name,
+                pause.as_secs()
+            ),
+        );
         self.pause(pause).await;
     }
 
     /// Turns away who comes meanwhile: the gateway says so to its clients at once.
     async fn pause(&mut self, pause: Duration) {
         let until = Instant::now() + pause;
-        while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        while let Some(left) = until
+            .checked_duration_since(Instant::now())
+            .filter(|left| !left.is_zero())
+        {
             match timeout(left, self.until_asked()).await {
-                Ok(Ok(Asked::Connection)) => drop(rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC)),
+                Ok(Ok(Asked::Connection)) => drop(rustix::net::accept_with(
+                    &self.listener,
+                    SocketFlags::CLOEXEC,
+                )),
                 Ok(Ok(Asked::Order)) | Err(_) => return,
                 Ok(Err(_)) => sleep(left.min(POLL)).await,
             }
@@ -233,17 +301,35 @@ impl Pool {
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        self.places.as_ref().map(|(_, places)| places.look()).unwrap_or_default()
+        self.places
+            .as_ref()
+            .map(|(_, places)| places.look())
+            .unwrap_or_default()
     }
 
     /// Asks the program, where that was not done yet. One that does not say is not watched.
     async fn find_places(&mut self, spec: &Spec) {
-        if self.places.as_ref().is_some_and(|(program, _)| *program == spec.pool.program) {
+        if self
+            .places
+            .as_ref()
+            .is_some_and(|(program, _)| *program == spec.pool.program)
+        {
             return;
         }
-        let answer = timeout(QUESTION_TIME_MAX, Command::from(spec.question()).kill_on_drop(true).output()).await;
-        let text = answer.ok().and_then(Result::ok).map(|output| output.stdout).unwrap_or_default();
-        self.places = Some((spec.pool.program.clone(), Places::parse(&String::from_utf8_lossy(&text))));
+        let answer = timeout(
+            QUESTION_TIME_MAX,
+            Command::from(spec.question()).kill_on_drop(true).output(),
+        )
+        .await;
+        let text = answer
+            .ok()
+            .and_then(Result::ok)
+            .map(|output| output.stdout)
+            .unwrap_or_default();
+        self.places = Some((
+            spec.pool.program.clone(),
+            Places::parse(&String::from_utf8_lossy(&text)),
+        ));
     }
 }
 
@@ -257,7 +343,11 @@ fn said(status: &io::Result<ExitStatus>) -> String {
 /// Lets requests finish, unless all has to stop, and sees that nothing of it is left.
 async fn leave(mut old: Running, epochs: Vec<Epoch>, mut orders: watch::Receiver<Order>) {
     let is_stop = |order: &Order| matches!(order, Order::Stop);
-    old.process.signal_leader(if is_stop(&orders.borrow()) { ChildSignal::Term } else { old.signal });
+    old.process.signal_leader(if is_stop(&orders.borrow()) {
+        ChildSignal::Term
+    } else {
+        old.signal
+    });
     epochs.iter().for_each(Epoch::advance);
     let finished = async {
         // Who connected before the signal was heard may have come to the old one.
@@ -298,7 +388,12 @@ async fn clear(mut process: Process) {
 fn is_idle(spec: &Spec, running: &Running) -> bool {
     let limit_ms = spec.php.pool_idle_timeout_ms;
     let now_ms = clock::monotonic_ms();
-    let mut activities = spec.pool.upstream.members.iter().filter_map(|member| member.tuning.activity.as_ref());
+    let mut activities = spec
+        .pool
+        .upstream
+        .members
+        .iter()
+        .filter_map(|member| member.tuning.activity.as_ref());
     let is_quiet = |since_ms: u64| now_ms.saturating_sub(since_ms) >= limit_ms;
     limit_ms > 0
         && running.since.elapsed().as_millis() >= u128::from(limit_ms)

@@ -1,6 +1,7 @@
 //! A PHP that runs: our own child, or one that the broker has started as another user.
 //!
-//! Both are asked the same things. Difficulty: PHP's workers are not ours to wait for, so that a whole group has to be signalled and looked at.
+//! Both are asked the same things. Difficulty: PHP's workers are not ours to wait for, so that a
+//! whole group has to be signalled and looked at.
 
 use rustix::fd::AsFd;
 use saker_broker::SpawnRequest;
@@ -37,8 +38,15 @@ pub type Errors = tokio::net::unix::pipe::Receiver;
 impl Process {
     pub fn start(mut command: Command) -> io::Result<(Process, Option<Errors>)> {
         let mut child = command.kill_on_drop(true).spawn()?;
-        let group = child.id().and_then(Group::of).ok_or(io::ErrorKind::NotFound)?;
-        let errors = child.stderr.take().map(|errors| errors.into_owned_fd().and_then(Errors::from_owned_fd)).transpose()?;
+        let group = child
+            .id()
+            .and_then(Group::of)
+            .ok_or(io::ErrorKind::NotFound)?;
+        let errors = child
+            .stderr
+            .take()
+            .map(|errors| errors.into_owned_fd().and_then(Errors::from_owned_fd))
+            .transpose()?;
         Ok((Process::Own { child, group }, errors))
     }
 
@@ -51,9 +59,20 @@ impl Process {
     ) -> io::Result<(Process, Option<Errors>)> {
         let (reader, writer): (PipeReader, _) = io::pipe()?;
         let nothing = File::options().read(true).write(true).open("/dev/null")?;
-        let spawned = broker.start_program(request, [input.unwrap_or(nothing.as_fd()), nothing.as_fd(), writer.as_fd()], inherited)?;
+        let spawned = broker.start_program(
+            request,
+            [
+                input.unwrap_or(nothing.as_fd()),
+                nothing.as_fd(),
+                writer.as_fd(),
+            ],
+            inherited,
+        )?;
         let end = UnixStream::from_std(std::os::unix::net::UnixStream::from(spawned.channel()?))?;
-        Ok((Process::Spawned { spawned, end }, Some(Errors::from_owned_fd(OwnedFd::from(reader))?)))
+        Ok((
+            Process::Spawned { spawned, end },
+            Some(Errors::from_owned_fd(OwnedFd::from(reader))?),
+        ))
     }
 
     pub fn id(&self) -> u32 {
@@ -68,7 +87,12 @@ impl Process {
         match self {
             Process::Own { child, .. } => child.wait().await,
             Process::Spawned { spawned, end } => {
-                end.async_io(Interest::READABLE, || spawned.status().ok_or_else(|| io::ErrorKind::WouldBlock.into())).await
+                end.async_io(Interest::READABLE, || {
+                    spawned
+                        .status()
+                        .ok_or_else(|| io::ErrorKind::WouldBlock.into())
+                })
+                .await
             }
         }
     }

@@ -1,10 +1,13 @@
-//! Settings of requests for php-cgi, which reads none from its variables as php-fpm does: a script that runs before each script applies them.
+//! Settings of requests for php-cgi, which reads none from its variables as php-fpm does: a script
+//! that runs before each script applies them.
 //!
-//! Difficulty: some settings can't be changed any more by then. One of an administrator that can't be applied ends the request with 500, since it
-//! may be what keeps a site inside its folder; others are left out. The script lies in the folder for temporary files, because PHP may be
-//! another user, and the server's state is nobody else's to look into.
-//! PHP of one user must not be able to change what PHP of another runs first, so that a server that root starts has the script made by root.
-//! Absent on purpose: the site's own auto_prepend_file in php.ini, which this one takes the place of.
+//! Difficulty: some settings can't be changed any more by then. One of an administrator that can't
+//! be applied ends the request with 500, since it may be what keeps a site inside its folder;
+//! others are left out. The script lies in the folder for temporary files, because PHP may be
+//! another user, and the server's state is nobody else's to look into. PHP of one user must not be
+//! able to change what PHP of another runs first, so that a server that root starts has the script
+//! made by root. Absent on purpose: the site's own auto_prepend_file in php.ini, which this one
+//! takes the place of.
 
 use crate::temporary;
 use std::{
@@ -34,7 +37,8 @@ const SCRIPT: &[u8] = br#"<?php
 })();
 "#;
 
-/// Of the file that root has made, in the folder for temporary files; it matches [`Script::any_path`], and outlives servers, which share it.
+/// Of the file that root has made, in the folder for temporary files; it matches
+/// [`Script::any_path`], and outlives servers, which share it.
 const ROOTS_NUMBER: &str = "0-0";
 /// Root's file, once it is there.
 static ROOTS: OnceLock<PathBuf> = OnceLock::new();
@@ -46,7 +50,8 @@ pub struct Script {
     is_roots: bool,
 }
 
-/// As root, before the server becomes another user: makes the script a file that nobody else can change.
+/// As root, before the server becomes another user: makes the script a file that nobody else can
+/// change.
 ///
 /// # Errors
 /// The file can't be written.
@@ -54,13 +59,18 @@ pub fn prepare() -> io::Result<()> {
     let path = PathBuf::from(Script::any_path(OsStr::new(ROOTS_NUMBER)));
     let is_it = || {
         let found = fs::symlink_metadata(&path)?;
-        let is_roots_alone = found.is_file() && found.uid() == 0 && found.nlink() == 1 && found.mode() & 0o022 == 0;
+        let is_roots_alone =
+            found.is_file() && found.uid() == 0 && found.nlink() == 1 && found.mode() & 0o022 == 0;
         io::Result::Ok(is_roots_alone && fs::read(&path)? == SCRIPT)
     };
     if !is_it().unwrap_or(false) {
         let _ = fs::remove_file(&path);
         // Nobody can have laid anything there in its place (open(2), O_EXCL).
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .open(&path)?;
         file.write_all(SCRIPT)?;
         // PHP of every user reads it, whatever umask root has.
         file.set_permissions(fs::Permissions::from_mode(0o644))?;
@@ -72,13 +82,27 @@ pub fn prepare() -> io::Result<()> {
 impl Script {
     pub fn write() -> io::Result<Script> {
         if let Some(path) = ROOTS.get() {
-            return Ok(Script { path: path.clone(), is_roots: true });
+            return Ok(Script {
+                path: path.clone(),
+                is_roots: true,
+            });
         }
-        let name = format!("saker-php-{}-{}.php", std::process::id(), saker_net::clock::monotonic_precise_ns());
+        let name = format!(
+            "saker-php-{}-{}.php",
+            std::process::id(),
+            saker_net::clock::monotonic_precise_ns()
+        );
         let path = temporary::folder().join(name);
         // Nobody can have laid anything there in its place (open(2), O_EXCL).
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(&path)?;
-        let script = Script { path, is_roots: false };
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o644)
+            .open(&path)?;
+        let script = Script {
+            path,
+            is_roots: false,
+        };
         file.write_all(SCRIPT)?;
         Ok(script)
     }

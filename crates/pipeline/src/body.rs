@@ -1,4 +1,5 @@
-//! Bodies, in and out. What is in memory is shared, never copied; what is in a file stays there until the socket takes it.
+//! Bodies, in and out. What is in memory is shared, never copied; what is in a file stays there
+//! until the socket takes it.
 
 use saker_config::model::Throttle;
 use saker_http::Fields;
@@ -26,7 +27,10 @@ impl Chunk {
     /// `range` counts from the start of this chunk and must lie within it.
     pub fn slice(&self, range: Range<usize>) -> Chunk {
         assert!(range.start <= range.end && range.end <= self.len());
-        Chunk { data: Rc::clone(&self.data), range: self.range.start + range.start..self.range.start + range.end }
+        Chunk {
+            data: Rc::clone(&self.data),
+            range: self.range.start + range.start..self.range.start + range.end,
+        }
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -48,8 +52,9 @@ impl From<Vec<u8>> for Chunk {
     }
 }
 
-/// Says whether the content that a file body was promised from is still there. Asked before the last piece of it leaves: where the
-/// answer is no, the connection is cut so that the client sees that the body is not whole.
+/// Says whether the content that a file body was promised from is still there. Asked before the
+/// last piece of it leaves: where the answer is no, the connection is cut so that the client sees
+/// that the body is not whole.
 pub trait StillValid {
     fn still_valid(&self) -> bool;
 }
@@ -89,8 +94,8 @@ impl Body {
     }
 }
 
-/// A body that is made while it is sent. Called by the driver, one chunk at a time, only when the last one has gone to the socket:
-/// a slow reader stops the maker.
+/// A body that is made while it is sent. Called by the driver, one chunk at a time, only when the
+/// last one has gone to the socket: a slow reader stops the maker.
 pub trait BodyStream {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>>;
 
@@ -121,7 +126,8 @@ pub enum BodyError {
     Source,
 }
 
-/// A request body as the handler reads it; the protocol driver is behind it. What a handler leaves, the driver drains or cuts.
+/// A request body as the handler reads it; the protocol driver is behind it. What a handler leaves,
+/// the driver drains or cuts.
 pub trait RequestBody {
     fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>>;
 
@@ -136,14 +142,17 @@ pub trait RequestBody {
         None
     }
 
-    /// What is still to come may take its time: who reads it has a time limit for both directions together, since it has answered already.
+    /// What is still to come may take its time: who reads it has a time limit for both directions
+    /// together, since it has answered already.
     fn take_time(&mut self) {}
 
-    /// Puts what is still to come under the inward limits of its site. Called once the site is known.
+    /// Puts what is still to come under the inward limits of its site. Called once the site is
+    /// known.
     fn throttle(&mut self, _: &Throttle, _site: usize) {}
 
-    /// Bounds the content as a whole, what has come already included; 0: no limit. Content beyond it is [`BodyError::TooLarge`], and nothing of
-    /// the piece that goes beyond it is handed out. Called once the settings of the path are known, and again when rules lead to another path.
+    /// Bounds the content as a whole, what has come already included; 0: no limit. Content beyond
+    /// it is [`BodyError::TooLarge`], and nothing of the piece that goes beyond it is handed out.
+    /// Called once the settings of the path are known, and again when rules lead to another path.
     fn limit(&mut self, _bytes_max: u64) {}
 }
 

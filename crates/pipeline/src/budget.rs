@@ -1,24 +1,29 @@
-//! The budget of one client's request: requests that it leads to inside of the server, and the work of rules on its behalf.
+//! The budget of one client's request: requests that it leads to inside of the server, and the work
+//! of rules on its behalf.
 //!
-//! Called by: whatever makes a second [`Exchange`](crate::Exchange) of a first (index files, MultiViews, look-aheads, includes, error documents),
-//! and whatever runs rules or edits of text. One budget is shared by all of them, so that breadth is bounded as well as depth. Caveat: it is
-//! made when it is first wanted; a plain request has none.
-//! Out of scope: depth, which each exchange knows of itself (`redirects`, `nesting`), and bodies that programs make.
+//! Called by: whatever makes a second [`Exchange`](crate::Exchange) of a first (index files,
+//! MultiViews, look-aheads, includes, error documents), and whatever runs rules or edits of text.
+//! One budget is shared by all of them, so that breadth is bounded as well as depth. Caveat: it is
+//! made when it is first wanted; a plain request has none. Out of scope: depth, which each exchange
+//! knows of itself (`redirects`, `nesting`), and bodies that programs make.
 
 use crate::Exchange;
 use saker_expressions::Work;
 use saker_telemetry::{error_log, message};
 use std::{cell::Cell, rc::Rc};
 
-/// Requests that are tried without waiting (index files, candidates of MultiViews, look-aheads of rules), per request of a client.
+/// Requests that are tried without waiting (index files, candidates of MultiViews, look-aheads of
+/// rules), per request of a client.
 pub const LOOKUPS_MAX: u32 = 1_000;
 /// Further ones for each request that is answered inside of it.
 const LOOKUPS_PER_INCLUDE: u32 = 10;
-/// Requests that are answered inside of another one (includes of SSI and ESI, error documents), per request of a client.
+/// Requests that are answered inside of another one (includes of SSI and ESI, error documents), per
+/// request of a client.
 pub const INCLUDES_MAX: u32 = 2_000;
 /// Nested requests, unless the configuration says otherwise; as Apache's LimitInternalRecursion.
 pub const NESTING_MAX: u8 = 10;
-/// The deepest nesting that a configuration may allow: requests that are tried are nested on the stack of a worker.
+/// The deepest nesting that a configuration may allow: requests that are tried are nested on the
+/// stack of a worker.
 pub const NESTING_CEILING: u8 = 20;
 
 /// Counts of what a request has led to. Shared by all exchanges that come of it.
@@ -40,7 +45,9 @@ impl RequestBudget {
 
     /// The limit that was exceeded, if one was. The request is answered with 500.
     pub fn exceeded(&self) -> Option<&'static str> {
-        self.limit.get().or_else(|| self.work.limit().map(|limit| limit.as_str()))
+        self.limit
+            .get()
+            .or_else(|| self.work.limit().map(|limit| limit.as_str()))
     }
 
     /// Counts one that is tried.
@@ -91,19 +98,23 @@ impl Exchange {
         (self.nesting, self.nesting_max) = (outer.nesting, outer.nesting_max);
     }
 
-    /// Puts a request that goes through all phases as one of its own on the budget of the page that it is a part of.
+    /// Puts a request that goes through all phases as one of its own on the budget of the page that
+    /// it is a part of.
     pub fn charge_to(&mut self, budget: &Rc<RequestBudget>) {
         self.budget = Rc::clone(budget).into();
     }
 
-    /// Whether another request may be made inside of this one: not too deep, and not too many. If not, the error log says why; the one that
-    /// was not made counts as answered with 500.
+    /// Whether another request may be made inside of this one: not too deep, and not too many. If
+    /// not, the error log says why; the one that was not made counts as answered with 500.
     pub fn may_nest(&self, kind: Inner) -> bool {
         let budget = self.budget();
         if self.nesting >= self.nesting_max {
             if !budget.is_depth_logged.replace(true) {
                 let path = String::from_utf8_lossy(&self.path);
-                let facts = format_args!("{path}: {} requests inside of each other (LimitInternalRecursion)", self.nesting);
+                let facts = format_args!(
+                    "{path}: {} requests inside of each other (LimitInternalRecursion)",
+                    self.nesting
+                );
                 error_log::log_about(&message::RULES_GO_ROUND, self, facts);
             }
             return false;
@@ -116,11 +127,19 @@ impl Exchange {
 
     /// Whether a limit of the budget was exceeded; the error log names it, once.
     pub fn is_over_budget(&self) -> bool {
-        let Some(budget) = self.budget.get() else { return false };
-        let Some(limit) = budget.exceeded() else { return false };
+        let Some(budget) = self.budget.get() else {
+            return false;
+        };
+        let Some(limit) = budget.exceeded() else {
+            return false;
+        };
         if !budget.is_limit_logged.replace(true) {
             let path = String::from_utf8_lossy(&self.path);
-            error_log::log_about(&message::REQUEST_GIVEN_UP, self, format_args!("{path}: {limit}"));
+            error_log::log_about(
+                &message::REQUEST_GIVEN_UP,
+                self,
+                format_args!("{path}: {limit}"),
+            );
         }
         true
     }
@@ -141,12 +160,20 @@ mod tests {
         assert!((0..LOOKUPS_MAX).all(|_| budget.count_lookup()));
         assert_eq!(budget.exceeded(), None);
         assert!(!budget.count_lookup());
-        assert!(budget.exceeded().is_some_and(|limit| limit.contains(&LOOKUPS_MAX.to_string())));
+        assert!(
+            budget
+                .exceeded()
+                .is_some_and(|limit| limit.contains(&LOOKUPS_MAX.to_string()))
+        );
         let budget = RequestBudget::default();
         assert!((0..INCLUDES_MAX).all(|_| budget.count_include()));
         assert_eq!(budget.exceeded(), None);
         assert!(!budget.count_include());
-        assert!(budget.exceeded().is_some_and(|limit| limit.contains(&INCLUDES_MAX.to_string())));
+        assert!(
+            budget
+                .exceeded()
+                .is_some_and(|limit| limit.contains(&INCLUDES_MAX.to_string()))
+        );
     }
 
     #[test]
@@ -161,6 +188,9 @@ mod tests {
     fn work_is_part_of_it() {
         let budget = RequestBudget::default();
         budget.work().steps(u64::MAX);
-        assert_eq!(budget.exceeded(), Some(saker_expressions::WorkLimit::Steps.as_str()));
+        assert_eq!(
+            budget.exceeded(),
+            Some(saker_expressions::WorkLimit::Steps.as_str())
+        );
     }
 }

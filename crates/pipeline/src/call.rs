@@ -1,7 +1,8 @@
 //! What rules want of the gateway: whom to ask, and with what.
 //!
-//! Left in [`Exchange::call`](crate::Exchange::call) by a phase (Apache's rules, or a native route); the gateway's handler takes it from there.
-//! Absent on purpose: everything that the exchange says itself (fields, client, variables that rules have set).
+//! Left in [`Exchange::call`](crate::Exchange::call) by a phase (Apache's rules, or a native
+//! route); the gateway's handler takes it from there. Absent on purpose: everything that the
+//! exchange says itself (fields, client, variables that rules have set).
 
 use crate::{Exchange, script_log::ScriptLog};
 use saker_config::model::{PhpValue, ProgramUser, SendFiles, Upstream};
@@ -47,7 +48,8 @@ pub enum CallTo {
 pub struct Script {
     /// The file that is run, or stands for what is run.
     pub filename: Vec<u8>,
-    /// Who is asked stands before it (`proxy:fcgi://member/…`), and in variables of its own (mod_proxy_balancer).
+    /// Who is asked stands before it (`proxy:fcgi://member/…`), and in variables of its own
+    /// (mod_proxy_balancer).
     pub names_member: bool,
     /// The path of the request, decoded, with what follows the script.
     pub path: Vec<u8>,
@@ -120,7 +122,8 @@ pub struct CallManner {
     pub reverse: Vec<Reverse>,
     pub reverse_cookie_paths: Vec<(Box<str>, Box<str>)>,
     pub reverse_cookie_domains: Vec<(Box<str>, Box<str>)>,
-    /// A Location without a status is a redirect, and a path of ours is followed here (RFC 3875 section 6.2).
+    /// A Location without a status is a redirect, and a path of ours is followed here (RFC 3875
+    /// section 6.2).
     pub follows_locations: bool,
     /// What follows `Upgrade` may be asked of it.
     pub upgrades: bool,
@@ -130,7 +133,8 @@ pub struct CallManner {
     pub trust: Trust,
 }
 
-/// What a program may leave to this server, by fields of its responses. Fields that are not trusted are those of any response.
+/// What a program may leave to this server, by fields of its responses. Fields that are not trusted
+/// are those of any response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
     /// nginx's X-Accel-Redirect, -Buffering, -Charset and -Limit-Rate.
@@ -187,7 +191,8 @@ pub struct Reverse {
 /// How a program that is started for one request is run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProcessManner {
-    /// Run in place of the file itself, with the file as its argument; `None`: the file is executable.
+    /// Run in place of the file itself, with the file as its argument; `None`: the file is
+    /// executable.
     pub interpreter: Option<PathBuf>,
     /// Whom it runs as; `None`: the server's own user.
     pub user: Option<ProgramUser>,

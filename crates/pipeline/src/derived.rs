@@ -1,13 +1,19 @@
-//! Sites that follow from a host's name: by a pattern (`root = "/srv/%2/%1"`), or by what the database of `[hosts]` says.
+//! Sites that follow from a host's name: by a pattern (`root = "/srv/%2/%1"`), or by what the
+//! database of `[hosts]` says.
 //!
-//! Such a site is its configured one with other values laid over it, made at the first request for a name and kept beside the generation.
-//! Difficulty: whatever the row does not change is shared, so that ten thousand hosts cost little more than their names and roots; and what
-//! rests on identity (pools of upstreams, accounts of limits) is made once for each host, not once for each request.
+//! Such a site is its configured one with other values laid over it, made at the first request for
+//! a name and kept beside the generation. Difficulty: whatever the row does not change is shared,
+//! so that ten thousand hosts cost little more than their names and roots; and what rests on
+//! identity (pools of upstreams, accounts of limits) is made once for each host, not once for each
+//! request.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use saker_config::{
-    model::{ByHost, Excess, HostAccounts, HostPattern, PhpUse, ProgramUser, Rate, RequestRate, Route, Settings, Site, SiteName, Throttle},
+    model::{
+        ByHost, Excess, HostAccounts, HostPattern, PhpUse, ProgramUser, Rate, RequestRate, Route,
+        Settings, Site, SiteName, Throttle,
+    },
     parse_php_use,
 };
 use saker_hosts::HostRow;
@@ -42,15 +48,28 @@ struct Made {
 
 impl DerivedSites {
     pub fn new(hosts_max: usize) -> DerivedSites {
-        DerivedSites { shards: Default::default(), hasher: RandomState::default(), hosts_max: hosts_max.div_ceil(SHARDS) }
+        DerivedSites {
+            shards: Default::default(),
+            hasher: RandomState::default(),
+            hosts_max: hosts_max.div_ceil(SHARDS),
+        }
     }
 
     /// The site of a host; `port` is where the client has connected to.
-    pub fn site(&self, index: usize, of: &Site, by_host: &ByHost, host: &str, port: u16, row: Option<&Arc<HostRow>>) -> Arc<Site> {
+    pub fn site(
+        &self,
+        index: usize,
+        of: &Site,
+        by_host: &ByHost,
+        host: &str,
+        port: u16,
+        row: Option<&Arc<HostRow>>,
+    ) -> Arc<Site> {
         let at = (self.hasher.hash_one(host) >> 32) as usize % SHARDS;
         let shard = self.shards.get(at).unwrap_or(&self.shards[0]);
         let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = |made: &&Made| made.index == index && made.port == port && same(made.row.as_ref(), row);
+        let is_same =
+            |made: &&Made| made.index == index && made.port == port && same(made.row.as_ref(), row);
         if let Some(made) = shard.get(host).and_then(|all| all.iter().find(is_same)) {
             return Arc::clone(&made.site);
         }
@@ -63,7 +82,12 @@ impl DerivedSites {
         let all = shard.entry(host.into()).or_default();
         // An older row of the same host is of no more use.
         all.retain(|made| made.index != index || made.port != port);
-        all.push(Made { index, row: row.cloned(), port, site: Arc::clone(&site) });
+        all.push(Made {
+            index,
+            row: row.cloned(),
+            port,
+            site: Arc::clone(&site),
+        });
         all.shrink_to_fit();
         site
     }
@@ -76,7 +100,9 @@ impl DerivedSites {
             for (name, all) in shard.iter() {
                 let each = |made: &Made| mem::size_of::<Made>() + bytes(&made.site);
                 sums.0 += all.len();
-                sums.1 += 2 * name.len() + mem::size_of::<(Box<str>, Vec<Made>)>() + all.iter().map(each).sum::<usize>();
+                sums.1 += 2 * name.len()
+                    + mem::size_of::<(Box<str>, Vec<Made>)>()
+                    + all.iter().map(each).sum::<usize>();
             }
         }
         sums
@@ -85,8 +111,15 @@ impl DerivedSites {
 
 /// Settings of its own count in full.
 fn bytes(site: &Site) -> usize {
-    let own = if site.settings.throttle.host.is_some() || Arc::strong_count(&site.settings) == 1 { mem::size_of::<Settings>() } else { 0 };
-    mem::size_of::<Site>() + own + site.root.as_ref().map_or(0, |root| root.as_os_str().len()) + mem::size_of::<SiteName>()
+    let own = if site.settings.throttle.host.is_some() || Arc::strong_count(&site.settings) == 1 {
+        mem::size_of::<Settings>()
+    } else {
+        0
+    };
+    mem::size_of::<Site>()
+        + own
+        + site.root.as_ref().map_or(0, |root| root.as_os_str().len())
+        + mem::size_of::<SiteName>()
 }
 
 fn same(one: Option<&Arc<HostRow>>, other: Option<&Arc<HostRow>>) -> bool {
@@ -101,18 +134,24 @@ fn derive(of: &Site, by_host: &ByHost, host: &str, port: u16, row: Option<&HostR
     let by_pattern = |pattern: &HostPattern| PathBuf::from(pattern.of(host, port));
     let root = row.and_then(|row| row.root.as_deref()).map(PathBuf::from);
     let changes = Changes::new(&of.settings, host, port, row);
-    let routes = match changes.is_empty() && !of.routes.iter().any(|route| is_by_host(&route.settings)) {
-        true => Arc::clone(&of.routes),
-        false => of
-            .routes
-            .iter()
-            .map(|route| Route { settings: changes.over(&route.settings, &of.settings, host, port), ..route.clone() })
-            .collect(),
-    };
+    let routes =
+        match changes.is_empty() && !of.routes.iter().any(|route| is_by_host(&route.settings)) {
+            true => Arc::clone(&of.routes),
+            false => of
+                .routes
+                .iter()
+                .map(|route| Route {
+                    settings: changes.over(&route.settings, &of.settings, host, port),
+                    ..route.clone()
+                })
+                .collect(),
+        };
     Site {
         // Whose pages are whose is told by the first name.
         names: vec![SiteName::Exact(host.into())],
-        root: root.or_else(|| by_host.root.as_ref().map(by_pattern)).or_else(|| of.root.clone()),
+        root: root
+            .or_else(|| by_host.root.as_ref().map(by_pattern))
+            .or_else(|| of.root.clone()),
         settings: changes.over(&of.settings, &of.settings, host, port),
         routes,
         patterns: Vec::new(),
@@ -150,21 +189,48 @@ impl Changes {
     fn new(of: &Settings, host: &str, port: u16, row: Option<&HostRow>) -> Changes {
         let row = row.cloned().unwrap_or_default();
         let said = row.php.and_then(|php| parse_php_use(&php).ok());
-        let user = row.user.map(|user| ProgramUser { user: user.into(), group: row.group.map(Into::into) });
-        let out_site = row.out_bytes_per_s.map(|bytes_per_s| Rate { bytes_per_s, burst_bytes: bytes_per_s, after_bytes: 0 });
-        let requests =
-            row.requests_per_1000_s.map(|per_1000_s| RequestRate { per_1000_s, burst: (per_1000_s / 1000).max(1), excess: Excess::Refuse });
+        let user = row.user.map(|user| ProgramUser {
+            user: user.into(),
+            group: row.group.map(Into::into),
+        });
+        let out_site = row.out_bytes_per_s.map(|bytes_per_s| Rate {
+            bytes_per_s,
+            burst_bytes: bytes_per_s,
+            after_bytes: 0,
+        });
+        let requests = row.requests_per_1000_s.map(|per_1000_s| RequestRate {
+            per_1000_s,
+            burst: (per_1000_s / 1000).max(1),
+            excess: Excess::Refuse,
+        });
         let has_account = out_site.is_some() || of.throttle.out_site.is_some();
         let php = said.or_else(|| by_name(&of.php, host, port));
-        Changes { php, user, out_site, requests, at_a_time: row.at_a_time_address, account: has_account.then(HostAccounts::default) }
+        Changes {
+            php,
+            user,
+            out_site,
+            requests,
+            at_a_time: row.at_a_time_address,
+            account: has_account.then(HostAccounts::default),
+        }
     }
 
     fn is_empty(&self) -> bool {
-        self.php.is_none() && self.user.is_none() && self.requests.is_none() && self.at_a_time.is_none() && self.account.is_none()
+        self.php.is_none()
+            && self.user.is_none()
+            && self.requests.is_none()
+            && self.at_a_time.is_none()
+            && self.account.is_none()
     }
 
     /// `own`: the site's. What a route says otherwise than its site about PHP stays as it is.
-    fn over(&self, settings: &Arc<Settings>, own: &Settings, host: &str, port: u16) -> Arc<Settings> {
+    fn over(
+        &self,
+        settings: &Arc<Settings>,
+        own: &Settings,
+        host: &str,
+        port: u16,
+    ) -> Arc<Settings> {
         if self.is_empty() && !is_by_host(settings) {
             return Arc::clone(settings);
         }
@@ -189,7 +255,9 @@ impl Changes {
 
 /// A socket whose path has parts of the name in it. What is no path in the end is nobody's.
 fn by_name(php: &PhpUse, host: &str, port: u16) -> Option<PhpUse> {
-    let PhpUse::ByHost(pattern) = php else { return None };
+    let PhpUse::ByHost(pattern) = php else {
+        return None;
+    };
     // The name has no percent sign, but a doubled one of the pattern has become one.
     Some(parse_php_use(&pattern.of(host, port)).unwrap_or_default())
 }
@@ -210,7 +278,10 @@ mod tests {
     use std::path::Path;
 
     fn template() -> Site {
-        let settings = Arc::new(Settings { php: PhpUse::ByHost(HostPattern::parse("unix:/run/%1.sock").unwrap()), ..Settings::default() });
+        let settings = Arc::new(Settings {
+            php: PhpUse::ByHost(HostPattern::parse("unix:/run/%1.sock").unwrap()),
+            ..Settings::default()
+        });
         let other = Arc::new(Settings::default());
         let route = |path: &str, settings: &Arc<Settings>| Route {
             pattern: PathPattern::Prefix(path.into()),
@@ -219,7 +290,11 @@ mod tests {
             is_internal: false,
             origin: Origin::built_in(),
         };
-        Site { routes: [route("/a/", &settings), route("/plain/", &other)].into(), settings, ..Site::new(Origin::built_in()) }
+        Site {
+            routes: [route("/a/", &settings), route("/plain/", &other)].into(),
+            settings,
+            ..Site::new(Origin::built_in())
+        }
     }
 
     fn address(settings: &Settings) -> String {
@@ -231,17 +306,26 @@ mod tests {
 
     #[test]
     fn by_the_name_alone() {
-        let by_host = ByHost { root: HostPattern::parse("/srv/%2/%1"), is_looked_up: false };
+        let by_host = ByHost {
+            root: HostPattern::parse("/srv/%2/%1"),
+            is_looked_up: false,
+        };
         let site = derive(&template(), &by_host, "www.example.org", 80, None);
         assert_eq!(site.root.as_deref(), Some(Path::new("/srv/example/www")));
         assert_eq!(address(&site.settings), "fcgi at unix:/run/www.sock");
-        assert_eq!(address(&site.routes[0].settings), "fcgi at unix:/run/www.sock");
+        assert_eq!(
+            address(&site.routes[0].settings),
+            "fcgi at unix:/run/www.sock"
+        );
         assert_eq!(address(&site.routes[1].settings), "Off");
     }
 
     #[test]
     fn what_the_row_says_goes_before() {
-        let by_host = ByHost { root: HostPattern::parse("/srv/%0"), is_looked_up: true };
+        let by_host = ByHost {
+            root: HostPattern::parse("/srv/%0"),
+            is_looked_up: true,
+        };
         let row = HostRow {
             root: Some(Path::new("/srv/own").into()),
             php: Some("unix:/run/own.sock".into()),
@@ -254,21 +338,46 @@ mod tests {
         assert_eq!(site.root.as_deref(), Some(Path::new("/srv/own")));
         for settings in [&site.settings, &site.routes[0].settings] {
             assert_eq!(address(settings), "fcgi at unix:/run/own.sock");
-            assert_eq!(settings.throttle.out_site.map(|rate| rate.bytes_per_s), Some(1000));
-            assert_eq!((&settings.throttle.host, settings.throttle.at_a_time_address), (&site.settings.throttle.host, 7));
+            assert_eq!(
+                settings.throttle.out_site.map(|rate| rate.bytes_per_s),
+                Some(1000)
+            );
+            assert_eq!(
+                (&settings.throttle.host, settings.throttle.at_a_time_address),
+                (&site.settings.throttle.host, 7)
+            );
         }
         assert_eq!(address(&site.routes[1].settings), "Off");
-        assert_eq!(site.settings.program_user.as_ref().map(|user| user.user.as_str()), Some("bob"));
+        assert_eq!(
+            site.settings
+                .program_user
+                .as_ref()
+                .map(|user| user.user.as_str()),
+            Some("bob")
+        );
     }
 
     #[test]
     fn a_site_is_made_once_for_each_row() {
-        let (sites, template, by_host) = (DerivedSites::new(32), Site::new(Origin::built_in()), ByHost::default());
+        let (sites, template, by_host) = (
+            DerivedSites::new(32),
+            Site::new(Origin::built_in()),
+            ByHost::default(),
+        );
         let (old, new) = (Arc::new(HostRow::default()), Arc::new(HostRow::default()));
-        let of = |host: &str, row: &Arc<HostRow>| sites.site(0, &template, &by_host, host, 80, Some(row));
+        let of = |host: &str, row: &Arc<HostRow>| {
+            sites.site(0, &template, &by_host, host, 80, Some(row))
+        };
         let first = of("a", &old);
-        assert!(Arc::ptr_eq(&first, &of("a", &old)) && !Arc::ptr_eq(&first, &of("a", &new)) && !Arc::ptr_eq(&first, &of("b", &old)));
-        assert!(Arc::ptr_eq(&first.settings, &template.settings), "what is the same is shared");
+        assert!(
+            Arc::ptr_eq(&first, &of("a", &old))
+                && !Arc::ptr_eq(&first, &of("a", &new))
+                && !Arc::ptr_eq(&first, &of("b", &old))
+        );
+        assert!(
+            Arc::ptr_eq(&first.settings, &template.settings),
+            "what is the same is shared"
+        );
         (0..1000).for_each(|number| drop(of(&format!("h{number}"), &old)));
         assert!(sites.counts().0 <= 32);
     }

@@ -1,4 +1,5 @@
-//! One request and what has been found out about it. Goes down through the phases and comes back with the response.
+//! One request and what has been found out about it. Goes down through the phases and comes back
+//! with the response.
 
 use crate::{
     Call, Guarded, Handed, HeadEdits, RequestBody, RequestBudget, Reusable,
@@ -27,7 +28,8 @@ use std::{
 /// Who asks, over what. One per connection.
 #[derive(Clone, Debug)]
 pub struct Client {
-    /// The client's address, after a trusted PROXY preface. Unspecified (`0.0.0.0`) for a Unix socket.
+    /// The client's address, after a trusted PROXY preface. Unspecified (`0.0.0.0`) for a Unix
+    /// socket.
     pub address: SocketAddr,
     /// The address that it connected to.
     pub local: SocketAddr,
@@ -52,7 +54,12 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(address: SocketAddr, local: SocketAddr, listener: Arc<Address>, secure: bool) -> Client {
+    pub fn new(
+        address: SocketAddr,
+        local: SocketAddr,
+        listener: Arc<Address>,
+        secure: bool,
+    ) -> Client {
         let log_id = Rc::default();
         Client {
             address,
@@ -135,12 +142,20 @@ pub struct Environment(Vec<(Bytes, Bytes)>);
 impl Environment {
     /// Names are compared as they are written.
     pub fn first(&self, name: &[u8]) -> Option<&[u8]> {
-        self.0.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+        self.0
+            .iter()
+            .find(|(known, _)| **known == *name)
+            .map(|(_, value)| &**value)
     }
 
     /// As logs look for them: in any case, if need be.
     pub fn first_in_any_case(&self, name: &[u8]) -> Option<&[u8]> {
-        let ignoring_case = || self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value);
+        let ignoring_case = || {
+            self.0
+                .iter()
+                .find(|(known, _)| known.eq_ignore_ascii_case(name))
+                .map(|(_, value)| &**value)
+        };
         self.first(name).or_else(ignoring_case)
     }
 
@@ -176,7 +191,8 @@ pub struct Exchange {
     pub host: Vec<u8>,
     /// Path decoded and normalised; starts with `/`. Changed by internal redirects.
     pub path: Vec<u8>,
-    /// The path holds `%2F` as it came, and [`Exchange::path`] nothing yet: the rules of its host read it.
+    /// The path holds `%2F` as it came, and [`Exchange::path`] nothing yet: the rules of its host
+    /// read it.
     pub encoded_slash: bool,
     /// Query as sent, without the question mark.
     pub query: Option<Vec<u8>>,
@@ -191,12 +207,14 @@ pub struct Exchange {
     pub looked_up: Option<Rc<OnceCell<Answer>>>,
     /// Seconds since the epoch when the head was complete.
     pub now: i64,
-    /// What the outcome depends on besides listener, host and path; see [`Exchange::depends_on_request`].
+    /// What the outcome depends on besides listener, host and path; see
+    /// [`Exchange::depends_on_request`].
     pub stamps: Vec<Stamp>,
     pub request_dependent: bool,
     /// Left by the handler, see [`Reusable`].
     pub reusable: Option<Rc<dyn Reusable>>,
-    /// The file that rules have mapped the path to, where it is not simply below the site's document root.
+    /// The file that rules have mapped the path to, where it is not simply below the site's
+    /// document root.
     pub mapped: Option<Mapped>,
     /// What follows the mapped file in the path, with its slash.
     pub path_info: Vec<u8>,
@@ -206,11 +224,13 @@ pub struct Exchange {
     pub handler: Option<Box<str>>,
     /// A program or server that is to answer.
     pub call: Option<Box<Call>>,
-    /// Set by whoever has begun what must come to its end: the answer is made though the client goes. Drivers hold it, too.
+    /// Set by whoever has begun what must come to its end: the answer is made though the client
+    /// goes. Drivers hold it, too.
     pub outlives_client: Rc<Cell<bool>>,
     /// Where the client can take hints before the response.
     pub tell_hints: Option<Rc<TellHints>>,
-    /// A program or server has answered: whatever its status, that is content, and no refusal of ours.
+    /// A program or server has answered: whatever its status, that is content, and no refusal of
+    /// ours.
     pub is_answered_by_program: bool,
     /// What a program said that has left the response to us.
     pub handed: Option<Box<Handed>>,
@@ -240,15 +260,18 @@ pub struct Exchange {
     pub log_rules: LogRules,
     /// Present when each step is to be recorded.
     pub trace: Option<Vec<TraceStep>>,
-    /// By which error log lines about it, and all that is asked on its behalf, are told from others'.
+    /// By which error log lines about it, and all that is asked on its behalf, are told from
+    /// others'.
     pub log_id: Rc<LogId>,
     /// What is known of its permission, where somebody else gives it.
     pub inquiry: Option<Box<Inquiry>>,
-    /// Fields by the names of `authorize_fields` are those of its answer; else they are the client's, and programs aren't told them.
+    /// Fields by the names of `authorize_fields` are those of its answer; else they are the
+    /// client's, and programs aren't told them.
     pub has_authorized_fields: bool,
     /// What throttling said before the walk, or says in its access phase.
     pub admission: Option<Admission>,
-    /// Its places among the requests that are being answered. Drivers hold them until the response has gone.
+    /// Its places among the requests that are being answered. Drivers hold them until the response
+    /// has gone.
     pub counted: Vec<Counted>,
     /// What a program has to be asked through.
     pub program_gate: Option<Rc<ProgramGate>>,
@@ -270,7 +293,13 @@ pub struct Exchange {
 
 impl Exchange {
     /// An exchange before its first phase: everything that the phases find out is still empty.
-    pub fn new(client: Rc<Client>, head: RequestHead, body: Box<dyn RequestBody>, site: Arc<Site>, now: i64) -> Exchange {
+    pub fn new(
+        client: Rc<Client>,
+        head: RequestHead,
+        body: Box<dyn RequestBody>,
+        site: Arc<Site>,
+        now: i64,
+    ) -> Exchange {
         Exchange {
             client,
             head,
@@ -328,19 +357,31 @@ impl Exchange {
 
     /// What the matching route does; files where there is none.
     pub fn action(&self) -> &Action {
-        self.route.and_then(|at| self.site.routes.get(at)).map_or(&Action::Files, |route| &route.action)
+        self.route
+            .and_then(|at| self.site.routes.get(at))
+            .map_or(&Action::Files, |route| &route.action)
     }
 
-    /// To be called by whatever looks at anything but listener, host and path (a field, the query, the client's address, the time) and
-    /// lets the outcome depend on it: such an outcome is not kept.
+    /// To be called by whatever looks at anything but listener, host and path (a field, the query,
+    /// the client's address, the time) and lets the outcome depend on it: such an outcome is not
+    /// kept.
     pub fn depends_on_request(&mut self) {
         self.request_dependent = true;
     }
 
     /// Records a step; `text` is only made when someone looks.
-    pub fn trace(&mut self, phase: &'static str, origin: Option<&Origin>, text: impl FnOnce() -> String) {
+    pub fn trace(
+        &mut self,
+        phase: &'static str,
+        origin: Option<&Origin>,
+        text: impl FnOnce() -> String,
+    ) {
         if let Some(steps) = &mut self.trace {
-            steps.push(TraceStep { phase, text: text(), origin: origin.cloned() });
+            steps.push(TraceStep {
+                phase,
+                text: text(),
+                origin: origin.cloned(),
+            });
         }
     }
 }
@@ -352,7 +393,10 @@ mod tests {
     #[test]
     fn filenames() {
         let name = |root: &str, relative: &str| {
-            let mapped = Mapped { root: Path::new(root).into(), relative: relative.into() };
+            let mapped = Mapped {
+                root: Path::new(root).into(),
+                relative: relative.into(),
+            };
             String::from_utf8(mapped.filename()).unwrap()
         };
         assert_eq!(name("/", "a/b"), "/a/b");

@@ -1,19 +1,33 @@
-//! The configured edits of response fields (`[[header]]` rows of the settings), applied to a finished list of fields.
+//! The configured edits of response fields (`[[header]]` rows of the settings), applied to a
+//! finished list of fields.
 //!
-//! Used in two places: by whoever builds a ready head (static files, fixed answers), and on the way up for built heads. Difficulty: an
-//! edit must not touch framing, or a wrong row would let two messages run together; those names are left alone here whatever
-//! the configuration says.
+//! Used in two places: by whoever builds a ready head (static files, fixed answers), and on the way
+//! up for built heads. Difficulty: an edit must not touch framing, or a wrong row would let two
+//! messages run together; those names are left alone here whatever the configuration says.
 
 use saker_config::model::{FieldEdit, FieldEditAction};
 use saker_http::{Fields, Status};
 
-/// Fields that say where a message ends and how the connection goes on (RFC 9110 section 7.6.1, RFC 9112 section 6): the driver's.
-const FRAMING: [&str; 5] = ["content-length", "transfer-encoding", "connection", "keep-alive", "upgrade"];
+/// Fields that say where a message ends and how the connection goes on (RFC 9110 section 7.6.1, RFC
+/// 9112 section 6): the driver's.
+const FRAMING: [&str; 5] = [
+    "content-length",
+    "transfer-encoding",
+    "connection",
+    "keep-alive",
+    "upgrade",
+];
 
 /// Applies `edits` in order. On error responses only those marked `always`.
 pub fn apply(edits: &[FieldEdit], status: Status, fields: &mut Fields) {
-    for edit in edits.iter().filter(|edit| edit.always || !status.is_error()) {
-        if !FRAMING.iter().any(|name| name.eq_ignore_ascii_case(&edit.name)) {
+    for edit in edits
+        .iter()
+        .filter(|edit| edit.always || !status.is_error())
+    {
+        if !FRAMING
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(&edit.name))
+        {
             apply_one(edit, fields);
         }
     }
@@ -25,7 +39,9 @@ fn apply_one(edit: &FieldEdit, fields: &mut Fields) {
     match &edit.action {
         FieldEditAction::Set(value) => fields.set(name(), bytes(value)),
         FieldEditAction::Append(value) => fields.append(name(), bytes(value)),
-        FieldEditAction::SetIfAbsent(value) if !fields.has(&edit.name) => fields.append(name(), bytes(value)),
+        FieldEditAction::SetIfAbsent(value) if !fields.has(&edit.name) => {
+            fields.append(name(), bytes(value))
+        }
         FieldEditAction::SetIfAbsent(_) => {}
         FieldEditAction::Remove => {
             fields.remove(&edit.name);
@@ -39,7 +55,12 @@ mod tests {
     use saker_config::model::Origin;
 
     fn edit(name: &str, action: FieldEditAction, always: bool) -> FieldEdit {
-        FieldEdit { name: name.into(), action, always, origin: Origin::built_in() }
+        FieldEdit {
+            name: name.into(),
+            action,
+            always,
+            origin: Origin::built_in(),
+        }
     }
 
     fn run(edits: &[FieldEdit], status: Status) -> String {
@@ -47,36 +68,68 @@ mod tests {
         fields.append("ETag", &b"\"a\""[..]);
         fields.append("Content-Length", &b"5"[..]);
         apply(edits, status, &mut fields);
-        fields.iter().map(|(name, value)| format!("{name}={} ", String::from_utf8_lossy(value))).collect()
+        fields
+            .iter()
+            .map(|(name, value)| format!("{name}={} ", String::from_utf8_lossy(value)))
+            .collect()
     }
 
     #[test]
     fn each_action_does_what_it_says() {
         use FieldEditAction::*;
         let cases = [
-            (edit("etag", Set("\"b\"".into()), false), "ETag=\"b\" Content-Length=5 "),
-            (edit("ETag", Append("\"b\"".into()), false), "ETag=\"a\" Content-Length=5 ETag=\"b\" "),
-            (edit("ETAG", SetIfAbsent("\"b\"".into()), false), "ETag=\"a\" Content-Length=5 "),
-            (edit("X-New", SetIfAbsent("1".into()), false), "ETag=\"a\" Content-Length=5 X-New=1 "),
+            (
+                edit("etag", Set("\"b\"".into()), false),
+                "ETag=\"b\" Content-Length=5 ",
+            ),
+            (
+                edit("ETag", Append("\"b\"".into()), false),
+                "ETag=\"a\" Content-Length=5 ETag=\"b\" ",
+            ),
+            (
+                edit("ETAG", SetIfAbsent("\"b\"".into()), false),
+                "ETag=\"a\" Content-Length=5 ",
+            ),
+            (
+                edit("X-New", SetIfAbsent("1".into()), false),
+                "ETag=\"a\" Content-Length=5 X-New=1 ",
+            ),
             (edit("etag", Remove, false), "Content-Length=5 "),
         ];
         for (edit, expected) in cases {
-            assert_eq!(run(std::slice::from_ref(&edit), Status::OK).to_lowercase(), expected.to_lowercase(), "{edit:?}");
+            assert_eq!(
+                run(std::slice::from_ref(&edit), Status::OK).to_lowercase(),
+                expected.to_lowercase(),
+                "{edit:?}"
+            );
         }
     }
 
     #[test]
     fn errors_take_only_edits_marked_always() {
-        let edits = [edit("A", FieldEditAction::Set("1".into()), false), edit("B", FieldEditAction::Set("2".into()), true)];
-        assert_eq!(run(&edits, Status::NOT_FOUND), "ETag=\"a\" Content-Length=5 B=2 ");
-        assert_eq!(run(&edits, Status::NOT_MODIFIED), "ETag=\"a\" Content-Length=5 A=1 B=2 ");
+        let edits = [
+            edit("A", FieldEditAction::Set("1".into()), false),
+            edit("B", FieldEditAction::Set("2".into()), true),
+        ];
+        assert_eq!(
+            run(&edits, Status::NOT_FOUND),
+            "ETag=\"a\" Content-Length=5 B=2 "
+        );
+        assert_eq!(
+            run(&edits, Status::NOT_MODIFIED),
+            "ETag=\"a\" Content-Length=5 A=1 B=2 "
+        );
     }
 
     #[test]
     fn framing_stays_as_it_is() {
         let edits = [
             edit("content-length", FieldEditAction::Remove, true),
-            edit("Transfer-Encoding", FieldEditAction::Set("chunked".into()), true),
+            edit(
+                "Transfer-Encoding",
+                FieldEditAction::Set("chunked".into()),
+                true,
+            ),
             edit("Connection", FieldEditAction::Append("close".into()), true),
         ];
         assert_eq!(run(&edits, Status::OK), "ETag=\"a\" Content-Length=5 ");

@@ -38,7 +38,9 @@ impl SiteAccounts {
     /// Counts a request that is being answered, unless `max` are.
     pub fn begin_request(&self, max: u64) -> Option<Counted> {
         let count = Arc::clone(&self.at_a_time);
-        count.fetch_update(Relaxed, Relaxed, |now| (now < max).then_some(now + 1)).ok()?;
+        count
+            .fetch_update(Relaxed, Relaxed, |now| (now < max).then_some(now + 1))
+            .ok()?;
         Some(Counted::new(move || {
             count.fetch_sub(1, Relaxed);
         }))
@@ -82,11 +84,26 @@ impl Generation {
 
     /// `hosts`: of the same model.
     pub fn with_hosts(number: u64, model: Model, hosts: Arc<HostTable>) -> Generation {
-        let looks_up = model.sites.iter().any(|site| site.by_host.as_ref().is_some_and(|by_host| by_host.is_looked_up));
-        let throttles = looks_up || model.guard.counts() || model.all_settings().any(|(_, settings)| !settings.throttle.is_idle());
-        let site_accounts = model.sites.iter().map(|_| SiteAccounts::default()).collect();
+        let looks_up = model.sites.iter().any(|site| {
+            site.by_host
+                .as_ref()
+                .is_some_and(|by_host| by_host.is_looked_up)
+        });
+        let throttles = looks_up
+            || model.guard.counts()
+            || model
+                .all_settings()
+                .any(|(_, settings)| !settings.throttle.is_idle());
+        let site_accounts = model
+            .sites
+            .iter()
+            .map(|_| SiteAccounts::default())
+            .collect();
         let limits_differ = model.sites.iter().any(|site| site.limits.is_some());
-        let (derived, no_site) = (DerivedSites::new(model.hosts.entries_max), Arc::new(no_site()));
+        let (derived, no_site) = (
+            DerivedSites::new(model.hosts.entries_max),
+            Arc::new(no_site()),
+        );
         let requires_certificates = requires_certificates(&model);
         Generation {
             number,
@@ -114,12 +131,15 @@ impl Generation {
         self
     }
 
-    /// The limits of connections to this address, or of those whose handshake was for that host; `None`: those of the model.
+    /// The limits of connections to this address, or of those whose handshake was for that host;
+    /// `None`: those of the model.
     pub fn connection_limits(&self, client: &Client, host: &[u8]) -> Option<&Arc<Limits>> {
         if !self.limits_differ {
             return None;
         }
-        let (first, _) = self.hosts.select(&client.listener, client.local.ip(), host)?;
+        let (first, _) = self
+            .hosts
+            .select(&client.listener, client.local.ip(), host)?;
         self.model.sites.get(first)?.limits.as_ref()
     }
 
@@ -131,7 +151,11 @@ impl Generation {
 
     /// Those of requests for the site.
     pub fn site_limits(&self, index: usize) -> &Limits {
-        self.model.sites.get(index).and_then(|site| site.limits.as_deref()).unwrap_or(&self.model.limits)
+        self.model
+            .sites
+            .get(index)
+            .and_then(|site| site.limits.as_deref())
+            .unwrap_or(&self.model.limits)
     }
 }
 

@@ -1,9 +1,10 @@
-//! What a program said of a response that it left to this server to bring: by a path (X-Accel-Redirect, X-LiteSpeed-Location) or as a file
-//! (X-Sendfile).
+//! What a program said of a response that it left to this server to bring: by a path
+//! (X-Accel-Redirect, X-LiteSpeed-Location) or as a file (X-Sendfile).
 //!
-//! Left in [`Exchange::handed`](crate::Exchange::handed) by the gateway, used by the files handler (media type) and on the way up, before the
-//! filters. Difficulty: the response is a file's, with a head that others share; here its fields are this request's alone.
-//! Absent on purpose: which fields of the program's those are, and whether it is believed (the gateway's business).
+//! Left in [`Exchange::handed`](crate::Exchange::handed) by the gateway, used by the files handler
+//! (media type) and on the way up, before the filters. Difficulty: the response is a file's, with a
+//! head that others share; here its fields are this request's alone. Absent on purpose: which
+//! fields of the program's those are, and whether it is believed (the gateway's business).
 
 use crate::{Exchange, Response};
 use saker_config::model::{Rate, Settings};
@@ -21,9 +22,13 @@ pub struct Handed {
 }
 
 impl Handed {
-    /// The settings that a file is represented by: what is laid over responses is laid over this one on its way up.
+    /// The settings that a file is represented by: what is laid over responses is laid over this
+    /// one on its way up.
     pub fn settings(&self, settings: &Settings) -> Arc<Settings> {
-        let mut own = Settings { fields: Vec::new(), ..settings.clone() };
+        let mut own = Settings {
+            fields: Vec::new(),
+            ..settings.clone()
+        };
         if let Some(content_type) = &self.content_type {
             own.files.whole_type = Some(content_type.clone());
         }
@@ -39,13 +44,23 @@ impl Handed {
         }
         let status = response.status;
         let counts = |name: &str| match status {
-            Status::NOT_MODIFIED => !name.get(..8).is_some_and(|start| start.eq_ignore_ascii_case("Content-")),
-            _ => !status.is_error() || !["ETag", "Last-Modified", "Accept-Ranges"].iter().any(|known| known.eq_ignore_ascii_case(name)),
+            Status::NOT_MODIFIED => !name
+                .get(..8)
+                .is_some_and(|start| start.eq_ignore_ascii_case("Content-")),
+            _ => {
+                !status.is_error()
+                    || !["ETag", "Last-Modified", "Accept-Ranges"]
+                        .iter()
+                        .any(|known| known.eq_ignore_ascii_case(name))
+            }
         };
         let fields = response.fields_mut();
         for (name, _) in self.fields.iter().filter(|(name, _)| counts(name)) {
             fields.remove(name);
         }
-        self.fields.iter().filter(|(name, _)| counts(name)).for_each(|(name, value)| fields.append(name.to_owned(), value.to_vec()));
+        self.fields
+            .iter()
+            .filter(|(name, _)| counts(name))
+            .for_each(|(name, value)| fields.append(name.to_owned(), value.to_vec()));
     }
 }

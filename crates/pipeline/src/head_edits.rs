@@ -1,8 +1,11 @@
-//! Edits of response heads that a front-end's rules ask for and that our own settings can't say (Apache's `Header`, `Expires…`).
+//! Edits of response heads that a front-end's rules ask for and that our own settings can't say
+//! (Apache's `Header`, `Expires…`).
 //!
-//! The rules leave one in [`Exchange::head_edits`](crate::Exchange::head_edits), and whoever makes a head that is kept lays it over. Heads that
-//! are not kept get their edits on the way up, from a filter. Difficulty: what is kept answers requests that the rules never see, so only what
-//! follows from the resource itself may be in there, and what follows from the time has to be made anew when the second changes.
+//! The rules leave one in [`Exchange::head_edits`](crate::Exchange::head_edits), and whoever makes
+//! a head that is kept lays it over. Heads that are not kept get their edits on the way up, from a
+//! filter. Difficulty: what is kept answers requests that the rules never see, so only what follows
+//! from the resource itself may be in there, and what follows from the time has to be made anew
+//! when the second changes.
 
 use saker_http::{Fields, Status};
 use std::any::Any;
@@ -23,7 +26,8 @@ pub trait HeadEdits {
     /// Another second makes another head.
     fn changes_with_time(&self) -> bool;
 
-    /// Whether a 304 carries what describes the content (all but its type, coding and length), as Apache's does.
+    /// Whether a 304 carries what describes the content (all but its type, coding and length), as
+    /// Apache's does.
     fn describes_unmodified(&self) -> bool {
         false
     }

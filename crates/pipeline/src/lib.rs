@@ -1,7 +1,8 @@
-//! The life of a request, the same for every protocol: phases down to a handler, filters back up, loggers at the end.
+//! The life of a request, the same for every protocol: phases down to a handler, filters back up,
+//! loggers at the end.
 //!
-//! Floor 4: knows no handler and no socket. `server` drives it (`Exchange` in, `Response` out) and registers handlers, filters
-//! and loggers; `handlers` implement [`Handler`] and [`Reusable`].
+//! Floor 4: knows no handler and no socket. `server` drives it (`Exchange` in, `Response` out) and
+//! registers handlers, filters and loggers; `handlers` implement [`Handler`] and [`Reusable`].
 
 pub mod body;
 pub mod budget;
@@ -30,7 +31,9 @@ pub mod tunnel;
 
 pub use body::{Body, BodyError, BodyStream, Chunk, FilePart, NoBody, RequestBody, StillValid};
 pub use budget::{Inner, RequestBudget};
-pub use call::{Adjust, Call, CallManner, CallNames, CallTo, ProcessManner, Reverse, Script, Trust, Via};
+pub use call::{
+    Adjust, Call, CallManner, CallNames, CallTo, ProcessManner, Reverse, Script, Trust, Via,
+};
 pub use derived::DerivedSites;
 pub use exchange::{Client, Environment, Exchange, Mapped, TellHints, TraceStep};
 pub use generation::{FrontEnd, Generation};
@@ -44,5 +47,7 @@ pub use response::{ReadyHead, Response, ResponseHead};
 pub use rules::{Rules, Verdict};
 pub use services::Services;
 pub use told::Asker;
-pub use traits::{Authorizer, Filter, Granted, Handled, Handler, LocalFuture, Permission, Reusable};
+pub use traits::{
+    Authorizer, Filter, Granted, Handled, Handler, LocalFuture, Permission, Reusable,
+};
 pub use tunnel::Tunnel;

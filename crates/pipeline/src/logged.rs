@@ -1,7 +1,9 @@
-//! What an exchange tells logs besides its answer: made once, when a log wants to know, and kept with an outcome that is kept.
+//! What an exchange tells logs besides its answer: made once, when a log wants to know, and kept
+//! with an outcome that is kept.
 //!
-//! Difficulty: rules lead requests elsewhere, and error pages stand in for answers. Some items of a line are about the request as it was at
-//! first, the others about what answered in the end (httpd 2.4, mod_log_config, "Modifiers").
+//! Difficulty: rules lead requests elsewhere, and error pages stand in for answers. Some items of a
+//! line are about the request as it was at first, the others about what answered in the end (httpd
+//! 2.4, mod_log_config, "Modifiers").
 
 use crate::{Environment, Exchange};
 use saker_telemetry::error_log::LogId;
@@ -90,14 +92,25 @@ impl LogFacts {
         let first = exchange.first.as_deref();
         let differs = first.is_some() || exchange.stand_in.is_some();
         LogFacts {
-            path: first.map_or_else(|| exchange.path.as_slice().into(), |first| first.path.clone()),
+            path: first.map_or_else(
+                || exchange.path.as_slice().into(),
+                |first| first.path.clone(),
+            ),
             final_path: last.path,
             first_query: first.map(|first| first.query.clone()),
             query: (last.query.as_deref() != asked_query(exchange)).then_some(last.query),
             file: last.file,
             // As Apache calls what leads elsewhere.
-            handler: if first.is_some() { "redirect-handler".into() } else { exchange.handler.clone().unwrap_or_default() },
-            first_environment: differs.then(|| first.map_or(&exchange.environment, |first| &first.environment).clone()),
+            handler: if first.is_some() {
+                "redirect-handler".into()
+            } else {
+                exchange.handler.clone().unwrap_or_default()
+            },
+            first_environment: differs.then(|| {
+                first
+                    .map_or(&exchange.environment, |first| &first.environment)
+                    .clone()
+            }),
             environment: last.environment,
             notes: exchange.notes.clone(),
             is_redirected: first.is_some(),
@@ -108,20 +121,33 @@ impl LogFacts {
 
     /// The same of another request that is answered alike, of which nothing has been told.
     pub fn of_another(&self) -> LogFacts {
-        LogFacts { log_id: Rc::default(), ..self.clone() }
+        LogFacts {
+            log_id: Rc::default(),
+            ..self.clone()
+        }
     }
 
     /// Whether the request had a variable before any detour.
     pub fn has_variable(&self, name: &str) -> bool {
-        self.first_environment.as_ref().unwrap_or(&self.environment).first_in_any_case(name.as_bytes()).is_some()
+        self.first_environment
+            .as_ref()
+            .unwrap_or(&self.environment)
+            .first_in_any_case(name.as_bytes())
+            .is_some()
     }
 }
 
 fn asked_query(exchange: &Exchange) -> Option<&[u8]> {
     let target = exchange.head.view().target();
-    target.iter().position(|byte| *byte == b'?').and_then(|at| target.get(at + 1..))
+    target
+        .iter()
+        .position(|byte| *byte == b'?')
+        .and_then(|at| target.get(at + 1..))
 }
 
 fn file(exchange: &Exchange) -> Option<Box<[u8]>> {
-    exchange.mapped.as_ref().map(|mapped| mapped.filename().into())
+    exchange
+        .mapped
+        .as_ref()
+        .map(|mapped| mapped.filename().into())
 }

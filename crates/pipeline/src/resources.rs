@@ -1,9 +1,11 @@
-//! Resolved resources: outcomes of walks, kept by listener, host and path as received, as long as every stamp holds.
+//! Resolved resources: outcomes of walks, kept by listener, host and path as received, as long as
+//! every stamp holds.
 //!
-//! Place in the walk: before everything else. A hit answers without a phase, a file system call or an allocation. Keys are the
-//! bytes as received, which spares decoding them; two spellings of a path are two entries. One per worker, so no locks.
-//! The one difficulty is its bound: variants of an entry are made after it was stored, so memory is re-counted on each insertion
-//! that a sweep of the clock hand touches. Absent: keeping failures (a 404 walks each time).
+//! Place in the walk: before everything else. A hit answers without a phase, a file system call or
+//! an allocation. Keys are the bytes as received, which spares decoding them; two spellings of a
+//! path are two entries. One per worker, so no locks. The one difficulty is its bound: variants of
+//! an entry are made after it was stored, so memory is re-counted on each insertion that a sweep of
+//! the clock hand touches. Absent: keeping failures (a 404 walks each time).
 
 use crate::{LogFacts, Response, Reusable};
 use foldhash::fast::RandomState;
@@ -102,19 +104,34 @@ impl Resources {
             hand: 0,
             memory: 0,
             descriptors: 0,
-            bounds: Bounds { entries_max: bounds.entries_max.max(1), ..bounds },
+            bounds: Bounds {
+                entries_max: bounds.entries_max.max(1),
+                ..bounds
+            },
             counts: Counts::default(),
         }
     }
 
     /// Answers from a kept outcome whose stamps all hold. An outdated one is dropped on the way.
-    pub fn answer(&mut self, key: &Key<'_>, head: HeadView<'_>, now: i64, now_ms: u64) -> Option<(Response, &Entry)> {
+    pub fn answer(
+        &mut self,
+        key: &Key<'_>,
+        head: HeadView<'_>,
+        now: i64,
+        now_ms: u64,
+    ) -> Option<(Response, &Entry)> {
         let hash = self.hash(key);
-        let Some(slot) = self.table.find(hash, |slot| is(&self.slots, *slot, key)).copied() else {
+        let Some(slot) = self
+            .table
+            .find(hash, |slot| is(&self.slots, *slot, key))
+            .copied()
+        else {
             self.counts.misses += 1;
             return None;
         };
-        let current = self.slots[slot as usize].as_ref().is_some_and(|entry| entry.stamps.iter().all(|stamp| stamp.is_current(now_ms)));
+        let current = self.slots[slot as usize]
+            .as_ref()
+            .is_some_and(|entry| entry.stamps.iter().all(|stamp| stamp.is_current(now_ms)));
         if !current {
             self.remove(slot);
             self.counts.invalidated += 1;
@@ -130,10 +147,15 @@ impl Resources {
     /// Keeps an outcome, in place of an older one for the same key.
     pub fn insert(&mut self, key: &Key<'_>, outcome: Outcome) {
         let hash = self.hash(key);
-        if let Some(slot) = self.table.find(hash, |slot| is(&self.slots, *slot, key)).copied() {
+        if let Some(slot) = self
+            .table
+            .find(hash, |slot| is(&self.slots, *slot, key))
+            .copied()
+        {
             self.remove(slot);
         }
-        let memory = outcome.reusable.memory_bytes() + key.host.len() + key.path.len() + ENTRY_BYTES;
+        let memory =
+            outcome.reusable.memory_bytes() + key.host.len() + key.path.len() + ENTRY_BYTES;
         let descriptors = outcome.reusable.descriptors();
         if memory > self.bounds.memory_bytes_max / 2 || descriptors > self.bounds.descriptors_max {
             return;
@@ -158,10 +180,13 @@ impl Resources {
         std::mem::take(&mut self.counts)
     }
 
-    /// Drops what is outdated, so that unused entries hold neither memory nor watches. Called once in a while.
+    /// Drops what is outdated, so that unused entries hold neither memory nor watches. Called once
+    /// in a while.
     pub fn sweep(&mut self, now_ms: u64) {
         for slot in 0..self.slots.len() {
-            let outdated = self.slots[slot].as_ref().is_some_and(|entry| !entry.stamps.iter().all(|stamp| stamp.is_current(now_ms)));
+            let outdated = self.slots[slot]
+                .as_ref()
+                .is_some_and(|entry| !entry.stamps.iter().all(|stamp| stamp.is_current(now_ms)));
             if outdated {
                 self.remove(slot as u32);
                 self.counts.invalidated += 1;
@@ -189,7 +214,8 @@ impl Resources {
             stamps: distinct(outcome.stamps),
             memory,
             descriptors: outcome.reusable.descriptors(),
-            // Earned by the first hit: what is asked for once, by a crawler say, goes before what is asked for again.
+            // Earned by the first hit: what is asked for once, by a crawler say, goes before what
+            // is asked for again.
             used: false,
             throttled: !outcome.settings.throttle.is_idle() || outcome.settings.guard.is_some(),
             site_index: outcome.site_index,
@@ -204,13 +230,19 @@ impl Resources {
         });
         self.slots[slot as usize] = Some(entry);
         self.memory += memory;
-        self.descriptors += self.slots[slot as usize].as_ref().map_or(0, |entry| entry.descriptors);
+        self.descriptors += self.slots[slot as usize]
+            .as_ref()
+            .map_or(0, |entry| entry.descriptors);
         let slots = &self.slots;
-        self.table.insert_unique(hash, slot, |slot| slots[*slot as usize].as_ref().map_or(0, |entry| entry.hash));
+        self.table.insert_unique(hash, slot, |slot| {
+            slots[*slot as usize].as_ref().map_or(0, |entry| entry.hash)
+        });
     }
 
     fn remove(&mut self, slot: u32) {
-        let Some(entry) = self.slots[slot as usize].take() else { return };
+        let Some(entry) = self.slots[slot as usize].take() else {
+            return;
+        };
         if let Ok(found) = self.table.find_entry(entry.hash, |other| *other == slot) {
             found.remove();
         }
@@ -230,10 +262,15 @@ impl Resources {
         }
     }
 
-    /// The clock: an entry used since the hand last passed gets another round. Ends because each pass takes the mark away.
+    /// The clock: an entry used since the hand last passed gets another round. Ends because each
+    /// pass takes the mark away.
     fn make_room(&mut self, memory: usize, descriptors: usize) {
         while !self.table.is_empty() && self.is_over(memory, descriptors) {
-            self.hand = if self.hand + 1 >= self.slots.len() { 0 } else { self.hand + 1 };
+            self.hand = if self.hand + 1 >= self.slots.len() {
+                0
+            } else {
+                self.hand + 1
+            };
             self.recount(self.hand);
             match &mut self.slots[self.hand] {
                 Some(entry) if entry.used => entry.used = false,
@@ -255,7 +292,8 @@ impl Resources {
     }
 }
 
-/// The folders above a file are looked at again for each of its siblings and codings; once is enough to check per request.
+/// The folders above a file are looked at again for each of its siblings and codings; once is
+/// enough to check per request.
 fn distinct(stamps: Vec<Stamp>) -> Box<[Stamp]> {
     let mut kept: Vec<Stamp> = Vec::with_capacity(stamps.len());
     for stamp in stamps {

@@ -4,7 +4,8 @@ use crate::{Body, Tunnel};
 use saker_http::{Fields, Status};
 use std::{cell::OnceCell, rc::Rc};
 
-/// A head that was built once, filtered, and is sent many times. Date and connection fields are the driver's and not in it; Content-Length is.
+/// A head that was built once, filtered, and is sent many times. Date and connection fields are the
+/// driver's and not in it; Content-Length is.
 #[derive(Debug)]
 pub struct ReadyHead {
     pub status: Status,
@@ -21,7 +22,8 @@ pub struct ReadyHead {
 impl ReadyHead {
     pub fn new(status: Status, fields: Fields) -> ReadyHead {
         let mut http1 = Vec::with_capacity(256);
-        http1.extend_from_slice(format!("HTTP/1.1 {} {}\r\n", status.0, status.reason()).as_bytes());
+        http1
+            .extend_from_slice(format!("HTTP/1.1 {} {}\r\n", status.0, status.reason()).as_bytes());
         for (name, value) in fields.iter() {
             http1.extend_from_slice(name.as_bytes());
             http1.extend_from_slice(b": ");
@@ -29,7 +31,14 @@ impl ReadyHead {
             http1.extend_from_slice(b"\r\n");
         }
         let has_alt_svc = fields.has("alt-svc");
-        ReadyHead { status, fields, http1: http1.into(), http2: OnceCell::new(), http3: OnceCell::new(), has_alt_svc }
+        ReadyHead {
+            status,
+            fields,
+            http1: http1.into(),
+            http2: OnceCell::new(),
+            http3: OnceCell::new(),
+            has_alt_svc,
+        }
     }
 }
 
@@ -61,11 +70,21 @@ impl ResponseHead {
 
 impl Response {
     pub fn new(status: Status) -> Response {
-        Response { status, head: ResponseHead::Built(Fields::new()), body: Body::Empty, tunnel: None }
+        Response {
+            status,
+            head: ResponseHead::Built(Fields::new()),
+            body: Body::Empty,
+            tunnel: None,
+        }
     }
 
     pub fn ready(head: Rc<ReadyHead>, body: Body) -> Response {
-        Response { status: head.status, head: ResponseHead::Ready(head), body, tunnel: None }
+        Response {
+            status: head.status,
+            head: ResponseHead::Ready(head),
+            body,
+            tunnel: None,
+        }
     }
 
     /// The fields, for changing; a ready head is copied and becomes a built one.

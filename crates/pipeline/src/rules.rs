@@ -1,7 +1,9 @@
-//! Rules that decide from request to request, as a front-end other than our own has them (Apache's).
+//! Rules that decide from request to request, as a front-end other than our own has them
+//! (Apache's).
 //!
-//! Defined here, implemented above: the phases of the same names ask them, for the sites that have them, in place of the native routes.
-//! Where the difficulty is: such rules may change the path and let everything begin again, which is counted and bounded.
+//! Defined here, implemented above: the phases of the same names ask them, for the sites that have
+//! them, in place of the native routes. Where the difficulty is: such rules may change the path and
+//! let everything begin again, which is counted and bounded.
 
 use crate::{Exchange, Response};
 use saker_http::Status;
@@ -12,7 +14,8 @@ pub enum Verdict {
     /// On to the next phase.
     Pass,
     Answer(Response),
-    /// The path (or query) of the exchange has been changed: begin again behind the choice of the host.
+    /// The path (or query) of the exchange has been changed: begin again behind the choice of the
+    /// host.
     Restart,
     /// The step can't tell yet: wait for this, then ask it again.
     Wait(Pin<Box<dyn Future<Output = ()>>>),
@@ -24,8 +27,8 @@ impl From<Option<Response>> for Verdict {
     }
 }
 
-/// The rules of one worker, for all sites that have some. Whatever they look at besides listener, host, path and files they say by
-/// [`Exchange::depends_on_request`]; of files they leave stamps.
+/// The rules of one worker, for all sites that have some. Whatever they look at besides listener,
+/// host, path and files they say by [`Exchange::depends_on_request`]; of files they leave stamps.
 pub trait Rules {
     /// Whether they are in force for a site, by its index.
     fn apply_to(&self, site_index: usize) -> bool;
@@ -33,13 +36,15 @@ pub trait Rules {
     /// After the host has been chosen: rewriting by the whole server's and the host's rules.
     fn server_rewrite(&self, exchange: &mut Exchange) -> Verdict;
 
-    /// From the path to a file ([`Exchange::mapped`]) and the settings in force there ([`Exchange::settings`]).
+    /// From the path to a file ([`Exchange::mapped`]) and the settings in force there
+    /// ([`Exchange::settings`]).
     fn map_to_storage(&self, exchange: &mut Exchange) -> Verdict;
 
     /// Who may see it.
     fn access(&self, exchange: &mut Exchange) -> Verdict;
 
-    /// Everything that comes between access and content: rewriting by a folder's rules, index files, types, handlers.
+    /// Everything that comes between access and content: rewriting by a folder's rules, index
+    /// files, types, handlers.
     fn fixups(&self, exchange: &mut Exchange) -> Verdict;
 
     /// What the server itself says of an error or a redirect, where no page of the site does.

@@ -1,8 +1,10 @@
-//! The log of scripts that went wrong, with what was said to them and by them (httpd 2.4, mod_cgi, `ScriptLog`).
+//! The log of scripts that went wrong, with what was said to them and by them (httpd 2.4, mod_cgi,
+//! `ScriptLog`).
 //!
-//! Place in the walk: rules that refuse to run a script write to it, and the gateway where one has failed.
-//! Difficulty: whoever can make a script fail could fill the disk, so the file is left alone from a size on. It is opened for each entry, as
-//! Apache does it, so that it may be moved away at any time.
+//! Place in the walk: rules that refuse to run a script write to it, and the gateway where one has
+//! failed. Difficulty: whoever can make a script fail could fill the disk, so the file is left
+//! alone from a size on. It is opened for each entry, as Apache does it, so that it may be moved
+//! away at any time.
 
 use crate::Exchange;
 use saker_http::Status;
@@ -38,11 +40,26 @@ impl ScriptLog {
     }
 
     /// A script gave no answer that could be used.
-    pub fn failed(&self, exchange: &Exchange, status: Status, filename: &[u8], overheard: &Overheard) {
+    pub fn failed(
+        &self,
+        exchange: &Exchange,
+        status: Status,
+        filename: &[u8],
+        overheard: &Overheard,
+    ) {
         let mut entry = beginning(exchange, status, filename);
-        let mut line = |parts: &[&[u8]]| parts.iter().chain(&[&b"\n"[..]]).for_each(|part| entry.extend_from_slice(part));
+        let mut line = |parts: &[&[u8]]| {
+            parts
+                .iter()
+                .chain(&[&b"\n"[..]])
+                .for_each(|part| entry.extend_from_slice(part))
+        };
         line(&[b"%request"]);
-        exchange.head.view().fields().for_each(|(name, value)| line(&[name, b": ", value]));
+        exchange
+            .head
+            .view()
+            .fields()
+            .for_each(|(name, value)| line(&[name, b": ", value]));
         if !overheard.told.is_empty() {
             line(&[b"\n", &overheard.told]);
         }
@@ -56,10 +73,16 @@ impl ScriptLog {
         self.append(&entry);
     }
 
-    /// What can't be written is not worth a second complaint: the error log has said that the script failed.
+    /// What can't be written is not worth a second complaint: the error log has said that the
+    /// script failed.
     fn append(&self, entry: &[u8]) {
-        let Ok(mut file) = privileged::open_append(&self.path, 0o640) else { return };
-        if file.metadata().is_ok_and(|metadata| metadata.len() <= self.bytes_max) {
+        let Ok(mut file) = privileged::open_append(&self.path, 0o640) else {
+            return;
+        };
+        if file
+            .metadata()
+            .is_ok_and(|metadata| metadata.len() <= self.bytes_max)
+        {
             let _ = file.write_all(entry);
         }
     }
@@ -69,12 +92,39 @@ impl ScriptLog {
 fn beginning(exchange: &Exchange, status: Status, filename: &[u8]) -> Vec<u8> {
     let mut entry = b"%% [".to_vec();
     let offset_s = TimeZone::local().offset_s(exchange.now);
-    append_strftime("%a %b %d %H:%M:%S %Y", exchange.now, &Civil::at(exchange.now, offset_s), "", &mut entry);
+    append_strftime(
+        "%a %b %d %H:%M:%S %Y",
+        exchange.now,
+        &Civil::at(exchange.now, offset_s),
+        "",
+        &mut entry,
+    );
     let view = exchange.head.view();
-    let query = exchange.query.as_deref().map(|query| [b"?", query].concat()).unwrap_or_default();
-    let protocol = view.start_line().rsplit(|byte| *byte == b' ').next().unwrap_or_default();
-    let words: [&[u8]; 7] = [b"] ", view.method_token(), b" ", &exchange.path, &query, b" ", protocol];
-    words.iter().for_each(|word| entry.extend(word.iter().map(|byte| if byte.is_ascii_control() { b'?' } else { *byte })));
+    let query = exchange
+        .query
+        .as_deref()
+        .map(|query| [b"?", query].concat())
+        .unwrap_or_default();
+    let protocol = view
+        .start_line()
+        .rsplit(|byte| *byte == b' ')
+        .next()
+        .unwrap_or_default();
+    let words: [&[u8]; 7] = [
+        b"] ",
+        view.method_token(),
+        b" ",
+        &exchange.path,
+        &query,
+        b" ",
+        protocol,
+    ];
+    words.iter().for_each(|word| {
+        entry.extend(
+            word.iter()
+                .map(|byte| if byte.is_ascii_control() { b'?' } else { *byte }),
+        )
+    });
     // Writing to memory cannot fail.
     let _ = write!(entry, "\n%% {} ", status.0);
     entry.extend_from_slice(filename);

@@ -1,7 +1,9 @@
-//! What a worker has at hand for every request. One per worker and generation; never crosses threads.
+//! What a worker has at hand for every request. One per worker and generation; never crosses
+//! threads.
 
 use crate::{
-    Authorizer, Filter, Generation, GuardState, Handler, LocalFuture, NameServer, Rules, modsecurity::Offload, throttle::Neighbours,
+    Authorizer, Filter, Generation, GuardState, Handler, LocalFuture, NameServer, Rules,
+    modsecurity::Offload, throttle::Neighbours,
 };
 use saker_files::BufferFiles;
 use std::{rc::Rc, sync::Arc, time::Duration};
@@ -33,6 +35,7 @@ pub struct Services {
     pub neighbours: Arc<Neighbours>,
     /// Monotonic nanoseconds, for throttling.
     pub now_ns: fn() -> u64,
-    /// What an authority that looks at this path (of [`CHALLENGES`](crate::phases::CHALLENGES)) is to find there now; `None`: what the site has.
+    /// What an authority that looks at this path (of [`CHALLENGES`](crate::phases::CHALLENGES)) is
+    /// to find there now; `None`: what the site has.
     pub challenge: Box<FindChallenge>,
 }

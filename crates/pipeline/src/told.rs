@@ -1,4 +1,5 @@
-//! What the error log can tell of a connection and of a request (httpd 2.4, core, `ErrorLogFormat`).
+//! What the error log can tell of a connection and of a request (httpd 2.4, core,
+//! `ErrorLogFormat`).
 
 use crate::{Client, Exchange};
 use saker_config::model::SiteName;
@@ -15,7 +16,13 @@ impl About for Client {
             Asked::Client => shown(self.address),
             Asked::Peer => shown(self.peer),
             Asked::Local => shown(self.local),
-            Asked::KeptAlive => Some(Cow::Owned(self.requests.get().saturating_sub(1).to_string().into_bytes())),
+            Asked::KeptAlive => Some(Cow::Owned(
+                self.requests
+                    .get()
+                    .saturating_sub(1)
+                    .to_string()
+                    .into_bytes(),
+            )),
             _ => None,
         }
     }
@@ -29,13 +36,19 @@ impl About for Exchange {
     fn tell(&self, asked: Asked<'_>) -> Option<Cow<'_, [u8]>> {
         match asked {
             Asked::Field(name) => {
-                let mut lines = self.head.view().fields().filter(|line| line.0.eq_ignore_ascii_case(name.as_bytes()));
+                let mut lines = self
+                    .head
+                    .view()
+                    .fields()
+                    .filter(|line| line.0.eq_ignore_ascii_case(name.as_bytes()));
                 lines.next().map(|line| Cow::Borrowed(line.1))
             }
             Asked::Variable(name) => self.environment.first(name.as_bytes()).map(Cow::Borrowed),
             Asked::Note(name) => self.notes.first(name.as_bytes()).map(Cow::Borrowed),
             Asked::SiteName => self.site_name().map(|name| Cow::Borrowed(name.as_bytes())),
-            Asked::HostName if self.host.is_empty() || self.log_rules.is_canonical => self.tell(Asked::SiteName),
+            Asked::HostName if self.host.is_empty() || self.log_rules.is_canonical => {
+                self.tell(Asked::SiteName)
+            }
             Asked::HostName => Some(Cow::Borrowed(&self.host)),
             asked => self.client.tell(asked),
         }
@@ -66,13 +79,20 @@ pub struct Asker {
 impl Asker {
     /// What is asked by ourselves, without a request.
     pub fn nobody() -> Asker {
-        Asker { client: SocketAddr::from(([0, 0, 0, 0], 0)), connection: Rc::default(), request: Rc::default(), site: None }
+        Asker {
+            client: SocketAddr::from(([0, 0, 0, 0], 0)),
+            connection: Rc::default(),
+            request: Rc::default(),
+            site: None,
+        }
     }
 }
 
 impl About for Asker {
     fn tell(&self, asked: Asked<'_>) -> Option<Cow<'_, [u8]>> {
-        matches!(asked, Asked::Client).then(|| shown(self.client)).flatten()
+        matches!(asked, Asked::Client)
+            .then(|| shown(self.client))
+            .flatten()
     }
 
     fn connection(&self) -> Option<&LogId> {
@@ -92,11 +112,24 @@ impl Exchange {
     pub fn asker(&self) -> Asker {
         let client = &self.client;
         let site = self.site.error_log.clone();
-        Asker { client: client.address, connection: Rc::clone(&client.log_id), request: Rc::clone(&self.log_id), site }
+        Asker {
+            client: client.address,
+            connection: Rc::clone(&client.log_id),
+            request: Rc::clone(&self.log_id),
+            site,
+        }
     }
 
     fn site_name(&self) -> Option<&str> {
-        let exact = || self.site.names.iter().find_map(|name| if let SiteName::Exact(text) = name { Some(text.as_str()) } else { None });
+        let exact = || {
+            self.site.names.iter().find_map(|name| {
+                if let SiteName::Exact(text) = name {
+                    Some(text.as_str())
+                } else {
+                    None
+                }
+            })
+        };
         self.site.canonical_name.as_deref().or_else(exact)
     }
 }

@@ -13,12 +13,13 @@ pub enum Handled {
     Answered(Response),
     /// Not mine: the next handler is asked.
     Declined,
-    /// The path (or query) of the exchange has been changed: begin again behind the choice of the host.
+    /// The path (or query) of the exchange has been changed: begin again behind the choice of the
+    /// host.
     Restart,
 }
 
-/// Answers requests. Called in the content phase, in the registry's order, until one answers. The handler may read the
-/// exchange's body; the response's body is the driver's once it is returned.
+/// Answers requests. Called in the content phase, in the registry's order, until one answers. The
+/// handler may read the exchange's body; the response's body is the driver's once it is returned.
 pub trait Handler {
     /// For traces and the log.
     fn name(&self) -> &'static str;
@@ -45,7 +46,8 @@ impl<T: Handler + ?Sized> Handler for Rc<T> {
 
 /// Asks somebody else whether a request may pass. Whoever can't be asked lets nothing pass.
 pub trait Authorizer {
-    fn ask(&self, exchange: &Exchange, wanted: &Arc<Authorize>) -> LocalFuture<'static, Permission>;
+    fn ask(&self, exchange: &Exchange, wanted: &Arc<Authorize>)
+    -> LocalFuture<'static, Permission>;
 }
 
 pub enum Permission {
@@ -62,7 +64,8 @@ pub struct Granted {
     pub variables: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Changes a response on its way up. Called for every built head, and for ready ones where it asks for that, in the registry's order.
+/// Changes a response on its way up. Called for every built head, and for ready ones where it asks
+/// for that, in the registry's order.
 pub trait Filter {
     fn name(&self) -> &'static str;
 
@@ -71,29 +74,38 @@ pub trait Filter {
         false
     }
 
-    /// Whether what it does belongs to the content, wherever that goes: then it is applied to what pages include, too.
+    /// Whether what it does belongs to the content, wherever that goes: then it is applied to what
+    /// pages include, too.
     fn changes_content(&self) -> bool {
         false
     }
 
-    /// Whether it has to see a page that stands in for an error as the program said it, before the error's own fields are laid over it.
+    /// Whether it has to see a page that stands in for an error as the program said it, before the
+    /// error's own fields are laid over it.
     fn sees_stand_ins(&self) -> bool {
         false
     }
 
-    /// What the request for such a page brings along of the one that went wrong (`Exchange::page_cache`).
+    /// What the request for such a page brings along of the one that went wrong
+    /// (`Exchange::page_cache`).
     fn left_to_stand_in(&self, _: &mut Exchange) -> Option<Box<dyn Any>> {
         None
     }
 
-    fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()>;
+    fn apply<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        response: &'a mut Response,
+    ) -> LocalFuture<'a, ()>;
 }
 
-/// The outcome of a walk that can answer further requests for the same listener, host and path without another walk. A handler
-/// leaves one in [`Exchange::reusable`]; the pipeline keeps it as long as everything the walk depended on holds.
+/// The outcome of a walk that can answer further requests for the same listener, host and path
+/// without another walk. A handler leaves one in [`Exchange::reusable`]; the pipeline keeps it as
+/// long as everything the walk depended on holds.
 pub trait Reusable {
-    /// Answers a GET or HEAD at once: no waiting, no file system call. `None`: this one has to walk (say, because a variant is not
-    /// made yet). `now` is in seconds since the epoch. The driver leaves the body out for HEAD.
+    /// Answers a GET or HEAD at once: no waiting, no file system call. `None`: this one has to walk
+    /// (say, because a variant is not made yet). `now` is in seconds since the epoch. The driver
+    /// leaves the body out for HEAD.
     fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response>;
 
     /// Bytes of memory that it holds, for the bound on all of them; may grow between calls.

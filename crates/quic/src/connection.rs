@@ -1,8 +1,10 @@
 //! One connection, as a driver sees it: events in, streams to read and write.
 //!
-//! Whatever is called here may make packets; the loop sends them when it settles the connection after the driver's turn. Streams are named by
-//! their number on the wire (RFC 9000 section 2.1). The difficulty is 0-RTT: [`Connection::is_early`] says whether what is read now may be
-//! somebody else's copy of what a client once sent; when the handshake is over, nothing can be any more (RFC 8470 section 3).
+//! Whatever is called here may make packets; the loop sends them when it settles the connection
+//! after the driver's turn. Streams are named by their number on the wire (RFC 9000 section 2.1).
+//! The difficulty is 0-RTT: [`Connection::is_early`] says whether what is read now may be somebody
+//! else's copy of what a client once sent; when the handshake is over, nothing can be any more (RFC
+//! 8470 section 3).
 
 use crate::{
     Settings,
@@ -11,7 +13,9 @@ use crate::{
     settings::{SEND_BUFFER_BYTES_FIRST, code},
 };
 use bytes::Bytes;
-use quinn_proto::{ConnectionError, Dir, ReadError, SendStream, Side, StreamEvent, StreamId, VarInt, WriteError};
+use quinn_proto::{
+    ConnectionError, Dir, ReadError, SendStream, Side, StreamEvent, StreamId, VarInt, WriteError,
+};
 use std::{
     net::{IpAddr, SocketAddr},
     time::{Duration, Instant},
@@ -32,7 +36,8 @@ pub struct Connection {
 
 #[derive(Debug, PartialEq)]
 pub enum Event {
-    /// The client's names are known, and streams may come, early ones first. Comes once, before all others.
+    /// The client's names are known, and streams may come, early ones first. Comes once, before all
+    /// others.
     Hello,
     /// The handshake is over: the client is where it says, and nothing that comes is a replay.
     Established,
@@ -44,7 +49,8 @@ pub enum Event {
     Writable(u64),
     /// All that was written, and its end, has arrived.
     Delivered(u64),
-    /// STOP_SENDING: the peer wants no more of it. Nothing can be written any more; quinn-proto has sent the reset.
+    /// STOP_SENDING: the peer wants no more of it. Nothing can be written any more; quinn-proto has
+    /// sent the reset.
     Stopped {
         stream: u64,
         code: u64,
@@ -119,13 +125,28 @@ pub struct Figures {
 }
 
 impl Connection {
-    pub(crate) fn new(inner: quinn_proto::Connection, now: Instant, settings: &Settings) -> Connection {
-        let (first, max) = (settings.connection_window_bytes.into(), settings.connection_window_bytes_max.into());
+    pub(crate) fn new(
+        inner: quinn_proto::Connection,
+        now: Instant,
+        settings: &Settings,
+    ) -> Connection {
+        let (first, max) = (
+            settings.connection_window_bytes.into(),
+            settings.connection_window_bytes_max.into(),
+        );
         let receive_window = || ReceiveWindow::new(first, max, settings.stream_window_bytes.into());
         let receive_window = inner.side().is_server().then(receive_window);
         let send_buffer_bytes_max = settings.send_buffer_bytes_max;
         let send_buffer_bytes = SEND_BUFFER_BYTES_FIRST;
-        Connection { inner, now, send_buffer_bytes, send_buffer_bytes_max, receive_window, lost: None, closed_with: None }
+        Connection {
+            inner,
+            now,
+            send_buffer_bytes,
+            send_buffer_bytes_max,
+            receive_window,
+            lost: None,
+            closed_with: None,
+        }
     }
 
     /// What happened since the last call. To be called until `None` in each turn.
@@ -148,7 +169,12 @@ impl Connection {
 
     /// What TLS agreed on; `None` before [`Event::Hello`]. Costs some allocations.
     pub fn hello(&self) -> Option<Hello> {
-        self.inner.crypto_session().handshake_data()?.downcast().ok().map(|hello| *hello)
+        self.inner
+            .crypto_session()
+            .handshake_data()?
+            .downcast()
+            .ok()
+            .map(|hello| *hello)
     }
 
     /// The handshake is not over: what comes may be a replay of 0-RTT.
@@ -163,19 +189,29 @@ impl Connection {
 
     /// The next stream that the peer has opened.
     pub fn accept(&mut self, bidirectional: bool) -> Option<u64> {
-        self.inner.streams().accept(direction(bidirectional)).map(u64::from)
+        self.inner
+            .streams()
+            .accept(direction(bidirectional))
+            .map(u64::from)
     }
 
     /// `None`: the peer allows no more for now.
     pub fn open(&mut self, bidirectional: bool) -> Option<u64> {
-        self.inner.streams().open(direction(bidirectional)).map(u64::from)
+        self.inner
+            .streams()
+            .open(direction(bidirectional))
+            .map(u64::from)
     }
 
     /// Hands over what has come, in order, until `bytes_max` have been.
     pub fn read(&mut self, stream: u64, bytes_max: usize, mut take: impl FnMut(Bytes)) -> Read {
-        let Some(id) = self.receiving(stream) else { return Read::Gone };
+        let Some(id) = self.receiving(stream) else {
+            return Read::Gone;
+        };
         let mut receiving = self.inner.recv_stream(id);
-        let Ok(mut chunks) = receiving.read(true) else { return Read::Gone };
+        let Ok(mut chunks) = receiving.read(true) else {
+            return Read::Gone;
+        };
         let mut left = bytes_max;
         let read = loop {
             if left == 0 {
@@ -194,21 +230,35 @@ impl Connection {
         // Whether flow control has something to say is seen when the connection is settled.
         let _ = chunks.finalize();
         if let Some(window) = &mut self.receive_window {
-            window.note(stream, (bytes_max - left) as u64, read == Read::More, self.now, self.inner.rtt());
+            window.note(
+                stream,
+                (bytes_max - left) as u64,
+                read == Read::More,
+                self.now,
+                self.inner.rtt(),
+            );
         }
         read
     }
 
-    /// Takes bytes by copying, as far as the peer's windows allow it, if they begin within what may be held for the peer: all of them then,
-    /// since quinn-proto looks through all pieces that are unacknowledged for each packet that it makes. With pieces as small as what the
-    /// last acknowledgement gave free it would look through thousands. So no more should be given at a time than may be held too much.
+    /// Takes bytes by copying, as far as the peer's windows allow it, if they begin within what may
+    /// be held for the peer: all of them then, since quinn-proto looks through all pieces that are
+    /// unacknowledged for each packet that it makes. With pieces as small as what the last
+    /// acknowledgement gave free it would look through thousands. So no more should be given at a
+    /// time than may be held too much.
     pub fn write(&mut self, stream: u64, bytes: &[u8]) -> Written {
-        self.write_all(stream, bytes.len(), |outgoing, taken| outgoing.write(bytes.get(taken..).unwrap_or_default()))
+        self.write_all(stream, bytes.len(), |outgoing, taken| {
+            outgoing.write(bytes.get(taken..).unwrap_or_default())
+        })
     }
 
     /// The same without copying: what was taken is gone from the chunk.
     pub fn write_chunk(&mut self, stream: u64, chunk: &mut Bytes) -> Written {
-        self.write_all(stream, chunk.len(), |outgoing, _| outgoing.write_chunks(std::slice::from_mut(chunk)).map(|written| written.bytes))
+        self.write_all(stream, chunk.len(), |outgoing, _| {
+            outgoing
+                .write_chunks(std::slice::from_mut(chunk))
+                .map(|written| written.bytes)
+        })
     }
 
     fn write_all(
@@ -217,10 +267,15 @@ impl Connection {
         all: usize,
         mut some: impl FnMut(&mut SendStream<'_>, usize) -> Result<usize, WriteError>,
     ) -> Written {
-        let Some(id) = self.sending(stream) else { return Written::Gone };
+        let Some(id) = self.sending(stream) else {
+            return Written::Gone;
+        };
         let first = some(&mut self.inner.send_stream(id), 0);
-        let Some(taken) = first.as_ref().ok().copied().filter(|taken| *taken < all) else { return written(first) };
-        self.inner.set_send_window(self.send_buffer_bytes.saturating_add(all as u64));
+        let Some(taken) = first.as_ref().ok().copied().filter(|taken| *taken < all) else {
+            return written(first);
+        };
+        self.inner
+            .set_send_window(self.send_buffer_bytes.saturating_add(all as u64));
         // What is not taken now is held up by the peer, which is heard of the next time.
         let more = some(&mut self.inner.send_stream(id), taken).unwrap_or(0);
         self.inner.set_send_window(self.send_buffer_bytes);
@@ -229,7 +284,8 @@ impl Connection {
 
     /// The end of what we send. `false`: the peer has stopped it, or it is gone.
     pub fn finish(&mut self, stream: u64) -> bool {
-        self.sending(stream).is_some_and(|id| self.inner.send_stream(id).finish().is_ok())
+        self.sending(stream)
+            .is_some_and(|id| self.inner.send_stream(id).finish().is_ok())
     }
 
     /// RESET_STREAM: gives up sending; what has not arrived is lost.
@@ -244,7 +300,9 @@ impl Connection {
     pub fn stop(&mut self, stream: u64, error: u64) {
         if let Some(id) = self.receiving(stream) {
             let _ = self.inner.recv_stream(id).stop(code(error));
-            self.receive_window.iter_mut().for_each(|window| window.forget(stream));
+            self.receive_window
+                .iter_mut()
+                .for_each(|window| window.forget(stream));
         }
     }
 
@@ -255,7 +313,8 @@ impl Connection {
         }
     }
 
-    /// Streams on which something that was written may not have arrived; those that are never ended count, too.
+    /// Streams on which something that was written may not have arrived; those that are never ended
+    /// count, too.
     pub fn streams_undelivered(&mut self) -> usize {
         self.inner.streams().send_streams()
     }
@@ -263,7 +322,11 @@ impl Connection {
     /// CONNECTION_CLOSE of the application.
     pub fn close(&mut self, error: u64, reason: &str) {
         self.closed_with.get_or_insert(error);
-        self.inner.close(self.now, code(error), Bytes::copy_from_slice(reason.as_bytes()));
+        self.inner.close(
+            self.now,
+            code(error),
+            Bytes::copy_from_slice(reason.as_bytes()),
+        );
     }
 
     /// Has the peer answer, and keeps the path's state in between alive.
@@ -271,7 +334,8 @@ impl Connection {
         self.inner.ping();
     }
 
-    /// New keys from now on (RFC 9001 section 6). quinn-proto makes them itself before old ones are worn out.
+    /// New keys from now on (RFC 9001 section 6). quinn-proto makes them itself before old ones are
+    /// worn out.
     pub fn update_keys(&mut self) {
         self.inner.force_key_update();
     }
@@ -294,7 +358,8 @@ impl Connection {
         self.inner.congestion_state().window()
     }
 
-    /// Early data of this client was accepted (client's side), or was offered and can be read (server's).
+    /// Early data of this client was accepted (client's side), or was offered and can be read
+    /// (server's).
     pub fn has_early_data(&self) -> bool {
         self.inner.accepted_0rtt() || self.inner.has_0rtt()
     }
@@ -304,20 +369,32 @@ impl Connection {
         Figures {
             rtt: stats.path.rtt,
             congestion_window_bytes: stats.path.cwnd,
-            slow_start_threshold_bytes: self.inner.congestion_state().metrics().ssthresh.filter(|threshold| *threshold < u64::MAX),
+            slow_start_threshold_bytes: self
+                .inner
+                .congestion_state()
+                .metrics()
+                .ssthresh
+                .filter(|threshold| *threshold < u64::MAX),
             packets_sent: stats.path.sent_packets,
             packets_lost: stats.path.lost_packets,
             congestion_events: stats.path.congestion_events,
             datagram_bytes: stats.path.current_mtu,
-            receive_window_bytes: self.receive_window.as_ref().map_or(0, ReceiveWindow::granted),
+            receive_window_bytes: self
+                .receive_window
+                .as_ref()
+                .map_or(0, ReceiveWindow::granted),
             bytes_in: stats.udp_rx.bytes,
             bytes_out: stats.udp_tx.bytes,
         }
     }
 
-    /// What may be held for the peer follows what its path carries: a window in flight and one to fill it from.
+    /// What may be held for the peer follows what its path carries: a window in flight and one to
+    /// fill it from.
     pub(crate) fn adapt(&mut self) {
-        let wanted = self.congestion_window_bytes().saturating_mul(2).clamp(SEND_BUFFER_BYTES_FIRST, self.send_buffer_bytes_max);
+        let wanted = self
+            .congestion_window_bytes()
+            .saturating_mul(2)
+            .clamp(SEND_BUFFER_BYTES_FIRST, self.send_buffer_bytes_max);
         if wanted > self.send_buffer_bytes {
             self.send_buffer_bytes = wanted;
             self.inner.set_send_window(wanted);
@@ -326,17 +403,23 @@ impl Connection {
 
     /// What the peer may send follows how fast it is read.
     pub(crate) fn widen(&mut self, promised: &mut Promised, promised_max: u64) {
-        let wider = self.receive_window.as_mut().and_then(|window| window.widened(promised, promised_max));
+        let wider = self
+            .receive_window
+            .as_mut()
+            .and_then(|window| window.widened(promised, promised_max));
         if let Some(bytes) = wider.and_then(|bytes| VarInt::from_u64(bytes).ok()) {
             self.inner.set_receive_window(bytes);
         }
     }
 
     pub(crate) fn give_back(&self, promised: &mut Promised) {
-        self.receive_window.iter().for_each(|window| window.give_back(promised));
+        self.receive_window
+            .iter()
+            .for_each(|window| window.give_back(promised));
     }
 
-    /// Of streams that we may read, i.e. not our own unidirectional ones (quinn-proto takes that for a mistake of ours and panics).
+    /// Of streams that we may read, i.e. not our own unidirectional ones (quinn-proto takes that
+    /// for a mistake of ours and panics).
     fn receiving(&self, stream: u64) -> Option<StreamId> {
         let id = stream_id(stream)?;
         (id.dir() == Dir::Bi || id.initiator() != self.side()).then_some(id)
@@ -372,12 +455,19 @@ fn written(result: Result<usize, WriteError>) -> Written {
 impl From<StreamEvent> for Event {
     fn from(event: StreamEvent) -> Event {
         match event {
-            StreamEvent::Opened { dir } => Event::Opened { bidirectional: dir == Dir::Bi },
+            StreamEvent::Opened { dir } => Event::Opened {
+                bidirectional: dir == Dir::Bi,
+            },
             StreamEvent::Readable { id } => Event::Readable(id.into()),
             StreamEvent::Writable { id } => Event::Writable(id.into()),
             StreamEvent::Finished { id } => Event::Delivered(id.into()),
-            StreamEvent::Stopped { id, error_code } => Event::Stopped { stream: id.into(), code: error_code.into_inner() },
-            StreamEvent::Available { dir } => Event::MayOpen { bidirectional: dir == Dir::Bi },
+            StreamEvent::Stopped { id, error_code } => Event::Stopped {
+                stream: id.into(),
+                code: error_code.into_inner(),
+            },
+            StreamEvent::Available { dir } => Event::MayOpen {
+                bidirectional: dir == Dir::Bi,
+            },
         }
     }
 }
@@ -386,13 +476,28 @@ impl From<ConnectionError> for Lost {
     fn from(error: ConnectionError) -> Lost {
         match error {
             ConnectionError::TimedOut => Lost::TimedOut,
-            ConnectionError::ApplicationClosed(close) => Lost::ClosedByPeer { code: close.error_code.into_inner(), reason: close.reason },
-            ConnectionError::ConnectionClosed(close) => Lost::AbortedByPeer { code: close.error_code.into(), reason: close.reason },
+            ConnectionError::ApplicationClosed(close) => Lost::ClosedByPeer {
+                code: close.error_code.into_inner(),
+                reason: close.reason,
+            },
+            ConnectionError::ConnectionClosed(close) => Lost::AbortedByPeer {
+                code: close.error_code.into(),
+                reason: close.reason,
+            },
             ConnectionError::Reset => Lost::Reset,
             ConnectionError::LocallyClosed => Lost::ByUs,
-            ConnectionError::TransportError(error) => Lost::Fault { code: error.code.into(), reason: error.reason },
-            ConnectionError::VersionMismatch => Lost::Fault { code: 0, reason: "no version in common".into() },
-            ConnectionError::CidsExhausted => Lost::Fault { code: 0, reason: "no connection ids are left".into() },
+            ConnectionError::TransportError(error) => Lost::Fault {
+                code: error.code.into(),
+                reason: error.reason,
+            },
+            ConnectionError::VersionMismatch => Lost::Fault {
+                code: 0,
+                reason: "no version in common".into(),
+            },
+            ConnectionError::CidsExhausted => Lost::Fault {
+                code: 0,
+                reason: "no connection ids are left".into(),
+            },
         }
     }
 }

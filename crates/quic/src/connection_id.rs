@@ -1,7 +1,7 @@
 //! Connection ids (RFC 9000 section 5.1): which worker they lead to, and whether we gave them out.
 //!
-//! Two bytes that lead to the worker (`saker_net::steering`), four at random, two that only the process' secret explains: what other ids
-//! people send costs a hash and gets no answer.
+//! Two bytes that lead to the worker (`saker_net::steering`), four at random, two that only the
+//! process' secret explains: what other ids people send costs a hash and gets no answer.
 
 use crate::secrets::IdKey;
 use aws_lc_rs::rand;
@@ -20,7 +20,8 @@ pub struct Ids {
 impl ConnectionIdGenerator for Ids {
     fn generate_cid(&mut self) -> ConnectionId {
         let mut id = [0; ID_BYTES];
-        // Should it ever fail, ids are no longer hard to guess, which costs privacy and not safety: packets are authenticated.
+        // Should it ever fail, ids are no longer hard to guess, which costs privacy and not safety:
+        // packets are authenticated.
         let _ = rand::fill(&mut id);
         let random = u16::from_be_bytes([id[0], id[1]]);
         id[..2].copy_from_slice(&steering::mark(self.worker, self.workers, random));

@@ -21,7 +21,8 @@ pub struct Counts {
     pub packets_lost: u64,
     /// Times that windows were made smaller, for loss or for a mark (ECN).
     pub congestion_events: u64,
-    /// Connections that were established and are over, and the round trips that they had at the end, summed.
+    /// Connections that were established and are over, and the round trips that they had at the
+    /// end, summed.
     pub ended: u64,
     pub ended_rtt_us: u64,
 }

@@ -1,10 +1,14 @@
-//! All connections of one socket: datagrams to connections, who gets in, who has work, whose time is up, and what leaves.
+//! All connections of one socket: datagrams to connections, who gets in, who has work, whose time
+//! is up, and what leaves.
 //!
-//! A turn of the loop: [`Endpoint::receive`] for each batch that came, [`Endpoint::expire`], [`Endpoint::wake`] for those that something
-//! else has news for; then, until [`Endpoint::next_with_work`] has none, the driver's turn on [`Endpoint::connection`] and [`Endpoint::settle`], which
-//! sends; at last sleep until [`Endpoint::next_limit`]. Everything of a batch is taken in before anything is sent. `G` is what the server
-//! keeps for each connection, and is dropped with it. The difficulty is handshakes: their senders may be made up, so they are counted,
-//! proved by Retry when there are many, and forgotten without a word when they do not come to an end.
+//! A turn of the loop: [`Endpoint::receive`] for each batch that came, [`Endpoint::expire`],
+//! [`Endpoint::wake`] for those that something else has news for; then, until
+//! [`Endpoint::next_with_work`] has none, the driver's turn on [`Endpoint::connection`] and
+//! [`Endpoint::settle`], which sends; at last sleep until [`Endpoint::next_limit`]. Everything of a
+//! batch is taken in before anything is sent. `G` is what the server keeps for each connection, and
+//! is dropped with it. The difficulty is handshakes: their senders may be made up, so they are
+//! counted, proved by Retry when there are many, and forgotten without a word when they do not come
+//! to an end.
 
 use crate::{
     Connection, Counts, Recording, Secrets, ServerCrypto, Settings, Standing,
@@ -18,7 +22,8 @@ use crate::{
 };
 use bytes::BytesMut;
 use quinn_proto::{
-    ClientConfig, ConnectError, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointEvent, Incoming, ServerConfig, Transmit,
+    ClientConfig, ConnectError, ConnectionHandle, DatagramEvent, EcnCodepoint, EndpointEvent,
+    Incoming, ServerConfig, Transmit,
 };
 use saker_net::{Arrival, Departure, UdpSocket, udp::SEND_BYTES_MAX};
 use std::{
@@ -30,8 +35,9 @@ use std::{
 
 /// Datagrams that one connection may send before others have their turn.
 const TURN_DATAGRAMS_MAX: usize = 128;
-/// Who wakes late makes up for so much, and for a part of a round trip at most, which is what packets then seem to have taken longer; in steps shorter
-/// than what quinn-proto's pacing keeps for.
+/// Who wakes late makes up for so much, and for a part of a round trip at most, which is what
+/// packets then seem to have taken longer; in steps shorter than what quinn-proto's pacing keeps
+/// for.
 const LATE_MAX: Duration = Duration::from_millis(20);
 const LATE_ROUND_TRIPS: u32 = 8;
 const LATE_STEP: Duration = Duration::from_millis(1);
@@ -72,7 +78,8 @@ pub trait Door<G> {
     /// `None`: it is refused. The address may not be the sender's own yet.
     fn admit(&mut self, peer: SocketAddr) -> Option<G>;
 
-    /// Whether one that was admitted is to be recorded (qlog); the id is the one that the client chose first.
+    /// Whether one that was admitted is to be recorded (qlog); the id is the one that the client
+    /// chose first.
     fn recording(&mut self, _connection_id: &[u8]) -> Option<Recording> {
         None
     }
@@ -132,18 +139,37 @@ enum Stage {
 }
 
 impl<G> Endpoint<G> {
-    /// `whole`: the socket's packets are never cut apart, so that the path's limit can be looked for.
-    pub fn server(settings: &Settings, secrets: &Secrets, crypto: ServerCrypto, place: Place, whole: bool) -> Endpoint<G> {
+    /// `whole`: the socket's packets are never cut apart, so that the path's limit can be looked
+    /// for.
+    pub fn server(
+        settings: &Settings,
+        secrets: &Secrets,
+        crypto: ServerCrypto,
+        place: Place,
+        whole: bool,
+    ) -> Endpoint<G> {
         let config = Arc::new(Settings::endpoint(secrets, place));
-        let mut endpoint = Endpoint::new(settings.clone(), quinn_proto::Endpoint::new(config, None, whole, None));
+        let mut endpoint = Endpoint::new(
+            settings.clone(),
+            quinn_proto::Endpoint::new(config, None, whole, None),
+        );
         endpoint.replace_server(settings, secrets, crypto);
         endpoint
     }
 
     /// Without a server: for tests and load generators.
     pub fn client(settings: &Settings, secrets: &Secrets, whole: bool) -> Endpoint<G> {
-        let config = Arc::new(Settings::endpoint(secrets, Place { worker: 0, workers: 1 }));
-        Endpoint::new(settings.clone(), quinn_proto::Endpoint::new(config, None, whole, None))
+        let config = Arc::new(Settings::endpoint(
+            secrets,
+            Place {
+                worker: 0,
+                workers: 1,
+            },
+        ));
+        Endpoint::new(
+            settings.clone(),
+            quinn_proto::Endpoint::new(config, None, whole, None),
+        )
     }
 
     fn new(settings: Settings, inner: quinn_proto::Endpoint) -> Endpoint<G> {
@@ -191,7 +217,13 @@ impl<G> Endpoint<G> {
     }
 
     /// Takes in datagrams; answers at once only those that belong to no connection.
-    pub fn receive(&mut self, now: Instant, arrival: Arrival<'_>, door: &mut impl Door<G>, sink: &mut impl Sink) {
+    pub fn receive(
+        &mut self,
+        now: Instant,
+        arrival: Arrival<'_>,
+        door: &mut impl Door<G>,
+        sink: &mut impl Sink,
+    ) {
         self.counts.bytes_in += arrival.bytes.len() as u64;
         // One block for all of them: what is kept of a datagram is a part of it.
         let mut bytes = BytesMut::from(arrival.bytes);
@@ -202,20 +234,39 @@ impl<G> Endpoint<G> {
         }
     }
 
-    fn receive_one(&mut self, now: Instant, arrival: Arrival<'_>, mut bytes: BytesMut, door: &mut impl Door<G>, sink: &mut impl Sink) {
+    fn receive_one(
+        &mut self,
+        now: Instant,
+        arrival: Arrival<'_>,
+        mut bytes: BytesMut,
+        door: &mut impl Door<G>,
+        sink: &mut impl Sink,
+    ) {
         second_version::translate(&mut bytes);
         self.out.clear();
         let (ecn, length) = (EcnCodepoint::from_bits(arrival.ecn), bytes.len());
-        match self.inner.handle(now, arrival.peer, arrival.local, ecn, bytes, &mut self.out) {
+        match self
+            .inner
+            .handle(now, arrival.peer, arrival.local, ecn, bytes, &mut self.out)
+        {
             Some(DatagramEvent::ConnectionEvent(handle, event)) => {
-                let Some(Some(slot)) = self.slots.get_mut(handle.0) else { return };
+                let Some(Some(slot)) = self.slots.get_mut(handle.0) else {
+                    return;
+                };
                 slot.connection.now = now;
-                slot.trace.iter_mut().for_each(|trace| trace.received(now, length));
+                slot.trace
+                    .iter_mut()
+                    .for_each(|trace| trace.received(now, length));
                 slot.connection.inner.handle_event(event);
-                let id = Id { slot: handle.0, serial: slot.serial };
+                let id = Id {
+                    slot: handle.0,
+                    serial: slot.serial,
+                };
                 self.wake(id);
             }
-            Some(DatagramEvent::NewConnection(incoming)) => self.knock(now, incoming, length, door, sink),
+            Some(DatagramEvent::NewConnection(incoming)) => {
+                self.knock(now, incoming, length, door, sink)
+            }
             Some(DatagramEvent::Response(transmit)) => {
                 self.counts.reply(Reply::of(&self.out));
                 self.reply(&transmit, sink);
@@ -225,14 +276,24 @@ impl<G> Endpoint<G> {
     }
 
     /// A client's first packet.
-    fn knock(&mut self, now: Instant, incoming: Incoming, length: usize, door: &mut impl Door<G>, sink: &mut impl Sink) {
+    fn knock(
+        &mut self,
+        now: Instant,
+        incoming: Incoming,
+        length: usize,
+        door: &mut impl Door<G>,
+        sink: &mut impl Sink,
+    ) {
         self.out.clear();
         let proved = incoming.remote_address_validated();
         if self.handshakes_open >= self.settings.handshakes_max {
             self.counts.handshakes_refused += 1;
             return self.inner.ignore(incoming);
         }
-        if !proved && incoming.may_retry() && self.handshakes_unproved >= self.settings.handshakes_unproved_max {
+        if !proved
+            && incoming.may_retry()
+            && self.handshakes_unproved >= self.settings.handshakes_unproved_max
+        {
             return self.retry(incoming, sink);
         }
         let Some(guest) = door.admit(incoming.remote_address()) else {
@@ -240,13 +301,22 @@ impl<G> Endpoint<G> {
             let transmit = self.inner.refuse(incoming, &mut self.out);
             return self.reply(&transmit, sink);
         };
-        let (connection_id, peer, local) = (*incoming.orig_dst_cid(), incoming.remote_address(), incoming.local_ip());
-        let config = self.over_ipv4.clone().filter(|_| peer.ip().to_canonical().is_ipv4());
+        let (connection_id, peer, local) = (
+            *incoming.orig_dst_cid(),
+            incoming.remote_address(),
+            incoming.local_ip(),
+        );
+        let config = self
+            .over_ipv4
+            .clone()
+            .filter(|_| peer.ip().to_canonical().is_ipv4());
         let config = self.config_at(local, config.as_ref()).or(config);
         match self.inner.accept(incoming, now, &mut self.out, config) {
             Ok((handle, connection)) => {
                 let id = self.enter(now, handle, connection, guest, proved);
-                let trace = door.recording(&connection_id).map(|recording| Trace::begin(recording, now, &connection_id, peer, local));
+                let trace = door
+                    .recording(&connection_id)
+                    .map(|recording| Trace::begin(recording, now, &connection_id, peer, local));
                 if let (Some(slot), Some(mut trace)) = (self.slot(id), trace) {
                     trace.received(now, length);
                     slot.trace = Some(Box::new(trace));
@@ -262,7 +332,11 @@ impl<G> Endpoint<G> {
     }
 
     /// `base`, but for the address that the client has connected to, where that makes a difference.
-    fn config_at(&self, local: Option<IpAddr>, base: Option<&Arc<ServerConfig>>) -> Option<Arc<ServerConfig>> {
+    fn config_at(
+        &self,
+        local: Option<IpAddr>,
+        base: Option<&Arc<ServerConfig>>,
+    ) -> Option<Arc<ServerConfig>> {
         let (crypto, server) = self.server.as_ref()?;
         let crypto = crypto.at(local)?;
         let mut config = ServerConfig::clone(base.unwrap_or(server));
@@ -288,14 +362,35 @@ impl<G> Endpoint<G> {
         }
     }
 
-    fn enter(&mut self, now: Instant, handle: ConnectionHandle, inner: quinn_proto::Connection, guest: G, proved: bool) -> Id {
+    fn enter(
+        &mut self,
+        now: Instant,
+        handle: ConnectionHandle,
+        inner: quinn_proto::Connection,
+        guest: G,
+        proved: bool,
+    ) -> Id {
         self.serial += 1;
-        let id = Id { slot: handle.0, serial: self.serial };
+        let id = Id {
+            slot: handle.0,
+            serial: self.serial,
+        };
         let peer = inner.remote_address();
         let connection = Connection::new(inner, now, &self.settings);
         let stage = Stage::Handshake { proved };
         let (armed, told, serial) = (Armed::default(), Told::default(), self.serial);
-        let slot = Slot { serial, connection, guest, stage, has_work: false, armed, peer, told, trace: None, was_due: None };
+        let slot = Slot {
+            serial,
+            connection,
+            guest,
+            stage,
+            has_work: false,
+            armed,
+            peer,
+            told,
+            trace: None,
+            was_due: None,
+        };
         if self.slots.len() <= handle.0 {
             self.slots.resize_with(handle.0 + 1, || None);
         }
@@ -305,13 +400,23 @@ impl<G> Endpoint<G> {
         self.counts.handshakes += 1;
         self.handshakes_open += 1;
         self.handshakes_unproved += usize::from(!proved);
-        self.handshakes.push_back((now + Duration::from_millis(self.settings.handshake_timeout_ms), id));
+        self.handshakes.push_back((
+            now + Duration::from_millis(self.settings.handshake_timeout_ms),
+            id,
+        ));
         self.wake(id);
         id
     }
 
     /// Client's side.
-    pub fn connect(&mut self, now: Instant, config: ClientConfig, peer: SocketAddr, name: &str, guest: G) -> Result<Id, ConnectError> {
+    pub fn connect(
+        &mut self,
+        now: Instant,
+        config: ClientConfig,
+        peer: SocketAddr,
+        name: &str,
+        guest: G,
+    ) -> Result<Id, ConnectError> {
         let (handle, connection) = self.inner.connect(now, config, peer, name)?;
         Ok(self.enter(now, handle, connection, guest, true))
     }
@@ -331,7 +436,12 @@ impl<G> Endpoint<G> {
     }
 
     pub fn ids(&self) -> impl Iterator<Item = Id> {
-        self.slots.iter().enumerate().filter_map(|(slot, one)| one.as_ref().map(|one| Id { slot, serial: one.serial }))
+        self.slots.iter().enumerate().filter_map(|(slot, one)| {
+            one.as_ref().map(|one| Id {
+                slot,
+                serial: one.serial,
+            })
+        })
     }
 
     /// What time limits have to say.
@@ -340,7 +450,12 @@ impl<G> Endpoint<G> {
             let Some(slot) = self.slot(id) else { continue };
             slot.armed.is_up();
             slot.connection.now = now;
-            if let Some(due) = slot.connection.inner.poll_timeout().filter(|due| *due <= now) {
+            if let Some(due) = slot
+                .connection
+                .inner
+                .poll_timeout()
+                .filter(|due| *due <= now)
+            {
                 slot.was_due = slot.was_due.or(Some(due));
                 slot.connection.inner.handle_timeout(now);
                 self.wake(id);
@@ -355,10 +470,16 @@ impl<G> Endpoint<G> {
         }
     }
 
-    /// Without a word: who has not said enough in all that time is hardly there, and nobody is to be sent packets on others' behalf.
+    /// Without a word: who has not said enough in all that time is hardly there, and nobody is to
+    /// be sent packets on others' behalf.
     fn give_up_handshake(&mut self, id: Id) {
-        if self.slot(id).is_some_and(|slot| slot.stage != Stage::Established) {
-            let _ = self.inner.handle_event(ConnectionHandle(id.slot), EndpointEvent::drained());
+        if self
+            .slot(id)
+            .is_some_and(|slot| slot.stage != Stage::Established)
+        {
+            let _ = self
+                .inner
+                .handle_event(ConnectionHandle(id.slot), EndpointEvent::drained());
             self.forget(id);
         }
     }
@@ -366,7 +487,10 @@ impl<G> Endpoint<G> {
     /// When [`Endpoint::expire`] is to be called next.
     pub fn next_limit(&mut self) -> Option<Instant> {
         while let Some((_, id)) = self.handshakes.front().copied() {
-            if self.slot(id).is_some_and(|slot| slot.stage != Stage::Established) {
+            if self
+                .slot(id)
+                .is_some_and(|slot| slot.stage != Stage::Established)
+            {
                 break;
             }
             self.handshakes.pop_front();
@@ -410,7 +534,10 @@ impl<G> Endpoint<G> {
         self.note_progress(id);
         let settled = self.transmit(id, now, sink);
         self.exchange_events(id);
-        if self.slot(id).is_some_and(|slot| slot.connection.inner.is_drained()) {
+        if self
+            .slot(id)
+            .is_some_and(|slot| slot.connection.inner.is_drained())
+        {
             self.forget(id);
             return Settled::Gone;
         }
@@ -426,7 +553,11 @@ impl<G> Endpoint<G> {
 
     /// Between the connection and those that it shares ids with.
     fn exchange_events(&mut self, id: Id) {
-        let Some(Some(slot)) = self.slots.get_mut(id.slot).filter(|slot| slot.as_ref().is_some_and(|slot| slot.serial == id.serial)) else {
+        let Some(Some(slot)) = self
+            .slots
+            .get_mut(id.slot)
+            .filter(|slot| slot.as_ref().is_some_and(|slot| slot.serial == id.serial))
+        else {
             return;
         };
         while let Some(event) = slot.connection.inner.poll_endpoint_events() {
@@ -437,8 +568,11 @@ impl<G> Endpoint<G> {
     }
 
     fn note_progress(&mut self, id: Id) {
-        let Some(Some(slot)) = self.slots.get_mut(id.slot) else { return };
-        slot.connection.widen(&mut self.promised, self.settings.promised_bytes_max);
+        let Some(Some(slot)) = self.slots.get_mut(id.slot) else {
+            return;
+        };
+        slot.connection
+            .widen(&mut self.promised, self.settings.promised_bytes_max);
         let peer = slot.connection.peer();
         let has_moved = std::mem::replace(&mut slot.peer, peer) != peer;
         slot.connection.adapt();
@@ -455,7 +589,9 @@ impl<G> Endpoint<G> {
 
     fn leave_handshake(&mut self, proved: bool) {
         self.handshakes_open = self.handshakes_open.saturating_sub(1);
-        self.handshakes_unproved = self.handshakes_unproved.saturating_sub(usize::from(!proved));
+        self.handshakes_unproved = self
+            .handshakes_unproved
+            .saturating_sub(usize::from(!proved));
     }
 
     fn transmit(&mut self, id: Id, now: Instant, sink: &mut impl Sink) -> Settled {
@@ -464,13 +600,20 @@ impl<G> Endpoint<G> {
             return Settled::Full;
         }
         let mut datagrams = 0;
-        let Some(Some(slot)) = self.slots.get_mut(id.slot) else { return Settled::Gone };
+        let Some(Some(slot)) = self.slots.get_mut(id.slot) else {
+            return Settled::Gone;
+        };
         let mut at = slot.paced_from(now);
         while datagrams < TURN_DATAGRAMS_MAX {
             self.out.clear();
-            let Some(Some(slot)) = self.slots.get_mut(id.slot) else { return Settled::Gone };
+            let Some(Some(slot)) = self.slots.get_mut(id.slot) else {
+                return Settled::Gone;
+            };
             let connection = &mut slot.connection.inner;
-            let at_once = sink.datagrams_at_once().min(SEND_BYTES_MAX / usize::from(connection.current_mtu()).max(1)).max(1);
+            let at_once = sink
+                .datagrams_at_once()
+                .min(SEND_BYTES_MAX / usize::from(connection.current_mtu()).max(1))
+                .max(1);
             let Some(transmit) = connection.poll_transmit(at, at_once, &mut self.out) else {
                 if at < now {
                     at = now.min(at + LATE_STEP);
@@ -483,7 +626,9 @@ impl<G> Endpoint<G> {
             datagrams += count;
             self.counts.datagrams_out += count as u64;
             self.counts.bytes_out += self.out.len() as u64;
-            slot.trace.iter_mut().for_each(|trace| trace.sent(now, self.out.len(), heading.datagram_bytes));
+            slot.trace
+                .iter_mut()
+                .for_each(|trace| trace.sent(now, self.out.len(), heading.datagram_bytes));
             if !sink.send(heading.departure(&self.out)) {
                 self.held.keep(heading, &self.out);
                 self.wake(id);
@@ -496,17 +641,29 @@ impl<G> Endpoint<G> {
     }
 
     fn arm(&mut self, id: Id) {
-        let Some(Some(slot)) = self.slots.get_mut(id.slot) else { return };
+        let Some(Some(slot)) = self.slots.get_mut(id.slot) else {
+            return;
+        };
         let due = slot.connection.inner.poll_timeout();
         self.limits.arm(&mut slot.armed, id, due);
     }
 
     fn forget(&mut self, id: Id) {
-        let Some(mut slot) = self.slots.get_mut(id.slot).and_then(Option::take) else { return };
+        let Some(mut slot) = self.slots.get_mut(id.slot).and_then(Option::take) else {
+            return;
+        };
         let figures = slot.connection.figures();
-        let Connection { now, lost, closed_with, .. } = &slot.connection;
-        slot.trace.iter_mut().for_each(|trace| trace.end(*now, lost.as_ref(), *closed_with));
-        slot.told.tell(*now, &figures, false, &mut self.standing, &mut self.counts);
+        let Connection {
+            now,
+            lost,
+            closed_with,
+            ..
+        } = &slot.connection;
+        slot.trace
+            .iter_mut()
+            .for_each(|trace| trace.end(*now, lost.as_ref(), *closed_with));
+        slot.told
+            .tell(*now, &figures, false, &mut self.standing, &mut self.counts);
         slot.connection.give_back(&mut self.promised);
         if let Stage::Handshake { proved } = slot.stage {
             self.leave_handshake(proved);
@@ -518,10 +675,18 @@ impl<G> Endpoint<G> {
     }
 
     fn look_at(&mut self, id: Id, now: Instant) {
-        let Some(Some(slot)) = self.slots.get_mut(id.slot) else { return };
+        let Some(Some(slot)) = self.slots.get_mut(id.slot) else {
+            return;
+        };
         let is_established = slot.stage == Stage::Established;
         if is_established && slot.told.is_due(now) {
-            slot.told.tell(now, &slot.connection.figures(), true, &mut self.standing, &mut self.counts);
+            slot.told.tell(
+                now,
+                &slot.connection.figures(),
+                true,
+                &mut self.standing,
+                &mut self.counts,
+            );
         }
         if let Some(trace) = &mut slot.trace {
             trace.progress(now, slot.connection.figures(), slot.peer, is_established);
@@ -529,17 +694,24 @@ impl<G> Endpoint<G> {
     }
 
     fn slot(&mut self, id: Id) -> Option<&mut Slot<G>> {
-        self.slots.get_mut(id.slot)?.as_deref_mut().filter(|slot| slot.serial == id.serial)
+        self.slots
+            .get_mut(id.slot)?
+            .as_deref_mut()
+            .filter(|slot| slot.serial == id.serial)
     }
 }
 
 impl<G> Slot<G> {
-    /// quinn-proto's pacing keeps two milliseconds' worth, and timers and processors that others have are later than that: so it is asked for every
-    /// moment since the time that it wanted to be woken at, as if it had been.
+    /// quinn-proto's pacing keeps two milliseconds' worth, and timers and processors that others
+    /// have are later than that: so it is asked for every moment since the time that it wanted to
+    /// be woken at, as if it had been.
     fn paced_from(&mut self, now: Instant) -> Instant {
-        let Some(due) = self.was_due.take() else { return now };
+        let Some(due) = self.was_due.take() else {
+            return now;
+        };
         let back = (self.connection.rtt() / LATE_ROUND_TRIPS).min(LATE_MAX);
-        now.checked_sub(back).map_or(now, |earliest| due.max(earliest))
+        now.checked_sub(back)
+            .map_or(now, |earliest| due.max(earliest))
     }
 }
 

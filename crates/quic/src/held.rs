@@ -32,7 +32,9 @@ impl Held {
 
     /// `false`: still no room.
     pub fn flush(&mut self, sink: &mut impl Sink) -> bool {
-        let Some(heading) = self.rest else { return true };
+        let Some(heading) = self.rest else {
+            return true;
+        };
         let sent = sink.send(heading.departure(&self.bytes));
         if sent {
             self.rest = None;
@@ -43,6 +45,12 @@ impl Held {
 
 impl Heading {
     pub fn departure(self, bytes: &[u8]) -> Departure<'_> {
-        Departure { peer: self.peer, local: self.local, ecn: self.ecn, datagram_bytes: self.datagram_bytes, bytes }
+        Departure {
+            peer: self.peer,
+            local: self.local,
+            ecn: self.ecn,
+            datagram_bytes: self.datagram_bytes,
+            bytes,
+        }
     }
 }

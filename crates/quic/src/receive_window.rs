@@ -1,9 +1,12 @@
-//! How much a client may send before it hears that it was read: little at first, and more as its path turns out to carry more.
+//! How much a client may send before it hears that it was read: little at first, and more as its
+//! path turns out to carry more.
 //!
-//! A window is a promise of memory, so that it begins small and doubles when it was used up within two round trips, which is when it
-//! holds the client up. quinn-proto lets the connection's window be changed, but not those of its streams, which are fixed when it begins and
-//! wider than the first window of the connection. The difficulty is a stream that nobody reads: it could use up what is for all of them,
-//! requests among them. So each such stream is made up for by a stream's window. What all connections are promised together has an end, too ([`Promised`]).
+//! A window is a promise of memory, so that it begins small and doubles when it was used up within
+//! two round trips, which is when it holds the client up. quinn-proto lets the connection's window
+//! be changed, but not those of its streams, which are fixed when it begins and wider than the
+//! first window of the connection. The difficulty is a stream that nobody reads: it could use up
+//! what is for all of them, requests among them. So each such stream is made up for by a stream's
+//! window. What all connections are promised together has an end, too ([`Promised`]).
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +33,16 @@ pub struct Promised(u64);
 impl ReceiveWindow {
     pub fn new(first: u64, max: u64, of_a_stream: u64) -> ReceiveWindow {
         let max = max.max(first);
-        ReceiveWindow { first, granted: first, wanted: first, max, of_a_stream, read: 0, since: None, left: Vec::new() }
+        ReceiveWindow {
+            first,
+            granted: first,
+            wanted: first,
+            max,
+            of_a_stream,
+            read: 0,
+            since: None,
+            left: Vec::new(),
+        }
     }
 
     /// So much of a stream has been read, and more of it may be left.
@@ -46,7 +58,10 @@ impl ReceiveWindow {
         self.read += bytes;
         let is_over = now.saturating_duration_since(since) > period;
         if !is_over && self.read >= self.granted {
-            self.wanted = self.wanted.max(self.granted.saturating_mul(2)).min(self.max);
+            self.wanted = self
+                .wanted
+                .max(self.granted.saturating_mul(2))
+                .min(self.max);
         }
         if is_over || self.read >= self.granted {
             // Of what came after a silence, this is the beginning.
@@ -65,9 +80,15 @@ impl ReceiveWindow {
 
     /// A wider window, if there is to be one and as far as promises allow.
     pub fn widened(&mut self, promised: &mut Promised, promised_max: u64) -> Option<u64> {
-        let for_stalled = if self.left.is_empty() { 0 } else { self.of_a_stream.saturating_mul(self.left.len() as u64 + 1) };
+        let for_stalled = if self.left.is_empty() {
+            0
+        } else {
+            self.of_a_stream.saturating_mul(self.left.len() as u64 + 1)
+        };
         let wanted = self.wanted.max(for_stalled).min(self.max);
-        let more = wanted.saturating_sub(self.granted).min(promised_max.saturating_sub(promised.0));
+        let more = wanted
+            .saturating_sub(self.granted)
+            .min(promised_max.saturating_sub(promised.0));
         promised.0 += more;
         self.granted += more;
         (more > 0).then_some(self.granted)
@@ -93,7 +114,11 @@ mod tests {
 
     impl Reader {
         fn new() -> Reader {
-            Reader { window: ReceiveWindow::new(1000, 16_000, 4000), promised: Promised::default(), now: Instant::now() }
+            Reader {
+                window: ReceiveWindow::new(1000, 16_000, 4000),
+                promised: Promised::default(),
+                now: Instant::now(),
+            }
         }
 
         /// Some bytes each so often; the window at the end.
@@ -123,8 +148,16 @@ mod tests {
     fn a_client_that_does_not_use_it_gets_no_more() {
         let mut reader = Reader::new();
         assert_eq!(reader.reads(1000, 80, 10), 1000, "800 in two round trips");
-        assert_eq!(reader.reads(50, 900, 101), 1000, "nearly all at once, after two round trips each");
-        assert_eq!(reader.reads(2, 500, 60_000), 1000, "a silence is not a round trip");
+        assert_eq!(
+            reader.reads(50, 900, 101),
+            1000,
+            "nearly all at once, after two round trips each"
+        );
+        assert_eq!(
+            reader.reads(2, 500, 60_000),
+            1000,
+            "a silence is not a round trip"
+        );
     }
 
     #[test]
@@ -133,14 +166,24 @@ mod tests {
         let now = reader.now;
         reader.window.note(4, 500, true, now, RTT);
         reader.window.note(4, 0, true, now, RTT);
-        assert_eq!(reader.window.widened(&mut reader.promised, 20_000), Some(8000));
+        assert_eq!(
+            reader.window.widened(&mut reader.promised, 20_000),
+            Some(8000)
+        );
         reader.window.note(8, 10, true, now, RTT);
-        assert_eq!(reader.window.widened(&mut reader.promised, 20_000), Some(12_000));
+        assert_eq!(
+            reader.window.widened(&mut reader.promised, 20_000),
+            Some(12_000)
+        );
         reader.window.note(4, 500, false, now, RTT);
         reader.window.forget(8);
         assert_eq!(reader.window.widened(&mut reader.promised, 20_000), None);
         (12..100).for_each(|stream| reader.window.note(stream, 1, true, now, RTT));
-        assert_eq!(reader.window.widened(&mut reader.promised, 20_000), Some(16_000), "but no further than to the limit");
+        assert_eq!(
+            reader.window.widened(&mut reader.promised, 20_000),
+            Some(16_000),
+            "but no further than to the limit"
+        );
     }
 
     #[test]

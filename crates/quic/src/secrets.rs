@@ -1,8 +1,9 @@
-//! What all workers of a process share so that a client may meet any of them: keys of tokens, of stateless resets and of connection ids,
-//! and which tokens were used.
+//! What all workers of a process share so that a client may meet any of them: keys of tokens, of
+//! stateless resets and of connection ids, and which tokens were used.
 //!
-//! All come from one secret, which lives as long as the process: reloads hand it on. Absent on purpose: a secret on disk; after a restart
-//! clients find out by silence, as they do with TCP behind a firewall, and nobody can steal what is not there.
+//! All come from one secret, which lives as long as the process: reloads hand it on. Absent on
+//! purpose: a secret on disk; after a restart clients find out by silence, as they do with TCP
+//! behind a firewall, and nobody can steal what is not there.
 
 use aws_lc_rs::{
     hkdf::{self, HKDF_SHA256, Prk},
@@ -39,15 +40,17 @@ impl Secrets {
         let (for_resets, for_tokens) = secret.split_at(SECRET_BYTES / 2);
         Some(Secrets {
             reset: Arc::new(hmac::Key::new(hmac::HMAC_SHA256, for_resets)),
-            tokens: Arc::new(hkdf::Salt::new(HKDF_SHA256, b"saker quic tokens").extract(for_tokens)),
+            tokens: Arc::new(
+                hkdf::Salt::new(HKDF_SHA256, b"saker quic tokens").extract(for_tokens),
+            ),
             used: Arc::default(),
             ids: IdKey(RandomState::new()),
         })
     }
 }
 
-/// Explains the last bytes of our connection ids. Not cryptography: whoever forges one gets an answer of 40 bytes at most (a reset), and
-/// no more of these than the endpoint's rate allows.
+/// Explains the last bytes of our connection ids. Not cryptography: whoever forges one gets an
+/// answer of 40 bytes at most (a reset), and no more of these than the endpoint's rate allows.
 #[derive(Clone)]
 pub(crate) struct IdKey(RandomState);
 
@@ -60,7 +63,8 @@ impl IdKey {
     }
 }
 
-/// RFC 9000 section 8.1.4: tokens are to be used once. Two generations, each for a token's lifetime.
+/// RFC 9000 section 8.1.4: tokens are to be used once. Two generations, each for a token's
+/// lifetime.
 #[derive(Default)]
 pub(crate) struct UsedTokens(Mutex<Generations>);
 
@@ -72,18 +76,31 @@ struct Generations {
 }
 
 impl TokenLog for UsedTokens {
-    fn check_and_insert(&self, nonce: u128, _issued: SystemTime, lifetime: Duration) -> Result<(), TokenReuseError> {
+    fn check_and_insert(
+        &self,
+        nonce: u128,
+        _issued: SystemTime,
+        lifetime: Duration,
+    ) -> Result<(), TokenReuseError> {
         let mut generations = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         generations.turn(SystemTime::now(), lifetime);
-        let is_known = generations.before.contains(&nonce) || generations.now.len() >= USED_TOKENS_MAX;
-        if is_known || !generations.now.insert(nonce) { Err(TokenReuseError) } else { Ok(()) }
+        let is_known =
+            generations.before.contains(&nonce) || generations.now.len() >= USED_TOKENS_MAX;
+        if is_known || !generations.now.insert(nonce) {
+            Err(TokenReuseError)
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl Generations {
     fn turn(&mut self, now: SystemTime, lifetime: Duration) {
         let turned_at = *self.turned_at.get_or_insert(now);
-        if now.duration_since(turned_at).is_ok_and(|age| age >= lifetime) {
+        if now
+            .duration_since(turned_at)
+            .is_ok_and(|age| age >= lifetime)
+        {
             self.before = std::mem::take(&mut self.now);
             self.turned_at = Some(now);
         }
@@ -97,9 +114,18 @@ mod tests {
     #[test]
     fn a_token_is_good_once() {
         let used = UsedTokens::default();
-        assert!(used.check_and_insert(7, SystemTime::now(), TOKEN_LIFETIME).is_ok());
-        assert!(used.check_and_insert(7, SystemTime::now(), TOKEN_LIFETIME).is_err());
-        assert!(used.check_and_insert(8, SystemTime::now(), TOKEN_LIFETIME).is_ok());
+        assert!(
+            used.check_and_insert(7, SystemTime::now(), TOKEN_LIFETIME)
+                .is_ok()
+        );
+        assert!(
+            used.check_and_insert(7, SystemTime::now(), TOKEN_LIFETIME)
+                .is_err()
+        );
+        assert!(
+            used.check_and_insert(8, SystemTime::now(), TOKEN_LIFETIME)
+                .is_ok()
+        );
     }
 
     #[test]
@@ -114,6 +140,9 @@ mod tests {
         assert!(!generations.before.contains(&1));
         let used = UsedTokens::default();
         used.0.lock().unwrap().now = (0..USED_TOKENS_MAX as u128).collect();
-        assert!(used.check_and_insert(u128::MAX, SystemTime::now(), TOKEN_LIFETIME).is_err());
+        assert!(
+            used.check_and_insert(u128::MAX, SystemTime::now(), TOKEN_LIFETIME)
+                .is_err()
+        );
     }
 }

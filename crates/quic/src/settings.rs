@@ -1,8 +1,9 @@
 //! What a listener wants of QUIC, and what quinn-proto is told of it.
 //!
-//! The difficulty is memory: flow-control windows promise it to clients. What a client may send unread is bounded per stream, per
-//! connection and for all connections together, and grows to these bounds as it is used (`receive_window`); what we keep for a client that reads slowly follows its congestion window (`Connection::adapt`), because that is what
-//! the path can carry.
+//! The difficulty is memory: flow-control windows promise it to clients. What a client may send
+//! unread is bounded per stream, per connection and for all connections together, and grows to
+//! these bounds as it is used (`receive_window`); what we keep for a client that reads slowly
+//! follows its congestion window (`Connection::adapt`), because that is what the path can carry.
 
 use crate::{
     Secrets, ServerCrypto, VERSION_1, VERSION_2,
@@ -12,7 +13,8 @@ use crate::{
     secrets::TOKEN_LIFETIME,
 };
 use quinn_proto::{
-    EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig, ValidationTokenConfig, VarInt,
+    EndpointConfig, IdleTimeout, MtuDiscoveryConfig, ServerConfig, TransportConfig,
+    ValidationTokenConfig, VarInt,
     congestion::{ControllerFactory, NewRenoConfig},
 };
 use std::{sync::Arc, time::Duration};
@@ -38,10 +40,12 @@ pub struct Settings {
     pub handshake_timeout_ms: u64,
     /// Handshakes at a time; what comes beyond is dropped, and comes again.
     pub handshakes_max: usize,
-    /// Of these, from addresses that have proved nothing; the next one has to (Retry, RFC 9000 section 8.1.2).
+    /// Of these, from addresses that have proved nothing; the next one has to (Retry, RFC 9000
+    /// section 8.1.2).
     pub handshakes_unproved_max: usize,
-    /// Requests at a time. quinn-proto keeps memory for each once it has been used, and a place in a table from the beginning: up to 112, those of both kinds
-    /// together, the table has half the size. RFC 9114 section 6.1 recommends at least 100.
+    /// Requests at a time. quinn-proto keeps memory for each once it has been used, and a place in
+    /// a table from the beginning: up to 112, those of both kinds together, the table has half the
+    /// size. RFC 9114 section 6.1 recommends at least 100.
     pub streams_max: u32,
     /// Of the client's own; HTTP/3 needs three, and clients try out that unknown ones are ignored.
     pub unidirectional_streams_max: u32,
@@ -85,23 +89,28 @@ impl Default for Settings {
 pub(crate) const SEND_BUFFER_BYTES_FIRST: u64 = 128 << 10;
 /// A packet as congestion controllers count them before the path's limit is known.
 const PACKET_BYTES: u64 = 1200;
-/// HTTP/3 clients send frames of HANDSHAKE space that fit in a few packets; certificates of clients need more.
+/// HTTP/3 clients send frames of HANDSHAKE space that fit in a few packets; certificates of clients
+/// need more.
 const CRYPTO_BUFFER_BYTES: usize = 16 << 10;
 /// What a client sends before its connection is accepted waits; we accept or refuse at once.
 const WAITING_BYTES_MAX: u64 = 64 << 10;
 
-/// How late a packet may come without being taken for lost: by time, half a round trip, where RFC 9002 section 6.1 recommends an eighth and three
-/// packets, and TCP begins with a quarter and learns (RFC 8985 section 6.2), which has no place in quinn-proto. Three packets are nothing on a fast path,
-/// and a path that delays some packets by more than what is allowed never leaves the smallest window. Where packets are lost at random, the longer
-/// wait costs less than can be measured (simulated: 10 MB over 100 mbit/s, 20 ms, 1 and 3 %). So packets are counted only as a bound for
-/// windows of many thousands.
+/// How late a packet may come without being taken for lost: by time, half a round trip, where RFC
+/// 9002 section 6.1 recommends an eighth and three packets, and TCP begins with a quarter and
+/// learns (RFC 8985 section 6.2), which has no place in quinn-proto. Three packets are nothing on a
+/// fast path, and a path that delays some packets by more than what is allowed never leaves the
+/// smallest window. Where packets are lost at random, the longer wait costs less than can be
+/// measured (simulated: 10 MB over 100 mbit/s, 20 ms, 1 and 3 %). So packets are counted only as a
+/// bound for windows of many thousands.
 const REORDERED_PACKETS: u32 = 1000;
 const REORDERED_TIME: f32 = 1.5;
 
-/// The longest datagrams that are looked for (RFC 8899): what an Ethernet frame of 1,500 bytes leaves beside UDP's header and that of IPv4 or IPv6.
+/// The longest datagrams that are looked for (RFC 8899): what an Ethernet frame of 1,500 bytes
+/// leaves beside UDP's header and that of IPv4 or IPv6.
 const DATAGRAM_BYTES_IPV4: u16 = 1472;
 const DATAGRAM_BYTES_IPV6: u16 = 1452;
-/// The search ends when it would go on by less. quinn-proto's 20 would leave paths with PPPoE's header (8 bytes shorter) 26 below what they take.
+/// The search ends when it would go on by less. quinn-proto's 20 would leave paths with PPPoE's
+/// header (8 bytes shorter) 26 below what they take.
 const DATAGRAM_STEP: u16 = 16;
 
 fn discovery(longest: u16) -> MtuDiscoveryConfig {
@@ -142,14 +151,23 @@ impl Settings {
     pub(crate) fn endpoint(secrets: &Secrets, place: Place) -> EndpointConfig {
         let mut config = EndpointConfig::new(Arc::clone(&secrets.reset) as _);
         let key = secrets.ids.clone();
-        config.cid_generator(move || Box::new(Ids { worker: place.worker, workers: place.workers, key: key.clone() }));
+        config.cid_generator(move || {
+            Box::new(Ids {
+                worker: place.worker,
+                workers: place.workers,
+                key: key.clone(),
+            })
+        });
         config.supported_versions(vec![VERSION_1, VERSION_2]);
         config
     }
 
     pub(crate) fn server(&self, secrets: &Secrets, crypto: ServerCrypto) -> ServerConfig {
         let mut tokens = ValidationTokenConfig::default();
-        tokens.sent(1).lifetime(TOKEN_LIFETIME).log(Arc::clone(&secrets.used) as _);
+        tokens
+            .sent(1)
+            .lifetime(TOKEN_LIFETIME)
+            .log(Arc::clone(&secrets.used) as _);
         let mut config = ServerConfig::new(Arc::new(crypto), Arc::clone(&secrets.tokens) as _);
         config
             .transport_config(Arc::new(self.transport()))
@@ -164,8 +182,12 @@ impl Settings {
     fn controller(&self) -> Arc<dyn ControllerFactory + Send + Sync> {
         let window = u64::from(self.initial_window_packets.max(2)) * PACKET_BYTES;
         match self.congestion {
-            Congestion::Cubic => Arc::new(CubicConfig { initial_window_bytes: window }),
-            Congestion::Bbr => Arc::new(BbrConfig { initial_window_bytes: window }),
+            Congestion::Cubic => Arc::new(CubicConfig {
+                initial_window_bytes: window,
+            }),
+            Congestion::Bbr => Arc::new(BbrConfig {
+                initial_window_bytes: window,
+            }),
             Congestion::NewReno => {
                 let mut config = NewRenoConfig::default();
                 config.initial_window(window);

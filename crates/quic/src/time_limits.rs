@@ -1,9 +1,10 @@
 //! The next time limit of many connections.
 //!
-//! A heap with lazy entries: a limit that moves later leaves its entry where it is, and is looked at when that one comes up; one that moves
-//! earlier gets another entry before it, and the later one stays good for what comes after. So a packet that puts off the idle timeout
-//! costs a comparison, and a connection has as many entries as it has kinds of limits. The difficulty is entries of the dead, which
-//! their owner recognises by number.
+//! A heap with lazy entries: a limit that moves later leaves its entry where it is, and is looked
+//! at when that one comes up; one that moves earlier gets another entry before it, and the later
+//! one stays good for what comes after. So a packet that puts off the idle timeout costs a
+//! comparison, and a connection has as many entries as it has kinds of limits. The difficulty is
+//! entries of the dead, which their owner recognises by number.
 
 use crate::endpoint::Id;
 use std::{cmp::Reverse, collections::BinaryHeap, time::Instant};
@@ -29,7 +30,8 @@ impl TimeLimits {
         self.0.peek().map(|Reverse((due, _))| *due)
     }
 
-    /// An entry whose time has come. Its connection has to be told by [`Armed::is_up`], and armed again.
+    /// An entry whose time has come. Its connection has to be told by [`Armed::is_up`], and armed
+    /// again.
     pub fn pop(&mut self, now: Instant) -> Option<(Instant, Id)> {
         self.next().filter(|due| *due <= now)?;
         self.0.pop().map(|Reverse(entry)| entry)

@@ -1,7 +1,8 @@
 //! RewriteCond, compiled.
 //!
-//! Difficulty: the first characters of the pattern decide what it is, and nearly everything can be a regular expression after all.
-//! Absent on purpose: the lexicographic order that the manual promises; httpd compares lengths first, and so do we.
+//! Difficulty: the first characters of the pattern decide what it is, and nearly everything can be
+//! a regular expression after all. Absent on purpose: the lexicographic order that the manual
+//! promises; httpd compares lengths first, and so do we.
 
 use crate::{DirectiveError, Notice, Place, arguments, template::Template};
 use saker_expressions::{Expression, ExpressionOptions, FileTest, Pattern, PatternOptions};
@@ -99,15 +100,35 @@ impl Condition {
 
     fn pattern(&self, text: &[u8]) -> Result<Test, DirectiveError> {
         let compiled = Pattern::compile(text, PatternOptions::caseless(self.caseless));
-        compiled.map(Test::Pattern).map_err(|_| error(format!("cannot compile regular expression '{}'", lossy(text))))
+        compiled.map(Test::Pattern).map_err(|_| {
+            error(format!(
+                "cannot compile regular expression '{}'",
+                lossy(text)
+            ))
+        })
     }
 
     fn expression(&self, text: &[u8], place: Place) -> Result<Test, DirectiveError> {
         let in_htaccess = place == Place::Htaccess;
-        let options = ExpressionOptions { no_vary: self.no_vary, in_htaccess, ..ExpressionOptions::default() };
-        let place = if in_htaccess { " in htaccess context" } else { "" };
-        let failed = |cause| error(format!("cannot compile expression{place} \"{}\" {cause}", lossy(text)));
-        Ok(Test::Expression(Box::new(Expression::compile(text, options).map_err(failed)?)))
+        let options = ExpressionOptions {
+            no_vary: self.no_vary,
+            in_htaccess,
+            ..ExpressionOptions::default()
+        };
+        let place = if in_htaccess {
+            " in htaccess context"
+        } else {
+            ""
+        };
+        let failed = |cause| {
+            error(format!(
+                "cannot compile expression{place} \"{}\" {cause}",
+                lossy(text)
+            ))
+        };
+        Ok(Test::Expression(Box::new(
+            Expression::compile(text, options).map_err(failed)?,
+        )))
     }
 
     fn drop_useless_case(&mut self, pattern: &[u8]) -> Notice {
@@ -116,7 +137,9 @@ impl Condition {
         }
         self.caseless = false;
         let pattern = lossy(pattern);
-        Some(format!("RewriteCond: NoCase option for non-regex pattern '{pattern}' is not supported and will be ignored."))
+        Some(format!(
+            "RewriteCond: NoCase option for non-regex pattern '{pattern}' is not supported and will be ignored."
+        ))
     }
 }
 
@@ -141,10 +164,15 @@ fn special(text: &[u8]) -> Option<(Test, bool)> {
                 [b'n', b'e'] => (Relation::Equal, true),
                 _ => return None,
             };
-            Some((Test::Number(relation, saker_expressions::number(number)), inverted))
+            Some((
+                Test::Number(relation, saker_expressions::number(number)),
+                inverted,
+            ))
         }
         [_] | [] => None,
-        [b'>', b'=', rest @ ..] => Some((Test::Text(Relation::GreaterOrEqual, rest.to_vec()), false)),
+        [b'>', b'=', rest @ ..] => {
+            Some((Test::Text(Relation::GreaterOrEqual, rest.to_vec()), false))
+        }
         [b'>', rest @ ..] => Some((Test::Text(Relation::Greater, rest.to_vec()), false)),
         [b'<', b'=', rest @ ..] => Some((Test::Text(Relation::LessOrEqual, rest.to_vec()), false)),
         [b'<', rest @ ..] => Some((Test::Text(Relation::Less, rest.to_vec()), false)),
@@ -168,7 +196,9 @@ mod tests {
     use super::*;
 
     fn compile(line: &str) -> Condition {
-        Condition::compile(line.as_bytes(), Place::Directory).unwrap_or_else(|error| panic!("{line}: {error}")).0
+        Condition::compile(line.as_bytes(), Place::Directory)
+            .unwrap_or_else(|error| panic!("{line}: {error}"))
+            .0
     }
 
     #[test]
@@ -230,20 +260,31 @@ mod tests {
     fn flags() {
         let condition = compile("%{X} a \"[NC,ornext, nv]\"");
         assert!(condition.caseless && condition.or_next && condition.no_vary);
-        let (condition, notice) = Condition::compile(b"%{X} -f [NC]", Place::Server).expect("compiles");
+        let (condition, notice) =
+            Condition::compile(b"%{X} -f [NC]", Place::Server).expect("compiles");
         assert!(!condition.caseless);
         assert!(notice.is_some_and(|text| text.contains("'-f'")));
     }
 
     #[test]
     fn errors() {
-        let error = |line: &str, place| Condition::compile(line.as_bytes(), place).expect_err(line).0;
+        let error = |line: &str, place| {
+            Condition::compile(line.as_bytes(), place)
+                .expect_err(line)
+                .0
+        };
         let cases = [
             ("%{X}", "RewriteCond: bad argument line '%{X}'"),
             ("%{X} a NC", "RewriteCond: bad flag delimiters"),
             ("%{X} a [L]", "RewriteCond: unknown flag 'L'"),
-            ("%{X} (a", "RewriteCond: cannot compile regular expression '(a'"),
-            ("expr \"%{FOO} == ''\"", "RewriteCond: cannot compile expression \"%{FOO} == ''\" Variable 'FOO' does not exist"),
+            (
+                "%{X} (a",
+                "RewriteCond: cannot compile regular expression '(a'",
+            ),
+            (
+                "expr \"%{FOO} == ''\"",
+                "RewriteCond: cannot compile expression \"%{FOO} == ''\" Variable 'FOO' does not exist",
+            ),
         ];
         for (line, message) in cases {
             assert_eq!(error(line, Place::Directory), message);

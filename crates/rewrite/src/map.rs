@@ -1,7 +1,8 @@
 //! RewriteMap: declarations, the internal functions, and the format of text maps.
 //!
-//! Difficulty: text maps are read by white space alone, the first line with a key wins, and a line without a value is not there.
-//! Absent on purpose: reading the files and watching them, programs, DBM files and data bases, which are the caller's.
+//! Difficulty: text maps are read by white space alone, the first line with a key wins, and a line
+//! without a value is not there. Absent on purpose: reading the files and watching them, programs,
+//! DBM files and data bases, which are the caller's.
 
 use crate::{DirectiveError, World};
 use saker_expressions::{escape_uri, unescape};
@@ -53,29 +54,51 @@ pub enum InternalMap {
 }
 
 impl Map {
-    /// `RewriteMap name source [user:group]`. `path` makes a path absolute (ServerRoot); `None` from it is a bad path.
-    pub fn declare(name: &str, source: &str, account: Option<&str>, path: impl Fn(&str) -> Option<PathBuf>) -> Result<Map, DirectiveError> {
+    /// `RewriteMap name source [user:group]`. `path` makes a path absolute (ServerRoot); `None`
+    /// from it is a bad path.
+    pub fn declare(
+        name: &str,
+        source: &str,
+        account: Option<&str>,
+        path: impl Fn(&str) -> Option<PathBuf>,
+    ) -> Result<Map, DirectiveError> {
         let (kind, rest) = kind_of(source);
-        let file = |kind: &str, text: &str| path(text).ok_or_else(|| DirectiveError(format!("RewriteMap: bad path to {kind} map: {text}")));
+        let file = |kind: &str, text: &str| {
+            path(text).ok_or_else(|| {
+                DirectiveError(format!("RewriteMap: bad path to {kind} map: {text}"))
+            })
+        };
         let source = match kind {
             "txt" => MapSource::Text(file("txt", rest)?),
             "rnd" => MapSource::Random(file("rnd", rest)?),
             "dbm" => {
-                let (kind, name) = dbm_parts(rest).ok_or_else(|| DirectiveError(format!("RewriteMap: bad map:{source}")))?;
-                MapSource::Dbm { kind: kind.to_owned(), file: file("dbm", name)? }
+                let (kind, name) = dbm_parts(rest)
+                    .ok_or_else(|| DirectiveError(format!("RewriteMap: bad map:{source}")))?;
+                MapSource::Dbm {
+                    kind: kind.to_owned(),
+                    file: file("dbm", name)?,
+                }
             }
-            "dbd" | "fastdbd" => MapSource::Dbd { query: rest.to_owned(), cached: kind == "fastdbd" },
+            "dbd" | "fastdbd" => MapSource::Dbd {
+                query: rest.to_owned(),
+                cached: kind == "fastdbd",
+            },
             "prg" => program(rest, account, &file)?,
             "int" => MapSource::Internal(internal(rest)?),
             _ => MapSource::Text(file("txt", source)?),
         };
-        Ok(Map { name: name.to_owned(), source })
+        Ok(Map {
+            name: name.to_owned(),
+            source,
+        })
     }
 
     /// The file that must be there for the map to work, if there is one.
     pub fn file(&self) -> Option<&Path> {
         match &self.source {
-            MapSource::Text(file) | MapSource::Random(file) | MapSource::Dbm { file, .. } => Some(file),
+            MapSource::Text(file) | MapSource::Random(file) | MapSource::Dbm { file, .. } => {
+                Some(file)
+            }
             MapSource::Program { arguments, .. } => arguments.first().map(Path::new),
             MapSource::Internal(_) | MapSource::Dbd { .. } => None,
         }
@@ -83,7 +106,12 @@ impl Map {
 
     /// What the trace says is then the value twice.
     pub(crate) fn changes_key(&self) -> bool {
-        matches!(self.source, MapSource::Internal(InternalMap::ToLower | InternalMap::ToUpper | InternalMap::Unescape))
+        matches!(
+            self.source,
+            MapSource::Internal(
+                InternalMap::ToLower | InternalMap::ToUpper | InternalMap::Unescape
+            )
+        )
     }
 
     /// `None`: no value, so the default counts.
@@ -96,13 +124,17 @@ impl Map {
                 let value = map.value(key)?;
                 let count = value.split(|byte| *byte == b'|').count();
                 let chosen = if count > 1 { world.pick(count) } else { 0 };
-                value.split(|byte| *byte == b'|').nth(chosen).map(<[u8]>::to_vec)
+                value
+                    .split(|byte| *byte == b'|')
+                    .nth(chosen)
+                    .map(<[u8]>::to_vec)
             }
-            // A newline would end the key, and the program's next answer would belong to another one.
+            // A newline would end the key, and the program's next answer would belong to another
+            // one.
             MapSource::Program { .. } if key.contains(&b'\n') => None,
-            external @ MapSource::Program { .. } => {
-                world.external_map(&self.name, external, key).filter(|value| !value.eq_ignore_ascii_case(b"NULL"))
-            }
+            external @ MapSource::Program { .. } => world
+                .external_map(&self.name, external, key)
+                .filter(|value| !value.eq_ignore_ascii_case(b"NULL")),
             external => world.external_map(&self.name, external, key),
         }
     }
@@ -127,7 +159,11 @@ impl InternalMap {
             // httpd's texts end at a NUL.
             InternalMap::Unescape => {
                 let (mut text, _) = unescape(key, false);
-                text.truncate(text.iter().position(|byte| *byte == 0).unwrap_or(text.len()));
+                text.truncate(
+                    text.iter()
+                        .position(|byte| *byte == 0)
+                        .unwrap_or(text.len()),
+                );
                 text
             }
         }
@@ -149,10 +185,15 @@ impl TextMap {
             line.chunks(LINE_BYTES_MAX)
         });
         for line in lines {
-            if line.first().is_none_or(|byte| *byte == b'#' || byte.is_ascii_whitespace()) {
+            if line
+                .first()
+                .is_none_or(|byte| *byte == b'#' || byte.is_ascii_whitespace())
+            {
                 continue;
             }
-            let mut words = line.split(|byte| byte.is_ascii_whitespace() || *byte == 0x0b).filter(|word| !word.is_empty());
+            let mut words = line
+                .split(|byte| byte.is_ascii_whitespace() || *byte == 0x0b)
+                .filter(|word| !word.is_empty());
             if let (Some(key), Some(value)) = (words.next(), words.next()) {
                 values.entry(key.into()).or_insert_with(|| value.into());
             }
@@ -162,7 +203,12 @@ impl TextMap {
 
     /// Of a data base: every value as it is.
     pub fn of_pairs<'p>(pairs: impl IntoIterator<Item = (&'p [u8], &'p [u8])>) -> TextMap {
-        TextMap { values: pairs.into_iter().map(|(key, value)| (key.into(), value.into())).collect() }
+        TextMap {
+            values: pairs
+                .into_iter()
+                .map(|(key, value)| (key.into(), value.into()))
+                .collect(),
+        }
     }
 
     pub fn value(&self, key: &[u8]) -> Option<&[u8]> {
@@ -208,11 +254,21 @@ fn program(
 ) -> Result<MapSource, DirectiveError> {
     let mut arguments = words(rest);
     let Some(first) = arguments.first_mut() else {
-        return Err(DirectiveError(format!("RewriteMap: bad path to prg map: {rest}")));
+        return Err(DirectiveError(format!(
+            "RewriteMap: bad path to prg map: {rest}"
+        )));
     };
     *first = file("prg", first)?.to_string_lossy().into_owned();
-    let mut parts = account.unwrap_or_default().split(':').filter(|part| !part.is_empty()).map(str::to_owned);
-    Ok(MapSource::Program { arguments, user: parts.next(), group: parts.next() })
+    let mut parts = account
+        .unwrap_or_default()
+        .split(':')
+        .filter(|part| !part.is_empty())
+        .map(str::to_owned);
+    Ok(MapSource::Program {
+        arguments,
+        user: parts.next(),
+        group: parts.next(),
+    })
 }
 
 /// A command line's words; quotes hold them together.
@@ -245,7 +301,9 @@ fn internal(name: &str) -> Result<InternalMap, DirectiveError> {
         "toupper" => Ok(InternalMap::ToUpper),
         "escape" => Ok(InternalMap::Escape),
         "unescape" => Ok(InternalMap::Unescape),
-        _ => Err(DirectiveError(format!("RewriteMap: internal map not found:{name}"))),
+        _ => Err(DirectiveError(format!(
+            "RewriteMap: internal map not found:{name}"
+        ))),
     }
 }
 
@@ -254,33 +312,72 @@ mod tests {
     use super::*;
 
     fn declare(source: &str, account: Option<&str>) -> Result<MapSource, String> {
-        let path = |text: &str| if text.is_empty() { None } else { Some(Path::new("/root").join(text)) };
-        Map::declare("m", source, account, path).map(|map| map.source).map_err(|error| error.0)
+        let path = |text: &str| {
+            if text.is_empty() {
+                None
+            } else {
+                Some(Path::new("/root").join(text))
+            }
+        };
+        Map::declare("m", source, account, path)
+            .map(|map| map.source)
+            .map_err(|error| error.0)
     }
 
     #[test]
     fn declarations() {
-        let program = |arguments: &[&str], user: Option<&str>, group: Option<&str>| MapSource::Program {
-            arguments: arguments.iter().map(|word| word.to_string()).collect(),
-            user: user.map(str::to_owned),
-            group: group.map(str::to_owned),
-        };
+        let program =
+            |arguments: &[&str], user: Option<&str>, group: Option<&str>| MapSource::Program {
+                arguments: arguments.iter().map(|word| word.to_string()).collect(),
+                user: user.map(str::to_owned),
+                group: group.map(str::to_owned),
+            };
         let cases = [
             ("txt:a.txt", MapSource::Text("/root/a.txt".into())),
             ("TXT:/a", MapSource::Text("/a".into())),
             ("a.txt", MapSource::Text("/root/a.txt".into())),
             ("rnd:a", MapSource::Random("/root/a".into())),
             ("int:tolower", MapSource::Internal(InternalMap::ToLower)),
-            ("dbm:a", MapSource::Dbm { kind: "default".into(), file: "/root/a".into() }),
-            ("dbm=sdbm:a", MapSource::Dbm { kind: "sdbm".into(), file: "/root/a".into() }),
-            ("dbd:select 1", MapSource::Dbd { query: "select 1".into(), cached: false }),
-            ("fastdbd:select 1", MapSource::Dbd { query: "select 1".into(), cached: true }),
-            ("prg:bin/x 'a b' c", program(&["/root/bin/x", "a b", "c"], None, None)),
+            (
+                "dbm:a",
+                MapSource::Dbm {
+                    kind: "default".into(),
+                    file: "/root/a".into(),
+                },
+            ),
+            (
+                "dbm=sdbm:a",
+                MapSource::Dbm {
+                    kind: "sdbm".into(),
+                    file: "/root/a".into(),
+                },
+            ),
+            (
+                "dbd:select 1",
+                MapSource::Dbd {
+                    query: "select 1".into(),
+                    cached: false,
+                },
+            ),
+            (
+                "fastdbd:select 1",
+                MapSource::Dbd {
+                    query: "select 1".into(),
+                    cached: true,
+                },
+            ),
+            (
+                "prg:bin/x 'a b' c",
+                program(&["/root/bin/x", "a b", "c"], None, None),
+            ),
         ];
         for (text, source) in cases {
             assert_eq!(declare(text, None), Ok(source), "{text}");
         }
-        assert_eq!(declare("prg:/x", Some("www:web")), Ok(program(&["/x"], Some("www"), Some("web"))));
+        assert_eq!(
+            declare("prg:/x", Some("www:web")),
+            Ok(program(&["/x"], Some("www"), Some("web")))
+        );
         for (text, message) in [
             ("txt:", "RewriteMap: bad path to txt map: "),
             ("prg:", "RewriteMap: bad path to prg map: "),
@@ -295,11 +392,23 @@ mod tests {
     #[test]
     fn text_maps() {
         let map = TextMap::parse(b"# comment\n a x\nkey value rest\nkey second\nalone\nalone  \n\ttab x\nk2\t\tv|w\r\nlast end");
-        let value = |key: &str| map.value(key.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned());
+        let value = |key: &str| {
+            map.value(key.as_bytes())
+                .map(|value| String::from_utf8_lossy(value).into_owned())
+        };
         assert_eq!(value("key").as_deref(), Some("value"));
         assert_eq!(value("k2").as_deref(), Some("v|w"));
         assert_eq!(value("last").as_deref(), Some("end"));
-        assert_eq!([value("a"), value("alone"), value("tab"), value("#"), value("")], [const { None }; 5]);
+        assert_eq!(
+            [
+                value("a"),
+                value("alone"),
+                value("tab"),
+                value("#"),
+                value("")
+            ],
+            [const { None }; 5]
+        );
         assert_eq!(map.len(), 3);
     }
 
@@ -308,6 +417,9 @@ mod tests {
         assert_eq!(InternalMap::ToUpper.apply(b"aB"), b"AB");
         assert_eq!(InternalMap::ToLower.apply(b"aB"), b"ab");
         assert_eq!(InternalMap::Escape.apply(b"a b?"), b"a%20b%3f");
-        assert_eq!(InternalMap::Unescape.apply(b"a%20b%2Fc%zz%00d"), b"a b/c%zz");
+        assert_eq!(
+            InternalMap::Unescape.apply(b"a%20b%2Fc%zz%00d"),
+            b"a b/c%zz"
+        );
     }
 }

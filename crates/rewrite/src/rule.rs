@@ -1,7 +1,8 @@
 //! RewriteRule, compiled.
 //!
-//! Difficulty: flags change each other's meaning: `R=404` is no redirect, a `?` at the end of the substitution drops the query.
-//! Absent on purpose: checking that a chain has a follower; httpd does not either.
+//! Difficulty: flags change each other's meaning: `R=404` is no redirect, a `?` at the end of the
+//! substitution drops the query. Absent on purpose: checking that a chain has a follower; httpd
+//! does not either.
 
 use crate::{DirectiveError, arguments, condition::Condition, template::Template};
 use saker_expressions::{Pattern, PatternOptions};
@@ -66,17 +67,36 @@ impl Rule {
         let Some((text, output, field)) = arguments::cut(line) else {
             return Err(error(format!("bad argument line '{}'", lossy(line))));
         };
-        let mut flags = Flags { rounds_max: ROUNDS_MAX, status: 302, ..Flags::default() };
-        for (name, value) in field.map_or(Some(Vec::new()), arguments::flags).ok_or_else(|| error("bad flag delimiters"))? {
+        let mut flags = Flags {
+            rounds_max: ROUNDS_MAX,
+            status: 302,
+            ..Flags::default()
+        };
+        for (name, value) in field
+            .map_or(Some(Vec::new()), arguments::flags)
+            .ok_or_else(|| error("bad flag delimiters"))?
+        {
             flags.set(name, value)?;
         }
         let unsigned = text.strip_prefix(b"!").unwrap_or(text);
         let pattern = Pattern::compile(unsigned, PatternOptions::caseless(flags.caseless))
-            .map_err(|_| error(format!("cannot compile regular expression '{}'", lossy(unsigned))))?;
+            .map_err(|_| {
+                error(format!(
+                    "cannot compile regular expression '{}'",
+                    lossy(unsigned)
+                ))
+            })?;
         flags.no_substitution |= output == b"-";
         let output = flags.settle_query(output);
         let (substitution, negated) = (Template::compile(output), unsigned.len() < text.len());
-        Ok(Rule { conditions, pattern, negated, output: output.to_vec(), substitution, flags })
+        Ok(Rule {
+            conditions,
+            pattern,
+            negated,
+            output: output.to_vec(),
+            substitution,
+            flags,
+        })
     }
 }
 
@@ -104,7 +124,11 @@ impl Flags {
                     self.escape_these = value.to_vec();
                 }
             }
-            b"bne" if value.is_empty() => return Err(error("flag 'BNE' wants a list of characters (i.e. [BNE=...])")),
+            b"bne" if value.is_empty() => {
+                return Err(error(
+                    "flag 'BNE' wants a list of characters (i.e. [BNE=...])",
+                ));
+            }
             b"bne" => self.escape_not_these = value.to_vec(),
             b"bnp" | b"backrefernoplus" => self.escape_no_plus = true,
             b"bctls" => (self.escape_controls, self.escape_groups) = (true, true),
@@ -127,7 +151,9 @@ impl Flags {
             b"qsd" | b"qsdiscard" => self.query_discard = true,
             b"qsl" | b"qslast" => self.query_last = true,
             b"r" | b"redirect" => self.set_redirect(value)?,
-            b"s" | b"skip" => self.skip = usize::try_from(saker_expressions::number(value)).unwrap_or(0),
+            b"s" | b"skip" => {
+                self.skip = usize::try_from(saker_expressions::number(value)).unwrap_or(0)
+            }
             b"t" | b"type" => self.mime_type = Some(template()),
             b"unsafeprefixstat" => self.unsafe_prefix_stat = true,
             b"unsafeallow3f" => self.unsafe_allow_3f = true,
@@ -160,8 +186,15 @@ impl Flags {
             b"seeother" => 303,
             [b'0'..=b'9', ..] => {
                 let number = saker_expressions::number(value);
-                let known = u16::try_from(number).ok().filter(|status| is_known(*status));
-                known.ok_or_else(|| error(format!("invalid HTTP response code '{}' for flag 'R'", lossy(value))))?
+                let known = u16::try_from(number)
+                    .ok()
+                    .filter(|status| is_known(*status));
+                known.ok_or_else(|| {
+                    error(format!(
+                        "invalid HTTP response code '{}' for flag 'R'",
+                        lossy(value)
+                    ))
+                })?
             }
             // httpd takes any word for no status at all, which ends as a 302.
             _ => 0,
@@ -192,26 +225,44 @@ mod tests {
     use super::*;
 
     fn flags(field: &str) -> Flags {
-        Rule::compile(format!("a /b \"[{field}]\"").as_bytes(), Vec::new()).unwrap_or_else(|error| panic!("{field}: {error}")).flags
+        Rule::compile(format!("a /b \"[{field}]\"").as_bytes(), Vec::new())
+            .unwrap_or_else(|error| panic!("{field}: {error}"))
+            .flags
     }
 
     #[test]
     fn every_flag_by_both_names() {
         type Check = fn(&Flags) -> bool;
         let cases: [(&str, Check); 29] = [
-            ("B|backrefescaping", |flags| flags.escape_groups && flags.escape_these.is_empty()),
-            ("B=?&|b=?&", |flags| flags.escape_groups && flags.escape_these == b"?&"),
-            ("BNE=/|bne=/", |flags| flags.escape_not_these == b"/" && !flags.escape_groups),
+            ("B|backrefescaping", |flags| {
+                flags.escape_groups && flags.escape_these.is_empty()
+            }),
+            ("B=?&|b=?&", |flags| {
+                flags.escape_groups && flags.escape_these == b"?&"
+            }),
+            ("BNE=/|bne=/", |flags| {
+                flags.escape_not_these == b"/" && !flags.escape_groups
+            }),
             ("BNP|backrefernoplus", |flags| flags.escape_no_plus),
-            ("BCTLS|bctls", |flags| flags.escape_controls && flags.escape_groups),
+            ("BCTLS|bctls", |flags| {
+                flags.escape_controls && flags.escape_groups
+            }),
             ("C|chain", |flags| flags.chain),
-            ("CO=a:b:c,CO=d:e:f|cookie=a:b:c,cookie=d:e:f", |flags| flags.cookies.len() == 2),
+            ("CO=a:b:c,CO=d:e:f|cookie=a:b:c,cookie=d:e:f", |flags| {
+                flags.cookies.len() == 2
+            }),
             ("DPI|discardpath", |flags| flags.discard_path_info),
-            ("E=a:b,E=!c|env=a:b,env=!c", |flags| flags.environment.len() == 2),
+            ("E=a:b,E=!c|env=a:b,env=!c", |flags| {
+                flags.environment.len() == 2
+            }),
             ("END|end", |flags| flags.end && !flags.last),
-            ("F|forbidden", |flags| flags.status == 403 && flags.status_only && flags.no_substitution),
+            ("F|forbidden", |flags| {
+                flags.status == 403 && flags.status_only && flags.no_substitution
+            }),
             ("G|gone", |flags| flags.status == 410 && flags.status_only),
-            ("H=x|handler=x", |flags| flags.handler == Some(Template::compile(b"x"))),
+            ("H=x|handler=x", |flags| {
+                flags.handler == Some(Template::compile(b"x"))
+            }),
             ("L|last", |flags| flags.last),
             ("N|next", |flags| flags.next && flags.rounds_max == 10_000),
             ("N=7|next=7", |flags| flags.next && flags.rounds_max == 7),
@@ -221,26 +272,48 @@ mod tests {
             ("P|proxy", |flags| flags.proxy),
             ("PT|passthrough", |flags| flags.pass_through),
             ("QSA|qsappend", |flags| flags.query_append),
-            ("QSD|qsdiscard", |flags| flags.query_discard && flags.query_none),
+            ("QSD|qsdiscard", |flags| {
+                flags.query_discard && flags.query_none
+            }),
             ("QSL|qslast", |flags| flags.query_last),
-            ("R|redirect", |flags| flags.redirect && flags.status == 302 && !flags.status_only),
-            ("R=permanent|R=301", |flags| flags.redirect && flags.status == 301),
-            ("R=404|redirect=404", |flags| flags.status_only && flags.status == 404),
+            ("R|redirect", |flags| {
+                flags.redirect && flags.status == 302 && !flags.status_only
+            }),
+            ("R=permanent|R=301", |flags| {
+                flags.redirect && flags.status == 301
+            }),
+            ("R=404|redirect=404", |flags| {
+                flags.status_only && flags.status == 404
+            }),
             ("S=3|skip=3", |flags| flags.skip == 3),
-            ("T=a/b|type=a/b", |flags| flags.mime_type == Some(Template::compile(b"a/b"))),
+            ("T=a/b|type=a/b", |flags| {
+                flags.mime_type == Some(Template::compile(b"a/b"))
+            }),
         ];
         for (names, check) in cases {
-            names.split('|').for_each(|field| assert!(check(&flags(field)), "{field}"));
+            names
+                .split('|')
+                .for_each(|field| assert!(check(&flags(field)), "{field}"));
         }
-        assert!(flags("UnsafeAllow3F,unsafeprefixstat").unsafe_allow_3f && flags("UnsafePrefixStat").unsafe_prefix_stat);
         assert!(
-            [("temp", 302), ("seeother", 303), ("SeeOther", 303), ("307", 307), ("304", 304)].iter().all(|(word, status)| flags(&format!(
-                "R={word}"
-            ))
-            .status
-                == *status)
+            flags("UnsafeAllow3F,unsafeprefixstat").unsafe_allow_3f
+                && flags("UnsafePrefixStat").unsafe_prefix_stat
         );
-        assert!(flags("dwhatever").skip == 0, "httpd takes any word with this letter");
+        assert!(
+            [
+                ("temp", 302),
+                ("seeother", 303),
+                ("SeeOther", 303),
+                ("307", 307),
+                ("304", 304)
+            ]
+            .iter()
+            .all(|(word, status)| flags(&format!("R={word}")).status == *status)
+        );
+        assert!(
+            flags("dwhatever").skip == 0,
+            "httpd takes any word with this letter"
+        );
     }
 
     #[test]
@@ -259,16 +332,35 @@ mod tests {
             ("a b c", "RewriteRule: bad flag delimiters"),
             ("a b [L", "RewriteRule: bad flag delimiters"),
             ("a b [X]", "RewriteRule: unknown flag 'X'"),
-            ("a b [UnsafeAllow]", "RewriteRule: unknown flag 'UnsafeAllow'"),
-            ("a b [BNE]", "RewriteRule: flag 'BNE' wants a list of characters (i.e. [BNE=...])"),
-            ("(a b", "RewriteRule: cannot compile regular expression '(a'"),
+            (
+                "a b [UnsafeAllow]",
+                "RewriteRule: unknown flag 'UnsafeAllow'",
+            ),
+            (
+                "a b [BNE]",
+                "RewriteRule: flag 'BNE' wants a list of characters (i.e. [BNE=...])",
+            ),
+            (
+                "(a b",
+                "RewriteRule: cannot compile regular expression '(a'",
+            ),
         ];
         for (line, message) in cases {
-            assert_eq!(Rule::compile(line.as_bytes(), Vec::new()).expect_err(line).0, message);
+            assert_eq!(
+                Rule::compile(line.as_bytes(), Vec::new())
+                    .expect_err(line)
+                    .0,
+                message
+            );
         }
         for status in ["999", "418", "306", "425", "0", "99999999999"] {
-            let error = Rule::compile(format!("a b [R={status}]").as_bytes(), Vec::new()).expect_err(status).0;
-            assert_eq!(error, format!("RewriteRule: invalid HTTP response code '{status}' for flag 'R'"));
+            let error = Rule::compile(format!("a b [R={status}]").as_bytes(), Vec::new())
+                .expect_err(status)
+                .0;
+            assert_eq!(
+                error,
+                format!("RewriteRule: invalid HTTP response code '{status}' for flag 'R'")
+            );
         }
     }
 }

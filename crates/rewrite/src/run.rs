@@ -1,9 +1,11 @@
 //! Running rules for a request.
 //!
-//! Place: [`server`] and [`directory`] are httpd's two hooks, around one list of rules ([`list`]) that changes `filename` and the query.
-//! Difficulty: everything a rule may look at is a moving part: the file name, the query and the environment as earlier rules left them.
-//! Bounded: rule applications, bytes looked at and made, and patterns given up count as steps of one budget.
-//! Absent on purpose: waiting. What needs another request or a program is asked of the world, which may block or refuse.
+//! Place: [`server`] and [`directory`] are httpd's two hooks, around one list of rules ([`list`])
+//! that changes `filename` and the query. Difficulty: everything a rule may look at is a moving
+//! part: the file name, the query and the environment as earlier rules left them. Bounded: rule
+//! applications, bytes looked at and made, and patterns given up count as steps of one budget.
+//! Absent on purpose: waiting. What needs another request or a program is asked of the world, which
+//! may block or refuse.
 
 mod directory;
 mod effects;
@@ -18,7 +20,9 @@ mod tests;
 use crate::{Action, Effects, Input, LogLine, Outcome, Settings, TraceLine, World};
 pub use directory::run_directory;
 use expand::Groups;
-use saker_expressions::{Dependencies, Dependency, LimitReached, Pattern, Spans, Variable, pattern_steps};
+use saker_expressions::{
+    Dependencies, Dependency, LimitReached, Pattern, Spans, Variable, pattern_steps,
+};
 pub use server::{run_server, script_environment};
 use std::{fmt, time::Instant};
 
@@ -59,7 +63,12 @@ pub(crate) struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(server: &'a Settings, world: &'a dyn World, input: &'a Input<'a>, directory: Option<&'a Settings>) -> Run<'a> {
+    fn new(
+        server: &'a Settings,
+        world: &'a dyn World,
+        input: &'a Input<'a>,
+        directory: Option<&'a Settings>,
+    ) -> Run<'a> {
         Run {
             server,
             world,
@@ -79,7 +88,10 @@ impl<'a> Run<'a> {
             log: Vec::new(),
             trace: Vec::new(),
             steps: 0,
-            steps_max: world.as_facts().work().map_or(STEPS_MAX, |work| work.steps_left().min(STEPS_MAX)),
+            steps_max: world
+                .as_facts()
+                .work()
+                .map_or(STEPS_MAX, |work| work.steps_left().min(STEPS_MAX)),
         }
     }
 
@@ -101,9 +113,16 @@ impl<'a> Run<'a> {
     /// A line of the trace, if it is wanted. `perdir`: marked with the directory.
     fn trace(&mut self, level: u8, perdir: bool, text: impl FnOnce(&Self) -> String) {
         if level <= self.input.trace_level {
-            let directory = self.directory.filter(|_| perdir).map(|path| Shown(path).to_string());
+            let directory = self
+                .directory
+                .filter(|_| perdir)
+                .map(|path| Shown(path).to_string());
             let text = text(self);
-            self.trace.push(TraceLine { level, directory, text });
+            self.trace.push(TraceLine {
+                level,
+                directory,
+                text,
+            });
         }
     }
 
@@ -113,7 +132,11 @@ impl<'a> Run<'a> {
 
     /// Takes from the budget: one step, and more for long texts.
     fn spend(&mut self, bytes: usize) {
-        self.steps += if bytes > TEXT_BYTES_MAX { STEPS_MAX + 1 } else { 1 + bytes as u64 / STEP_BYTES };
+        self.steps += if bytes > TEXT_BYTES_MAX {
+            STEPS_MAX + 1
+        } else {
+            1 + bytes as u64 / STEP_BYTES
+        };
     }
 
     fn is_exhausted(&self) -> bool {
@@ -121,7 +144,11 @@ impl<'a> Run<'a> {
     }
 
     /// Runs a pattern, and takes what it cost from the budget.
-    fn captures(&mut self, pattern: &Pattern, subject: &[u8]) -> Result<Option<Spans>, LimitReached> {
+    fn captures(
+        &mut self,
+        pattern: &Pattern,
+        subject: &[u8],
+    ) -> Result<Option<Spans>, LimitReached> {
         let begun = Instant::now();
         let found = pattern.captures(subject);
         self.steps += pattern_steps(begun.elapsed(), found.is_err());
@@ -130,13 +157,20 @@ impl<'a> Run<'a> {
 
     /// A pattern was given up; httpd calls that no match.
     fn gave_up(&mut self, pattern: &[u8]) {
-        let text = format!("the pattern '{}' took too many steps; taken as not matching", Shown(pattern));
+        let text = format!(
+            "the pattern '{}' took too many steps; taken as not matching",
+            Shown(pattern)
+        );
         self.complain("", text);
     }
 
     fn world_variable(&mut self, variable: Variable) -> Vec<u8> {
         self.dependencies.add(variable.row().depends);
-        self.world.as_facts().variable(variable).unwrap_or_default().into_owned()
+        self.world
+            .as_facts()
+            .variable(variable)
+            .unwrap_or_default()
+            .into_owned()
     }
 
     /// `http://host:port` of this server, as URLs have it.
@@ -157,12 +191,18 @@ impl<'a> Run<'a> {
     /// A query with bytes that can't go out, unless it will be escaped.
     fn query_is_unsafe(&self) -> bool {
         let printable = |byte: &u8| (0x21..=0x7e).contains(byte) || *byte >= 0x80;
-        self.query.as_ref().is_some_and(|query| !query.iter().all(printable))
+        self.query
+            .as_ref()
+            .is_some_and(|query| !query.iter().all(printable))
     }
 }
 
 fn default_port(scheme: &[u8]) -> u16 {
-    if scheme.eq_ignore_ascii_case(b"https") { 443 } else { 80 }
+    if scheme.eq_ignore_ascii_case(b"https") {
+        443
+    } else {
+        80
+    }
 }
 
 /// Bytes as text for logs.

@@ -1,9 +1,11 @@
 //! The directives of one section, and how sections merge.
 //!
-//! Difficulty: the engine's state and options of a server are those of all its directories too, its rules are not; and four options say
-//! how rules of an outer section join those of an inner one. A directory without any rewrite directive must not be merged at all
-//! ([`Settings::is_untouched`]): there the outer one's settings simply go on. A virtual host without any must be: its rules never run,
-//! not even inherited ones, but its directories know whether the engine is on. Absent on purpose: finding sections.
+//! Difficulty: the engine's state and options of a server are those of all its directories too, its
+//! rules are not; and four options say how rules of an outer section join those of an inner one. A
+//! directory without any rewrite directive must not be merged at all ([`Settings::is_untouched`]):
+//! there the outer one's settings simply go on. A virtual host without any must be: its rules never
+//! run, not even inherited ones, but its directories know whether the engine is on. Absent on
+//! purpose: finding sections.
 
 use crate::{DirectiveError, Map, Notice, condition::Condition, rule::Rule};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
@@ -70,7 +72,18 @@ impl Settings {
 
     fn new(place: Place, directory: Option<Box<[u8]>>) -> Settings {
         let (rules, conditions, maps) = (Vec::new(), Vec::new(), HashMap::new());
-        Settings { place, directory, engine: None, options: None, base: None, rules, conditions, maps, touched: false, idle: false }
+        Settings {
+            place,
+            directory,
+            engine: None,
+            options: None,
+            base: None,
+            rules,
+            conditions,
+            maps,
+            touched: false,
+            idle: false,
+        }
     }
 
     /// RewriteEngine.
@@ -101,7 +114,11 @@ impl Settings {
                             and will be ignored.";
                 return Ok(Some(gone.to_owned()));
             }
-            _ => return Err(DirectiveError(format!("RewriteOptions: unknown option '{word}'"))),
+            _ => {
+                return Err(DirectiveError(format!(
+                    "RewriteOptions: unknown option '{word}'"
+                )));
+            }
         };
         *option = true;
         Ok(None)
@@ -111,7 +128,9 @@ impl Settings {
     pub fn set_base(&mut self, url: &[u8]) -> Result<(), DirectiveError> {
         self.touched = true;
         let refused = match url.first() {
-            _ if self.directory.is_none() => "RewriteBase: only valid in per-directory config files",
+            _ if self.directory.is_none() => {
+                "RewriteBase: only valid in per-directory config files"
+            }
             None => "RewriteBase: empty URL not allowed",
             Some(b'/') => {
                 self.base = Some(url.into());
@@ -189,11 +208,13 @@ impl Settings {
     /// What a server's directories begin with: state and options, no rules.
     pub fn for_directories(&self) -> Settings {
         let mut settings = Settings::new(Place::Directory, None);
-        (settings.engine, settings.options, settings.touched) = (self.engine, self.options, self.touched);
+        (settings.engine, settings.options, settings.touched) =
+            (self.engine, self.options, self.touched);
         settings
     }
 
-    /// `inner` inside `self`, both of the same kind: virtual host in server, or directory in directory.
+    /// `inner` inside `self`, both of the same kind: virtual host in server, or directory in
+    /// directory.
     pub fn merge(&self, inner: &Settings) -> Settings {
         let mut merged = inner.clone();
         merged.touched |= self.touched;
@@ -221,7 +242,9 @@ impl Settings {
 
     fn add_missing_maps(&mut self, others: &HashMap<String, Arc<Map>>) {
         for (name, map) in others {
-            self.maps.entry(name.clone()).or_insert_with(|| Arc::clone(map));
+            self.maps
+                .entry(name.clone())
+                .or_insert_with(|| Arc::clone(map));
         }
     }
 }
@@ -232,14 +255,24 @@ mod tests {
 
     fn directory(path: &str, options: &[&str], rules: &[&str]) -> Settings {
         let mut settings = Settings::directory(Place::Htaccess, path.as_bytes());
-        options.iter().for_each(|word| assert_eq!(settings.add_option(word), Ok(None)));
-        rules.iter().for_each(|name| settings.add_rule(format!("{name} -").as_bytes()).expect("a rule"));
+        options
+            .iter()
+            .for_each(|word| assert_eq!(settings.add_option(word), Ok(None)));
+        rules.iter().for_each(|name| {
+            settings
+                .add_rule(format!("{name} -").as_bytes())
+                .expect("a rule")
+        });
         settings
     }
 
     fn merged(outer: &[&str], inner: &[&str]) -> String {
         let settings = directory("/a", outer, &["1", "2"]).merge(&directory("/a/b", inner, &["3"]));
-        settings.rules.iter().map(|rule| String::from_utf8_lossy(rule.pattern.text()).into_owned()).collect()
+        settings
+            .rules
+            .iter()
+            .map(|rule| String::from_utf8_lossy(rule.pattern.text()).into_owned())
+            .collect()
     }
 
     #[test]
@@ -264,7 +297,10 @@ mod tests {
         let inner = outer.merge(&directory("/a/b/", &[], &["1"]));
         assert_eq!((inner.base(), inner.is_enabled()), (Some(&b"/x"[..]), true));
         assert_eq!(inner.directory_path(), Some(&b"/a/b/"[..]));
-        assert_eq!(outer.merge(&directory("/a/b", &["Inherit"], &[])).base(), None);
+        assert_eq!(
+            outer.merge(&directory("/a/b", &["Inherit"], &[])).base(),
+            None
+        );
         let mut off = directory("/a/b", &[], &[]);
         off.set_engine(false);
         assert!(!outer.merge(&off).is_enabled());
@@ -275,13 +311,17 @@ mod tests {
         let mut main = Settings::server();
         main.set_engine(true);
         main.add_rule(b"^/x$ /y").expect("a rule");
-        main.add_map("m", "int:tolower", None, |_| None).expect("a map");
+        main.add_map("m", "int:tolower", None, |_| None)
+            .expect("a map");
         let quiet = main.merge(&Settings::server());
         assert!(quiet.is_enabled() && quiet.idle && quiet.for_directories().is_enabled());
         let mut own = Settings::server();
         own.add_option("inherit").expect("an option");
         let own = main.merge(&own);
-        assert_eq!((own.rule_count(), own.maps().count(), own.idle), (1, 1, false));
+        assert_eq!(
+            (own.rule_count(), own.maps().count(), own.idle),
+            (1, 1, false)
+        );
         assert_eq!(main.for_directories().rule_count(), 0);
     }
 
@@ -289,13 +329,35 @@ mod tests {
     fn errors_in_the_words_of_httpd() {
         let error = |result: Result<Notice, DirectiveError>| result.expect_err("refused").0;
         let mut server = Settings::server();
-        assert_eq!(error(server.add_option("foo")), "RewriteOptions: unknown option 'foo'");
-        assert_eq!(error(server.set_base(b"/").map(|()| None)), "RewriteBase: only valid in per-directory config files");
+        assert_eq!(
+            error(server.add_option("foo")),
+            "RewriteOptions: unknown option 'foo'"
+        );
+        assert_eq!(
+            error(server.set_base(b"/").map(|()| None)),
+            "RewriteBase: only valid in per-directory config files"
+        );
         let mut directory = Settings::directory(Place::Directory, b"/a");
-        assert_eq!(error(directory.set_base(b"").map(|()| None)), "RewriteBase: empty URL not allowed");
-        assert_eq!(error(directory.set_base(b"x").map(|()| None)), "RewriteBase: argument is not a valid URL");
-        assert!(directory.add_option("MaxRedirects=5").is_ok_and(|notice| notice.is_some()));
-        for option in ["AllowAnyURI", "LegacyPrefixDocRoot", "LongURLOptimization", "UnsafePrefixStat", "IgnoreContextInfo"] {
+        assert_eq!(
+            error(directory.set_base(b"").map(|()| None)),
+            "RewriteBase: empty URL not allowed"
+        );
+        assert_eq!(
+            error(directory.set_base(b"x").map(|()| None)),
+            "RewriteBase: argument is not a valid URL"
+        );
+        assert!(
+            directory
+                .add_option("MaxRedirects=5")
+                .is_ok_and(|notice| notice.is_some())
+        );
+        for option in [
+            "AllowAnyURI",
+            "LegacyPrefixDocRoot",
+            "LongURLOptimization",
+            "UnsafePrefixStat",
+            "IgnoreContextInfo",
+        ] {
             assert_eq!(directory.add_option(option), Ok(None));
         }
     }

@@ -1,8 +1,10 @@
-//! Texts with `$1`, `%1`, `%{VARIABLE}` and `${map:key|default}`: substitutions, test strings, flags' values.
+//! Texts with `$1`, `%1`, `%{VARIABLE}` and `${map:key|default}`: substitutions, test strings,
+//! flags' values.
 //!
-//! Compiled when the configuration is read; one pass when used, so that nothing that came in a request is read as a template.
-//! Difficulty: whether a `?` of the result was written by the administrator or came from the request decides on a 403; so literals that
-//! were escaped are parts of their own. Absent on purpose: unknown variables are no errors; they are empty, as in httpd.
+//! Compiled when the configuration is read; one pass when used, so that nothing that came in a
+//! request is read as a template. Difficulty: whether a `?` of the result was written by the
+//! administrator or came from the request decides on a 403; so literals that were escaped are parts
+//! of their own. Absent on purpose: unknown variables are no errors; they are empty, as in httpd.
 
 use saker_expressions::Variable;
 
@@ -100,7 +102,11 @@ fn special(text: &[u8], depth: usize) -> Option<(Part, usize)> {
             let inside = &text[2..];
             let end = in_curlies(inside, b'}')?;
             let inside = &inside[..end];
-            let part = if sign == b'%' { Part::Variable(Lookup::parse(inside)) } else { map(inside, depth + 1)? };
+            let part = if sign == b'%' {
+                Part::Variable(Lookup::parse(inside))
+            } else {
+                map(inside, depth + 1)?
+            };
             Some((part, end + 3))
         }
         _ => None,
@@ -119,7 +125,8 @@ fn map(inside: &[u8], depth: usize) -> Option<Part> {
     })
 }
 
-/// Where `wanted` is, outside nested curlies. The closing curly is found only if it is what is wanted.
+/// Where `wanted` is, outside nested curlies. The closing curly is found only if it is what is
+/// wanted.
 fn in_curlies(text: &[u8], wanted: u8) -> Option<usize> {
     let mut depth = 1;
     for (at, byte) in text.iter().enumerate().take(CURLIES_BYTES_MAX) {
@@ -146,17 +153,28 @@ impl Lookup {
         };
         if text.get(3) == Some(&b':') {
             let environment = prefixed(b"ENV:").map(Lookup::Environment);
-            return environment.or_else(|| prefixed(b"SSL:").map(Lookup::Tls)).unwrap_or(Lookup::Nothing);
+            return environment
+                .or_else(|| prefixed(b"SSL:").map(Lookup::Tls))
+                .unwrap_or(Lookup::Nothing);
         }
         if text.get(4) != Some(&b':') {
             let row = Variable::from_name(text).filter(|row| row.in_rewrite);
             return row.map_or(Lookup::Nothing, |row| Lookup::Variable(row.variable));
         }
         let ahead = |name: Vec<u8>, by_file| {
-            // Sub-requests of sub-requests are refused when they are made; here their names must not nest without end.
+            // Sub-requests of sub-requests are refused when they are made; here their names must
+            // not nest without end.
             let nests = name.get(4) == Some(&b':') && name[..2].eq_ignore_ascii_case(b"LA");
-            let inner = Box::new(if nests { Lookup::Nothing } else { Lookup::parse(&name) });
-            Lookup::LookAhead { by_file, name, inner }
+            let inner = Box::new(if nests {
+                Lookup::Nothing
+            } else {
+                Lookup::parse(&name)
+            });
+            Lookup::LookAhead {
+                by_file,
+                name,
+                inner,
+            }
         };
         prefixed(b"HTTP:")
             .map(Lookup::RequestField)
@@ -182,26 +200,62 @@ mod tests {
     fn parts() {
         let nested = Part::Map {
             name: "m".into(),
-            key: Template { parts: vec![literal("k"), Part::RuleGroup(1), variable(Variable::HttpHost)] },
-            default: Template { parts: vec![literal("d"), Part::ConditionGroup(2)] },
+            key: Template {
+                parts: vec![
+                    literal("k"),
+                    Part::RuleGroup(1),
+                    variable(Variable::HttpHost),
+                ],
+            },
+            default: Template {
+                parts: vec![literal("d"), Part::ConditionGroup(2)],
+            },
         };
         let cases = [
             ("", vec![]),
             ("/a/b", vec![literal("/a/b")]),
             ("$1%2", vec![Part::RuleGroup(1), Part::ConditionGroup(2)]),
-            (r"a\$1\\", vec![literal("a"), Part::Escaped(b'$'), literal("1"), Part::Escaped(b'\\')]),
+            (
+                r"a\$1\\",
+                vec![
+                    literal("a"),
+                    Part::Escaped(b'$'),
+                    literal("1"),
+                    Part::Escaped(b'\\'),
+                ],
+            ),
             ("\\", vec![literal("\\")]),
             ("$x%y$", vec![literal("$x%y$")]),
-            ("%{REQUEST_URI}?", vec![variable(Variable::RequestUri), literal("?")]),
+            (
+                "%{REQUEST_URI}?",
+                vec![variable(Variable::RequestUri), literal("?")],
+            ),
             ("%{request_uri}", vec![variable(Variable::RequestUri)]),
-            ("%{HANDLER}%{NO}", vec![Part::Variable(Lookup::Nothing), Part::Variable(Lookup::Nothing)]),
+            (
+                "%{HANDLER}%{NO}",
+                vec![
+                    Part::Variable(Lookup::Nothing),
+                    Part::Variable(Lookup::Nothing),
+                ],
+            ),
             ("%{REQUEST_URI", vec![literal("%{REQUEST_URI")]),
             ("${m:k$1%{HTTP_HOST}|d%2}", vec![nested]),
             ("${m}", vec![literal("${m}")]),
-            ("${m:{|}:}", vec![Part::Map { name: "m".into(), key: Template::compile(b"{|}:"), default: Template::compile(b"") }]),
+            (
+                "${m:{|}:}",
+                vec![Part::Map {
+                    name: "m".into(),
+                    key: Template::compile(b"{|}:"),
+                    default: Template::compile(b""),
+                }],
+            ),
         ];
         for (text, parts) in cases {
-            assert_eq!(Template::compile(text.as_bytes()), Template { parts }, "{text}");
+            assert_eq!(
+                Template::compile(text.as_bytes()),
+                Template { parts },
+                "{text}"
+            );
         }
     }
 
@@ -211,12 +265,24 @@ mod tests {
         assert_eq!(Lookup::parse(b"ENV:"), Lookup::Nothing);
         assert_eq!(Lookup::parse(b"FOO:X"), Lookup::Nothing);
         assert_eq!(Lookup::parse(b"SSL:SSL_X"), Lookup::Tls(b"SSL_X".to_vec()));
-        assert_eq!(Lookup::parse(b"HTTP:X-Y"), Lookup::RequestField(b"X-Y".to_vec()));
+        assert_eq!(
+            Lookup::parse(b"HTTP:X-Y"),
+            Lookup::RequestField(b"X-Y".to_vec())
+        );
         assert_eq!(Lookup::parse(b"HTTP:"), Lookup::Nothing);
         let ahead = Lookup::parse(b"LA-U:REMOTE_USER");
         let inner = Box::new(Lookup::Variable(Variable::RemoteUser));
-        assert_eq!(ahead, Lookup::LookAhead { by_file: false, name: b"REMOTE_USER".to_vec(), inner });
-        assert!(matches!(Lookup::parse(b"LA-F:LA-U:TIME"), Lookup::LookAhead { by_file: true, inner, .. } if *inner == Lookup::Nothing));
+        assert_eq!(
+            ahead,
+            Lookup::LookAhead {
+                by_file: false,
+                name: b"REMOTE_USER".to_vec(),
+                inner
+            }
+        );
+        assert!(
+            matches!(Lookup::parse(b"LA-F:LA-U:TIME"), Lookup::LookAhead { by_file: true, inner, .. } if *inner == Lookup::Nothing)
+        );
         assert_eq!(Lookup::parse(b""), Lookup::Nothing);
     }
 }

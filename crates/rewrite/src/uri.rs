@@ -1,7 +1,7 @@
 //! Absolute URLs among results of rules: which schemes there are, and how such a URL is escaped.
 //!
-//! Difficulty: a result is a URL only if its scheme is one of these; anything else is a path, whatever it looks like.
-//! Absent on purpose: validation.
+//! Difficulty: a result is a URL only if its scheme is one of these; anything else is a path,
+//! whatever it looks like. Absent on purpose: validation.
 
 use saker_expressions::escape_uri;
 
@@ -43,9 +43,15 @@ pub(crate) fn scheme(uri: &[u8]) -> Option<Scheme> {
     if uri.len() < URI_BYTES_MIN || uri[0] == b'/' {
         return None;
     }
-    let starts = |name: &[u8]| uri.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
+    let starts = |name: &[u8]| {
+        uri.get(..name.len())
+            .is_some_and(|start| start.eq_ignore_ascii_case(name))
+    };
     let (name, has_query) = SCHEMES.iter().find(|(name, _)| starts(name))?;
-    Some(Scheme { length: name.len(), has_query: *has_query })
+    Some(Scheme {
+        length: name.len(),
+        has_query: *has_query,
+    })
 }
 
 /// Escapes all behind the host.
@@ -74,7 +80,8 @@ pub(crate) fn escape_absolute(uri: &[u8], scheme: Scheme) -> Vec<u8> {
     out
 }
 
-/// Replaces `prefix` at the start of `path` by `replacement`; both end with a slash, written or not. `None` if it does not start so.
+/// Replaces `prefix` at the start of `path` by `replacement`; both end with a slash, written or
+/// not. `None` if it does not start so.
 pub(crate) fn replace_prefix(path: &[u8], prefix: &[u8], replacement: &[u8]) -> Option<Vec<u8>> {
     let prefix = prefix.strip_suffix(b"/").unwrap_or(prefix);
     let rest = path.strip_prefix(prefix)?.strip_prefix(b"/")?;
@@ -92,10 +99,25 @@ mod tests {
 
     #[test]
     fn schemes() {
-        for uri in ["http://a", "HTTPS://a", "ws://a", "mailto:x", "unix:/x", "ldap://h/"] {
+        for uri in [
+            "http://a",
+            "HTTPS://a",
+            "ws://a",
+            "mailto:x",
+            "unix:/x",
+            "ldap://h/",
+        ] {
             assert!(scheme(uri.as_bytes()).is_some(), "{uri}");
         }
-        for uri in ["", "/http://a", "a", "ws://", "foo://host", "http:/a/b/c", "httpx://a"] {
+        for uri in [
+            "",
+            "/http://a",
+            "a",
+            "ws://",
+            "foo://host",
+            "http:/a/b/c",
+            "httpx://a",
+        ] {
             assert_eq!(scheme(uri.as_bytes()), None, "{uri}");
         }
     }
@@ -112,16 +134,23 @@ mod tests {
         ];
         for (uri, escaped) in cases {
             let scheme = scheme(uri.as_bytes()).expect(uri);
-            assert_eq!(String::from_utf8_lossy(&escape_absolute(uri.as_bytes(), scheme)), escaped);
+            assert_eq!(
+                String::from_utf8_lossy(&escape_absolute(uri.as_bytes(), scheme)),
+                escaped
+            );
         }
     }
 
     #[test]
     fn prefixes() {
         let replaced = |path: &str, prefix: &str, new: &str| {
-            replace_prefix(path.as_bytes(), prefix.as_bytes(), new.as_bytes()).map(|path| String::from_utf8_lossy(&path).into_owned())
+            replace_prefix(path.as_bytes(), prefix.as_bytes(), new.as_bytes())
+                .map(|path| String::from_utf8_lossy(&path).into_owned())
         };
-        assert_eq!(replaced("/srv/a/b", "/srv/a/", "/x").as_deref(), Some("/x/b"));
+        assert_eq!(
+            replaced("/srv/a/b", "/srv/a/", "/x").as_deref(),
+            Some("/x/b")
+        );
         assert_eq!(replaced("/srv/a/b", "/srv/a", "/").as_deref(), Some("/b"));
         assert_eq!(replaced("/srv/a/b", "/srv/a", "").as_deref(), Some("b"));
         assert_eq!(replaced("/srv/ab", "/srv/a", "/x"), None);

@@ -1,7 +1,7 @@
 //! What a run asks, and what it answers.
 //!
-//! Absent on purpose: the request itself; [`Input`] has what httpd keeps in `r->uri`, `r->filename`, `r->path_info` and `r->args`, all
-//! else is asked for through [`Facts`].
+//! Absent on purpose: the request itself; [`Input`] has what httpd keeps in `r->uri`,
+//! `r->filename`, `r->path_info` and `r->args`, all else is asked for through [`Facts`].
 
 use crate::{MapSource, TextMap};
 use saker_expressions::{Dependencies, Facts};
@@ -18,8 +18,8 @@ pub trait World: Facts {
     /// A number below `count`, by chance.
     fn pick(&self, count: usize) -> usize;
 
-    /// Facts of the sub-request for a path (`LA-U:`) or a file (`LA-F:`); its `REQUEST_FILENAME` and so on are final. `None` where that
-    /// would go round in circles.
+    /// Facts of the sub-request for a path (`LA-U:`) or a file (`LA-F:`); its `REQUEST_FILENAME`
+    /// and so on are final. `None` where that would go round in circles.
     fn look_ahead<'w>(&'w self, path: &[u8], by_file: bool) -> Option<Box<dyn Facts + 'w>>;
 
     /// Whether the virtual host of this request answers for this name and port.
@@ -95,9 +95,11 @@ pub enum Action {
     Translate(Vec<u8>),
     /// Server context: go on mapping this path (aliases and so on), as if it had been asked for.
     PassThrough(Vec<u8>),
-    /// Directory context: begin again with this path and the outcome's query. httpd decodes and normalises the path once more, cuts it
-    /// at a `?`, forgets a forced type, and prefixes the names in the environment with `REDIRECT_`. It does none of this if the rules
-    /// forced a handler (which then sees a file that does not exist), nor for a folder's path without its slash (mod_dir comes first).
+    /// Directory context: begin again with this path and the outcome's query. httpd decodes and
+    /// normalises the path once more, cuts it at a `?`, forgets a forced type, and prefixes the
+    /// names in the environment with `REDIRECT_`. It does none of this if the rules forced a
+    /// handler (which then sees a file that does not exist), nor for a folder's path without its
+    /// slash (mod_dir comes first).
     InternalRedirect(Vec<u8>),
     /// The location is whole and escaped.
     Redirect {
@@ -143,7 +145,8 @@ pub struct Effects {
     pub vary: Vec<String>,
     /// No more rewriting for this request, whatever it is redirected to inside (`[END]`).
     pub end: bool,
-    /// The engine ran in server context: SCRIPT_URL and SCRIPT_URI belong into the environment ([`crate::script_environment`]).
+    /// The engine ran in server context: SCRIPT_URL and SCRIPT_URI belong into the environment
+    /// ([`crate::script_environment`]).
     pub script_environment: bool,
 }
 

@@ -1,5 +1,5 @@
-//! From an accepted socket to its driver: the PROXY preface where one is due, the TLS handshake where the listener has one, and then the
-//! protocol that the client chose.
+//! From an accepted socket to its driver: the PROXY preface where one is due, the TLS handshake
+//! where the listener has one, and then the protocol that the client chose.
 
 use crate::{
     connection::Opened,
@@ -63,25 +63,47 @@ pub fn start(
     client.secure = client.tls;
     if manners.preface || client.tls {
         let worker = Rc::clone(worker);
-        tokio::task::spawn_local(async move { receive(worker, opened, stream, client, manners).await });
+        tokio::task::spawn_local(
+            async move { receive(worker, opened, stream, client, manners).await },
+        );
         return;
     }
     if let Err(turned_away) = opened.admit(client.ip()) {
         return turned_away.tell(worker, &client);
     }
-    driver_h1::first_read(Session::new(Rc::clone(worker), client, opened, manners.http2), stream, origin);
+    driver_h1::first_read(
+        Session::new(Rc::clone(worker), client, opened, manners.http2),
+        stream,
+        origin,
+    );
 }
 
 fn manners(worker: &Worker, client: &Client) -> Manners {
     let services = worker.services.borrow();
     let listeners = &services.generation.model.listeners;
-    let Some(listener) = listeners.iter().find(|listener| listener.address == *client.listener) else {
-        return Manners { preface: false, acceptor: None, http2: Http2Terms::default() };
+    let Some(listener) = listeners
+        .iter()
+        .find(|listener| listener.address == *client.listener)
+    else {
+        return Manners {
+            preface: false,
+            acceptor: None,
+            http2: Http2Terms::default(),
+        };
     };
     Manners {
-        preface: listener.proxy_protocol_from.iter().any(|network| network.contains(client.ip()))
-            && !listener.proxy_protocol_except.iter().any(|network| network.contains(client.ip())),
-        acceptor: listener.tls.as_ref().and_then(|_| worker.secured.borrow().acceptor(&listener.address).cloned()),
+        preface: listener
+            .proxy_protocol_from
+            .iter()
+            .any(|network| network.contains(client.ip()))
+            && !listener
+                .proxy_protocol_except
+                .iter()
+                .any(|network| network.contains(client.ip())),
+        acceptor: listener
+            .tls
+            .as_ref()
+            .and_then(|_| worker.secured.borrow().acceptor(&listener.address).cloned()),
         http2: Http2Terms {
             direct: listener.http2 && listener.http2_direct,
             upgrade: listener.http2 && listener.http2_upgrade,
@@ -91,8 +113,16 @@ fn manners(worker: &Worker, client: &Client) -> Manners {
 }
 
 /// Everything that may have to wait before a driver can begin.
-async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, client: Client, manners: Manners) {
-    let Ok(stream) = stream.register() else { return worker.counters.increment(Metric::ClosedError) };
+async fn receive(
+    worker: Rc<Worker>,
+    mut opened: Opened,
+    stream: RawStream,
+    client: Client,
+    manners: Manners,
+) {
+    let Ok(stream) = stream.register() else {
+        return worker.counters.increment(Metric::ClosedError);
+    };
     let mut io = Io::new(Transport::plain(stream), Vec::new());
     let mut client = match manners.preface {
         true => match await_preface(&worker, &mut io, client).await {
@@ -107,17 +137,35 @@ async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, clie
     let Some(acceptor) = manners.acceptor else {
         return driver_h1::run(Session::new(worker, client, opened, manners.http2), io).await;
     };
-    let Transport::Plain(stream) = io.transport else { return };
-    let secured = Secured::new(stream.into_stream(), acceptor.accept(client.local.ip()), io.input);
-    let Some(secured) = handshake(&worker, secured, &client).await else { return };
-    let alpn = |name: &[u8]| secured.info().is_some_and(|info| info.alpn.as_deref() == Some(name));
+    let Transport::Plain(stream) = io.transport else {
+        return;
+    };
+    let secured = Secured::new(
+        stream.into_stream(),
+        acceptor.accept(client.local.ip()),
+        io.input,
+    );
+    let Some(secured) = handshake(&worker, secured, &client).await else {
+        return;
+    };
+    let alpn = |name: &[u8]| {
+        secured
+            .info()
+            .is_some_and(|info| info.alpn.as_deref() == Some(name))
+    };
     if alpn(ACME_TLS_ALPN) {
         return end_challenge(&worker, secured).await;
     }
     let alpn_is_h2 = alpn(b"h2");
-    let Some(info) = secured.info().cloned() else { return };
+    let Some(info) = secured.info().cloned() else {
+        return;
+    };
     client.session = Some(info);
-    let http2 = Http2Terms { direct: false, upgrade: false, ..manners.http2 };
+    let http2 = Http2Terms {
+        direct: false,
+        upgrade: false,
+        ..manners.http2
+    };
     let session = Session::new(worker, client, opened, http2);
     let io = Io::new(Transport::Tls(Box::new(secured)), Vec::new());
     match alpn_is_h2 {
@@ -129,14 +177,21 @@ async fn receive(worker: Rc<Worker>, mut opened: Opened, stream: RawStream, clie
 /// `None`: it failed, and everything that is to be said about it has been said.
 async fn handshake(worker: &Rc<Worker>, mut secured: Secured, client: &Client) -> Option<Secured> {
     let services = worker.services();
-    let limits = services.generation.connection_limits(client, b"").map_or(&services.generation.model.limits, Arc::as_ref);
+    let limits = services
+        .generation
+        .connection_limits(client, b"")
+        .map_or(&services.generation.model.limits, Arc::as_ref);
     let limit_ms = limits.tls_handshake_timeout_ms;
     let shaken = shake(worker, &mut secured, Duration::from_millis(limit_ms)).await;
     let counters = &worker.counters;
     match shaken {
         Ok(Ok(())) => {
             let resumed = secured.info().is_some_and(|info| info.resumed);
-            counters.increment(if resumed { Metric::TlsHandshakesResumed } else { Metric::TlsHandshakesFull });
+            counters.increment(if resumed {
+                Metric::TlsHandshakesResumed
+            } else {
+                Metric::TlsHandshakesFull
+            });
             return Some(secured);
         }
         Ok(Err(HandshakeFailure::Gone)) => {
@@ -158,7 +213,11 @@ async fn handshake(worker: &Rc<Worker>, mut secured: Secured, client: &Client) -
 }
 
 /// The outer error: the client took too long, or its certificate did.
-async fn shake(worker: &Worker, secured: &mut Secured, limit: Duration) -> Result<Result<(), HandshakeFailure>, Elapsed> {
+async fn shake(
+    worker: &Worker,
+    secured: &mut Secured,
+    limit: Duration,
+) -> Result<Result<(), HandshakeFailure>, Elapsed> {
     let mut until = Instant::now() + limit;
     let mut waited = Duration::ZERO;
     loop {
@@ -176,7 +235,8 @@ async fn shake(worker: &Worker, secured: &mut Secured, limit: Duration) -> Resul
     }
 }
 
-/// An authority has seen what it came for; it says nothing more, and neither do we (RFC 8737 section 3).
+/// An authority has seen what it came for; it says nothing more, and neither do we (RFC 8737
+/// section 3).
 async fn end_challenge(worker: &Rc<Worker>, secured: Secured) {
     worker.counters.increment(Metric::ClosedByServer);
     let mut io = Io::new(Transport::Tls(Box::new(secured)), Vec::new());
@@ -190,7 +250,11 @@ async fn refuse(worker: &Rc<Worker>, secured: Secured, client: &Client, fault: &
             error_log::log_about(&message::HTTP_ON_TLS_PORT, client, format_args!(""));
             let _ = io.transport.write_now(speak_tls().as_bytes());
         }
-        fault => error_log::log_about(&message::TLS_HANDSHAKE_FAILED, client, format_args!("{fault}")),
+        fault => error_log::log_about(
+            &message::TLS_HANDSHAKE_FAILED,
+            client,
+            format_args!("{fault}"),
+        ),
     }
     // Closing at once would reset, and take the alert or the answer from the client.
     io.linger(worker, LINGER, LINGER_BYTES_MAX).await;
@@ -199,14 +263,21 @@ async fn refuse(worker: &Rc<Worker>, secured: Secured, client: &Client, fault: &
 /// The client that the preface names; `None`: the connection is refused.
 async fn await_preface(worker: &Rc<Worker>, io: &mut Io, client: Client) -> Option<Client> {
     let deadline = worker.deadlines.add();
-    deadline.arm(saker_net::clock::monotonic_ms() + worker.services().generation.model.limits.head_timeout_ms);
+    deadline.arm(
+        saker_net::clock::monotonic_ms()
+            + worker.services().generation.model.limits.head_timeout_ms,
+    );
     let preface = poll_fn(|cx| poll_preface(cx, io, &deadline)).await;
     worker.deadlines.remove(&deadline);
     let client_address = client.address;
     let behind = preface.and_then(|preface| behind(client, preface));
     if behind.is_none() {
         worker.counters.increment(Metric::ProxyPrefacesRefused);
-        error_log::log_client(&message::PROXY_PREFACE_BAD, client_address, format_args!(""));
+        error_log::log_client(
+            &message::PROXY_PREFACE_BAD,
+            client_address,
+            format_args!(""),
+        );
     }
     behind
 }
@@ -242,7 +313,11 @@ fn poll_more(cx: &mut Context<'_>, io: &mut Io) -> Poll<std::io::Result<usize>> 
 
 fn behind(client: Client, preface: Preface) -> Option<Client> {
     match preface {
-        Preface::Complete { source: Some((source, destination)), tls, .. } => {
+        Preface::Complete {
+            source: Some((source, destination)),
+            tls,
+            ..
+        } => {
             let mut behind = Client::new(source, destination, client.listener, tls || client.tls);
             behind.tls = client.tls;
             Some(behind)

@@ -1,9 +1,12 @@
-//! Automatic certificates in this server: the manager on the main thread, and what it is connected to.
+//! Automatic certificates in this server: the manager on the main thread, and what it is connected
+//! to.
 //!
-//! The manager of `acme` orders; what it gets goes to the certificates of run time, which all generations share, and what it says to the
-//! error log and the counters. It is made when a configuration first wants it and stays, with whatever plan the newest one has. The
-//! difficulty is a handshake for a name on demand: it asks on a worker's thread and must not wait there, so the question goes to the
-//! main thread's runtime and the handshake asks again until the answer is known.
+//! The manager of `acme` orders; what it gets goes to the certificates of run time, which all
+//! generations share, and what it says to the error log and the counters. It is made when a
+//! configuration first wants it and stays, with whatever plan the newest one has. The difficulty is
+//! a handshake for a name on demand: it asks on a worker's thread and must not wait there, so the
+//! question goes to the main thread's runtime and the handshake asks again until the answer is
+//! known.
 
 use crate::shared::Shared;
 use saker_acme::{Challenges, Event, Handle, Installer, Manager, Plan};
@@ -20,7 +23,8 @@ use tokio::{runtime, time::timeout};
 
 /// From the first handshake for a name to the end of waiting for its certificate.
 const OBTAIN_TIME_MAX: Duration = Duration::from_secs(120);
-/// How long a no is repeated without asking: long enough for every handshake that waits to hear it. Longer memories are the manager's.
+/// How long a no is repeated without asking: long enough for every handshake that waits to hear it.
+/// Longer memories are the manager's.
 const DENIAL_TIME: Duration = Duration::from_secs(2);
 /// Names that are asked for, or were denied, at a time.
 const NAMES_MAX: usize = 1024;
@@ -41,11 +45,20 @@ pub enum Prepared {
 
 impl Automatic {
     pub fn new(shared: &Shared, run_time: &Arc<RunTime>) -> Automatic {
-        let (challenges, counters) = (Arc::clone(&shared.challenges), Arc::clone(&shared.main_counters));
-        Automatic { challenges, run_time: Arc::clone(run_time), counters, handle: RefCell::new(None) }
+        let (challenges, counters) = (
+            Arc::clone(&shared.challenges),
+            Arc::clone(&shared.main_counters),
+        );
+        Automatic {
+            challenges,
+            run_time: Arc::clone(run_time),
+            counters,
+            handle: RefCell::new(None),
+        }
     }
 
-    /// Everything that can fail. Where there was no manager yet, certificates that were issued before are shown from here on.
+    /// Everything that can fail. Where there was no manager yet, certificates that were issued
+    /// before are shown from here on.
     pub fn prepare(&self, generation: &Generation) -> Result<Prepared, String> {
         let plan = Plan::new(&generation.model).with_known_hosts(generation.known_hosts.clone());
         if self.handle.borrow().is_some() {
@@ -54,10 +67,18 @@ impl Automatic {
         if plan.is_empty() {
             return Ok(Prepared::Nothing);
         }
-        let (installer, counters) = (Arc::new(Certificates(Arc::clone(&self.run_time))), Arc::clone(&self.counters));
+        let (installer, counters) = (
+            Arc::new(Certificates(Arc::clone(&self.run_time))),
+            Arc::clone(&self.counters),
+        );
         let state_dir = plan.state_dir.clone();
-        let (manager, handle) = Manager::new(plan, Arc::clone(&self.challenges), installer, move |event| hear(&event, &counters))
-            .map_err(|error| format!("automatic certificates in {}: {error}", state_dir.display()))?;
+        let (manager, handle) = Manager::new(
+            plan,
+            Arc::clone(&self.challenges),
+            installer,
+            move |event| hear(&event, &counters),
+        )
+        .map_err(|error| format!("automatic certificates in {}: {error}", state_dir.display()))?;
         Ok(Prepared::Begin(Box::new(manager), handle))
     }
 
@@ -66,8 +87,13 @@ impl Automatic {
         match (prepared, &mut *self.handle.borrow_mut()) {
             (Prepared::Begin(manager, handle), slot) => {
                 tokio::spawn(manager.run());
-                let demand = Arc::new(Demand { handle: handle.clone(), runtime: runtime::Handle::current(), asked: Mutex::default() });
-                self.run_time.set_on_demand(Some(Arc::new(move |name| demand.is_under_way(name))));
+                let demand = Arc::new(Demand {
+                    handle: handle.clone(),
+                    runtime: runtime::Handle::current(),
+                    asked: Mutex::default(),
+                });
+                self.run_time
+                    .set_on_demand(Some(Arc::new(move |name| demand.is_under_way(name))));
                 *slot = Some(handle);
             }
             (Prepared::Change(plan), Some(handle)) => handle.set_plan(*plan),
@@ -100,7 +126,8 @@ struct Certificates(Arc<RunTime>);
 
 impl Installer for Certificates {
     fn install(&self, names: &[String], chain_pem: &str, key_pem: &str) -> Result<(), String> {
-        self.0.install(names, chain_pem.as_bytes(), key_pem.as_bytes())
+        self.0
+            .install(names, chain_pem.as_bytes(), key_pem.as_bytes())
     }
 
     fn uninstall(&self, names: &[String]) {
@@ -109,7 +136,10 @@ impl Installer for Certificates {
 
     fn set_challenge(&self, name: &str, certificate_der: &[u8], key_der: &[u8]) {
         if let Err(reason) = self.0.set_challenge(name, certificate_der, key_der) {
-            error_log::log(&message::CERTIFICATE_STATE, format_args!("the challenge for {name}: {reason}"));
+            error_log::log(
+                &message::CERTIFICATE_STATE,
+                format_args!("the challenge for {name}: {reason}"),
+            );
         }
     }
 
@@ -132,7 +162,8 @@ enum Asked {
 }
 
 impl Demand {
-    /// Whether a certificate for the name is being made; asks for it, if nobody has. Called on workers' threads.
+    /// Whether a certificate for the name is being made; asks for it, if nobody has. Called on
+    /// workers' threads.
     fn is_under_way(self: &Arc<Self>, name: &str) -> bool {
         if !self.handle.is_on_demand(name) {
             return false;
@@ -160,7 +191,9 @@ impl Demand {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         match obtained {
             Ok(Ok(())) => drop(asked.remove(&name)),
-            Ok(Err(_)) | Err(_) => drop(asked.insert(name, Asked::DeniedUntil(Instant::now() + DENIAL_TIME))),
+            Ok(Err(_)) | Err(_) => {
+                drop(asked.insert(name, Asked::DeniedUntil(Instant::now() + DENIAL_TIME)))
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 use saker_http::HeadIndex;
 use saker_http2::HeadStore;
 
-/// Bytes asked for by one recv: more than a head usually has, so that a short read tells that the socket is drained.
+/// Bytes asked for by one recv: more than a head usually has, so that a short read tells that the
+/// socket is drained.
 pub const READ_BYTES: usize = 64 << 10;
 
 pub struct Buffers {
@@ -17,6 +18,11 @@ pub struct Buffers {
 impl Default for Buffers {
     fn default() -> Self {
         let (read, out) = (vec![0; READ_BYTES].into(), Vec::with_capacity(READ_BYTES));
-        Buffers { read, out, index: HeadIndex::default(), head: HeadStore::default() }
+        Buffers {
+            read,
+            out,
+            index: HeadIndex::default(),
+            head: HeadStore::default(),
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! What every open connection holds of the worker: its place among the connections, and its client's account.
+//! What every open connection holds of the worker: its place among the connections, and its
+//! client's account.
 
 use crate::worker::{Draining, Worker};
 use saker_pipeline::{
@@ -34,7 +35,11 @@ impl TurnedAway {
         if self == TurnedAway::Connections {
             error_log::log_about(&message::ADDRESS_CONNECTION_LIMIT, client, format_args!(""));
         }
-        error_log::log_about(&message::CLIENT_REFUSED, client, format_args!("address={} rule={rule} site=-", client.ip()));
+        error_log::log_about(
+            &message::CLIENT_REFUSED,
+            client,
+            format_args!("address={} rule={rule} site=-", client.ip()),
+        );
     }
 }
 
@@ -53,15 +58,28 @@ impl Opened {
     pub fn new(worker: &Rc<Worker>) -> Opened {
         let is_late = worker.draining.get() != Draining::Nothing;
         if is_late {
-            worker.shared.late_connections.fetch_add(1, Ordering::Relaxed);
+            worker
+                .shared
+                .late_connections
+                .fetch_add(1, Ordering::Relaxed);
         }
-        Opened { worker: Rc::clone(worker), is_handed_over: false, is_late, account: None }
+        Opened {
+            worker: Rc::clone(worker),
+            is_handed_over: false,
+            is_late,
+            account: None,
+        }
     }
 
     /// The same place, from now on held by what is returned.
     pub fn hand_over(&mut self) -> Opened {
         self.is_handed_over = true;
-        Opened { worker: Rc::clone(&self.worker), is_handed_over: false, is_late: self.is_late, account: self.account.take() }
+        Opened {
+            worker: Rc::clone(&self.worker),
+            is_handed_over: false,
+            is_late: self.is_late,
+            account: self.account.take(),
+        }
     }
 
     /// Whether the connection is to end as soon as nothing is under way on it.
@@ -91,14 +109,24 @@ impl Opened {
             return Ok(());
         }
         let is_exempt = generation.is_exempt(address);
-        let max = if max == 0 || is_exempt { u32::MAX } else { u32::try_from(max).unwrap_or(u32::MAX) };
+        let max = if max == 0 || is_exempt {
+            u32::MAX
+        } else {
+            u32::try_from(max).unwrap_or(u32::MAX)
+        };
         let state = neighbours.addresses.state(address);
         let connected = state.connect(max);
         let soft_max = guard.connections_soft_max;
         if soft_max != 0 && !is_exempt {
             let over_ms = state.over_soft_ms(soft_max, saker_net::clock::turn_ms());
             if over_ms.is_some_and(|over_ms| over_ms > guard.grace_ms) {
-                throttle::consequence::ban(&neighbours.bans, guard, address, now_s, "connections_soft");
+                throttle::consequence::ban(
+                    &neighbours.bans,
+                    guard,
+                    address,
+                    now_s,
+                    "connections_soft",
+                );
                 return Err(TurnedAway::Banned);
             }
         }
@@ -109,7 +137,11 @@ impl Opened {
     /// Whether the client has more connections than he may keep open without requests.
     pub fn is_over_soft(&self, generation: &Generation) -> bool {
         let max = generation.model.guard.connections_soft_max;
-        max != 0 && self.account.as_ref().is_some_and(|account| u64::from(account.state().connections()) > max)
+        max != 0
+            && self
+                .account
+                .as_ref()
+                .is_some_and(|account| u64::from(account.state().connections()) > max)
     }
 
     pub fn account(&self) -> Option<&Arc<AddressState>> {
@@ -123,7 +155,10 @@ impl Drop for Opened {
             return;
         }
         if self.is_late {
-            self.worker.shared.late_connections.fetch_sub(1, Ordering::Relaxed);
+            self.worker
+                .shared
+                .late_connections
+                .fetch_sub(1, Ordering::Relaxed);
         }
         self.worker.shared.connections.leave();
         self.worker.counters.subtract(Metric::ConnectionsOpen, 1);

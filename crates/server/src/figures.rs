@@ -1,4 +1,5 @@
-//! The server's numbers for pages about it (`server-status`): counters of all workers, and what the system knows of the process.
+//! The server's numbers for pages about it (`server-status`): counters of all workers, and what the
+//! system knows of the process.
 
 use crate::shared::Shared;
 use saker_apache::status::{Figures, OpenRequest, Report, WorkerReport};
@@ -36,12 +37,23 @@ impl Figures for Live {
             uptime,
             built_unix_s: built(),
             generation: self.generation,
-            requests: sum.value(Metric::RequestsHttp1) + sum.value(Metric::RequestsHttp2) + sum.value(Metric::RequestsHttp3),
+            requests: sum.value(Metric::RequestsHttp1)
+                + sum.value(Metric::RequestsHttp2)
+                + sum.value(Metric::RequestsHttp3),
             bytes_out: sum.value(Metric::BytesOut),
             busy: Duration::from_micros(sum.value(Metric::RequestMicroseconds)),
-            workers: shared.counters.iter().map(|counters| worker(counters)).collect(),
-            cpu_s: fs::read_to_string("/proc/self/stat").ok().and_then(|text| cpu_s(&text)).unwrap_or_default(),
-            load: fs::read_to_string("/proc/loadavg").ok().and_then(|text| load(&text)),
+            workers: shared
+                .counters
+                .iter()
+                .map(|counters| worker(counters))
+                .collect(),
+            cpu_s: fs::read_to_string("/proc/self/stat")
+                .ok()
+                .and_then(|text| cpu_s(&text))
+                .unwrap_or_default(),
+            load: fs::read_to_string("/proc/loadavg")
+                .ok()
+                .and_then(|text| load(&text)),
             open: self.open(),
         }
     }
@@ -50,14 +62,19 @@ impl Figures for Live {
 impl Live {
     fn open(&self) -> Vec<OpenRequest> {
         let now_ns = saker_net::clock::monotonic_ns();
-        let shown = self.shared.open_requests.all().into_iter().map(|(worker, open)| OpenRequest {
-            worker,
-            age: Duration::from_nanos(now_ns.saturating_sub(open.began_ns)),
-            client: open.client,
-            host: open.host,
-            request: open.request,
-            protocol: open.protocol,
-        });
+        let shown = self
+            .shared
+            .open_requests
+            .all()
+            .into_iter()
+            .map(|(worker, open)| OpenRequest {
+                worker,
+                age: Duration::from_nanos(now_ns.saturating_sub(open.began_ns)),
+                client: open.client,
+                host: open.host,
+                request: open.request,
+                protocol: open.protocol,
+            });
         shown.collect()
     }
 }
@@ -65,19 +82,26 @@ impl Live {
 /// A gauge may be lowered before it was raised, if both are looked at from elsewhere.
 fn worker(counters: &Counters) -> WorkerReport {
     let gauge = |metric| counters.value(metric).min(u64::from(u32::MAX));
-    WorkerReport { connections: gauge(Metric::ConnectionsOpen), busy: gauge(Metric::RequestsOpen) }
+    WorkerReport {
+        connections: gauge(Metric::ConnectionsOpen),
+        busy: gauge(Metric::RequestsOpen),
+    }
 }
 
 fn unix_s(time: SystemTime) -> i64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64)
+    time.duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs() as i64)
 }
 
 /// The program's file is as old as the program.
 fn built() -> i64 {
-    fs::metadata(Path::new("/proc/self/exe")).and_then(|metadata| metadata.modified()).map_or(0, unix_s)
+    fs::metadata(Path::new("/proc/self/exe"))
+        .and_then(|metadata| metadata.modified())
+        .map_or(0, unix_s)
 }
 
-/// Ticks of `utime`, `stime`, `cutime` and `cstime` (proc(5)); what comes before them ends with the name's bracket.
+/// Ticks of `utime`, `stime`, `cutime` and `cstime` (proc(5)); what comes before them ends with the
+/// name's bracket.
 fn cpu_s(stat: &str) -> Option<[f64; 4]> {
     // USER_HZ, on every Linux that there is.
     const TICKS_PER_S: f64 = 100.0;
@@ -88,7 +112,11 @@ fn cpu_s(stat: &str) -> Option<[f64; 4]> {
 
 fn load(text: &str) -> Option<[f64; 3]> {
     let mut numbers = text.split_whitespace().map(str::parse);
-    Some([numbers.next()?.ok()?, numbers.next()?.ok()?, numbers.next()?.ok()?])
+    Some([
+        numbers.next()?.ok()?,
+        numbers.next()?.ok()?,
+        numbers.next()?.ok()?,
+    ])
 }
 
 #[cfg(test)]

@@ -1,11 +1,13 @@
 //! Changes of files are heard of before the request behind them is answered.
 //!
-//! Called by: the drivers, when a request begins. The kernel queues inotify's event before the system call that changes a file returns, and
-//! each worker's event loop holds the queue's descriptor. So a request whose first byte was there when the loop woke up has its changes
-//! before it in the same wake-up or an earlier one: asking what the loop knows is a load. Bytes that may have come after the loop's last
-//! look (a second request in one read, a read behind a full one, the first read of a connection that was not waited for) say nothing
-//! about that, and cost one system call.
-//! Caveat: it holds for file systems that the watcher hears of (`saker_files::watcher`). Out of scope: changes while a request is answered.
+//! Called by: the drivers, when a request begins. The kernel queues inotify's event before the
+//! system call that changes a file returns, and each worker's event loop holds the queue's
+//! descriptor. So a request whose first byte was there when the loop woke up has its changes before
+//! it in the same wake-up or an earlier one: asking what the loop knows is a load. Bytes that may
+//! have come after the loop's last look (a second request in one read, a read behind a full one,
+//! the first read of a connection that was not waited for) say nothing about that, and cost one
+//! system call. Caveat: it holds for file systems that the watcher hears of
+//! (`saker_files::watcher`). Out of scope: changes while a request is answered.
 
 use saker_files::Watcher;
 use saker_net::Readiness;
@@ -31,11 +33,17 @@ pub struct Freshness {
 impl Freshness {
     /// Must be called inside the worker's runtime.
     pub fn new(watcher: &Watcher) -> Freshness {
-        let readiness = watcher.events().and_then(|events| Readiness::new(events).ok());
-        Freshness { watcher: watcher.clone(), readiness }
+        let readiness = watcher
+            .events()
+            .and_then(|events| Readiness::new(events).ok());
+        Freshness {
+            watcher: watcher.clone(),
+            readiness,
+        }
     }
 
-    /// To be called when a request begins, before anything kept is believed. What comes behind it in the same bytes may be younger.
+    /// To be called when a request begins, before anything kept is believed. What comes behind it
+    /// in the same bytes may be younger.
     pub fn settle(&self, origin: &mut ReadOrigin) {
         *origin = match origin {
             ReadOrigin::WakeUp => {

@@ -21,7 +21,10 @@ impl Io {
 
     /// The same, for another driver.
     pub fn hand_over(&mut self) -> Io {
-        Io { transport: self.transport.hand_over(), input: std::mem::take(&mut self.input) }
+        Io {
+            transport: self.transport.hand_over(),
+            input: std::mem::take(&mut self.input),
+        }
     }
 
     /// Drops what has been used.
@@ -34,7 +37,12 @@ impl Io {
     }
 
     /// Reads and throws away until the end of the stream, an error, or `left` bytes.
-    pub fn poll_discard(&mut self, cx: &mut Context<'_>, worker: &Worker, left: &mut usize) -> Poll<()> {
+    pub fn poll_discard(
+        &mut self,
+        cx: &mut Context<'_>,
+        worker: &Worker,
+        left: &mut usize,
+    ) -> Poll<()> {
         self.input = Vec::new();
         loop {
             let mut buffers = worker.buffers.borrow_mut();
@@ -47,8 +55,8 @@ impl Io {
         }
     }
 
-    /// Says that nothing more will come, then reads on and throws away, so that a reset does not take our last words from the client
-    /// (RFC 9112 section 9.6).
+    /// Says that nothing more will come, then reads on and throws away, so that a reset does not
+    /// take our last words from the client (RFC 9112 section 9.6).
     pub async fn linger(&mut self, worker: &Worker, time: Duration, bytes_max: usize) {
         if self.transport.shutdown_write().is_err() {
             return;

@@ -1,8 +1,9 @@
 //! The server: process, workers, listeners, protocol drivers, control socket, command line.
 //!
-//! Floor 6, the top: everything below is put together here. `process` runs the main thread, `worker` one thread per core, `driver_h1` and
-//! `driver_h2` a task per connection, `driver_h3` a connection of the worker's QUIC loop, the latter two on what `multiplexed` says about
-//! streams; `shared` declares what cores share, `registry` which handlers and filters there are.
+//! Floor 6, the top: everything below is put together here. `process` runs the main thread,
+//! `worker` one thread per core, `driver_h1` and `driver_h2` a task per connection, `driver_h3` a
+//! connection of the worker's QUIC loop, the latter two on what `multiplexed` says about streams;
+//! `shared` declares what cores share, `registry` which handlers and filters there are.
 
 pub mod accept;
 pub mod automatic;

@@ -1,8 +1,9 @@
 //! Accepting: one task per listener and worker.
 //!
-//! A new connection is read once before the event loop hears of it: a client that sends its request at once and closes costs
-//! accept, recv, send and close. Everybody else becomes a task of its own. The difficulty is running out of something (descriptors, the
-//! connection limit): the queue then waits in the kernel, and a short sleep keeps the loop from spinning.
+//! A new connection is read once before the event loop hears of it: a client that sends its request
+//! at once and closes costs accept, recv, send and close. Everybody else becomes a task of its own.
+//! The difficulty is running out of something (descriptors, the connection limit): the queue then
+//! waits in the kernel, and a short sleep keeps the loop from spinning.
 
 use crate::{accept, connection::Opened, freshness::ReadOrigin, worker::Worker};
 use saker_config::model::Address;
@@ -39,9 +40,18 @@ impl WorkerListener {
 pub fn start(worker: &Rc<Worker>, address: Arc<Address>, socket: BoundSocket) {
     let listener = match Listener::register(socket) {
         Ok(listener) => listener,
-        Err(error) => return error_log::log(&message::LISTENER_FAILED, format_args!("{address}: {error}")),
+        Err(error) => {
+            return error_log::log(
+                &message::LISTENER_FAILED,
+                format_args!("{address}: {error}"),
+            );
+        }
     };
-    let handle = Rc::new(WorkerListener { address, closed: Cell::new(false), wake: Notify::new() });
+    let handle = Rc::new(WorkerListener {
+        address,
+        closed: Cell::new(false),
+        wake: Notify::new(),
+    });
     worker.listeners.borrow_mut().push(Rc::clone(&handle));
     tokio::task::spawn_local(accept_loop(Rc::clone(worker), handle, listener));
 }
@@ -68,14 +78,20 @@ async fn accept_loop(worker: Rc<Worker>, handle: Rc<WorkerListener>, listener: L
             }
             Turn::Full => {
                 if !std::mem::replace(&mut paused, true) {
-                    error_log::log(&message::CONNECTION_LIMIT, format_args!("{} open", worker.shared.connections.now()));
+                    error_log::log(
+                        &message::CONNECTION_LIMIT,
+                        format_args!("{} open", worker.shared.connections.now()),
+                    );
                 }
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
-    // What has come in until now is still served; only then does the kernel get to refuse. What waits in systemd's queue stays there.
-    while !listener.is_inherited() && matches!(accept_some(&worker, &handle, &listener), Turn::Again) {}
+    // What has come in until now is still served; only then does the kernel get to refuse. What
+    // waits in systemd's queue stays there.
+    while !listener.is_inherited()
+        && matches!(accept_some(&worker, &handle, &listener), Turn::Again)
+    {}
 }
 
 fn resumed(paused: &mut bool) {
@@ -95,7 +111,9 @@ enum Turn {
 }
 
 fn accept_some(worker: &Rc<Worker>, handle: &WorkerListener, listener: &Listener) -> Turn {
-    let connections_max = worker.shared.connections_max(worker.services().generation.model.limits.connections_max);
+    let connections_max = worker
+        .shared
+        .connections_max(worker.services().generation.model.limits.connections_max);
     for _ in 0..ACCEPTS_PER_TURN {
         if !worker.shared.connections.enter(connections_max) {
             return Turn::Full;
@@ -125,14 +143,30 @@ fn take(worker: &Rc<Worker>, handle: &WorkerListener, accepted: Accepted) {
         PeerAddress::Unix => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
     };
     let local = local_address(&handle.address, &accepted);
-    let origin = if accepted.by_wake_up { ReadOrigin::WakeUp } else { ReadOrigin::Unknown };
-    accept::start(worker, opened, (accepted.stream, origin), address, local, Arc::clone(&handle.address));
+    let origin = if accepted.by_wake_up {
+        ReadOrigin::WakeUp
+    } else {
+        ReadOrigin::Unknown
+    };
+    accept::start(
+        worker,
+        opened,
+        (accepted.stream, origin),
+        address,
+        local,
+        Arc::clone(&handle.address),
+    );
 }
 
 /// Asks the kernel only where the listener stands for several addresses.
 fn local_address(listener: &Address, accepted: &Accepted) -> SocketAddr {
     match listener {
-        Address::Tcp(address) if address.ip().is_unspecified() => accepted.stream.local_address().ok().flatten().unwrap_or(*address),
+        Address::Tcp(address) if address.ip().is_unspecified() => accepted
+            .stream
+            .local_address()
+            .ok()
+            .flatten()
+            .unwrap_or(*address),
         Address::Tcp(address) => *address,
         Address::Unix(_) => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
     }

@@ -1,4 +1,5 @@
-//! Open access logs and error logs of sites, one per target however many sites and workers write to it.
+//! Open access logs and error logs of sites, one per target however many sites and workers write to
+//! it.
 
 use saker_config::model::AccessLogTarget;
 use saker_telemetry::{
@@ -33,21 +34,30 @@ impl LogFiles {
             Some(ErrorLogTarget::Syslog(syslog)) => LogTarget::Syslog(syslog.clone()),
         };
         let name = shown(&target);
-        log.write_to(self.open_target(target).map_err(|error| cannot_open("error log", &name, &error))?);
+        log.write_to(
+            self.open_target(target)
+                .map_err(|error| cannot_open("error log", &name, &error))?,
+        );
         Ok(())
     }
 
     pub fn open_forensic_log(&self, log: &ForensicLog) -> Result<(), String> {
-        let file = self.open_target(log.target.clone()).map_err(|error| cannot_open("forensic log", &shown(&log.target), &error))?;
+        let file = self
+            .open_target(log.target.clone())
+            .map_err(|error| cannot_open("forensic log", &shown(&log.target), &error))?;
         log.write_to(file);
         Ok(())
     }
 
-    /// Opens every file again by its name (rotation). Goes on after a failure and returns all of them.
+    /// Opens every file again by its name (rotation). Goes on after a failure and returns all of
+    /// them.
     pub fn reopen(&self) -> Vec<String> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let failed =
-            |(target, file): (&LogTarget, &Arc<LogFile>)| file.reopen().err().map(|error| cannot_open("log", &shown(target), &error));
+        let failed = |(target, file): (&LogTarget, &Arc<LogFile>)| {
+            file.reopen()
+                .err()
+                .map(|error| cannot_open("log", &shown(target), &error))
+        };
         open.iter().filter_map(failed).collect()
     }
 
@@ -63,7 +73,10 @@ impl LogFiles {
 
     /// Closes what no worker writes to any more.
     pub fn forget_unused(&self) {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).retain(|_, file| Arc::strong_count(file) > 1);
+        self.open
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|_, file| Arc::strong_count(file) > 1);
     }
 }
 
@@ -72,17 +85,28 @@ pub fn cannot_open(what: &str, name: &str, error: &io::Error) -> String {
     let text = error.to_string();
     let reason = text.split(" (os error").next().unwrap_or_default();
     let hint = match error.kind() {
-        io::ErrorKind::NotFound if Path::new(name).is_absolute() => {
-            Path::new(name).parent().map(|folder| format!(" (make {})", folder.display()))
-        }
-        io::ErrorKind::PermissionDenied if error.raw_os_error().is_some() && saker_net::privileged::broker().is_none() => {
+        io::ErrorKind::NotFound if Path::new(name).is_absolute() => Path::new(name)
+            .parent()
+            .map(|folder| format!(" (make {})", folder.display())),
+        io::ErrorKind::PermissionDenied
+            if error.raw_os_error().is_some() && saker_net::privileged::broker().is_none() =>
+        {
             let uid = rustix::process::geteuid().as_raw();
-            Some(format!(" (tried as user {uid}; start the server as root, or let that user write there)"))
+            Some(format!(
+                " (tried as user {uid}; start the server as root, or let that user write there)"
+            ))
         }
         _ => None,
     };
-    let name = if name.is_empty() { String::new() } else { format!(" {name}") };
-    format!("cannot open {what}{name}: {reason}{}", hint.unwrap_or_default())
+    let name = if name.is_empty() {
+        String::new()
+    } else {
+        format!(" {name}")
+    };
+    format!(
+        "cannot open {what}{name}: {reason}{}",
+        hint.unwrap_or_default()
+    )
 }
 
 /// As messages name a target.

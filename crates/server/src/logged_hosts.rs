@@ -1,7 +1,8 @@
 //! Which hosts have an access log of their own, where a site has one for each (`%{host}`).
 //!
-//! Difficulty: a stranger may ask for any name, and must not be able to have files made without end. So a file of its own has what the
-//! configuration names, what the database of hosts knows, and what has a document root. All others share one.
+//! Difficulty: a stranger may ask for any name, and must not be able to have files made without
+//! end. So a file of its own has what the configuration names, what the database of hosts knows,
+//! and what has a document root. All others share one.
 
 use saker_config::model::{HostPattern, Site, SiteName, is_plain_name};
 use saker_hosts::Hosts;
@@ -20,12 +21,21 @@ pub struct LoggedHosts {
 
 impl LoggedHosts {
     pub fn new(site: &Site, generation: &Generation) -> LoggedHosts {
-        let exact = |name: &SiteName| if let SiteName::Exact(name) = name { Some(name.clone()) } else { None };
+        let exact = |name: &SiteName| {
+            if let SiteName::Exact(name) = name {
+                Some(name.clone())
+            } else {
+                None
+            }
+        };
         let by_host = site.by_host.as_ref();
         LoggedHosts {
             names: site.names.iter().filter_map(exact).collect(),
             root: by_host.and_then(|by_host| by_host.root.clone()),
-            known: generation.known_hosts.clone().filter(|_| by_host.is_some_and(|by_host| by_host.is_looked_up)),
+            known: generation
+                .known_hosts
+                .clone()
+                .filter(|_| by_host.is_some_and(|by_host| by_host.is_looked_up)),
             last: RefCell::default(),
         }
     }
@@ -43,9 +53,14 @@ impl LoggedHosts {
     }
 
     fn has_file(&self, name: &str) -> bool {
-        let has_root = || self.root.as_ref().is_some_and(|root| Path::new(&root.of(name, 0)).is_dir());
+        let has_root = || {
+            self.root
+                .as_ref()
+                .is_some_and(|root| Path::new(&root.of(name, 0)).is_dir())
+        };
         let is_known = || self.known.as_ref().is_some_and(|hosts| hosts.knows(name));
-        is_plain_name(name.as_bytes()) && (self.names.iter().any(|own| own == name) || is_known() || has_root())
+        is_plain_name(name.as_bytes())
+            && (self.names.iter().any(|own| own == name) || is_known() || has_root())
     }
 }
 
@@ -56,7 +71,10 @@ mod tests {
 
     #[test]
     fn strangers_share_a_file() {
-        let site = Site { names: vec![SiteName::Exact("a.example".into()), SiteName::Any], ..Site::new(Origin::built_in()) };
+        let site = Site {
+            names: vec![SiteName::Exact("a.example".into()), SiteName::Any],
+            ..Site::new(Origin::built_in())
+        };
         let hosts = LoggedHosts::new(&site, &Generation::new(1, Model::default()));
         for (asked, expected) in [
             ("A.example", "a.example"),

@@ -1,8 +1,9 @@
 //! Names of addresses, confirmed by asking back: for robots that say who they are.
 //!
-//! Difficulty: whoever writes a robot's name into a field makes this server ask others. So few questions are under way at a time, each has
-//! a time limit, and an address that has too many names is looked at for the first ones alone. What does not fit into a datagram is asked
-//! for again over TCP.
+//! Difficulty: whoever writes a robot's name into a field makes this server ask others. So few
+//! questions are under way at a time, each has a time limit, and an address that has too many names
+//! is looked at for the first ones alone. What does not fit into a datagram is asked for again over
+//! TCP.
 
 use saker_guard::{
     dns::{Answer, Question, server_of},
@@ -30,21 +31,29 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const NAMES_MAX: usize = 4;
 const ANSWER_BYTES_MAX: usize = 4096;
 
-/// Asks over sockets of its own, a fresh one for each question, so that nobody can tell from which port.
+/// Asks over sockets of its own, a fresh one for each question, so that nobody can tell from which
+/// port.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     under_way: Rc<Cell<u32>>,
 }
 
 impl NameServer for Names {
-    fn confirmed_names(&self, address: IpAddr, domains: Vec<String>, server: Option<SocketAddr>) -> LocalFuture<'static, Confirmed> {
+    fn confirmed_names(
+        &self,
+        address: IpAddr,
+        domains: Vec<String>,
+        server: Option<SocketAddr>,
+    ) -> LocalFuture<'static, Confirmed> {
         let under_way = Rc::clone(&self.under_way);
         Box::pin(async move {
             if under_way.get() >= UNDER_WAY_MAX {
                 return Confirmed::Unknown;
             }
             let _place = Place::take(&under_way);
-            confirmed(address, &domains, server).await.map_or(Confirmed::Unknown, Confirmed::Names)
+            confirmed(address, &domains, server)
+                .await
+                .map_or(Confirmed::Unknown, Confirmed::Names)
         })
     }
 }
@@ -66,14 +75,25 @@ impl Drop for Place {
 }
 
 /// `None`: nobody knows.
-async fn confirmed(address: IpAddr, domains: &[String], server: Option<SocketAddr>) -> Option<Vec<String>> {
+async fn confirmed(
+    address: IpAddr,
+    domains: &[String],
+    server: Option<SocketAddr>,
+) -> Option<Vec<String>> {
     let server = match server {
         Some(server) => server,
-        None => SocketAddr::new(server_of(&fs::read_to_string("/etc/resolv.conf").ok()?)?, 53),
+        None => SocketAddr::new(
+            server_of(&fs::read_to_string("/etc/resolv.conf").ok()?)?,
+            53,
+        ),
     };
     let names = ask(server, &Question::NamesOf(address)).await?.names;
     let mut confirmed = Vec::new();
-    for name in names.into_iter().filter(|name| robots::is_below(name, domains)).take(NAMES_MAX) {
+    for name in names
+        .into_iter()
+        .filter(|name| robots::is_below(name, domains))
+        .take(NAMES_MAX)
+    {
         let back = ask(server, &Question::AddressesOf(name.clone(), address)).await?;
         if back.addresses.contains(&address) {
             confirmed.push(name);
@@ -86,10 +106,16 @@ async fn ask(server: SocketAddr, question: &Question) -> Option<Answer> {
     for attempt in 0..ATTEMPTS {
         let number = number(attempt)?;
         let message = question.encode(number)?;
-        let answer = timeout(PATIENCE, over_udp(server, question, number, &message)).await.ok().and_then(Result::ok);
+        let answer = timeout(PATIENCE, over_udp(server, question, number, &message))
+            .await
+            .ok()
+            .and_then(Result::ok);
         let answer = match answer {
             Some(answer) if answer.is_cut => {
-                timeout(PATIENCE, over_tcp(server, question, number, &message)).await.ok().and_then(Result::ok)
+                timeout(PATIENCE, over_tcp(server, question, number, &message))
+                    .await
+                    .ok()
+                    .and_then(Result::ok)
             }
             answer => answer,
         };
@@ -103,11 +129,21 @@ async fn ask(server: SocketAddr, question: &Question) -> Option<Answer> {
 /// What an answer has to repeat.
 fn number(attempt: u32) -> Option<u16> {
     let mut bytes = [0; 2];
-    saker_guard::random(&mut bytes).then(|| u16::from_be_bytes(bytes) ^ (attempt as u16) ^ (clock::monotonic_ns() as u16))
+    saker_guard::random(&mut bytes)
+        .then(|| u16::from_be_bytes(bytes) ^ (attempt as u16) ^ (clock::monotonic_ns() as u16))
 }
 
-async fn over_udp(server: SocketAddr, question: &Question, number: u16, message: &[u8]) -> io::Result<Answer> {
-    let own: IpAddr = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+async fn over_udp(
+    server: SocketAddr,
+    question: &Question,
+    number: u16,
+    message: &[u8],
+) -> io::Result<Answer> {
+    let own: IpAddr = if server.is_ipv4() {
+        Ipv4Addr::UNSPECIFIED.into()
+    } else {
+        Ipv6Addr::UNSPECIFIED.into()
+    };
     let socket = UdpSocket::bind((own, 0)).await?;
     socket.connect(server).await?;
     socket.send(message).await?;
@@ -115,19 +151,32 @@ async fn over_udp(server: SocketAddr, question: &Question, number: u16, message:
     loop {
         let length = socket.recv(&mut buffer).await?;
         // What is no answer to this is left out, and waited on for.
-        if let Some(answer) = buffer.get(..length).and_then(|message| question.decode(number, message)) {
+        if let Some(answer) = buffer
+            .get(..length)
+            .and_then(|message| question.decode(number, message))
+        {
             return Ok(answer);
         }
     }
 }
 
 /// RFC 1035 section 4.2.2.
-async fn over_tcp(server: SocketAddr, question: &Question, number: u16, message: &[u8]) -> io::Result<Answer> {
+async fn over_tcp(
+    server: SocketAddr,
+    question: &Question,
+    number: u16,
+    message: &[u8],
+) -> io::Result<Answer> {
     let mut stream = TcpStream::connect(server).await?;
     let length = u16::try_from(message.len()).map_err(io::Error::other)?;
-    stream.write_all(&[&length.to_be_bytes()[..], message].concat()).await?;
+    stream
+        .write_all(&[&length.to_be_bytes()[..], message].concat())
+        .await?;
     let length = usize::from(stream.read_u16().await?);
     let mut buffer = vec![0; length.min(4 * ANSWER_BYTES_MAX)];
     stream.read_exact(&mut buffer).await?;
-    question.decode(number, &buffer).filter(|answer| !answer.is_cut).ok_or_else(|| io::Error::other("no answer to the question"))
+    question
+        .decode(number, &buffer)
+        .filter(|answer| !answer.is_cut)
+        .ok_or_else(|| io::Error::other("no answer to the question"))
 }

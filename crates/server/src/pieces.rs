@@ -1,7 +1,8 @@
 //! A response body on its way out, piece by piece, for every protocol.
 //!
-//! A piece is only fetched when the one before it has gone, so a slow reader holds a connection (or a stream) and one piece, not the
-//! response. The difficulty is to know the end early: where nothing can follow, the last piece says so, and no frame is spent on it.
+//! A piece is only fetched when the one before it has gone, so a slow reader holds a connection (or
+//! a stream) and one piece, not the response. The difficulty is to know the end early: where
+//! nothing can follow, the last piece says so, and no frame is spent on it.
 
 use saker_http::Fields;
 use saker_pipeline::{Body, BodyStream, Chunk, FilePart};
@@ -38,7 +39,12 @@ pub struct Pieces {
 
 impl Pieces {
     pub fn new(body: Body) -> Pieces {
-        Pieces { piece: None, next: Some(body), rest: VecDeque::new(), trailers: None }
+        Pieces {
+            piece: None,
+            next: Some(body),
+            rest: VecDeque::new(),
+            trailers: None,
+        }
     }
 
     /// Finds what comes next; `None` is the end.
@@ -65,9 +71,14 @@ impl Pieces {
     /// Takes a body that is there already.
     fn unpack(&mut self) {
         match self.next.take() {
-            Some(Body::Memory(chunk)) if !chunk.is_empty() => self.piece = Some(Piece::Memory(chunk)),
+            Some(Body::Memory(chunk)) if !chunk.is_empty() => {
+                self.piece = Some(Piece::Memory(chunk))
+            }
             Some(Body::File(part)) if part.length > 0 => self.piece = Some(Piece::File(part)),
-            Some(Body::Parts(parts)) => parts.into_iter().rev().for_each(|part| self.rest.push_front(part)),
+            Some(Body::Parts(parts)) => parts
+                .into_iter()
+                .rev()
+                .for_each(|part| self.rest.push_front(part)),
             _ => {}
         }
     }
@@ -114,7 +125,10 @@ impl Pieces {
     }
 }
 
-fn poll_chunk(cx: &mut Context<'_>, stream: &mut dyn BodyStream) -> Poll<Result<Option<Chunk>, Broken>> {
+fn poll_chunk(
+    cx: &mut Context<'_>,
+    stream: &mut dyn BodyStream,
+) -> Poll<Result<Option<Chunk>, Broken>> {
     loop {
         match ready!(stream.poll_chunk(cx)) {
             // An empty chunk would end a chunked body.
@@ -129,11 +143,13 @@ fn poll_chunk(cx: &mut Context<'_>, stream: &mut dyn BodyStream) -> Poll<Result<
 /// The end of a large file that is held back until its content was checked once more.
 pub const CHECKED_TAIL_BYTES: u64 = 64 << 10;
 
-/// How much of a file may go now, at most `step_max`. Its end goes only after a look at whether the content is still what the head
-/// promised.
+/// How much of a file may go now, at most `step_max`. Its end goes only after a look at whether the
+/// content is still what the head promised.
 pub fn file_step(part: &FilePart, allowance: u64, step_max: u64) -> Result<usize, Broken> {
     let most = part.length.min(allowance).min(step_max);
-    let Some(check) = &part.check else { return Ok(most as usize) };
+    let Some(check) = &part.check else {
+        return Ok(most as usize);
+    };
     // What fits one step is checked and sent; of what does not, the end waits for the check.
     if part.length > step_max.max(CHECKED_TAIL_BYTES) {
         return Ok(most.min(part.length - CHECKED_TAIL_BYTES) as usize);

@@ -1,8 +1,10 @@
-//! TLS of a generation: its certificates and tickets, and an acceptor for each listener that speaks TLS.
+//! TLS of a generation: its certificates and tickets, and an acceptor for each listener that speaks
+//! TLS.
 //!
-//! Built by the main thread beside the running one, before privileges are dropped, because keys belong to root. The difficulty is what happens
-//! later: files are watched (`watch`), and a changed certificate is shown from the next handshake on, without a reload. A pair of files
-//! that does not fit together, as between two renames, leaves the old one in force.
+//! Built by the main thread beside the running one, before privileges are dropped, because keys
+//! belong to root. The difficulty is what happens later: files are watched (`watch`), and a changed
+//! certificate is shown from the next handshake on, without a reload. A pair of files that does not
+//! fit together, as between two renames, leaves the old one in force.
 
 use saker_config::{
     HostTable, Model,
@@ -34,24 +36,55 @@ pub struct Secured {
 }
 
 impl Secured {
-    /// Loads what the model names; where something can't be used, everything wrong is said at once. The list has the warnings.
-    pub fn build(model: &Model, hosts: &Arc<HostTable>, previous: Option<&Secured>) -> Result<(Secured, Vec<String>), String> {
-        let (identities, mut problems) = Identities::load(model, hosts, previous.map(|previous| &*previous.identities));
-        let (tickets, more) = Tickets::load(&model.tls, previous.map(|previous| &*previous.tickets));
+    /// Loads what the model names; where something can't be used, everything wrong is said at once.
+    /// The list has the warnings.
+    pub fn build(
+        model: &Model,
+        hosts: &Arc<HostTable>,
+        previous: Option<&Secured>,
+    ) -> Result<(Secured, Vec<String>), String> {
+        let (identities, mut problems) =
+            Identities::load(model, hosts, previous.map(|previous| &*previous.identities));
+        let (tickets, more) =
+            Tickets::load(&model.tls, previous.map(|previous| &*previous.tickets));
         problems.extend(more);
         let authority = install_local(model, &identities).map_err(|error| format!("{error}\n"))?;
-        let (errors, warnings): (Vec<_>, Vec<_>) = problems.into_iter().partition(LoadProblem::is_error);
+        let (errors, warnings): (Vec<_>, Vec<_>) =
+            problems.into_iter().partition(LoadProblem::is_error);
         if !errors.is_empty() {
-            return Err(errors.iter().map(|problem| format!("{problem}\n")).collect());
+            return Err(errors
+                .iter()
+                .map(|problem| format!("{problem}\n"))
+                .collect());
         }
         let (identities, tickets) = (Arc::new(identities), Arc::new(tickets));
         let acceptor = |listener: &Listener| {
-            let alpn: &[&[u8]] = if listener.http2 { &[H2, HTTP1] } else { &[HTTP1] };
+            let alpn: &[&[u8]] = if listener.http2 {
+                &[H2, HTTP1]
+            } else {
+                &[HTTP1]
+            };
             listener.tls.as_ref()?;
-            Some((listener.address.clone(), Acceptor::new(Arc::clone(&identities), listener, Arc::clone(&tickets), alpn)))
+            Some((
+                listener.address.clone(),
+                Acceptor::new(
+                    Arc::clone(&identities),
+                    listener,
+                    Arc::clone(&tickets),
+                    alpn,
+                ),
+            ))
         };
         let acceptors = model.listeners.iter().filter_map(acceptor).collect();
-        Ok((Secured { identities, tickets, acceptors, authority }, warnings.iter().map(ToString::to_string).collect()))
+        Ok((
+            Secured {
+                identities,
+                tickets,
+                acceptors,
+                authority,
+            },
+            warnings.iter().map(ToString::to_string).collect(),
+        ))
     }
 
     pub fn acceptor(&self, address: &Address) -> Option<&Acceptor> {
@@ -68,31 +101,57 @@ pub fn problems(model: &Model) -> Vec<LoadProblem> {
 
 /// Certificates by this machine's own authority, for the sites that want one.
 fn install_local(model: &Model, identities: &Identities) -> Result<Option<PathBuf>, String> {
-    let sites: Vec<_> = model.sites.iter().filter(|site| site.tls.automatic == Automatic::Local).collect();
-    if sites.is_empty() || !model.listeners.iter().any(|listener| listener.tls.is_some()) {
+    let sites: Vec<_> = model
+        .sites
+        .iter()
+        .filter(|site| site.tls.automatic == Automatic::Local)
+        .collect();
+    if sites.is_empty()
+        || !model
+            .listeners
+            .iter()
+            .any(|listener| listener.tls.is_some())
+    {
         return Ok(None);
     }
-    let names: Vec<String> = sites.iter().flat_map(|site| &site.names).filter_map(certified).chain(addresses(model)).collect();
+    let names: Vec<String> = sites
+        .iter()
+        .flat_map(|site| &site.names)
+        .filter_map(certified)
+        .chain(addresses(model))
+        .collect();
     let folder = authority_folder(model);
-    let made = local_certificate(&folder, &names).map_err(|error| format!("local certificate in {}: {error}", folder.display()))?;
-    let shown_for: Vec<String> = names.iter().cloned().chain(["localhost".to_owned()]).collect();
+    let made = local_certificate(&folder, &names)
+        .map_err(|error| format!("local certificate in {}: {error}", folder.display()))?;
+    let shown_for: Vec<String> = names
+        .iter()
+        .cloned()
+        .chain(["localhost".to_owned()])
+        .collect();
     identities.install(&shown_for, &made.chain_pem, &made.key_pem)?;
     Ok(Some(made.authority_path))
 }
 
-/// One authority for all servers of a user; a server that changes its user has one of its own, where that user finds it again.
+/// One authority for all servers of a user; a server that changes its user has one of its own,
+/// where that user finds it again.
 pub fn authority_folder(model: &Model) -> PathBuf {
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share"));
-    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from).or_else(home);
-    match data.filter(|data| model.server.user.is_none() && data.is_absolute() && is_own_folder(data)) {
+    let data = std::env::var_os("XDG_DATA_HOME")
+        .map(PathBuf::from)
+        .or_else(home);
+    match data
+        .filter(|data| model.server.user.is_none() && data.is_absolute() && is_own_folder(data))
+    {
         Some(data) => data.join("saker/authority"),
         None => model.server.state_dir.join("authority"),
     }
 }
 
-/// Keys are not put where somebody else can put something in their place: `HOME` may be another user's (`sudo -E`).
+/// Keys are not put where somebody else can put something in their place: `HOME` may be another
+/// user's (`sudo -E`).
 pub fn is_own_folder(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw())
+    std::fs::metadata(path)
+        .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw())
 }
 
 fn certified(name: &SiteName) -> Option<String> {
@@ -105,10 +164,16 @@ fn certified(name: &SiteName) -> Option<String> {
 
 /// Those that the listeners name, for clients that ask for an address.
 fn addresses(model: &Model) -> impl Iterator<Item = String> {
-    model.listeners.iter().filter(|listener| listener.tls.is_some()).filter_map(|listener| match &listener.address {
-        Address::Tcp(address) if !address.ip().is_unspecified() => Some(address.ip().to_string()),
-        _ => None,
-    })
+    model
+        .listeners
+        .iter()
+        .filter(|listener| listener.tls.is_some())
+        .filter_map(|listener| match &listener.address {
+            Address::Tcp(address) if !address.ip().is_unspecified() => {
+                Some(address.ip().to_string())
+            }
+            _ => None,
+        })
 }
 
 /// How often files are looked at in folders that can't be watched.
@@ -122,8 +187,9 @@ pub struct Watch {
     looked_ms: u64,
 }
 
-/// A folder of root's alone, opened by the broker: the kernel tells us nothing of what happens in it. Names that come and go change the folder;
-/// a file that is written in place is seen by the next look at all of them.
+/// A folder of root's alone, opened by the broker: the kernel tells us nothing of what happens in
+/// it. Names that come and go change the folder; a file that is written in place is seen by the
+/// next look at all of them.
 struct ClosedFolder {
     folder: File,
     changed: Option<SystemTime>,
@@ -131,7 +197,10 @@ struct ClosedFolder {
 
 impl ClosedFolder {
     fn new(folder: File) -> ClosedFolder {
-        ClosedFolder { changed: changed(&folder), folder }
+        ClosedFolder {
+            changed: changed(&folder),
+            folder,
+        }
     }
 
     fn has_changed(&self) -> bool {
@@ -146,14 +215,30 @@ fn changed(folder: &File) -> Option<SystemTime> {
 impl Watch {
     /// Watches the folders of all files, and of what links lead to.
     pub fn new(secured: &Secured, watcher: &Watcher) -> Watch {
-        let files = secured.identities.files().into_iter().chain(secured.tickets.files().iter().cloned());
-        let with_targets = files.flat_map(|file| [std::fs::canonicalize(&file).unwrap_or_else(|_| file.clone()), file]);
-        let folders: BTreeSet<PathBuf> = with_targets.filter_map(|file| Some(file.parent()?.to_owned())).collect();
-        let mut watch = Watch { looked_ms: watcher.now_ms(), ..Watch::default() };
+        let files = secured
+            .identities
+            .files()
+            .into_iter()
+            .chain(secured.tickets.files().iter().cloned());
+        let with_targets = files.flat_map(|file| {
+            [
+                std::fs::canonicalize(&file).unwrap_or_else(|_| file.clone()),
+                file,
+            ]
+        });
+        let folders: BTreeSet<PathBuf> = with_targets
+            .filter_map(|file| Some(file.parent()?.to_owned()))
+            .collect();
+        let mut watch = Watch {
+            looked_ms: watcher.now_ms(),
+            ..Watch::default()
+        };
         for folder in &folders {
             match File::open(folder) {
                 Ok(folder) => watch.stamps.push(watcher.stamp_directory(&folder)),
-                Err(_) => watch.closed.extend(privileged::open_directory(folder).map(ClosedFolder::new)),
+                Err(_) => watch
+                    .closed
+                    .extend(privileged::open_directory(folder).map(ClosedFolder::new)),
             }
         }
         watch
@@ -162,8 +247,12 @@ impl Watch {
     /// Asked a few times a second. Costs a load per folder while nothing has changed.
     pub fn look(&mut self, secured: &Secured, watcher: &Watcher) {
         let now_ms = watcher.now_ms();
-        let is_time = !self.closed.is_empty() && now_ms.saturating_sub(self.looked_ms) >= LOOK_IN_CLOSED.as_millis() as u64;
-        if !is_time && self.stamps.iter().all(|stamp| stamp.is_current(now_ms)) && !self.closed.iter().any(ClosedFolder::has_changed) {
+        let is_time = !self.closed.is_empty()
+            && now_ms.saturating_sub(self.looked_ms) >= LOOK_IN_CLOSED.as_millis() as u64;
+        if !is_time
+            && self.stamps.iter().all(|stamp| stamp.is_current(now_ms))
+            && !self.closed.iter().any(ClosedFolder::has_changed)
+        {
             return;
         }
         // Files that can't be looked at any more are no changed files.
@@ -186,7 +275,11 @@ impl Watch {
 
 fn report(problems: &[LoadProblem]) {
     for problem in problems {
-        let kind = if problem.is_error() { &message::CERTIFICATE_BAD } else { &message::CONFIG_WARNING };
+        let kind = if problem.is_error() {
+            &message::CERTIFICATE_BAD
+        } else {
+            &message::CONFIG_WARNING
+        };
         error_log::log(kind, format_args!("{problem}"));
     }
 }

@@ -1,4 +1,5 @@
-//! Everything that cores share, declared in one place. All else belongs to one worker and is `!Send`.
+//! Everything that cores share, declared in one place. All else belongs to one worker and is
+//! `!Send`.
 
 use crate::{log_files::LogFiles, quic::QuicShared};
 use saker_acme::Challenges;
@@ -68,16 +69,31 @@ pub struct PageCache {
     pub lock: File,
 }
 
-/// Descriptors that are neither connections nor files that are kept open: listeners, logs, the event loops, and files opened for a moment.
+/// Descriptors that are neither connections nor files that are kept open: listeners, logs, the
+/// event loops, and files opened for a moment.
 const DESCRIPTORS_RESERVED: u64 = 32;
 
 impl Shared {
-    /// What the configuration wants of a database of hosts: what there is already, if it wants the same. The error says what is wrong with it.
+    /// What the configuration wants of a database of hosts: what there is already, if it wants the
+    /// same. The error says what is wrong with it.
     pub fn known_hosts(&self, model: &Model) -> Result<Option<Arc<Hosts>>, String> {
-        let mut current = self.known_hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_wanted = model.sites.iter().any(|site| site.by_host.as_ref().is_some_and(|by_host| by_host.is_looked_up));
-        if !current.as_ref().is_some_and(|hosts| is_wanted && hosts.is_of(&model.hosts)) {
-            *current = is_wanted.then(|| Hosts::start(&model.hosts)).transpose()?.map(Arc::new);
+        let mut current = self
+            .known_hosts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_wanted = model.sites.iter().any(|site| {
+            site.by_host
+                .as_ref()
+                .is_some_and(|by_host| by_host.is_looked_up)
+        });
+        if !current
+            .as_ref()
+            .is_some_and(|hosts| is_wanted && hosts.is_of(&model.hosts))
+        {
+            *current = is_wanted
+                .then(|| Hosts::start(&model.hosts))
+                .transpose()?
+                .map(Arc::new);
         }
         Ok(current.clone())
     }
@@ -90,7 +106,9 @@ impl Shared {
     /// Connections that were open when the server was asked to stop.
     pub fn earlier_connections(&self) -> u64 {
         // Those that come meanwhile are counted here first, and as late afterwards.
-        self.connections.now().saturating_sub(self.late_connections.load(Ordering::Relaxed))
+        self.connections
+            .now()
+            .saturating_sub(self.late_connections.load(Ordering::Relaxed))
     }
 
     /// `None`: the system gives no random bytes, and there can be no QUIC.
@@ -98,15 +116,20 @@ impl Shared {
         self.quic.get_or_init(QuicShared::new).as_ref()
     }
 
-    /// As many connections as are allowed and leave descriptors for the files that they ask for: a client that has to wait is better off
-    /// than one that is told 503.
+    /// As many connections as are allowed and leave descriptors for the files that they ask for: a
+    /// client that has to wait is better off than one that is told 503.
     pub fn connections_max(&self, allowed: u64) -> u64 {
         let for_files = self.descriptors_max / 4;
-        allowed.min(self.descriptors_max.saturating_sub(for_files + DESCRIPTORS_RESERVED).max(1))
+        allowed.min(
+            self.descriptors_max
+                .saturating_sub(for_files + DESCRIPTORS_RESERVED)
+                .max(1),
+        )
     }
 }
 
-/// Places for requests that are worked on. Whoever finds none waits in line, whatever worker he is on.
+/// Places for requests that are worked on. Whoever finds none waits in line, whatever worker he is
+/// on.
 pub struct BusyRequests(Mutex<(u64, Arc<Semaphore>)>);
 
 impl Default for BusyRequests {
@@ -116,7 +139,8 @@ impl Default for BusyRequests {
 }
 
 impl BusyRequests {
-    /// A place, held by what is returned; `max` 0: nobody counts. After a reload with another number places of before count no more.
+    /// A place, held by what is returned; `max` 0: nobody counts. After a reload with another
+    /// number places of before count no more.
     pub async fn enter(&self, max: u64) -> Option<OwnedSemaphorePermit> {
         if max == 0 {
             return None;
@@ -124,7 +148,9 @@ impl BusyRequests {
         let places = {
             let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if current.0 != max {
-                let count = usize::try_from(max).unwrap_or(usize::MAX).min(Semaphore::MAX_PERMITS);
+                let count = usize::try_from(max)
+                    .unwrap_or(usize::MAX)
+                    .min(Semaphore::MAX_PERMITS);
                 *current = (max, Arc::new(Semaphore::new(count)));
             }
             Arc::clone(&current.1)
@@ -154,9 +180,14 @@ impl OpenRequests {
 
     /// The slot that it is in.
     pub fn enter(&self, worker: usize, open: OpenRequest) -> usize {
-        let Some(slots) = self.0.get(worker) else { return 0 };
+        let Some(slots) = self.0.get(worker) else {
+            return 0;
+        };
         let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let free = slots.iter().position(Option::is_none).unwrap_or(slots.len());
+        let free = slots
+            .iter()
+            .position(Option::is_none)
+            .unwrap_or(slots.len());
         match slots.get_mut(free) {
             Some(slot) => *slot = Some(open),
             None => slots.push(Some(open)),
@@ -165,9 +196,14 @@ impl OpenRequests {
     }
 
     pub fn leave(&self, worker: usize, slot: usize) {
-        let Some(slots) = self.0.get(worker) else { return };
+        let Some(slots) = self.0.get(worker) else {
+            return;
+        };
         let mut slots = slots.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.get_mut(slot).into_iter().for_each(|slot| *slot = None);
+        slots
+            .get_mut(slot)
+            .into_iter()
+            .for_each(|slot| *slot = None);
         while slots.last().is_some_and(Option::is_none) {
             slots.pop();
         }

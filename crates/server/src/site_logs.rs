@@ -41,7 +41,9 @@ impl SiteLogs {
             let mut needs = Needs::default();
             let mut of_site: Vec<SiteLog> = Vec::new();
             for log in &site.access_logs {
-                let format = log.parsed_format().map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.message))?;
+                let format = log
+                    .parsed_format()
+                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.message))?;
                 needs = needs.and(format.needs());
                 needs.walk |= log.condition.is_some();
                 let buffer = match targets.iter().position(|target| *target == log.target) {
@@ -52,8 +54,14 @@ impl SiteLogs {
                         targets.len() - 1
                     }
                 };
-                let hosts = matches!(log.target, AccessLogTarget::ByHost(_)).then(|| Rc::new(LoggedHosts::new(site, generation)));
-                of_site.push(SiteLog { format: Rc::new(format), condition: log.condition.clone(), buffer, hosts });
+                let hosts = matches!(log.target, AccessLogTarget::ByHost(_))
+                    .then(|| Rc::new(LoggedHosts::new(site, generation)));
+                of_site.push(SiteLog {
+                    format: Rc::new(format),
+                    condition: log.condition.clone(),
+                    buffer,
+                    hosts,
+                });
             }
             // What it goes by there is told by the walk.
             needs.walk |= site.forensic_log.is_some();
@@ -68,8 +76,13 @@ impl SiteLogs {
 
     /// What the site's formats look at; `None` where the site keeps no log.
     pub fn needs(&self, site: usize) -> Option<Needs> {
-        let is_kept = |logs: &Vec<SiteLog>| !logs.is_empty() || self.forensic.get(site).is_some_and(Option::is_some);
-        self.sites.get(site).is_some_and(is_kept).then(|| self.needs[site])
+        let is_kept = |logs: &Vec<SiteLog>| {
+            !logs.is_empty() || self.forensic.get(site).is_some_and(Option::is_some)
+        };
+        self.sites
+            .get(site)
+            .is_some_and(is_kept)
+            .then(|| self.needs[site])
     }
 
     /// The site's name for records; empty where it has none.
@@ -91,15 +104,27 @@ impl SiteLogs {
         }
     }
 
-    /// One line in each log that wants it; `walk` where there was a walk and a log asked for what it left.
-    pub fn write(&mut self, site: usize, record: &Record<'_>, walk: Option<&LogFacts>, counters: &Counters) {
-        let Some(of_site) = self.sites.get(site) else { return };
+    /// One line in each log that wants it; `walk` where there was a walk and a log asked for what
+    /// it left.
+    pub fn write(
+        &mut self,
+        site: usize,
+        record: &Record<'_>,
+        walk: Option<&LogFacts>,
+        counters: &Counters,
+    ) {
+        let Some(of_site) = self.sites.get(site) else {
+            return;
+        };
         if let Some(Some(log)) = self.forensic.get(site)
             && let Some(id) = walk.and_then(|walk| walk.notes.first(b"forensic-id"))
         {
             log.end(id);
         }
-        for log in of_site.iter().filter(|log| holds(log.condition.as_ref(), walk)) {
+        for log in of_site
+            .iter()
+            .filter(|log| holds(log.condition.as_ref(), walk))
+        {
             let clock = &mut self.clock;
             let flushed = self.buffers[log.buffer].append(|line| {
                 if let Some(hosts) = &log.hosts {
@@ -123,15 +148,38 @@ fn name_of(site: &Site) -> &str {
     if let Some(name) = &site.canonical_name {
         return name;
     }
-    let exact = site.names.iter().find_map(|name| if let SiteName::Exact(text) = name { Some(text.as_str()) } else { None });
-    let wildcard = || site.names.iter().find_map(|name| if let SiteName::Wildcard(text) = name { Some(text.as_str()) } else { None });
+    let exact = site.names.iter().find_map(|name| {
+        if let SiteName::Exact(text) = name {
+            Some(text.as_str())
+        } else {
+            None
+        }
+    });
+    let wildcard = || {
+        site.names.iter().find_map(|name| {
+            if let SiteName::Wildcard(text) = name {
+                Some(text.as_str())
+            } else {
+                None
+            }
+        })
+    };
     exact.or_else(wildcard).unwrap_or_default()
 }
 
 /// The host, without its port, where the record does not have it from the walk.
 fn asked_for<'r>(record: &Record<'r>) -> &'r [u8] {
-    let field = || record.head.and_then(|head| head.known(KnownField::Host)).unwrap_or_default();
-    let host = if record.host.is_empty() { field() } else { record.host };
+    let field = || {
+        record
+            .head
+            .and_then(|head| head.known(KnownField::Host))
+            .unwrap_or_default()
+    };
+    let host = if record.host.is_empty() {
+        field()
+    } else {
+        record.host
+    };
     match host.iter().rposition(|byte| matches!(byte, b':' | b']')) {
         Some(at) if host.get(at) == Some(&b':') => host.get(..at).unwrap_or_default(),
         _ => host,
@@ -142,8 +190,13 @@ fn asked_for<'r>(record: &Record<'r>) -> &'r [u8] {
 fn holds(condition: Option<&LogCondition>, walk: Option<&LogFacts>) -> bool {
     match condition {
         None => true,
-        Some(LogCondition::Variable { name, is_set }) => walk.is_some_and(|walk| walk.has_variable(name)) == *is_set,
-        Some(LogCondition::Decided(number)) => walk.and_then(|walk| walk.rules.decisions.get(*number)).copied().unwrap_or(true),
+        Some(LogCondition::Variable { name, is_set }) => {
+            walk.is_some_and(|walk| walk.has_variable(name)) == *is_set
+        }
+        Some(LogCondition::Decided(number)) => walk
+            .and_then(|walk| walk.rules.decisions.get(*number))
+            .copied()
+            .unwrap_or(true),
     }
 }
 

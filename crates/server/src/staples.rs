@@ -1,9 +1,10 @@
-//! OCSP responses for certificates whose site wants them stapled (SSLUseStapling): asked for beside all serving, kept in the state directory,
-//! shown from the next handshake on.
+//! OCSP responses for certificates whose site wants them stapled (SSLUseStapling): asked for beside
+//! all serving, kept in the state directory, shown from the next handshake on.
 //!
-//! Difficulty: responders are slow, wrong, or away for days, and no visitor may wait for them. So each certificate is asked for again half-way
-//! through the time that its response holds, and, where that fails, every ten minutes; the response before is shown as long as it lasts, and
-//! after that none. What is kept on disk is shown at once after a restart.
+//! Difficulty: responders are slow, wrong, or away for days, and no visitor may wait for them. So
+//! each certificate is asked for again half-way through the time that its response holds, and,
+//! where that fails, every ten minutes; the response before is shown as long as it lasts, and after
+//! that none. What is kept on disk is shown at once after a restart.
 
 use crate::secured::Secured;
 use saker_acme::Client;
@@ -39,7 +40,9 @@ pub async fn tend(secured: impl Fn() -> Arc<Secured>, state_dir: &Path) {
     loop {
         let now = now_s();
         for certificate in secured().identities.stapled() {
-            let Some(question) = certificate.question() else { continue };
+            let Some(question) = certificate.question() else {
+                continue;
+            };
             let due = match schedule.get(&question.fingerprint) {
                 Some(due) => *due,
                 None => from_disk(&certificate, question, &folder, now).unwrap_or(now),
@@ -73,9 +76,15 @@ fn client_of(client: &RefCell<Option<Rc<Client>>>) -> Option<Rc<Client>> {
 }
 
 /// Shows what was kept, if it still holds. When it is to be renewed.
-fn from_disk(certificate: &Certificate, question: &OcspQuestion, folder: &Path, now: i64) -> Option<i64> {
+fn from_disk(
+    certificate: &Certificate,
+    question: &OcspQuestion,
+    folder: &Path,
+    now: i64,
+) -> Option<i64> {
     let path = file_of(folder, question);
-    let is_small = fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= RESPONSE_BYTES_MAX);
+    let is_small =
+        fs::metadata(&path).is_ok_and(|found| found.is_file() && found.len() <= RESPONSE_BYTES_MAX);
     let response = is_small.then(|| fs::read(&path)).and_then(Result::ok)?;
     certificate.take_staple(response, now).ok()
 }
@@ -86,24 +95,40 @@ fn file_of(folder: &Path, question: &OcspQuestion) -> PathBuf {
 
 /// Asks, shows and keeps. When it is to be asked for again.
 async fn fetch(client: Client, certificate: Arc<Certificate>, folder: PathBuf) -> (String, i64) {
-    let Some(question) = certificate.question() else { return (String::new(), i64::MAX) };
+    let Some(question) = certificate.question() else {
+        return (String::new(), i64::MAX);
+    };
     let terms = certificate.stapling();
-    let asked = client.post(&question.url, "application/ocsp-request", question.request.clone());
+    let asked = client.post(
+        &question.url,
+        "application/ocsp-request",
+        question.request.clone(),
+    );
     let answer = match timeout(Duration::from_millis(terms.timeout_ms), asked).await {
         Ok(answer) => answer,
         Err(_) => Err("it did not answer in time".into()),
     };
     let now = now_s();
-    let outcome = answer.and_then(|answer| certificate.take_staple(answer.clone(), now).map(|due| (answer, due)));
+    let outcome = answer.and_then(|answer| {
+        certificate
+            .take_staple(answer.clone(), now)
+            .map(|due| (answer, due))
+    });
     let due = match outcome {
         Ok((answer, due)) => {
             if let Err(error) = keep(&file_of(&folder, question), &folder, &answer) {
-                error_log::log(&message::CERTIFICATE_STATE, format_args!("{}: {error}", folder.display()));
+                error_log::log(
+                    &message::CERTIFICATE_STATE,
+                    format_args!("{}: {error}", folder.display()),
+                );
             }
             due
         }
         Err(reason) => {
-            error_log::log(&message::OCSP_RESPONSE_MISSING, format_args!("{}: {}: {reason}", certificate.name(), question.url));
+            error_log::log(
+                &message::OCSP_RESPONSE_MISSING,
+                format_args!("{}: {}: {reason}", certificate.name(), question.url),
+            );
             now + i64::try_from(terms.retry_s).unwrap_or(i64::MAX / 2)
         }
     };
@@ -119,5 +144,9 @@ fn keep(path: &Path, folder: &Path, answer: &[u8]) -> io::Result<()> {
 }
 
 fn now_s() -> i64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok().and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or(0)
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .ok()
+        .and_then(|since| i64::try_from(since.as_secs()).ok())
+        .unwrap_or(0)
 }

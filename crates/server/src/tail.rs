@@ -1,7 +1,8 @@
-//! The end that every response head of a worker shares for one second: `Date`, `Server`, and where HTTP/3 is (`Alt-Svc`, RFC 7838).
+//! The end that every response head of a worker shares for one second: `Date`, `Server`, and where
+//! HTTP/3 is (`Alt-Svc`, RFC 7838).
 //!
-//! What is said about HTTP/3 differs by listener, so that there are several tails ([`Tails`]). A text keeps its number as long as the
-//! worker lives; sessions know the number of theirs.
+//! What is said about HTTP/3 differs by listener, so that there are several tails ([`Tails`]). A
+//! text keeps its number as long as the worker lives; sessions know the number of theirs.
 
 use saker_http::date::{self, DATE_BYTES};
 use saker_http2::hpack;
@@ -18,21 +19,28 @@ impl Tails {
     }
 
     pub fn change_server(&mut self, server_field: &str) {
-        self.0.iter_mut().for_each(|(alt_svc, tail)| *tail = Tail::new(server_field, alt_svc));
+        self.0
+            .iter_mut()
+            .for_each(|(alt_svc, tail)| *tail = Tail::new(server_field, alt_svc));
     }
 
     /// The number of the tail with this `Alt-Svc`.
     pub fn number(&mut self, alt_svc: &str, server_field: &str) -> usize {
         let known = self.0.iter().position(|(text, _)| **text == *alt_svc);
         known.unwrap_or_else(|| {
-            self.0.push((alt_svc.into(), Tail::new(server_field, alt_svc)));
+            self.0
+                .push((alt_svc.into(), Tail::new(server_field, alt_svc)));
             self.0.len() - 1
         })
     }
 
     /// Numbers come from [`Tails::number`]; there is always a first.
     pub fn at(&mut self, number: usize) -> &mut Tail {
-        let number = if number < self.0.len() { number } else { Tails::PLAIN };
+        let number = if number < self.0.len() {
+            number
+        } else {
+            Tails::PLAIN
+        };
         &mut self.0[number].1
     }
 }
@@ -131,7 +139,13 @@ impl Block {
             }
             bytes.into()
         };
-        Block { encode, bytes: Vec::new(), server_at: 0, alt_svc: field(b"alt-svc", alt_svc), server: field(b"server", server_field) }
+        Block {
+            encode,
+            bytes: Vec::new(),
+            server_at: 0,
+            alt_svc: field(b"alt-svc", alt_svc),
+            server: field(b"server", server_field),
+        }
     }
 
     fn fill(&mut self, date: &[u8]) {
@@ -143,7 +157,11 @@ impl Block {
     }
 
     fn part(&self, with_server: bool) -> &[u8] {
-        if with_server { &self.bytes } else { &self.bytes[..self.server_at] }
+        if with_server {
+            &self.bytes
+        } else {
+            &self.bytes[..self.server_at]
+        }
     }
 }
 
@@ -154,19 +172,44 @@ mod tests {
     #[test]
     fn changes_with_the_second_only() {
         let mut tail = Tail::new("Saker", "");
-        assert_eq!(tail.lines(784_111_777), b"Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nServer: Saker\r\n");
-        assert_eq!(tail.lines(784_111_778), b"Date: Sun, 06 Nov 1994 08:49:38 GMT\r\nServer: Saker\r\n");
-        assert_eq!(Tail::new("", "").lines(0), b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n");
+        assert_eq!(
+            tail.lines(784_111_777),
+            b"Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nServer: Saker\r\n"
+        );
+        assert_eq!(
+            tail.lines(784_111_778),
+            b"Date: Sun, 06 Nov 1994 08:49:38 GMT\r\nServer: Saker\r\n"
+        );
+        assert_eq!(
+            Tail::new("", "").lines(0),
+            b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
+        );
     }
     #[test]
     fn each_alternative_has_its_number_for_good() {
         let mut tails = Tails::new("Saker");
-        let (first, second) = (tails.number("h3=\":443\"; ma=60", "Saker"), tails.number("h3=\":8443\"; ma=60", "Saker"));
-        assert_eq!((first, second, tails.number("h3=\":443\"; ma=60", "Saker"), tails.number("", "Saker")), (1, 2, 1, Tails::PLAIN));
+        let (first, second) = (
+            tails.number("h3=\":443\"; ma=60", "Saker"),
+            tails.number("h3=\":8443\"; ma=60", "Saker"),
+        );
+        assert_eq!(
+            (
+                first,
+                second,
+                tails.number("h3=\":443\"; ma=60", "Saker"),
+                tails.number("", "Saker")
+            ),
+            (1, 2, 1, Tails::PLAIN)
+        );
         tails.change_server("");
         let date = "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
-        assert_eq!(tails.at(second).lines(0), format!("{date}Alt-Svc: h3=\":8443\"; ma=60\r\n").as_bytes());
+        assert_eq!(
+            tails.at(second).lines(0),
+            format!("{date}Alt-Svc: h3=\":8443\"; ma=60\r\n").as_bytes()
+        );
         assert_eq!(tails.at(7).lines(0), date.as_bytes());
-        assert!(tails.at(first).http2(0, false).len() > tails.at(Tails::PLAIN).http2(0, false).len());
+        assert!(
+            tails.at(first).http2(0, false).len() > tails.at(Tails::PLAIN).http2(0, false).len()
+        );
     }
 }

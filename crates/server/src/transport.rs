@@ -1,8 +1,11 @@
-//! What a driver reads from and writes to: a socket, plain or under TLS, with the same verbs for both.
+//! What a driver reads from and writes to: a socket, plain or under TLS, with the same verbs for
+//! both.
 //!
-//! Place in the walk: between drivers and `net`. Under TLS a write is taken when its records are made; what the socket does not take then
-//! is kept here, one write at most, and goes out with the next write or flush. The difficulty is memory: a connection at rest owns no
-//! buffer. Ciphertext passes through buffers that the worker's thread has once; only what could not be used or sent is copied aside.
+//! Place in the walk: between drivers and `net`. Under TLS a write is taken when its records are
+//! made; what the socket does not take then is kept here, one write at most, and goes out with the
+//! next write or flush. The difficulty is memory: a connection at rest owns no buffer. Ciphertext
+//! passes through buffers that the worker's thread has once; only what could not be used or sent is
+//! copied aside.
 
 use crate::freshness::ReadOrigin;
 use saker_net::Stream;
@@ -26,7 +29,8 @@ pub enum Transport {
 /// A connection that knows where its last read came from.
 pub struct Socket {
     stream: Stream,
-    /// The last read filled its buffer: there may be more, which the next read takes without waiting.
+    /// The last read filled its buffer: there may be more, which the next read takes without
+    /// waiting.
     was_full: bool,
     /// The last read came of a wake-up of its own.
     by_wake_up: bool,
@@ -34,7 +38,11 @@ pub struct Socket {
 
 impl Socket {
     fn new(stream: Stream) -> Socket {
-        Socket { stream, was_full: false, by_wake_up: false }
+        Socket {
+            stream,
+            was_full: false,
+            by_wake_up: false,
+        }
     }
 
     pub fn into_stream(self) -> Stream {
@@ -53,7 +61,8 @@ impl Socket {
         read
     }
 
-    /// A read that does not fill its buffer makes the event loop forget that there is something, so that the one after it needs news.
+    /// A read that does not fill its buffer makes the event loop forget that there is something, so
+    /// that the one after it needs news.
     fn note(&mut self, read: &Poll<io::Result<usize>>, room: usize) {
         if let Poll::Ready(Ok(bytes)) = read {
             self.by_wake_up = !std::mem::replace(&mut self.was_full, *bytes == room);
@@ -82,7 +91,8 @@ pub struct Secured {
     said_goodbye: bool,
 }
 
-/// Ciphertext asked for by one recv: three full records, so that what they hold fits the reader's buffer.
+/// Ciphertext asked for by one recv: three full records, so that what they hold fits the reader's
+/// buffer.
 const CIPHER_BYTES: usize = 52 << 10;
 /// Plaintext that one write takes.
 const WRITE_BYTES_MAX: usize = 64 << 10;
@@ -124,7 +134,11 @@ impl Transport {
             Transport::Tls(secured) => secured.by_wake_up,
             Transport::HandedOver => false,
         };
-        if by_wake_up { ReadOrigin::WakeUp } else { ReadOrigin::Unknown }
+        if by_wake_up {
+            ReadOrigin::WakeUp
+        } else {
+            ReadOrigin::Unknown
+        }
     }
 
     /// The same, for another driver.
@@ -144,7 +158,11 @@ impl Transport {
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self {
             Transport::Plain(socket) => socket.stream.poll_readable(cx),
-            Transport::Tls(secured) if !secured.surplus.is_empty() || !secured.unsent.is_empty() || secured.closed => Poll::Ready(Ok(())),
+            Transport::Tls(secured)
+                if !secured.surplus.is_empty() || !secured.unsent.is_empty() || secured.closed =>
+            {
+                Poll::Ready(Ok(()))
+            }
             Transport::Tls(secured) => secured.stream.stream.poll_readable(cx),
             Transport::HandedOver => Poll::Ready(Err(handed_over())),
         }
@@ -160,7 +178,11 @@ impl Transport {
     }
 
     /// For a task that was woken because there is something to read; see [`Stream::poll_read_now`].
-    pub fn poll_read_now(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_read_now(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &mut [u8],
+    ) -> Poll<io::Result<usize>> {
         match self {
             Transport::Plain(socket) => socket.poll_read_now(cx, buf),
             Transport::Tls(secured) => secured.poll_read(cx, buf),
@@ -185,16 +207,27 @@ impl Transport {
         }
     }
 
-    pub fn poll_write_vectored(&mut self, cx: &mut Context<'_>, first: &[u8], second: &[u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_write_vectored(
+        &mut self,
+        cx: &mut Context<'_>,
+        first: &[u8],
+        second: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self {
-            Transport::Plain(socket) => socket.stream.poll_write_vectored(cx, &[IoSlice::new(first), IoSlice::new(second)]),
+            Transport::Plain(socket) => socket
+                .stream
+                .poll_write_vectored(cx, &[IoSlice::new(first), IoSlice::new(second)]),
             Transport::Tls(secured) => secured.poll_write(cx, &[first, second]),
             Transport::HandedOver => Poll::Ready(Err(handed_over())),
         }
     }
 
     /// Like [`Transport::poll_write`] where more follows at once.
-    pub fn poll_send_more_now(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    pub fn poll_send_more_now(
+        &mut self,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         match self {
             Transport::Plain(socket) => socket.stream.poll_send_more_now(cx, buf),
             Transport::Tls(secured) => secured.poll_hold(cx, buf),
@@ -203,7 +236,13 @@ impl Transport {
     }
 
     /// Sends part of a file; `Ready(Ok(0))` with `count > 0`: it ends before `offset`.
-    pub fn poll_sendfile(&mut self, cx: &mut Context<'_>, file: &File, offset: u64, count: usize) -> Poll<io::Result<usize>> {
+    pub fn poll_sendfile(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        count: usize,
+    ) -> Poll<io::Result<usize>> {
         match self {
             Transport::Plain(socket) => socket.stream.poll_sendfile(cx, file, offset, count),
             Transport::Tls(secured) => secured.poll_send_file(cx, file, offset, count),
@@ -243,7 +282,8 @@ impl Transport {
         self.stream()?.reset_on_drop()
     }
 
-    /// To a peer that has gone: a close_notify for its own (RFC 8446 section 6.1). Nothing to one that was cut off.
+    /// To a peer that has gone: a close_notify for its own (RFC 8446 section 6.1). Nothing to one
+    /// that was cut off.
     pub fn answer_goodbye(&mut self) {
         if let Transport::Tls(secured) = self
             && secured.said_goodbye
@@ -290,9 +330,12 @@ impl Secured {
         self.stream.into_stream()
     }
 
-    /// Goes on with the handshake. What comes behind it is kept for the first read; what we say last leaves with the first write, or with
-    /// the first read that has to wait.
-    pub fn poll_handshake(&mut self, cx: &mut Context<'_>) -> Poll<Result<HandshakeStep, HandshakeFailure>> {
+    /// Goes on with the handshake. What comes behind it is kept for the first read; what we say
+    /// last leaves with the first write, or with the first read that has to wait.
+    pub fn poll_handshake(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<HandshakeStep, HandshakeFailure>> {
         SCRATCH.with_borrow_mut(|scratch| {
             let mut fed = self.partial.is_empty();
             loop {
@@ -304,13 +347,18 @@ impl Secured {
                 // What was there before is looked at before more is asked for.
                 let read = match std::mem::replace(&mut fed, true) {
                     false => 0,
-                    true => match ready!(self.stream.poll_read_now(cx, &mut scratch.cipher[kept..])) {
-                        Ok(0) | Err(_) => return Poll::Ready(Err(HandshakeFailure::Gone)),
-                        Ok(read) => read,
-                    },
+                    true => {
+                        match ready!(self.stream.poll_read_now(cx, &mut scratch.cipher[kept..])) {
+                            Ok(0) | Err(_) => return Poll::Ready(Err(HandshakeFailure::Gone)),
+                            Ok(read) => read,
+                        }
+                    }
                 };
                 if let Err(fault) = self.feed(scratch, kept + read) {
-                    let _ = self.stream.stream.write_now(&self.unsent[self.unsent_from..]);
+                    let _ = self
+                        .stream
+                        .stream
+                        .write_now(&self.unsent[self.unsent_from..]);
                     return Poll::Ready(Err(HandshakeFailure::Fault(fault)));
                 }
                 self.surplus.extend_from_slice(&scratch.plain);
@@ -338,7 +386,8 @@ impl Secured {
                     return Poll::Ready(Ok(0));
                 }
                 if ready!(self.poll_record(cx, scratch))? == 0 {
-                    // TCP's end without TLS's: what came before is whole, since every record is; RFC 8446 section 6.1.
+                    // TCP's end without TLS's: what came before is whole, since every record is;
+                    // RFC 8446 section 6.1.
                     self.closed = true;
                 }
                 if !scratch.plain.is_empty() {
@@ -358,7 +407,11 @@ impl Secured {
     }
 
     /// One recv and what it completes; the number of bytes read.
-    fn poll_record(&mut self, cx: &mut Context<'_>, scratch: &mut Scratch) -> Poll<io::Result<usize>> {
+    fn poll_record(
+        &mut self,
+        cx: &mut Context<'_>,
+        scratch: &mut Scratch,
+    ) -> Poll<io::Result<usize>> {
         let kept = self.restore(scratch);
         let read = ready!(self.stream.poll_read_now(cx, &mut scratch.cipher[kept..]))?;
         self.by_wake_up = self.stream.by_wake_up && is_one_record(&scratch.cipher[..kept + read]);
@@ -366,8 +419,14 @@ impl Secured {
             Ok(()) => Poll::Ready(Ok(read)),
             Err(fault) => {
                 // The alert; nobody waits for it.
-                let _ = self.stream.stream.write_now(&self.unsent[self.unsent_from..]);
-                Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, fault.to_string())))
+                let _ = self
+                    .stream
+                    .stream
+                    .write_now(&self.unsent[self.unsent_from..]);
+                Poll::Ready(Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    fault.to_string(),
+                )))
             }
         }
     }
@@ -377,7 +436,9 @@ impl Secured {
         scratch.plain.clear();
         scratch.out.clear();
         let bytes = &mut scratch.cipher[..bytes];
-        let received = self.session.receive(bytes, &mut scratch.plain, &mut scratch.out);
+        let received = self
+            .session
+            .receive(bytes, &mut scratch.plain, &mut scratch.out);
         self.unsent.extend_from_slice(&scratch.out);
         let Received { used, state } = received?;
         self.said_goodbye |= state == State::Closed;
@@ -413,7 +474,9 @@ impl Secured {
         SCRATCH.with_borrow_mut(|scratch| {
             scratch.out.clear();
             // What is held back (the end of the handshake, say) leaves in the same send.
-            scratch.out.extend_from_slice(&self.unsent[self.unsent_from..]);
+            scratch
+                .out
+                .extend_from_slice(&self.unsent[self.unsent_from..]);
             self.forget_unsent();
             let taken = self.encrypt(parts, &mut scratch.out)?;
             self.send_or_keep(&scratch.out)?;
@@ -432,7 +495,9 @@ impl Secured {
             *slot = &part[..part.len().min(room)];
             room -= slot.len();
         }
-        self.session.send_parts(&cut, out).map_err(|fault| io::Error::other(fault.to_string()))?;
+        self.session
+            .send_parts(&cut, out)
+            .map_err(|fault| io::Error::other(fault.to_string()))?;
         Ok(WRITE_BYTES_MAX - room)
     }
 
@@ -448,7 +513,13 @@ impl Secured {
     }
 
     /// Behind what is held (a head) goes the piece of the file, in the same send.
-    fn poll_send_file(&mut self, cx: &mut Context<'_>, file: &File, offset: u64, count: usize) -> Poll<io::Result<usize>> {
+    fn poll_send_file(
+        &mut self,
+        cx: &mut Context<'_>,
+        file: &File,
+        offset: u64,
+        count: usize,
+    ) -> Poll<io::Result<usize>> {
         if self.unsent.len() - self.unsent_from > HELD_BYTES_MAX {
             ready!(self.poll_flush(cx))?;
         }
@@ -467,7 +538,11 @@ impl Secured {
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.unsent.is_empty() {
-            let sent = ready!(self.stream.stream.poll_write(cx, &self.unsent[self.unsent_from..]))?;
+            let sent = ready!(
+                self.stream
+                    .stream
+                    .poll_write(cx, &self.unsent[self.unsent_from..])
+            )?;
             if sent == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
@@ -507,7 +582,8 @@ impl Secured {
     }
 }
 
-/// After so long without sending, TCP's congestion window is no longer known to be large; see [`ServerSession::after_idle`].
+/// After so long without sending, TCP's congestion window is no longer known to be large; see
+/// [`ServerSession::after_idle`].
 const QUIET_MS: u64 = 1_000;
 /// What may wait for the file behind it: a head.
 const HELD_BYTES_MAX: usize = 36 << 10;

@@ -1,4 +1,5 @@
-//! One worker: a thread, a single-threaded runtime, and all that its connections share without locks.
+//! One worker: a thread, a single-threaded runtime, and all that its connections share without
+//! locks.
 
 use crate::{
     buffers::Buffers,
@@ -41,7 +42,8 @@ use std::{
 use tokio::runtime::LocalRuntime;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Time for jobs to notice at the worker's end that they are cancelled. What has not ended by then ends with the process.
+/// Time for jobs to notice at the worker's end that they are cancelled. What has not ended by then
+/// ends with the process.
 const JOBS_END_MAX: Duration = Duration::from_secs(1);
 
 /// Tasks run before the event loop is asked again.
@@ -115,33 +117,52 @@ pub fn start(
 ) -> io::Result<WorkerHandle> {
     let (commands, receiver) = unbounded_channel();
     let (ready, is_ready) = mpsc::channel();
-    let thread = thread::Builder::new().name(format!("worker-{index}")).spawn(move || {
-        if let Some(core) = core.filter(|core| saker_net::process::pin_to_core(*core).is_err()) {
-            error_log::log(&message::AFFINITY_FAILED, format_args!("worker {index}, core {core}"));
-        }
-        match runtime() {
-            Ok((runtime, ticker)) => {
-                let freshness = {
-                    let _inside = runtime.enter();
-                    Freshness::new(&shared.watcher)
-                };
-                let _ = ready.send(Ok(()));
-                runtime.block_on(live(Worker::new(index, freshness, shared, generation, secured), ticker, receiver));
-                jobs::end();
-                runtime.shutdown_timeout(JOBS_END_MAX);
+    let thread = thread::Builder::new()
+        .name(format!("worker-{index}"))
+        .spawn(move || {
+            if let Some(core) = core.filter(|core| saker_net::process::pin_to_core(*core).is_err())
+            {
+                error_log::log(
+                    &message::AFFINITY_FAILED,
+                    format_args!("worker {index}, core {core}"),
+                );
             }
-            Err(error) => drop(ready.send(Err(error))),
-        }
-    })?;
-    is_ready.recv().map_err(|_| io::Error::other("the worker ended while it started"))??;
-    Ok(WorkerHandle { commands, thread: Some(thread) })
+            match runtime() {
+                Ok((runtime, ticker)) => {
+                    let freshness = {
+                        let _inside = runtime.enter();
+                        Freshness::new(&shared.watcher)
+                    };
+                    let _ = ready.send(Ok(()));
+                    runtime.block_on(live(
+                        Worker::new(index, freshness, shared, generation, secured),
+                        ticker,
+                        receiver,
+                    ));
+                    jobs::end();
+                    runtime.shutdown_timeout(JOBS_END_MAX);
+                }
+                Err(error) => drop(ready.send(Err(error))),
+            }
+        })?;
+    is_ready
+        .recv()
+        .map_err(|_| io::Error::other("the worker ended while it started"))??;
+    Ok(WorkerHandle {
+        commands,
+        thread: Some(thread),
+    })
 }
 
-/// The clock of a turn is read when the event loop wakes up. Tasks are run in long rounds, because each look at the event loop between
-/// them is a system call; fairness comes from the tasks, which end their turns by themselves.
+/// The clock of a turn is read when the event loop wakes up. Tasks are run in long rounds, because
+/// each look at the event loop between them is a system call; fairness comes from the tasks, which
+/// end their turns by themselves.
 fn runtime() -> io::Result<(LocalRuntime, Ticker)> {
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder.enable_all().max_blocking_threads(jobs::THREADS_MAX).event_interval(TASKS_PER_ROUND);
+    builder
+        .enable_all()
+        .max_blocking_threads(jobs::THREADS_MAX)
+        .event_interval(TASKS_PER_ROUND);
     builder.on_thread_unpark(saker_net::clock::begin_turn);
     let runtime = builder.build_local(Default::default())?;
     let context = runtime.enter();
@@ -170,12 +191,18 @@ async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
     while ticker.tick().await.is_ok() {
         saker_net::clock::begin_turn();
         ticks += 1;
-        worker.deadlines.fire(saker_net::clock::monotonic_ns() / 1_000_000);
+        worker
+            .deadlines
+            .fire(saker_net::clock::monotonic_ns() / 1_000_000);
         if ticks.is_multiple_of(1000 / TICK_MS) {
             worker.flush_logs();
             worker.publish_resource_counts();
             let now_ms = saker_net::clock::monotonic_ms();
-            worker.services().handlers.iter().for_each(|handler| handler.tick(now_ms));
+            worker
+                .services()
+                .handlers
+                .iter()
+                .for_each(|handler| handler.tick(now_ms));
             if worker.index == 0 {
                 error_log::tick();
             }
@@ -187,7 +214,13 @@ async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
 }
 
 impl Worker {
-    fn new(index: usize, freshness: Freshness, shared: Arc<Shared>, generation: Arc<Generation>, secured: Arc<Secured>) -> Worker {
+    fn new(
+        index: usize,
+        freshness: Freshness,
+        shared: Arc<Shared>,
+        generation: Arc<Generation>,
+        secured: Arc<Secured>,
+    ) -> Worker {
         let counters = Arc::clone(&shared.counters[index]);
         let deadlines = Rc::<Deadlines>::default();
         let gateway = gateway(&deadlines, &generation, &shared);
@@ -229,12 +262,17 @@ impl Worker {
             }
             Command::Listen(address, socket) => listener::start(self, address, socket),
             Command::Unlisten(address) => self.unlisten(Some(&address)),
-            Command::ListenQuic(address, socket) => quic::start::<driver_h3::Connection>(self, address, socket),
+            Command::ListenQuic(address, socket) => {
+                quic::start::<driver_h3::Connection>(self, address, socket)
+            }
             Command::UnlistenQuic(address) => self.unlisten_quic(Some(&address)),
             Command::LookAtBans => self.deadlines.wake_all(),
             Command::WindDown => {
                 self.draining.set(Draining::Earlier);
-                self.quic_listeners.borrow().iter().for_each(|listener| listener.look());
+                self.quic_listeners
+                    .borrow()
+                    .iter()
+                    .for_each(|listener| listener.look());
                 self.deadlines.wake_all();
             }
             Command::Drain => {
@@ -244,22 +282,32 @@ impl Worker {
                 self.deadlines.wake_all();
             }
             Command::Warm(job, at_a_time) => self.warm(&job, at_a_time),
-            Command::Stop => self.quic_listeners.borrow().iter().for_each(|listener| listener.cut()),
+            Command::Stop => self
+                .quic_listeners
+                .borrow()
+                .iter()
+                .for_each(|listener| listener.cut()),
         }
     }
 
     fn warm(self: &Rc<Self>, job: &Arc<Job>, at_a_time: usize) {
         let worker = Rc::clone(self);
-        let means = Means { services: Box::new(move || worker.services()), counters: Arc::clone(&self.counters) };
+        let means = Means {
+            services: Box::new(move || worker.services()),
+            counters: Arc::clone(&self.counters),
+        };
         run::begin(means, job, at_a_time);
     }
 
-    /// Swaps everything that hangs on the configuration at once. Requests that are under way keep what they began with.
+    /// Swaps everything that hangs on the configuration at once. Requests that are under way keep
+    /// what they began with.
     fn replace_generation(&self, generation: Arc<Generation>) {
         *self.resources.borrow_mut() = resources(&generation, &self.shared);
         self.flush_logs();
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
-        self.tails.borrow_mut().change_server(&generation.model.server.server_field);
+        self.tails
+            .borrow_mut()
+            .change_server(&generation.model.server.server_field);
         let gateway = gateway(&self.deadlines, &generation, &self.shared);
         *self.services.borrow_mut() = services(&generation, &self.shared, gateway, self.index);
         self.advertise();
@@ -270,16 +318,30 @@ impl Worker {
         let services = self.services();
         let model = &services.generation.model;
         for listener in self.quic_listeners.borrow().iter() {
-            let http3 = model.listeners.iter().find(|one| one.address == *listener.address).and_then(|one| one.http3.as_ref());
-            let alt_svc = http3.and_then(|http3| listener.alt_svc(http3)).unwrap_or_default();
-            listener.tail.set(self.tails.borrow_mut().number(&alt_svc, &model.server.server_field));
+            let http3 = model
+                .listeners
+                .iter()
+                .find(|one| one.address == *listener.address)
+                .and_then(|one| one.http3.as_ref());
+            let alt_svc = http3
+                .and_then(|http3| listener.alt_svc(http3))
+                .unwrap_or_default();
+            listener.tail.set(
+                self.tails
+                    .borrow_mut()
+                    .number(&alt_svc, &model.server.server_field),
+            );
         }
     }
 
     /// The number of the tail for responses over this listener.
     pub fn tail_number(&self, address: &Address) -> usize {
         let listeners = self.quic_listeners.borrow();
-        listeners.iter().rev().find(|listener| *listener.address == *address).map_or(Tails::PLAIN, |listener| listener.tail.get())
+        listeners
+            .iter()
+            .rev()
+            .find(|listener| *listener.address == *address)
+            .map_or(Tails::PLAIN, |listener| listener.tail.get())
     }
 
     fn unlisten(&self, address: Option<&Address>) {
@@ -292,40 +354,57 @@ impl Worker {
         });
     }
 
-    /// The loops stay in the list as long as the worker lives: at its end their connections are cut.
+    /// The loops stay in the list as long as the worker lives: at its end their connections are
+    /// cut.
     fn unlisten_quic(&self, address: Option<&Address>) {
         let listeners = self.quic_listeners.borrow();
-        listeners.iter().filter(|listener| address.is_none_or(|address| *listener.address == *address)).for_each(|one| one.close());
+        listeners
+            .iter()
+            .filter(|listener| address.is_none_or(|address| *listener.address == *address))
+            .for_each(|one| one.close());
     }
 
     fn publish_resource_counts(&self) {
         let mut resources = self.resources.borrow_mut();
         let counts = resources.take_counts();
         self.counters.add(Metric::ResourceCacheHits, counts.hits);
-        self.counters.add(Metric::ResourceCacheMisses, counts.misses);
-        self.counters.add(Metric::ResourceCacheEvictions, counts.evicted);
-        self.counters.add(Metric::ResourceCacheInvalidations, counts.invalidated);
-        self.counters.set(Metric::ResourceCacheEntries, resources.len() as u64);
-        self.counters.set(Metric::ResourceCacheBytes, resources.memory_bytes() as u64);
+        self.counters
+            .add(Metric::ResourceCacheMisses, counts.misses);
+        self.counters
+            .add(Metric::ResourceCacheEvictions, counts.evicted);
+        self.counters
+            .add(Metric::ResourceCacheInvalidations, counts.invalidated);
+        self.counters
+            .set(Metric::ResourceCacheEntries, resources.len() as u64);
+        self.counters
+            .set(Metric::ResourceCacheBytes, resources.memory_bytes() as u64);
         // Those of all workers, told by one.
         if self.index == 0 {
-            self.counters.set(Metric::BufferFileBytes, self.shared.buffer_files.bytes());
-            self.counters.set(Metric::BufferFileWaits, self.shared.buffer_files.waits());
+            self.counters
+                .set(Metric::BufferFileBytes, self.shared.buffer_files.bytes());
+            self.counters
+                .set(Metric::BufferFileWaits, self.shared.buffer_files.waits());
         }
     }
 
     fn sweep(&self) {
-        self.resources.borrow_mut().sweep(self.shared.watcher.now_ms());
+        self.resources
+            .borrow_mut()
+            .sweep(self.shared.watcher.now_ms());
         saker_files::look::forget_unused(&self.shared.watcher);
         if self.index == 0 {
             self.shared.watcher.sweep();
-            self.shared.neighbours.addresses.sweep(saker_net::clock::monotonic_ns());
+            self.shared
+                .neighbours
+                .addresses
+                .sweep(saker_net::clock::monotonic_ns());
             self.shared.logs.forget_unused();
         }
     }
 }
 
-/// A worker's share of what resolved resources may hold. Open files take a quarter of the descriptors at most; the rest is for connections.
+/// A worker's share of what resolved resources may hold. Open files take a quarter of the
+/// descriptors at most; the rest is for connections.
 fn resources(generation: &Generation, shared: &Shared) -> Resources {
     let server = &generation.model.server;
     let share = |all: u64| (all / shared.counters.len().max(1) as u64) as usize;
@@ -339,14 +418,34 @@ fn resources(generation: &Generation, shared: &Shared) -> Resources {
 /// Connections to programs are a worker's own, and a generation's.
 fn gateway(deadlines: &Rc<Deadlines>, generation: &Generation, shared: &Shared) -> Gateway {
     let limits = &generation.model.limits;
-    shared.buffer_files.set_bounds(limits.buffer_file_bytes_max, limits.buffer_file_bytes_per_address_max);
-    let spawner = shared.broker.clone().map(|broker| broker as Arc<dyn Spawner>);
-    Gateway::new(Rc::clone(deadlines), shared.counters.len(), Arc::clone(&shared.buffer_files), spawner)
+    shared.buffer_files.set_bounds(
+        limits.buffer_file_bytes_max,
+        limits.buffer_file_bytes_per_address_max,
+    );
+    let spawner = shared
+        .broker
+        .clone()
+        .map(|broker| broker as Arc<dyn Spawner>);
+    Gateway::new(
+        Rc::clone(deadlines),
+        shared.counters.len(),
+        Arc::clone(&shared.buffer_files),
+        spawner,
+    )
 }
 
-fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway, index: usize) -> Rc<Services> {
-    let figures = Live { shared: Arc::clone(shared), generation: generation.number };
-    let memory_bytes_max = generation.model.cache.memory_bytes_max / shared.counters.len().max(1) as u64;
+fn services(
+    generation: &Arc<Generation>,
+    shared: &Arc<Shared>,
+    gateway: Gateway,
+    index: usize,
+) -> Rc<Services> {
+    let figures = Live {
+        shared: Arc::clone(shared),
+        generation: generation.number,
+    };
+    let memory_bytes_max =
+        generation.model.cache.memory_bytes_max / shared.counters.len().max(1) as u64;
     let share = |store| Share {
         store,
         memory_bytes_max: memory_bytes_max as usize,
@@ -354,10 +453,22 @@ fn services(generation: &Arc<Generation>, shared: &Arc<Shared>, gateway: Gateway
         tallies: Arc::clone(&shared.tallies[index]),
         workers: shared.counters.len(),
     };
-    let cache = shared.store().map_or(registry::Cache::Nothing, |store| registry::Cache::Share(share(store)));
-    let common =
-        registry::Common { watcher: &shared.watcher, challenges: &shared.challenges, guard: &shared.guard, neighbours: &shared.neighbours };
-    registry::services(Arc::clone(generation), &common, gateway, Rc::new(figures), cache)
+    let cache = shared.store().map_or(registry::Cache::Nothing, |store| {
+        registry::Cache::Share(share(store))
+    });
+    let common = registry::Common {
+        watcher: &shared.watcher,
+        challenges: &shared.challenges,
+        guard: &shared.guard,
+        neighbours: &shared.neighbours,
+    };
+    registry::services(
+        Arc::clone(generation),
+        &common,
+        gateway,
+        Rc::new(figures),
+        cache,
+    )
 }
 
 /// A log that can't be opened is said and left out: serving goes on.

@@ -1,5 +1,5 @@
-//! Who may see what, where one request alone does not show it: Digest with its nonces, password files that change, slow hashes, and what
-//! may be kept. Digest is compared with the real apache2.
+//! Who may see what, where one request alone does not show it: Digest with its nonces, password
+//! files that change, slow hashes, and what may be kept. Digest is compared with the real apache2.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -33,10 +33,16 @@ const MODULES: &[&str] = &[
 /// A folder with a page in it, and a configuration around `conf` for a server at `address`.
 fn configuration(dir: &TempDir, address: SocketAddr, conf: &str) -> io::Result<std::path::PathBuf> {
     let root = dir.display().to_string();
-    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"].into_iter().find(|folder| Path::new(folder).is_dir());
+    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
+        .into_iter()
+        .find(|folder| Path::new(folder).is_dir());
     let folder = folder.ok_or_else(|| io::Error::other("apache2 has no modules here"))?;
     let mut text = format!("ServerRoot {root}\nServerName server.test\nListen {address}\n");
-    MODULES.iter().for_each(|module| text.push_str(&format!("LoadModule {module}_module {folder}/mod_{module}.so\n")));
+    MODULES.iter().for_each(|module| {
+        text.push_str(&format!(
+            "LoadModule {module}_module {folder}/mod_{module}.so\n"
+        ))
+    });
     text.push_str(&format!(
         "PidFile {root}/pid\nDefaultRuntimeDir {root}\nErrorLog {root}/error-{}.log\nDocumentRoot {root}/site\nUser www-data\nGroup www-data\n{}",
         address.port(),
@@ -50,40 +56,69 @@ fn saker(dir: &TempDir, conf: &str) -> (ServerProcess, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let file = configuration(dir, address, conf).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-    command.args(["run", "--workers", "1", "--apache"]).arg(file).arg("--state-dir").arg(dir.join("state"));
-    (ServerProcess::start(&mut command, address).unwrap(), address)
+    command
+        .args(["run", "--workers", "1", "--apache"])
+        .arg(file)
+        .arg("--state-dir")
+        .arg(dir.join("state"));
+    (
+        ServerProcess::start(&mut command, address).unwrap(),
+        address,
+    )
 }
 
 fn apache(dir: &TempDir, conf: &str) -> (ServerProcess, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let file = configuration(dir, address, conf).unwrap();
     let program = require("apache2").unwrap();
-    (ServerProcess::start(Command::new(program).arg("-f").arg(file).arg("-DFOREGROUND"), address).unwrap(), address)
+    (
+        ServerProcess::start(
+            Command::new(program)
+                .arg("-f")
+                .arg(file)
+                .arg("-DFOREGROUND"),
+            address,
+        )
+        .unwrap(),
+        address,
+    )
 }
 
 fn ask(address: SocketAddr, method: &str, target: &str, fields: &[(&str, &str)]) -> Response {
     let mut all = vec![("Host", "server.test")];
     all.extend_from_slice(fields);
-    Client::connect(address).unwrap().request(method, target, &all).unwrap()
+    Client::connect(address)
+        .unwrap()
+        .request(method, target, &all)
+        .unwrap()
 }
 
 fn basic(user: &str, password: &str) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let text = format!("{user}:{password}");
     let letters = text.as_bytes().chunks(3).flat_map(|part| {
-        let number = (0..3).fold(0_u32, |number, at| number << 8 | u32::from(part.get(at).copied().unwrap_or(0)));
+        let number = (0..3).fold(0_u32, |number, at| {
+            number << 8 | u32::from(part.get(at).copied().unwrap_or(0))
+        });
         (0..=part.len()).map(move |at| char::from(LETTERS[(number >> (18 - 6 * at) & 63) as usize]))
     });
     format!("Basic {}", letters.collect::<String>())
 }
 
 fn md5(text: &str) -> String {
-    Md5::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+    Md5::digest(text)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 /// The value of a parameter of a challenge.
 fn parameter<'t>(challenge: &'t str, name: &str) -> Option<&'t str> {
-    challenge.split_once(&format!("{name}=\""))?.1.split('"').next()
+    challenge
+        .split_once(&format!("{name}=\""))?
+        .1
+        .split('"')
+        .next()
 }
 
 struct Proof<'p> {
@@ -98,7 +133,15 @@ struct Proof<'p> {
 
 impl Proof<'_> {
     fn value(&self) -> String {
-        let Proof { user, password, realm, method, uri, nonce, more } = self;
+        let Proof {
+            user,
+            password,
+            realm,
+            method,
+            uri,
+            nonce,
+            more,
+        } = self;
         let secret = md5(&format!("{user}:{realm}:{password}"));
         let second = md5(&format!("{method}:{uri}"));
         let response = md5(&format!("{secret}:{nonce}:00000001:abc:auth:{second}"));
@@ -115,51 +158,197 @@ const DIGEST: &str = "<Location />\nAuthType Digest\nAuthName \"the realm\"\nAut
 /// One line per request: what came of it, without what is different each time.
 fn digest_exchange(address: SocketAddr) -> Vec<String> {
     let first = ask(address, "GET", "/page.txt", &[]);
-    let challenge = first.field("WWW-Authenticate").unwrap_or_default().to_owned();
-    let nonce = parameter(&challenge, "nonce").unwrap_or_default().to_owned();
+    let challenge = first
+        .field("WWW-Authenticate")
+        .unwrap_or_default()
+        .to_owned();
+    let nonce = parameter(&challenge, "nonce")
+        .unwrap_or_default()
+        .to_owned();
     let shown = |response: &Response, nonce: &str| {
         let field = |name: &str| response.field(name).unwrap_or("-").to_owned();
         let challenge = field("WWW-Authenticate");
         let other = parameter(&challenge, "nonce").unwrap_or("-").to_owned();
-        format!("{} {} {}", response.status, challenge.replace(&other, "NONCE"), field("Authentication-Info").replace(nonce, "NONCE"))
+        format!(
+            "{} {} {}",
+            response.status,
+            challenge.replace(&other, "NONCE"),
+            field("Authentication-Info").replace(nonce, "NONCE")
+        )
     };
-    let info =
-        |text: String| text.split("rspauth=\"").next().unwrap_or_default().to_owned() + if text.contains("rspauth=") { "info" } else { "" };
-    let good =
-        Proof { user: "me", password: "secret", realm: "the realm", method: "GET", uri: "/page.txt", nonce: &nonce, more: ", qop=auth" };
+    let info = |text: String| {
+        text.split("rspauth=\"")
+            .next()
+            .unwrap_or_default()
+            .to_owned()
+            + if text.contains("rspauth=") {
+                "info"
+            } else {
+                ""
+            }
+    };
+    let good = Proof {
+        user: "me",
+        password: "secret",
+        realm: "the realm",
+        method: "GET",
+        uri: "/page.txt",
+        nonce: &nonce,
+        more: ", qop=auth",
+    };
     let turned = nonce.replace(&nonce[20..22], "00");
     let proofs = [
         ("good", "GET", "/page.txt", Proof { ..good }),
         ("again", "GET", "/page.txt", Proof { ..good }),
-        ("with algorithm", "GET", "/page.txt", Proof { more: ", qop=auth, algorithm=MD5", ..good }),
-        ("other algorithm", "GET", "/page.txt", Proof { more: ", qop=auth, algorithm=SHA-256", ..good }),
-        ("quoted qop", "GET", "/page.txt", Proof { more: ", qop=\"auth\"", ..good }),
+        (
+            "with algorithm",
+            "GET",
+            "/page.txt",
+            Proof {
+                more: ", qop=auth, algorithm=MD5",
+                ..good
+            },
+        ),
+        (
+            "other algorithm",
+            "GET",
+            "/page.txt",
+            Proof {
+                more: ", qop=auth, algorithm=SHA-256",
+                ..good
+            },
+        ),
+        (
+            "quoted qop",
+            "GET",
+            "/page.txt",
+            Proof {
+                more: ", qop=\"auth\"",
+                ..good
+            },
+        ),
         ("no qop", "GET", "/page.txt", Proof { more: "", ..good }),
-        ("other qop", "GET", "/page.txt", Proof { more: ", qop=auth-int", ..good }),
-        ("wrong password", "GET", "/page.txt", Proof { password: "wrong", ..good }),
-        ("unknown user", "GET", "/page.txt", Proof { user: "nobody", ..good }),
-        ("wrong realm", "GET", "/page.txt", Proof { realm: "other", ..good }),
+        (
+            "other qop",
+            "GET",
+            "/page.txt",
+            Proof {
+                more: ", qop=auth-int",
+                ..good
+            },
+        ),
+        (
+            "wrong password",
+            "GET",
+            "/page.txt",
+            Proof {
+                password: "wrong",
+                ..good
+            },
+        ),
+        (
+            "unknown user",
+            "GET",
+            "/page.txt",
+            Proof {
+                user: "nobody",
+                ..good
+            },
+        ),
+        (
+            "wrong realm",
+            "GET",
+            "/page.txt",
+            Proof {
+                realm: "other",
+                ..good
+            },
+        ),
         ("other method", "HEAD", "/page.txt", Proof { ..good }),
-        ("head", "HEAD", "/page.txt", Proof { method: "HEAD", ..good }),
+        (
+            "head",
+            "HEAD",
+            "/page.txt",
+            Proof {
+                method: "HEAD",
+                ..good
+            },
+        ),
         ("other path", "GET", "/other.txt", Proof { ..good }),
         ("other query", "GET", "/page.txt?a", Proof { ..good }),
         ("escaped path", "GET", "/%70age.txt", Proof { ..good }),
-        ("whole uri", "GET", "/page.txt", Proof { uri: "http://server.test/page.txt", ..good }),
-        ("not there", "GET", "/nothing", Proof { uri: "/nothing", ..good }),
-        ("invented nonce", "GET", "/page.txt", Proof { nonce: "abc", ..good }),
-        ("changed nonce", "GET", "/page.txt", Proof { nonce: &turned, ..good }),
-        ("no realm", "GET", "/no-realm", Proof { uri: "/no-realm", ..good }),
+        (
+            "whole uri",
+            "GET",
+            "/page.txt",
+            Proof {
+                uri: "http://server.test/page.txt",
+                ..good
+            },
+        ),
+        (
+            "not there",
+            "GET",
+            "/nothing",
+            Proof {
+                uri: "/nothing",
+                ..good
+            },
+        ),
+        (
+            "invented nonce",
+            "GET",
+            "/page.txt",
+            Proof {
+                nonce: "abc",
+                ..good
+            },
+        ),
+        (
+            "changed nonce",
+            "GET",
+            "/page.txt",
+            Proof {
+                nonce: &turned,
+                ..good
+            },
+        ),
+        (
+            "no realm",
+            "GET",
+            "/no-realm",
+            Proof {
+                uri: "/no-realm",
+                ..good
+            },
+        ),
     ];
     let mut lines = vec![format!("first: {}", shown(&first, &nonce))];
     for (name, method, target, proof) in &proofs {
-        let response = ask(address, method, target, &[("Authorization", &proof.value())]);
+        let response = ask(
+            address,
+            method,
+            target,
+            &[("Authorization", &proof.value())],
+        );
         lines.push(format!("{name}: {}", info(shown(&response, &nonce))));
     }
     let short = ask(address, "GET", "/short", &[]);
-    let nonce = parameter(short.field("WWW-Authenticate").unwrap_or_default(), "nonce").unwrap_or_default().to_owned();
+    let nonce = parameter(short.field("WWW-Authenticate").unwrap_or_default(), "nonce")
+        .unwrap_or_default()
+        .to_owned();
     thread::sleep(Duration::from_millis(2500));
-    let late = Proof { uri: "/short", nonce: &nonce, ..good };
-    let response = ask(address, "GET", "/short", &[("Authorization", &late.value())]);
+    let late = Proof {
+        uri: "/short",
+        nonce: &nonce,
+        ..good
+    };
+    let response = ask(
+        address,
+        "GET",
+        "/short",
+        &[("Authorization", &late.value())],
+    );
     lines.push(format!("late: {}", shown(&response, &nonce)));
     lines
 }
@@ -167,7 +356,11 @@ fn digest_exchange(address: SocketAddr) -> Vec<String> {
 #[test]
 fn digest_is_apaches() {
     let dir = TempDir::new("digest").unwrap();
-    let file = format!("other:the realm:x\nme:other:{}\nme:the realm:{}\n", md5("x"), md5("me:the realm:secret"));
+    let file = format!(
+        "other:the realm:x\nme:other:{}\nme:the realm:{}\n",
+        md5("x"),
+        md5("me:the realm:secret")
+    );
     dir.write("digest", file).unwrap();
     let (_apache, theirs) = apache(&dir, DIGEST);
     let (_saker, ours) = saker(&dir, DIGEST);
@@ -185,20 +378,52 @@ fn digest_is_apaches() {
 #[test]
 fn the_confirmation_of_digest_can_be_checked() {
     let dir = TempDir::new("digest-info").unwrap();
-    dir.write("digest", format!("me:the realm:{}\n", md5("me:the realm:secret"))).unwrap();
+    dir.write(
+        "digest",
+        format!("me:the realm:{}\n", md5("me:the realm:secret")),
+    )
+    .unwrap();
     let (_saker, address) = saker(&dir, DIGEST);
-    let challenge = ask(address, "GET", "/page.txt", &[]).field("WWW-Authenticate").unwrap_or_default().to_owned();
+    let challenge = ask(address, "GET", "/page.txt", &[])
+        .field("WWW-Authenticate")
+        .unwrap_or_default()
+        .to_owned();
     let nonce = parameter(&challenge, "nonce").unwrap_or_default();
-    let proof = Proof { user: "me", password: "secret", realm: "the realm", method: "GET", uri: "/page.txt", nonce, more: ", qop=auth" };
-    let response = ask(address, "GET", "/page.txt", &[("Authorization", &proof.value())]);
-    let expected = Proof { method: "", ..proof }.value();
+    let proof = Proof {
+        user: "me",
+        password: "secret",
+        realm: "the realm",
+        method: "GET",
+        uri: "/page.txt",
+        nonce,
+        more: ", qop=auth",
+    };
+    let response = ask(
+        address,
+        "GET",
+        "/page.txt",
+        &[("Authorization", &proof.value())],
+    );
+    let expected = Proof {
+        method: "",
+        ..proof
+    }
+    .value();
     let answer = parameter(&expected, "response").unwrap_or_default();
     let info = response.field("Authentication-Info").unwrap_or_default();
-    assert_eq!(info, format!("rspauth=\"{answer}\", cnonce=\"abc\", nc=00000001, qop=auth"));
+    assert_eq!(
+        info,
+        format!("rspauth=\"{answer}\", cnonce=\"abc\", nc=00000001, qop=auth")
+    );
 }
 
 fn hashed(arguments: &[&str], password: &str) -> String {
-    let output = Command::new("htpasswd").arg("-nb").args(arguments).args(["me", password]).output().unwrap();
+    let output = Command::new("htpasswd")
+        .arg("-nb")
+        .args(arguments)
+        .args(["me", password])
+        .output()
+        .unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 
@@ -208,10 +433,22 @@ const BASIC: &str = "<Location />\nAuthType Basic\nAuthName x\nAuthUserFile {roo
 #[test]
 fn a_password_file_acts_when_it_changes() {
     let dir = TempDir::new("users").unwrap();
-    dir.write("users", hashed(&["-B", "-C", "4"], "old")).unwrap();
+    dir.write("users", hashed(&["-B", "-C", "4"], "old"))
+        .unwrap();
     let (_saker, address) = saker(&dir, BASIC);
-    let status = |password: &str| ask(address, "GET", "/page.txt", &[("Authorization", &basic("me", password))]).status;
-    assert_eq!((status("old"), status("new"), status("old")), (200, 401, 200));
+    let status = |password: &str| {
+        ask(
+            address,
+            "GET",
+            "/page.txt",
+            &[("Authorization", &basic("me", password))],
+        )
+        .status
+    };
+    assert_eq!(
+        (status("old"), status("new"), status("old")),
+        (200, 401, 200)
+    );
     dir.write("users", hashed(&["-m"], "new")).unwrap();
     let until = Instant::now() + Duration::from_secs(2);
     while status("new") != 200 {
@@ -221,12 +458,18 @@ fn a_password_file_acts_when_it_changes() {
     fs::remove_file(dir.join("users")).unwrap();
     let until = Instant::now() + Duration::from_secs(2);
     while status("new") != 500 {
-        assert!(Instant::now() < until, "the file is gone, its users are not");
+        assert!(
+            Instant::now() < until,
+            "the file is gone, its users are not"
+        );
     }
     dir.write("users", hashed(&["-s"], "old")).unwrap();
     let until = Instant::now() + Duration::from_secs(2);
     while status("old") != 200 {
-        assert!(Instant::now() < until, "the file is back, its users are not");
+        assert!(
+            Instant::now() < until,
+            "the file is back, its users are not"
+        );
     }
 }
 
@@ -234,14 +477,23 @@ fn a_password_file_acts_when_it_changes() {
 #[test]
 fn a_slow_hash_holds_up_nobody_else() {
     let dir = TempDir::new("slow").unwrap();
-    dir.write("users", hashed(&["-B", "-C", "12"], "slow")).unwrap();
+    dir.write("users", hashed(&["-B", "-C", "12"], "slow"))
+        .unwrap();
     dir.write("site/open", "open").unwrap();
     let (_saker, address) = saker(&dir, BASIC);
     let authorization = basic("me", "slow");
     let slow = Instant::now();
     let checking = thread::spawn({
         let authorization = authorization.clone();
-        move || ask(address, "GET", "/page.txt", &[("Authorization", &authorization)]).status
+        move || {
+            ask(
+                address,
+                "GET",
+                "/page.txt",
+                &[("Authorization", &authorization)],
+            )
+            .status
+        }
     });
     let mut others = 0;
     while !checking.is_finished() {
@@ -252,8 +504,21 @@ fn a_slow_hash_holds_up_nobody_else() {
     let first = slow.elapsed();
     assert!(others > 3, "{others} requests in {first:?}");
     let again = Instant::now();
-    assert_eq!(ask(address, "GET", "/page.txt", &[("Authorization", &authorization)]).status, 200);
-    assert!(again.elapsed() < first / 4, "{:?} after {first:?}: not kept", again.elapsed());
+    assert_eq!(
+        ask(
+            address,
+            "GET",
+            "/page.txt",
+            &[("Authorization", &authorization)]
+        )
+        .status,
+        200
+    );
+    assert!(
+        again.elapsed() < first / 4,
+        "{:?} after {first:?}: not kept",
+        again.elapsed()
+    );
 }
 
 /// Over and over, so that what is kept would show.
@@ -266,22 +531,41 @@ fn what_one_client_may_see_is_not_kept_for_others() {
                 </Location>\n<Location /encrypted>\nAuthType None\nRequire all granted\nSSLRequireSSL\n</Location>\n\
                 <Location /session>\nAuthType None\nRequire expr %{SSL_CLIENT_VERIFY} != 'SUCCESS'\n</Location>\n\
                 <Location /certificate>\nAuthType None\nRequire all granted\nSSLVerifyClient require\n</Location>\n";
-    for name in ["by-field", "by-variable", "encrypted", "session", "certificate"] {
+    for name in [
+        "by-field",
+        "by-variable",
+        "encrypted",
+        "session",
+        "certificate",
+    ] {
         dir.write(&format!("site/{name}"), name).unwrap();
     }
     let (_saker, address) = saker(&dir, &format!("{BASIC}{more}"));
     let authorization = basic("me", "secret");
     for round in 0..4 {
-        let status = |target: &str, fields: &[(&str, &str)]| ask(address, "GET", target, fields).status;
-        assert_eq!(status("/page.txt", &[("Authorization", &authorization)]), 200, "{round}");
+        let status =
+            |target: &str, fields: &[(&str, &str)]| ask(address, "GET", target, fields).status;
+        assert_eq!(
+            status("/page.txt", &[("Authorization", &authorization)]),
+            200,
+            "{round}"
+        );
         assert_eq!(status("/page.txt", &[]), 401, "{round}");
         for target in ["/by-field", "/by-variable"] {
-            assert_eq!((status(target, &[("X-Key", "open")]), status(target, &[])), (200, 403), "{round} {target}");
+            assert_eq!(
+                (status(target, &[("X-Key", "open")]), status(target, &[])),
+                (200, 403),
+                "{round} {target}"
+            );
         }
         for target in ["/encrypted", "/certificate"] {
             assert_eq!(status(target, &[]), 403, "{round} {target}");
         }
-        assert_eq!(status("/session", &[]), 200, "{round}: no certificate is none that was found good");
+        assert_eq!(
+            status("/session", &[]),
+            200,
+            "{round}: no certificate is none that was found good"
+        );
     }
 }
 
@@ -294,7 +578,15 @@ fn logs_say_who_asked() {
     let conf = "RemoteIPHeader X-Forwarded-For\nRemoteIPInternalProxy 127.0.0.1\nCustomLog {root}/access.log \"%U %a %{c}a %u %s\"\n";
     let (_saker, address) = saker(&dir, &format!("{BASIC}{conf}"));
     let authorization = basic("me", "secret");
-    ask(address, "GET", "/page.txt", &[("Authorization", &authorization), ("X-Forwarded-For", "192.0.2.1")]);
+    ask(
+        address,
+        "GET",
+        "/page.txt",
+        &[
+            ("Authorization", &authorization),
+            ("X-Forwarded-For", "192.0.2.1"),
+        ],
+    );
     ask(address, "GET", "/open", &[("X-Forwarded-For", "192.0.2.2")]);
     ask(address, "GET", "/open", &[("X-Forwarded-For", "192.0.2.3")]);
     ask(address, "GET", "/open", &[]);
@@ -314,13 +606,17 @@ fn logs_say_who_asked() {
 /// What `saker explain` says about a page under `section`.
 fn explained(section: &str, fields: &[&str]) -> String {
     let dir = TempDir::new("explain").unwrap();
-    let conf = format!("BrowserMatch \"Mozilla/2\" nokeepalive\n<Location />\n{section}\n</Location>\n");
+    let conf =
+        format!("BrowserMatch \"Mozilla/2\" nokeepalive\n<Location />\n{section}\n</Location>\n");
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let file = configuration(&dir, address, &conf).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
     command.arg("explain").arg("--apache").arg(file);
     command.args(fields.iter().flat_map(|field| ["-H", field]));
-    let output = command.arg(format!("http://server.test:{}/page.txt", address.port())).output().unwrap();
+    let output = command
+        .arg(format!("http://server.test:{}/page.txt", address.port()))
+        .output()
+        .unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -335,21 +631,38 @@ fn what_does_not_look_at_the_client_may_be_kept() {
         ("<Limit POST>\nRequire all denied\n</Limit>", true),
         ("Require all granted\nRequire ip 10", true),
         ("Require ip 127\nRequire all granted", false),
-        ("<RequireAll>\nRequire all granted\nRequire not ip 10\n</RequireAll>", false),
+        (
+            "<RequireAll>\nRequire all granted\nRequire not ip 10\n</RequireAll>",
+            false,
+        ),
         ("Require expr %{HTTP:X-Key} == ''", false),
         ("Order deny,allow\nDeny from env=nokeepalive", false),
         ("Require local", false),
     ] {
         let text = explained(section, &[]);
         assert!(text.contains("response        200"), "{section}\n{text}");
-        assert_eq!(text.lines().any(|line| line.starts_with("kept            in memory")), kept, "{section}\n{text}");
+        assert_eq!(
+            text.lines()
+                .any(|line| line.starts_with("kept            in memory")),
+            kept,
+            "{section}\n{text}"
+        );
     }
 }
 
 #[test]
 fn explain_names_the_rule_that_decided() {
-    let text = explained("<RequireAny>\nRequire ip 10\nRequire expr %{HTTP:X-Key} == 'open'\n</RequireAny>", &["X-Key: open"]);
-    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("access ")).collect();
+    let text = explained(
+        "<RequireAny>\nRequire ip 10\nRequire expr %{HTTP:X-Key} == 'open'\n</RequireAny>",
+        &["X-Key: open"],
+    );
+    let lines: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("access "))
+        .collect();
     assert!(lines[0].contains("`Require ip 10`: denied  ["), "{text}");
-    assert!(lines[1].contains("`Require expr %{HTTP:X-Key} == 'open'`: granted  ["), "{text}");
+    assert!(
+        lines[1].contains("`Require expr %{HTTP:X-Key} == 'open'`: granted  ["),
+        "{text}"
+    );
 }

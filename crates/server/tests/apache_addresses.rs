@@ -1,5 +1,6 @@
-//! Hosts by address: who connects to an address that has hosts of its own finds those alone, others the ones for every address, and where there
-//! are none the server itself. The real apache2 is asked first, on the same configuration and port.
+//! Hosts by address: who connects to an address that has hosts of its own finds those alone, others
+//! the ones for every address, and where there are none the server itself. The real apache2 is
+//! asked first, on the same configuration and port.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -22,11 +23,32 @@ const HOSTS: &[(&str, &str)] = &[
     ("both", "127.0.0.13:{port} *:{port}"),
     ("elsewhere", "127.0.0.14:1"),
 ];
-const NAMES: &[&str] = &["one.test", "two.test", "three.test", "every.test", "both.test", "elsewhere.test", "main.test", "nobody.test"];
+const NAMES: &[&str] = &[
+    "one.test",
+    "two.test",
+    "three.test",
+    "every.test",
+    "both.test",
+    "elsewhere.test",
+    "main.test",
+    "nobody.test",
+];
 const LOCALS: &[u8] = &[1, 11, 12, 13, 14];
 
-fn configuration(dir: &Path, port: u16, listen: &str, hosts: &[(&str, &str)], server: &str) -> String {
-    let (root, modules) = (dir.display(), MODULES.iter().find(|folder| Path::new(folder).is_dir()).unwrap());
+fn configuration(
+    dir: &Path,
+    port: u16,
+    listen: &str,
+    hosts: &[(&str, &str)],
+    server: &str,
+) -> String {
+    let (root, modules) = (
+        dir.display(),
+        MODULES
+            .iter()
+            .find(|folder| Path::new(folder).is_dir())
+            .unwrap(),
+    );
     let mut text = format!(
         "ServerRoot {root}\nServerName main.test\nDocumentRoot {root}/main\nPidFile {root}/{server}.pid\nDefaultRuntimeDir {root}\nErrorLog {root}/{server}.log\n\
          LoadModule mpm_event_module {modules}/mod_mpm_event.so\nLoadModule authz_core_module {modules}/mod_authz_core.so\nListen {listen}{port}\n"
@@ -50,9 +72,18 @@ fn answers(server: &ServerProcess) -> Vec<String> {
         for name in NAMES {
             // Twice: what is kept must not be anybody else's.
             for _ in 0..2 {
-                let response = Client::connect(address).unwrap().request("GET", "/who", &[("Host", name)]);
-                let response = response.unwrap_or_else(|error| panic!("{address} {name}: {error}; {}", server.stderr()));
-                all.push(format!("{address} {name}: {} {}", response.status, response.text().trim()));
+                let response =
+                    Client::connect(address)
+                        .unwrap()
+                        .request("GET", "/who", &[("Host", name)]);
+                let response = response.unwrap_or_else(|error| {
+                    panic!("{address} {name}: {error}; {}", server.stderr())
+                });
+                all.push(format!(
+                    "{address} {name}: {} {}",
+                    response.status,
+                    response.text().trim()
+                ));
             }
         }
     }
@@ -67,9 +98,17 @@ fn compare(name: &str, listen: &str, hosts: &[(&str, &str)]) {
     let port = free_port().unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     let file = dir.join("httpd.conf");
-    let write = |server: &str| fs::write(&file, configuration(&dir, port, listen, hosts, server)).unwrap();
+    let write =
+        |server: &str| fs::write(&file, configuration(&dir, port, listen, hosts, server)).unwrap();
     write("apache");
-    let apache = ServerProcess::start(Command::new(require("apache2").unwrap()).arg("-f").arg(&file).arg("-DFOREGROUND"), address).unwrap();
+    let apache = ServerProcess::start(
+        Command::new(require("apache2").unwrap())
+            .arg("-f")
+            .arg(&file)
+            .arg("-DFOREGROUND"),
+        address,
+    )
+    .unwrap();
     let theirs = answers(&apache);
     apache.stop().unwrap();
     // Its children may still hold the socket.
@@ -78,13 +117,25 @@ fn compare(name: &str, listen: &str, hosts: &[(&str, &str)]) {
     }
     write("saker");
     let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-    command.args(["run", "--workers", "1", "--apache"]).arg(&file).arg("--state-dir").arg(dir.join("state"));
+    command
+        .args(["run", "--workers", "1", "--apache"])
+        .arg(&file)
+        .arg("--state-dir")
+        .arg(dir.join("state"));
     let saker = ServerProcess::start(&mut command, address).unwrap();
     let ours = answers(&saker);
     saker.stop().unwrap();
-    let differences: Vec<String> =
-        theirs.iter().zip(&ours).filter(|(one, other)| one != other).map(|(one, other)| format!("apache2 {one}, saker {other}")).collect();
-    assert!(differences.is_empty(), "{name}:\n{}", differences.join("\n"));
+    let differences: Vec<String> = theirs
+        .iter()
+        .zip(&ours)
+        .filter(|(one, other)| one != other)
+        .map(|(one, other)| format!("apache2 {one}, saker {other}"))
+        .collect();
+    assert!(
+        differences.is_empty(),
+        "{name}:\n{}",
+        differences.join("\n")
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! The page cache under Apache's configuration: LiteSpeed's directives in `.htaccess`, mod_cache's in the server's files, and what the rest of the
-//! configuration does to a page that comes from the cache.
+//! The page cache under Apache's configuration: LiteSpeed's directives in `.htaccess`, mod_cache's
+//! in the server's files, and what the rest of the configuration does to a page that comes from the
+//! cache.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -40,27 +41,48 @@ struct Site {
 impl Site {
     /// With these lines in the one host, and a script `x.cgi`.
     fn start(name: &str, lines: &str) -> Site {
-        Site::with_hosts(name, &format!("<VirtualHost *>\nServerName localhost\nDocumentRoot {{dir}}/www\n{lines}\n</VirtualHost>\n"))
+        Site::with_hosts(
+            name,
+            &format!(
+                "<VirtualHost *>\nServerName localhost\nDocumentRoot {{dir}}/www\n{lines}\n</VirtualHost>\n"
+            ),
+        )
     }
 
     fn with_hosts(name: &str, hosts: &str) -> Site {
         let dir = TempDir::new(name).unwrap();
         fs::set_permissions(dir.join(""), fs::Permissions::from_mode(0o755)).unwrap();
-        let script = dir.write("www/x.cgi", SCRIPT.replace("{dir}", &dir.display().to_string())).unwrap();
+        let script = dir
+            .write(
+                "www/x.cgi",
+                SCRIPT.replace("{dir}", &dir.display().to_string()),
+            )
+            .unwrap();
         fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
-        let modules: String = MODULES.iter().map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n")).collect();
+        let modules: String = MODULES
+            .iter()
+            .map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n"))
+            .collect();
         let text = format!(
             "ServerRoot {{dir}}\n{modules}Listen {{address}}\nServerName localhost\nTypesConfig /etc/mime.types\nAddHandler cgi-script .cgi\n\
              <Directory {{dir}}/www>\nOptions FollowSymLinks ExecCGI Includes\nAllowOverride All\nRequire all granted\n</Directory>\n{hosts}"
         );
-        let site = Site { saker: Saker::with_apache(SAKER, dir, &text).unwrap() };
+        let site = Site {
+            saker: Saker::with_apache(SAKER, dir, &text).unwrap(),
+        };
         site.says("");
         site
     }
 
     /// What the script's response has in its head from now on.
     fn says(&self, fields: &str) {
-        self.saker.dir.write("said", format!("{fields}{}", if fields.is_empty() { "" } else { "\n" })).unwrap();
+        self.saker
+            .dir
+            .write(
+                "said",
+                format!("{fields}{}", if fields.is_empty() { "" } else { "\n" }),
+            )
+            .unwrap();
     }
 
     fn htaccess(&self, text: &str) {
@@ -72,12 +94,19 @@ impl Site {
     }
 
     fn ask(&self, target: &str, fields: &[(&str, &str)]) -> Response {
-        self.saker.connect().unwrap().request("GET", target, fields).unwrap()
+        self.saker
+            .connect()
+            .unwrap()
+            .request("GET", target, fields)
+            .unwrap()
     }
 
     /// What X-LiteSpeed-Cache says.
     fn cached(&self, target: &str) -> String {
-        self.ask(target, &[]).field("x-litespeed-cache").unwrap_or_default().to_owned()
+        self.ask(target, &[])
+            .field("x-litespeed-cache")
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// Whether the script runs for each of two requests.
@@ -92,7 +121,11 @@ impl Site {
     fn until(&self, what: &str, is_so: impl Fn() -> bool) {
         let start = Instant::now();
         while !is_so() {
-            assert!(start.elapsed() < Duration::from_secs(10), "{what}\n{}", self.saker.server.stderr());
+            assert!(
+                start.elapsed() < Duration::from_secs(10),
+                "{what}\n{}",
+                self.saker.server.stderr()
+            );
             thread::sleep(Duration::from_millis(2));
         }
     }
@@ -108,14 +141,21 @@ fn htaccess_switches_it_on_and_off_at_once() {
     assert_eq!(site.runs("/x.cgi", &[]), [true, true]);
     site.htaccess(ON);
     site.until("CacheLookup on", || !site.cached("/x.cgi").is_empty());
-    assert_eq!((site.cached("/x.cgi"), site.runs("/x.cgi", &[])), ("hit".into(), [false, false]));
+    assert_eq!(
+        (site.cached("/x.cgi"), site.runs("/x.cgi", &[])),
+        ("hit".into(), [false, false])
+    );
     let first = site.ask("/x.cgi", &[]).text();
     site.htaccess("CacheLookup off\n");
     site.until("CacheLookup off", || site.cached("/x.cgi").is_empty());
     assert_eq!(site.runs("/x.cgi", &[]), [true, true]);
     site.htaccess(ON);
     site.until("CacheLookup on again", || site.cached("/x.cgi") == "hit");
-    assert_eq!(site.ask("/x.cgi", &[]).text(), first, "what was kept is there still");
+    assert_eq!(
+        site.ask("/x.cgi", &[]).text(),
+        first,
+        "what was kept is there still"
+    );
     fs::remove_file(site.saker.dir.join("www/.htaccess")).unwrap();
     site.until("no .htaccess", || site.cached("/x.cgi").is_empty());
     // Its own words alone don't count where only the application's do.
@@ -131,7 +171,11 @@ fn litespeeds_directives_by_url() {
         "CacheEnable public /open\nCacheEnable private /open/own\nCacheDisable public /open/no\nCacheDefaultExpire 50\nCacheKeyModify -qs:utm_*\n\
          RewriteEngine on\nRewriteRule ^/(?:open|closed) /x.cgi [L]",
     );
-    assert_eq!(site.runs("/open/a", &[]), [true, false], "kept though nothing was said");
+    assert_eq!(
+        site.runs("/open/a", &[]),
+        [true, false],
+        "kept though nothing was said"
+    );
     assert_eq!(site.cached("/open/a"), "hit");
     assert_eq!(site.runs("/open/no/a", &[]), [true, true]);
     assert_eq!(site.runs("/closed/a", &[]), [true, true]);
@@ -139,7 +183,11 @@ fn litespeeds_directives_by_url() {
     assert_eq!(site.runs("/open/a?utm_source=2&page=2", &[]), [true, false]);
     assert_eq!(site.runs("/open/a?page=2", &[]), [false, false]);
     site.says("X-LiteSpeed-Cache-Control: no-cache");
-    assert_eq!(site.runs("/open/said", &[]), [true, true], "the application has the last word");
+    assert_eq!(
+        site.runs("/open/said", &[]),
+        [true, true],
+        "the application has the last word"
+    );
 }
 
 #[test]
@@ -159,25 +207,40 @@ fn rules_tell_the_cache() {
     assert_eq!(site.runs("/other", &[]), [true, true]);
     assert_eq!(site.runs("/never", &[]), [true, true]);
     let both = [("Accept", "image/webp"), ("X-Small", "1")];
-    for (fields, value) in [(&both[..], "+webp+small"), (&both[..1], "+webp"), (&both[1..], "+small")] {
+    for (fields, value) in [
+        (&both[..], "+webp+small"),
+        (&both[..1], "+webp"),
+        (&both[1..], "+small"),
+    ] {
         assert_eq!(site.runs("/kept", fields), [true, false], "{value}");
-        assert!(site.ask("/kept", fields).text().ends_with(&format!("[{value}]")), "{value}");
+        assert!(
+            site.ask("/kept", fields)
+                .text()
+                .ends_with(&format!("[{value}]")),
+            "{value}"
+        );
     }
     assert!(site.ask("/kept", &[]).text().ends_with("[]"));
 }
 
-/// LSCache protocol 3.2: what works in the background is begun by somebody who does not wait for it.
+/// LSCache protocol 3.2: what works in the background is begun by somebody who does not wait for
+/// it.
 #[test]
 fn noabort_lets_a_program_outlive_its_client() {
     let site = Site::start("ac-noabort", "Protocols h2c http/1.1");
     let done = site.saker.dir.join("done");
-    let text = format!("#!/bin/sh\nsleep 1\necho \"$QUERY_STRING\" >> '{}'\nprintf 'Content-Type: text/plain\\n\\n'\n", done.display());
+    let text = format!(
+        "#!/bin/sh\nsleep 1\necho \"$QUERY_STRING\" >> '{}'\nprintf 'Content-Type: text/plain\\n\\n'\n",
+        done.display()
+    );
     let script = site.saker.dir.write("www/slow.cgi", text).unwrap();
     fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
     site.htaccess("RewriteEngine on\nRewriteCond %{QUERY_STRING} stays\nRewriteRule .* - [E=noabort:1]\nRewriteRule ^job$ /slow.cgi [L]\n");
     for target in ["/slow.cgi?goes", "/slow.cgi?stays-1", "/job?stays-2"] {
         let mut client = site.saker.connect().unwrap();
-        client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n")).unwrap();
+        client
+            .send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+            .unwrap();
         thread::sleep(Duration::from_millis(300));
         client.reset().unwrap();
     }
@@ -185,11 +248,16 @@ fn noabort_lets_a_program_outlive_its_client() {
     for target in ["/slow.cgi?goes-2", "/slow.cgi?stays-3"] {
         let mut curl = std::process::Command::new(saker_testkit::require("curl").unwrap());
         let url = format!("http://{}{target}", site.saker.server.address());
-        let output = curl.args(["-sS", "-m", "0.5", "--http2-prior-knowledge", &url]).output().unwrap();
+        let output = curl
+            .args(["-sS", "-m", "0.5", "--http2-prior-knowledge", &url])
+            .output()
+            .unwrap();
         assert_eq!(output.status.code(), Some(28), "{output:?}");
     }
     let text = || fs::read_to_string(&done).unwrap_or_default();
-    site.until("all are done", || (1..4).all(|number| text().contains(&format!("stays-{number}"))));
+    site.until("all are done", || {
+        (1..4).all(|number| text().contains(&format!("stays-{number}")))
+    });
     assert!(!text().contains("goes"), "{}", text());
 }
 
@@ -206,27 +274,77 @@ fn mod_caches_directives() {
         (kept, "/plain", &[], [true, false]),
         (kept, "/no/plain", &[], [true, true]),
         ("", "/nothing-said", &[], [true, true]),
-        ("Last-Modified: Sat, 01 Nov 2025 00:00:00 GMT", "/heuristic", &[], [true, false]),
+        (
+            "Last-Modified: Sat, 01 Nov 2025 00:00:00 GMT",
+            "/heuristic",
+            &[],
+            [true, false],
+        ),
         ("ETag: \"a\"", "/default-life", &[], [true, false]),
-        ("Cache-Control: private, max-age=60", "/own", &[], [true, true]),
-        ("Cache-Control: private, max-age=60", "/private/own", &[], [true, false]),
-        ("Cache-Control: no-store, max-age=60", "/no-store", &[], [true, true]),
-        (kept, "/reload", &[("Cache-Control", "no-cache")], [true, true]),
-        (kept, "/client/reload", &[("Cache-Control", "no-cache")], [true, false]),
-        (kept, "/plain", &[("Authorization", "Basic YTpi")], [true, true]),
+        (
+            "Cache-Control: private, max-age=60",
+            "/own",
+            &[],
+            [true, true],
+        ),
+        (
+            "Cache-Control: private, max-age=60",
+            "/private/own",
+            &[],
+            [true, false],
+        ),
+        (
+            "Cache-Control: no-store, max-age=60",
+            "/no-store",
+            &[],
+            [true, true],
+        ),
+        (
+            kept,
+            "/reload",
+            &[("Cache-Control", "no-cache")],
+            [true, true],
+        ),
+        (
+            kept,
+            "/client/reload",
+            &[("Cache-Control", "no-cache")],
+            [true, false],
+        ),
+        (
+            kept,
+            "/plain",
+            &[("Authorization", "Basic YTpi")],
+            [true, true],
+        ),
     ];
     for (said, path, fields, expected) in rows {
         site.says(said);
         let target = format!("/x.cgi{path}");
-        assert_eq!(site.runs(&target, fields), expected, "{path} {said} {fields:?}");
+        assert_eq!(
+            site.runs(&target, fields),
+            expected,
+            "{path} {said} {fields:?}"
+        );
     }
     site.says(kept);
     let hit = site.ask("/x.cgi/plain", &[]);
-    assert_eq!((hit.field("x-own"), hit.field("x-all"), hit.field("age").is_some()), (None, Some("all"), true));
+    assert_eq!(
+        (
+            hit.field("x-own"),
+            hit.field("x-all"),
+            hit.field("age").is_some()
+        ),
+        (None, Some("all"), true)
+    );
     site.says("ETag: \"a\"");
     assert_eq!(site.runs("/x.cgi/short/a", &[]), [true, false]);
     thread::sleep(Duration::from_millis(4100));
-    assert_eq!(site.runs("/x.cgi/short/a", &[]), [true, false], "its three seconds are over, and it is validated");
+    assert_eq!(
+        site.runs("/x.cgi/short/a", &[]),
+        [true, false],
+        "its three seconds are over, and it is validated"
+    );
     let without_query = Site::start("ac-query", "CacheEnable disk /\nCacheIgnoreQueryString on");
     without_query.says(kept);
     assert_eq!(without_query.runs("/x.cgi?a=1", &[]), [true, false]);
@@ -235,9 +353,22 @@ fn mod_caches_directives() {
 
 /// Of both: what is not of the moment.
 fn lasting(response: &Response) -> Vec<(String, String)> {
-    let passing = ["date", "age", "x-litespeed-cache", "x-litespeed-cache-control", "expires", "content-length", "transfer-encoding"];
-    let fields = response.fields.iter().map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
-    let mut fields: Vec<_> = fields.filter(|(name, _)| !passing.contains(&name.as_str())).collect();
+    let passing = [
+        "date",
+        "age",
+        "x-litespeed-cache",
+        "x-litespeed-cache-control",
+        "expires",
+        "content-length",
+        "transfer-encoding",
+    ];
+    let fields = response
+        .fields
+        .iter()
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
+    let mut fields: Vec<_> = fields
+        .filter(|(name, _)| !passing.contains(&name.as_str()))
+        .collect();
     fields.sort();
     fields
 }
@@ -260,15 +391,25 @@ fn fields_are_changed_once() {
         assert_eq!(hit.field_values("expires").count(), 1);
     }
     assert_eq!(miss.field("x-append"), Some("one, two"));
-    assert_eq!((miss.field("x-edit"), miss.field("x-unset")), (Some("aa"), None));
-    assert_eq!(site.ask("/x.cgi", &[("X-Mark", "second")]).field("x-by"), Some("second"), "of this request, not of the first");
+    assert_eq!(
+        (miss.field("x-edit"), miss.field("x-unset")),
+        (Some("aa"), None)
+    );
+    assert_eq!(
+        site.ask("/x.cgi", &[("X-Mark", "second")]).field("x-by"),
+        Some("second"),
+        "of this request, not of the first"
+    );
 }
 
 #[test]
 fn access_rules_come_first() {
     let site = Site::start("ac-access", "");
     // `user` with the password `secret`.
-    site.saker.dir.write("users", "user:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n").unwrap();
+    site.saker
+        .dir
+        .write("users", "user:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\n")
+        .unwrap();
     site.says(PUBLIC);
     site.htaccess(ON);
     assert_eq!(site.runs("/x.cgi", &[]), [true, false]);
@@ -276,28 +417,57 @@ fn access_rules_come_first() {
     site.until("Require ip", || site.ask("/x.cgi", &[]).status == 403);
     assert_eq!(site.ask("/x.cgi", &[]).field("x-litespeed-cache"), None);
     let users = site.saker.dir.join("users").display().to_string();
-    site.htaccess(&format!("{ON}AuthType Basic\nAuthName all\nAuthUserFile {users}\nRequire valid-user\n"));
-    site.until("Require valid-user", || site.ask("/x.cgi", &[]).status == 401);
-    assert_eq!(site.ask("/x.cgi", &[("Authorization", "Basic dXNlcjp3cm9uZw==")]).status, 401);
+    site.htaccess(&format!(
+        "{ON}AuthType Basic\nAuthName all\nAuthUserFile {users}\nRequire valid-user\n"
+    ));
+    site.until("Require valid-user", || {
+        site.ask("/x.cgi", &[]).status == 401
+    });
+    assert_eq!(
+        site.ask("/x.cgi", &[("Authorization", "Basic dXNlcjp3cm9uZw==")])
+            .status,
+        401
+    );
     let admitted = site.ask("/x.cgi", &[("Authorization", "Basic dXNlcjpzZWNyZXQ=")]);
-    assert_eq!((admitted.status, admitted.field("x-litespeed-cache")), (200, Some("hit")));
-    assert_eq!(site.ask("/x.cgi", &[]).status, 401, "what one was given is not for all");
+    assert_eq!(
+        (admitted.status, admitted.field("x-litespeed-cache")),
+        (200, Some("hit"))
+    );
+    assert_eq!(
+        site.ask("/x.cgi", &[]).status,
+        401,
+        "what one was given is not for all"
+    );
     site.htaccess(&format!("{ON}RewriteEngine on\nRewriteRule . - [F]\n"));
-    site.until("a rule that forbids", || site.ask("/x.cgi", &[]).status == 403);
+    site.until("a rule that forbids", || {
+        site.ask("/x.cgi", &[]).status == 403
+    });
     assert_eq!(site.made(), 1);
 }
 
 #[test]
 fn pages_that_include_others_are_kept_whole() {
-    let site = Site::start("ac-includes", "CacheLookup on\nAddOutputFilter INCLUDES .cgi");
+    let site = Site::start(
+        "ac-includes",
+        "CacheLookup on\nAddOutputFilter INCLUDES .cgi",
+    );
     site.saker.dir.write("www/part.html", "old part").unwrap();
     site.says(&format!("{PUBLIC}\nX-LiteSpeed-Tag: page"));
     let script = fs::read_to_string(site.saker.dir.join("www/x.cgi")).unwrap();
-    site.saker.dir.write("www/x.cgi", format!("{script}printf '<!--#include virtual=\"/part.html\" -->'\n")).unwrap();
+    site.saker
+        .dir
+        .write(
+            "www/x.cgi",
+            format!("{script}printf '<!--#include virtual=\"/part.html\" -->'\n"),
+        )
+        .unwrap();
     let page = |expected: &str| {
         let response = site.ask("/x.cgi", &[]);
         assert!(response.text().ends_with(expected), "{}", response.text());
-        response.field("x-litespeed-cache").unwrap_or_default().to_owned()
+        response
+            .field("x-litespeed-cache")
+            .unwrap_or_default()
+            .to_owned()
     };
     assert_eq!([page("]old part"), page("]old part")], ["miss", "hit"]);
     site.saker.dir.write("www/part.html", "new part").unwrap();
@@ -311,21 +481,39 @@ fn pages_that_include_others_are_kept_whole() {
 #[test]
 fn hosts_have_pages_of_their_own() {
     let host = |name: &str, more: &str| {
-        format!("<VirtualHost *>\nServerName {name}\nServerAlias www.{name}\nDocumentRoot {{dir}}/www\n{more}\n</VirtualHost>\n")
+        format!(
+            "<VirtualHost *>\nServerName {name}\nServerAlias www.{name}\nDocumentRoot {{dir}}/www\n{more}\n</VirtualHost>\n"
+        )
     };
-    let hosts = [host("one.test", "CacheLookup on"), host("two.test", "CacheLookup on"), host("three.test", "")].concat();
+    let hosts = [
+        host("one.test", "CacheLookup on"),
+        host("two.test", "CacheLookup on"),
+        host("three.test", ""),
+    ]
+    .concat();
     let site = Site::with_hosts("ac-hosts", &hosts);
     site.says(PUBLIC);
-    let cached = |name: &str| site.ask("/x.cgi", &[("Host", name)]).field("x-litespeed-cache").unwrap_or_default().to_owned();
-    for (name, expected) in
-        [("one.test", ["miss", "hit"]), ("two.test", ["miss", "hit"]), ("www.one.test", ["miss", "hit"]), ("three.test", [""; 2])]
-    {
+    let cached = |name: &str| {
+        site.ask("/x.cgi", &[("Host", name)])
+            .field("x-litespeed-cache")
+            .unwrap_or_default()
+            .to_owned()
+    };
+    for (name, expected) in [
+        ("one.test", ["miss", "hit"]),
+        ("two.test", ["miss", "hit"]),
+        ("www.one.test", ["miss", "hit"]),
+        ("three.test", [""; 2]),
+    ] {
         assert_eq!([cached(name), cached(name)], expected, "{name}");
     }
     site.says("X-LiteSpeed-Purge: *");
     site.ask("/x.cgi?purge", &[("Host", "one.test")]);
     site.says(PUBLIC);
-    assert_eq!(["two.test", "one.test", "www.one.test"].map(cached), ["hit", "miss", "miss"]);
+    assert_eq!(
+        ["two.test", "one.test", "www.one.test"].map(cached),
+        ["hit", "miss", "miss"]
+    );
 }
 
 /// A page of one script with parts of another, and an error document that is a page with parts.
@@ -340,11 +528,23 @@ fn pages_with_parts() {
     site.says("X-LiteSpeed-Cache-Control: public,max-age=60\nX-LiteSpeed-Tag: part");
     for expected in ["miss", "hit", "hit"] {
         let response = site.ask("/page.cgi", &[]);
-        assert_eq!((response.text().as_str(), response.field("x-litespeed-cache")), ("<p>/part/a 1 [] </p>", Some(expected)));
+        assert_eq!(
+            (
+                response.text().as_str(),
+                response.field("x-litespeed-cache")
+            ),
+            ("<p>/part/a 1 [] </p>", Some(expected))
+        );
     }
     assert_eq!(site.made(), 1, "the part");
     let missing = site.ask("/missing.html", &[]);
     assert_eq!(missing.status, 404);
-    assert_eq!((missing.text().as_str(), missing.field("x-litespeed-cache-control")), ("<p>/part/a 1 [] </p>", None));
+    assert_eq!(
+        (
+            missing.text().as_str(),
+            missing.field("x-litespeed-cache-control")
+        ),
+        ("<p>/part/a 1 [] </p>", None)
+    );
     assert_eq!(site.made(), 1);
 }

@@ -1,4 +1,5 @@
-//! What Apache's directives say about connections: protocols, PROXY prefaces, time limits, requests at a time; logs and certificates of TLS.
+//! What Apache's directives say about connections: protocols, PROXY prefaces, time limits, requests
+//! at a time; logs and certificates of TLS.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -11,8 +12,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-const MODULES: &[&str] =
-    &["mpm_event", "authz_core", "ssl", "http2", "remoteip", "reqtimeout", "log_config", "rewrite", "headers", "md", "watchdog"];
+const MODULES: &[&str] = &[
+    "mpm_event",
+    "authz_core",
+    "ssl",
+    "http2",
+    "remoteip",
+    "reqtimeout",
+    "log_config",
+    "rewrite",
+    "headers",
+    "md",
+    "watchdog",
+];
 
 struct Server {
     process: ServerProcess,
@@ -26,18 +38,36 @@ impl Server {
         dir.write("www/page.txt", "page\n").unwrap();
         let port = free_port().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port));
-        let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"].map(PathBuf::from).into_iter().find(|path| path.is_dir());
-        let load = |name: &&str| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.as_ref().unwrap().display());
+        let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
+            .map(PathBuf::from)
+            .into_iter()
+            .find(|path| path.is_dir());
+        let load = |name: &&str| {
+            format!(
+                "LoadModule {name}_module {}/mod_{name}.so\n",
+                folder.as_ref().unwrap().display()
+            )
+        };
         let text = format!(
             "ServerRoot {{dir}}\nServerName {name}.test\nListen {address}\nDocumentRoot {{dir}}/www\nPidFile {{dir}}/pid\nErrorLog {{dir}}/error.log\n{}{conf}\n",
             MODULES.iter().map(load).collect::<String>()
         );
-        let text = text.replace("{dir}", &dir.to_string_lossy()).replace("{port}", &port.to_string());
+        let text = text
+            .replace("{dir}", &dir.to_string_lossy())
+            .replace("{port}", &port.to_string());
         let file = dir.write("httpd.conf", text).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-        command.args(["run", "--workers", "2", "--apache"]).arg(&file).arg("--state-dir").arg(dir.join("state"));
+        command
+            .args(["run", "--workers", "2", "--apache"])
+            .arg(&file)
+            .arg("--state-dir")
+            .arg(dir.join("state"));
         let process = ServerProcess::start(&mut command, address).unwrap();
-        Server { process, dir, address }
+        Server {
+            process,
+            dir,
+            address,
+        }
     }
 
     fn new(name: &str, conf: &str) -> Server {
@@ -50,23 +80,54 @@ impl Server {
 }
 
 fn curl(arguments: &[&str]) -> Output {
-    Command::new(require("curl").unwrap()).args(["-sS", "-m", "30", "-o", "/dev/null"]).args(arguments).output().unwrap()
+    Command::new(require("curl").unwrap())
+        .args(["-sS", "-m", "30", "-o", "/dev/null"])
+        .args(arguments)
+        .output()
+        .unwrap()
 }
 
 /// `2` or `1.1`, as curl tells of the version that was spoken; empty where nothing was.
 fn version(server: &Server, how: &str) -> String {
-    let output = curl(&[how, "-w", "%{http_version}", &format!("http://{}/page.txt", server.address)]);
-    if output.status.success() { String::from_utf8(output.stdout).unwrap() } else { String::new() }
+    let output = curl(&[
+        how,
+        "-w",
+        "%{http_version}",
+        &format!("http://{}/page.txt", server.address),
+    ]);
+    if output.status.success() {
+        String::from_utf8(output.stdout).unwrap()
+    } else {
+        String::new()
+    }
 }
 
 #[test]
 fn protocols() {
     let server = Server::new("protocols-1", "Protocols http/1.1");
-    assert_eq!((version(&server, "--http2"), version(&server, "--http2-prior-knowledge")), ("1.1".into(), String::new()));
+    assert_eq!(
+        (
+            version(&server, "--http2"),
+            version(&server, "--http2-prior-knowledge")
+        ),
+        ("1.1".into(), String::new())
+    );
     let server = Server::new("protocols-2", "Protocols h2c http/1.1\nH2Upgrade off");
-    assert_eq!((version(&server, "--http2"), version(&server, "--http2-prior-knowledge")), ("1.1".into(), "2".into()));
+    assert_eq!(
+        (
+            version(&server, "--http2"),
+            version(&server, "--http2-prior-knowledge")
+        ),
+        ("1.1".into(), "2".into())
+    );
     let server = Server::new("protocols-3", "Protocols h2c http/1.1\nH2Direct off");
-    assert_eq!((version(&server, "--http2"), version(&server, "--http2-prior-knowledge")), ("2".into(), String::new()));
+    assert_eq!(
+        (
+            version(&server, "--http2"),
+            version(&server, "--http2-prior-knowledge")
+        ),
+        ("2".into(), String::new())
+    );
 }
 
 #[test]
@@ -74,15 +135,22 @@ fn prefaces_from_everybody_but_those_who_are_named() {
     let log = "CustomLog {dir}/access.log \"%a\"\n";
     let server = Server::new("preface", &format!("RemoteIPProxyProtocol On\n{log}"));
     let mut client = server.client();
-    client.send("PROXY TCP4 192.0.2.7 127.0.0.1 4000 80\r\nGET /page.txt HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    client
+        .send("PROXY TCP4 192.0.2.7 127.0.0.1 4000 80\r\nGET /page.txt HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
     assert_eq!(client.read_response().unwrap().status, 200);
     let mut client = server.client();
-    client.send("GET /page.txt HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    client
+        .send("GET /page.txt HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
     assert!(client.read_response().is_err(), "without a preface");
     let dir = server.dir.join("access.log");
     server.process.stop().unwrap();
     assert_eq!(fs::read_to_string(dir).unwrap(), "192.0.2.7\n");
-    let server = Server::new("no-preface", "RemoteIPProxyProtocol On\nRemoteIPProxyProtocolExceptions 10.0.0.0/8 127.0.0.0/255.0.0.0");
+    let server = Server::new(
+        "no-preface",
+        "RemoteIPProxyProtocol On\nRemoteIPProxyProtocolExceptions 10.0.0.0/8 127.0.0.0/255.0.0.0",
+    );
     assert_eq!(server.client().get("/page.txt").unwrap().status, 200);
 }
 
@@ -92,7 +160,11 @@ fn a_head_that_takes_too_long() {
     let (mut client, began) = (server.client(), Instant::now());
     client.send("GET /page.txt HTTP/1.1\r\nHost: ").unwrap();
     assert_eq!(client.read_response().unwrap().status, 408);
-    assert!(began.elapsed() > Duration::from_millis(700) && began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+    assert!(
+        began.elapsed() > Duration::from_millis(700) && began.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        began.elapsed()
+    );
 }
 
 /// One place, and many who want it: all are answered, whatever their worker.
@@ -104,14 +176,22 @@ fn one_request_at_a_time_is_enough_for_all() {
     let address = server.address;
     std::thread::scope(|scope| {
         let clients: Vec<_> = (0..8).map(|_| scope.spawn(move || many(address))).collect();
-        clients.into_iter().for_each(|client| client.join().unwrap());
+        clients
+            .into_iter()
+            .for_each(|client| client.join().unwrap());
     });
 }
 
 fn many(address: SocketAddr) {
     let mut client = Client::connect(address).unwrap();
     for _ in 0..50 {
-        assert_eq!(client.request("GET", "/page.txt", &[("X", "y")]).unwrap().status, 200);
+        assert_eq!(
+            client
+                .request("GET", "/page.txt", &[("X", "y")])
+                .unwrap()
+                .status,
+            200
+        );
     }
 }
 
@@ -136,21 +216,47 @@ fn managed_domains() {
     let log = server.dir.join("error.log");
     let until = Instant::now() + Duration::from_secs(40);
     let issued = "issued: a.example, b.example, c.example, d.example";
-    while !fs::read_to_string(&log).unwrap_or_default().contains(issued) {
-        assert!(Instant::now() < until, "{}{}", fs::read_to_string(&log).unwrap_or_default(), server.process.stderr());
+    while !fs::read_to_string(&log)
+        .unwrap_or_default()
+        .contains(issued)
+    {
+        assert!(
+            Instant::now() < until,
+            "{}{}",
+            fs::read_to_string(&log).unwrap_or_default(),
+            server.process.stderr()
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
     let root = pebble.root().unwrap();
     for name in ["a.example", "d.example"] {
         let resolve = format!("{name}:{}:127.0.0.1", pebble.tls_port);
         let url = format!("https://{name}:{}/page.txt", pebble.tls_port);
-        let output = curl(&["--resolve", &resolve, "--cacert", &root.to_string_lossy(), "-w", "%{http_code}", &url]);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "200", "{}", String::from_utf8_lossy(&output.stderr));
+        let output = curl(&[
+            "--resolve",
+            &resolve,
+            "--cacert",
+            &root.to_string_lossy(),
+            "-w",
+            "%{http_code}",
+            &url,
+        ]);
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "200",
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
     let mut plain = Client::connect(SocketAddr::from(([127, 0, 0, 1], pebble.http_port))).unwrap();
-    let redirected = plain.request("GET", "/page.txt?q", &[("Host", "a.example")]).unwrap();
+    let redirected = plain
+        .request("GET", "/page.txt?q", &[("Host", "a.example")])
+        .unwrap();
     let expected = format!("https://a.example:{}/page.txt?q", pebble.tls_port);
-    assert_eq!((redirected.status, redirected.field("location")), (301, Some(expected.as_str())));
+    assert_eq!(
+        (redirected.status, redirected.field("location")),
+        (301, Some(expected.as_str()))
+    );
     let lines = server.dir.join("tls.log");
     server.process.stop().unwrap();
     // Two workers write: the order is theirs.
@@ -160,7 +266,8 @@ fn managed_domains() {
     assert_eq!(logged, ["TLSv1.3 a.example -", "TLSv1.3 d.example -"]);
 }
 
-/// Hosts by name, each with a folder and a rule about access: what one of them costs, its text included.
+/// Hosts by name, each with a folder and a rule about access: what one of them costs, its text
+/// included.
 #[test]
 fn ten_thousand_hosts_in_memory() {
     const HOSTS: u64 = 10_000;
@@ -172,26 +279,42 @@ fn ten_thousand_hosts_in_memory() {
         )
     };
     let text: String = (0..HOSTS).map(host).collect();
-    let (bare, many) = (Server::new("hosts-none", ""), Server::new("hosts-many", &text));
+    let (bare, many) = (
+        Server::new("hosts-none", ""),
+        Server::new("hosts-many", &text),
+    );
     // Whoever answers has begun; the last of the start comes right after it.
     for server in [&bare, &many] {
-        server.client().request("GET", "/page.txt", &[("Host", "nobody")]).unwrap();
+        server
+            .client()
+            .request("GET", "/page.txt", &[("Host", "nobody")])
+            .unwrap();
     }
     std::thread::sleep(Duration::from_millis(300));
-    let bytes = many.process.tree().memory().rss_bytes.saturating_sub(bare.process.tree().memory().rss_bytes);
+    let bytes = many
+        .process
+        .tree()
+        .memory()
+        .rss_bytes
+        .saturating_sub(bare.process.tree().memory().rss_bytes);
     let beyond_text = bytes.saturating_sub(text.len() as u64) / HOSTS;
     println!("{beyond_text} bytes for each host");
-    assert!(beyond_text < 2048, "{beyond_text} bytes for each host beyond its text");
+    assert!(
+        beyond_text < 2048,
+        "{beyond_text} bytes for each host beyond its text"
+    );
 }
 
-/// A body that comes more slowly than MinRate asks for is not waited for, however often a piece of it comes; one that is fast enough may take
-/// longer than the time said.
+/// A body that comes more slowly than MinRate asks for is not waited for, however often a piece of
+/// it comes; one that is fast enough may take longer than the time said.
 #[test]
 fn a_body_that_comes_too_slowly() {
     let server = Server::new("drip", "RequestReadTimeout body=1,MinRate=20");
     let upload = |piece: &str| {
         let (mut client, began) = (server.client(), Instant::now());
-        client.send("POST /page.txt HTTP/1.1\r\nHost: x\r\nContent-Length: 200\r\n\r\n").unwrap();
+        client
+            .send("POST /page.txt HTTP/1.1\r\nHost: x\r\nContent-Length: 200\r\n\r\n")
+            .unwrap();
         let sent = (0..200 / piece.len()).take_while(|_| {
             std::thread::sleep(Duration::from_millis(200));
             began.elapsed() < Duration::from_secs(20) && client.send(piece).is_ok()
@@ -199,6 +322,9 @@ fn a_body_that_comes_too_slowly() {
         (sent.count() * piece.len(), began.elapsed())
     };
     let (sent, time) = upload("x");
-    assert!(sent < 100 && time < Duration::from_secs(15), "{sent} bytes in {time:?}");
+    assert!(
+        sent < 100 && time < Duration::from_secs(15),
+        "{sent} bytes in {time:?}"
+    );
     assert_eq!(upload(&"x".repeat(20)).0, 200);
 }

@@ -1,6 +1,8 @@
-//! Debian's stock configuration, copied with its default site and its TLS site: read without errors, and served.
+//! Debian's stock configuration, copied with its default site and its TLS site: read without
+//! errors, and served.
 //!
-//! What differs from the package: ports, the document root, and folders for logs and certificates, since a test owns none of those.
+//! What differs from the package: ports, the document root, and folders for logs and certificates,
+//! since a test owns none of those.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -22,16 +24,32 @@ const STOCK: &str = "/etc/apache2";
 
 fn stock(dir: &TempDir, plain: u16, secure: u16) -> PathBuf {
     let root = dir.join("apache2");
-    let is_there = Path::new(STOCK).join("sites-available/default-ssl.conf").is_file();
+    let is_there = Path::new(STOCK)
+        .join("sites-available/default-ssl.conf")
+        .is_file();
     assert!(is_there, "{STOCK} is not there: apt-get install apache2");
-    let copied = Command::new("cp").arg("-a").arg(STOCK).arg(&root).status().unwrap();
+    let copied = Command::new("cp")
+        .arg("-a")
+        .arg(STOCK)
+        .arg(&root)
+        .status()
+        .unwrap();
     assert!(copied.success());
     for (link, target) in [
         ("mods-enabled/ssl.load", "../mods-available/ssl.load"),
         ("mods-enabled/ssl.conf", "../mods-available/ssl.conf"),
-        ("mods-enabled/socache_shmcb.load", "../mods-available/socache_shmcb.load"),
-        ("sites-enabled/000-default.conf", "../sites-available/000-default.conf"),
-        ("sites-enabled/default-ssl.conf", "../sites-available/default-ssl.conf"),
+        (
+            "mods-enabled/socache_shmcb.load",
+            "../mods-available/socache_shmcb.load",
+        ),
+        (
+            "sites-enabled/000-default.conf",
+            "../sites-available/000-default.conf",
+        ),
+        (
+            "sites-enabled/default-ssl.conf",
+            "../sites-available/default-ssl.conf",
+        ),
     ] {
         let link = root.join(link);
         if fs::symlink_metadata(&link).is_err() {
@@ -50,12 +68,24 @@ fn stock(dir: &TempDir, plain: u16, secure: u16) -> PathBuf {
             .replace("*:80>", &format!("*:{plain}>"))
             .replace("*:443>", &format!("*:{secure}>"))
     });
-    for file in ["apache2.conf", "ports.conf", "envvars", "sites-available/000-default.conf", "sites-available/default-ssl.conf"] {
+    for file in [
+        "apache2.conf",
+        "ports.conf",
+        "envvars",
+        "sites-available/000-default.conf",
+        "sites-available/default-ssl.conf",
+    ] {
         let path = root.join(file);
         let text = replaced(fs::read_to_string(&path).unwrap());
         let text = text
-            .replace("/etc/ssl/certs/ssl-cert-snakeoil.pem", &format!("{own}/site.pem"))
-            .replace("/etc/ssl/private/ssl-cert-snakeoil.key", &format!("{own}/site.key"))
+            .replace(
+                "/etc/ssl/certs/ssl-cert-snakeoil.pem",
+                &format!("{own}/site.pem"),
+            )
+            .replace(
+                "/etc/ssl/private/ssl-cert-snakeoil.key",
+                &format!("{own}/site.key"),
+            )
             .replace("/var/", &format!("{own}/var/"));
         fs::write(&path, text).unwrap();
     }
@@ -74,23 +104,43 @@ fn is_read_without_errors_and_served() {
     assert!(checked.status.success(), "{said}");
     assert!(!said.contains("error:"), "{said}");
     let mut command = Command::new(operate::SAKER);
-    command.args(["run", "--workers", "1", "--apache"]).arg(&configuration).arg("--state-dir").arg(dir.join("state"));
-    let server = ServerProcess::start(&mut command, SocketAddr::from(([127, 0, 0, 1], plain))).unwrap();
+    command
+        .args(["run", "--workers", "1", "--apache"])
+        .arg(&configuration)
+        .arg("--state-dir")
+        .arg(dir.join("state"));
+    let server =
+        ServerProcess::start(&mut command, SocketAddr::from(([127, 0, 0, 1], plain))).unwrap();
     let mut client = Client::connect(server.address()).unwrap();
     for target in ["/", "/index.html"] {
         let response = client.get(target).unwrap();
         assert_eq!(
-            (response.status, response.field("content-type"), response.text().as_str()),
+            (
+                response.status,
+                response.field("content-type"),
+                response.text().as_str()
+            ),
             (200, Some("text/html"), "It works!\n"),
             "{target}"
         );
     }
-    for (target, status) in [("/.htaccess", 403), ("/missing", 404), ("/server-status?auto", 200)] {
+    for (target, status) in [
+        ("/.htaccess", 403),
+        ("/missing", 404),
+        ("/server-status?auto", 200),
+    ] {
         let got = client.get(target).unwrap().status;
-        assert!(got == status || target.starts_with("/server-status"), "{target}: {got}");
+        assert!(
+            got == status || target.starts_with("/server-status"),
+            "{target}: {got}"
+        );
     }
     let secured = secured(&dir, secure);
-    assert!(secured.contains("It works!"), "{secured}\n{}", server.stderr());
+    assert!(
+        secured.contains("It works!"),
+        "{secured}\n{}",
+        server.stderr()
+    );
 }
 
 fn secured(dir: &TempDir, port: u16) -> String {

@@ -1,7 +1,8 @@
-//! `.htaccess` files that come, change, break and go while the server runs: what they say acts at once, at any depth, through links.
+//! `.htaccess` files that come, change, break and go while the server runs: what they say acts at
+//! once, at any depth, through links.
 //!
-//! Difficulty: "at once" is told by the clock. What a user may expect is 100 ms; on a busy machine the bound for a single change is longer,
-//! and the median of many has to keep what is promised.
+//! Difficulty: "at once" is told by the clock. What a user may expect is 100 ms; on a busy machine
+//! the bound for a single change is longer, and the median of many has to keep what is promised.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -36,14 +37,24 @@ impl Site {
             );
             let path = dir.write("httpd.conf", text).unwrap();
             let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-            command.args(["run", "--workers", "1", "--apache"]).arg(path).arg("--state-dir").arg(dir.join("state"));
+            command
+                .args(["run", "--workers", "1", "--apache"])
+                .arg(path)
+                .arg("--state-dir")
+                .arg(dir.join("state"));
             command
         });
-        Site { dir, server: server.unwrap() }
+        Site {
+            dir,
+            server: server.unwrap(),
+        }
     }
 
     fn ask(&self, target: &str) -> Response {
-        Client::connect(self.server.address()).unwrap().get(target).unwrap()
+        Client::connect(self.server.address())
+            .unwrap()
+            .get(target)
+            .unwrap()
     }
 
     /// Asks until the answer is as it should be, and says how long that took.
@@ -54,17 +65,25 @@ impl Site {
             if is_so(&response) {
                 return start.elapsed();
             }
-            assert!(start.elapsed() < SEEN_MAX, "{target}: not {what}, but {response:?}\n{}", self.server.stderr());
+            assert!(
+                start.elapsed() < SEEN_MAX,
+                "{target}: not {what}, but {response:?}\n{}",
+                self.server.stderr()
+            );
             thread::sleep(Duration::from_millis(1));
         }
     }
 
     fn until_status(&self, target: &str, status: u16) -> Duration {
-        self.until(target, &format!("{status}"), |response| response.status == status)
+        self.until(target, &format!("{status}"), |response| {
+            response.status == status
+        })
     }
 
     fn until_type(&self, target: &str, media_type: &str) -> Duration {
-        self.until(target, media_type, |response| response.field("content-type") == Some(media_type))
+        self.until(target, media_type, |response| {
+            response.field("content-type") == Some(media_type)
+        })
     }
 }
 
@@ -73,7 +92,11 @@ const PAGE: &str = "/a/b/c/page.html";
 #[test]
 fn files_that_come_change_and_go() {
     let site = Site::start("htaccess-changes");
-    assert_eq!(site.ask(PAGE).field("content-type"), None, "nothing says what .html is");
+    assert_eq!(
+        site.ask(PAGE).field("content-type"),
+        None,
+        "nothing says what .html is"
+    );
     for folder in ["www", "www/a", "www/a/b", "www/a/b/c"] {
         let file = format!("{folder}/.htaccess");
         site.dir.write(&file, "ForceType text/x-one\n").unwrap();
@@ -81,7 +104,9 @@ fn files_that_come_change_and_go() {
         site.dir.write(&file, "ForceType text/x-two\n").unwrap();
         site.until_type(PAGE, "text/x-two");
         fs::remove_file(site.dir.join(&file)).unwrap();
-        site.until(PAGE, "without a type", |response| response.field("content-type").is_none());
+        site.until(PAGE, "without a type", |response| {
+            response.field("content-type").is_none()
+        });
     }
 }
 
@@ -89,7 +114,9 @@ fn files_that_come_change_and_go() {
 fn replaced_moved_and_renamed() {
     let site = Site::start("htaccess-moves");
     // By rename, as editors do.
-    site.dir.write("www/a/new", "ForceType text/x-renamed\n").unwrap();
+    site.dir
+        .write("www/a/new", "ForceType text/x-renamed\n")
+        .unwrap();
     assert_eq!(site.ask(PAGE).status, 200);
     fs::rename(site.dir.join("www/a/new"), site.dir.join("www/a/.htaccess")).unwrap();
     site.until_type(PAGE, "text/x-renamed");
@@ -97,26 +124,37 @@ fn replaced_moved_and_renamed() {
     fs::rename(site.dir.join("www/a"), site.dir.join("www/old")).unwrap();
     site.until_status(PAGE, 404);
     site.dir.write("www/a/b/c/page.html", "another").unwrap();
-    site.dir.write("www/a/b/.htaccess", "ForceType text/x-another\n").unwrap();
+    site.dir
+        .write("www/a/b/.htaccess", "ForceType text/x-another\n")
+        .unwrap();
     site.until_type(PAGE, "text/x-another");
-    assert_eq!(site.ask("/old/b/c/page.html").field("content-type"), Some("text/x-renamed"));
+    assert_eq!(
+        site.ask("/old/b/c/page.html").field("content-type"),
+        Some("text/x-renamed")
+    );
 }
 
 #[test]
 fn through_links() {
     let site = Site::start("htaccess-links");
     site.dir.write("elsewhere/page.html", "linked").unwrap();
-    site.dir.write("elsewhere/rules", "ForceType text/x-linked\n").unwrap();
+    site.dir
+        .write("elsewhere/rules", "ForceType text/x-linked\n")
+        .unwrap();
     symlink(site.dir.join("elsewhere"), site.dir.join("www/link")).unwrap();
     assert_eq!(site.ask("/link/page.html").field("content-type"), None);
     // The file is a link itself, and what it leads to changes.
     symlink("rules", site.dir.join("elsewhere/.htaccess")).unwrap();
     site.until_type("/link/page.html", "text/x-linked");
-    site.dir.write("elsewhere/rules", "ForceType text/x-changed\n").unwrap();
+    site.dir
+        .write("elsewhere/rules", "ForceType text/x-changed\n")
+        .unwrap();
     site.until_type("/link/page.html", "text/x-changed");
     // The link leads elsewhere.
     site.dir.write("third/page.html", "third").unwrap();
-    site.dir.write("third/.htaccess", "ForceType text/x-third\n").unwrap();
+    site.dir
+        .write("third/.htaccess", "ForceType text/x-third\n")
+        .unwrap();
     symlink(site.dir.join("third"), site.dir.join("www/next")).unwrap();
     fs::rename(site.dir.join("www/next"), site.dir.join("www/link")).unwrap();
     site.until_type("/link/page.html", "text/x-third");
@@ -127,17 +165,29 @@ fn broken_ones_close_their_subtree_and_heal() {
     let site = Site::start("htaccess-broken");
     site.dir.write("www/other/page.html", "other").unwrap();
     assert_eq!(site.ask(PAGE).status, 200);
-    for broken in ["NoSuchThing\n", "<Files x>\n", "RewriteRule (\n", "ForceType\n", "DocumentRoot /\n", "RewriteEngine Maybe\n"] {
+    for broken in [
+        "NoSuchThing\n",
+        "<Files x>\n",
+        "RewriteRule (\n",
+        "ForceType\n",
+        "DocumentRoot /\n",
+        "RewriteEngine Maybe\n",
+    ] {
         site.dir.write("www/a/.htaccess", broken).unwrap();
         site.until_status(PAGE, 500);
         assert_eq!(site.ask("/a/").status, 500, "{broken}");
         assert_eq!(site.ask("/a/missing").status, 500, "{broken}");
         assert_eq!(site.ask("/other/page.html").status, 200, "{broken}");
-        site.dir.write("www/a/.htaccess", "ForceType text/x-mended\n").unwrap();
+        site.dir
+            .write("www/a/.htaccess", "ForceType text/x-mended\n")
+            .unwrap();
         site.until_type(PAGE, "text/x-mended");
     }
     let log = site.server.stderr();
-    assert!(log.contains("www/a/.htaccess:1") && log.contains("NoSuchThing"), "{log}");
+    assert!(
+        log.contains("www/a/.htaccess:1") && log.contains("NoSuchThing"),
+        "{log}"
+    );
 }
 
 #[test]
@@ -145,11 +195,17 @@ fn a_rule_about_a_missing_file_notices_it() {
     let site = Site::start("htaccess-rewrite");
     let rules = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteRule ^front/ /a/b/c/page.html [L]\n";
     site.dir.write("www/.htaccess", rules).unwrap();
-    site.until("/front/x.txt", "the front page", |response| response.body == b"page");
+    site.until("/front/x.txt", "the front page", |response| {
+        response.body == b"page"
+    });
     site.dir.write("www/front/x.txt", "itself").unwrap();
-    site.until("/front/x.txt", "the file", |response| response.body == b"itself");
+    site.until("/front/x.txt", "the file", |response| {
+        response.body == b"itself"
+    });
     fs::remove_file(site.dir.join("www/front/x.txt")).unwrap();
-    site.until("/front/x.txt", "the front page again", |response| response.body == b"page");
+    site.until("/front/x.txt", "the front page again", |response| {
+        response.body == b"page"
+    });
 }
 
 #[test]
@@ -157,7 +213,9 @@ fn typically_within_a_tenth_of_a_second() {
     let site = Site::start("htaccess-typical");
     let mut times: Vec<Duration> = Vec::new();
     for round in 0..ROUNDS {
-        site.dir.write("www/a/b/.htaccess", format!("ForceType text/x-{round}\n")).unwrap();
+        site.dir
+            .write("www/a/b/.htaccess", format!("ForceType text/x-{round}\n"))
+            .unwrap();
         times.push(site.until_type(PAGE, &format!("text/x-{round}")));
     }
     times.sort();
@@ -165,14 +223,22 @@ fn typically_within_a_tenth_of_a_second() {
     assert!(median < SEEN_TYPICAL, "{times:?}");
 }
 
-/// Whoever may write a file may make it as long as the disk; that must cost its folder, not the server's memory.
+/// Whoever may write a file may make it as long as the disk; that must cost its folder, not the
+/// server's memory.
 #[test]
 fn one_that_is_far_too_long_closes_its_subtree() {
     let site = Site::start("htaccess-long");
     assert_eq!(site.ask("/a/b/c/page.html").status, 200);
-    fs::File::create(site.dir.join("www/a/.htaccess")).unwrap().set_len(1 << 40).unwrap();
-    site.until("/a/b/c/page.html", "closed", |response| response.status == 500);
+    fs::File::create(site.dir.join("www/a/.htaccess"))
+        .unwrap()
+        .set_len(1 << 40)
+        .unwrap();
+    site.until("/a/b/c/page.html", "closed", |response| {
+        response.status == 500
+    });
     assert!(site.server.tree().memory().rss_bytes < 1 << 30);
     fs::remove_file(site.dir.join("www/a/.htaccess")).unwrap();
-    site.until("/a/b/c/page.html", "open", |response| response.status == 200);
+    site.until("/a/b/c/page.html", "open", |response| {
+        response.status == 200
+    });
 }

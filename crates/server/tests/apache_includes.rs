@@ -1,5 +1,6 @@
-//! Pages with server-side includes and filters that are programs, where it matters what happens beside the answer: other requests go on,
-//! programs end with whoever asked for them, what is long is sent while it is made.
+//! Pages with server-side includes and filters that are programs, where it matters what happens
+//! beside the answer: other requests go on, programs end with whoever asked for them, what is long
+//! is sent while it is made.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -24,7 +25,11 @@ impl Site {
     fn start(name: &str, files: &[(&str, &str)]) -> Site {
         let dir = TempDir::new(name).unwrap();
         for (path, text) in files {
-            dir.write(&format!("www/{path}"), text.replace("{dir}", &dir.display().to_string())).unwrap();
+            dir.write(
+                &format!("www/{path}"),
+                text.replace("{dir}", &dir.display().to_string()),
+            )
+            .unwrap();
         }
         let server = ServerProcess::start_on_free_port(|port| {
             let root = dir.display();
@@ -39,10 +44,17 @@ impl Site {
             );
             let path = dir.write("httpd.conf", text).unwrap();
             let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-            command.args(["run", "--workers", "1", "--apache"]).arg(path).arg("--state-dir").arg(dir.join("state"));
+            command
+                .args(["run", "--workers", "1", "--apache"])
+                .arg(path)
+                .arg("--state-dir")
+                .arg(dir.join("state"));
             command
         });
-        Site { dir, server: server.unwrap() }
+        Site {
+            dir,
+            server: server.unwrap(),
+        }
     }
 
     fn client(&self) -> Client {
@@ -60,7 +72,11 @@ impl Site {
             if text.ends_with('\n') {
                 return text.trim().to_owned();
             }
-            assert!(start.elapsed() < PATIENCE, "{file} never came\n{}", self.server.stderr());
+            assert!(
+                start.elapsed() < PATIENCE,
+                "{file} never came\n{}",
+                self.server.stderr()
+            );
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -69,7 +85,9 @@ impl Site {
 fn until_gone(process: &str) {
     let start = Instant::now();
     // Zombies are nobody's any more.
-    let is_there = || fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+    let is_there = || {
+        fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+    };
     while is_there() {
         assert!(start.elapsed() < PATIENCE, "{process} is still there");
         thread::sleep(Duration::from_millis(20));
@@ -80,23 +98,41 @@ fn until_gone(process: &str) {
 fn others_go_on_while_a_command_takes_its_time() {
     let site = Site::start(
         "includes-slow",
-        &[("slow.shtml", "before <!--#exec cmd=\"echo $$ >{dir}/pid; sleep 3; echo late\" -->"), ("fast.shtml", "fast")],
+        &[
+            (
+                "slow.shtml",
+                "before <!--#exec cmd=\"echo $$ >{dir}/pid; sleep 3; echo late\" -->",
+            ),
+            ("fast.shtml", "fast"),
+        ],
     );
     let mut slow = site.client();
-    slow.send("GET /slow.shtml HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    slow.send("GET /slow.shtml HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
     site.process_in("pid");
     let start = Instant::now();
     assert_eq!(site.client().get("/fast.shtml").unwrap().text(), "fast");
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(
+        start.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        start.elapsed()
+    );
     assert_eq!(slow.read_response().unwrap().text(), "before late\n");
 }
 
 #[test]
 fn a_command_ends_when_nobody_listens() {
-    let site =
-        Site::start("includes-gone", &[("long.shtml", "<!--#exec cmd=\"echo $$ >{dir}/pid; while echo tick; do sleep 0.1; done\" -->")]);
+    let site = Site::start(
+        "includes-gone",
+        &[(
+            "long.shtml",
+            "<!--#exec cmd=\"echo $$ >{dir}/pid; while echo tick; do sleep 0.1; done\" -->",
+        )],
+    );
     let mut client = site.client();
-    client.send("GET /long.shtml HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    client
+        .send("GET /long.shtml HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
     let process = site.process_in("pid");
     client.reset().unwrap();
     until_gone(&process);
@@ -106,10 +142,18 @@ fn a_command_ends_when_nobody_listens() {
 fn a_filter_ends_when_nobody_listens() {
     let site = Site::start(
         "filter-gone",
-        &[("a.stuck", "text"), ("stuck.sh", "echo $$ >{dir}/pid\nhead -c 1000000 /dev/zero\nwhile echo tick; do sleep 0.1; done\n")],
+        &[
+            ("a.stuck", "text"),
+            (
+                "stuck.sh",
+                "echo $$ >{dir}/pid\nhead -c 1000000 /dev/zero\nwhile echo tick; do sleep 0.1; done\n",
+            ),
+        ],
     );
     let mut client = site.client();
-    client.send("GET /a.stuck HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    client
+        .send("GET /a.stuck HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        .unwrap();
     let process = site.process_in("pid");
     client.reset().unwrap();
     until_gone(&process);
@@ -118,24 +162,55 @@ fn a_filter_ends_when_nobody_listens() {
 #[test]
 fn long_content_passes_through_whole() {
     let long = "abcdefghijklmno\n".repeat(400_000);
-    let site =
-        Site::start("includes-long", &[("long.txt", &long), ("long.up", &long), ("page.shtml", "[<!--#include file=\"long.txt\" -->]")]);
+    let site = Site::start(
+        "includes-long",
+        &[
+            ("long.txt", &long),
+            ("long.up", &long),
+            ("page.shtml", "[<!--#include file=\"long.txt\" -->]"),
+        ],
+    );
     let page = site.client().get("/page.shtml").unwrap();
-    assert_eq!((page.body.len(), page.text() == format!("[{long}]")), (long.len() + 2, true));
-    assert_eq!(site.client().get("/long.up").unwrap().text(), long.to_ascii_uppercase());
+    assert_eq!(
+        (page.body.len(), page.text() == format!("[{long}]")),
+        (long.len() + 2, true)
+    );
+    assert_eq!(
+        site.client().get("/long.up").unwrap().text(),
+        long.to_ascii_uppercase()
+    );
 }
 
 /// The Apache manual, XBitHack: the page is as old as its file says.
 #[test]
 fn a_page_with_the_group_s_bit_has_a_time() {
-    let site = Site::start("includes-bits", &[("page.html", "<!--#echo var=\"DOCUMENT_NAME\" -->"), ("plain.shtml", "plain")]);
+    let site = Site::start(
+        "includes-bits",
+        &[
+            ("page.html", "<!--#echo var=\"DOCUMENT_NAME\" -->"),
+            ("plain.shtml", "plain"),
+        ],
+    );
     let path = site.dir.join("www/page.html");
     fs::set_permissions(Path::new(&path), fs::Permissions::from_mode(0o754)).unwrap();
     let page = site.client().get("/page.html").unwrap();
     assert_eq!(page.text(), "page.html");
     let modified = page.field("last-modified").unwrap().to_owned();
-    let again = site.client().request("GET", "/page.html", &[("If-Modified-Since", &modified)]).unwrap();
+    let again = site
+        .client()
+        .request("GET", "/page.html", &[("If-Modified-Since", &modified)])
+        .unwrap();
     assert_eq!((again.status, again.body.len()), (304, 0));
-    let plain = site.client().request("GET", "/plain.shtml", &[("If-Modified-Since", &modified)]).unwrap();
-    assert_eq!((plain.status, plain.field("last-modified"), plain.field("etag")), (200, None, None));
+    let plain = site
+        .client()
+        .request("GET", "/plain.shtml", &[("If-Modified-Since", &modified)])
+        .unwrap();
+    assert_eq!(
+        (
+            plain.status,
+            plain.field("last-modified"),
+            plain.field("etag")
+        ),
+        (200, None, None)
+    );
 }

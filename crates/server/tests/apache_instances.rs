@@ -5,16 +5,24 @@
 use saker_testkit::{Client, ServerProcess, TempDir};
 use std::{fs, os::unix::ffi::OsStrExt, path::PathBuf, process::Command};
 
-/// Below the folder's own path; for root also beside the default directory, which goes with the test.
+/// Below the folder's own path; for root also beside the default directory, which goes with the
+/// test.
 struct States(Vec<PathBuf>);
 
 impl States {
     fn made_for(dir: &TempDir) -> States {
         let unique = dir.file_name().unwrap().as_bytes().to_vec();
         let folders = ["/var/lib".into(), dir.join("state/saker")];
-        let entries = folders.iter().flat_map(|folder: &PathBuf| fs::read_dir(folder).into_iter().flatten().flatten());
+        let entries = folders
+            .iter()
+            .flat_map(|folder: &PathBuf| fs::read_dir(folder).into_iter().flatten().flatten());
         let is_ours = |name: &[u8]| name.windows(unique.len()).any(|part| part == unique);
-        States(entries.filter(|entry| is_ours(entry.file_name().as_bytes())).map(|entry| entry.path()).collect())
+        States(
+            entries
+                .filter(|entry| is_ours(entry.file_name().as_bytes()))
+                .map(|entry| entry.path())
+                .collect(),
+        )
     }
 }
 
@@ -43,7 +51,9 @@ fn start(dir: &TempDir, name: &str) -> ServerProcess {
         );
         let path = dir.write(&format!("{name}/httpd.conf"), text).unwrap();
         let mut command = saker(dir);
-        command.args(["run", "--workers", "1", "--apache"]).arg(path);
+        command
+            .args(["run", "--workers", "1", "--apache"])
+            .arg(path);
         command
     });
     server.unwrap()
@@ -55,10 +65,23 @@ fn two_configurations_run_side_by_side() {
     let servers = [start(&dir, "a"), start(&dir, "b")];
     let states = States::made_for(&dir);
     for (server, name) in servers.iter().zip(["a", "b"]) {
-        assert_eq!(Client::connect(server.address()).unwrap().get("/").unwrap().text(), name);
+        assert_eq!(
+            Client::connect(server.address())
+                .unwrap()
+                .get("/")
+                .unwrap()
+                .text(),
+            name
+        );
     }
     assert_eq!(states.0.len(), 2, "{:?}", states.0);
-    let pids = states.0.iter().map(|state| fs::read_to_string(state.join("saker.pid")).unwrap().trim().parse::<u32>().unwrap());
+    let pids = states.0.iter().map(|state| {
+        fs::read_to_string(state.join("saker.pid"))
+            .unwrap()
+            .trim()
+            .parse::<u32>()
+            .unwrap()
+    });
     let mut pids: Vec<u32> = pids.collect();
     let mut expected: Vec<u32> = servers.iter().map(ServerProcess::pid).collect();
     pids.sort_unstable();
@@ -66,7 +89,14 @@ fn two_configurations_run_side_by_side() {
     assert_eq!(pids, expected);
     // The same one is still refused, by whatever way it is named.
     let again = dir.join("b/../a/httpd.conf");
-    let output = saker(&dir).args(["run", "--workers", "1", "--apache"]).arg(again).output().unwrap();
+    let output = saker(&dir)
+        .args(["run", "--workers", "1", "--apache"])
+        .arg(again)
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && said.contains("already running"), "{said}");
+    assert!(
+        !output.status.success() && said.contains("already running"),
+        "{said}"
+    );
 }

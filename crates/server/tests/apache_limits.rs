@@ -1,4 +1,5 @@
-//! Whose limits count: of the address, of the handshake, of the host that is asked. What apache2 2.4.71 does, over HTTP/1 and HTTP/2.
+//! Whose limits count: of the address, of the handshake, of the host that is asked. What apache2
+//! 2.4.71 does, over HTTP/1 and HTTP/2.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -18,22 +19,49 @@ struct Server {
 }
 
 impl Server {
-    /// Two hosts at each of two addresses, the second one of TLS: `a.test` with narrow limits, `b.test` with wide ones.
+    /// Two hosts at each of two addresses, the second one of TLS: `a.test` with narrow limits,
+    /// `b.test` with wide ones.
     fn start(name: &str) -> Server {
         let dir = TempDir::new(name).unwrap();
         dir.write("www/page.txt", "page\n").unwrap();
         let make = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=a.test -addext subjectAltName=DNS:a.test,DNS:b.test";
         let mut openssl = Command::new(require("openssl").unwrap());
-        openssl.args(make.split(' ')).arg("-keyout").arg(dir.join("key.pem")).arg("-out").arg(dir.join("cert.pem"));
+        openssl
+            .args(make.split(' '))
+            .arg("-keyout")
+            .arg(dir.join("key.pem"))
+            .arg("-out")
+            .arg(dir.join("cert.pem"));
         assert!(openssl.output().unwrap().status.success());
-        let [address, tls] = [0; 2].map(|_| SocketAddr::from(([127, 0, 0, 1], free_port().unwrap())));
-        let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"].map(PathBuf::from).into_iter().find(|path| path.is_dir());
-        let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.as_ref().unwrap().display());
-        let modules: String = ["mpm_event", "authz_core", "ssl", "http2", "reqtimeout", "rewrite", "headers"].map(load).concat();
+        let [address, tls] =
+            [0; 2].map(|_| SocketAddr::from(([127, 0, 0, 1], free_port().unwrap())));
+        let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
+            .map(PathBuf::from)
+            .into_iter()
+            .find(|path| path.is_dir());
+        let load = |name: &str| {
+            format!(
+                "LoadModule {name}_module {}/mod_{name}.so\n",
+                folder.as_ref().unwrap().display()
+            )
+        };
+        let modules: String = [
+            "mpm_event",
+            "authz_core",
+            "ssl",
+            "http2",
+            "reqtimeout",
+            "rewrite",
+            "headers",
+        ]
+        .map(load)
+        .concat();
         let narrow = "LimitRequestLine 100\nLimitRequestFieldSize 100\nLimitRequestFields 5\nRequestReadTimeout header=1 body=1\n";
         let wide = "LimitRequestLine 1000\nLimitRequestFieldSize 1000\nLimitRequestFields 50\nRequestReadTimeout header=30 body=3\nKeepAliveTimeout 1\n";
         let host = |address: &SocketAddr, name: &str, limits: &str, more: &str| {
-            format!("<VirtualHost {address}>\nServerName {name}\nDocumentRoot {{dir}}/www\n{limits}{more}</VirtualHost>\n")
+            format!(
+                "<VirtualHost {address}>\nServerName {name}\nDocumentRoot {{dir}}/www\n{limits}{more}</VirtualHost>\n"
+            )
         };
         let engine = "SSLEngine on\nSSLCertificateFile {dir}/cert.pem\nSSLCertificateKeyFile {dir}/key.pem\n";
         let walks = "RewriteEngine on\nRewriteCond %{HTTP:X} .\nRewriteRule . - [E=x:1]\nHeader set X %{x}e\n";
@@ -50,15 +78,30 @@ impl Server {
              Protocols h2 h2c http/1.1\n{}",
             hosts.concat()
         );
-        let file = dir.write("httpd.conf", text.replace("{dir}", &dir.to_string_lossy())).unwrap();
+        let file = dir
+            .write("httpd.conf", text.replace("{dir}", &dir.to_string_lossy()))
+            .unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-        command.args(["run", "--workers", "1", "--apache"]).arg(&file).arg("--state-dir").arg(dir.join("state"));
+        command
+            .args(["run", "--workers", "1", "--apache"])
+            .arg(&file)
+            .arg("--state-dir")
+            .arg(dir.join("state"));
         let process = ServerProcess::start(&mut command, address).unwrap();
-        Server { _process: process, _dir: dir, address, tls }
+        Server {
+            _process: process,
+            _dir: dir,
+            address,
+            tls,
+        }
     }
 
     fn status(&self, how: &str, host: &str, path: &str, fields: &[String]) -> String {
-        let (scheme, address) = if how.ends_with("tls") { ("https", self.tls) } else { ("http", self.address) };
+        let (scheme, address) = if how.ends_with("tls") {
+            ("https", self.tls)
+        } else {
+            ("http", self.address)
+        };
         let version = match how {
             "http2" => "--http2-prior-knowledge",
             "http2 tls" => "--http2",
@@ -66,11 +109,25 @@ impl Server {
         };
         let resolve = format!("{host}:{}:127.0.0.1", address.port());
         let mut curl = Command::new(require("curl").unwrap());
-        curl.args(["-sk", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}", version, "--resolve", &resolve]);
+        curl.args([
+            "-sk",
+            "-m",
+            "20",
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}",
+            version,
+            "--resolve",
+            &resolve,
+        ]);
         fields.iter().for_each(|field| {
             curl.args(["-H", field]);
         });
-        let output = curl.arg(format!("{scheme}://{host}:{}{path}", address.port())).output().unwrap();
+        let output = curl
+            .arg(format!("{scheme}://{host}:{}{path}", address.port()))
+            .output()
+            .unwrap();
         String::from_utf8(output.stdout).unwrap()
     }
 }
@@ -78,7 +135,10 @@ impl Server {
 #[test]
 fn sizes() {
     let server = Server::start("limits-sizes");
-    let (long, long_field) = (format!("/{}", "y".repeat(150)), format!("X: {}", "y".repeat(150)));
+    let (long, long_field) = (
+        format!("/{}", "y".repeat(150)),
+        format!("X: {}", "y".repeat(150)),
+    );
     let many: Vec<String> = (0..8).map(|number| format!("X{number}: 1")).collect();
     for (how, host, expected) in [
         ("http1", "a.test", "414 431 431 200"),
@@ -94,7 +154,11 @@ fn sizes() {
         let field = server.status(how, host, "/page.txt", std::slice::from_ref(&long_field));
         let fields = server.status(how, host, "/page.txt", &many);
         let plain = server.status(how, host, "/page.txt", &[]);
-        assert_eq!(format!("{line} {field} {fields} {plain}"), expected, "{how} {host}");
+        assert_eq!(
+            format!("{line} {field} {fields} {plain}"),
+            expected,
+            "{how} {host}"
+        );
     }
 }
 
@@ -110,10 +174,17 @@ fn times() {
     };
     // The head's is the first host's, the body's that of the host that is asked.
     assert!(time("GET /page.txt HTTP/1.1\r\nHost: b.test\r\n") < Duration::from_millis(2500));
-    let post = |host: &str| time(&format!("POST /page.txt HTTP/1.1\r\nHost: {host}\r\nContent-Length: 10\r\n\r\na"));
+    let post = |host: &str| {
+        time(&format!(
+            "POST /page.txt HTTP/1.1\r\nHost: {host}\r\nContent-Length: 10\r\n\r\na"
+        ))
+    };
     assert!(post("a.test") < Duration::from_millis(2500));
     let took = post("b.test");
-    assert!(took > Duration::from_millis(2500) && took < Duration::from_secs(8), "{took:?}");
+    assert!(
+        took > Duration::from_millis(2500) && took < Duration::from_secs(8),
+        "{took:?}"
+    );
 }
 
 /// Kept and walked answers alike.
@@ -122,8 +193,14 @@ fn connections_that_stay() {
     let server = Server::start("limits-stay");
     let closes = |host: &str, requests: usize| {
         let mut client = Client::connect(server.address).unwrap();
-        let ask = |client: &mut Client| client.request("GET", "/page.txt", &[("Host", host)]).unwrap();
-        let said: Vec<bool> = (0..requests).map(|_| ask(&mut client).field("connection") == Some("close")).collect();
+        let ask = |client: &mut Client| {
+            client
+                .request("GET", "/page.txt", &[("Host", host)])
+                .unwrap()
+        };
+        let said: Vec<bool> = (0..requests)
+            .map(|_| ask(&mut client).field("connection") == Some("close"))
+            .collect();
         said
     };
     for _ in 0..3 {
@@ -133,7 +210,13 @@ fn connections_that_stay() {
     }
     let idle = |host: &str| {
         let mut client = Client::connect(server.address).unwrap();
-        assert_eq!(client.request("GET", "/page.txt", &[("Host", host)]).unwrap().status, 200);
+        assert_eq!(
+            client
+                .request("GET", "/page.txt", &[("Host", host)])
+                .unwrap()
+                .status,
+            200
+        );
         let began = Instant::now();
         assert!(client.read_response().is_err());
         began.elapsed()

@@ -1,6 +1,8 @@
-//! Access logs: the lines of the real apache2 and ours, for the same configuration, the same requests, at the same address one after the other.
+//! Access logs: the lines of the real apache2 and ours, for the same configuration, the same
+//! requests, at the same address one after the other.
 //!
-//! Difficulty: times, durations and process ids differ from run to run; logs that hold them are compared with every number the same.
+//! Difficulty: times, durations and process ids differ from run to run; logs that hold them are
+//! compared with every number the same.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -44,39 +46,68 @@ impl Site {
     fn new(name: &str, conf: &str, files: &[(&str, &str)]) -> Site {
         let dir = TempDir::new(name).unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
-        dir.write("mime.types", "text/html html\ntext/plain txt\n").unwrap();
+        dir.write("mime.types", "text/html html\ntext/plain txt\n")
+            .unwrap();
         for (path, content) in files {
-            dir.write(path, content.replace("{dir}", &dir.display().to_string())).unwrap();
+            dir.write(path, content.replace("{dir}", &dir.display().to_string()))
+                .unwrap();
         }
-        let modules = MODULE_FOLDERS.iter().find(|folder| Path::new(folder).is_dir()).expect("apache2 has no modules here");
+        let modules = MODULE_FOLDERS
+            .iter()
+            .find(|folder| Path::new(folder).is_dir())
+            .expect("apache2 has no modules here");
         for server in ["apache", "saker"] {
             let root = dir.display();
             fs::create_dir_all(dir.join(server)).unwrap();
             // Our log programs are started by the server's user.
             fs::set_permissions(dir.join(server), fs::Permissions::from_mode(0o777)).unwrap();
-            let mut text =
-                format!("ServerRoot {root}\nServerName server.test\nListen {address}\nPidFile {server}/pid\nErrorLog {server}/error.log\n");
-            MODULES.iter().for_each(|module| text.push_str(&format!("LoadModule {module}_module {modules}/mod_{module}.so\n")));
+            let mut text = format!(
+                "ServerRoot {root}\nServerName server.test\nListen {address}\nPidFile {server}/pid\nErrorLog {server}/error.log\n"
+            );
+            MODULES.iter().for_each(|module| {
+                text.push_str(&format!(
+                    "LoadModule {module}_module {modules}/mod_{module}.so\n"
+                ))
+            });
             if rustix::process::geteuid().is_root() {
                 text.push_str("User www-data\nGroup www-data\n");
             }
             text.push_str(&format!("DefaultRuntimeDir {root}/{server}\nTypesConfig {root}/mime.types\nDocumentRoot {root}/www\n<Directory {root}>\nAllowOverride All\n</Directory>\n"));
             text.push_str(
-                &conf.replace("{log}", server).replace("{dir}", &root.to_string()).replace("{port}", &address.port().to_string()),
+                &conf
+                    .replace("{log}", server)
+                    .replace("{dir}", &root.to_string())
+                    .replace("{port}", &address.port().to_string()),
             );
             dir.write(&format!("{server}.conf"), text).unwrap();
         }
         Site { dir, address }
     }
 
-    /// The requests to both, over one connection as far as it goes: apache2 writes the lines of different connections as its threads see fit.
+    /// The requests to both, over one connection as far as it goes: apache2 writes the lines of
+    /// different connections as its threads see fit.
     fn run(&self, requests: &[String], piped: &[(&str, usize)]) {
         let mut apache = Command::new(require("apache2").unwrap());
-        apache.arg("-f").arg(self.dir.join("apache.conf")).arg("-DFOREGROUND");
-        self.ask(&mut apache, requests, || piped.iter().for_each(|(log, count)| drop(self.lines("apache", log, *count))));
+        apache
+            .arg("-f")
+            .arg(self.dir.join("apache.conf"))
+            .arg("-DFOREGROUND");
+        self.ask(&mut apache, requests, || {
+            piped
+                .iter()
+                .for_each(|(log, count)| drop(self.lines("apache", log, *count)))
+        });
         let mut saker = Command::new(env!("CARGO_BIN_EXE_saker"));
-        saker.args(["run", "--workers", "1", "--apache"]).arg(self.dir.join("saker.conf")).arg("--state-dir").arg(self.dir.join("state"));
-        self.ask(&mut saker, requests, || piped.iter().for_each(|(log, count)| drop(self.lines("saker", log, *count))));
+        saker
+            .args(["run", "--workers", "1", "--apache"])
+            .arg(self.dir.join("saker.conf"))
+            .arg("--state-dir")
+            .arg(self.dir.join("state"));
+        self.ask(&mut saker, requests, || {
+            piped
+                .iter()
+                .for_each(|(log, count)| drop(self.lines("saker", log, *count)))
+        });
     }
 
     /// `settle`: before it is stopped, because apache2 ends its log programs at once.
@@ -84,10 +115,22 @@ impl Site {
         let server = ServerProcess::start(command, self.address).unwrap();
         let mut client = None;
         for request in requests {
-            let mut own = client.take().unwrap_or_else(|| Client::connect(self.address).unwrap());
+            let mut own = client
+                .take()
+                .unwrap_or_else(|| Client::connect(self.address).unwrap());
             own.send(request).unwrap();
-            let response = if request.starts_with("HEAD") { own.read_head_response() } else { own.read_response() };
-            response.unwrap_or_else(|error| panic!("{request}: {error}\n{}\n{}", server.stderr(), self.error_log()));
+            let response = if request.starts_with("HEAD") {
+                own.read_head_response()
+            } else {
+                own.read_response()
+            };
+            response.unwrap_or_else(|error| {
+                panic!(
+                    "{request}: {error}\n{}\n{}",
+                    server.stderr(),
+                    self.error_log()
+                )
+            });
             client = Some(own).filter(|_| !request.contains("HTTP/1.0"));
         }
         drop(client);
@@ -96,7 +139,11 @@ impl Site {
     }
 
     fn error_log(&self) -> String {
-        ["apache", "saker"].map(|server| fs::read_to_string(self.dir.join(format!("{server}/error.log"))).unwrap_or_default()).concat()
+        ["apache", "saker"]
+            .map(|server| {
+                fs::read_to_string(self.dir.join(format!("{server}/error.log"))).unwrap_or_default()
+            })
+            .concat()
     }
 
     fn lines(&self, server: &str, log: &str, count: usize) -> Vec<String> {
@@ -110,8 +157,8 @@ impl Site {
         }
     }
 
-    /// As many lines as apache2 has written, and the same. It writes them after the answers, so those of connections that follow each other
-    /// may change places: the order does not count.
+    /// As many lines as apache2 has written, and the same. It writes them after the answers, so
+    /// those of connections that follow each other may change places: the order does not count.
     fn compare(&self, log: &str, expected: usize, shown: fn(&str) -> String) {
         let apache = self.lines("apache", log, expected);
         assert_eq!(apache.len(), expected, "apache2's {log}: {apache:#?}");
@@ -158,7 +205,10 @@ const FILES: &[(&str, &str)] = &[
     ("www/page.html", "a page"),
     ("www/sub/a.txt", "a"),
     ("www/secret/x.txt", "x"),
-    ("www/secret/.htaccess", "AuthType Basic\nAuthName x\nAuthUserFile {dir}/users\nRequire valid-user\n"),
+    (
+        "www/secret/.htaccess",
+        "AuthType Basic\nAuthName x\nAuthUserFile {dir}/users\nRequire valid-user\n",
+    ),
     ("users", "ann:{SHA}nU4eI71bcnBGqeO0t9tXvY1u5oQ=\n"),
     (
         "www/.htaccess",
@@ -170,11 +220,19 @@ const FILES: &[(&str, &str)] = &[
 fn requests() -> Vec<String> {
     vec![
         get("/", ""),
-        get("/page.html", "User-Agent: a \"quoted\" one\r\nReferer: http://x.test/\r\nCookie: a=1; b=two\r\n"),
+        get(
+            "/page.html",
+            "User-Agent: a \"quoted\" one\r\nReferer: http://x.test/\r\nCookie: a=1; b=two\r\n",
+        ),
         get("/page.html?q=%20x", ""),
         // From what is kept.
         get("/page.html?q=2", "User-Agent: robot\r\n"),
-        get("/page.html", "X-Odd: \u{1}\u{7f}\r\n".replace(['\u{1}', '\u{7f}'], "\t").as_str()),
+        get(
+            "/page.html",
+            "X-Odd: \u{1}\u{7f}\r\n"
+                .replace(['\u{1}', '\u{7f}'], "\t")
+                .as_str(),
+        ),
         get("/sub/a.txt", ""),
         get("/sub/a.txt", ""),
         get("/sub", ""),
@@ -209,7 +267,14 @@ fn every_item_says_the_same() {
     let site = Site::new("apache-logs", conf, FILES);
     let requests = requests();
     site.run(&requests, &[]);
-    for log in ["paths.log", "status.log", "fields.log", "variables.log", "files.log", "plain.log"] {
+    for log in [
+        "paths.log",
+        "status.log",
+        "fields.log",
+        "variables.log",
+        "files.log",
+        "plain.log",
+    ] {
         site.compare(log, requests.len(), as_it_is);
     }
     for log in ["times.log", "transfer.log"] {
@@ -232,7 +297,10 @@ fn which_requests_and_which_logs() {
         <VirtualHost *:{port}>\nServerName two.test\n</VirtualHost>\n";
     let site = Site::new("apache-log-conditions", conf, FILES);
     let mut all = requests();
-    let others: Vec<String> = requests().iter().map(|request| request.replace("www.test:81", "two.test")).collect();
+    let others: Vec<String> = requests()
+        .iter()
+        .map(|request| request.replace("www.test:81", "two.test"))
+        .collect();
     all.extend(others);
     site.run(&all, &[("piped.log", 21), ("teed.log", 21)]);
     for (log, count) in LINES {
@@ -256,7 +324,12 @@ const LINES: &[(&str, usize)] = &[
 /// What rewriting says of itself, without what differs from server to server.
 fn traces(text: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| {
-        let level = line.split_once("[rewrite:")?.1.split(']').next()?.to_owned();
+        let level = line
+            .split_once("[rewrite:")?
+            .1
+            .split(']')
+            .next()?
+            .to_owned();
         let (start, said) = line.rsplit_once("[rid#")?;
         let (request, said) = said.split_once("] ")?;
         let kind = request.split_once('/').map_or("", |(_, kind)| kind);
@@ -271,25 +344,51 @@ fn rewriting_is_traced_as_apache_does() {
     let conf = "LogLevel warn rewrite:trace3\nRewriteEngine On\nRewriteRule ^/old$ /page.html [R=302]\nRewriteCond %{REQUEST_URI} ^/never\nRewriteRule ^ - [F]\n\
         <Directory {dir}/www/sub>\nLogLevel rewrite:trace1\n</Directory>\n";
     let site = Site::new("apache-log-trace", conf, FILES);
-    let requests: Vec<String> = ["/old", "/led", "/sub/a.txt", "/gone"].iter().map(|target| get(target, "")).collect();
+    let requests: Vec<String> = ["/old", "/led", "/sub/a.txt", "/gone"]
+        .iter()
+        .map(|target| get(target, ""))
+        .collect();
     site.run(&requests, &[]);
-    let of = |server: &str| traces(&fs::read_to_string(site.dir.join(format!("{server}/error.log"))).unwrap());
+    let of = |server: &str| {
+        traces(&fs::read_to_string(site.dir.join(format!("{server}/error.log"))).unwrap())
+    };
     let (apache, saker) = (of("apache"), of("saker"));
     assert!(apache.len() > 10, "{apache:#?}");
-    let shown = |lines: &[String]| lines.iter().map(|line| line.replace("/redir#1", "/redir")).collect::<Vec<_>>();
-    let differences: Vec<_> = shown(&apache).into_iter().zip(shown(&saker)).filter(|(apache, saker)| apache != saker).collect();
-    assert!(differences.is_empty(), "apache2 and ours:\n{differences:#?}");
+    let shown = |lines: &[String]| {
+        lines
+            .iter()
+            .map(|line| line.replace("/redir#1", "/redir"))
+            .collect::<Vec<_>>()
+    };
+    let differences: Vec<_> = shown(&apache)
+        .into_iter()
+        .zip(shown(&saker))
+        .filter(|(apache, saker)| apache != saker)
+        .collect();
+    assert!(
+        differences.is_empty(),
+        "apache2 and ours:\n{differences:#?}"
+    );
     assert_eq!(saker.len(), apache.len());
 }
 
-/// What the formats make of messages about clients, which begin with `>`; ids the same, and what the servers say themselves left out.
+/// What the formats make of messages about clients, which begin with `>`; ids the same, and what
+/// the servers say themselves left out.
 fn told(text: &str) -> Vec<String> {
     let without_ids = |line: &str| {
-        let word = |word: &str| if word.len() == 11 || word.starts_with("id=") { "ID" } else { word }.to_owned();
+        let word = |word: &str| {
+            if word.len() == 11 || word.starts_with("id=") {
+                "ID"
+            } else {
+                word
+            }
+            .to_owned()
+        };
         line.split(' ').map(word).collect::<Vec<_>>().join(" ")
     };
     let own = text.lines().filter(|line| line.starts_with('>'));
-    own.map(|line| without_numbers(&without_ids(line.split('|').next().unwrap()))).collect()
+    own.map(|line| without_numbers(&without_ids(line.split('|').next().unwrap())))
+        .collect()
 }
 
 #[test]
@@ -307,15 +406,23 @@ fn error_logs_have_the_format_that_is_wanted() {
         get("/page.html", ""),
     ];
     site.run(&requests, &[]);
-    let of = |server: &str| fs::read_to_string(site.dir.join(format!("{server}/error.log"))).unwrap();
+    let of =
+        |server: &str| fs::read_to_string(site.dir.join(format!("{server}/error.log"))).unwrap();
     let (apache, saker) = (of("apache"), of("saker"));
     assert_eq!(told(&saker), told(&apache), "{saker}\n{apache}");
     assert_eq!(told(&apache).len(), 5, "{apache}");
-    site.compare("ids.log", requests.len(), |line| line.split(' ').map(|word| if word.len() == 11 { "ID" } else { word }).collect());
+    site.compare("ids.log", requests.len(), |line| {
+        line.split(' ')
+            .map(|word| if word.len() == 11 { "ID" } else { word })
+            .collect()
+    });
     let ids = site.lines("saker", "ids.log", requests.len());
-    let [_, request, connection] = ids[0].split(' ').collect::<Vec<_>>()[..] else { panic!("{ids:?}") };
+    let [_, request, connection] = ids[0].split(' ').collect::<Vec<_>>()[..] else {
+        panic!("{ids:?}")
+    };
     assert!(
-        saker.contains(&format!(">request {request} on {connection} ")) && saker.contains(&format!(" id={request}")),
+        saker.contains(&format!(">request {request} on {connection} "))
+            && saker.contains(&format!(" id={request}")),
         "{saker}\n{ids:?}"
     );
 }
@@ -329,11 +436,20 @@ fn clients_go_by_their_names() {
     let site = Site::new("apache-log-names", conf, FILES);
     // Each over a connection of its own, because a name once found is the connection's.
     let ask = |host: &str, target: &str| format!("GET {target} HTTP/1.0\r\nHost: {host}\r\n\r\n");
-    let requests =
-        [ask("double.test", "/page.html"), ask("off.test", "/page.html"), ask("off.test", "/sub/a.txt"), ask("other.test", "/page.html")];
+    let requests = [
+        ask("double.test", "/page.html"),
+        ask("off.test", "/page.html"),
+        ask("off.test", "/sub/a.txt"),
+        ask("other.test", "/page.html"),
+    ];
     site.run(&requests, &[]);
     site.compare("names.log", requests.len(), as_it_is);
-    assert!(site.lines("saker", "names.log", 4).iter().any(|line| line.starts_with("localhost")), "nobody has a name");
+    assert!(
+        site.lines("saker", "names.log", 4)
+            .iter()
+            .any(|line| line.starts_with("localhost")),
+        "nobody has a name"
+    );
 }
 
 #[test]
@@ -341,13 +457,26 @@ fn error_logs_go_where_they_are_sent() {
     let site = Site::new("apache-error-log", "", FILES);
     let file = site.dir.join("saker/piped.log");
     let text = fs::read_to_string(site.dir.join("saker.conf")).unwrap();
-    let text = text.replace("ErrorLog saker/error.log", &format!("LogLevel info\nErrorLog \"|/usr/bin/tee {}\"", file.display()));
+    let text = text.replace(
+        "ErrorLog saker/error.log",
+        &format!(
+            "LogLevel info\nErrorLog \"|/usr/bin/tee {}\"",
+            file.display()
+        ),
+    );
     site.dir.write("saker.conf", text).unwrap();
     let mut saker = Command::new(env!("CARGO_BIN_EXE_saker"));
-    saker.args(["run", "--workers", "1", "--apache"]).arg(site.dir.join("saker.conf")).arg("--state-dir").arg(site.dir.join("state"));
+    saker
+        .args(["run", "--workers", "1", "--apache"])
+        .arg(site.dir.join("saker.conf"))
+        .arg("--state-dir")
+        .arg(site.dir.join("state"));
     site.ask(&mut saker, &[get("/page.html", "")], || ());
     let lines = site.lines("saker", "piped.log", 3);
-    assert!(lines.iter().any(|line| line.contains("SK0102: listening")), "{lines:#?}");
+    assert!(
+        lines.iter().any(|line| line.contains("SK0102: listening")),
+        "{lines:#?}"
+    );
 }
 
 #[path = "apache_logs/of_hosts.rs"]

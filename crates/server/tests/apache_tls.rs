@@ -20,37 +20,77 @@ fn address() -> SocketAddr {
 
 fn shell(script: &str, dir: &Path) {
     require("openssl").unwrap();
-    let output = Command::new("sh").args(["-c", script]).current_dir(dir).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// `conf` stands in a host of TLS; `{dir}` is filled in.
 fn start(dir: &TempDir, address: SocketAddr, server: &str, conf: &str) -> ServerProcess {
-    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"].map(PathBuf::from).into_iter().find(|path| path.is_dir());
-    let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.as_ref().unwrap().display());
-    let modules: String = ["mpm_event", "authz_core", "ssl", "socache_shmcb"].map(load).concat();
+    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
+        .map(PathBuf::from)
+        .into_iter()
+        .find(|path| path.is_dir());
+    let load = |name: &str| {
+        format!(
+            "LoadModule {name}_module {}/mod_{name}.so\n",
+            folder.as_ref().unwrap().display()
+        )
+    };
+    let modules: String = ["mpm_event", "authz_core", "ssl", "socache_shmcb"]
+        .map(load)
+        .concat();
     let text = format!(
         "ServerRoot {{dir}}\nServerName main.test\nListen {address}\nPidFile {{dir}}/pid\nErrorLog {{dir}}/error.log\n{modules}{server}\n\
          <VirtualHost {address}>\nServerName a.example\nDocumentRoot {{dir}}\nSSLEngine on\n{conf}\n</VirtualHost>\n"
     );
-    let file = dir.write("httpd.conf", text.replace("{dir}", &dir.to_string_lossy())).unwrap();
+    let file = dir
+        .write("httpd.conf", text.replace("{dir}", &dir.to_string_lossy()))
+        .unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-    command.args(["run", "--workers", "1", "--apache"]).arg(&file).arg("--state-dir").arg(dir.join("state"));
+    command
+        .args(["run", "--workers", "1", "--apache"])
+        .arg(&file)
+        .arg("--state-dir")
+        .arg(dir.join("state"));
     ServerProcess::start(&mut command, address).unwrap()
 }
 
 /// What OpenSSL's client sees.
 fn visit(address: SocketAddr) -> String {
     let mut client = Command::new(require("openssl").unwrap());
-    client.args(["s_client", "-status", "-servername", "a.example", "-connect"]).arg(address.to_string());
-    let output = client.stdin(Stdio::null()).stderr(Stdio::null()).output().unwrap();
+    client
+        .args([
+            "s_client",
+            "-status",
+            "-servername",
+            "a.example",
+            "-connect",
+        ])
+        .arg(address.to_string());
+    let output = client
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 fn until(what: &str, dir: &TempDir, holds: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !holds() {
-        assert!(Instant::now() < end, "{what}: {}", fs::read_to_string(dir.join("error.log")).unwrap_or_default());
+        assert!(
+            Instant::now() < end,
+            "{what}: {}",
+            fs::read_to_string(dir.join("error.log")).unwrap_or_default()
+        );
         std::thread::sleep(Duration::from_millis(100));
     }
 }
@@ -68,8 +108,16 @@ impl Drop for Responder {
 impl Responder {
     fn start(dir: &TempDir, port: u16) -> Responder {
         let mut command = Command::new(require("openssl").unwrap());
-        command.args(["ocsp", "-index", "index", "-rsigner", "ca.pem", "-rkey", "ca.key", "-CA", "ca.pem", "-nmin", "5", "-port"]);
-        command.arg(port.to_string()).current_dir(&**dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.args([
+            "ocsp", "-index", "index", "-rsigner", "ca.pem", "-rkey", "ca.key", "-CA", "ca.pem",
+            "-nmin", "5", "-port",
+        ]);
+        command
+            .arg(port.to_string())
+            .current_dir(&**dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         Responder(command.spawn().unwrap())
     }
 }
@@ -82,21 +130,25 @@ const AUTHORITY: &str = "set -e
     chmod 600 leaf.key
     printf 'V\\t350101000000Z\\t\\t1000\\tunknown\\t/CN=a.example\\n' >index";
 
-/// Fetched while the server runs, shown, kept, and shown after a restart though nobody answers any more.
+/// Fetched while the server runs, shown, kept, and shown after a restart though nobody answers any
+/// more.
 #[test]
 fn responses_are_fetched_and_stapled() {
     let dir = TempDir::new("stapling").unwrap();
     let port = free_port().unwrap();
     shell(&AUTHORITY.replace("PORT", &port.to_string()), &dir);
     let conf = "SSLCertificateFile {dir}/leaf.pem\nSSLCertificateKeyFile {dir}/leaf.key\nSSLCertificateChainFile {dir}/ca.pem";
-    let server =
-        "SSLUseStapling on\nSSLStaplingCache shmcb:{dir}/stapling(32768)\nSSLStaplingResponderTimeout 3\nSSLStaplingErrorCacheTimeout 1";
+    let server = "SSLUseStapling on\nSSLStaplingCache shmcb:{dir}/stapling(32768)\nSSLStaplingResponderTimeout 3\nSSLStaplingErrorCacheTimeout 1";
     let at = address();
     let is_stapled = || visit(at).contains("Cert Status: good");
     let running = start(&dir, at, server, conf);
     // Nobody answers yet, and nobody waits for it.
     assert!(visit(at).contains("OCSP response: no response sent"));
-    until("a message about it", &dir, || fs::read_to_string(dir.join("error.log")).unwrap_or_default().contains("SK0712"));
+    until("a message about it", &dir, || {
+        fs::read_to_string(dir.join("error.log"))
+            .unwrap_or_default()
+            .contains("SK0712")
+    });
     let responder = Responder::start(&dir, port);
     until("a staple", &dir, is_stapled);
     drop(responder);
@@ -110,7 +162,11 @@ fn what_calls_a_certificate_revoked_is_not_shown() {
     let dir = TempDir::new("stapling-revoked").unwrap();
     let port = free_port().unwrap();
     shell(&AUTHORITY.replace("PORT", "1"), &dir);
-    dir.write("index", "R\t350101000000Z\t240101000000Z\t1000\tunknown\t/CN=a.example\n").unwrap();
+    dir.write(
+        "index",
+        "R\t350101000000Z\t240101000000Z\t1000\tunknown\t/CN=a.example\n",
+    )
+    .unwrap();
     let _responder = Responder::start(&dir, port);
     let conf = "SSLCertificateFile {dir}/leaf.pem\nSSLCertificateKeyFile {dir}/leaf.key\nSSLCertificateChainFile {dir}/ca.pem";
     let server = format!(
@@ -119,7 +175,9 @@ fn what_calls_a_certificate_revoked_is_not_shown() {
     let at = address();
     let _running = start(&dir, at, &server, conf);
     let said = || fs::read_to_string(dir.join("error.log")).unwrap_or_default();
-    until("a message about it", &dir, || said().contains("does not call the certificate good"));
+    until("a message about it", &dir, || {
+        said().contains("does not call the certificate good")
+    });
     assert!(visit(at).contains("OCSP response: no response sent"));
 }
 
@@ -138,31 +196,65 @@ fn passphrases_by_a_program() {
         printf '#!/bin/sh\\nfor line in 1 2 3 4 5 6; do read prompt; echo \"$prompt\" >>'$PWD'/prompts; done; echo secret\\n' >pipe; chmod 755 pipe",
         &dir,
     );
-    assert_eq!(fs::metadata(dir.join("ask")).unwrap().permissions().mode() & 0o111, 0o111);
+    assert_eq!(
+        fs::metadata(dir.join("ask")).unwrap().permissions().mode() & 0o111,
+        0o111
+    );
     let conf = "SSLCertificateFile {dir}/a.pem\nSSLCertificateKeyFile {dir}/a.key\nSSLCertificateFile {dir}/b.pem\nSSLCertificateKeyFile {dir}/b.key";
     let at = address();
     let running = start(&dir, at, "SSLPassPhraseDialog exec:{dir}/ask", conf);
     assert!(visit(at).contains("CN = a.example"));
-    assert_eq!(fs::read_to_string(dir.join("asked")).unwrap(), "a.example:443 RSA\n");
+    assert_eq!(
+        fs::read_to_string(dir.join("asked")).unwrap(),
+        "a.example:443 RSA\n"
+    );
     running.stop().unwrap();
     let running = start(&dir, at, "SSLPassPhraseDialog |{dir}/pipe", conf);
     assert!(visit(at).contains("CN = a.example"));
-    assert!(fs::read_to_string(dir.join("prompts")).unwrap().contains("a.example"));
+    assert!(
+        fs::read_to_string(dir.join("prompts"))
+            .unwrap()
+            .contains("a.example")
+    );
     running.stop().unwrap();
     let refused = |dialog: &str| {
         let text = fs::read_to_string(dir.join("httpd.conf")).unwrap();
-        let text: String = text.lines().filter(|line| !line.starts_with("SSLPassPhraseDialog")).map(|line| format!("{line}\n")).collect();
-        let file = dir.write("other.conf", format!("{text}{}\n", dialog.replace("{dir}", &dir.to_string_lossy()))).unwrap();
+        let text: String = text
+            .lines()
+            .filter(|line| !line.starts_with("SSLPassPhraseDialog"))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        let file = dir
+            .write(
+                "other.conf",
+                format!(
+                    "{text}{}\n",
+                    dialog.replace("{dir}", &dir.to_string_lossy())
+                ),
+            )
+            .unwrap();
         let mut command = Command::new(require("setsid").unwrap());
-        command.arg("-w").arg(env!("CARGO_BIN_EXE_saker")).args(["run", "--apache"]).arg(file).arg("--state-dir").arg(dir.join("state"));
+        command
+            .arg("-w")
+            .arg(env!("CARGO_BIN_EXE_saker"))
+            .args(["run", "--apache"])
+            .arg(file)
+            .arg("--state-dir")
+            .arg(dir.join("state"));
         let output = command.stdin(Stdio::null()).output().unwrap();
         assert!(!output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let said = refused("SSLPassPhraseDialog exec:{dir}/lie");
-    assert!(said.contains("a.key is encrypted, and the passphrase is not the right one"), "{said}");
+    assert!(
+        said.contains("a.key is encrypted, and the passphrase is not the right one"),
+        "{said}"
+    );
     let said = refused("SSLPassPhraseDialog builtin");
-    assert!(said.contains("no terminal to ask") && said.contains("SSLPassPhraseDialog exec:"), "{said}");
+    assert!(
+        said.contains("no terminal to ask") && said.contains("SSLPassPhraseDialog exec:"),
+        "{said}"
+    );
 }
 
 /// Hosts of the port without TLS have no certificate and need none.
@@ -182,10 +274,19 @@ fn only_hosts_that_clients_reach_by_tls_are_warned_about() {
             dir.display()
         );
         let file = dir.write("httpd.conf", text).unwrap();
-        let output = Command::new(env!("CARGO_BIN_EXE_saker")).args(["check", "--apache"]).arg(file).output().unwrap();
-        [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat()
+        let output = Command::new(env!("CARGO_BIN_EXE_saker"))
+            .args(["check", "--apache"])
+            .arg(file)
+            .output()
+            .unwrap();
+        [output.stdout, output.stderr]
+            .map(|text| String::from_utf8_lossy(&text).into_owned())
+            .concat()
     };
     let (warned, silent) = (checked("18443"), checked("18080"));
-    assert!(warned.contains("no certificate is configured for plain.example"), "{warned}");
+    assert!(
+        warned.contains("no certificate is configured for plain.example"),
+        "{warned}"
+    );
     assert!(!silent.contains("no certificate"), "{silent}");
 }

@@ -1,4 +1,5 @@
-//! Configurations of TLS that apache2 starts with: the same text for both servers, and which port answers how.
+//! Configurations of TLS that apache2 starts with: the same text for both servers, and which port
+//! answers how.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -20,11 +21,20 @@ const PORTS: [&str; 3] = ["{a}", "{b}", "{c}"];
 
 fn shell(script: &str, dir: &TempDir) {
     require("openssl").unwrap();
-    let output = Command::new("sh").args(["-ec", script]).current_dir(&**dir).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("sh")
+        .args(["-ec", script])
+        .current_dir(&**dir)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
-/// With certificates for `main.test` and `b.test` in `{dir}`, and `{main}` and `{b.test}` for the two lines that name each.
+/// With certificates for `main.test` and `b.test` in `{dir}`, and `{main}` and `{b.test}` for the
+/// two lines that name each.
 fn folder(name: &str) -> TempDir {
     let dir = TempDir::new(name).unwrap();
     std::fs::set_permissions(dir.join(""), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -41,17 +51,41 @@ fn folder(name: &str) -> TempDir {
 }
 
 fn filled(dir: &TempDir, text: &str, ip: IpAddr, ports: &[u16]) -> String {
-    let certificate = |name: &str| format!("SSLCertificateFile {0}/{name}.pem\nSSLCertificateKeyFile {0}/{name}.key", dir.display());
-    let text = text.replace("{main}", &certificate("main")).replace("{b.test}", &certificate("b")).replace("{ip}", &ip.to_string());
-    let text = PORTS.iter().zip(ports).fold(text, |text, (name, port)| text.replace(name, &port.to_string()));
+    let certificate = |name: &str| {
+        format!(
+            "SSLCertificateFile {0}/{name}.pem\nSSLCertificateKeyFile {0}/{name}.key",
+            dir.display()
+        )
+    };
+    let text = text
+        .replace("{main}", &certificate("main"))
+        .replace("{b.test}", &certificate("b"))
+        .replace("{ip}", &ip.to_string());
+    let text = PORTS.iter().zip(ports).fold(text, |text, (name, port)| {
+        text.replace(name, &port.to_string())
+    });
     text.replace("{dir}", &dir.to_string_lossy())
 }
 
 fn configuration(dir: &TempDir, server: &str, text: &str) -> PathBuf {
-    let modules = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"].map(PathBuf::from).into_iter().find(|path| path.is_dir());
-    let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", modules.as_ref().unwrap().display());
-    let modules: String = ["mpm_event", "authz_core", "ssl", "socache_shmcb"].map(load).concat();
-    let user = if rustix::process::geteuid().is_root() { "User www-data\nGroup www-data\n" } else { "" };
+    let modules = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
+        .map(PathBuf::from)
+        .into_iter()
+        .find(|path| path.is_dir());
+    let load = |name: &str| {
+        format!(
+            "LoadModule {name}_module {}/mod_{name}.so\n",
+            modules.as_ref().unwrap().display()
+        )
+    };
+    let modules: String = ["mpm_event", "authz_core", "ssl", "socache_shmcb"]
+        .map(load)
+        .concat();
+    let user = if rustix::process::geteuid().is_root() {
+        "User www-data\nGroup www-data\n"
+    } else {
+        ""
+    };
     let root = dir.display();
     let head = format!(
         "ServerRoot {root}\nServerName main.test\nPidFile {root}/{server}.pid\nDefaultRuntimeDir {root}\nErrorLog {root}/{server}.log\n\
@@ -63,7 +97,11 @@ fn configuration(dir: &TempDir, server: &str, text: &str) -> PathBuf {
 fn saker(dir: &TempDir, text: &str, ports: &[u16]) -> ServerProcess {
     let file = configuration(dir, "saker", &filled(dir, text, SAKER, ports));
     let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-    command.args(["run", "--workers", "1", "--apache"]).arg(file).arg("--state-dir").arg(dir.join("state"));
+    command
+        .args(["run", "--workers", "1", "--apache"])
+        .arg(file)
+        .arg("--state-dir")
+        .arg(dir.join("state"));
     ServerProcess::start(&mut command, SocketAddr::new(SAKER, ports[0])).unwrap()
 }
 
@@ -77,23 +115,38 @@ fn apache(dir: &TempDir, text: &str, ports: &[u16]) -> ServerProcess {
 /// What a client sees of a port: the subject of a certificate, or the status of a plain request.
 fn seen(address: SocketAddr, name: &str) -> String {
     let mut client = Command::new(require("openssl").unwrap());
-    client.args(["s_client", "-servername", name, "-connect"]).arg(address.to_string());
-    let output = client.stdin(Stdio::null()).stderr(Stdio::null()).output().unwrap();
+    client
+        .args(["s_client", "-servername", name, "-connect"])
+        .arg(address.to_string());
+    let output = client
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     if let Some(subject) = text.lines().find_map(|line| line.strip_prefix("subject=")) {
         return format!("TLS as {}", subject.replace(' ', ""));
     }
-    let Ok(mut client) = Client::connect(address) else { return "nobody".into() };
+    let Ok(mut client) = Client::connect(address) else {
+        return "nobody".into();
+    };
     client.set_timeout(PATIENCE).unwrap();
     let answer = client.request("GET", "/none", &[("Host", name), ("Connection", "close")]);
-    answer.map_or("silence".into(), |answer| format!("plain {}", answer.status))
+    answer.map_or("silence".into(), |answer| {
+        format!("plain {}", answer.status)
+    })
 }
 
 /// Both servers on this text; what they show on each of its ports to a client that wants `name`.
 fn both(dir: &TempDir, text: &str, name: &str) -> [Vec<String>; 2] {
     let used = PORTS.iter().filter(|port| text.contains(**port)).count();
     let ports: Vec<u16> = (0..used).map(|_| free_port().unwrap()).collect();
-    let of = |ip: IpAddr| ports.iter().map(|port| seen(SocketAddr::new(ip, *port), name)).collect();
+    let of = |ip: IpAddr| {
+        ports
+            .iter()
+            .map(|port| seen(SocketAddr::new(ip, *port), name))
+            .collect()
+    };
     let running = apache(dir, text, &ports);
     let apaches = of(APACHE);
     running.stop().unwrap();
@@ -105,9 +158,21 @@ fn both(dir: &TempDir, text: &str, name: &str) -> [Vec<String>; 2] {
 
 /// Engines, and what apache2 showed on the ports when the table was written.
 const ENGINES: &[(&str, &str, &[&str])] = &[
-    ("the main server", "SSLEngine on\n{main}\nListen {ip}:{a}\nListen {ip}:{b}", &["TLS as CN=main.test", "TLS as CN=main.test"]),
-    ("the main server, lower case", "sslengine ON\n{main}\nListen {ip}:{a}", &["TLS as CN=main.test"]),
-    ("optional is off", "SSLEngine optional\n{main}\nListen {ip}:{a}", &["plain 404"]),
+    (
+        "the main server",
+        "SSLEngine on\n{main}\nListen {ip}:{a}\nListen {ip}:{b}",
+        &["TLS as CN=main.test", "TLS as CN=main.test"],
+    ),
+    (
+        "the main server, lower case",
+        "sslengine ON\n{main}\nListen {ip}:{a}",
+        &["TLS as CN=main.test"],
+    ),
+    (
+        "optional is off",
+        "SSLEngine optional\n{main}\nListen {ip}:{a}",
+        &["plain 404"],
+    ),
     (
         "inherited",
         "SSLEngine on\n{main}\nListen {ip}:{a}\nListen {ip}:{b}\nListen {ip}:{c}\n\
@@ -121,7 +186,11 @@ const ENGINES: &[(&str, &str, &[&str])] = &[
         "Listen {ip}:{a}\nListen {ip}:{b}\n<VirtualHost {ip}:{a}>\nServerName b.test\nSSLEngine on\n</VirtualHost>\n{main}",
         &["TLS as CN=main.test", "plain 404"],
     ),
-    ("https without a host", "Listen {ip}:{a} https\n{main}", &["plain 404"]),
+    (
+        "https without a host",
+        "Listen {ip}:{a} https\n{main}",
+        &["plain 404"],
+    ),
     (
         "https",
         "Listen {ip}:{a} https\nListen {ip}:{b} https\nListen {ip}:{c} https\n{main}\n\
@@ -150,7 +219,14 @@ fn engines() {
     let dir = folder("apache-engines");
     for (name, text, expected) in ENGINES {
         let [apaches, sakers] = both(&dir, &format!("{text}\n"), "x.test");
-        assert_eq!((&apaches, &sakers), (&expected.iter().map(|seen| (*seen).to_owned()).collect(), &apaches), "{name}");
+        assert_eq!(
+            (&apaches, &sakers),
+            (
+                &expected.iter().map(|seen| (*seen).to_owned()).collect(),
+                &apaches
+            ),
+            "{name}"
+        );
     }
 }
 
@@ -160,13 +236,19 @@ fn an_engine_without_effect_is_warned_about() {
     let dir = folder("apache-engine-void");
     let text = "Listen 18443\n{main}\n<VirtualHost *:18443>\nServerName a.test\n</VirtualHost>\n<VirtualHost *:18443>\nServerName b.test\nSSLEngine on\n</VirtualHost>\n";
     let file = configuration(&dir, "saker", &filled(&dir, text, SAKER, &[]));
-    let output = Command::new(env!("CARGO_BIN_EXE_saker")).args(["check", "--apache"]).arg(file).output().unwrap();
-    let text = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+    let output = Command::new(env!("CARGO_BIN_EXE_saker"))
+        .args(["check", "--apache"])
+        .arg(file)
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr]
+        .map(|text| String::from_utf8_lossy(&text).into_owned())
+        .concat();
     assert!(text.contains("SSLEngine on has no effect: the first virtual host of *:18443 (a.test) does not speak TLS"), "{text}");
 }
 
-/// Certificates and lists without extensions: what `openssl x509 -req` and `openssl ca -gencrl` make of themselves. `stranger` has an authority
-/// of the same name as the others.
+/// Certificates and lists without extensions: what `openssl x509 -req` and `openssl ca -gencrl`
+/// make of themselves. `stranger` has an authority of the same name as the others.
 const VERSION_1: &str = "
     key() { openssl genpkey -quiet -algorithm EC -pkeyopt ec_paramgen_curve:P-256 -out $1.key; }
     key site; openssl req -new -key site.key -subj /CN=old.test -out site.csr
@@ -194,17 +276,45 @@ const VERSION_1: &str = "
 /// What openssl's client is answered; nothing where the handshake fails.
 fn answer(address: SocketAddr, arguments: &[&str]) -> String {
     let mut client = Command::new(require("openssl").unwrap());
-    client.args(["s_client", "-quiet", "-nocommands", "-ign_eof", "-servername", "old.test", "-connect"]).arg(address.to_string());
-    let mut child = client.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    client
+        .args([
+            "s_client",
+            "-quiet",
+            "-nocommands",
+            "-ign_eof",
+            "-servername",
+            "old.test",
+            "-connect",
+        ])
+        .arg(address.to_string());
+    let mut child = client
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     // A handshake that fails closes the pipe.
-    let _ = child.stdin.take().unwrap().write_all(b"GET /none HTTP/1.1\r\nHost: old.test\r\nConnection: close\r\n\r\n");
+    let _ = child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"GET /none HTTP/1.1\r\nHost: old.test\r\nConnection: close\r\n\r\n");
     String::from_utf8_lossy(&child.wait_with_output().unwrap().stdout).into_owned()
 }
 
 /// Whether a request comes through with this certificate.
 fn comes_in(dir: &TempDir, address: SocketAddr, certificate: &str, version: &str) -> bool {
-    let [pem, key] = ["pem", "key"].map(|ending| dir.join(format!("{certificate}.{ending}")).to_string_lossy().into_owned());
-    answer(address, &[version, "-cert", &pem, "-key", &key, "-cert_chain", &pem]).contains("HTTP/1.1 404")
+    let [pem, key] = ["pem", "key"].map(|ending| {
+        dir.join(format!("{certificate}.{ending}"))
+            .to_string_lossy()
+            .into_owned()
+    });
+    answer(
+        address,
+        &[version, "-cert", &pem, "-key", &key, "-cert_chain", &pem],
+    )
+    .contains("HTTP/1.1 404")
 }
 
 #[test]
@@ -214,25 +324,51 @@ fn certificates_and_lists_of_version_1() {
     let text = "Listen {ip}:{a}\n<VirtualHost {ip}:{a}>\nServerName old.test\nSSLEngine on\nSSLCertificateFile {dir}/site.pem\n\
                 SSLCertificateKeyFile {dir}/site.key\nSSLVerifyClient require\nSSLVerifyDepth 5\nSSLCACertificateFile {dir}/ca.pem\n\
                 SSLCARevocationFile {dir}/{list}\nSSLCARevocationCheck {check}\n</VirtualHost>\n";
-    let names = ["good1", "revoked1", "stranger", "good3", "revoked3", "below3", "site"];
+    let names = [
+        "good1", "revoked1", "stranger", "good3", "revoked3", "below3", "site",
+    ];
     for (list, check, expected) in [
         ("list.crl", "leaf", ["good1", "good3"].as_slice()),
         ("list.crl", "chain", &["good1", "good3"]),
-        ("list.crl", "leaf no_crl_for_cert_ok", &["good1", "good3", "below3"]),
-        ("list.crl", "none", &["good1", "revoked1", "good3", "revoked3", "below3"]),
+        (
+            "list.crl",
+            "leaf no_crl_for_cert_ok",
+            &["good1", "good3", "below3"],
+        ),
+        (
+            "list.crl",
+            "none",
+            &["good1", "revoked1", "good3", "revoked3", "below3"],
+        ),
         ("both.crl", "chain", &["good1", "good3", "below3"]),
         ("between.crl", "leaf", &["below3"]),
     ] {
         let text = text.replace("{list}", list).replace("{check}", check);
         let ports = [free_port().unwrap()];
-        for (server, ip) in [(apache as fn(&TempDir, &str, &[u16]) -> ServerProcess, APACHE), (saker, SAKER)] {
+        for (server, ip) in [
+            (
+                apache as fn(&TempDir, &str, &[u16]) -> ServerProcess,
+                APACHE,
+            ),
+            (saker, SAKER),
+        ] {
             let running = server(&dir, &text, &ports);
             for version in ["-tls1_3", "-tls1_2"] {
-                let in_now: Vec<&str> =
-                    names.into_iter().filter(|name| comes_in(&dir, SocketAddr::new(ip, ports[0]), name, version)).collect();
-                assert_eq!(in_now, expected, "{list} {check} {ip} {version}: {}", running.stderr());
+                let in_now: Vec<&str> = names
+                    .into_iter()
+                    .filter(|name| comes_in(&dir, SocketAddr::new(ip, ports[0]), name, version))
+                    .collect();
+                assert_eq!(
+                    in_now,
+                    expected,
+                    "{list} {check} {ip} {version}: {}",
+                    running.stderr()
+                );
             }
-            assert_eq!(seen(SocketAddr::new(ip, ports[0]), "old.test"), "TLS as CN=old.test");
+            assert_eq!(
+                seen(SocketAddr::new(ip, ports[0]), "old.test"),
+                "TLS as CN=old.test"
+            );
             running.stop().unwrap();
         }
     }
@@ -248,42 +384,87 @@ fn ciphers_and_protocols_of_the_last_century() {
             "SSLCipherSuite: of AES128-SHA:AES256-SHA:DES-CBC3-SHA nothing remains",
             [true, true],
         ),
-        ("SSLCipherSuite TLSv1.3 TLS_AES_128_CCM_SHA256", "of TLS_AES_128_CCM_SHA256 nothing remains", [true, true]),
-        ("SSLProtocol TLSv1 TLSv1.1", "SSLProtocol: only protocols older than TLSv1.2 are named", [true, true]),
-        ("SSLProtocol all -TLSv1.2 -TLSv1.3", "SSLProtocol: only protocols older than TLSv1.2 are named", [true, true]),
+        (
+            "SSLCipherSuite TLSv1.3 TLS_AES_128_CCM_SHA256",
+            "of TLS_AES_128_CCM_SHA256 nothing remains",
+            [true, true],
+        ),
+        (
+            "SSLProtocol TLSv1 TLSv1.1",
+            "SSLProtocol: only protocols older than TLSv1.2 are named",
+            [true, true],
+        ),
+        (
+            "SSLProtocol all -TLSv1.2 -TLSv1.3",
+            "SSLProtocol: only protocols older than TLSv1.2 are named",
+            [true, true],
+        ),
         ("SSLProtocol TLSv1.1 +TLSv1.2", "", [true, false]),
-        ("SSLOpenSSLConfCmd MaxProtocol TLSv1.1", "MaxProtocol: only protocols older than TLSv1.2", [true, true]),
+        (
+            "SSLOpenSSLConfCmd MaxProtocol TLSv1.1",
+            "MaxProtocol: only protocols older than TLSv1.2",
+            [true, true],
+        ),
     ] {
         let text = format!("Listen {{ip}}:{{a}}\nSSLEngine on\n{{main}}\n{line}\n");
         let ports = [free_port().unwrap()];
         let running = saker(&dir, &text, &ports);
-        let served = ["-tls1_2", "-tls1_3"].map(|version| answer(SocketAddr::new(SAKER, ports[0]), &[version]).contains("404"));
+        let served = ["-tls1_2", "-tls1_3"]
+            .map(|version| answer(SocketAddr::new(SAKER, ports[0]), &[version]).contains("404"));
         // Lines are written beside the answers.
         let _ = running.wait_for_stderr(warning, Duration::from_secs(20));
         let said = running.stderr();
         running.stop().unwrap();
         assert_eq!(served, versions, "{line}: {said}");
         assert!(said.contains(warning), "{line}: {said}");
-        assert!(!warning.is_empty() || !said.contains("older than"), "{line}: {said}");
+        assert!(
+            !warning.is_empty() || !said.contains("older than"),
+            "{line}: {said}"
+        );
     }
 }
 
-/// A section's list of which nothing remains demands nothing that could be met; `all -all` names no protocol at all, as for apache2.
+/// A section's list of which nothing remains demands nothing that could be met; `all -all` names no
+/// protocol at all, as for apache2.
 #[test]
 fn sections_and_lists_without_anything() {
     let dir = folder("apache-outdated-section");
     let text = "Listen {ip}:{a}\nSSLEngine on\n{main}\n<Location />\nSSLCipherSuite AES128-SHA\n</Location>\n";
     let ports = [free_port().unwrap()];
     let running = saker(&dir, text, &ports);
-    assert!(answer(SocketAddr::new(SAKER, ports[0]), &["-tls1_2"]).contains("404"), "{}", running.stderr());
-    assert!(running.stderr().contains("SSLCipherSuite: of AES128-SHA nothing remains"), "{}", running.stderr());
+    assert!(
+        answer(SocketAddr::new(SAKER, ports[0]), &["-tls1_2"]).contains("404"),
+        "{}",
+        running.stderr()
+    );
+    assert!(
+        running
+            .stderr()
+            .contains("SSLCipherSuite: of AES128-SHA nothing remains"),
+        "{}",
+        running.stderr()
+    );
     running.stop().unwrap();
-    let file = configuration(&dir, "none", &filled(&dir, "Listen 18443\nSSLEngine on\n{main}\nSSLProtocol all -all\n", SAKER, &[]));
-    let output = Command::new(env!("CARGO_BIN_EXE_saker")).args(["check", "--apache"]).arg(file).output().unwrap();
+    let file = configuration(
+        &dir,
+        "none",
+        &filled(
+            &dir,
+            "Listen 18443\nSSLEngine on\n{main}\nSSLProtocol all -all\n",
+            SAKER,
+            &[],
+        ),
+    );
+    let output = Command::new(env!("CARGO_BIN_EXE_saker"))
+        .args(["check", "--apache"])
+        .arg(file)
+        .output()
+        .unwrap();
     assert!(!output.status.success());
 }
 
-/// HTTP/3 is offered with TLS unless `Protocols` leaves it out, and a taken UDP port is no reason not to start.
+/// HTTP/3 is offered with TLS unless `Protocols` leaves it out, and a taken UDP port is no reason
+/// not to start.
 #[test]
 fn http3_is_offered_unless_protocols_leave_it_out() {
     let dir = folder("apache-http3");
@@ -291,17 +472,38 @@ fn http3_is_offered_unless_protocols_leave_it_out() {
         ("", false, true),
         ("Protocols h2 http/1.1", false, false),
         ("Protocols h3 h2 http/1.1", false, true),
-        ("Protocols h2 http/1.1\n<VirtualHost *:{a}>\nServerName old.test\nProtocols h3 http/1.1\n</VirtualHost>", false, true),
+        (
+            "Protocols h2 http/1.1\n<VirtualHost *:{a}>\nServerName old.test\nProtocols h3 http/1.1\n</VirtualHost>",
+            false,
+            true,
+        ),
         ("", true, false),
     ] {
         let ports = [free_port().unwrap()];
         let address = SocketAddr::new(SAKER, ports[0]);
         let _taken = is_taken.then(|| UdpSocket::bind(address).unwrap());
-        let running = saker(&dir, &format!("Listen {{ip}}:{{a}}\nSSLEngine on\n{{main}}\n{lines}\n"), &ports);
+        let running = saker(
+            &dir,
+            &format!("Listen {{ip}}:{{a}}\nSSLEngine on\n{{main}}\n{lines}\n"),
+            &ports,
+        );
         let answer = answer(address, &[]);
-        assert!(answer.contains("404"), "{lines}: {answer} {}", running.stderr());
-        assert_eq!(answer.to_ascii_lowercase().contains("alt-svc: h3="), is_offered, "{lines}: {answer} {}", running.stderr());
-        assert!(!is_taken || running.stderr().contains("HTTP/3"), "{}", running.stderr());
+        assert!(
+            answer.contains("404"),
+            "{lines}: {answer} {}",
+            running.stderr()
+        );
+        assert_eq!(
+            answer.to_ascii_lowercase().contains("alt-svc: h3="),
+            is_offered,
+            "{lines}: {answer} {}",
+            running.stderr()
+        );
+        assert!(
+            !is_taken || running.stderr().contains("HTTP/3"),
+            "{}",
+            running.stderr()
+        );
         running.stop().unwrap();
     }
 }

@@ -1,4 +1,5 @@
-//! `authorize`: requests that pass only when somebody else says so, by a server or by a FastCGI program in the role of authorizer.
+//! `authorize`: requests that pass only when somebody else says so, by a server or by a FastCGI
+//! program in the role of authorizer.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -35,13 +36,21 @@ fn read_request(stream: &mut TcpStream) -> Option<(String, String)> {
 
 fn field(head: &str, name: &str) -> Option<String> {
     let lines = head.lines().filter_map(|line| line.split_once(": "));
-    lines.filter(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned()).next()
+    lines
+        .filter(|(known, _)| known.eq_ignore_ascii_case(name))
+        .map(|(_, value)| value.to_owned())
+        .next()
 }
 
-/// A server that answers what `answers` says to head and content; its URL, and the heads it has seen.
+/// A server that answers what `answers` says to head and content; its URL, and the heads it has
+/// seen.
 fn server(answers: impl Fn(&str, &str) -> String + Send + Sync + 'static) -> (String, Heads) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (url, seen, answers) = (format!("http://{}", listener.local_addr().unwrap()), Heads::default(), Arc::new(answers));
+    let (url, seen, answers) = (
+        format!("http://{}", listener.local_addr().unwrap()),
+        Heads::default(),
+        Arc::new(answers),
+    );
     let heads = Arc::clone(&seen);
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
@@ -61,18 +70,31 @@ fn server(answers: impl Fn(&str, &str) -> String + Send + Sync + 'static) -> (St
 }
 
 fn answer(status: &str, fields: &str, content: &str) -> String {
-    format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\n\r\n{content}", content.len())
+    format!(
+        "HTTP/1.1 {status}\r\n{fields}Content-Length: {}\r\n\r\n{content}",
+        content.len()
+    )
 }
 
 /// Lets those pass whose cookie says so.
 fn doorkeeper() -> (String, Heads) {
-    server(|head, _| match field(head, "cookie").unwrap_or_default().as_str() {
-        "who=ann" => answer("204 No Content", "Remote-User: ann\r\nSecret: s\r\n", ""),
-        "who=bob" => answer("403 Forbidden", "Content-Type: text/plain\r\n", "not bob"),
-        "who=broken" => answer("500 Internal Server Error", "", "oh"),
-        "who=basic" => answer("401 Unauthorized", "WWW-Authenticate: Basic realm=\"door\"\r\n", ""),
-        _ => answer("302 Found", "Location: https://login.example/?rd=x\r\nSet-Cookie: seen=1\r\n", "log in"),
-    })
+    server(
+        |head, _| match field(head, "cookie").unwrap_or_default().as_str() {
+            "who=ann" => answer("204 No Content", "Remote-User: ann\r\nSecret: s\r\n", ""),
+            "who=bob" => answer("403 Forbidden", "Content-Type: text/plain\r\n", "not bob"),
+            "who=broken" => answer("500 Internal Server Error", "", "oh"),
+            "who=basic" => answer(
+                "401 Unauthorized",
+                "WWW-Authenticate: Basic realm=\"door\"\r\n",
+                "",
+            ),
+            _ => answer(
+                "302 Found",
+                "Location: https://login.example/?rd=x\r\nSet-Cookie: seen=1\r\n",
+                "log in",
+            ),
+        },
+    )
 }
 
 fn site(lines: &str) -> Saker {
@@ -87,7 +109,11 @@ fn site(lines: &str) -> Saker {
 
 fn get(saker: &Saker, target: &str, who: &str) -> Response {
     let cookie = format!("who={who}");
-    saker.connect().unwrap().request("GET", target, &[("Host", "localhost"), ("Cookie", &cookie)]).unwrap()
+    saker
+        .connect()
+        .unwrap()
+        .request("GET", target, &[("Host", "localhost"), ("Cookie", &cookie)])
+        .unwrap()
 }
 
 #[test]
@@ -101,20 +127,33 @@ fn a_server_says_who_may_see_files() {
         let bob = get(&saker, "/page.txt", "bob");
         assert_eq!((bob.status, bob.text()), (403, "not bob".into()));
         let basic = get(&saker, "/page.txt", "basic");
-        assert_eq!((basic.status, basic.field("www-authenticate")), (401, Some("Basic realm=\"door\"")));
+        assert_eq!(
+            (basic.status, basic.field("www-authenticate")),
+            (401, Some("Basic realm=\"door\""))
+        );
         let nobody = get(&saker, "/page.txt?q=1", "nobody");
         assert_eq!((nobody.status, nobody.text()), (302, "log in".into()));
-        assert_eq!((nobody.field("location"), nobody.field("set-cookie")), (Some("https://login.example/?rd=x"), Some("seen=1")));
+        assert_eq!(
+            (nobody.field("location"), nobody.field("set-cookie")),
+            (Some("https://login.example/?rd=x"), Some("seen=1"))
+        );
         assert_eq!(get(&saker, "/page.txt", "broken").status, 503);
     }
     assert_eq!(get(&saker, "/open/page.txt", "nobody").text(), "open");
     let seen = seen.lock().unwrap();
-    assert_eq!(seen.len(), 10, "each request is asked about, those for the open ones are not");
+    assert_eq!(
+        seen.len(),
+        10,
+        "each request is asked about, those for the open ones are not"
+    );
     let asked = &seen[3];
     assert!(asked.starts_with("GET /verify?a=1 HTTP/1.1\r\n"), "{asked}");
-    for (name, value) in
-        [("host", "localhost"), ("x-original-uri", "/page.txt?q=1"), ("x-forwarded-method", "GET"), ("x-forwarded-proto", "http")]
-    {
+    for (name, value) in [
+        ("host", "localhost"),
+        ("x-original-uri", "/page.txt?q=1"),
+        ("x-forwarded-method", "GET"),
+        ("x-forwarded-proto", "http"),
+    ] {
         assert_eq!(field(asked, name).as_deref(), Some(value), "{asked}");
     }
 }
@@ -123,8 +162,12 @@ fn a_server_says_who_may_see_files() {
 fn what_it_says_of_the_client_is_told_to_the_application() {
     let (door, asked) = doorkeeper();
     let (application, told) = server(|_, content| answer("200 OK", "", &format!("got {content}")));
-    let route = format!("[[site.route]]\npath = \"/app/*\"\nproxy = \"{application}\"\nauthorize = \"{door}\"\n");
-    let saker = site(&format!("{route}authorize_fields = [\"Remote-User\", \"Remote-Groups\"]\n"));
+    let route = format!(
+        "[[site.route]]\npath = \"/app/*\"\nproxy = \"{application}\"\nauthorize = \"{door}\"\n"
+    );
+    let saker = site(&format!(
+        "{route}authorize_fields = [\"Remote-User\", \"Remote-Groups\"]\n"
+    ));
     let fields = [
         ("Host", "localhost"),
         ("Cookie", "who=ann"),
@@ -137,7 +180,10 @@ fn what_it_says_of_the_client_is_told_to_the_application() {
         ("X-Real-IP", "127.0.0.9"),
     ];
     let mut client = saker.connect().unwrap();
-    let all: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    let all: String = fields
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
     for _ in 0..2 {
         client.send(format!("POST /app/x%20y?z HTTP/1.1\r\n{all}If-None-Match: *\r\nContent-Length: 5\r\n\r\nhello")).unwrap();
         assert_eq!(client.read_response().unwrap().text(), "got hello");
@@ -145,23 +191,53 @@ fn what_it_says_of_the_client_is_told_to_the_application() {
     // Who may not, may not by content either; the connection goes on.
     client.send("POST /app/ HTTP/1.1\r\nHost: localhost\r\nCookie: who=bob\r\nContent-Length: 5\r\n\r\nhello").unwrap();
     assert_eq!(client.read_response().unwrap().status, 403);
-    client.send("GET /app/ HTTP/1.1\r\nHost: localhost\r\nCookie: who=ann\r\n\r\n").unwrap();
+    client
+        .send("GET /app/ HTTP/1.1\r\nHost: localhost\r\nCookie: who=ann\r\n\r\n")
+        .unwrap();
     assert_eq!(client.read_response().unwrap().status, 200);
     let (asked, told) = (asked.lock().unwrap(), told.lock().unwrap());
     assert_eq!((asked.len(), told.len()), (4, 3));
-    assert!(asked[0].starts_with("GET /app/x%20y?z HTTP/1.1\r\n") && field(&asked[0], "content-length").is_none(), "{}", asked[0]);
-    assert_eq!(field(&asked[0], "x-original-uri").as_deref(), Some("/app/x%20y?z"));
-    // What proxies say of clients is ours to say.
-    assert!(!asked[0].contains("open.example") && !asked[0].contains("127.0.0.9"), "{}", asked[0]);
-    assert_eq!(field(&asked[0], "x-original-url").as_deref(), Some("http://localhost/app/x%20y?z"));
+    assert!(
+        asked[0].starts_with("GET /app/x%20y?z HTTP/1.1\r\n")
+            && field(&asked[0], "content-length").is_none(),
+        "{}",
+        asked[0]
+    );
     assert_eq!(
-        (field(&asked[0], "x-forwarded-host").as_deref(), field(&asked[0], "x-forwarded-for").as_deref()),
+        field(&asked[0], "x-original-uri").as_deref(),
+        Some("/app/x%20y?z")
+    );
+    // What proxies say of clients is ours to say.
+    assert!(
+        !asked[0].contains("open.example") && !asked[0].contains("127.0.0.9"),
+        "{}",
+        asked[0]
+    );
+    assert_eq!(
+        field(&asked[0], "x-original-url").as_deref(),
+        Some("http://localhost/app/x%20y?z")
+    );
+    assert_eq!(
+        (
+            field(&asked[0], "x-forwarded-host").as_deref(),
+            field(&asked[0], "x-forwarded-for").as_deref()
+        ),
         (Some("localhost"), Some("127.0.0.1"))
     );
-    assert_eq!((field(&asked[0], "x-original-method").as_deref(), field(&asked[0], "if-none-match")), (Some("POST"), None));
+    assert_eq!(
+        (
+            field(&asked[0], "x-original-method").as_deref(),
+            field(&asked[0], "if-none-match")
+        ),
+        (Some("POST"), None)
+    );
     assert_eq!(field(&told[0], "remote-user").as_deref(), Some("ann"));
     assert_eq!(
-        (told[0].matches("ser: ").count(), field(&told[0], "remote-groups"), field(&told[0], "secret")),
+        (
+            told[0].matches("ser: ").count(),
+            field(&told[0], "remote-groups"),
+            field(&told[0], "secret")
+        ),
         (1, None, None),
         "{}",
         told[0]
@@ -170,11 +246,17 @@ fn what_it_says_of_the_client_is_told_to_the_application() {
 
 #[test]
 fn who_can_not_be_asked_lets_nobody_pass() {
-    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
     let saker = site(&format!("authorize = \"http://{gone}\"\n"));
     let response = get(&saker, "/page.txt", "ann");
     assert_eq!(response.status, 503);
-    saker.server.wait_for_stderr("SK0908", std::time::Duration::from_secs(20)).unwrap();
+    saker
+        .server
+        .wait_for_stderr("SK0908", std::time::Duration::from_secs(20))
+        .unwrap();
 }
 
 #[test]
@@ -182,10 +264,16 @@ fn an_unknown_name_is_an_error_of_the_configuration() {
     let dir = TempDir::new("authorize-name").unwrap();
     let text = "[[listener]]\naddress = \"127.0.0.1:0\"\n\n[[site]]\nroot = \"/tmp\"\nauthorize = \"dor\"\n\n[[upstream]]\nname = \"door\"\nservers = [\"http://127.0.0.1:1\"]\n";
     let path = dir.write("saker.toml", text).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_saker")).args(["check", "-c"]).arg(path).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_saker"))
+        .args(["check", "-c"])
+        .arg(path)
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
     assert!(
-        !output.status.success() && said.contains("there is no upstream \"dor\" (did you mean \"door\"?)") && said.contains(":6:"),
+        !output.status.success()
+            && said.contains("there is no upstream \"dor\" (did you mean \"door\"?)")
+            && said.contains(":6:"),
         "{said}"
     );
 }
@@ -221,7 +309,10 @@ fn variables(mut bytes: &[u8]) -> HashMap<String, String> {
     let take = |bytes: &mut &[u8]| {
         let (length, rest) = match bytes[0] < 128 {
             true => (usize::from(bytes[0]), &bytes[1..]),
-            false => (u32::from_be_bytes([bytes[0] & 127, bytes[1], bytes[2], bytes[3]]) as usize, &bytes[4..]),
+            false => (
+                u32::from_be_bytes([bytes[0] & 127, bytes[1], bytes[2], bytes[3]]) as usize,
+                &bytes[4..],
+            ),
         };
         *bytes = rest;
         length
@@ -242,19 +333,41 @@ fn a_program_in_the_role_of_authorizer() {
     let listener = UnixListener::bind(folder.join("door.sock")).unwrap();
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
-            let Some((role, told)) = hear(&mut stream) else { continue };
-            let is_ann = role == 2 && told.get("HTTP_COOKIE").is_some_and(|cookie| cookie == "who=ann") && told["REQUEST_METHOD"] == "GET";
+            let Some((role, told)) = hear(&mut stream) else {
+                continue;
+            };
+            let is_ann = role == 2
+                && told
+                    .get("HTTP_COOKIE")
+                    .is_some_and(|cookie| cookie == "who=ann")
+                && told["REQUEST_METHOD"] == "GET";
             let said: &[u8] = match is_ann {
                 true => b"Status: 200\r\nVariable-WHO: ann\r\n\r\n",
                 false => b"Status: 403\r\nContent-Type: text/plain\r\n\r\nnot you",
             };
-            let _ = stream.write_all(&[record(6, said), record(6, b""), record(3, &[0; 8])].concat());
+            let _ =
+                stream.write_all(&[record(6, said), record(6, b""), record(3, &[0; 8])].concat());
         }
     });
     let door = folder.join("door.sock").display().to_string();
-    let saker = site(&format!("authorize = \"fcgi+unix:{door}\"\ncgi = [\"*.sh\"]\n"));
-    saker.dir.write("www/who.sh", "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nit is %s' \"$WHO\"\n").unwrap();
-    assert!(Command::new("chmod").arg("755").arg(saker.dir.join("www/who.sh")).status().unwrap().success());
+    let saker = site(&format!(
+        "authorize = \"fcgi+unix:{door}\"\ncgi = [\"*.sh\"]\n"
+    ));
+    saker
+        .dir
+        .write(
+            "www/who.sh",
+            "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\nit is %s' \"$WHO\"\n",
+        )
+        .unwrap();
+    assert!(
+        Command::new("chmod")
+            .arg("755")
+            .arg(saker.dir.join("www/who.sh"))
+            .status()
+            .unwrap()
+            .success()
+    );
     assert_eq!(get(&saker, "/who.sh", "ann").text(), "it is ann");
     let bob = get(&saker, "/who.sh", "bob");
     assert_eq!((bob.status, bob.text()), (403, "not you".into()));
@@ -268,13 +381,29 @@ fn over_http2_and_in_explanations() {
     let target = format!("http://{}/page.txt", saker.server.address());
     let ask = |cookie: &str| {
         let mut command = Command::new(require("curl").unwrap());
-        command.args(["-s", "--http2-prior-knowledge", "-w", " %{http_code} %{http_version}", "-b", cookie, &target]);
+        command.args([
+            "-s",
+            "--http2-prior-knowledge",
+            "-w",
+            " %{http_code} %{http_version}",
+            "-b",
+            cookie,
+            &target,
+        ]);
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
-    assert_eq!([ask("who=ann"), ask("who=bob")], ["page 200 2", "not bob 403 2"]);
+    assert_eq!(
+        [ask("who=ann"), ask("who=bob")],
+        ["page 200 2", "not bob 403 2"]
+    );
     assert_eq!(seen.lock().unwrap().len(), 2);
     let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-    let output = command.args(["explain", "-c"]).arg(saker.dir.join("saker.toml")).arg(&target).output().unwrap();
+    let output = command
+        .args(["explain", "-c"])
+        .arg(saker.dir.join("saker.toml"))
+        .arg(&target)
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(said.contains("is asked whether it may pass"), "{said}");
 }

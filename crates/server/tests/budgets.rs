@@ -1,11 +1,14 @@
-//! What a request costs on the hot paths, in system calls and in instructions, against the budgets of `budgets.txt`.
+//! What a request costs on the hot paths, in system calls and in instructions, against the budgets
+//! of `budgets.txt`.
 //!
-//! Neither depends on the machine's mood. System calls are the worker's, by strace; waits for events are left out, since how many requests share
-//! one is chance. Instructions are the whole process's, by callgrind, which counts between two dumps while the server serves one path over a
-//! connection that is open; starts, stops and handshakes fall out. What is counted is the build of the tests (debug assertions, own crates not
-//! optimised), since that is what every change is tested with: a budget says that a path has not become longer, not how fast it is.
-//! Who makes a path cheaper lowers its budget; who has to raise one says why in the change.
-//! `cargo test -p saker --test budgets -- --nocapture` prints what is spent, as lines for the table.
+//! Neither depends on the machine's mood. System calls are the worker's, by strace; waits for
+//! events are left out, since how many requests share one is chance. Instructions are the whole
+//! process's, by callgrind, which counts between two dumps while the server serves one path over a
+//! connection that is open; starts, stops and handshakes fall out. What is counted is the build of
+//! the tests (debug assertions, own crates not optimised), since that is what every change is
+//! tested with: a budget says that a path has not become longer, not how fast it is. Who makes a
+//! path cheaper lowers its budget; who has to raise one says why in the change. `cargo test -p
+//! saker --test budgets -- --nocapture` prints what is spent, as lines for the table.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -37,9 +40,11 @@ const BUDGETS: &str = include_str!("budgets.txt");
 const BEFORE: usize = 40;
 const COUNTED: usize = 250;
 const TRIES: usize = 4;
-/// A call more for each request is more than this; batches of log lines and acknowledgements that chance makes more or fewer are less.
+/// A call more for each request is more than this; batches of log lines and acknowledgements that
+/// chance makes more or fewer are less.
 const SPARE_CALLS: f64 = 0.7;
-/// What takes less than this part of what it took is to have a lower budget, which would guard nothing as it is.
+/// What takes less than this part of what it took is to have a lower budget, which would guard
+/// nothing as it is.
 const WORTH_GUARDING: f64 = 0.6;
 /// For valgrind to have the server up, on a machine that has more to do.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -81,11 +86,23 @@ const ASKED: [Asked; 8] = [
 ];
 
 const fn small(name: &'static str, over: Over, host: &'static str) -> Asked {
-    Asked { name, over, host, target: SMALL, bytes: SMALL_BYTES }
+    Asked {
+        name,
+        over,
+        host,
+        target: SMALL,
+        bytes: SMALL_BYTES,
+    }
 }
 
 const fn page(name: &'static str, target: &'static str) -> Asked {
-    Asked { name, over: Over::Http1, host: "a", target, bytes: PAGE_BYTES }
+    Asked {
+        name,
+        over: Over::Http1,
+        host: "a",
+        target,
+        bytes: PAGE_BYTES,
+    }
 }
 
 /// A saker in which all paths are, and a connection of each kind.
@@ -100,7 +117,8 @@ struct Site {
 impl Site {
     fn start(by: impl FnOnce(TempDir, &str) -> Saker) -> Site {
         let dir = operate::folder("budgets");
-        dir.write("www/small.html", "x".repeat(SMALL_BYTES)).unwrap();
+        dir.write("www/small.html", "x".repeat(SMALL_BYTES))
+            .unwrap();
         tls_site::certificate(&dir, "site", "localhost");
         listen(&dir, "origin.sock", http_answer);
         listen(&dir, "program.sock", fastcgi_answer);
@@ -114,14 +132,28 @@ impl Site {
         http2.read_until(frames::SETTINGS).unwrap();
         http2.send(frames::SETTINGS, frames::ACK, 0, &[]).unwrap();
         let http3 = Http3Client::default().connect(&secure);
-        Site { saker, http1, http2, next_stream: 1, http3 }
+        Site {
+            saker,
+            http1,
+            http2,
+            next_stream: 1,
+            http3,
+        }
     }
 
     fn ask(&mut self, asked: &Asked) {
         match asked.over {
             Over::Http1 => {
-                let response = self.http1.request("GET", asked.target, &[("Host", asked.host)]).unwrap();
-                assert_eq!((response.status, response.body.len()), (200, asked.bytes), "{}: {response:?}", asked.name);
+                let response = self
+                    .http1
+                    .request("GET", asked.target, &[("Host", asked.host)])
+                    .unwrap();
+                assert_eq!(
+                    (response.status, response.body.len()),
+                    (200, asked.bytes),
+                    "{}: {response:?}",
+                    asked.name
+                );
             }
             Over::Http2 => self.ask_http2(asked),
             Over::Http3 => assert_eq!(self.http3.get(asked.target).body.len(), asked.bytes),
@@ -132,10 +164,15 @@ impl Site {
         self.http2.get(self.next_stream, asked.target).unwrap();
         self.next_stream += 2;
         let data = self.http2.read_until(frames::DATA).unwrap().unwrap();
-        assert_eq!((data.payload.len(), data.flags & frames::END_STREAM), (asked.bytes, frames::END_STREAM));
+        assert_eq!(
+            (data.payload.len(), data.flags & frames::END_STREAM),
+            (asked.bytes, frames::END_STREAM)
+        );
         // What is taken is given back in large pieces, as clients do.
         if self.next_stream.is_multiple_of(101) {
-            self.http2.send(frames::WINDOW_UPDATE, 0, 0, &20_000u32.to_be_bytes()).unwrap();
+            self.http2
+                .send(frames::WINDOW_UPDATE, 0, 0, &20_000u32.to_be_bytes())
+                .unwrap();
         }
     }
 }
@@ -147,12 +184,25 @@ fn configuration(secure: &str) -> String {
          tls = true\n\n[[upstream]]\nname = \"origin\"\nservers = [\"http+unix:{{dir}}/origin.sock\"]\n\n[[upstream]]\nname = \"program\"\n\
          servers = [\"fcgi+unix:{{dir}}/program.sock\"]\n\n[[site]]\nnames = [\"*\"]\nroot = \"{{dir}}/www\"\ncache = true\n{tls}"
     );
-    for (path, upstream) in [("/kept", "origin"), ("/proxied", "origin"), ("/program", "program")] {
-        let _ = write!(text, "\n[[site.route]]\npath = \"{path}\"\nproxy = \"{upstream}\"\n");
+    for (path, upstream) in [
+        ("/kept", "origin"),
+        ("/proxied", "origin"),
+        ("/program", "program"),
+    ] {
+        let _ = write!(
+            text,
+            "\n[[site.route]]\npath = \"{path}\"\nproxy = \"{upstream}\"\n"
+        );
     }
     let throttle = "[site.throttle]\nout_per_connection = \"1GB/s\"\nout_per_address = \"1GB/s\"\nrequests_static = \"100000/s\"\n";
-    for (name, line, table) in [("logged", "access_log = \"{dir}/access.log\"\n", ""), ("throttled", "", throttle)] {
-        let _ = write!(text, "\n[[site]]\nnames = [\"{name}\"]\nroot = \"{{dir}}/www\"\n{line}{tls}{table}");
+    for (name, line, table) in [
+        ("logged", "access_log = \"{dir}/access.log\"\n", ""),
+        ("throttled", "", throttle),
+    ] {
+        let _ = write!(
+            text,
+            "\n[[site]]\nnames = [\"{name}\"]\nroot = \"{{dir}}/www\"\n{line}{tls}{table}"
+        );
     }
     text
 }
@@ -177,14 +227,20 @@ fn http_answer(stream: &mut UnixStream) -> io::Result<()> {
             count => head.extend_from_slice(&part[..count]),
         }
     }
-    let keep = if head.starts_with(b"GET /kept ") { "public, max-age=3600" } else { "no-store" };
+    let keep = if head.starts_with(b"GET /kept ") {
+        "public, max-age=3600"
+    } else {
+        "no-store"
+    };
     let page = "y".repeat(PAGE_BYTES);
-    let answer =
-        format!("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nCache-Control: {keep}\r\nContent-Length: {PAGE_BYTES}\r\n\r\n{page}");
+    let answer = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nCache-Control: {keep}\r\nContent-Length: {PAGE_BYTES}\r\n\r\n{page}"
+    );
     stream.write_all(answer.as_bytes())
 }
 
-/// Reads records up to the empty one of standard input (type 5), and says the page in one (6) and that this was all (3).
+/// Reads records up to the empty one of standard input (type 5), and says the page in one (6) and
+/// that this was all (3).
 fn fastcgi_answer(stream: &mut UnixStream) -> io::Result<()> {
     loop {
         let mut head = [0; 8];
@@ -192,12 +248,22 @@ fn fastcgi_answer(stream: &mut UnixStream) -> io::Result<()> {
         let content = u16::from_be_bytes([head[4], head[5]]);
         stream.read_exact(&mut vec![0; usize::from(content) + usize::from(head[6])])?;
         if head[1] == 5 && content == 0 {
-            let page = format!("Content-Type: text/html\r\nCache-Control: no-store\r\n\r\n{}", "z".repeat(PAGE_BYTES));
+            let page = format!(
+                "Content-Type: text/html\r\nCache-Control: no-store\r\n\r\n{}",
+                "z".repeat(PAGE_BYTES)
+            );
             let record = |kind: u8, content: &[u8]| {
                 let [high, low] = (content.len() as u16).to_be_bytes();
                 [&[1, kind, head[2], head[3], high, low, 0, 0], content].concat()
             };
-            return stream.write_all(&[record(6, page.as_bytes()), record(6, &[]), record(3, &[0; 8])].concat());
+            return stream.write_all(
+                &[
+                    record(6, page.as_bytes()),
+                    record(6, &[]),
+                    record(3, &[0; 8]),
+                ]
+                .concat(),
+            );
         }
     }
 }
@@ -220,13 +286,25 @@ impl Budget {
 }
 
 fn budget(name: &str) -> Budget {
-    let line = BUDGETS.lines().find(|line| line.split_ascii_whitespace().next() == Some(name));
+    let line = BUDGETS
+        .lines()
+        .find(|line| line.split_ascii_whitespace().next() == Some(name));
     let line = line.unwrap_or_else(|| panic!("budgets.txt has no line for {name}"));
-    let figure = |column| line.split_ascii_whitespace().nth(column).and_then(|word| word.parse::<f64>().ok());
-    let [Some(system_calls), Some(instructions), Some(spare_percent)] = [figure(1), figure(2), figure(3)] else {
+    let figure = |column| {
+        line.split_ascii_whitespace()
+            .nth(column)
+            .and_then(|word| word.parse::<f64>().ok())
+    };
+    let [Some(system_calls), Some(instructions), Some(spare_percent)] =
+        [figure(1), figure(2), figure(3)]
+    else {
         panic!("what is `{line}`?")
     };
-    Budget { system_calls, instructions, spare_percent }
+    Budget {
+        system_calls,
+        instructions,
+        spare_percent,
+    }
 }
 
 /// `range` says of a budget what may be spent: at least, as measured, and at most.
@@ -236,9 +314,15 @@ fn are_within(spent: &[(&str, f64)], what: &str, range: fn(&Budget) -> [f64; 3])
         let [least, measured, most] = range(&budget(name));
         eprintln!("{name:<12} {each:>10.2} {what}; in budgets.txt {measured}");
         if *each > most {
-            let _ = writeln!(wrong, "{name}: {each:.2} {what} for a request, which may take {most:.2}");
+            let _ = writeln!(
+                wrong,
+                "{name}: {each:.2} {what} for a request, which may take {most:.2}"
+            );
         } else if *each < least {
-            let _ = writeln!(wrong, "{name}: {each:.2} {what} for a request, far less than {measured}: lower its budget in budgets.txt");
+            let _ = writeln!(
+                wrong,
+                "{name}: {each:.2} {what} for a request, far less than {measured}: lower its budget in budgets.txt"
+            );
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
@@ -250,13 +334,25 @@ fn system_calls() {
     let mut site = Site::start(|dir, text| Saker::with_configuration(BINARY, dir, text).unwrap());
     let mut spent = Vec::new();
     for asked in &ASKED {
-        spent.push((asked.name, fewest(budget(asked.name).calls_at_most(), || calls_for_a_request(&mut site, asked))));
+        spent.push((
+            asked.name,
+            fewest(budget(asked.name).calls_at_most(), || {
+                calls_for_a_request(&mut site, asked)
+            }),
+        ));
     }
-    are_within(&spent, "system calls", |budget| [budget.system_calls - SPARE_CALLS, budget.system_calls, budget.calls_at_most()]);
+    are_within(&spent, "system calls", |budget| {
+        [
+            budget.system_calls - SPARE_CALLS,
+            budget.system_calls,
+            budget.calls_at_most(),
+        ]
+    });
 }
 
-/// On a busy machine what a client writes arrives in more pieces, each with calls of its own, and what the server does by time (batches of log
-/// lines, looks at its tables) falls to fewer requests: a count that is too high is taken again.
+/// On a busy machine what a client writes arrives in more pieces, each with calls of its own, and
+/// what the server does by time (batches of log lines, looks at its tables) falls to fewer
+/// requests: a count that is too high is taken again.
 fn fewest(most: f64, mut count: impl FnMut() -> f64) -> f64 {
     let mut fewest = count();
     for _ in 1..TRIES {
@@ -271,30 +367,52 @@ fn calls_for_a_request(site: &mut Site, asked: &Asked) -> f64 {
     (0..BEFORE).for_each(|_| site.ask(asked));
     // Away from the server's own folders, where a new file would be news.
     let work = TempDir::new("strace").unwrap();
-    let counting = SystemCalls::attach_to_threads(&site.saker.server, "worker-", work.as_ref()).unwrap();
+    let counting =
+        SystemCalls::attach_to_threads(&site.saker.server, "worker-", work.as_ref()).unwrap();
     (0..COUNTED).for_each(|_| site.ask(asked));
     let calls = counting.finish().unwrap();
-    let made = calls.iter().filter(|(name, _)| !WAITS.contains(&name.as_str())).map(|(_, calls)| calls.made).sum::<u64>();
+    let made = calls
+        .iter()
+        .filter(|(name, _)| !WAITS.contains(&name.as_str()))
+        .map(|(_, calls)| calls.made)
+        .sum::<u64>();
     made as f64 / COUNTED as f64
 }
 
 #[test]
-#[cfg_attr(not(debug_assertions), ignore = "the budgets are of builds with debug assertions")]
+#[cfg_attr(
+    not(debug_assertions),
+    ignore = "the budgets are of builds with debug assertions"
+)]
 fn instructions() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let counts = TempDir::new("callgrind").unwrap();
     let out = format!("--callgrind-out-file={}", counts.join("count").display());
-    let tool = ["--tool=callgrind", "--instr-atstart=no", "--fair-sched=yes", &out];
-    let mut site = Site::start(|dir, text| Saker::under_valgrind(BINARY, dir, text, &tool).unwrap());
+    let tool = [
+        "--tool=callgrind",
+        "--instr-atstart=no",
+        "--fair-sched=yes",
+        &out,
+    ];
+    let mut site =
+        Site::start(|dir, text| Saker::under_valgrind(BINARY, dir, text, &tool).unwrap());
     control(&site, &["-i", "on"]);
     let mut spent = Vec::new();
     for asked in &ASKED {
         spent.push((
             asked.name,
-            fewest(budget(asked.name).instructions_at_most(), || instructions_for_a_request(&mut site, asked, &counts)),
+            fewest(budget(asked.name).instructions_at_most(), || {
+                instructions_for_a_request(&mut site, asked, &counts)
+            }),
         ));
     }
-    are_within(&spent, "instructions", |budget| [budget.instructions * WORTH_GUARDING, budget.instructions, budget.instructions_at_most()]);
+    are_within(&spent, "instructions", |budget| {
+        [
+            budget.instructions * WORTH_GUARDING,
+            budget.instructions,
+            budget.instructions_at_most(),
+        ]
+    });
 }
 
 fn instructions_for_a_request(site: &mut Site, asked: &Asked, counts: &TempDir) -> f64 {
@@ -303,16 +421,34 @@ fn instructions_for_a_request(site: &mut Site, asked: &Asked, counts: &TempDir) 
     control(site, &["-d"]);
     (0..COUNTED).for_each(|_| site.ask(asked));
     control(site, &["-d"]);
-    let number = |file: &Path| file.extension().and_then(|number| number.to_str()?.parse::<u32>().ok());
-    let dumps = fs::read_dir(counts).unwrap().map(|entry| entry.unwrap().path());
-    let (_, last) = dumps.filter_map(|file| Some((number(&file)?, file))).max().unwrap();
+    let number = |file: &Path| {
+        file.extension()
+            .and_then(|number| number.to_str()?.parse::<u32>().ok())
+    };
+    let dumps = fs::read_dir(counts)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let (_, last) = dumps
+        .filter_map(|file| Some((number(&file)?, file)))
+        .max()
+        .unwrap();
     let said = fs::read_to_string(last).unwrap();
-    let sum = said.lines().find_map(|line| line.strip_prefix("totals: ")).unwrap_or_else(|| panic!("no sum in {said}"));
+    let sum = said
+        .lines()
+        .find_map(|line| line.strip_prefix("totals: "))
+        .unwrap_or_else(|| panic!("no sum in {said}"));
     sum.trim().parse::<f64>().unwrap() / COUNTED as f64
 }
 
 fn control(site: &Site, words: &[&str]) {
     let pid = site.saker.server.pid().to_string();
-    let output = Command::new(require("callgrind_control").unwrap()).args(words).arg(pid).output().unwrap();
-    assert!(String::from_utf8_lossy(&output.stdout).contains("OK"), "{output:?}");
+    let output = Command::new(require("callgrind_control").unwrap())
+        .args(words)
+        .arg(pid)
+        .output()
+        .unwrap();
+    assert!(
+        String::from_utf8_lossy(&output.stdout).contains("OK"),
+        "{output:?}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Parts of pages (RFC 9111 sections 3.3 and 3.4): kept, joined, served from, and a page in the end.
+//! Parts of pages (RFC 9111 sections 3.3 and 3.4): kept, joined, served from, and a page in the
+//! end.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -16,15 +17,30 @@ const PUBLIC: (&str, &str) = ("Cache-Control", "public, max-age=60");
 fn file(asked: &Asked) -> Vec<u8> {
     let (text, tag) = match asked.target.as_str() {
         "/weak" => (TEXT.to_owned(), "W/\"a\"".to_owned()),
-        "/changing" => (TEXT.replace('0', &(asked.count % 10).to_string()), format!("\"{}\"", asked.count)),
+        "/changing" => (
+            TEXT.replace('0', &(asked.count % 10).to_string()),
+            format!("\"{}\"", asked.count),
+        ),
         _ => (TEXT.to_owned(), "\"a\"".to_owned()),
     };
-    let range = asked.field("range").and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
-    let Some((first, last)) = range else { return ok(&[PUBLIC, ("ETag", &tag), ("Content-Type", "text/plain")], &text) };
+    let range = asked
+        .field("range")
+        .and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
+    let Some((first, last)) = range else {
+        return ok(
+            &[PUBLIC, ("ETag", &tag), ("Content-Type", "text/plain")],
+            &text,
+        );
+    };
     let first: usize = first.parse().unwrap();
     let last = last.parse().unwrap_or(text.len() - 1).min(text.len() - 1);
     let said = format!("bytes {first}-{last}/{}", text.len());
-    let fields = [PUBLIC, ("ETag", tag.as_str()), ("Content-Type", "text/plain"), ("Content-Range", said.as_str())];
+    let fields = [
+        PUBLIC,
+        ("ETag", tag.as_str()),
+        ("Content-Type", "text/plain"),
+        ("Content-Range", said.as_str()),
+    ];
     answer("206 Partial Content", &fields, &text[first..=last])
 }
 
@@ -46,7 +62,10 @@ fn parts_are_kept_and_joined() {
     for (range, text) in [("0-9", "0123456789"), ("3-5", "345"), ("9-9", "9")] {
         let response = part(&origin, "/f", range);
         assert_eq!((response.status, response.text().as_str()), (206, text));
-        assert_eq!(response.field("content-range"), Some(format!("bytes {range}/36").as_str()));
+        assert_eq!(
+            response.field("content-range"),
+            Some(format!("bytes {range}/36").as_str())
+        );
         assert!(response.field("age").is_some() && response.field("etag") == Some("\"a\""));
         assert_eq!(response.field("content-type"), Some("text/plain"));
     }
@@ -60,7 +79,14 @@ fn parts_are_kept_and_joined() {
     assert_eq!(part(&origin, "/f", "15-").text(), &TEXT[15..]);
     settle();
     let whole = origin.get("/f", &[]);
-    assert_eq!((whole.status, whole.text().as_str(), whole.field("content-range")), (200, TEXT, None));
+    assert_eq!(
+        (
+            whole.status,
+            whole.text().as_str(),
+            whole.field("content-range")
+        ),
+        (200, TEXT, None)
+    );
     assert_eq!(part(&origin, "/f", "30-31").text(), "uv");
     assert_eq!(origin.asked("/f").len(), 3);
     assert_eq!(origin.get("/f", &[("If-None-Match", "\"a\"")]).status, 304);
@@ -72,7 +98,14 @@ fn a_part_that_is_everything_is_the_page() {
     let player = part(&origin, "/f", "0-");
     assert_eq!((player.status, player.text().as_str()), (206, TEXT));
     let whole = origin.get("/f", &[]);
-    assert_eq!((whole.status, whole.text().as_str(), origin.asked("/f").len()), (200, TEXT, 1));
+    assert_eq!(
+        (
+            whole.status,
+            whole.text().as_str(),
+            origin.asked("/f").len()
+        ),
+        (200, TEXT, 1)
+    );
 }
 
 #[test]
@@ -85,7 +118,11 @@ fn parts_of_different_bytes_never_meet() {
             assert_eq!(origin.asked(target).len(), count);
         }
         let whole = origin.get(target, &[]);
-        assert_eq!((whole.status, origin.asked(target).len()), (200, 4), "{target}");
+        assert_eq!(
+            (whole.status, origin.asked(target).len()),
+            (200, 4),
+            "{target}"
+        );
     }
     // A gap: the later part is what is there.
     part(&origin, "/f", "0-4");
@@ -115,7 +152,12 @@ fn who_asks_otherwise_gets_the_origins_word() {
         settle();
         assert_eq!(origin.asked("/f").len(), number + 2, "{fields:?}");
     }
-    assert_eq!(origin.get("/f", &[("Range", "bytes=2-3"), ("If-Range", "\"a\"")]).text(), "23");
+    assert_eq!(
+        origin
+            .get("/f", &[("Range", "bytes=2-3"), ("If-Range", "\"a\"")])
+            .text(),
+        "23"
+    );
     assert_eq!(origin.asked("/f").len(), 4);
     let purge = std::process::Command::new(env!("CARGO_BIN_EXE_saker"))
         .args(["purge", "--all", "--state-dir"])

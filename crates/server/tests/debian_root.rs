@@ -1,7 +1,9 @@
-//! Day one on a Debian machine, as root, with real ports: Apache's stock configuration and a native one, reloads, rotation, the way back to Apache.
+//! Day one on a Debian machine, as root, with real ports: Apache's stock configuration and a native
+//! one, reloads, rotation, the way back to Apache.
 //!
-//! Each test runs on a machine of its own (`debian_root/machine.rs`). What Apache itself leaves in `/var/log/apache2` is found out first, by
-//! Apache itself: nothing there may belong to anybody else afterwards.
+//! Each test runs on a machine of its own (`debian_root/machine.rs`). What Apache itself leaves in
+//! `/var/log/apache2` is found out first, by Apache itself: nothing there may belong to anybody
+//! else afterwards.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 

@@ -1,7 +1,8 @@
-//! What fail2ban finds in the logs: Debian's stock filters in those of Apache and ours, for the same configuration and the same requests; our own
-//! filters in those of a saker.toml.
+//! What fail2ban finds in the logs: Debian's stock filters in those of Apache and ours, for the
+//! same configuration and the same requests; our own filters in those of a saker.toml.
 //!
-//! Difficulty: where Apache's latest releases have changed words so that the stock filters no longer match, ours match more; those are told apart.
+//! Difficulty: where Apache's latest releases have changed words so that the stock filters no
+//! longer match, ours match more; those are told apart.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -57,20 +58,42 @@ fn folder(name: &str) -> TempDir {
     let dir = TempDir::new(name).unwrap();
     fs::set_permissions(&*dir, fs::Permissions::from_mode(0o755)).unwrap();
     // alice:secret and bob:word, as htpasswd -s writes them; alice:Files:secret, as htdigest.
-    dir.write("users", "alice:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\nbob:{SHA}PLzZCtxLGSqHpiWFC38jHK3fDrM=\n").unwrap();
-    dir.write("digests", format!("alice:Files:{}\n", "0".repeat(32))).unwrap();
+    dir.write(
+        "users",
+        "alice:{SHA}5en6G6MezRroT3XKqkdPOmY/BfQ=\nbob:{SHA}PLzZCtxLGSqHpiWFC38jHK3fDrM=\n",
+    )
+    .unwrap();
+    dir.write("digests", format!("alice:Files:{}\n", "0".repeat(32)))
+        .unwrap();
     dir.write("mime.types", "text/html html\n").unwrap();
-    for path in ["basic/a.html", "knocking/index.html", "digest/a.html", "closed/a.html", "empty/a.txt", "locked/sub/a.html", "none.html"] {
+    for path in [
+        "basic/a.html",
+        "knocking/index.html",
+        "digest/a.html",
+        "closed/a.html",
+        "empty/a.txt",
+        "locked/sub/a.html",
+        "none.html",
+    ] {
         dir.write(&format!("www/{path}"), "a page").unwrap();
     }
-    dir.write("www/rules/.htaccess", "Options -Indexes\n").unwrap();
+    dir.write("www/rules/.htaccess", "Options -Indexes\n")
+        .unwrap();
     dir.write("www/rules/a.html", "a page").unwrap();
     dir.write("www/cgi/shell.cgi", "#!/bin/sh\necho '/bin/bash: warning: HTTP_X: ignoring function definition attempt' >&2\necho\n")
         .unwrap();
-    fs::set_permissions(dir.join("www/cgi/shell.cgi"), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(
+        dir.join("www/cgi/shell.cgi"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
     fs::create_dir_all(dir.join("www/links")).unwrap();
     symlink("/etc/hostname", dir.join("www/links/a.html")).unwrap();
-    for (path, mode) in [("www/none.html", 0), ("www/rules/.htaccess", 0), ("www/locked", 0o700)] {
+    for (path, mode) in [
+        ("www/none.html", 0),
+        ("www/rules/.htaccess", 0),
+        ("www/locked", 0o700),
+    ] {
         fs::set_permissions(dir.join(path), fs::Permissions::from_mode(mode)).unwrap();
     }
     dir
@@ -79,7 +102,10 @@ fn folder(name: &str) -> TempDir {
 /// The requests to that server, each on a connection of its own; its folder is named after it.
 fn ask(dir: &TempDir, server: &str, requests: &[String]) {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free_port().unwrap()));
-    let modules = MODULE_FOLDERS.iter().find(|folder| Path::new(folder).is_dir()).expect("apache2 has no modules here");
+    let modules = MODULE_FOLDERS
+        .iter()
+        .find(|folder| Path::new(folder).is_dir())
+        .expect("apache2 has no modules here");
     let root = dir.display().to_string();
     fs::create_dir_all(dir.join(server)).unwrap();
     fs::set_permissions(dir.join(server), fs::Permissions::from_mode(0o777)).unwrap();
@@ -87,10 +113,20 @@ fn ask(dir: &TempDir, server: &str, requests: &[String]) {
         "ServerRoot {root}\nServerName localhost\nListen {address}\nPidFile {root}/{server}/pid\nErrorLog {root}/{server}/error.log\n\
          DefaultRuntimeDir {root}/{server}\nTypesConfig {root}/mime.types\nDocumentRoot {root}/www\n"
     );
-    MODULES.iter().for_each(|module| text.push_str(&format!("LoadModule {module}_module {modules}/mod_{module}.so\n")));
+    MODULES.iter().for_each(|module| {
+        text.push_str(&format!(
+            "LoadModule {module}_module {modules}/mod_{module}.so\n"
+        ))
+    });
     // A file of root's can be refused to somebody else only.
-    text.push_str(&format!("ScriptSock {root}/{server}/cgid.sock\nUser www-data\nGroup www-data\n"));
-    text.push_str(&CONFIGURATION.replace("{dir}", &root).replace("{server}", server));
+    text.push_str(&format!(
+        "ScriptSock {root}/{server}/cgid.sock\nUser www-data\nGroup www-data\n"
+    ));
+    text.push_str(
+        &CONFIGURATION
+            .replace("{dir}", &root)
+            .replace("{server}", server),
+    );
     dir.write(&format!("{server}.conf"), text).unwrap();
     let mut command = match server {
         "apache" => Command::new(require("apache2").unwrap()),
@@ -99,7 +135,11 @@ fn ask(dir: &TempDir, server: &str, requests: &[String]) {
     let configuration = dir.join(format!("{server}.conf"));
     match server {
         "apache" => command.arg("-f").arg(&configuration).arg("-DFOREGROUND"),
-        _ => command.args(["run", "--workers", "1", "--apache"]).arg(&configuration).arg("--state-dir").arg(dir.join("state")),
+        _ => command
+            .args(["run", "--workers", "1", "--apache"])
+            .arg(&configuration)
+            .arg("--state-dir")
+            .arg(dir.join("state")),
     };
     let running = ServerProcess::start(&mut command, address).unwrap();
     for request in requests {
@@ -129,11 +169,22 @@ fn get(path: &str, fields: &str) -> String {
 
 /// How many lines of the log the filter matches.
 fn matched(log: &Path, filter: &str) -> usize {
-    let output = Command::new(require("fail2ban-regex").unwrap()).arg(log).arg(filter).output().unwrap();
+    let output = Command::new(require("fail2ban-regex").unwrap())
+        .arg(log)
+        .arg(filter)
+        .output()
+        .unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let line = text.lines().find(|line| line.starts_with("Lines:")).unwrap_or_else(|| panic!("{filter}: {text}"));
-    let count = line.split(", ").find_map(|part| part.strip_suffix(" matched"));
-    count.and_then(|count| count.parse().ok()).unwrap_or_else(|| panic!("{filter}: {line}"))
+    let line = text
+        .lines()
+        .find(|line| line.starts_with("Lines:"))
+        .unwrap_or_else(|| panic!("{filter}: {text}"));
+    let count = line
+        .split(", ")
+        .find_map(|part| part.strip_suffix(" matched"));
+    count
+        .and_then(|count| count.parse().ok())
+        .unwrap_or_else(|| panic!("{filter}: {line}"))
 }
 
 /// `htdigest`'s side of it: whatever the proof, Apache looks at the fields in the same order.
@@ -141,15 +192,23 @@ fn digest(change: &str, to: &str) -> String {
     let fields = [
         ("username", "alice"),
         ("realm", "Files"),
-        ("nonce", "MDAwMDAwMDA=0123456789012345678901234567890123456789"),
+        (
+            "nonce",
+            "MDAwMDAwMDA=0123456789012345678901234567890123456789",
+        ),
         ("uri", "/digest/a.html"),
         ("qop", "auth"),
         ("nc", "00000001"),
         ("cnonce", "abc"),
         ("response", "00000000000000000000000000000000"),
     ];
-    let value = |name: &str, value: &str| format!("{name}=\"{}\"", if name == change { to } else { value });
-    let extra = if change == "algorithm" { format!(", algorithm={to}") } else { String::new() };
+    let value =
+        |name: &str, value: &str| format!("{name}=\"{}\"", if name == change { to } else { value });
+    let extra = if change == "algorithm" {
+        format!(", algorithm={to}")
+    } else {
+        String::new()
+    };
     let list: Vec<String> = fields.iter().map(|(name, own)| value(name, own)).collect();
     format!("Authorization: Digest {}{extra}\r\n", list.join(", "))
 }
@@ -162,16 +221,27 @@ fn stock_filters_find_in_our_logs_what_they_find_in_apaches() {
     let dir = folder("fail2ban-stock");
     let user = |credentials: &str| format!("Authorization: Basic {credentials}\r\n");
     // nobody:x, alice:x, bob:word, alice:secret.
-    let (nobody, wrong, bob, alice) = ("bm9ib2R5Ong=", "YWxpY2U6eA==", "Ym9iOndvcmQ=", "YWxpY2U6c2VjcmV0");
+    let (nobody, wrong, bob, alice) = (
+        "bm9ib2R5Ong=",
+        "YWxpY2U6eA==",
+        "Ym9iOndvcmQ=",
+        "YWxpY2U6c2VjcmV0",
+    );
     let mut requests = vec![
         get("/basic/a.html", ""),
         get("/basic/a.html", &user(nobody)),
-        get("/basic/a.html", &format!("{}Referer: http://a.example/\r\n", user(nobody))),
+        get(
+            "/basic/a.html",
+            &format!("{}Referer: http://a.example/\r\n", user(nobody)),
+        ),
         get("/basic/a.html", &user(wrong)),
         get("/basic/a.html", &user(bob)),
         get("/basic/a.html", &user(alice)),
         get("/basic/a.html", "Authorization: Bearer abc\r\n"),
-        get("/knocking/", &format!("{}User-Agent: curl/8\r\n", user(alice))),
+        get(
+            "/knocking/",
+            &format!("{}User-Agent: curl/8\r\n", user(alice)),
+        ),
         get("/digest/a.html", ""),
         get("/digest/a.html", &digest("", "")),
         get("/digest/a.html", &digest("realm", "Other")),
@@ -189,12 +259,17 @@ fn stock_filters_find_in_our_logs_what_they_find_in_apaches() {
         get("/links/a.html", ""),
         get("/empty/", ""),
         get("/a.html", "User-Agent: EmailSiphon\r\n"),
-        get("/a.html", "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)\r\n"),
+        get(
+            "/a.html",
+            "User-Agent: Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)\r\n",
+        ),
     ];
     requests.push("FOO / HTTP/1.0\r\n\r\n".into());
     ask(&dir, "apache", &requests);
     ask(&dir, "saker", &requests);
-    let of = |server: &str, log: &str, filter: &str| matched(&dir.join(format!("{server}/{log}.log")), filter);
+    let of = |server: &str, log: &str, filter: &str| {
+        matched(&dir.join(format!("{server}/{log}.log")), filter)
+    };
     let botsearch = format!("apache-botsearch[webroot=\"{}/www/\"]", dir.display());
     for (filter, log, least) in [
         ("apache-auth", "error", 12),
@@ -206,27 +281,43 @@ fn stock_filters_find_in_our_logs_what_they_find_in_apaches() {
         ("apache-pass", "access", 1),
     ] {
         let (apache, saker) = (of("apache", log, filter), of("saker", log, filter));
-        let logs = || ["apache", "saker"].map(|server| fs::read_to_string(dir.join(format!("{server}/{log}.log"))).unwrap()).join("\n");
-        assert!(apache == saker && saker >= least, "{filter}: apache2 {apache}, saker {saker}\n{}", logs());
+        let logs = || {
+            ["apache", "saker"]
+                .map(|server| fs::read_to_string(dir.join(format!("{server}/{log}.log"))).unwrap())
+                .join("\n")
+        };
+        assert!(
+            apache == saker && saker >= least,
+            "{filter}: apache2 {apache}, saker {saker}\n{}",
+            logs()
+        );
     }
     // Permissions: the same numbers, as often, with the path.
     let numbers = |server: &str| {
         let text = fs::read_to_string(dir.join(format!("{server}/error.log"))).unwrap();
-        ["AH00132", "AH00529", "AH00037", "AH01276"]
-            .map(|number| text.lines().filter(|line| line.contains(&format!("] {number}: "))).count())
+        ["AH00132", "AH00529", "AH00037", "AH01276"].map(|number| {
+            text.lines()
+                .filter(|line| line.contains(&format!("] {number}: ")))
+                .count()
+        })
     };
     assert_eq!(numbers("saker"), numbers("apache"));
     let text = fs::read_to_string(dir.join("saker/error.log")).unwrap();
     assert_eq!(numbers("saker"), [1, 2, 1, 1], "{text}");
-    let denied = format!("AH00132: file permissions deny server access: {}/www/none.html", dir.display());
+    let denied = format!(
+        "AH00132: file permissions deny server access: {}/www/none.html",
+        dir.display()
+    );
     assert!(
-        text.lines()
-            .any(|line| line.contains("[core:error]") && line.contains(" (13)Permission denied: [client ") && line.ends_with(&denied)),
+        text.lines().any(|line| line.contains("[core:error]")
+            && line.contains(" (13)Permission denied: [client ")
+            && line.ends_with(&denied)),
         "{text}"
     );
 }
 
-/// Apache 2.4.71 says these in words that the stock filters don't know; ours are those that they know.
+/// Apache 2.4.71 says these in words that the stock filters don't know; ours are those that they
+/// know.
 #[test]
 fn words_that_the_stock_filters_know_are_kept() {
     if !rustix::process::geteuid().is_root() {
@@ -244,7 +335,12 @@ fn words_that_the_stock_filters_know_are_kept() {
     ask(&dir, "saker", &requests);
     let log = dir.join("saker/error.log");
     let text = fs::read_to_string(&log).unwrap();
-    for (filter, expected) in [("apache-noscript", 1), ("apache-shellshock", 1), ("apache-overflows", 3), ("apache-auth", 1)] {
+    for (filter, expected) in [
+        ("apache-noscript", 1),
+        ("apache-shellshock", 1),
+        ("apache-overflows", 3),
+        ("apache-auth", 1),
+    ] {
         assert_eq!(matched(&log, filter), expected, "{filter}\n{text}");
     }
 }
@@ -274,11 +370,37 @@ fn our_own_filters_find_the_client_and_nobody_else() {
         drop(client.read_to_close(SOON));
     }
     let log = saker.dir.join("error.log");
-    let text = until(&log, |text| ["SK0927", "SK0502", "SK0506", "SK0401", "SK0512"].iter().all(|id| text.contains(id)));
-    for (filter, expected) in [("saker-noscript", 2), ("saker-denied", 2), ("saker-overflows", 1), ("saker", 0), ("saker-auth", 0)] {
-        let path = format!("{}/../../contrib/fail2ban/filter.d/{filter}.conf", env!("CARGO_MANIFEST_DIR"));
-        let output = Command::new(require("fail2ban-regex").unwrap()).args(["-o", "ip"]).arg(&log).arg(path).output().unwrap();
-        let found = String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(found, vec!["127.0.0.1"; expected], "{filter}\n{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    let text = until(&log, |text| {
+        ["SK0927", "SK0502", "SK0506", "SK0401", "SK0512"]
+            .iter()
+            .all(|id| text.contains(id))
+    });
+    for (filter, expected) in [
+        ("saker-noscript", 2),
+        ("saker-denied", 2),
+        ("saker-overflows", 1),
+        ("saker", 0),
+        ("saker-auth", 0),
+    ] {
+        let path = format!(
+            "{}/../../contrib/fail2ban/filter.d/{filter}.conf",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let output = Command::new(require("fail2ban-regex").unwrap())
+            .args(["-o", "ip"])
+            .arg(&log)
+            .arg(path)
+            .output()
+            .unwrap();
+        let found = String::from_utf8_lossy(&output.stdout)
+            .lines()
+            .map(str::to_owned)
+            .collect::<Vec<_>>();
+        assert_eq!(
+            found,
+            vec!["127.0.0.1"; expected],
+            "{filter}\n{text}\n{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! Changes of files are seen by the next request: on connections that are kept, of every protocol and every worker, with the machine busy.
+//! Changes of files are seen by the next request: on connections that are kept, of every protocol
+//! and every worker, with the machine busy.
 //!
-//! Each round changes something and asks at once over the next connection. The difficulty is that a late answer is rare where the machine is
-//! idle, so that threads keep the processors busy, and rounds are many. Nothing here is told by the clock.
+//! Each round changes something and asks at once over the next connection. The difficulty is that a
+//! late answer is rare where the machine is idle, so that threads keep the processors busy, and
+//! rounds are many. Nothing here is told by the clock.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -71,10 +73,17 @@ impl Kept {
 
     fn tls(address: SocketAddr, dir: &Path) -> Kept {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(dir.join("site.pem")).unwrap()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider())).with_safe_default_protocol_versions();
-        let config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
-        let session = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+        roots
+            .add(CertificateDer::from_pem_file(dir.join("site.pem")).unwrap())
+            .unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions();
+        let config = config
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let session =
+            ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -82,7 +91,9 @@ impl Kept {
     }
 
     fn http3(address: SocketAddr) -> Kept {
-        Kept::Http3(Box::new(http3_client::Client::default().connect(&address.to_string())))
+        Kept::Http3(Box::new(
+            http3_client::Client::default().connect(&address.to_string()),
+        ))
     }
 
     fn body(&mut self, path: &str) -> String {
@@ -136,7 +147,10 @@ fn read_sized(stream: &mut impl Read) -> String {
         head.push(byte[0]);
     }
     let head = String::from_utf8(head).unwrap().to_ascii_lowercase();
-    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap_or_else(|| panic!("{head}"));
+    let length = head
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "))
+        .unwrap_or_else(|| panic!("{head}"));
     let mut body = vec![0; length.parse().unwrap()];
     stream.read_exact(&mut body).unwrap();
     String::from_utf8(body).unwrap()
@@ -157,7 +171,11 @@ fn beside_load(work: impl FnOnce()) {
             scope.spawn(move || {
                 let mut number = 1_u64;
                 while !end.load(Ordering::Relaxed) {
-                    number = std::hint::black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1));
+                    number = std::hint::black_box(
+                        number
+                            .wrapping_mul(6_364_136_223_846_793_005)
+                            .wrapping_add(1),
+                    );
                 }
             });
         }
@@ -181,7 +199,11 @@ fn certificate(dir: &TempDir) {
     let mut arguments: Vec<&str> = line.split_ascii_whitespace().collect();
     arguments.extend([shown(&pem), "-keyout", shown(&key)]);
     let made = openssl(&arguments);
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
 }
 
 /// A folder as sites of Apache's have it, and the files that rules lead to.
@@ -192,12 +214,24 @@ fn apache_folder(name: &str) -> TempDir {
     }
     dir.write("www/other/b/page.html", "other").unwrap();
     for number in 0..BODIES {
-        dir.write(&format!("www/bodies/{number}.txt"), format!("body {number}")).unwrap();
-        dir.write(&format!("www/releases/{number}/page.html"), format!("release {number}")).unwrap();
+        dir.write(
+            &format!("www/bodies/{number}.txt"),
+            format!("body {number}"),
+        )
+        .unwrap();
+        dir.write(
+            &format!("www/releases/{number}/page.html"),
+            format!("release {number}"),
+        )
+        .unwrap();
     }
     symlink("releases/0", dir.join("www/current")).unwrap();
     dir.write("elsewhere/rules", "").unwrap();
-    fs::hard_link(dir.join("elsewhere/rules"), dir.join("www/linked/.htaccess")).unwrap();
+    fs::hard_link(
+        dir.join("elsewhere/rules"),
+        dir.join("www/linked/.htaccess"),
+    )
+    .unwrap();
     certificate(&dir);
     dir
 }
@@ -205,8 +239,18 @@ fn apache_folder(name: &str) -> TempDir {
 /// The server, and the address of its TLS listener.
 fn start_apache(dir: &TempDir) -> (ServerProcess, SocketAddr) {
     let secure = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
-    let modules = ["mpm_event", "authz_core", "rewrite", "http2", "ssl", "socache_shmcb"];
-    let load: String = modules.iter().map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n")).collect();
+    let modules = [
+        "mpm_event",
+        "authz_core",
+        "rewrite",
+        "http2",
+        "ssl",
+        "socache_shmcb",
+    ];
+    let load: String = modules
+        .iter()
+        .map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n"))
+        .collect();
     let server = ServerProcess::start_on_free_port(|port| {
         let root = dir.display();
         let text = format!(
@@ -217,14 +261,21 @@ fn start_apache(dir: &TempDir) -> (ServerProcess, SocketAddr) {
         );
         let path = dir.write("httpd.conf", text).unwrap();
         let mut command = Command::new(SAKER);
-        command.args(["run", "--workers", &WORKERS.to_string(), "--apache"]).arg(path).arg("--state-dir").arg(dir.join("state"));
+        command
+            .args(["run", "--workers", &WORKERS.to_string(), "--apache"])
+            .arg(path)
+            .arg("--state-dir")
+            .arg(dir.join("state"));
         command
     });
     (server.unwrap(), secure)
 }
 
 fn rule(round: usize) -> String {
-    format!("RewriteEngine On\nRewriteRule page\\.html$ /bodies/{}.txt [L]\n", round % BODIES)
+    format!(
+        "RewriteEngine On\nRewriteRule page\\.html$ /bodies/{}.txt [L]\n",
+        round % BODIES
+    )
 }
 
 fn ruled(round: usize) -> String {
@@ -300,7 +351,12 @@ fn change(dir: &TempDir, round: usize) -> (&'static str, String) {
             (PAGE, "plain".into())
         }
         _ => {
-            fs::OpenOptions::new().append(true).open(dir.join("www/text.txt")).unwrap().write_all(b", and more").unwrap();
+            fs::OpenOptions::new()
+                .append(true)
+                .open(dir.join("www/text.txt"))
+                .unwrap()
+                .write_all(b", and more")
+                .unwrap();
             ("/text.txt", format!("another text {}, and more", round - 4))
         }
     }
@@ -329,15 +385,34 @@ fn htaccess_files_on_kept_connections() {
     let dir = apache_folder("fresh-htaccess");
     dir.write("www/text.txt", "text").unwrap();
     let (server, secure) = start_apache(&dir);
-    let connections =
-        (0..CONNECTIONS).flat_map(|_| [Kept::http1(server.address()), Kept::http2(server.address()), Kept::tls(secure, &dir)]);
+    let connections = (0..CONNECTIONS).flat_map(|_| {
+        [
+            Kept::http1(server.address()),
+            Kept::http2(server.address()),
+            Kept::tls(secure, &dir),
+        ]
+    });
     let mut kept: Vec<Kept> = connections.collect();
-    warm(&mut kept, &["/a/b/page.html", "/current/page.html", "/text.txt", "/linked/page.html"]);
+    warm(
+        &mut kept,
+        &[
+            "/a/b/page.html",
+            "/current/page.html",
+            "/text.txt",
+            "/linked/page.html",
+        ],
+    );
     beside_load(|| {
         for round in 0..ROUNDS_HTACCESS {
             let (path, expected) = change(&dir, round);
             let connection = next(&mut kept, round);
-            assert_eq!(connection.body(path), expected, "round {round}, {path}, {}\n{}", connection.name(), server.stderr());
+            assert_eq!(
+                connection.body(path),
+                expected,
+                "round {round}, {path}, {}\n{}",
+                connection.name(),
+                server.stderr()
+            );
         }
     });
 }
@@ -349,18 +424,27 @@ fn a_name_that_a_file_gets_later() {
     let (server, _) = start_apache(&dir);
     let mut connection = Kept::http1(server.address());
     for round in 0..10 {
-        let (own, later) = (dir.join("www/a/b/.htaccess"), dir.join(format!("elsewhere/{round}")));
+        let (own, later) = (
+            dir.join("www/a/b/.htaccess"),
+            dir.join(format!("elsewhere/{round}")),
+        );
         fs::write(&own, rule(round)).unwrap();
         assert_eq!(connection.body("/a/b/page.html"), ruled(round));
         fs::hard_link(&own, &later).unwrap();
         fs::write(&later, rule(round + 1)).unwrap();
-        assert_eq!(connection.body("/a/b/page.html"), ruled(round + 1), "round {round}");
+        assert_eq!(
+            connection.body("/a/b/page.html"),
+            ruled(round + 1),
+            "round {round}"
+        );
         fs::remove_file(&own).unwrap();
     }
 }
 
 fn native(secure: SocketAddr) -> String {
-    let listeners = format!("[[listener]]\naddress = \"{{address}}\"\n\n[[listener]]\naddress = \"{secure}\"\ntls = true\n");
+    let listeners = format!(
+        "[[listener]]\naddress = \"{{address}}\"\n\n[[listener]]\naddress = \"{secure}\"\ntls = true\n"
+    );
     let tls = "[site.tls]\ncertificate = \"{dir}/site.pem\"\nkey = \"{dir}/site.key\"\n";
     format!(
         "[server]\nworkers = {WORKERS}\nstate_dir = \"{{dir}}/state\"\n\n[limits]\nkeep_alive_timeout = \"600s\"\nconnections_per_address = 1000\n\n{listeners}\n\
@@ -373,7 +457,11 @@ fn start_native(name: &str) -> (Saker, SocketAddr) {
     let dir = folder(name);
     certificate(&dir);
     for number in 0..BODIES {
-        dir.write(&format!("www/releases/{number}/page.html"), format!("release {number}")).unwrap();
+        dir.write(
+            &format!("www/releases/{number}/page.html"),
+            format!("release {number}"),
+        )
+        .unwrap();
     }
     symlink("releases/0", dir.join("www/current")).unwrap();
     dir.write("www/text.txt", "text").unwrap();
@@ -386,8 +474,14 @@ fn static_files_on_kept_connections() {
     let (saker, secure) = start_native("fresh-static");
     let address = saker.server.address();
     let dir = &saker.dir;
-    let connections =
-        (0..CONNECTIONS).flat_map(|_| [Kept::http3(secure), Kept::http1(address), Kept::http2(address), Kept::tls(secure, dir)]);
+    let connections = (0..CONNECTIONS).flat_map(|_| {
+        [
+            Kept::http3(secure),
+            Kept::http1(address),
+            Kept::http2(address),
+            Kept::tls(secure, dir),
+        ]
+    });
     let mut kept: Vec<Kept> = connections.collect();
     warm(&mut kept, &["/current/page.html", "/text.txt"]);
     beside_load(|| {
@@ -399,7 +493,12 @@ fn static_files_on_kept_connections() {
                 _ => change(dir, 11 + 12 * (round - 1)),
             };
             let connection = next(&mut kept, round);
-            assert_eq!(connection.body(path), expected, "round {round}, {path}, {}", connection.name());
+            assert_eq!(
+                connection.body(path),
+                expected,
+                "round {round}, {path}, {}",
+                connection.name()
+            );
         }
     });
 }
@@ -409,9 +508,16 @@ fn static_files_on_kept_connections() {
 fn requests_sent_ahead() {
     let _alone = alone();
     let (saker, _) = start_native("fresh-ahead");
-    let text = |round: usize| saker.dir.write("www/text.txt", format!("text {round}")).unwrap();
+    let text = |round: usize| {
+        saker
+            .dir
+            .write("www/text.txt", format!("text {round}"))
+            .unwrap()
+    };
     let mut http1: Vec<Client> = (0..CONNECTIONS).map(|_| saker.connect().unwrap()).collect();
-    let mut http2: Vec<_> = (0..CONNECTIONS).map(|_| Kept::http2(saker.server.address())).collect();
+    let mut http2: Vec<_> = (0..CONNECTIONS)
+        .map(|_| Kept::http2(saker.server.address()))
+        .collect();
     beside_load(|| {
         for round in 0..ROUNDS_AHEAD {
             let client = &mut http1[round % CONNECTIONS];
@@ -420,13 +526,22 @@ fn requests_sent_ahead() {
             text(round);
             client.send(request("/text.txt")).unwrap();
             client.read_response().unwrap();
-            assert_eq!(client.read_response().unwrap().text(), format!("text {round}"), "HTTP/1.1, round {round}");
-            let Kept::Http2(frames, stream) = &mut http2[round % CONNECTIONS] else { panic!() };
+            assert_eq!(
+                client.read_response().unwrap().text(),
+                format!("text {round}"),
+                "HTTP/1.1, round {round}"
+            );
+            let Kept::Http2(frames, stream) = &mut http2[round % CONNECTIONS] else {
+                panic!()
+            };
             frames.get(*stream, "/current/page.html").unwrap();
             text(round + ROUNDS_AHEAD);
             frames.get(*stream + 2, "/text.txt").unwrap();
             let answers = [read_data(frames), read_data(frames)];
-            assert!(answers.contains(&format!("text {}", round + ROUNDS_AHEAD)), "HTTP/2, round {round}: {answers:?}");
+            assert!(
+                answers.contains(&format!("text {}", round + ROUNDS_AHEAD)),
+                "HTTP/2, round {round}: {answers:?}"
+            );
             *stream += 4;
         }
     });
@@ -441,11 +556,20 @@ fn new_connections() {
         for round in 0..ROUNDS_AHEAD {
             // One that is accepted just before.
             let other = TcpStream::connect(saker.server.address()).unwrap();
-            (&other).write_all(request("/current/page.html").as_bytes()).unwrap();
+            (&other)
+                .write_all(request("/current/page.html").as_bytes())
+                .unwrap();
             let mut client = saker.connect().unwrap();
             client.set_timeout(PATIENCE).unwrap();
-            saker.dir.write("www/text.txt", format!("text {round}")).unwrap();
-            assert_eq!(client.get("/text.txt").unwrap().text(), format!("text {round}"), "round {round}");
+            saker
+                .dir
+                .write("www/text.txt", format!("text {round}"))
+                .unwrap();
+            assert_eq!(
+                client.get("/text.txt").unwrap().text(),
+                format!("text {round}"),
+                "round {round}"
+            );
         }
     });
 }

@@ -24,25 +24,58 @@ fn finished(saker: Saker) -> TempDir {
 
 /// Every line of each log is read.
 fn assert_read(dir: &TempDir, count: usize) {
-    for (log, format) in [("common", "COMMON"), ("combined", "COMBINED"), ("vhost", "VCOMBINED")] {
-        let (path, page, left) = (dir.join(log), dir.join(format!("{log}.json")), dir.join(format!("{log}.left")));
+    for (log, format) in [
+        ("common", "COMMON"),
+        ("combined", "COMBINED"),
+        ("vhost", "VCOMBINED"),
+    ] {
+        let (path, page, left) = (
+            dir.join(log),
+            dir.join(format!("{log}.json")),
+            dir.join(format!("{log}.left")),
+        );
         assert_eq!(lines(&path).len(), count, "{log}: {:#?}", lines(&path));
         let mut goaccess = Command::new(require("goaccess").unwrap());
-        goaccess.arg(&path).args(["--no-global-config", "--no-progress", &format!("--log-format={format}"), "-o"]).arg(&page);
-        let output = goaccess.arg(format!("--invalid-requests={}", left.display())).output().unwrap();
+        goaccess
+            .arg(&path)
+            .args([
+                "--no-global-config",
+                "--no-progress",
+                &format!("--log-format={format}"),
+                "-o",
+            ])
+            .arg(&page);
+        let output = goaccess
+            .arg(format!("--invalid-requests={}", left.display()))
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{log}: {said}");
-        let general: Value = serde_json::from_str(&String::from_utf8_lossy(&fs::read(&page).unwrap())).unwrap();
+        let general: Value =
+            serde_json::from_str(&String::from_utf8_lossy(&fs::read(&page).unwrap())).unwrap();
         let number = |name: &str| general["general"][name].as_u64().unwrap();
-        let left = fs::read(&left).map(|text| String::from_utf8_lossy(&text).into_owned()).unwrap_or_default();
-        assert_eq!((number("total_requests"), number("failed_requests")), (count as u64, 0), "{log}: {said}\n{left}");
+        let left = fs::read(&left)
+            .map(|text| String::from_utf8_lossy(&text).into_owned())
+            .unwrap_or_default();
+        assert_eq!(
+            (number("total_requests"), number("failed_requests")),
+            (count as u64, 0),
+            "{log}: {said}\n{left}"
+        );
     }
 }
 
 #[test]
 fn of_http1_and_http2() {
-    let saker = start("goaccess", &configuration("workers = 1", LOGS).replace("names = [\"*\"]", "names = [\"www.example\", \"*\"]"));
-    let field = |field: &str| format!("GET / HTTP/1.1\r\nHost: www.example\r\n{field}\r\nConnection: close\r\n\r\n").into_bytes();
+    let saker = start(
+        "goaccess",
+        &configuration("workers = 1", LOGS)
+            .replace("names = [\"*\"]", "names = [\"www.example\", \"*\"]"),
+    );
+    let field = |field: &str| {
+        format!("GET / HTTP/1.1\r\nHost: www.example\r\n{field}\r\nConnection: close\r\n\r\n")
+            .into_bytes()
+    };
     let mut requests = vec![
         field("User-Agent: Test/1 (a \"b\") \\ 'c'"),
         field("Referer: http://a.example/\"x\"?y=\\z"),
@@ -60,8 +93,12 @@ fn of_http1_and_http2() {
         format!("GET /{} HTTP/1.0\r\n\r\n", "a".repeat(3_000)).into_bytes(),
     ];
     requests.push(
-        [b"GET / HTTP/1.1\r\nHost: www.example\r\nConnection: close\r\nUser-Agent: ".as_slice(), b"\xff\xfe\xc3\xa9\t\"", b"\r\n\r\n"]
-            .concat(),
+        [
+            b"GET / HTTP/1.1\r\nHost: www.example\r\nConnection: close\r\nUser-Agent: ".as_slice(),
+            b"\xff\xfe\xc3\xa9\t\"",
+            b"\r\n\r\n",
+        ]
+        .concat(),
     );
     for request in &requests {
         let mut client = saker.connect().unwrap();

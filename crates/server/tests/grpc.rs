@@ -1,4 +1,5 @@
-//! gRPC's own client and server (Debian's python3-grpcio) with Saker between them: calls and streams of every kind, both ways at once.
+//! gRPC's own client and server (Debian's python3-grpcio) with Saker between them: calls and
+//! streams of every kind, both ways at once.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -18,7 +19,10 @@ const HEARD: &str = "unary cba this OK\nlong 1000001 ba OK\nfails FAILED_PRECOND
 fn python() -> Command {
     // Not the first of the path: modules of Debian's packages are for Debian's own.
     let mut command = Command::new("/usr/bin/python3");
-    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/grpc_programs/talk.py"));
+    command.arg(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/grpc_programs/talk.py"
+    ));
     command
 }
 
@@ -27,11 +31,21 @@ struct Service(Child, u16);
 
 impl Service {
     fn start() -> Service {
-        let mut child = python().arg("serve").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = python()
+            .arg("serve")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        BufReader::new(child.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
         let port = line.trim().parse();
-        Service(child, port.expect("the service needs gRPC: apt-get install python3-grpcio"))
+        Service(
+            child,
+            port.expect("the service needs gRPC: apt-get install python3-grpcio"),
+        )
     }
 }
 
@@ -44,16 +58,27 @@ impl Drop for Service {
 
 /// `pause`: seconds between words of a conversation.
 fn heard(address: SocketAddr, pause: &str) -> String {
-    let output = python().args(["ask", &address.to_string(), pause]).output().unwrap();
+    let output = python()
+        .args(["ask", &address.to_string(), pause])
+        .output()
+        .unwrap();
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
 #[test]
 fn calls_pass_mod_proxy() {
     let service = Service::start();
-    let modules = ["proxy", "proxy_http2", "reqtimeout"].map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n")).concat();
+    let modules = ["proxy", "proxy_http2", "reqtimeout"]
+        .map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n"))
+        .concat();
     // Time limits for what clients send end where both sides talk.
-    let front = Front::start("grpc", &format!("{modules}RequestReadTimeout body=1\nProxyPass / h2c://127.0.0.1:{}/\n", service.1));
+    let front = Front::start(
+        "grpc",
+        &format!(
+            "{modules}RequestReadTimeout body=1\nProxyPass / h2c://127.0.0.1:{}/\n",
+            service.1
+        ),
+    );
     assert_eq!(heard(front.address, "1.5"), HEARD);
 }
 
@@ -65,6 +90,11 @@ fn calls_pass_a_route() {
          names = [\"*\"]\nroot = \"{{dir}}\"\n\n[[site.route]]\npath = \"/*\"\nproxy = \"grpc://127.0.0.1:{}\"\n",
         service.1
     );
-    let saker = Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), TempDir::new("grpc-route").unwrap(), &configuration).unwrap();
+    let saker = Saker::with_configuration(
+        env!("CARGO_BIN_EXE_saker"),
+        TempDir::new("grpc-route").unwrap(),
+        &configuration,
+    )
+    .unwrap();
     assert_eq!(heard(saker.server.address(), "0"), HEARD);
 }

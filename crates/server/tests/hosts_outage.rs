@@ -1,8 +1,10 @@
-//! Hosts that a database knows while it is away: hosts that are known are served on without an error, others are answered at once where nobody
-//! listens and within the time limit where nobody answers, and when it is back so is everything.
+//! Hosts that a database knows while it is away: hosts that are known are served on without an
+//! error, others are answered at once where nobody listens and within the time limit where nobody
+//! answers, and when it is back so is everything.
 //!
 //! An outage lasts 3 s by default, with answers that hold for 1 s and load all the time;
-//! `SAKER_OUTAGE=60 cargo test -p saker --test hosts_outage minute -- --nocapture` is the minute, with its figures.
+//! `SAKER_OUTAGE=60 cargo test -p saker --test hosts_outage minute -- --nocapture` is the minute,
+//! with its figures.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -39,7 +41,15 @@ fn looked_up(database: &str, more: &str) -> String {
 
 fn site_folder(name: &str) -> TempDir {
     let dir = folder(name);
-    ["a", "b"].into_iter().for_each(|page| drop(dir.write(&format!("srv/{page}/index.html"), format!("<p>{page}</p>\n")).unwrap()));
+    ["a", "b"].into_iter().for_each(|page| {
+        drop(
+            dir.write(
+                &format!("srv/{page}/index.html"),
+                format!("<p>{page}</p>\n"),
+            )
+            .unwrap(),
+        )
+    });
     dir
 }
 
@@ -57,7 +67,9 @@ fn status(saker: &Saker, host: &str) -> u16 {
 }
 
 fn figure(saker: &Saker, name: &str) -> u64 {
-    ask(&saker.dir.join("state"), "hosts-stat").unwrap()[name].as_u64().unwrap()
+    ask(&saker.dir.join("state"), "hosts-stat").unwrap()[name]
+        .as_u64()
+        .unwrap()
 }
 
 /// With a time limit that no client waits for.
@@ -65,9 +77,10 @@ fn figure(saker: &Saker, name: &str) -> u64 {
 fn where_nobody_listens_it_is_said_at_once() {
     let dir = site_folder("outage-refused");
     let mut database = Mariadb::start(&dir);
-    assert!(
-        database.ask(&format!("{DURABLE} {TABLE} INSERT INTO hosts VALUES ('a.example', '{0}'), ('new.example', '{0}')", root(&dir, "a")))
-    );
+    assert!(database.ask(&format!(
+        "{DURABLE} {TABLE} INSERT INTO hosts VALUES ('a.example', '{0}'), ('new.example', '{0}')",
+        root(&dir, "a")
+    )));
     let saker = start_in(dir, &looked_up(&database.url(), NEVER));
     assert_eq!(status(&saker, "a.example"), 200);
     database.end();
@@ -81,8 +94,12 @@ fn where_nobody_listens_it_is_said_at_once() {
     }
     until("it is said", || saker.server.stderr().contains("SK1301"));
     database.start_again();
-    until("a new host is served", || status(&saker, "new.example") == 200);
-    until("that there is none is known", || status(&saker, "one.example") == 404);
+    until("a new host is served", || {
+        status(&saker, "new.example") == 200
+    });
+    until("that there is none is known", || {
+        status(&saker, "one.example") == 404
+    });
     // Over TCP, where nobody has ever listened.
     let port = free_port().unwrap();
     for url in [
@@ -92,7 +109,14 @@ fn where_nobody_listens_it_is_said_at_once() {
     ] {
         let text = looked_up(&url, &format!("{NEVER}\nldap_base = \"dc=test\""));
         let is_directory = url.starts_with("ldap:");
-        rewrite(&saker, &if is_directory { text.replace(QUERY, "(cn=?)") } else { text });
+        rewrite(
+            &saker,
+            &if is_directory {
+                text.replace(QUERY, "(cn=?)")
+            } else {
+                text
+            },
+        );
         let output = reload(&saker);
         assert!(output.status.success(), "{}", stderr(&output));
         assert_eq!(status(&saker, "a.example"), 503, "{url}");
@@ -103,7 +127,10 @@ fn where_nobody_listens_it_is_said_at_once() {
 fn postgresql_that_ends_is_missed_at_once() {
     let dir = site_folder("outage-postgresql");
     let mut database = Postgres::start(&dir);
-    assert!(database.ask(&format!("{TABLE} INSERT INTO hosts VALUES ('a.example', '{}');", root(&dir, "a"))));
+    assert!(database.ask(&format!(
+        "{TABLE} INSERT INTO hosts VALUES ('a.example', '{}');",
+        root(&dir, "a")
+    )));
     let saker = start_in(dir, &looked_up(&database.url(), NEVER));
     assert_eq!(status(&saker, "a.example"), 200);
     database.end();
@@ -116,9 +143,14 @@ fn postgresql_that_ends_is_missed_at_once() {
 fn where_nobody_answers_there_is_a_time_limit() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("mysql://saker@{}/web", silent.local_addr().unwrap());
-    let saker = start_in(site_folder("outage-silent"), &looked_up(&url, "timeout = \"300ms\""));
+    let saker = start_in(
+        site_folder("outage-silent"),
+        &looked_up(&url, "timeout = \"300ms\""),
+    );
     assert_eq!(status(&saker, "a.example"), 503);
-    until("it is said", || saker.server.stderr().contains("no answer within 300 ms"));
+    until("it is said", || {
+        saker.server.stderr().contains("no answer within 300 ms")
+    });
 }
 
 fn outage() -> Duration {
@@ -132,7 +164,8 @@ struct Met {
     longest_us: AtomicU64,
 }
 
-/// One client's requests for known hosts, one after another; whatever was not served, and how often.
+/// One client's requests for known hosts, one after another; whatever was not served, and how
+/// often.
 fn load(saker: &Saker, ends: &AtomicBool, met: &Met) -> BTreeMap<String, u64> {
     let (mut client, mut errors) = (saker.connect().unwrap(), BTreeMap::new());
     for number in (0..KNOWN).cycle() {
@@ -148,7 +181,8 @@ fn load(saker: &Saker, ends: &AtomicBool, met: &Met) -> BTreeMap<String, u64> {
                 Some(error.kind().to_string())
             }
         };
-        met.longest_us.fetch_max(began.elapsed().as_micros() as u64, Relaxed);
+        met.longest_us
+            .fetch_max(began.elapsed().as_micros() as u64, Relaxed);
         match wrong {
             None => _ = met.served.fetch_add(1, Relaxed),
             Some(wrong) => *errors.entry(wrong).or_default() += 1,
@@ -166,26 +200,42 @@ impl Drop for Ending<'_> {
     }
 }
 
-/// The database goes by `leave` and comes back by `come`, with load over known hosts before, meanwhile and after.
+/// The database goes by `leave` and comes back by `come`, with load over known hosts before,
+/// meanwhile and after.
 fn under_load(name: &str, leave: fn(&mut Mariadb), come: fn(&mut Mariadb)) {
     let dir = site_folder(&format!("outage-{name}"));
     let mut database = Mariadb::start(&dir);
     let (a, b) = (root(&dir, "a"), root(&dir, "b"));
-    let rows: Vec<String> = (0..1_000).map(|number| format!("('h{number}.example', '{a}')")).collect();
-    assert!(database.ask(&format!("{DURABLE} {TABLE} INSERT INTO hosts VALUES {};", rows.join(","))));
+    let rows: Vec<String> = (0..1_000)
+        .map(|number| format!("('h{number}.example', '{a}')"))
+        .collect();
+    assert!(database.ask(&format!(
+        "{DURABLE} {TABLE} INSERT INTO hosts VALUES {};",
+        rows.join(",")
+    )));
     // The limit is for the one that is frozen.
     let saker = start_in(dir, &looked_up(&database.url(), "timeout = \"1s\""));
     (0..KNOWN).for_each(|number| assert_eq!(status(&saker, &format!("h{number}.example")), 200));
     let (ends, met) = (AtomicBool::new(false), Met::default());
     let errors = thread::scope(|scope| {
         let ending = Ending(&ends);
-        let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| load(&saker, &ends, &met))).collect();
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| scope.spawn(|| load(&saker, &ends, &met)))
+            .collect();
         let figures = |what: &str| {
-            let (served, asked, failed) = (met.served.load(Relaxed), figure(&saker, "asked"), figure(&saker, "failed"));
-            println!("{name}, {what}: {served} served, {asked} questions, {failed} of them without an answer");
+            let (served, asked, failed) = (
+                met.served.load(Relaxed),
+                figure(&saker, "asked"),
+                figure(&saker, "failed"),
+            );
+            println!(
+                "{name}, {what}: {served} served, {asked} questions, {failed} of them without an answer"
+            );
             served
         };
-        until("answers are refreshed under load", || figure(&saker, "asked") > KNOWN as u64 * 2);
+        until("answers are refreshed under load", || {
+            figure(&saker, "asked") > KNOWN as u64 * 2
+        });
         let before = figures("before");
         leave(&mut database);
         let end = Instant::now() + outage();
@@ -193,27 +243,49 @@ fn under_load(name: &str, leave: fn(&mut Mariadb), come: fn(&mut Mariadb)) {
         until("the database is missed", || figure(&saker, "failed") > 0);
         let mut unknown = BTreeMap::new();
         loop {
-            *unknown.entry(status(&saker, "unheard-of.example")).or_insert(0) += 1;
+            *unknown
+                .entry(status(&saker, "unheard-of.example"))
+                .or_insert(0) += 1;
             thread::sleep(Duration::from_millis(100));
             if Instant::now() >= end {
                 break;
             }
         }
         let meanwhile = figures("at its end");
-        println!("{name}: {} served while it was away for {:?}; a host that is not known: {unknown:?}", meanwhile - before, outage());
+        println!(
+            "{name}: {} served while it was away for {:?}; a host that is not known: {unknown:?}",
+            meanwhile - before,
+            outage()
+        );
         assert!(meanwhile - before > KNOWN as u64, "load went on");
         assert_eq!(unknown.into_keys().collect::<Vec<_>>(), [503]);
         come(&mut database);
-        until("a host that was never asked for is served", || status(&saker, "h999.example") == 200);
-        assert!(database.ask(&format!("UPDATE web.hosts SET root = '{b}' WHERE name = 'h1.example'")));
-        until("a known one is asked for again", || got(&mut saker.connect().unwrap(), "h1.example").unwrap() == (200, "<p>b</p>\n".into()));
+        until("a host that was never asked for is served", || {
+            status(&saker, "h999.example") == 200
+        });
+        assert!(database.ask(&format!(
+            "UPDATE web.hosts SET root = '{b}' WHERE name = 'h1.example'"
+        )));
+        until("a known one is asked for again", || {
+            got(&mut saker.connect().unwrap(), "h1.example").unwrap() == (200, "<p>b</p>\n".into())
+        });
         figures("afterwards");
         drop(ending);
-        clients.into_iter().map(|client| client.join().unwrap()).collect::<Vec<_>>()
+        clients
+            .into_iter()
+            .map(|client| client.join().unwrap())
+            .collect::<Vec<_>>()
     });
-    println!("{name}: errors {errors:?}, longest wait of a known host {} ms", met.longest_us.load(Relaxed) / 1000);
+    println!(
+        "{name}: errors {errors:?}, longest wait of a known host {} ms",
+        met.longest_us.load(Relaxed) / 1000
+    );
     assert!(errors.iter().all(BTreeMap::is_empty), "{errors:?}");
-    until("it is said", || ["SK1301", "SK1302"].iter().all(|id| saker.server.stderr().contains(id)));
+    until("it is said", || {
+        ["SK1301", "SK1302"]
+            .iter()
+            .all(|id| saker.server.stderr().contains(id))
+    });
 }
 
 #[test]
@@ -223,5 +295,9 @@ fn killed_for_a_minute_under_load() {
 
 #[test]
 fn frozen_for_a_minute_under_load() {
-    under_load("frozen", |database| database.freeze(), |database| database.thaw());
+    under_load(
+        "frozen",
+        |database| database.freeze(),
+        |database| database.thaw(),
+    );
 }

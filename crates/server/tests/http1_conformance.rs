@@ -1,8 +1,9 @@
-//! HTTP/1 on the wire: every case of `tests/conformance/http1` against the running server, in one write and in two, and what a client sees
-//! of keep-alive, interim responses, methods and unread bodies.
+//! HTTP/1 on the wire: every case of `tests/conformance/http1` against the running server, in one
+//! write and in two, and what a client sees of keep-alive, interim responses, methods and unread
+//! bodies.
 //!
-//! The difficulty is to tell "closed" from "silent": a connection that should stay is asked for one more page, one that should close is
-//! read to its end.
+//! The difficulty is to tell "closed" from "silent": a connection that should stay is asked for one
+//! more page, one that should close is read to its end.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -55,14 +56,22 @@ fn every_case_comes_out_as_written() {
 fn check(saker: &Saker, case: &Case, failures: &Mutex<String>) {
     for cut in cuts(&case.bytes) {
         if let Err(what) = replay(saker, case, cut) {
-            let _ = writeln!(failures.lock().unwrap(), "{} (second write from {cut}): {what}", case.name);
+            let _ = writeln!(
+                failures.lock().unwrap(),
+                "{} (second write from {cut}): {what}",
+                case.name
+            );
         }
     }
 }
 
-/// 0: one write. Otherwise within the first line, behind it, in the middle, and before the last byte.
+/// 0: one write. Otherwise within the first line, behind it, in the middle, and before the last
+/// byte.
 fn cuts(bytes: &[u8]) -> Vec<usize> {
-    let line = bytes.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+    let line = bytes
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(0, |at| at + 1);
     let mut cuts = vec![0, 1, line, bytes.len() / 2, bytes.len() - 1];
     cuts.retain(|cut| *cut < bytes.len());
     cuts.sort_unstable();
@@ -82,12 +91,21 @@ fn replay(saker: &Saker, case: &Case, cut: usize) -> Result<(), String> {
     for line in &case.expected {
         stays = outcome(&mut client, line).map_err(|what| format!("{line}: {what}"))?;
     }
-    match (stays, case.expected.last().is_some_and(|line| line == "wait")) {
-        (true, false) => client.get("/").map_err(|error| format!("does not stay: {error}")).and_then(|next| is_status(&next, 200)),
+    match (
+        stays,
+        case.expected.last().is_some_and(|line| line == "wait"),
+    ) {
+        (true, false) => client
+            .get("/")
+            .map_err(|error| format!("does not stay: {error}"))
+            .and_then(|next| is_status(&next, 200)),
         (true, true) => still_waits(&mut client, &case.bytes),
         (false, _) => match client.read_to_close(CLOSES_WITHIN) {
             Ok(rest) if rest.is_empty() => Ok(()),
-            Ok(rest) => Err(format!("after the end came {:?}", String::from_utf8_lossy(&rest))),
+            Ok(rest) => Err(format!(
+                "after the end came {:?}",
+                String::from_utf8_lossy(&rest)
+            )),
             Err(error) => Err(error.to_string()),
         },
     }
@@ -106,8 +124,13 @@ fn outcome(client: &mut Client, line: &str) -> Result<bool, String> {
         }
         "reject-body" => {
             let response = read(client, "POST")?;
-            let known = response.status.to_string() == words[1] || !REFUSALS.contains(&response.status);
-            if known { Ok(false) } else { Err(format!("status {}", response.status)) }
+            let known =
+                response.status.to_string() == words[1] || !REFUSALS.contains(&response.status);
+            if known {
+                Ok(false)
+            } else {
+                Err(format!("status {}", response.status))
+            }
         }
         other => panic!("unknown outcome {other}"),
     }
@@ -119,7 +142,9 @@ fn accepted(client: &mut Client, words: &[&str]) -> Result<bool, String> {
     let response = read(client, method)?;
     match status {
         Some(status) => is_status(&response, status)?,
-        None if REFUSALS.contains(&response.status) => return Err(format!("status {}", response.status)),
+        None if REFUSALS.contains(&response.status) => {
+            return Err(format!("status {}", response.status));
+        }
         None => {}
     }
     let closes = words.contains(&"close");
@@ -136,7 +161,11 @@ fn accepted(client: &mut Client, words: &[&str]) -> Result<bool, String> {
 /// The next final response.
 fn read(client: &mut Client, method: &str) -> Result<Response, String> {
     loop {
-        let response = if method == "HEAD" { client.read_head_response() } else { client.read_response() };
+        let response = if method == "HEAD" {
+            client.read_head_response()
+        } else {
+            client.read_response()
+        };
         match response {
             Ok(response) if response.status < 200 => {}
             Ok(response) => return Ok(response),
@@ -146,7 +175,11 @@ fn read(client: &mut Client, method: &str) -> Result<Response, String> {
 }
 
 fn is_status(response: &Response, status: u16) -> Result<(), String> {
-    if response.status == status { Ok(()) } else { Err(format!("status {}", response.status)) }
+    if response.status == status {
+        Ok(())
+    } else {
+        Err(format!("status {}", response.status))
+    }
 }
 
 fn says_close(response: &Response) -> Result<(), String> {
@@ -177,7 +210,10 @@ fn head_is_get_without_content() {
     let mut client = saker.connect().unwrap();
     for _ in 0..3 {
         let (head, get) = (client.head("/").unwrap(), client.get("/").unwrap());
-        assert_eq!((head.status, head.field("content-length")), (200, Some(PAGE.len().to_string().as_str())));
+        assert_eq!(
+            (head.status, head.field("content-length")),
+            (200, Some(PAGE.len().to_string().as_str()))
+        );
         assert_eq!(get.text(), PAGE);
         for name in ["etag", "last-modified", "content-type", "content-length"] {
             assert_eq!(head.field(name), get.field(name), "{name}");
@@ -192,13 +228,24 @@ fn methods() {
     let mut client = saker.connect().unwrap();
     for target in ["*", "/"] {
         let options = client.request("OPTIONS", target, &[]).unwrap();
-        assert!(matches!(options.status, 200 | 204) && options.field("allow").is_some_and(|allow| allow.contains("GET")), "{options:?}");
+        assert!(
+            matches!(options.status, 200 | 204)
+                && options
+                    .field("allow")
+                    .is_some_and(|allow| allow.contains("GET")),
+            "{options:?}"
+        );
     }
     for method in ["TRACE", "POST", "PUT", "DELETE"] {
         let response = client.request(method, "/", &[]).unwrap();
         assert_eq!(response.status, 405, "{method}");
         // RFC 9110 section 15.5.6.
-        assert!(response.field("allow").is_some_and(|allow| allow.contains("GET") && !allow.contains("TRACE")), "{method}: {response:?}");
+        assert!(
+            response
+                .field("allow")
+                .is_some_and(|allow| allow.contains("GET") && !allow.contains("TRACE")),
+            "{method}: {response:?}"
+        );
     }
     assert_eq!(client.request("BREW", "/", &[]).unwrap().status, 501);
     assert_eq!(client.get("/").unwrap().status, 200);
@@ -208,26 +255,61 @@ fn methods() {
 fn trace_where_it_is_switched_on_keeps_secrets() {
     let saker = start(&(saker_testkit::saker::plain("") + "trace = true\n"));
     let mut client = saker.connect().unwrap();
-    let response = client.request("TRACE", "/x", &[("X-A", "b"), ("Cookie", "secret"), ("Authorization", "Basic secret")]).unwrap();
-    assert_eq!((response.status, response.field("content-type")), (200, Some("message/http")));
+    let response = client
+        .request(
+            "TRACE",
+            "/x",
+            &[
+                ("X-A", "b"),
+                ("Cookie", "secret"),
+                ("Authorization", "Basic secret"),
+            ],
+        )
+        .unwrap();
+    assert_eq!(
+        (response.status, response.field("content-type")),
+        (200, Some("message/http"))
+    );
     let text = response.text();
-    assert!(text.starts_with("TRACE /x HTTP/1.1\r\n") && text.contains("X-A: b\r\n") && !text.contains("secret"), "{text}");
+    assert!(
+        text.starts_with("TRACE /x HTTP/1.1\r\n")
+            && text.contains("X-A: b\r\n")
+            && !text.contains("secret"),
+        "{text}"
+    );
 }
 
 #[test]
 fn absolute_form_names_the_host() {
-    let configuration = saker_testkit::saker::plain("").replace("names = [\"*\"]", "names = [\"a.example\"]")
+    let configuration = saker_testkit::saker::plain("")
+        .replace("names = [\"*\"]", "names = [\"a.example\"]")
         + "\n[[site]]\nnames = [\"*\"]\n[[site.route]]\npath = \"/*\"\nrespond = \"other\"\n";
     let saker = start(&configuration);
     let mut client = saker.connect().unwrap();
     for _ in 0..2 {
         // RFC 9112 section 3.2.2: the target's authority counts, not Host.
-        client.send("GET http://a.example/ HTTP/1.1\r\nHost: b.example\r\n\r\n").unwrap();
+        client
+            .send("GET http://a.example/ HTTP/1.1\r\nHost: b.example\r\n\r\n")
+            .unwrap();
         assert_eq!(client.read_response().unwrap().text(), PAGE);
-        client.send("GET http://b.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
+        client
+            .send("GET http://b.example/ HTTP/1.1\r\nHost: a.example\r\n\r\n")
+            .unwrap();
         assert_eq!(client.read_response().unwrap().text(), "other");
-        assert_eq!(client.request("GET", "/", &[("Host", "a.example")]).unwrap().text(), PAGE);
-        assert_eq!(client.request("GET", "/", &[("Host", "A.Example:80")]).unwrap().text(), PAGE);
+        assert_eq!(
+            client
+                .request("GET", "/", &[("Host", "a.example")])
+                .unwrap()
+                .text(),
+            PAGE
+        );
+        assert_eq!(
+            client
+                .request("GET", "/", &[("Host", "A.Example:80")])
+                .unwrap()
+                .text(),
+            PAGE
+        );
     }
 }
 
@@ -236,10 +318,21 @@ fn http10_stays_where_asked_and_is_told_so() {
     let saker = plain();
     let mut client = saker.connect().unwrap();
     for _ in 0..2 {
-        client.send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n").unwrap();
+        client
+            .send("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+            .unwrap();
         let response = client.read_response().unwrap();
-        assert_eq!((response.status, response.version.as_str()), (200, "HTTP/1.1"));
-        assert_eq!(response.field("connection").map(str::to_ascii_lowercase).as_deref(), Some("keep-alive"));
+        assert_eq!(
+            (response.status, response.version.as_str()),
+            (200, "HTTP/1.1")
+        );
+        assert_eq!(
+            response
+                .field("connection")
+                .map(str::to_ascii_lowercase)
+                .as_deref(),
+            Some("keep-alive")
+        );
     }
     client.send("GET / HTTP/1.0\r\n\r\n").unwrap();
     let response = client.read_response().unwrap();
@@ -251,9 +344,23 @@ fn http10_stays_where_asked_and_is_told_so() {
 fn upgrades_are_ignored() {
     let saker = plain();
     let mut client = saker.connect().unwrap();
-    let fields = [("Connection", "upgrade, HTTP2-Settings"), ("Upgrade", "h2c"), ("HTTP2-Settings", "AAMAAABkAAQAAP__")];
+    let fields = [
+        ("Connection", "upgrade, HTTP2-Settings"),
+        ("Upgrade", "h2c"),
+        ("HTTP2-Settings", "AAMAAABkAAQAAP__"),
+    ];
     assert_eq!(client.request("GET", "/", &fields).unwrap().status, 200);
-    assert_eq!(client.request("GET", "/", &[("Connection", "Upgrade"), ("Upgrade", "websocket")]).unwrap().status, 200);
+    assert_eq!(
+        client
+            .request(
+                "GET",
+                "/",
+                &[("Connection", "Upgrade"), ("Upgrade", "websocket")]
+            )
+            .unwrap()
+            .status,
+        200
+    );
     assert_eq!(client.get("/").unwrap().status, 200);
 }
 
@@ -263,11 +370,18 @@ fn small_unread_bodies_leave_the_connection_open() {
     let mut client = saker.connect().unwrap();
     let body = vec![b'x'; 100_000];
     for _ in 0..3 {
-        client.send(format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len())).unwrap();
+        client
+            .send(format!(
+                "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n",
+                body.len()
+            ))
+            .unwrap();
         client.send(&body).unwrap();
         let response = client.read_response().unwrap();
         assert_eq!((response.status, response.field("connection")), (405, None));
-        client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+        client
+            .send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+            .unwrap();
         client.send(chunked(&body, 7000)).unwrap();
         assert_eq!(client.read_response().unwrap().status, 405);
         assert_eq!(client.get("/").unwrap().text(), PAGE);
@@ -289,8 +403,11 @@ fn chunked(body: &[u8], size: usize) -> Vec<u8> {
 fn large_unread_bodies_end_the_connection_behind_a_whole_answer() {
     let saker = plain();
     let mut client = saker.connect().unwrap();
-    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n").unwrap();
-    // The server reads on for a little, so that a reset does not take the answer away (RFC 9112 section 9.6).
+    client
+        .send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50000000\r\n\r\n")
+        .unwrap();
+    // The server reads on for a little, so that a reset does not take the answer away (RFC 9112
+    // section 9.6).
     for _ in 0..10 {
         client.send([b'x'; 50_000]).unwrap();
     }
@@ -300,9 +417,13 @@ fn large_unread_bodies_end_the_connection_behind_a_whole_answer() {
     assert!(client.closed_within(CLOSES_WITHIN));
 
     let mut client = saker.connect().unwrap();
-    client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    client
+        .send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n")
+        .unwrap();
     let chunk = chunked(&[b'x'; 50_000], 50_000);
-    let sent = (0..1000).take_while(|_| client.send(&chunk[..chunk.len() - 5]).is_ok()).count();
+    let sent = (0..1000)
+        .take_while(|_| client.send(&chunk[..chunk.len() - 5]).is_ok())
+        .count();
     assert!(sent < 1000, "50 MB of a body that nobody wants were taken");
 }
 
@@ -311,16 +432,30 @@ fn expectations() {
     let saker = plain();
     let mut client = saker.connect().unwrap();
     // Refused: no interim response, and no upload is waited for.
-    client.send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n").unwrap();
+    client
+        .send("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 1000\r\n\r\n")
+        .unwrap();
     let response = client.read_response().unwrap();
     assert_eq!(response.status, 405);
     says_close(&response).unwrap();
     assert!(client.closed_within(CLOSES_WITHIN));
 
     let mut client = saker.connect().unwrap();
-    client.send("GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n").unwrap();
-    assert_eq!(client.read_response().unwrap().status, 200, "nothing to continue with");
-    assert_eq!(client.request("GET", "/", &[("Expect", "miracles")]).unwrap().status, 417);
+    client
+        .send("GET / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n\r\n")
+        .unwrap();
+    assert_eq!(
+        client.read_response().unwrap().status,
+        200,
+        "nothing to continue with"
+    );
+    assert_eq!(
+        client
+            .request("GET", "/", &[("Expect", "miracles")])
+            .unwrap()
+            .status,
+        417
+    );
     assert_eq!(client.get("/").unwrap().status, 200);
 }
 
@@ -329,12 +464,32 @@ fn pipelined_answers_come_in_order_whatever_they_take() -> io::Result<()> {
     let saker = plain();
     saker.dir.write("www/large.bin", vec![7; 3_000_000])?;
     let mut client = saker.connect()?;
-    let requests =
-        ["/", "/large.bin", "/none", "/a.txt", "/large.bin", "/"].map(|target| format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
-    let length = |response: &Response| if response.status == 404 { 0 } else { response.body.len() };
+    let requests = ["/", "/large.bin", "/none", "/a.txt", "/large.bin", "/"]
+        .map(|target| format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n"));
+    let length = |response: &Response| {
+        if response.status == 404 {
+            0
+        } else {
+            response.body.len()
+        }
+    };
     for _ in 0..2 {
-        let answers: Vec<(u16, usize)> = client.pipeline(&requests)?.iter().map(|response| (response.status, length(response))).collect();
-        assert_eq!(answers, [(200, PAGE.len()), (200, 3_000_000), (404, 0), (200, 7), (200, 3_000_000), (200, PAGE.len())]);
+        let answers: Vec<(u16, usize)> = client
+            .pipeline(&requests)?
+            .iter()
+            .map(|response| (response.status, length(response)))
+            .collect();
+        assert_eq!(
+            answers,
+            [
+                (200, PAGE.len()),
+                (200, 3_000_000),
+                (404, 0),
+                (200, 7),
+                (200, 3_000_000),
+                (200, PAGE.len())
+            ]
+        );
     }
     Ok(())
 }

@@ -1,6 +1,8 @@
-//! Connections in numbers and of odd kinds: slow ones, too many of them, over other sockets, behind a proxy, and ones that speak nonsense.
+//! Connections in numbers and of odd kinds: slow ones, too many of them, over other sockets, behind
+//! a proxy, and ones that speak nonsense.
 //!
-//! The difficulty is to see what a connection costs when it does nothing: memory and CPU time are read from the server's process.
+//! The difficulty is to see what a connection costs when it does nothing: memory and CPU time are
+//! read from the server's process.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -54,13 +56,20 @@ fn slow_heads_hold_a_connection_and_no_more() {
     let saker = start(&plain("head_timeout = \"60s\"\n"));
     is_served(&saker);
     let before = rss(&saker);
-    let mut crowd: Vec<TcpStream> = (0..CROWD).map(|_| TcpStream::connect(saker.server.address()).unwrap()).collect();
+    let mut crowd: Vec<TcpStream> = (0..CROWD)
+        .map(|_| TcpStream::connect(saker.server.address()).unwrap())
+        .collect();
     for byte in GET.as_bytes().iter().take(12) {
-        crowd.iter_mut().for_each(|client| client.write_all(&[*byte]).unwrap());
+        crowd
+            .iter_mut()
+            .for_each(|client| client.write_all(&[*byte]).unwrap());
     }
     is_served(&saker);
     let grown = rss(&saker).saturating_sub(before);
-    assert!(grown < CROWD as u64 * 6 * 1024, "{grown} bytes more for {CROWD} slow heads");
+    assert!(
+        grown < CROWD as u64 * 6 * 1024,
+        "{grown} bytes more for {CROWD} slow heads"
+    );
     // They are only slow.
     for client in crowd.iter_mut().step_by(100) {
         client.write_all(&GET.as_bytes()[12..]).unwrap();
@@ -75,27 +84,40 @@ fn slow_heads_hold_a_connection_and_no_more() {
 fn slow_readers_hold_a_connection_and_no_more() {
     raise_descriptor_limit(4096).unwrap();
     let saker = start(&plain("write_timeout = \"60s\"\n"));
-    saker.dir.write("www/large.bin", vec![b'x'; 21_000_000]).unwrap();
+    saker
+        .dir
+        .write("www/large.bin", vec![b'x'; 21_000_000])
+        .unwrap();
     is_served(&saker);
     let before = rss(&saker);
     let crowd: Vec<TcpStream> = (0..CROWD).map(|_| reader(saker.server.address())).collect();
-    // Now the kernel's buffers are filled, a thousand times a megabyte or more; then there is nothing left to do for them.
+    // Now the kernel's buffers are filled, a thousand times a megabyte or more; then there is
+    // nothing left to do for them.
     is_served(&saker);
     let grown = rss(&saker).saturating_sub(before);
-    assert!(grown < CROWD as u64 * 8 * 1024, "{grown} bytes more for {CROWD} readers of 21 MB that read nothing");
+    assert!(
+        grown < CROWD as u64 * 8 * 1024,
+        "{grown} bytes more for {CROWD} readers of 21 MB that read nothing"
+    );
     let cpu = saker.server.tree().cpu_time();
     thread::sleep(ms(1000));
     let spent = saker.server.tree().cpu_time().saturating_sub(cpu);
-    assert!(spent < ms(200), "{spent:?} of CPU time in a second for clients that do nothing");
+    assert!(
+        spent < ms(200),
+        "{spent:?} of CPU time in a second for clients that do nothing"
+    );
     drop(crowd);
     is_served(&saker);
 }
 
-/// Asks for the large file and reads nothing of it; a small window keeps the kernel's share of the test bounded.
+/// Asks for the large file and reads nothing of it; a small window keeps the kernel's share of the
+/// test bounded.
 fn reader(address: SocketAddr) -> TcpStream {
     let mut client = TcpStream::connect(address).unwrap();
     rustix::net::sockopt::set_socket_recv_buffer_size(&client, 4096).unwrap();
-    client.write_all(b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    client
+        .write_all(b"GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n")
+        .unwrap();
     client
 }
 
@@ -103,28 +125,46 @@ fn reader(address: SocketAddr) -> TcpStream {
 fn out_of_descriptors_clients_wait_and_all_are_served() {
     raise_descriptor_limit(4096).unwrap();
     let dir = folder();
-    (0..CROWD).for_each(|number| drop(dir.write(&format!("www/{number}.txt"), format!("text {number}")).unwrap()));
+    (0..CROWD).for_each(|number| {
+        drop(
+            dir.write(&format!("www/{number}.txt"), format!("text {number}"))
+                .unwrap(),
+        )
+    });
     let saker = Saker::under_ulimit(BINARY, dir, &plain(""), "-n 256").unwrap();
     let mut crowd: Vec<Client> = (0..CROWD).map(|_| saker.connect().unwrap()).collect();
     // The first are in and unfinished; the rest have said all and wait.
     for (number, client) in crowd.iter_mut().enumerate() {
         let request = format!("GET /{number}.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-        client.send(if number < 300 { &request[..10] } else { &request }).unwrap();
+        client
+            .send(if number < 300 {
+                &request[..10]
+            } else {
+                &request
+            })
+            .unwrap();
     }
     thread::sleep(ms(1500));
     let cpu = saker.server.tree().cpu_time();
     thread::sleep(ms(2000));
     let spent = saker.server.tree().cpu_time().saturating_sub(cpu);
-    assert!(spent < ms(300), "{spent:?} of CPU time in two seconds of waiting");
+    assert!(
+        spent < ms(300),
+        "{spent:?} of CPU time in two seconds of waiting"
+    );
     for (number, client) in crowd.iter_mut().enumerate() {
         if number < 300 {
-            let request = format!("GET /{number}.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+            let request =
+                format!("GET /{number}.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
             client.send(&request[10..]).unwrap();
         }
     }
     for (number, client) in crowd.iter_mut().enumerate() {
         let response = client.read_response().unwrap();
-        assert_eq!((response.status, response.text()), (200, format!("text {number}")));
+        assert_eq!(
+            (response.status, response.text()),
+            (200, format!("text {number}"))
+        );
     }
     drop(crowd);
     is_served(&saker);
@@ -132,12 +172,17 @@ fn out_of_descriptors_clients_wait_and_all_are_served() {
 
 #[test]
 fn unix_sockets() {
-    let configuration = plain("").replace("[[site]]", "[[listener]]\naddress = \"unix:{dir}/saker.sock\"\nmode = \"0600\"\n\n[[site]]");
+    let configuration = plain("").replace(
+        "[[site]]",
+        "[[listener]]\naddress = \"unix:{dir}/saker.sock\"\nmode = \"0600\"\n\n[[site]]",
+    );
     let saker = start(&configuration);
     for _ in 0..3 {
         let mut client = Client::connect_unix(saker.dir.join("saker.sock")).unwrap();
         assert_eq!(client.get("/").unwrap().text(), PAGE);
-        client.send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        client
+            .send("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            .unwrap();
         assert_eq!(client.read_response().unwrap().text(), PAGE);
         assert!(client.closed_within(SOON));
     }
@@ -151,16 +196,29 @@ fn ipv6() {
     };
     let address = free.local_addr().unwrap();
     drop(free);
-    let saker = start(&plain("").replace("[[site]]", &format!("[[listener]]\naddress = \"{address}\"\n\n[[site]]")));
+    let saker = start(&plain("").replace(
+        "[[site]]",
+        &format!("[[listener]]\naddress = \"{address}\"\n\n[[site]]"),
+    ));
     let mut client = Client::connect_when_up(address).unwrap();
-    assert_eq!(client.request("GET", "/", &[("Host", &address.to_string())]).unwrap().text(), PAGE);
+    assert_eq!(
+        client
+            .request("GET", "/", &[("Host", &address.to_string())])
+            .unwrap()
+            .text(),
+        PAGE
+    );
     assert_eq!(saker.connect().unwrap().get("/").unwrap().text(), PAGE);
 }
 
 /// Trusts loopback, or a network that nobody here is in.
 fn behind_a_proxy(trusted: &str) -> Saker {
-    let configuration = plain("head_timeout = \"2s\"\n")
-        .replace("[[site]]", &format!("proxy_protocol_from = [\"{trusted}\"]\n\n[[site]]\naccess_log = \"{{dir}}/access.log\""));
+    let configuration = plain("head_timeout = \"2s\"\n").replace(
+        "[[site]]",
+        &format!(
+            "proxy_protocol_from = [\"{trusted}\"]\n\n[[site]]\naccess_log = \"{{dir}}/access.log\""
+        ),
+    );
     start(&configuration)
 }
 
@@ -186,19 +244,29 @@ fn preface_v2() -> Vec<u8> {
 fn prefaces_of_trusted_proxies_name_the_client() {
     let saker = behind_a_proxy("127.0.0.0/8");
     let mut client = saker.connect().unwrap();
-    client.send("PROXY TCP4 198.51.100.7 192.0.2.1 5000 80\r\n").unwrap();
+    client
+        .send("PROXY TCP4 198.51.100.7 192.0.2.1 5000 80\r\n")
+        .unwrap();
     client.send("GET /?v1 HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     assert_eq!(client.read_response().unwrap().text(), PAGE);
     let mut client = saker.connect().unwrap();
-    client.send([&preface_v2()[..], b"GET /?v2 HTTP/1.1\r\nHost: a\r\n\r\n"].concat()).unwrap();
+    client
+        .send([&preface_v2()[..], b"GET /?v2 HTTP/1.1\r\nHost: a\r\n\r\n"].concat())
+        .unwrap();
     assert_eq!(client.read_response().unwrap().text(), PAGE);
     // Byte by byte, and from IPv6.
     let mut client = saker.connect().unwrap();
-    for byte in "PROXY TCP6 2001:db8::7 2001:db8::1 5000 80\r\nGET /?v6 HTTP/1.1\r\nHost: a\r\n\r\n".bytes() {
+    for byte in
+        "PROXY TCP6 2001:db8::7 2001:db8::1 5000 80\r\nGET /?v6 HTTP/1.1\r\nHost: a\r\n\r\n".bytes()
+    {
         client.send([byte]).unwrap();
     }
     assert_eq!(client.read_response().unwrap().text(), PAGE);
-    for (query, address) in [("v1", "198.51.100.7"), ("v2", "203.0.113.9"), ("v6", "2001:db8::7")] {
+    for (query, address) in [
+        ("v1", "198.51.100.7"),
+        ("v2", "203.0.113.9"),
+        ("v6", "2001:db8::7"),
+    ] {
         let line = wait_for_line(&saker, |line| line.contains(&format!("/?{query} ")));
         assert!(line.starts_with(&format!("{address} ")), "{line}");
     }
@@ -207,20 +275,34 @@ fn prefaces_of_trusted_proxies_name_the_client() {
 #[test]
 fn trusted_proxies_without_a_good_preface_are_closed() {
     let saker = behind_a_proxy("127.0.0.0/8");
-    for opening in [GET, "PROXY TCP4 198.51.100.777 192.0.2.1 5000 80\r\n", "PROXY TCP4 1.2.3.4", ""] {
+    for opening in [
+        GET,
+        "PROXY TCP4 198.51.100.777 192.0.2.1 5000 80\r\n",
+        "PROXY TCP4 1.2.3.4",
+        "",
+    ] {
         let mut client = saker.connect().unwrap();
         client.send(opening).unwrap();
         let rest = client.read_to_close(SOON).unwrap();
-        assert!(rest.is_empty(), "{opening:?} was answered: {:?}", String::from_utf8_lossy(&rest));
+        assert!(
+            rest.is_empty(),
+            "{opening:?} was answered: {:?}",
+            String::from_utf8_lossy(&rest)
+        );
     }
 }
 
 #[test]
 fn prefaces_of_strangers_are_bad_requests() {
     let saker = behind_a_proxy("192.0.2.0/24");
-    for opening in [b"PROXY TCP4 198.51.100.7 192.0.2.1 5000 80\r\n".to_vec(), preface_v2()] {
+    for opening in [
+        b"PROXY TCP4 198.51.100.7 192.0.2.1 5000 80\r\n".to_vec(),
+        preface_v2(),
+    ] {
         let mut client = saker.connect().unwrap();
-        client.send([&opening[..], GET.as_bytes()].concat()).unwrap();
+        client
+            .send([&opening[..], GET.as_bytes()].concat())
+            .unwrap();
         assert_eq!(client.read_response().unwrap().status, 400);
         assert!(client.closed_within(SOON));
     }
@@ -243,9 +325,16 @@ fn ten_thousand_requests_at_once_on_one_connection() {
     stream.set_read_timeout(Some(SOON)).unwrap();
     while answers < REQUESTS {
         let count = stream.read(&mut chunk).unwrap();
-        assert!(count > 0 && began.elapsed() < SOON * 2, "{answers} answers in {:?}", began.elapsed());
+        assert!(
+            count > 0 && began.elapsed() < SOON * 2,
+            "{answers} answers in {:?}",
+            began.elapsed()
+        );
         tail.extend_from_slice(&chunk[..count]);
-        answers += tail.windows(PAGE.len()).filter(|bytes| *bytes == PAGE.as_bytes()).count();
+        answers += tail
+            .windows(PAGE.len())
+            .filter(|bytes| *bytes == PAGE.as_bytes())
+            .count();
         // What could be the beginning of a page stays.
         tail.drain(..tail.len().saturating_sub(PAGE.len() - 1));
     }
@@ -287,7 +376,11 @@ fn nonsense(state: &mut u64) -> Vec<u8> {
         *state ^= *state << 17;
         (*state >> 16) as usize
     };
-    let mut bytes = if next() % 2 == 0 { b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec() } else { Vec::new() };
+    let mut bytes = if next() % 2 == 0 {
+        b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec()
+    } else {
+        Vec::new()
+    };
     for _ in 0..next() % 24 {
         match next() % 4 {
             0 => bytes.push(next() as u8),
@@ -299,8 +392,13 @@ fn nonsense(state: &mut u64) -> Vec<u8> {
 
 #[test]
 fn nonsense_does_no_harm() {
-    let saker = start(&plain("head_timeout = \"1s\"\nkeep_alive_timeout = \"1s\"\nbody_timeout = \"1s\"\n"));
-    let (end, mut state) = (Instant::now() + Duration::from_secs(4), 0x5a6b_1c2d_3e4f_9081);
+    let saker = start(&plain(
+        "head_timeout = \"1s\"\nkeep_alive_timeout = \"1s\"\nbody_timeout = \"1s\"\n",
+    ));
+    let (end, mut state) = (
+        Instant::now() + Duration::from_secs(4),
+        0x5a6b_1c2d_3e4f_9081,
+    );
     let mut open = Vec::new();
     while Instant::now() < end {
         let mut stream = TcpStream::connect(saker.server.address()).unwrap();

@@ -1,7 +1,8 @@
 //! `[limits]` of the configuration, each on both sides of its edge, on a running server.
 //!
-//! The difficulty is time on a busy machine: a time limit must not strike early, and may strike late by a tick (250 ms) and what the
-//! machine adds. So lower bounds are tight and upper ones generous.
+//! The difficulty is time on a busy machine: a time limit must not strike early, and may strike
+//! late by a tick (250 ms) and what the machine adds. So lower bounds are tight and upper ones
+//! generous.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -40,14 +41,28 @@ fn connections() {
     let saker = start("connections = 3\n");
     let mut clients: Vec<Client> = (0..3).map(|_| saker.connect().unwrap()).collect();
     // The connection that found out whether the server accepts may still be open for a moment.
-    clients.iter_mut().for_each(|client| assert!(is_served(client)));
+    clients
+        .iter_mut()
+        .for_each(|client| assert!(is_served(client)));
     let mut fourth = saker.connect().unwrap();
     fourth.send(GET).unwrap();
-    assert!(fourth.silent_for(ms(400)).unwrap(), "the fourth of three connections is served");
-    clients.iter_mut().for_each(|client| assert!(is_served(client), "those inside are served on"));
+    assert!(
+        fourth.silent_for(ms(400)).unwrap(),
+        "the fourth of three connections is served"
+    );
+    clients
+        .iter_mut()
+        .for_each(|client| assert!(is_served(client), "those inside are served on"));
     clients.pop();
-    assert_eq!(fourth.read_response().unwrap().text(), PAGE, "accepting goes on when one has left");
-    saker.server.wait_for_stderr("connection limit reached", SOON).unwrap();
+    assert_eq!(
+        fourth.read_response().unwrap().text(),
+        PAGE,
+        "accepting goes on when one has left"
+    );
+    saker
+        .server
+        .wait_for_stderr("connection limit reached", SOON)
+        .unwrap();
 }
 
 #[test]
@@ -55,7 +70,8 @@ fn connections_per_address() {
     let saker = start("connections_per_address = 3\n");
     let mut clients: Vec<Client> = Vec::new();
     let end = Instant::now() + SOON;
-    // The connection that found out whether the server accepts counts until the server has seen its end.
+    // The connection that found out whether the server accepts counts until the server has seen its
+    // end.
     while clients.len() < 3 {
         assert!(Instant::now() < end);
         let mut client = saker.connect().unwrap();
@@ -66,9 +82,14 @@ fn connections_per_address() {
     for _ in 0..3 {
         let mut more = saker.connect().unwrap();
         let _ = more.send(GET);
-        assert!(more.closed_within(SOON), "the fourth connection of an address is closed without an answer");
+        assert!(
+            more.closed_within(SOON),
+            "the fourth connection of an address is closed without an answer"
+        );
     }
-    clients.iter_mut().for_each(|client| assert!(is_served(client)));
+    clients
+        .iter_mut()
+        .for_each(|client| assert!(is_served(client)));
     clients.pop();
     let served = (0..100).any(|_| {
         thread::sleep(ms(20));
@@ -84,13 +105,19 @@ fn requests_per_connection() {
     let mut client = saker.connect().unwrap();
     for last in [false, false, true] {
         let response = client.get("/").unwrap();
-        assert_eq!((response.status, response.field("connection")), (200, last.then_some("close")));
+        assert_eq!(
+            (response.status, response.field("connection")),
+            (200, last.then_some("close"))
+        );
     }
     assert!(client.closed_within(SOON));
     let mut client = saker.connect().unwrap();
     client.send(GET.repeat(5)).unwrap();
     for last in [false, false, true] {
-        assert_eq!(client.read_response().unwrap().field("connection"), last.then_some("close"));
+        assert_eq!(
+            client.read_response().unwrap().field("connection"),
+            last.then_some("close")
+        );
     }
     assert!(client.closed_within(SOON));
 }
@@ -98,7 +125,10 @@ fn requests_per_connection() {
 /// A request whose head has exactly that many bytes.
 fn head_of(bytes: usize) -> String {
     let (before, after) = ("GET / HTTP/1.1\r\nHost: a\r\nX: ", "\r\n\r\n");
-    format!("{before}{}{after}", "x".repeat(bytes - before.len() - after.len()))
+    format!(
+        "{before}{}{after}",
+        "x".repeat(bytes - before.len() - after.len())
+    )
 }
 
 #[test]
@@ -108,23 +138,40 @@ fn head_size() {
     client.send(head_of(2048)).unwrap();
     assert_eq!(client.read_response().unwrap().status, 200);
     // Without the head's end, too: nothing waits for it.
-    for request in [head_of(2049), head_of(100_000), head_of(2053)[..2049].to_owned()] {
+    for request in [
+        head_of(2049),
+        head_of(100_000),
+        head_of(2053)[..2049].to_owned(),
+    ] {
         let mut client = saker.connect().unwrap();
         let _ = client.send(&request);
         let response = client.read_response().unwrap();
-        assert_eq!((response.status, response.field("connection")), (431, Some("close")));
+        assert_eq!(
+            (response.status, response.field("connection")),
+            (431, Some("close"))
+        );
         assert!(client.closed_within(SOON));
     }
     // The request line alone is too long.
     let mut client = saker.connect().unwrap();
-    client.send(format!("GET /{} HTTP/1.1\r\nHost: a\r\n\r\n", "a".repeat(3000))).unwrap();
+    client
+        .send(format!(
+            "GET /{} HTTP/1.1\r\nHost: a\r\n\r\n",
+            "a".repeat(3000)
+        ))
+        .unwrap();
     assert_eq!(client.read_response().unwrap().status, 414);
 }
 
 #[test]
 fn header_count() {
     let saker = start("header_count = 10\n");
-    let request = |fields: usize| format!("GET / HTTP/1.1\r\nHost: a\r\n{}\r\n", "A: b\r\n".repeat(fields - 1));
+    let request = |fields: usize| {
+        format!(
+            "GET / HTTP/1.1\r\nHost: a\r\n{}\r\n",
+            "A: b\r\n".repeat(fields - 1)
+        )
+    };
     let mut client = saker.connect().unwrap();
     client.send(request(10)).unwrap();
     assert_eq!(client.read_response().unwrap().status, 200);
@@ -141,15 +188,21 @@ fn post(framing: &str) -> String {
 fn body_size_declared() {
     let saker = start("body_size = 1000\n");
     let mut client = saker.connect().unwrap();
-    client.send(post("Content-Length: 1000") + &"x".repeat(1000)).unwrap();
+    client
+        .send(post("Content-Length: 1000") + &"x".repeat(1000))
+        .unwrap();
     // The method is refused, the size is not.
     assert_eq!(client.read_response().unwrap().status, 405);
     assert!(is_served(&mut client));
-    client.send(post("Content-Length: 1001") + &"x".repeat(1001)).unwrap();
+    client
+        .send(post("Content-Length: 1001") + &"x".repeat(1001))
+        .unwrap();
     assert_eq!(client.read_response().unwrap().status, 413);
     // Refused before it is sent.
     let mut client = saker.connect().unwrap();
-    client.send(post("Expect: 100-continue\r\nContent-Length: 1001")).unwrap();
+    client
+        .send(post("Expect: 100-continue\r\nContent-Length: 1001"))
+        .unwrap();
     assert_eq!(client.read_response().unwrap().status, 413);
     assert!(client.closed_within(SOON));
 }
@@ -159,12 +212,22 @@ fn body_size_in_chunks() {
     let saker = start("body_size = 1000\n");
     let chunk = format!("1f4\r\n{}\r\n", "x".repeat(500));
     let mut client = saker.connect().unwrap();
-    client.send(post("Transfer-Encoding: chunked") + &chunk.repeat(2) + "0\r\n\r\n").unwrap();
+    client
+        .send(post("Transfer-Encoding: chunked") + &chunk.repeat(2) + "0\r\n\r\n")
+        .unwrap();
     assert_eq!(client.read_response().unwrap().status, 405);
-    assert!(is_served(&mut client), "a body of the allowed size is read to its end");
-    client.send(post("Transfer-Encoding: chunked") + &chunk.repeat(2) + "1\r\nx\r\n0\r\n\r\n" + GET).unwrap();
+    assert!(
+        is_served(&mut client),
+        "a body of the allowed size is read to its end"
+    );
+    client
+        .send(post("Transfer-Encoding: chunked") + &chunk.repeat(2) + "1\r\nx\r\n0\r\n\r\n" + GET)
+        .unwrap();
     assert!(matches!(client.read_response().unwrap().status, 405 | 413));
-    assert!(client.closed_within(SOON), "what follows a body that is too large is not looked at");
+    assert!(
+        client.closed_within(SOON),
+        "what follows a body that is too large is not looked at"
+    );
 }
 
 #[test]
@@ -174,12 +237,17 @@ fn head_timeout_byte_by_byte() {
     let began = Instant::now();
     // Every byte comes well before the limit; the head as a whole does not.
     let text = format!("GET / HTTP/1.1\r\nHost: a\r\n{}", "A: b\r\n".repeat(100));
-    let answered = text.bytes().any(|byte| client.send([byte]).is_err() || !client.silent_for(ms(30)).unwrap());
+    let answered = text
+        .bytes()
+        .any(|byte| client.send([byte]).is_err() || !client.silent_for(ms(30)).unwrap());
     let after = began.elapsed();
     assert!(answered, "it may take {after:?}");
     assert!(after >= EARLIEST && after < ms(3500), "{after:?}");
     let response = client.read_response().unwrap();
-    assert_eq!((response.status, response.field("connection")), (408, Some("close")));
+    assert_eq!(
+        (response.status, response.field("connection")),
+        (408, Some("close"))
+    );
     assert!(client.closed_within(SOON));
 }
 
@@ -235,7 +303,10 @@ fn keep_alive_timeout() {
     let after = began.elapsed();
     assert!(after >= EARLIEST && after < ms(4000), "{after:?}");
     // The kernel holds a silent connection back for some seconds before the server sees it.
-    assert!(unused.closed_within(SOON), "a connection that never says anything is closed");
+    assert!(
+        unused.closed_within(SOON),
+        "a connection that never says anything is closed"
+    );
     assert!(begun.silent_for(ms(50)).unwrap());
     begun.send(&GET[3..]).unwrap();
     assert_eq!(begun.read_response().unwrap().status, 200);
@@ -264,14 +335,28 @@ fn write_timeout_frees_readers_that_stop() -> io::Result<()> {
         thread::sleep(ms(500));
         read += slow.read_bytes(2_000_000)?.len();
     }
-    let grown = saker.server.tree().memory().rss_bytes.saturating_sub(before);
-    assert!(grown < 8 << 20, "{grown} bytes more for 20 readers that read nothing");
+    let grown = saker
+        .server
+        .tree()
+        .memory()
+        .rss_bytes
+        .saturating_sub(before);
+    assert!(
+        grown < 8 << 20,
+        "{grown} bytes more for 20 readers that read nothing"
+    );
     let now = saker.server.tree().open_descriptors();
-    assert!(now <= descriptors + 3, "those who stopped reading are still there: {descriptors} descriptors, then {now}");
+    assert!(
+        now <= descriptors + 3,
+        "those who stopped reading are still there: {descriptors} descriptors, then {now}"
+    );
     read += slow.read_bytes(large.len() - read)?.len();
     assert_eq!(read, large.len());
     for mut client in stopped {
-        assert!(client.read_bytes(large.len()).is_err(), "cut, not served to the end");
+        assert!(
+            client.read_bytes(large.len()).is_err(),
+            "cut, not served to the end"
+        );
     }
     assert!(is_served(&mut saker.connect()?));
     Ok(())

@@ -1,6 +1,8 @@
-//! Handshakes that nobody means: many first packets from many ports, whose senders never hear an answer.
+//! Handshakes that nobody means: many first packets from many ports, whose senders never hear an
+//! answer.
 //!
-//! `SAKER_FLOOD=100000 cargo test -p saker --test http3_floods` sends that many; by default fewer, which is enough to fill every limit.
+//! `SAKER_FLOOD=100000 cargo test -p saker --test http3_floods` sends that many; by default fewer,
+//! which is enough to fill every limit.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -26,7 +28,10 @@ fn counter(state: &Path, name: &str) -> u64 {
 
 #[test]
 fn normal_clients_are_served_through_a_flood_of_handshakes() {
-    let starts = env::var("SAKER_FLOOD").ok().and_then(|text| text.parse().ok()).unwrap_or(STARTS);
+    let starts = env::var("SAKER_FLOOD")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(STARTS);
     let saker = start("http3-flood", "", "");
     let (address, state) = (saker.server.address().to_string(), saker.dir.join("state"));
     let client = Client::default();
@@ -36,14 +41,27 @@ fn normal_clients_are_served_through_a_flood_of_handshakes() {
         // Its port is closed again before the answer comes.
         drop(client.begin(&address));
         if number % ASKED_EVERY == 0 {
-            assert_eq!(client.connect(&address).get("/index.html").status, 200, "after {number}");
+            assert_eq!(
+                client.connect(&address).get("/index.html").status,
+                200,
+                "after {number}"
+            );
         }
     }
     assert_eq!(client.connect(&address).get("/index.html").status, 200);
     let memory_after = ProcessTree::of(saker.server.pid()).memory().rss_bytes;
-    assert!(memory_after < memory_before + MEMORY_BYTES_MAX, "{memory_before} to {memory_after}");
-    let (retries, handshakes) = (counter(&state, "quic_retries_total"), counter(&state, "quic_handshakes_total{result=\"begun\"}"));
-    assert!(retries > starts as u64 / 2, "{retries} of {starts} had to prove their address, {handshakes} began");
+    assert!(
+        memory_after < memory_before + MEMORY_BYTES_MAX,
+        "{memory_before} to {memory_after}"
+    );
+    let (retries, handshakes) = (
+        counter(&state, "quic_retries_total"),
+        counter(&state, "quic_handshakes_total{result=\"begun\"}"),
+    );
+    assert!(
+        retries > starts as u64 / 2,
+        "{retries} of {starts} had to prove their address, {handshakes} began"
+    );
     eprintln!(
         "{starts} starts: {retries} retries, {handshakes} handshakes begun, {} kB more",
         (memory_after - memory_before.min(memory_after)) >> 10

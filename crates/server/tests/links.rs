@@ -1,7 +1,8 @@
-//! Links on a running server: referrers, signed URLs in every form, pages that come before downloads, and `saker sign-url`.
+//! Links on a running server: referrers, signed URLs in every form, pages that come before
+//! downloads, and `saker sign-url`.
 //!
-//! What a good link is says nginx itself, where it has the form, and else the recipe that the module's authors have published (in Perl),
-//! so that both sides are never our own.
+//! What a good link is says nginx itself, where it has the form, and else the recipe that the
+//! module's authors have published (in Perl), so that both sides are never our own.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -21,21 +22,34 @@ const FILE: &str = "the film\n";
 
 fn start(site: &str) -> Saker {
     let dir = folder("links");
-    for name in ["www/films/a.mp4", "www/dl/films/a.mp4", "www/s/films/a.mp4", "store/films/a.mp4"] {
+    for name in [
+        "www/films/a.mp4",
+        "www/dl/films/a.mp4",
+        "www/s/films/a.mp4",
+        "store/films/a.mp4",
+    ] {
         dir.write(name, FILE).unwrap();
     }
     dir.write("www/no.png", "no\n").unwrap();
     dir.write("www/img/a.png", "image\n").unwrap();
-    dir.write("www/downloads.html", "<p>downloads</p>\n").unwrap();
+    dir.write("www/downloads.html", "<p>downloads</p>\n")
+        .unwrap();
     start_in(dir, &configuration("workers = 2", site))
 }
 
 fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_secs()
 }
 
 fn get(saker: &Saker, target: &str, fields: &[(&str, &str)]) -> Response {
-    saker.connect().unwrap().request("GET", target, fields).unwrap()
+    saker
+        .connect()
+        .unwrap()
+        .request("GET", target, fields)
+        .unwrap()
 }
 
 fn sign(arguments: &[&str]) -> String {
@@ -57,44 +71,105 @@ fn referrers_by_host_and_extension() {
     };
     // Each twice: nothing that was decided for one referrer may be kept for another.
     for _ in 0..2 {
-        for (referrer, status) in
-            [("", 200), ("http://friend.test/x", 200), ("http://localhost/", 200), ("https://evil.test/", 403), ("-", 403)]
-        {
+        for (referrer, status) in [
+            ("", 200),
+            ("http://friend.test/x", 200),
+            ("http://localhost/", 200),
+            ("https://evil.test/", 403),
+            ("-", 403),
+        ] {
             assert_eq!(ask("/img/a.png", referrer).status, status, "{referrer:?}");
         }
-        assert_eq!(ask("/downloads.html", "https://evil.test/").status, 200, "another extension");
+        assert_eq!(
+            ask("/downloads.html", "https://evil.test/").status,
+            200,
+            "another extension"
+        );
         let refused = ask("/img/a.png", "https://evil.test/");
         assert_eq!(refused.field("vary"), Some("Referer"));
         for referrer in ["", "https://evil.test/"] {
             let other = ask("/films/a.mp4", referrer);
             assert_eq!((other.status, other.text().as_str()), (200, "no\n"));
-            assert_eq!((other.field("vary"), other.field("cache-control")), (Some("Referer"), Some("no-store")));
+            assert_eq!(
+                (other.field("vary"), other.field("cache-control")),
+                (Some("Referer"), Some("no-store"))
+            );
         }
         assert_eq!(ask("/films/a.mp4", "http://localhost:99/").text(), FILE);
         let sent = ask("/s/films/a.mp4", "https://evil.test/");
-        assert_eq!((sent.status, sent.field("location")), (302, Some("/downloads.html")));
+        assert_eq!(
+            (sent.status, sent.field("location")),
+            (302, Some("/downloads.html"))
+        );
     }
 }
 
 /// The forms, with the options of `sign-url` that say the same; the file is below `/dl/`.
 const FORMS: &[(&str, &[&str])] = &[
-    ("address = true", &["--form", "saker", "--sign-address", "--address", "127.0.0.1", "--for", "1h"]),
-    ("form = \"nginx\"", &["--form", "nginx", "--address", "127.0.0.1", "--for", "1h"]),
-    ("form = \"nginx-path\"", &["--form", "nginx-path", "--prefix", "/dl"]),
-    ("form = \"lighttpd\"\nalgorithm = \"md5\"\nlifetime = \"1h\"", &["--form", "lighttpd", "--algorithm", "md5", "--prefix", "/dl/"]),
+    (
+        "address = true",
+        &[
+            "--form",
+            "saker",
+            "--sign-address",
+            "--address",
+            "127.0.0.1",
+            "--for",
+            "1h",
+        ],
+    ),
+    (
+        "form = \"nginx\"",
+        &["--form", "nginx", "--address", "127.0.0.1", "--for", "1h"],
+    ),
+    (
+        "form = \"nginx-path\"",
+        &["--form", "nginx-path", "--prefix", "/dl"],
+    ),
+    (
+        "form = \"lighttpd\"\nalgorithm = \"md5\"\nlifetime = \"1h\"",
+        &[
+            "--form",
+            "lighttpd",
+            "--algorithm",
+            "md5",
+            "--prefix",
+            "/dl/",
+        ],
+    ),
     (
         "form = \"lighttpd\"\nalgorithm = \"hmac-sha1\"\nlifetime = \"1h\"",
-        &["--form", "lighttpd", "--algorithm", "hmac-sha1", "--prefix", "/dl/"],
+        &[
+            "--form",
+            "lighttpd",
+            "--algorithm",
+            "hmac-sha1",
+            "--prefix",
+            "/dl/",
+        ],
     ),
-    ("form = \"lighttpd\"\nlifetime = \"1h\"", &["--form", "lighttpd", "--prefix", "/dl/"]),
+    (
+        "form = \"lighttpd\"\nlifetime = \"1h\"",
+        &["--form", "lighttpd", "--prefix", "/dl/"],
+    ),
     (
         "form = \"mod_auth_token\"\naddress = true\nlifetime = \"1h\"",
-        &["--form", "mod_auth_token", "--sign-address", "--address", "127.0.0.1", "--prefix", "/dl/"],
+        &[
+            "--form",
+            "mod_auth_token",
+            "--sign-address",
+            "--address",
+            "127.0.0.1",
+            "--prefix",
+            "/dl/",
+        ],
     ),
 ];
 
 fn signed(rule: &str) -> Saker {
-    start(&format!("[[site.route]]\npath = \"/dl/*\"\n[site.route.signed]\nsecret = [\"second\", \"first\"]\n{rule}\n"))
+    start(&format!(
+        "[[site.route]]\npath = \"/dl/*\"\n[site.route.signed]\nsecret = [\"second\", \"first\"]\n{rule}\n"
+    ))
 }
 
 #[test]
@@ -107,17 +182,41 @@ fn links_made_by_options_and_by_the_configuration_are_good() {
         }
         let link = sign(&[*options, &["--secret", "third", "/dl/films/a.mp4"]].concat());
         assert_eq!(get(&server, &link, &[]).status, 403, "{link}");
-        assert_eq!(get(&server, "/dl/films/a.mp4", &[]).status, 403, "without a signature");
+        assert_eq!(
+            get(&server, "/dl/films/a.mp4", &[]).status,
+            403,
+            "without a signature"
+        );
         let config = server.dir.join("saker.toml");
-        let more: Vec<&str> = options.iter().copied().skip_while(|word| *word != "--address").take(2).collect();
-        let end = if rule.contains("lifetime") || rule.contains("path") { &[][..] } else { &["--for", "5m"] };
-        let config = [&["-c", config.to_str().unwrap()], &more[..], end, &["http://h.test/dl/films/a.mp4"]].concat();
+        let more: Vec<&str> = options
+            .iter()
+            .copied()
+            .skip_while(|word| *word != "--address")
+            .take(2)
+            .collect();
+        let end = if rule.contains("lifetime") || rule.contains("path") {
+            &[][..]
+        } else {
+            &["--for", "5m"]
+        };
+        let config = [
+            &["-c", config.to_str().unwrap()],
+            &more[..],
+            end,
+            &["http://h.test/dl/films/a.mp4"],
+        ]
+        .concat();
         let link = sign(&config);
-        assert_eq!(get(&server, link.strip_prefix("http://h.test").unwrap(), &[]).text(), FILE, "{link}");
+        assert_eq!(
+            get(&server, link.strip_prefix("http://h.test").unwrap(), &[]).text(),
+            FILE,
+            "{link}"
+        );
     }
 }
 
-/// Each bit of each link is changed in turn, the time among them; what then can't be a request is refused, too.
+/// Each bit of each link is changed in turn, the time among them; what then can't be a request is
+/// refused, too.
 #[test]
 fn a_link_with_one_bit_changed_is_refused() {
     for (rule, options) in FORMS {
@@ -131,8 +230,16 @@ fn a_link_with_one_bit_changed_is_refused() {
             let shown = String::from_utf8_lossy(&target).into_owned();
             match asked(&server, &mut client, &target) {
                 // A bit may lead to another resource (`/dl?...`), but never to the file.
-                Ok(response) => assert!(response.status != 200 && response.text() != FILE, "{shown}: {}", response.status),
-                Err(error) => assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{shown}: {error}"),
+                Ok(response) => assert!(
+                    response.status != 200 && response.text() != FILE,
+                    "{shown}: {}",
+                    response.status
+                ),
+                Err(error) => assert_eq!(
+                    error.kind(),
+                    io::ErrorKind::UnexpectedEof,
+                    "{shown}: {error}"
+                ),
             }
         }
     }
@@ -143,7 +250,10 @@ fn asked(server: &Saker, client: &mut Client, target: &[u8]) -> io::Result<Respo
     client.send(&request)?;
     let response = client.read_response();
     // What is no request ends the connection.
-    if !response.as_ref().is_ok_and(|response| response.status == 403 || response.status == 404) {
+    if !response
+        .as_ref()
+        .is_ok_and(|response| response.status == 403 || response.status == 404)
+    {
         *client = server.connect()?;
     }
     response
@@ -155,16 +265,39 @@ fn expired_links_and_other_addresses() {
     for (rule, options) in FORMS.iter().filter(|(rule, _)| !rule.contains("path")) {
         let has_lifetime = rule.contains("lifetime");
         let time = if has_lifetime { long_past } else { past }.to_string();
-        let options: Vec<&str> = options.iter().copied().filter(|word| !["--for", "1h"].contains(word)).collect();
-        let end = if has_lifetime { &["--time", &time][..] } else { &["--time", &time] };
+        let options: Vec<&str> = options
+            .iter()
+            .copied()
+            .filter(|word| !["--for", "1h"].contains(word))
+            .collect();
+        let end = if has_lifetime {
+            &["--time", &time][..]
+        } else {
+            &["--time", &time]
+        };
         let link = sign(&[&options, end, &["--secret", "first", "/dl/films/a.mp4"]].concat());
         assert_eq!(get(&signed(rule), &link, &[]).status, 410, "{link}");
         let server = signed(&format!("{rule}\nexpired_status = 403"));
         assert_eq!(get(&server, &link, &[]).status, 403, "{link}");
         if options.contains(&"--address") {
-            let other: Vec<&str> = options.iter().map(|word| if *word == "127.0.0.1" { "127.0.0.2" } else { word }).collect();
+            let other: Vec<&str> = options
+                .iter()
+                .map(|word| {
+                    if *word == "127.0.0.1" {
+                        "127.0.0.2"
+                    } else {
+                        word
+                    }
+                })
+                .collect();
             let time = (now() + u64::from(!has_lifetime) * 60).to_string();
-            let link = sign(&[&other, &["--time", &time, "--secret", "first", "/dl/films/a.mp4"][..]].concat());
+            let link = sign(
+                &[
+                    &other,
+                    &["--time", &time, "--secret", "first", "/dl/films/a.mp4"][..],
+                ]
+                .concat(),
+            );
             assert_eq!(get(&server, &link, &[]).status, 403, "{link} is another's");
         }
     }
@@ -178,11 +311,28 @@ fn files_behind_a_token_may_be_elsewhere() {
     let site = "[[site.route]]\npath = \"/dl/*\"\n[site.route.signed]\nform = \"lighttpd\"\nsecret_file = \"{dir}/links.secret\"\nroot = \"{dir}/store\"\n";
     let server = start_in(dir, &configuration("workers = 1", site));
     let file = server.dir.join("links.secret");
-    let link = sign(&["--form", "lighttpd", "--secret-file", file.to_str().unwrap(), "--prefix", "/dl/", "/dl/films/a.mp4"]);
+    let link = sign(&[
+        "--form",
+        "lighttpd",
+        "--secret-file",
+        file.to_str().unwrap(),
+        "--prefix",
+        "/dl/",
+        "/dl/films/a.mp4",
+    ]);
     assert_eq!(get(&server, &link, &[]).text(), FILE);
     assert_eq!(get(&server, "/films/a.mp4", &[]).status, 404);
-    let explained = saker(["explain", "-c", server.dir.join("saker.toml").to_str().unwrap(), "/dl/films/a.mp4"]);
-    assert!(stdout(&explained).contains("`signed`: there is no signature"), "{}", stdout(&explained));
+    let explained = saker([
+        "explain",
+        "-c",
+        server.dir.join("saker.toml").to_str().unwrap(),
+        "/dl/films/a.mp4",
+    ]);
+    assert!(
+        stdout(&explained).contains("`signed`: there is no signature"),
+        "{}",
+        stdout(&explained)
+    );
 }
 
 /// nginx with the same files and secrets.
@@ -224,14 +374,33 @@ fn nginx_and_saker_take_each_others_links() {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     };
     let by_shell = |end: u64, address: &str| {
-        let hash =
-            shell(&format!("printf %s '{end}/s/films/a.mp4{address} first' | openssl md5 -binary | openssl base64 | tr +/ -_ | tr -d ="));
+        let hash = shell(&format!(
+            "printf %s '{end}/s/films/a.mp4{address} first' | openssl md5 -binary | openssl base64 | tr +/ -_ | tr -d ="
+        ));
         format!("/s/films/a.mp4?md5={hash}&expires={end}")
     };
     let hash = shell("printf %s films/a.mp4first | openssl md5 -hex | sed 's/.* //'");
-    let (good, expired) = (by_shell(end, "127.0.0.1"), by_shell(1_700_000_000, "127.0.0.1"));
-    let ours =
-        |more: &[&str]| sign(&[&["--form", "nginx", "--secret", "first", "--address", "127.0.0.1"], more, &["/s/films/a.mp4"]].concat());
+    let (good, expired) = (
+        by_shell(end, "127.0.0.1"),
+        by_shell(1_700_000_000, "127.0.0.1"),
+    );
+    let ours = |more: &[&str]| {
+        sign(
+            &[
+                &[
+                    "--form",
+                    "nginx",
+                    "--secret",
+                    "first",
+                    "--address",
+                    "127.0.0.1",
+                ],
+                more,
+                &["/s/films/a.mp4"],
+            ]
+            .concat(),
+        )
+    };
     let links = [
         (good.clone(), 200),
         (format!("{good}&x=1"), 200),
@@ -248,26 +417,62 @@ fn nginx_and_saker_take_each_others_links() {
         (good.replace("&expires", "&expire"), 403),
         ("/s/films/a.mp4".into(), 403),
         (format!("/dl/{hash}/films/a.mp4"), 200),
-        (sign(&["--form", "nginx-path", "--secret", "first", "--prefix", "/dl/", "/dl/films/a.mp4"]), 200),
+        (
+            sign(&[
+                "--form",
+                "nginx-path",
+                "--secret",
+                "first",
+                "--prefix",
+                "/dl/",
+                "/dl/films/a.mp4",
+            ]),
+            200,
+        ),
         (format!("/dl/{hash}/films/b.mp4"), 403),
-        (format!("/dl/{}/films/a.mp4", hash.replace(|c: char| c.is_ascii_digit(), "0")), 403),
+        (
+            format!(
+                "/dl/{}/films/a.mp4",
+                hash.replace(|c: char| c.is_ascii_digit(), "0")
+            ),
+            403,
+        ),
         (format!("/dl/{hash}"), 403),
         ("/dl/films/a.mp4".into(), 403),
     ];
-    assert_eq!(ours(&["--time", &end.to_string()]), good, "the same to the byte");
+    assert_eq!(
+        ours(&["--time", &end.to_string()]),
+        good,
+        "the same to the byte"
+    );
     for (link, status) in links {
-        let theirs = Client::connect(nginx.address()).unwrap().get(&link).unwrap();
+        let theirs = Client::connect(nginx.address())
+            .unwrap()
+            .get(&link)
+            .unwrap();
         let ours = get(&saker, &link, &[]);
         assert_eq!((ours.status, theirs.status), (status, status), "{link}");
-        assert!(status != 200 || ours.body == theirs.body && ours.text() == FILE, "{link}");
+        assert!(
+            status != 200 || ours.body == theirs.body && ours.text() == FILE,
+            "{link}"
+        );
     }
 }
 
 /// The recipes that stand in mod_secdownload's and mod_auth_token's own documentation.
 const RECIPES: &[(&str, &str)] = &[
-    ("form = \"lighttpd\"\nalgorithm = \"md5\"", "md5_hex('first' . $path . $time) . '/' . $time . $path"),
-    ("form = \"lighttpd\"\nalgorithm = \"hmac-sha1\"", "b64(hmac_sha1('/' . $time . $path, 'first')) . '/' . $time . $path"),
-    ("form = \"lighttpd\"\nalgorithm = \"hmac-sha256\"", "b64(hmac_sha256('/' . $time . $path, 'first')) . '/' . $time . $path"),
+    (
+        "form = \"lighttpd\"\nalgorithm = \"md5\"",
+        "md5_hex('first' . $path . $time) . '/' . $time . $path",
+    ),
+    (
+        "form = \"lighttpd\"\nalgorithm = \"hmac-sha1\"",
+        "b64(hmac_sha1('/' . $time . $path, 'first')) . '/' . $time . $path",
+    ),
+    (
+        "form = \"lighttpd\"\nalgorithm = \"hmac-sha256\"",
+        "b64(hmac_sha256('/' . $time . $path, 'first')) . '/' . $time . $path",
+    ),
     (
         "form = \"lighttpd\"\nalgorithm = \"hmac-sha256\"\npath_segments = 1",
         "b64(hmac_sha256('/' . $time . '/films', 'first')) . '/' . $time . $path",
@@ -276,8 +481,14 @@ const RECIPES: &[(&str, &str)] = &[
         "form = \"lighttpd\"\nalgorithm = \"hmac-sha256\"\nquery = true",
         "b64(hmac_sha256('/' . $time . $path . '?a=1', 'first')) . '/' . $time . $path . '?a=1'",
     ),
-    ("form = \"mod_auth_token\"", "md5_hex('first' . $path . $time) . '/' . $time . $path"),
-    ("form = \"mod_auth_token\"\naddress = true", "md5_hex('first' . $path . $time . '127.0.0.1') . '/' . $time . $path"),
+    (
+        "form = \"mod_auth_token\"",
+        "md5_hex('first' . $path . $time) . '/' . $time . $path",
+    ),
+    (
+        "form = \"mod_auth_token\"\naddress = true",
+        "md5_hex('first' . $path . $time . '127.0.0.1') . '/' . $time . $path",
+    ),
 ];
 
 #[test]
@@ -289,15 +500,25 @@ fn links_made_by_published_recipes_are_good() {
                 "use Digest::MD5 'md5_hex'; use Digest::SHA qw(hmac_sha1 hmac_sha256); use MIME::Base64 'encode_base64url';\n\
                  sub b64 {{ encode_base64url($_[0]) }}\nmy $path = '/films/a.mp4'; my $time = sprintf('%08x', {time});\nprint '/dl/' . {recipe};"
             );
-            let output = Command::new(require("perl").unwrap()).args(["-e", &script]).output().unwrap();
+            let output = Command::new(require("perl").unwrap())
+                .args(["-e", &script])
+                .output()
+                .unwrap();
             assert!(output.status.success(), "{}", stderr(&output));
             stdout(&output)
         };
         let good = link(now());
         assert_eq!(get(&server, &good, &[]).text(), FILE, "{good}");
         assert_eq!(get(&server, &link(now() - 120), &[]).status, 410);
-        assert_eq!(get(&server, &link(now() + 120), &[]).status, 410, "lighttpd's tolerance goes both ways");
-        assert_eq!(get(&server, &good.replace("a.mp4", "b.mp4"), &[]).status, if rule.contains("segments") { 404 } else { 403 });
+        assert_eq!(
+            get(&server, &link(now() + 120), &[]).status,
+            410,
+            "lighttpd's tolerance goes both ways"
+        );
+        assert_eq!(
+            get(&server, &good.replace("a.mp4", "b.mp4"), &[]).status,
+            if rule.contains("segments") { 404 } else { 403 }
+        );
     }
 }
 
@@ -319,7 +540,12 @@ fn mod_auth_token_of_apache_configurations() {
             "use Digest::MD5 'md5_hex'; my $path = '/films/a.mp4'; my $time = sprintf('%08x', {time});\n\
              print '{prefix}' . md5_hex('first' . $path . $time . '{address}') . '/' . $time . $path;"
         );
-        stdout(&Command::new(require("perl").unwrap()).args(["-e", &script]).output().unwrap())
+        stdout(
+            &Command::new(require("perl").unwrap())
+                .args(["-e", &script])
+                .output()
+                .unwrap(),
+        )
     };
     // Each twice: nothing that was found for a good link may be kept for others.
     for _ in 0..2 {
@@ -336,7 +562,10 @@ fn mod_auth_token_of_apache_configurations() {
         ] {
             let response = get(&server, &target, &[]);
             assert_eq!(response.status, status, "{target}");
-            assert!(status != 200 || ["free\n", FILE].contains(&response.text().as_str()), "{target}");
+            assert!(
+                status != 200 || ["free\n", FILE].contains(&response.text().as_str()),
+                "{target}"
+            );
         }
     }
 }
@@ -344,21 +573,85 @@ fn mod_auth_token_of_apache_configurations() {
 #[test]
 fn wrong_usage_of_sign_url_says_why() {
     for (arguments, why) in [
-        (&["--form", "nginx", "--secret", "x", "--for", "1h", "/a"][..], "say --address"),
-        (&["--form", "saker", "--secret", "x", "--address", "::1", "/a"], "take --address away"),
-        (&["--form", "nginx", "--secret", "x", "--address", "::1", "/a"], "for how long it is good"),
-        (&["--form", "nginx-path", "--secret", "x", "--prefix", "/b/", "--for", "1h", "/b/a"], "have no end"),
-        (&["--form", "nginx-path", "--secret", "x", "--prefix", "/b/", "--time", "2000000000", "/b/a"], "have no end"),
-        (&["--form", "saker", "--secret", "x", "--sign-host", "/a"], "write the URL with it"),
-        (&["--form", "nginx", "--secret", "x", "--expression", "$host$uri $secret", "/a"], "write the URL with it"),
-        (&["--form", "lighttpd", "--secret", "x", "--for", "1h", "/a"], "`lifetime`"),
-        (&["--form", "lighttpd", "--secret", "x", "--prefix", "/b/", "/a"], "not below /b/"),
+        (
+            &["--form", "nginx", "--secret", "x", "--for", "1h", "/a"][..],
+            "say --address",
+        ),
+        (
+            &["--form", "saker", "--secret", "x", "--address", "::1", "/a"],
+            "take --address away",
+        ),
+        (
+            &["--form", "nginx", "--secret", "x", "--address", "::1", "/a"],
+            "for how long it is good",
+        ),
+        (
+            &[
+                "--form",
+                "nginx-path",
+                "--secret",
+                "x",
+                "--prefix",
+                "/b/",
+                "--for",
+                "1h",
+                "/b/a",
+            ],
+            "have no end",
+        ),
+        (
+            &[
+                "--form",
+                "nginx-path",
+                "--secret",
+                "x",
+                "--prefix",
+                "/b/",
+                "--time",
+                "2000000000",
+                "/b/a",
+            ],
+            "have no end",
+        ),
+        (
+            &["--form", "saker", "--secret", "x", "--sign-host", "/a"],
+            "write the URL with it",
+        ),
+        (
+            &[
+                "--form",
+                "nginx",
+                "--secret",
+                "x",
+                "--expression",
+                "$host$uri $secret",
+                "/a",
+            ],
+            "write the URL with it",
+        ),
+        (
+            &["--form", "lighttpd", "--secret", "x", "--for", "1h", "/a"],
+            "`lifetime`",
+        ),
+        (
+            &[
+                "--form", "lighttpd", "--secret", "x", "--prefix", "/b/", "/a",
+            ],
+            "not below /b/",
+        ),
         (&["--form", "saker", "/a"], "without a secret"),
         (&["--form", "apache", "--secret", "x", "/a"], "must be"),
-        (&["--form", "saker", "--secret", "x", "--for", "1", "/a"], "a number with a unit"),
+        (
+            &["--form", "saker", "--secret", "x", "--for", "1", "/a"],
+            "a number with a unit",
+        ),
     ] {
         let output = saker([&["sign-url"], arguments].concat());
-        assert!(!output.status.success() && stderr(&output).contains(why), "{arguments:?}: {}", stderr(&output));
+        assert!(
+            !output.status.success() && stderr(&output).contains(why),
+            "{arguments:?}: {}",
+            stderr(&output)
+        );
     }
 }
 
@@ -371,18 +664,35 @@ fn a_page_before_its_downloads() {
         ));
         assert_eq!(get(&saker, "/films/a.mp4", &[]).status, 403, "{by}");
         let sent = get(&saker, "/dl/films/a.mp4", &[]);
-        assert_eq!((sent.status, sent.field("location")), (302, Some("/downloads.html")));
+        assert_eq!(
+            (sent.status, sent.field("location")),
+            (302, Some("/downloads.html"))
+        );
         // Twice: the page is kept by now, and has to be noticed all the same.
         for _ in 0..2 {
             let page = get(&saker, "/downloads.html", &[]);
-            let cookie = page.field("set-cookie").map(|cookie| cookie.split(';').next().unwrap().to_owned());
+            let cookie = page
+                .field("set-cookie")
+                .map(|cookie| cookie.split(';').next().unwrap().to_owned());
             assert_eq!(cookie.is_some(), by == "cookie");
-            let fields: Vec<(&str, &str)> = cookie.iter().map(|cookie| ("Cookie", cookie.as_str())).collect();
+            let fields: Vec<(&str, &str)> = cookie
+                .iter()
+                .map(|cookie| ("Cookie", cookie.as_str()))
+                .collect();
             let file = get(&saker, "/films/a.mp4", &fields);
             assert_eq!((file.status, file.text().as_str()), (200, FILE), "{by}");
-            let changed: Vec<(&str, String)> = cookie.iter().map(|cookie| ("Cookie", format!("{cookie}x"))).collect();
-            let changed: Vec<(&str, &str)> = changed.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            assert_eq!(get(&saker, "/films/a.mp4", &changed).status, if by == "cookie" { 403 } else { 200 });
+            let changed: Vec<(&str, String)> = cookie
+                .iter()
+                .map(|cookie| ("Cookie", format!("{cookie}x")))
+                .collect();
+            let changed: Vec<(&str, &str)> = changed
+                .iter()
+                .map(|(name, value)| (*name, value.as_str()))
+                .collect();
+            assert_eq!(
+                get(&saker, "/films/a.mp4", &changed).status,
+                if by == "cookie" { 403 } else { 200 }
+            );
         }
     }
 }
@@ -390,7 +700,9 @@ fn a_page_before_its_downloads() {
 /// The time limit is what is kept or signed; the clock is not waited for, a second is.
 #[test]
 fn a_page_opens_its_downloads_for_a_time() {
-    let saker = start("[site.trigger]\npages = [\"/downloads.html\"]\nfiles = [\"/films/*\"]\nwithin = \"1s\"\n");
+    let saker = start(
+        "[site.trigger]\npages = [\"/downloads.html\"]\nfiles = [\"/films/*\"]\nwithin = \"1s\"\n",
+    );
     assert_eq!(get(&saker, "/downloads.html", &[]).status, 200);
     std::thread::sleep(std::time::Duration::from_millis(2100));
     assert_eq!(get(&saker, "/films/a.mp4", &[]).status, 403);
@@ -404,13 +716,42 @@ fn links_over_http2_and_http3() {
     let site = "[site.referrers]\nallow = [\"own\"]\nextensions = [\"png\"]\n\
                 [[site.route]]\npath = \"/dl/*\"\n[site.route.signed]\nsecret = \"first\"\naddress = true\n";
     let saker = http3_client::site::start_with(dir, "", site);
-    let link = sign(&["--form", "saker", "--secret", "first", "--sign-address", "--address", "127.0.0.1", "--for", "1h", "/dl/a.mp4"]);
+    let link = sign(&[
+        "--form",
+        "saker",
+        "--secret",
+        "first",
+        "--sign-address",
+        "--address",
+        "127.0.0.1",
+        "--for",
+        "1h",
+        "/dl/a.mp4",
+    ]);
     let mut http3 = http3_client::Client::default().connect(&saker.server.address().to_string());
     let curl = |version: &str, target: &str, referrer: &str| {
-        let url = format!("https://localhost:{}{target}", saker.server.address().port());
+        let url = format!(
+            "https://localhost:{}{target}",
+            saker.server.address().port()
+        );
         let mut command = Command::new(require("curl").unwrap());
-        command.args(["-sk", version, "-o", "/dev/null", "-w", "%{http_code}", "-e", referrer, "--resolve"]);
-        command.arg(format!("localhost:{}:127.0.0.1", saker.server.address().port())).arg(url);
+        command.args([
+            "-sk",
+            version,
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}",
+            "-e",
+            referrer,
+            "--resolve",
+        ]);
+        command
+            .arg(format!(
+                "localhost:{}:127.0.0.1",
+                saker.server.address().port()
+            ))
+            .arg(url);
         stdout(&command.output().unwrap())
     };
     for (target, referrer, status) in [
@@ -421,8 +762,18 @@ fn links_over_http2_and_http3() {
         ("/img/a.png", "https://evil.test/", 403),
     ] {
         for version in ["--http1.1", "--http2"] {
-            assert_eq!(curl(version, target, referrer), status.to_string(), "{target} {version}");
+            assert_eq!(
+                curl(version, target, referrer),
+                status.to_string(),
+                "{target} {version}"
+            );
         }
-        assert_eq!(http3.ask("GET", target, &[("referer", referrer)], b"").status, status, "{target}");
+        assert_eq!(
+            http3
+                .ask("GET", target, &[("referer", referrer)], b"")
+                .status,
+            status,
+            "{target}"
+        );
     }
 }

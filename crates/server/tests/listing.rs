@@ -1,7 +1,9 @@
-//! Directory listings in a real browser: whatever files are called, the reader sees the name, nothing runs, and each link leads to its file.
+//! Directory listings in a real browser: whatever files are called, the reader sees the name,
+//! nothing runs, and each link leads to its file.
 //!
-//! The difficulty is that only the browser knows how it takes a link. So a page of ours shows the listing in a frame, asks the browser for
-//! each link as it understood it, fetches that, and writes down what came.
+//! The difficulty is that only the browser knows how it takes a link. So a page of ours shows the
+//! listing in a frame, asks the browser for each link as it understood it, fetches that, and writes
+//! down what came.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -48,7 +50,11 @@ fn start() -> Saker {
     let dir = folder("listing");
     for (number, name) in NAMES.iter().enumerate() {
         // Each has a size of its own.
-        dir.write(&format!("www/odd/{name}"), format!("content {number} {}", "x".repeat(number * 10))).unwrap();
+        dir.write(
+            &format!("www/odd/{name}"),
+            format!("content {number} {}", "x".repeat(number * 10)),
+        )
+        .unwrap();
     }
     dir.write("www/odd/sub dir?/inner.txt", "inner").unwrap();
     dir.write("www/probe.html", PROBE).unwrap();
@@ -61,21 +67,42 @@ fn dom(saker: &Saker, target: &str) -> String {
     let output = Command::new(require("timeout").unwrap())
         .args(["-k", "5", "100"])
         .arg(require("chromium").unwrap())
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"])
-        .args(["--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"])
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--disable-quic",
+            "--no-first-run",
+            "--disable-background-networking",
+        ])
+        .args([
+            "--disable-component-update",
+            "--disable-sync",
+            "--disable-dev-shm-usage",
+        ])
         .arg(format!("--user-data-dir={}", profile.to_string_lossy()))
-        .args(["--dump-dom", &format!("http://{}{target}", saker.server.address())])
+        .args([
+            "--dump-dom",
+            &format!("http://{}{target}", saker.server.address()),
+        ])
         .stdin(Stdio::null())
         .output()
         .unwrap();
     let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(dom.contains("</html>"), "{}\n{dom}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        dom.contains("</html>"),
+        "{}\n{dom}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     dom
 }
 
 /// As a browser writes text when it turns a document into HTML.
 fn as_text(name: &str) -> String {
-    name.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    name.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }
 
 /// What does not print is shown as a sign for it.
@@ -89,15 +116,28 @@ fn a_browser_shows_every_name_and_runs_none() {
     let dom = dom(&saker, "/odd/?C=S;O=D");
     let at = |name: &str| {
         let cell = format!("<bdi>{}</bdi>", as_text(&shown(name)));
-        dom.find(&cell).unwrap_or_else(|| panic!("{cell} is not in\n{dom}"))
+        dom.find(&cell)
+            .unwrap_or_else(|| panic!("{cell} is not in\n{dom}"))
     };
     // Folders first, then the largest: it was written last.
-    let places: Vec<usize> = ["sub dir?/"].iter().chain(NAMES.iter().rev()).map(|name| at(name)).collect();
+    let places: Vec<usize> = ["sub dir?/"]
+        .iter()
+        .chain(NAMES.iter().rev())
+        .map(|name| at(name))
+        .collect();
     assert!(places.is_sorted(), "{places:?}");
-    for element in ["<script", "<img", " onerror=\"", " onmouseover=\"top.owned=1.txt\">"] {
+    for element in [
+        "<script",
+        "<img",
+        " onerror=\"",
+        " onmouseover=\"top.owned=1.txt\">",
+    ] {
         assert!(!dom.contains(element), "a name became {element}\n{dom}");
     }
-    assert!(dom.contains("aria-sort=\"descending\"><a href=\"?C=S;O=A\">"), "a click on Size turns the order round\n{dom}");
+    assert!(
+        dom.contains("aria-sort=\"descending\"><a href=\"?C=S;O=A\">"),
+        "a click on Size turns the order round\n{dom}"
+    );
     assert!(dom.contains("<title>Index of /odd/</title>"));
 }
 
@@ -105,9 +145,18 @@ fn a_browser_shows_every_name_and_runs_none() {
 fn every_link_leads_a_browser_to_its_file() {
     let saker = start();
     let dom = dom(&saker, "/probe.html");
-    let has = |row: String| assert!(dom.contains(&format!("<li>{}</li>", as_text(&row))), "{row} is not in\n{dom}");
+    let has = |row: String| {
+        assert!(
+            dom.contains(&format!("<li>{}</li>", as_text(&row))),
+            "{row} is not in\n{dom}"
+        )
+    };
     for (number, name) in NAMES.iter().enumerate() {
-        has(format!("[{}] 200 content {number} {}", shown(name), "x".repeat(number * 10)));
+        has(format!(
+            "[{}] 200 content {number} {}",
+            shown(name),
+            "x".repeat(number * 10)
+        ));
     }
     has("[sub dir?/] 200 /odd/sub%20dir%3F/".into());
     has("[up] 200 /".into());
@@ -120,20 +169,32 @@ fn every_link_leads_a_browser_to_its_file() {
 fn columns_sort() {
     let dir = folder("listing-order");
     for (name, bytes) in [("a.txt", 200), ("b.txt", 300), ("c.txt", 100)] {
-        dir.write(&format!("www/d/{name}"), "x".repeat(bytes)).unwrap();
+        dir.write(&format!("www/d/{name}"), "x".repeat(bytes))
+            .unwrap();
     }
     let saker = start_in(dir, &configuration("workers = 1", "listing = true"));
     let mut client = saker.connect().unwrap();
     let mut target = "/d/".to_owned();
-    let steps = [("Name", "cba"), ("Size", "cab"), ("Size", "bac"), ("Name", "abc")];
+    let steps = [
+        ("Name", "cba"),
+        ("Size", "cab"),
+        ("Size", "bac"),
+        ("Name", "abc"),
+    ];
     for (column, expected) in steps {
         let page = client.get(&target).unwrap().text();
-        let (before, _) = page.split_once(&format!("\">{column}")).unwrap_or_else(|| panic!("no column {column}\n{page}"));
+        let (before, _) = page
+            .split_once(&format!("\">{column}"))
+            .unwrap_or_else(|| panic!("no column {column}\n{page}"));
         let (_, link) = before.rsplit_once("href=\"").unwrap();
         target = format!("/d/{link}");
         let sorted = client.get(&target).unwrap().text();
         let mut names: Vec<char> = "abc".chars().collect();
-        names.sort_by_key(|name| sorted.find(&format!("<bdi>{name}.txt</bdi>")).expect("listed"));
+        names.sort_by_key(|name| {
+            sorted
+                .find(&format!("<bdi>{name}.txt</bdi>"))
+                .expect("listed")
+        });
         assert_eq!(names.into_iter().collect::<String>(), expected, "{target}");
     }
 }

@@ -1,4 +1,5 @@
-//! Log programs of Apache's configuration run as whoever started the server, and are started again as the same.
+//! Log programs of Apache's configuration run as whoever started the server, and are started again
+//! as the same.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -20,8 +21,16 @@ fn by_root_and_again_by_root() {
     let dir = TempDir::new("log-programs").unwrap();
     dir.write("www/page.txt", "page\n").unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
-    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"].map(PathBuf::from).into_iter().find(|path| path.is_dir());
-    let load = |name: &str| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.as_ref().unwrap().display());
+    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
+        .map(PathBuf::from)
+        .into_iter()
+        .find(|path| path.is_dir());
+    let load = |name: &str| {
+        format!(
+            "LoadModule {name}_module {}/mod_{name}.so\n",
+            folder.as_ref().unwrap().display()
+        )
+    };
     let modules: String = ["mpm_event", "authz_core", "log_config"].map(load).concat();
     let root = dir.display();
     // Ends after each line; only root may write to the folder.
@@ -32,30 +41,49 @@ fn by_root_and_again_by_root() {
     );
     let file = dir.write("httpd.conf", &text).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-    command.args(["run", "--workers", "1", "--apache"]).arg(&file).arg("--state-dir").arg(dir.join("state"));
+    command
+        .args(["run", "--workers", "1", "--apache"])
+        .arg(&file)
+        .arg("--state-dir")
+        .arg(dir.join("state"));
     let server = ServerProcess::start(&mut command, address).unwrap();
     let lines = || fs::read_to_string(dir.join("lines")).unwrap_or_default();
     let until = |what: &str, holds: &dyn Fn() -> bool| {
         let end = Instant::now() + Duration::from_secs(20);
         while !holds() {
-            assert!(Instant::now() < end, "{what}: {} {}", lines(), fs::read_to_string(dir.join("errors")).unwrap_or_default());
+            assert!(
+                Instant::now() < end,
+                "{what}: {} {}",
+                lines(),
+                fs::read_to_string(dir.join("errors")).unwrap_or_default()
+            );
             // One line at a time, so that the program's end is met.
             let _ = Client::connect(address).and_then(|mut client| client.get("/page.txt"));
             std::thread::sleep(Duration::from_millis(1200));
         }
     };
-    until("a second program", &|| lines().matches("as 0\n").count() >= 3 && lines().matches("/page.txt\n").count() >= 2);
+    until("a second program", &|| {
+        lines().matches("as 0\n").count() >= 3 && lines().matches("/page.txt\n").count() >= 2
+    });
     assert!(!lines().contains("as 33"), "{}", lines());
     let errors = fs::read_to_string(dir.join("errors")).unwrap();
-    assert!(errors.starts_with("0\n") && errors.contains("SK0605"), "{errors}");
+    assert!(
+        errors.starts_with("0\n") && errors.contains("SK0605"),
+        "{errors}"
+    );
     // One that a reload brings: what may be started is read from the configuration again.
     dir.write("httpd.conf", format!("{text}CustomLog \"|$id -u >{root}/new; env >{root}/environment; exec cat >>{root}/new\" \"%U\"\n"))
         .unwrap();
     server.signal(Signal::HUP).unwrap();
     let new = || fs::read_to_string(dir.join("new")).unwrap_or_default();
-    until("a new program", &|| new().starts_with("0\n") && new().contains("/page.txt\n"));
+    until("a new program", &|| {
+        new().starts_with("0\n") && new().contains("/page.txt\n")
+    });
     let environment = fs::read_to_string(dir.join("environment")).unwrap();
-    assert!(environment.contains("PATH=") && !environment.contains("SAKER_BROKER"), "{environment}");
+    assert!(
+        environment.contains("PATH=") && !environment.contains("SAKER_BROKER"),
+        "{environment}"
+    );
     // The server itself is nobody special, and who keeps the privileges ends with it.
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     assert!(status.contains("Uid:\t33\t33\t33\t33"), "{status}");
@@ -63,13 +91,20 @@ fn by_root_and_again_by_root() {
     server.stop().unwrap();
     let end = Instant::now() + Duration::from_secs(10);
     while running(&format!("{root}/")).next().is_some() {
-        assert!(Instant::now() < end, "still there: {:?}", running(&format!("{root}/")).collect::<Vec<_>>());
+        assert!(
+            Instant::now() < end,
+            "still there: {:?}",
+            running(&format!("{root}/")).collect::<Vec<_>>()
+        );
         std::thread::sleep(Duration::from_millis(50));
     }
 }
 
 /// Command lines with this in them.
 fn running(text: &str) -> impl Iterator<Item = String> {
-    let all = fs::read_dir("/proc").unwrap().filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
-    all.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).filter(move |line| line.contains(text))
+    let all = fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
+    all.map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+        .filter(move |line| line.contains(text))
 }

@@ -42,15 +42,27 @@ fn start(dir: TempDir, top: &str, site: &str) -> Saker {
 /// A connection from that address, as far as the server is concerned.
 fn from(saker: &Saker, address: &str) -> Client {
     let mut client = saker.connect().unwrap();
-    let kind = if address.contains(':') { "TCP6" } else { "TCP4" };
-    let own = if address.contains(':') { "::1" } else { "127.0.0.1" };
-    client.send(format!("PROXY {kind} {address} {own} 4711 80\r\n")).unwrap();
+    let kind = if address.contains(':') {
+        "TCP6"
+    } else {
+        "TCP4"
+    };
+    let own = if address.contains(':') {
+        "::1"
+    } else {
+        "127.0.0.1"
+    };
+    client
+        .send(format!("PROXY {kind} {address} {own} 4711 80\r\n"))
+        .unwrap();
     client
 }
 
 /// `None`: the connection was closed without an answer.
 fn status(client: &mut Client, target: &str) -> Option<u16> {
-    client.send(format!("GET {target} HTTP/1.1\r\nHost: a.example\r\n\r\n")).ok()?;
+    client
+        .send(format!("GET {target} HTTP/1.1\r\nHost: a.example\r\n\r\n"))
+        .ok()?;
     client.read_response().ok().map(|response| response.status)
 }
 
@@ -69,22 +81,60 @@ fn error_log(saker: &Saker) -> String {
 fn bans_hold_for_new_and_open_connections_and_over_a_restart() {
     let saker = start(folder("bans"), "", "");
     let (mut one, mut neighbour) = (from(&saker, "203.0.113.7"), from(&saker, "203.0.113.8"));
-    assert_eq!((status(&mut one, "/"), status(&mut neighbour, "/")), (Some(200), Some(200)));
-    let said = stdout(&command(&saker, &["ban", "203.0.113.7", "2001:db8::/48", "--for", "1h", "--reason", "scans"]));
+    assert_eq!(
+        (status(&mut one, "/"), status(&mut neighbour, "/")),
+        (Some(200), Some(200))
+    );
+    let said = stdout(&command(
+        &saker,
+        &[
+            "ban",
+            "203.0.113.7",
+            "2001:db8::/48",
+            "--for",
+            "1h",
+            "--reason",
+            "scans",
+        ],
+    ));
     assert_eq!(said, "banned for 1 h 0 min: 2\n");
     assert!(one.closed_within(SOON), "an open connection at rest ends");
     assert_eq!(status(&mut from(&saker, "203.0.113.7"), "/"), None);
     assert_eq!(status(&mut from(&saker, "2001:db8:0:7::1"), "/"), None);
-    assert_eq!((status(&mut neighbour, "/"), status(&mut from(&saker, "2001:db8:1::1"), "/")), (Some(200), Some(200)));
+    assert_eq!(
+        (
+            status(&mut neighbour, "/"),
+            status(&mut from(&saker, "2001:db8:1::1"), "/")
+        ),
+        (Some(200), Some(200))
+    );
     let listed = stdout(&command(&saker, &["bans"]));
-    assert!(listed.contains("203.0.113.7 ") && listed.contains("2001:db8::/48") && listed.contains("scans"), "{listed}");
+    assert!(
+        listed.contains("203.0.113.7 ")
+            && listed.contains("2001:db8::/48")
+            && listed.contains("scans"),
+        "{listed}"
+    );
     command(&saker, &["stop"]);
     let Saker { dir, .. } = saker;
     let saker = Saker::with_configuration(SAKER, dir, &configuration("", "")).unwrap();
     until_ready(&saker.server, &saker.dir.join("state"));
-    assert_eq!(status(&mut from(&saker, "203.0.113.7"), "/"), None, "bans outlive the server");
-    assert_eq!(stdout(&command(&saker, &["unban", "203.0.113.7"])), "bans lifted: 1\n");
-    assert_eq!((status(&mut from(&saker, "203.0.113.7"), "/"), status(&mut from(&saker, "2001:db8::1"), "/")), (Some(200), None));
+    assert_eq!(
+        status(&mut from(&saker, "203.0.113.7"), "/"),
+        None,
+        "bans outlive the server"
+    );
+    assert_eq!(
+        stdout(&command(&saker, &["unban", "203.0.113.7"])),
+        "bans lifted: 1\n"
+    );
+    assert_eq!(
+        (
+            status(&mut from(&saker, "203.0.113.7"), "/"),
+            status(&mut from(&saker, "2001:db8::1"), "/")
+        ),
+        (Some(200), None)
+    );
     // A network's ban is not lifted by way of one of its addresses.
     command(&saker, &["ban", "2001:db8::1"]);
     for lifted in [1, 0] {
@@ -92,7 +142,10 @@ fn bans_hold_for_new_and_open_connections_and_over_a_restart() {
         assert_eq!(stdout(&command(&saker, &["unban", "2001:db8::1"])), said);
         assert_eq!(status(&mut from(&saker, "2001:db8::2"), "/"), None);
     }
-    assert_eq!(stdout(&command(&saker, &["unban", "--all"])), "bans lifted: 1\n");
+    assert_eq!(
+        stdout(&command(&saker, &["unban", "--all"])),
+        "bans lifted: 1\n"
+    );
     assert_eq!(stdout(&command(&saker, &["bans"])), "nobody is banned\n");
 }
 
@@ -104,13 +157,27 @@ fn bans_end_connections_of_http2_and_http3() {
     assert_eq!(http3.get("/").status, 200);
     command(&saker, &["ban", "127.0.0.1"]);
     http3.until_lost();
-    let curl = || Command::new(require("curl").unwrap()).args(["-skm", "20", "--http2", &format!("https://{address}/")]).output().unwrap();
+    let curl = || {
+        Command::new(require("curl").unwrap())
+            .args(["-skm", "20", "--http2", &format!("https://{address}/")])
+            .output()
+            .unwrap()
+    };
     assert!(!curl().status.success());
     command(&saker, &["unban", "127.0.0.1"]);
     assert!(curl().status.success());
-    assert_eq!(Http3Client::default().connect(&address.to_string()).get("/").status, 200);
+    assert_eq!(
+        Http3Client::default()
+            .connect(&address.to_string())
+            .get("/")
+            .status,
+        200
+    );
 
-    let plain = operate::start_in(folder("bans-http2"), &operate::configuration("workers = 1", ""));
+    let plain = operate::start_in(
+        folder("bans-http2"),
+        &operate::configuration("workers = 1", ""),
+    );
     let mut frames = Frames::connect(plain.server.address()).unwrap();
     frames.get(1, "/").unwrap();
     assert!(frames.read_until(HEADERS).unwrap().is_some());
@@ -129,34 +196,78 @@ const GOAWAY: u8 = 7;
 #[test]
 fn lists_of_the_server_close_connections_and_are_read_again() {
     let dir = folder("lists");
-    dir.write("lists/bad.txt", "# bad\n203.0.113.0/24 ; the whole net\n198.51.100.1-198.51.100.9\n").unwrap();
-    let saker = start(dir, "[guard]\ndeny = [\"192.0.2.0/24\"]\ndeny_files = [\"lists/bad.txt\"]\nallow = [\"203.0.113.9\"]", "");
-    for (address, expected) in
-        [("203.0.113.7", None), ("198.51.100.9", None), ("192.0.2.1", None), ("203.0.113.9", Some(200)), ("198.51.100.10", Some(200))]
-    {
-        assert_eq!(status(&mut from(&saker, address), "/"), expected, "{address}");
+    dir.write(
+        "lists/bad.txt",
+        "# bad\n203.0.113.0/24 ; the whole net\n198.51.100.1-198.51.100.9\n",
+    )
+    .unwrap();
+    let saker = start(
+        dir,
+        "[guard]\ndeny = [\"192.0.2.0/24\"]\ndeny_files = [\"lists/bad.txt\"]\nallow = [\"203.0.113.9\"]",
+        "",
+    );
+    for (address, expected) in [
+        ("203.0.113.7", None),
+        ("198.51.100.9", None),
+        ("192.0.2.1", None),
+        ("203.0.113.9", Some(200)),
+        ("198.51.100.10", Some(200)),
+    ] {
+        assert_eq!(
+            status(&mut from(&saker, address), "/"),
+            expected,
+            "{address}"
+        );
     }
     // A broken list is not taken, and its line is named.
-    saker.dir.write("lists/bad.txt", "203.0.113.0/24\nnonsense\n").unwrap();
-    until("the broken list is told of", || error_log(&saker).contains("bad.txt:2: `nonsense` is no address"));
-    assert_eq!(status(&mut from(&saker, "198.51.100.9"), "/"), None, "the list before stays");
+    saker
+        .dir
+        .write("lists/bad.txt", "203.0.113.0/24\nnonsense\n")
+        .unwrap();
+    until("the broken list is told of", || {
+        error_log(&saker).contains("bad.txt:2: `nonsense` is no address")
+    });
+    assert_eq!(
+        status(&mut from(&saker, "198.51.100.9"), "/"),
+        None,
+        "the list before stays"
+    );
     saker.dir.write("lists/bad.txt", "2001:db8::/32\n").unwrap();
-    until("the new list is in force", || status(&mut from(&saker, "203.0.113.7"), "/") == Some(200));
+    until("the new list is in force", || {
+        status(&mut from(&saker, "203.0.113.7"), "/") == Some(200)
+    });
     assert_eq!(status(&mut from(&saker, "2001:db8::1"), "/"), None);
-    until("the line", || error_log(&saker).contains("address=2001:db8::1 rule=deny site=-"));
+    until("the line", || {
+        error_log(&saker).contains("address=2001:db8::1 rule=deny site=-")
+    });
 }
 
 #[test]
 fn a_bad_line_of_a_list_is_an_error_of_the_configuration() {
     let dir = folder("bad-list");
-    dir.write("bad.txt", "192.0.2.0/24\n192.0.2.0/40\n").unwrap();
-    let text = configuration("", "[site.guard]\ndeny_files = [\"bad.txt\", \"missing.txt\"]");
-    dir.write("saker.toml", text.replace("{address}", "127.0.0.1:1").replace("{dir}", &dir.to_string_lossy())).unwrap();
+    dir.write("bad.txt", "192.0.2.0/24\n192.0.2.0/40\n")
+        .unwrap();
+    let text = configuration(
+        "",
+        "[site.guard]\ndeny_files = [\"bad.txt\", \"missing.txt\"]",
+    );
+    dir.write(
+        "saker.toml",
+        text.replace("{address}", "127.0.0.1:1")
+            .replace("{dir}", &dir.to_string_lossy()),
+    )
+    .unwrap();
     let checked = operate::saker(["check", "-c", &dir.join("saker.toml").to_string_lossy()]);
     let said = stdout(&checked) + &stderr(&checked);
     assert!(!checked.status.success());
-    assert!(said.contains("bad.txt:2") && said.contains("`192.0.2.0/40` is no address"), "{said}");
-    assert!(said.contains("missing.txt") && said.contains("the list is not there"), "{said}");
+    assert!(
+        said.contains("bad.txt:2") && said.contains("`192.0.2.0/40` is no address"),
+        "{said}"
+    );
+    assert!(
+        said.contains("missing.txt") && said.contains("the list is not there"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -165,7 +276,11 @@ fn a_site_answers_whom_it_lets_in() {
                 [[site.route]]\npath = \"/drop/*\"\n[site.route.guard]\ndenied = \"drop\"\n\
                 [[site.route]]\npath = \"/office/*\"\n[site.route.guard]\nallow = [\"192.0.2.0/24\"]\ndeny = []";
     let dir = folder("site-guard");
-    ["drop", "office"].iter().for_each(|name| dir.write(&format!("www/{name}/index.html"), "<p>x</p>").map(drop).unwrap());
+    ["drop", "office"].iter().for_each(|name| {
+        dir.write(&format!("www/{name}/index.html"), "<p>x</p>")
+            .map(drop)
+            .unwrap()
+    });
     let saker = start(dir, "", site);
     // The second time an outcome may be kept, for those who may have it.
     for _ in 0..2 {
@@ -179,19 +294,32 @@ fn a_site_answers_whom_it_lets_in() {
             ("198.51.100.1", "/office/", Some(403)),
             ("192.0.2.1", "/office/", Some(200)),
         ] {
-            assert_eq!(status(&mut from(&saker, address), target), expected, "{address} {target}");
+            assert_eq!(
+                status(&mut from(&saker, address), target),
+                expected,
+                "{address} {target}"
+            );
         }
     }
     until("the lines", || {
-        lines(&saker.dir.join("access.log")).iter().filter(|line| line.contains("/drop/ HTTP") && line.contains(" 444 ")).count() == 2
+        lines(&saker.dir.join("access.log"))
+            .iter()
+            .filter(|line| line.contains("/drop/ HTTP") && line.contains(" 444 "))
+            .count()
+            == 2
     });
-    until("the line", || error_log(&saker).contains("address=203.0.113.7 rule=deny site=a.example"));
+    until("the line", || {
+        error_log(&saker).contains("address=203.0.113.7 rule=deny site=a.example")
+    });
 }
 
 #[test]
 fn requests_that_are_dropped_end_streams() {
     let site = "[site.guard]\ndeny = [\"127.0.0.0/8\"]\ndenied = \"drop\"";
-    let plain = operate::start_in(folder("drop-http2"), &operate::configuration("workers = 1", site));
+    let plain = operate::start_in(
+        folder("drop-http2"),
+        &operate::configuration("workers = 1", site),
+    );
     let mut frames = Frames::connect(plain.server.address()).unwrap();
     frames.get(1, "/").unwrap();
     let reset = frames.read_until(RST_STREAM).unwrap().unwrap();
@@ -210,27 +338,41 @@ fn too_many_connections_for_too_long_are_a_ban() {
         "",
     );
     let mut open: Vec<Client> = (0..2).map(|_| from(&saker, "203.0.113.7")).collect();
-    open.iter_mut().for_each(|client| assert_eq!(status(client, "/"), Some(200)));
+    open.iter_mut()
+        .for_each(|client| assert_eq!(status(client, "/"), Some(200)));
     // Over the soft limit there is no keep-alive.
     let mut third = from(&saker, "203.0.113.7");
-    third.send("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n").unwrap();
+    third
+        .send("GET / HTTP/1.1\r\nHost: a.example\r\n\r\n")
+        .unwrap();
     let response = third.read_response().unwrap();
-    assert_eq!((response.status, response.field("connection")), (200, Some("close")));
+    assert_eq!(
+        (response.status, response.field("connection")),
+        (200, Some("close"))
+    );
     drop(third);
     let mut exempt: Vec<Client> = (0..6).map(|_| from(&saker, "192.0.2.1")).collect();
-    exempt.iter_mut().for_each(|client| assert_eq!(status(client, "/"), Some(200)));
+    exempt
+        .iter_mut()
+        .for_each(|client| assert_eq!(status(client, "/"), Some(200)));
     until("the ban", || {
         open.push(from(&saker, "203.0.113.7"));
         stdout(&command(&saker, &["bans"])).contains("203.0.113.7 ")
     });
     assert_eq!(status(&mut from(&saker, "203.0.113.7"), "/"), None);
     assert_eq!(status(&mut from(&saker, "203.0.113.8"), "/"), Some(200));
-    until("the line", || error_log(&saker).contains("address=203.0.113.7 rule=connections_soft seconds=3600"));
+    until("the line", || {
+        error_log(&saker).contains("address=203.0.113.7 rule=connections_soft seconds=3600")
+    });
 }
 
 #[test]
 fn what_is_no_http_is_a_ban() {
-    let saker = start(folder("bad-requests"), "[guard]\nbad_requests = 3\ngrace = \"1h\"", "");
+    let saker = start(
+        folder("bad-requests"),
+        "[guard]\nbad_requests = 3\ngrace = \"1h\"",
+        "",
+    );
     for _ in 0..4 {
         let mut client = from(&saker, "203.0.113.7");
         client.send("NONSENSE\r\n\r\n").unwrap();
@@ -249,32 +391,72 @@ fn requests_refused_too_often_are_a_ban() {
     );
     let mut client = from(&saker, "203.0.113.7");
     let got: Vec<_> = (0..8).map(|_| status(&mut client, "/index.html")).collect();
-    assert_eq!(got, [Some(200), Some(200), Some(503), Some(503), Some(503), Some(503), Some(503), Some(503)]);
-    assert_eq!(status(&mut client, "/index.html"), None, "the sixth refusal was a ban");
-    assert_eq!(status(&mut from(&saker, "203.0.113.8"), "/index.html"), Some(200));
+    assert_eq!(
+        got,
+        [
+            Some(200),
+            Some(200),
+            Some(503),
+            Some(503),
+            Some(503),
+            Some(503),
+            Some(503),
+            Some(503)
+        ]
+    );
+    assert_eq!(
+        status(&mut client, "/index.html"),
+        None,
+        "the sixth refusal was a ban"
+    );
+    assert_eq!(
+        status(&mut from(&saker, "203.0.113.8"), "/index.html"),
+        Some(200)
+    );
 }
 
 #[test]
 fn so_many_at_a_time_downloads_among_them() {
     let dir = folder("at-a-time");
     dir.write("www/large.bin", pattern(LARGE_BYTES)).unwrap();
-    let saker = start(dir, "", "[site.throttle]\nat_a_time_per_address = 2\nat_a_time_per_site = 3");
+    let saker = start(
+        dir,
+        "",
+        "[site.throttle]\nat_a_time_per_address = 2\nat_a_time_per_site = 3",
+    );
     let download = |address: &str| {
         let mut client = from(&saker, address);
-        client.send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        client
+            .send("GET /large.bin HTTP/1.1\r\nHost: a\r\n\r\n")
+            .unwrap();
         let began = client.read_bytes(300).unwrap();
-        assert!(began.starts_with(b"HTTP/1.1 200 OK"), "{}", String::from_utf8_lossy(&began));
+        assert!(
+            began.starts_with(b"HTTP/1.1 200 OK"),
+            "{}",
+            String::from_utf8_lossy(&began)
+        );
         client
     };
     let (one, _other) = (download("203.0.113.7"), download("203.0.113.7"));
     let mut third = from(&saker, "203.0.113.7");
-    third.send("GET /index.html HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    third
+        .send("GET /index.html HTTP/1.1\r\nHost: a\r\n\r\n")
+        .unwrap();
     let refused = third.read_response().unwrap();
-    assert_eq!((refused.status, refused.field("retry-after")), (429, Some("1")));
+    assert_eq!(
+        (refused.status, refused.field("retry-after")),
+        (429, Some("1"))
+    );
     let _neighbour = download("203.0.113.8");
-    assert_eq!(status(&mut from(&saker, "203.0.113.9"), "/index.html"), Some(503), "the site has three");
+    assert_eq!(
+        status(&mut from(&saker, "203.0.113.9"), "/index.html"),
+        Some(503),
+        "the site has three"
+    );
     drop(one);
-    until("a place", || status(&mut from(&saker, "203.0.113.7"), "/index.html") == Some(200));
+    until("a place", || {
+        status(&mut from(&saker, "203.0.113.7"), "/index.html") == Some(200)
+    });
 }
 
 /// Answers each request when it is told to.
@@ -311,34 +493,48 @@ fn requests_for_programs_wait_in_a_line_of_bounded_length() {
     let saker = start(folder("dynamic"), "", &site);
     let ask = |address: &str| {
         let mut client = from(&saker, address);
-        client.send("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        client
+            .send("GET /app/ HTTP/1.1\r\nHost: a\r\n\r\n")
+            .unwrap();
         client
     };
     let mut one = ask("203.0.113.1");
     comes.recv_timeout(SOON).unwrap();
     let mut other = ask("203.0.113.2");
     comes.recv_timeout(SOON).unwrap();
-    // Two places, two in the line: of the next ones two wait, whoever they are, and the others hear no at once.
-    let mut more: Vec<Client> = ["203.0.113.1", "203.0.113.3", "203.0.113.4", "203.0.113.4"].map(ask).into();
+    // Two places, two in the line: of the next ones two wait, whoever they are, and the others hear
+    // no at once.
+    let mut more: Vec<Client> = ["203.0.113.1", "203.0.113.3", "203.0.113.4", "203.0.113.4"]
+        .map(ask)
+        .into();
     let mut refused = 0;
     until("two are refused", || {
-        more.retain_mut(|client| match client.silent_for(Duration::from_millis(50)) {
-            Ok(true) => true,
-            _ => {
-                let status = client.read_response().unwrap().status;
-                assert!(matches!(status, 429 | 503), "{status}");
-                refused += 1;
-                false
-            }
-        });
+        more.retain_mut(
+            |client| match client.silent_for(Duration::from_millis(50)) {
+                Ok(true) => true,
+                _ => {
+                    let status = client.read_response().unwrap().status;
+                    assert!(matches!(status, 429 | 503), "{status}");
+                    refused += 1;
+                    false
+                }
+            },
+        );
         refused == 2
     });
-    assert!(comes.try_recv().is_err(), "the program has no more than two");
+    assert!(
+        comes.try_recv().is_err(),
+        "the program has no more than two"
+    );
     (0..4).for_each(|_| go.send(()).unwrap());
     for client in [&mut one, &mut other].into_iter().chain(more.iter_mut()) {
         assert_eq!(client.read_response().unwrap().status, 200);
     }
-    assert_eq!(status(&mut from(&saker, "203.0.113.1"), "/index.html"), Some(200), "files are for everybody");
+    assert_eq!(
+        status(&mut from(&saker, "203.0.113.1"), "/index.html"),
+        Some(200),
+        "files are for everybody"
+    );
 }
 
 #[test]
@@ -356,8 +552,19 @@ fn nobody_waits_in_the_line_for_ever() {
 
 #[test]
 fn a_site_has_a_rate_of_its_own() {
-    let saker = start(folder("site-rate"), "", "[site.throttle]\nrequests_per_site = { rate = \"1/m\", burst = 2 }");
-    let got: Vec<_> = (1..=4).map(|host| status(&mut from(&saker, &format!("203.0.113.{host}")), "/index.html")).collect();
+    let saker = start(
+        folder("site-rate"),
+        "",
+        "[site.throttle]\nrequests_per_site = { rate = \"1/m\", burst = 2 }",
+    );
+    let got: Vec<_> = (1..=4)
+        .map(|host| {
+            status(
+                &mut from(&saker, &format!("203.0.113.{host}")),
+                "/index.html",
+            )
+        })
+        .collect();
     assert_eq!(got, [Some(200), Some(200), Some(200), Some(503)]);
 }
 
@@ -374,20 +581,40 @@ fn fail2ban_finds_the_addresses() {
         let got: Vec<_> = (0..4).map(|_| status(&mut client, "/index.html")).collect();
         assert_eq!(got, [Some(200), Some(200), Some(429), Some(429)]);
     }
-    assert_eq!(status(&mut from(&saker, "192.0.2.1"), "/index.html"), Some(403));
-    until("the lines", || error_log(&saker).matches("SK0411").count() == 5);
-    let filter = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/fail2ban/filter.d/saker.conf");
+    assert_eq!(
+        status(&mut from(&saker, "192.0.2.1"), "/index.html"),
+        Some(403)
+    );
+    until("the lines", || {
+        error_log(&saker).matches("SK0411").count() == 5
+    });
+    let filter = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../contrib/fail2ban/filter.d/saker.conf"
+    );
     let log = saker.dir.join("error.log");
-    let output = Command::new(require("fail2ban-regex").unwrap()).args(["-o", "ip"]).arg(&log).arg(filter).output().unwrap();
+    let output = Command::new(require("fail2ban-regex").unwrap())
+        .args(["-o", "ip"])
+        .arg(&log)
+        .arg(filter)
+        .output()
+        .unwrap();
     let found = stdout(&output);
     let found: Vec<&str> = found.lines().collect();
-    assert_eq!(found, ["203.0.113.7", "203.0.113.7", "2001:db8::7", "2001:db8::7"], "{}\n{}", stderr(&output), error_log(&saker));
+    assert_eq!(
+        found,
+        ["203.0.113.7", "203.0.113.7", "2001:db8::7", "2001:db8::7"],
+        "{}\n{}",
+        stderr(&output),
+        error_log(&saker)
+    );
 }
 
 #[test]
 fn the_directives_of_mod_evasive_and_mod_limitipconn() {
     let dir = folder("evasive");
-    dir.write("www/files/large.bin", pattern(LARGE_BYTES)).unwrap();
+    dir.write("www/files/large.bin", pattern(LARGE_BYTES))
+        .unwrap();
     let saker = Saker::with_apache(
         SAKER,
         dir,
@@ -402,7 +629,11 @@ fn the_directives_of_mod_evasive_and_mod_limitipconn() {
     )
     .unwrap();
     let as_client = |client: &mut Client, target: &str, address: &str| {
-        client.send(format!("GET {target} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {address}\r\n\r\n")).unwrap();
+        client
+            .send(format!(
+                "GET {target} HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: {address}\r\n\r\n"
+            ))
+            .unwrap();
     };
     let ask = |target: &str, address: &str| {
         let mut client = saker.connect().unwrap();
@@ -417,7 +648,12 @@ fn the_directives_of_mod_evasive_and_mod_limitipconn() {
     assert!((0..10).all(|_| ask("/index.html", "192.0.2.77") == 200));
     let mut download = saker.connect().unwrap();
     as_client(&mut download, "/files/large.bin", "203.0.113.9");
-    assert!(download.read_bytes(300).unwrap().starts_with(b"HTTP/1.1 200 OK"));
+    assert!(
+        download
+            .read_bytes(300)
+            .unwrap()
+            .starts_with(b"HTTP/1.1 200 OK")
+    );
     assert_eq!(ask("/files/large.bin", "203.0.113.9"), 503);
     assert_eq!(ask("/index.html", "203.0.113.9"), 200);
     drop(download);
@@ -431,7 +667,9 @@ fn a_neighbour_who_takes_fifty_times_his_share_takes_it_from_nobody() {
     let saker = start(
         folder("fair"),
         "",
-        &format!("[site.throttle]\nrequests_static = {{ rate = \"1/m\", burst = {SHARE} }}\nrequests_per_site = \"100000/s\""),
+        &format!(
+            "[site.throttle]\nrequests_static = {{ rate = \"1/m\", burst = {SHARE} }}\nrequests_per_site = \"100000/s\""
+        ),
     );
     let (passed, refused) = thread::scope(|scope| {
         let bad = |_| scope.spawn(|| statuses_of(&mut from(&saker, "203.0.113.66"), SHARE * 10));
@@ -446,20 +684,39 @@ fn a_neighbour_who_takes_fifty_times_his_share_takes_it_from_nobody() {
             )
         });
         for (host, other) in others.collect::<Vec<_>>() {
-            assert_eq!(other.join().unwrap(), [200].repeat(SHARE.into()), "203.0.113.{host}");
+            assert_eq!(
+                other.join().unwrap(),
+                [200].repeat(SHARE.into()),
+                "203.0.113.{host}"
+            );
         }
-        let all: Vec<u16> = bad.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
-        (all.iter().filter(|status| **status == 200).count(), all.iter().filter(|status| **status == 429).count())
+        let all: Vec<u16> = bad
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect();
+        (
+            all.iter().filter(|status| **status == 200).count(),
+            all.iter().filter(|status| **status == 429).count(),
+        )
     });
     assert_eq!(passed + refused, usize::from(SHARE) * 50);
     // The one that always may, and one that comes back each minute.
-    assert!((usize::from(SHARE)..=usize::from(SHARE) + 3).contains(&passed), "{passed}");
-    until("the line", || error_log(&saker).contains("address=203.0.113.66 rule=requests_static"));
-    assert!((1..=10).all(|host| !error_log(&saker).contains(&format!("address=203.0.113.{host} "))));
+    assert!(
+        (usize::from(SHARE)..=usize::from(SHARE) + 3).contains(&passed),
+        "{passed}"
+    );
+    until("the line", || {
+        error_log(&saker).contains("address=203.0.113.66 rule=requests_static")
+    });
+    assert!(
+        (1..=10).all(|host| !error_log(&saker).contains(&format!("address=203.0.113.{host} ")))
+    );
 }
 
 fn statuses_of(client: &mut Client, count: u16) -> Vec<u16> {
-    (0..count).map(|_| status(client, "/index.html").unwrap_or(0)).collect()
+    (0..count)
+        .map(|_| status(client, "/index.html").unwrap_or(0))
+        .collect()
 }
 
 #[test]
@@ -468,21 +725,56 @@ fn a_rate_is_one_over_all_protocols() {
     let saker = start_with(folder("rate-protocols"), "", site);
     let address = saker.server.address();
     let mut http3 = Http3Client::default().connect(&address.to_string());
-    assert_eq!((0..4).map(|_| http3.get("/index.html").status).collect::<Vec<_>>(), [200; 4]);
+    assert_eq!(
+        (0..4)
+            .map(|_| http3.get("/index.html").status)
+            .collect::<Vec<_>>(),
+        [200; 4]
+    );
     let url = format!("https://{address}/index.html");
     let curl = |version: &str, from: &str| -> Vec<String> {
-        let arguments =
-            ["-skm", "20", version, "--interface", from, "-o", "/dev/null", "-o", "/dev/null", "-o", "/dev/null", "-w", "%{http_code}\n"];
-        let output = Command::new(require("curl").unwrap()).args(arguments).args([&url; 3]).output().unwrap();
+        let arguments = [
+            "-skm",
+            "20",
+            version,
+            "--interface",
+            from,
+            "-o",
+            "/dev/null",
+            "-o",
+            "/dev/null",
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_code}\n",
+        ];
+        let output = Command::new(require("curl").unwrap())
+            .args(arguments)
+            .args([&url; 3])
+            .output()
+            .unwrap();
         stdout(&output).lines().map(str::to_owned).collect()
     };
     assert_eq!(curl("--http2", "127.0.0.1"), ["200"; 3]);
     assert_eq!(curl("--http1.1", "127.0.0.1"), ["200"; 3]);
     // That was the burst; over whichever protocol he comes back, he is over it.
-    for (got, version) in [(curl("--http2", "127.0.0.1"), "2"), (curl("--http1.1", "127.0.0.1"), "1.1")] {
-        assert!(got.iter().filter(|status| *status == "429").count() >= 2, "HTTP/{version}: {got:?}");
+    for (got, version) in [
+        (curl("--http2", "127.0.0.1"), "2"),
+        (curl("--http1.1", "127.0.0.1"), "1.1"),
+    ] {
+        assert!(
+            got.iter().filter(|status| *status == "429").count() >= 2,
+            "HTTP/{version}: {got:?}"
+        );
         let refused = http3.get("/index.html");
-        assert!(refused.status == 429 && refused.field("retry-after").is_some(), "{refused:?}");
+        assert!(
+            refused.status == 429 && refused.field("retry-after").is_some(),
+            "{refused:?}"
+        );
     }
-    assert_eq!(curl("--http2", "127.0.0.2"), ["200"; 3], "a neighbour of his");
+    assert_eq!(
+        curl("--http2", "127.0.0.2"),
+        ["200"; 3],
+        "a neighbour of his"
+    );
 }

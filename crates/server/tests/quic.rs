@@ -1,4 +1,5 @@
-//! HTTP/3 as a listener has it: where it is told of, switched on and off while the server runs, and ports that others have.
+//! HTTP/3 as a listener has it: where it is told of, switched on and off while the server runs, and
+//! ports that others have.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -15,7 +16,8 @@ fn folder(name: &str) -> TempDir {
     let dir = operate::folder(name);
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     dir.write("site.pem", made.cert.pem()).unwrap();
-    dir.write("site.key", made.signing_key.serialize_pem()).unwrap();
+    dir.write("site.key", made.signing_key.serialize_pem())
+        .unwrap();
     dir
 }
 
@@ -38,7 +40,9 @@ fn connect(saker: &Saker) -> Result<Client, String> {
 
 fn told(saker: &Saker, protocol: &str) -> Option<String> {
     let answer = curl(saker, &[protocol, "-i"], "/index.html").to_ascii_lowercase();
-    answer.lines().find_map(|line| line.strip_prefix("alt-svc: ").map(str::to_owned))
+    answer
+        .lines()
+        .find_map(|line| line.strip_prefix("alt-svc: ").map(str::to_owned))
 }
 
 fn with_http3(on: bool) -> String {
@@ -51,14 +55,24 @@ fn clients_over_tcp_are_told_and_find_it() {
     let expected = format!("h3=\":{}\"; ma=86400", saker.server.address().port());
     for protocol in ["--http1.1", "--http2"] {
         for _first_and_kept in 0..2 {
-            assert_eq!(told(&saker, protocol).as_deref(), Some(&*expected), "{protocol}");
+            assert_eq!(
+                told(&saker, protocol).as_deref(),
+                Some(&*expected),
+                "{protocol}"
+            );
         }
         let missing = curl(&saker, &[protocol, "-i"], "/missing").to_ascii_lowercase();
-        assert!(missing.contains(" 404") && missing.contains(&expected), "{protocol}: {missing}");
+        assert!(
+            missing.contains(" 404") && missing.contains(&expected),
+            "{protocol}: {missing}"
+        );
     }
     let mut client = connect(&saker).unwrap();
     let answer = client.get("/index.html").unwrap();
-    assert_eq!((answer.status, answer.text()), (200, "<p>hello</p>\n".into()));
+    assert_eq!(
+        (answer.status, answer.text()),
+        (200, "<p>hello</p>\n".into())
+    );
     assert_eq!(answer.field("alt-svc"), None, "who is here knows");
 }
 
@@ -67,7 +81,11 @@ fn what_a_site_says_itself_comes_first() {
     let saker = start("quic-own", "headers = { Alt-Svc = \"clear\" }");
     for protocol in ["--http1.1", "--http2"] {
         for _first_and_kept in 0..2 {
-            assert_eq!(told(&saker, protocol).as_deref(), Some("clear"), "{protocol}");
+            assert_eq!(
+                told(&saker, protocol).as_deref(),
+                Some("clear"),
+                "{protocol}"
+            );
         }
     }
 }
@@ -75,9 +93,15 @@ fn what_a_site_says_itself_comes_first() {
 #[test]
 fn it_can_be_there_and_not_be_told_of() {
     let dir = folder("quic-quiet");
-    let saker = start_in(dir, &configuration("", "").replace("tls = true", "tls = true\nhttp3_advertise = false"));
+    let saker = start_in(
+        dir,
+        &configuration("", "").replace("tls = true", "tls = true\nhttp3_advertise = false"),
+    );
     assert_eq!(told(&saker, "--http2"), None);
-    assert_eq!(connect(&saker).unwrap().get("/index.html").unwrap().status, 200);
+    assert_eq!(
+        connect(&saker).unwrap().get("/index.html").unwrap().status,
+        200
+    );
 }
 
 #[test]
@@ -94,14 +118,25 @@ fn a_reload_switches_it_on_and_off_and_cuts_nobody() {
     let mut client = connect(&saker).unwrap();
     assert_eq!(client.get("/index.html").unwrap().status, 200);
 
-    rewrite(&saker, &with_http3(true).replace("[[site]]", "[[site]]\nheaders = { X-New = \"1\" }"));
+    rewrite(
+        &saker,
+        &with_http3(true).replace("[[site]]", "[[site]]\nheaders = { X-New = \"1\" }"),
+    );
     reload(&saker);
-    assert_eq!(client.get("/index.html").unwrap().field("x-new"), Some("1"), "the same connection, the new settings");
+    assert_eq!(
+        client.get("/index.html").unwrap().field("x-new"),
+        Some("1"),
+        "the same connection, the new settings"
+    );
 
     rewrite(&saker, &with_http3(false));
     reload(&saker);
     assert_eq!(told(&saker, "--http2"), None);
-    assert_eq!(client.get("/index.html").unwrap().status, 200, "who is there may stay");
+    assert_eq!(
+        client.get("/index.html").unwrap().status,
+        200,
+        "who is there may stay"
+    );
     assert!(connect(&saker).is_err(), "nobody new comes in");
 }
 
@@ -115,7 +150,20 @@ fn a_port_that_others_have_costs_http3_alone() {
     assert!(connect(&saker).unwrap().get("/index.html").is_ok());
     let port = other.port();
     let address = format!("https://localhost:{port}/index.html");
-    let answer = curl(&saker, &["-i", "--resolve", &format!("localhost:{port}:127.0.0.1"), &address], "/index.html").to_ascii_lowercase();
+    let answer = curl(
+        &saker,
+        &[
+            "-i",
+            "--resolve",
+            &format!("localhost:{port}:127.0.0.1"),
+            &address,
+        ],
+        "/index.html",
+    )
+    .to_ascii_lowercase();
     let first = answer.find("<p>hello</p>").unwrap();
-    assert!(!answer[..first].contains("alt-svc") && answer.contains("alt-svc"), "{answer}");
+    assert!(
+        !answer[..first].contains("alt-svc") && answer.contains("alt-svc"),
+        "{answer}"
+    );
 }

@@ -1,9 +1,10 @@
-//! The gateway under a long load of which a tenth goes wrong, 1 % in each of ten ways: statuses are right, every failure is logged once, and nothing
-//! is left behind.
+//! The gateway under a long load of which a tenth goes wrong, 1 % in each of ten ways: statuses are
+//! right, every failure is logged once, and nothing is left behind.
 //!
-//! 10,000 requests by default; `SAKER_SOAK=200000 cargo test -p saker --test soak -- --nocapture` is the whole run, with its figures.
-//! Difficulty: which requests share the fate of a backend that restarts is a matter of time, so faults that reach beyond their own request
-//! have servers of their own.
+//! 10,000 requests by default; `SAKER_SOAK=200000 cargo test -p saker --test soak -- --nocapture`
+//! is the whole run, with its figures. Difficulty: which requests share the fate of a backend that
+//! restarts is a matter of time, so faults that reach beyond their own request have servers of
+//! their own.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -40,8 +41,24 @@ const FAULTS: [(&str, &[Outcome]); 10] = [
     // The client gets what was promised, and the next request no byte of the rest.
     ("/app/too-much", &[Outcome::Status(200)]),
     ("/app/too-little", &[Outcome::Cut]),
-    ("/fragile/restart", &[Outcome::Status(200), Outcome::Status(502), Outcome::Status(503), Outcome::Cut]),
-    ("/missing/x", &[Outcome::Status(200), Outcome::Status(502), Outcome::Status(503), Outcome::Cut]),
+    (
+        "/fragile/restart",
+        &[
+            Outcome::Status(200),
+            Outcome::Status(502),
+            Outcome::Status(503),
+            Outcome::Cut,
+        ],
+    ),
+    (
+        "/missing/x",
+        &[
+            Outcome::Status(200),
+            Outcome::Status(502),
+            Outcome::Status(503),
+            Outcome::Cut,
+        ],
+    ),
     ("/busy/slow", &[Outcome::Status(200), Outcome::Status(503)]),
 ];
 
@@ -56,13 +73,20 @@ type Counts = BTreeMap<(&'static str, Outcome), u64>;
 
 #[test]
 fn nothing_is_left_behind() {
-    let requests = env::var("SAKER_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(10_000);
+    let requests = env::var("SAKER_SOAK")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(10_000);
     let dir = TempDir::new("soak").unwrap();
-    let (app, fragile) = (Backend::listen(&dir.join("app.sock")), Backend::listen(&dir.join("fragile.sock")));
+    let (app, fragile) = (
+        Backend::listen(&dir.join("app.sock")),
+        Backend::listen(&dir.join("fragile.sock")),
+    );
     let missing = Backend::listen(&dir.join("missing.sock"));
     // A socket that nobody listens to any more.
     drop(UnixListener::bind(dir.join("refused.sock")).unwrap());
-    let saker = Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration()).unwrap();
+    let saker =
+        Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration()).unwrap();
     let at_rest = at_rest(&saker);
     load(&saker, &missing, WARM_UP);
     let before = settled(&saker, &at_rest);
@@ -72,13 +96,27 @@ fn nothing_is_left_behind() {
     let took = began.elapsed();
     let after = settled(&saker, &at_rest);
     let (failed, logged) = (failures(&counts), failures_logged(&saker) - log_before);
-    println!("{requests} requests in {took:.1?}; {failed} failed, {logged} logged; {counts:#?}\nbefore {before:?}\nafter {after:?}");
+    println!(
+        "{requests} requests in {took:.1?}; {failed} failed, {logged} logged; {counts:#?}\nbefore {before:?}\nafter {after:?}"
+    );
     assert_eq!(logged, failed, "each failure is logged once");
-    assert_eq!((after.processes, &after.files), (before.processes, &before.files));
-    assert!(after.rss_bytes < before.rss_bytes + RSS_GROWTH_MAX, "{before:?} {after:?}");
+    assert_eq!(
+        (after.processes, &after.files),
+        (before.processes, &before.files)
+    );
+    assert!(
+        after.rss_bytes < before.rss_bytes + RSS_GROWTH_MAX,
+        "{before:?} {after:?}"
+    );
     for path in ["/busy/slow", "/missing/x"] {
-        assert!(counts.contains_key(&(path, Outcome::Status(200))), "{path} recovers");
-        assert!(counts.contains_key(&(path, Outcome::Status(503))), "{path} is refused");
+        assert!(
+            counts.contains_key(&(path, Outcome::Status(200))),
+            "{path} recovers"
+        );
+        assert!(
+            counts.contains_key(&(path, Outcome::Status(503))),
+            "{path} is refused"
+        );
     }
     assert!(saker.server.stop().unwrap().success());
     drop((app, fragile, missing));
@@ -86,7 +124,9 @@ fn nothing_is_left_behind() {
 
 fn configuration() -> String {
     let upstream = |name: &str, socket: &str, more: &str| {
-        format!("[[upstream]]\nname = \"{name}\"\nservers = [\"http+unix:{{dir}}/{socket}\"]\nkeep_for = \"1s\"\n{more}\n")
+        format!(
+            "[[upstream]]\nname = \"{name}\"\nservers = [\"http+unix:{{dir}}/{socket}\"]\nkeep_for = \"1s\"\n{more}\n"
+        )
     };
     let upstreams = [
         upstream("app", "app.sock", "timeout = \"20s\""),
@@ -128,9 +168,15 @@ fn load(saker: &Saker, missing: &Backend, requests: u64) -> Counts {
                 })
             })
             .collect();
-        let outcomes: Vec<_> = asking.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        let outcomes: Vec<_> = asking
+            .into_iter()
+            .map(thread::ScopedJoinHandle::join)
+            .collect();
         is_over.store(true, Ordering::Relaxed);
-        assert!(outcomes.into_iter().all(|outcome| outcome.is_ok()), "a thread found something wrong");
+        assert!(
+            outcomes.into_iter().all(|outcome| outcome.is_ok()),
+            "a thread found something wrong"
+        );
     });
     all.into_inner().unwrap()
 }
@@ -141,9 +187,13 @@ fn ask(saker: &Saker, thread: u64, requests: u64) -> Counts {
     let mut client: Option<Client> = None;
     let mut state = thread.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     for number in 0..requests {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let (path, right): (&str, &[Outcome]) =
-            FAULTS.get(usize::try_from((state >> 33) % 100).unwrap()).copied().unwrap_or(("/app/echo", &[Outcome::Status(200)]));
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let (path, right): (&str, &[Outcome]) = FAULTS
+            .get(usize::try_from((state >> 33) % 100).unwrap())
+            .copied()
+            .unwrap_or(("/app/echo", &[Outcome::Status(200)]));
         let outcome = one(saker, &mut client, path, &format!("{thread}-{number}"));
         assert!(right.contains(&outcome), "{path}: {outcome:?}");
         *counts.entry((path, outcome)).or_default() += 1;
@@ -157,7 +207,9 @@ fn one(saker: &Saker, kept: &mut Option<Client>, path: &str, mark: &str) -> Outc
         client.set_timeout(PATIENCE).unwrap();
         client
     });
-    let Ok(response) = client.get(&format!("{path}?{mark}")) else { return Outcome::Cut };
+    let Ok(response) = client.get(&format!("{path}?{mark}")) else {
+        return Outcome::Cut;
+    };
     if response.status == 200 {
         assert_eq!(response.text(), mark, "{path}");
     }
@@ -169,11 +221,17 @@ fn one(saker: &Saker, kept: &mut Option<Client>, path: &str, mark: &str) -> Outc
 }
 
 fn stays(response: &Response) -> bool {
-    !response.field("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    !response
+        .field("connection")
+        .is_some_and(|value| value.eq_ignore_ascii_case("close"))
 }
 
 fn failures(counts: &Counts) -> u64 {
-    counts.iter().filter(|((_, outcome), _)| *outcome != Outcome::Status(200)).map(|(_, count)| count).sum()
+    counts
+        .iter()
+        .filter(|((_, outcome), _)| *outcome != Outcome::Status(200))
+        .map(|(_, count)| count)
+        .sum()
 }
 
 /// Lines about programs, and those that came too often to be written one by one.
@@ -182,8 +240,16 @@ fn failures_logged(saker: &Saker) -> u64 {
     thread::sleep(Duration::from_millis(2500));
     let text = fs::read_to_string(saker.dir.join("error.log")).unwrap_or_default();
     let of = |line: &str| {
-        let suppressed =
-            ["SK0901 ", "SK0902 "].iter().find_map(|id| line.split("SK0608").nth(1)?.split(*id).nth(1)?.split(' ').next()?.parse().ok());
+        let suppressed = ["SK0901 ", "SK0902 "].iter().find_map(|id| {
+            line.split("SK0608")
+                .nth(1)?
+                .split(*id)
+                .nth(1)?
+                .split(' ')
+                .next()?
+                .parse()
+                .ok()
+        });
         let is_one = line.contains(" SK0901: ") || line.contains(" SK0902: ");
         suppressed.unwrap_or(u64::from(is_one))
     };
@@ -202,24 +268,46 @@ struct Figures {
 fn figures(saker: &Saker) -> Figures {
     let tree = saker.server.tree();
     let ours = format!("saker-response-{}-", saker.server.pid());
-    let temporary = fs::read_dir(env::temp_dir()).unwrap().flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&ours));
+    let temporary = fs::read_dir(env::temp_dir())
+        .unwrap()
+        .flatten()
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&ours));
     let files = count_files(&saker.dir.join("state")) + temporary.count();
-    Figures { descriptors: tree.open_descriptors(), rss_bytes: tree.memory().rss_bytes, processes: tree.alive().len(), files }
+    Figures {
+        descriptors: tree.open_descriptors(),
+        rss_bytes: tree.memory().rss_bytes,
+        processes: tree.alive().len(),
+        files,
+    }
 }
 
 fn count_files(folder: &Path) -> usize {
-    fs::read_dir(folder)
-        .map_or(0, |entries| entries.flatten().map(|entry| if entry.path().is_dir() { count_files(&entry.path()) } else { 1 }).sum())
+    fs::read_dir(folder).map_or(0, |entries| {
+        entries
+            .flatten()
+            .map(|entry| {
+                if entry.path().is_dir() {
+                    count_files(&entry.path())
+                } else {
+                    1
+                }
+            })
+            .sum()
+    })
 }
 
 /// After a first request, when all that a worker needs is there.
 fn at_rest(saker: &Saker) -> Figures {
-    assert_eq!(saker.connect().unwrap().get("/nothing").unwrap().status, 404);
+    assert_eq!(
+        saker.connect().unwrap().get("/nothing").unwrap().status,
+        404
+    );
     thread::sleep(Duration::from_secs(1));
     figures(saker)
 }
 
-/// Once idle connections have been closed: as many descriptors as before the first request, and so it stays.
+/// Once idle connections have been closed: as many descriptors as before the first request, and so
+/// it stays.
 fn settled(saker: &Saker, at_rest: &Figures) -> Figures {
     let began = Instant::now();
     loop {
@@ -227,14 +315,21 @@ fn settled(saker: &Saker, at_rest: &Figures) -> Figures {
         if now.descriptors <= at_rest.descriptors {
             return now;
         }
-        assert!(began.elapsed() < PATIENCE, "descriptors stay: {now:?}, {at_rest:?} at first: {:?}", open_files(saker.server.pid()));
+        assert!(
+            began.elapsed() < PATIENCE,
+            "descriptors stay: {now:?}, {at_rest:?} at first: {:?}",
+            open_files(saker.server.pid())
+        );
         thread::sleep(Duration::from_millis(100));
     }
 }
 
 /// What is open, for the one who looks for a leak.
 fn open_files(pid: u32) -> Vec<String> {
-    let links =
-        fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().filter_map(|entry| fs::read_link(entry.path()).ok());
+    let links = fs::read_dir(format!("/proc/{pid}/fd"))
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| fs::read_link(entry.path()).ok());
     links.map(|link| link.display().to_string()).collect()
 }

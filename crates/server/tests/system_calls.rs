@@ -1,7 +1,9 @@
-//! What a request costs in system calls: one recv and one send on a connection that stays, four calls where each request has its own
-//! connection, and the shared wait. Of the workers' threads: the one that reads of changed files while no request comes has work of its own.
+//! What a request costs in system calls: one recv and one send on a connection that stays, four
+//! calls where each request has its own connection, and the shared wait. Of the workers' threads:
+//! the one that reads of changed files while no request comes has work of its own.
 //!
-//! The counts are exact, so that no noise can hide a call too many. Tolerated are the ticker's own few.
+//! The counts are exact, so that no noise can hide a call too many. Tolerated are the ticker's own
+//! few.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -23,8 +25,9 @@ fn start(configuration: &str) -> Saker {
     Saker::with_configuration(BINARY, dir, configuration).unwrap()
 }
 
-/// Counts while `request` runs again and again, after it has run a few times. The folders above the served one are everybody's: when
-/// something changes there, a request reads what it was, may have to look at its files once more, and the count is made again.
+/// Counts while `request` runs again and again, after it has run a few times. The folders above the
+/// served one are everybody's: when something changes there, a request reads what it was, may have
+/// to look at its files once more, and the count is made again.
 fn count(saker: &Saker, mut request: impl FnMut()) -> BTreeMap<String, Calls> {
     // Away from the server's own folders, where a new file would be news.
     let work = TempDir::new("strace").unwrap();
@@ -32,18 +35,34 @@ fn count(saker: &Saker, mut request: impl FnMut()) -> BTreeMap<String, Calls> {
     loop {
         attempts += 1;
         (0..10).for_each(|_| request());
-        let counting = SystemCalls::attach_to_threads(&saker.server, "worker-", work.as_ref()).unwrap();
+        let counting =
+            SystemCalls::attach_to_threads(&saker.server, "worker-", work.as_ref()).unwrap();
         (0..REQUESTS).for_each(|_| request());
         let calls = counting.finish().unwrap();
-        if (made(&calls, "openat") == 0 && made(&calls, "read") <= READS_UNDISTURBED) || attempts == ATTEMPTS {
+        if (made(&calls, "openat") == 0 && made(&calls, "read") <= READS_UNDISTURBED)
+            || attempts == ATTEMPTS
+        {
             return calls;
         }
     }
 }
 
-fn count_on_one_connection(saker: &Saker, method: &str, fields: &[(&str, &str)], status: u16) -> BTreeMap<String, Calls> {
+fn count_on_one_connection(
+    saker: &Saker,
+    method: &str,
+    fields: &[(&str, &str)],
+    status: u16,
+) -> BTreeMap<String, Calls> {
     let mut client = saker.connect().unwrap();
-    count(saker, || assert_eq!(client.request(method, "/small.html", fields).unwrap().status, status))
+    count(saker, || {
+        assert_eq!(
+            client
+                .request(method, "/small.html", fields)
+                .unwrap()
+                .status,
+            status
+        )
+    })
 }
 
 fn made(calls: &BTreeMap<String, Calls>, name: &str) -> u64 {
@@ -52,7 +71,11 @@ fn made(calls: &BTreeMap<String, Calls>, name: &str) -> u64 {
 
 /// Exactly one recv and one send per request, and nothing else but the wait.
 fn is_one_recv_and_one_send(calls: &BTreeMap<String, Calls>) {
-    assert_eq!((made(calls, "recvfrom"), made(calls, "sendto")), (REQUESTS, REQUESTS), "{calls:?}");
+    assert_eq!(
+        (made(calls, "recvfrom"), made(calls, "sendto")),
+        (REQUESTS, REQUESTS),
+        "{calls:?}"
+    );
     let waits: u64 = WAITS.iter().map(|name| made(calls, name)).sum();
     assert!(waits <= REQUESTS + 100, "{calls:?}");
     let others: u64 = calls.values().map(|calls| calls.made).sum::<u64>() - 2 * REQUESTS - waits;
@@ -64,9 +87,26 @@ fn a_small_file_on_a_connection_that_stays() {
     let saker = start(&plain(""));
     is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[], 200));
     is_one_recv_and_one_send(&count_on_one_connection(&saker, "HEAD", &[], 200));
-    let etag = saker.connect().unwrap().get("/small.html").unwrap().field("etag").unwrap().to_owned();
-    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[("If-None-Match", &etag)], 304));
-    is_one_recv_and_one_send(&count_on_one_connection(&saker, "GET", &[("Accept-Encoding", "gzip, br, zstd"), ("Cookie", "a=b")], 200));
+    let etag = saker
+        .connect()
+        .unwrap()
+        .get("/small.html")
+        .unwrap()
+        .field("etag")
+        .unwrap()
+        .to_owned();
+    is_one_recv_and_one_send(&count_on_one_connection(
+        &saker,
+        "GET",
+        &[("If-None-Match", &etag)],
+        304,
+    ));
+    is_one_recv_and_one_send(&count_on_one_connection(
+        &saker,
+        "GET",
+        &[("Accept-Encoding", "gzip, br, zstd"), ("Cookie", "a=b")],
+        200,
+    ));
 }
 
 #[test]
@@ -87,11 +127,14 @@ const APACHE: &str = "ServerRoot {dir}\nLoadModule mpm_event_module modules/mod_
      LoadModule authz_core_module modules/mod_authz_core.so\nLoadModule mime_module modules/mod_mime.so\nLoadModule dir_module modules/mod_dir.so\n\
      Listen {address}\nServerName a\nMaxKeepAliveRequests 0\nDocumentRoot {dir}/www\n<Directory {dir}/www>\n    AllowOverride All\n    Require all granted\n</Directory>\n";
 
-/// What Apache pays for on every request: files in each folder, an access rule, rewrite rules by the path, rules that look for files.
+/// What Apache pays for on every request: files in each folder, an access rule, rewrite rules by
+/// the path, rules that look for files.
 #[test]
 fn with_htaccess_files() {
     let dir = TempDir::new("system-calls").unwrap();
-    let rules: String = (0..20).map(|number| format!("RewriteRule ^old{number}/(.*)$ /new{number}/$1 [L]\n")).collect();
+    let rules: String = (0..20)
+        .map(|number| format!("RewriteRule ^old{number}/(.*)$ /new{number}/$1 [L]\n"))
+        .collect();
     for (path, text) in [
         ("www/.htaccess", format!("RewriteEngine On\n{rules}")),
         ("www/a/b/c/.htaccess", "Require all granted\nOptions -Indexes\n".into()),
@@ -109,7 +152,9 @@ fn with_htaccess_files() {
     let saker = Saker::with_apache(BINARY, dir, APACHE).unwrap();
     for path in ["/a/b/c/small.html", "/blog/2026/11/hello-world/", "/blog/"] {
         let mut client = saker.connect().unwrap();
-        let calls = count(&saker, || assert_eq!(client.get(path).unwrap().body.len(), 285, "{path}"));
+        let calls = count(&saker, || {
+            assert_eq!(client.get(path).unwrap().body.len(), 285, "{path}")
+        });
         is_one_recv_and_one_send(&calls);
     }
 }
@@ -120,7 +165,9 @@ fn a_connection_per_request() {
     let address = saker.server.address();
     let calls = count(&saker, || {
         let mut client = Client::connect(address).unwrap();
-        client.send("GET /small.html HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").unwrap();
+        client
+            .send("GET /small.html HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            .unwrap();
         assert_eq!(client.read_response().unwrap().status, 200);
         assert!(client.closed_within(Duration::from_secs(5)));
     });
@@ -129,20 +176,35 @@ fn a_connection_per_request() {
     // One look more per wake tells that the queue is empty.
     assert!(accepts.failed <= REQUESTS, "{calls:?}");
     for name in ["recvfrom", "sendto", "close"] {
-        assert!((REQUESTS..=REQUESTS + 2).contains(&made(&calls, name)), "{name}: {calls:?}");
+        assert!(
+            (REQUESTS..=REQUESTS + 2).contains(&made(&calls, name)),
+            "{name}: {calls:?}"
+        );
     }
     assert_eq!(made(&calls, "epoll_ctl"), 0, "{calls:?}");
     let waits: u64 = WAITS.iter().map(|name| made(&calls, name)).sum();
-    // A connection that was in the queue before the event loop was asked again costs no wait, but a look at what has changed.
+    // A connection that was in the queue before the event loop was asked again costs no wait, but a
+    // look at what has changed.
     let looks = made(&calls, "ioctl");
     assert!(looks + waits <= REQUESTS + TOLERATED, "{calls:?}");
-    // The standard library looks at each descriptor before it closes it, in builds with debug assertions.
-    let checks = if cfg!(debug_assertions) { made(&calls, "fcntl").min(REQUESTS) } else { 0 };
-    let others = calls.values().map(|calls| calls.made).sum::<u64>() - accepts.made - 3 * REQUESTS - waits - looks - checks;
+    // The standard library looks at each descriptor before it closes it, in builds with debug
+    // assertions.
+    let checks = if cfg!(debug_assertions) {
+        made(&calls, "fcntl").min(REQUESTS)
+    } else {
+        0
+    };
+    let others = calls.values().map(|calls| calls.made).sum::<u64>()
+        - accepts.made
+        - 3 * REQUESTS
+        - waits
+        - looks
+        - checks;
     assert!(others <= TOLERATED, "{calls:?}");
 }
 
-/// A script is looked for once, and again when something has changed: what a request for one costs is the talk with PHP.
+/// A script is looked for once, and again when something has changed: what a request for one costs
+/// is the talk with PHP.
 #[test]
 fn a_php_script() {
     let script = "<?php echo strlen('x');";
@@ -151,8 +213,7 @@ fn a_php_script() {
     let apache = format!(
         "{APACHE}LoadModule php_module modules/libphp.so\nDirectoryIndex index.php\n<FilesMatch \\.php$>\nSetHandler application/x-httpd-php\n</FilesMatch>\n"
     );
-    let permalinks =
-        "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n";
+    let permalinks = "RewriteEngine On\nRewriteCond %{REQUEST_FILENAME} !-f\nRewriteCond %{REQUEST_FILENAME} !-d\nRewriteRule . /index.php [L]\n";
     for (name, path) in [
         ("native", "/sub/a.php"),
         ("native", "/"),
@@ -165,15 +226,27 @@ fn a_php_script() {
         dir.write("www/index.php", script).unwrap();
         dir.write("www/sub/a.php", script).unwrap();
         dir.write("www/.htaccess", permalinks).unwrap();
-        let started =
-            if name == "native" { Saker::with_configuration(BINARY, dir, native) } else { Saker::with_apache(BINARY, dir, &apache) };
+        let started = if name == "native" {
+            Saker::with_configuration(BINARY, dir, native)
+        } else {
+            Saker::with_apache(BINARY, dir, &apache)
+        };
         let saker = started.unwrap();
         let mut client = saker.connect().unwrap();
-        let calls = count(&saker, || assert_eq!(client.get(path).unwrap().text(), "1", "{name} {path}"));
+        let calls = count(&saker, || {
+            assert_eq!(client.get(path).unwrap().text(), "1", "{name} {path}")
+        });
         let waits: u64 = WAITS.iter().map(|name| made(&calls, name)).sum();
-        let talk: u64 = ["recvfrom", "sendto", "writev"].iter().map(|name| made(&calls, name)).sum();
-        // To the client and to PHP, from the client and from PHP; sometimes a response comes in two pieces.
-        assert!((4 * REQUESTS..=5 * REQUESTS).contains(&talk), "{name} {path}: {calls:?}");
+        let talk: u64 = ["recvfrom", "sendto", "writev"]
+            .iter()
+            .map(|name| made(&calls, name))
+            .sum();
+        // To the client and to PHP, from the client and from PHP; sometimes a response comes in two
+        // pieces.
+        assert!(
+            (4 * REQUESTS..=5 * REQUESTS).contains(&talk),
+            "{name} {path}: {calls:?}"
+        );
         let others = calls.values().map(|calls| calls.made).sum::<u64>() - talk - waits;
         assert!(others <= TOLERATED, "{name} {path}: {calls:?}");
     }

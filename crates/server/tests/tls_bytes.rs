@@ -1,8 +1,8 @@
-//! TLS on the wire of a running server, by a client that can do what none does: a byte at a time, cut off in the middle, records too long,
-//! farewells of either side.
+//! TLS on the wire of a running server, by a client that can do what none does: a byte at a time,
+//! cut off in the middle, records too long, farewells of either side.
 //!
-//! The record layer's rules by themselves are tests of the `tls` crate (`tests/tls/records.rs`, `record_rules.rs`); here is what the
-//! sockets, transports and drivers around it make of them.
+//! The record layer's rules by themselves are tests of the `tls` crate (`tests/tls/records.rs`,
+//! `record_rules.rs`); here is what the sockets, transports and drivers around it make of them.
 
 #![allow(clippy::unwrap_used)] // The whole file is tests.
 
@@ -45,7 +45,14 @@ fn start(name: &str, limits: &str) -> Saker {
     let dir = folder(name);
     certificate(&dir);
     let site = "access_log = { path = \"{dir}/access.log\", format = '%m %U %>s' }";
-    start_in(dir, &tls_site::configuration("", site).replacen("[[listener]]", &format!("[limits]\n{limits}\n\n[[listener]]"), 1))
+    start_in(
+        dir,
+        &tls_site::configuration("", site).replacen(
+            "[[listener]]",
+            &format!("[limits]\n{limits}\n\n[[listener]]"),
+            1,
+        ),
+    )
 }
 
 /// One that this client takes for its own authority.
@@ -72,21 +79,42 @@ fn certificate(dir: &TempDir) {
         "-keyout",
         shown(&key),
     ]);
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
 }
 
 impl Wire {
-    fn connect(saker: &Saker, version: &'static SupportedProtocolVersion, alpn: &[u8], step: usize) -> Wire {
+    fn connect(
+        saker: &Saker,
+        version: &'static SupportedProtocolVersion,
+        alpn: &[u8],
+        step: usize,
+    ) -> Wire {
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(saker.dir.join("site.pem")).unwrap()).unwrap();
-        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider())).with_protocol_versions(&[version]);
-        let mut config = config.unwrap().with_root_certificates(roots).with_no_client_auth();
+        roots
+            .add(CertificateDer::from_pem_file(saker.dir.join("site.pem")).unwrap())
+            .unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_protocol_versions(&[version]);
+        let mut config = config
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
         config.alpn_protocols = vec![alpn.to_vec()];
         let tls = ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
         let tcp = TcpStream::connect(saker.server.address()).unwrap();
         tcp.set_nodelay(true).unwrap();
         tcp.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let mut wire = Wire { tcp, tls, heard: Vec::new(), received: Vec::new(), step };
+        let mut wire = Wire {
+            tcp,
+            tls,
+            heard: Vec::new(),
+            received: Vec::new(),
+            step,
+        };
         while wire.tls.is_handshaking() {
             wire.flush();
             if wire.tls.is_handshaking() {
@@ -108,7 +136,9 @@ impl Wire {
 
     fn flush(&mut self) {
         let records = self.records();
-        records.chunks(self.step).for_each(|piece| self.tcp.write_all(piece).unwrap());
+        records
+            .chunks(self.step)
+            .for_each(|piece| self.tcp.write_all(piece).unwrap());
     }
 
     fn say(&mut self, text: &[u8]) {
@@ -133,7 +163,11 @@ impl Wire {
 
     fn hear(&mut self, text: &[u8]) {
         while !self.heard.windows(text.len()).any(|window| window == text) {
-            assert!(self.read(), "the end after {:?}", String::from_utf8_lossy(&self.heard));
+            assert!(
+                self.read(),
+                "the end after {:?}",
+                String::from_utf8_lossy(&self.heard)
+            );
         }
         self.heard.clear();
     }
@@ -145,7 +179,8 @@ impl Wire {
     }
 }
 
-/// Handshake, requests, key material: all that a client sends, a byte per TCP segment; and then a byte per record.
+/// Handshake, requests, key material: all that a client sends, a byte per TCP segment; and then a
+/// byte per record.
 #[test]
 fn a_byte_at_a_time() {
     let saker = start("tls-bytes", "");
@@ -158,8 +193,14 @@ fn a_byte_at_a_time() {
         let mut wire = Wire::connect(&saker, version, b"h2", 1);
         wire.say(frames::PREFACE);
         wire.say(&frames::frame(frames::SETTINGS, 0, 0, &[]));
-        let get =
-            |stream| frames::frame(frames::HEADERS, frames::END_HEADERS | frames::END_STREAM, stream, &frames::get_block("/index.html"));
+        let get = |stream| {
+            frames::frame(
+                frames::HEADERS,
+                frames::END_HEADERS | frames::END_STREAM,
+                stream,
+                &frames::get_block("/index.html"),
+            )
+        };
         wire.say(&get(1));
         wire.hear(HELLO);
         get(3).iter().for_each(|byte| wire.say(&[*byte]));
@@ -180,14 +221,23 @@ fn goodbyes_of_either_side() {
             assert!(wire.read());
             wire.tls.send_close_notify();
             wire.flush();
-            assert!(wire.ends_with_goodbye(), "{version:?} {alpn:?}: the client's was not answered");
+            assert!(
+                wire.ends_with_goodbye(),
+                "{version:?} {alpn:?}: the client's was not answered"
+            );
             let mut wire = Wire::connect(&saker, version, alpn, usize::MAX);
             wire.say(first);
-            assert!(wire.ends_with_goodbye(), "{version:?} {alpn:?}: none after the idle time");
+            assert!(
+                wire.ends_with_goodbye(),
+                "{version:?} {alpn:?}: none after the idle time"
+            );
         }
         let mut wire = Wire::connect(&saker, version, b"http/1.1", usize::MAX);
         wire.say(&[&REQUEST[..REQUEST.len() - 2], b"Connection: close\r\n\r\n"].concat());
-        assert!(wire.ends_with_goodbye() && wire.heard.ends_with(HELLO), "{version:?}: none with the last response");
+        assert!(
+            wire.ends_with_goodbye() && wire.heard.ends_with(HELLO),
+            "{version:?}: none with the last response"
+        );
     }
 }
 
@@ -204,7 +254,8 @@ fn a_goodbye_right_behind_a_request() {
     }
 }
 
-/// What was cut off is no request: not in a record's middle, nor between two records of a head or of content.
+/// What was cut off is no request: not in a record's middle, nor between two records of a head or
+/// of content.
 #[test]
 fn truncation_makes_no_request_of_a_part() {
     let saker = start("tls-cut", "");
@@ -234,12 +285,18 @@ fn truncation_makes_no_request_of_a_part() {
     wire.say(&[&REQUEST[..4], &b"/last"[..], &REQUEST[15..]].concat());
     wire.hear(b"404");
     let log = saker.dir.join("access.log");
-    until("the last line", || fs::read_to_string(&log).is_ok_and(|log| log.contains("GET /last 404")));
+    until("the last line", || {
+        fs::read_to_string(&log).is_ok_and(|log| log.contains("GET /last 404"))
+    });
     let log = fs::read_to_string(&log).unwrap();
-    assert!(!log.contains("/index.html") && !log.contains(" 200"), "{log}");
+    assert!(
+        !log.contains("/index.html") && !log.contains(" 200"),
+        "{log}"
+    );
 }
 
-/// Lengths beyond the standard's (RFC 8446 section 5.2, RFC 5246 section 6.2.3) end the connection with an alert, whatever would follow.
+/// Lengths beyond the standard's (RFC 8446 section 5.2, RFC 5246 section 6.2.3) end the connection
+/// with an alert, whatever would follow.
 #[test]
 fn records_that_are_too_long() {
     let saker = start("tls-long", "");
@@ -251,17 +308,24 @@ fn records_that_are_too_long() {
         wire.tcp.write_all(&header).unwrap();
         let mut rest = Vec::new();
         wire.tcp.read_to_end(&mut rest).unwrap();
-        let alert = wire.tls.read_tls(&mut &rest[..]).map(|_| wire.tls.process_new_packets().err());
+        let alert = wire
+            .tls
+            .read_tls(&mut &rest[..])
+            .map(|_| wire.tls.process_new_packets().err());
         let overflow = rustls::Error::AlertReceived(rustls::AlertDescription::RecordOverflow);
         assert_eq!(alert.unwrap(), Some(overflow), "{version:?}: {rest:?}");
     }
 }
 
-/// After a pause responses begin with records that fit a TCP segment each (the window of congestion is small again), and go on in full ones.
+/// After a pause responses begin with records that fit a TCP segment each (the window of congestion
+/// is small again), and go on in full ones.
 #[test]
 fn records_are_small_at_first_and_after_a_pause() {
     let saker = start("tls-sizes", "");
-    saker.dir.write("www/large.bin", operate::pattern(200_000)).unwrap();
+    saker
+        .dir
+        .write("www/large.bin", operate::pattern(200_000))
+        .unwrap();
     let mut wire = Wire::connect(&saker, &TLS13, b"http/1.1", usize::MAX);
     let request = [&REQUEST[..5], &b"large.bin"[..], &REQUEST[15..]].concat();
     let mut lengths = |pause_ms| {
@@ -271,10 +335,20 @@ fn records_are_small_at_first_and_after_a_pause() {
         wire.hear(&operate::pattern(200_000)[199_000..]);
         record_lengths(&wire.received)
     };
-    let is_small = |lengths: &[usize]| lengths.iter().filter(|length| **length < 1_400).count() >= 10;
+    let is_small =
+        |lengths: &[usize]| lengths.iter().filter(|length| **length < 1_400).count() >= 10;
     let (first, second, third) = (lengths(0), lengths(0), lengths(2_000));
-    assert!(is_small(&first) && !is_small(&second) && is_small(&third), "{first:?} {second:?} {third:?}");
-    assert!([&first, &second, &third].iter().all(|lengths| lengths.iter().filter(|length| **length > 16_000).count() >= 9));
+    assert!(
+        is_small(&first) && !is_small(&second) && is_small(&third),
+        "{first:?} {second:?} {third:?}"
+    );
+    assert!(
+        [&first, &second, &third].iter().all(|lengths| lengths
+            .iter()
+            .filter(|length| **length > 16_000)
+            .count()
+            >= 9)
+    );
 }
 
 fn record_lengths(mut received: &[u8]) -> Vec<usize> {

@@ -1,4 +1,5 @@
-//! Programs and PHP as other users: each site's own, below a server that has given root up. Needs root, as the broker of such a server does.
+//! Programs and PHP as other users: each site's own, below a server that has given root up. Needs
+//! root, as the broker of such a server does.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -54,14 +55,20 @@ const MODULES: &str = "LoadModule mpm_event_module modules/mod_mpm_event.so\nLoa
 fn apache(dir: &TempDir, hosts: &str) -> ServerProcess {
     let root = dir.display();
     let server = ServerProcess::start_on_free_port(|port| {
-        let hosts = hosts.replace("{dir}", &root.to_string()).replace("{port}", &port.to_string());
+        let hosts = hosts
+            .replace("{dir}", &root.to_string())
+            .replace("{port}", &port.to_string());
         let text = format!(
             "{MODULES}ServerRoot {root}\nListen 127.0.0.1:{port}\nServerName localhost\nUser nobody\nGroup nogroup\nDocumentRoot {root}/www\n\
              <Directory {root}>\nOptions +ExecCGI +Includes\nAddHandler cgi-script .cgi\nRequire all granted\nAllowOverride All\n</Directory>\n{hosts}\n"
         );
         let path = dir.write("httpd.conf", text).unwrap();
         let mut command = Command::new(SAKER);
-        command.args(["run", "--workers", "2", "--apache"]).arg(path).arg("--state-dir").arg(dir.join("state"));
+        command
+            .args(["run", "--workers", "2", "--apache"])
+            .arg(path)
+            .arg("--state-dir")
+            .arg(dir.join("state"));
         command
     });
     server.unwrap()
@@ -70,13 +77,19 @@ fn apache(dir: &TempDir, hosts: &str) -> ServerProcess {
 fn ask(server: &ServerProcess, host: &str, target: &str) -> (u16, String) {
     let mut client = Client::connect(server.address()).unwrap();
     client.set_timeout(PATIENCE).unwrap();
-    client.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")).unwrap();
+    client
+        .send(format!(
+            "GET {target} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        ))
+        .unwrap();
     let response = client.read_response().unwrap();
     (response.status, response.text())
 }
 
 fn host(name: &str, own: &str) -> String {
-    format!("<VirtualHost 127.0.0.1:{{port}}>\nServerName {name}\nDocumentRoot {{dir}}/{name}\n{own}\n</VirtualHost>\n")
+    format!(
+        "<VirtualHost 127.0.0.1:{{port}}>\nServerName {name}\nDocumentRoot {{dir}}/{name}\n{own}\n</VirtualHost>\n"
+    )
 }
 
 const WHO: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\necho $(id -u) $(id -g) $(id -G) ${PLAIN-none} $PATH $(ulimit -t)\n\
@@ -96,7 +109,12 @@ fn programs_of_two_hosts() {
         ("alice/x.cgi", ALICE, WHO, 0o755),
         ("alice/open/x.cgi", ALICE, WHO, 0o755),
         ("alice/roots.cgi", 0, WHO, 0o755),
-        ("alice/page.shtml", ALICE, "<!--#exec cmd=\"id -u\" -->", 0o644),
+        (
+            "alice/page.shtml",
+            ALICE,
+            "<!--#exec cmd=\"id -u\" -->",
+            0o644,
+        ),
         ("alice/x2.cgi", ALICE, WHO, 0o755),
         ("bob/secret", BOB, "secret", 0o600),
         ("bob/x.cgi", BOB, WHO, 0o755),
@@ -111,17 +129,31 @@ fn programs_of_two_hosts() {
     let (status, text) = ask(&server, "alice", "/x.cgi");
     let path = "/usr/local/bin:/usr/bin:/bin";
     assert_eq!(status, 200, "{text}");
-    assert!(text.starts_with(&format!("{ALICE} {ALICE} {ALICE} none {path} 77\n")), "{text}");
+    assert!(
+        text.starts_with(&format!("{ALICE} {ALICE} {ALICE} none {path} 77\n")),
+        "{text}"
+    );
     assert!(text.contains("Permission denied"), "{text}");
     let (_, text) = ask(&server, "bob", "/x.cgi");
-    assert!(text.starts_with(&format!("{BOB} {BOB} {BOB} none {path} unlimited\nsecret")), "{text}");
+    assert!(
+        text.starts_with(&format!("{BOB} {BOB} {BOB} none {path} unlimited\nsecret")),
+        "{text}"
+    );
     let (_, text) = ask(&server, "alice", "/page.shtml");
-    assert!(!text.contains(&NOBODY.to_string()) && text.contains("an error occurred"), "{text}");
+    assert!(
+        !text.contains(&NOBODY.to_string()) && text.contains("an error occurred"),
+        "{text}"
+    );
     // Root's script, a folder that others may write into, a folder that is no part of the site.
     for target in ["/roots.cgi", "/open/x.cgi", "/out/x.cgi"] {
         assert_eq!(ask(&server, "alice", target).0, 500, "{target}");
     }
-    for reason in ["mismatch", "directory is writable by others", "command not in docroot", "said"] {
+    for reason in [
+        "mismatch",
+        "directory is writable by others",
+        "command not in docroot",
+        "said",
+    ] {
         until(reason, || server.stderr().contains(reason));
     }
     for _ in 0..100 {
@@ -135,32 +167,51 @@ fn a_reload_brings_users_that_the_broker_reads_by_itself() {
     if !is_root() {
         return;
     }
-    let files = [("alice/x.cgi", ALICE, WHO, 0o755), ("bob/x.cgi", BOB, WHO, 0o755), ("bob/secret", BOB, "secret", 0o600)];
+    let files = [
+        ("alice/x.cgi", ALICE, WHO, 0o755),
+        ("bob/x.cgi", BOB, WHO, 0o755),
+        ("bob/secret", BOB, "secret", 0o600),
+    ];
     let dir = folder("users-reload", &files);
     let alice = host("alice", &format!("SuexecUserGroup #{ALICE} #{ALICE}"));
     let server = apache(&dir, &(alice + &host("bob", "")));
     let (_, text) = ask(&server, "bob", "/x.cgi");
     assert!(text.starts_with(&format!("{NOBODY} ")), "{text}");
-    let bob = host("bob", &format!("SuexecUserGroup #{BOB} #{BOB}")).replace("{dir}", &dir.display().to_string());
+    let bob = host("bob", &format!("SuexecUserGroup #{BOB} #{BOB}"))
+        .replace("{dir}", &dir.display().to_string());
     let port = server.address().port().to_string();
     let old = fs::read_to_string(dir.join("httpd.conf")).unwrap();
     let (before, _) = old.split_at(old.find("ServerName bob").unwrap());
     let before = before.rsplit_once("<VirtualHost").unwrap().0.to_owned();
-    fs::write(dir.join("httpd.conf"), before + &bob.replace("{port}", &port)).unwrap();
-    Command::new("kill").args(["-HUP", &server.pid().to_string()]).status().unwrap();
-    until("bob is bob", || ask(&server, "bob", "/x.cgi").1.starts_with(&format!("{BOB} ")));
+    fs::write(
+        dir.join("httpd.conf"),
+        before + &bob.replace("{port}", &port),
+    )
+    .unwrap();
+    Command::new("kill")
+        .args(["-HUP", &server.pid().to_string()])
+        .status()
+        .unwrap();
+    until("bob is bob", || {
+        ask(&server, "bob", "/x.cgi")
+            .1
+            .starts_with(&format!("{BOB} "))
+    });
     server.stop().unwrap();
 }
 
-const PHP_WHO: &str =
-    "<?php echo posix_getuid(), ' ', posix_getgid(), ' ', PHP_SAPI, ' ', getmypid(), ' ', @file_get_contents('../bob/secret');";
+const PHP_WHO: &str = "<?php echo posix_getuid(), ' ', posix_getgid(), ' ', PHP_SAPI, ' ', getmypid(), ' ', @file_get_contents('../bob/secret');";
 
 #[test]
 fn a_pool_of_php_for_each_user() {
     if !is_root() {
         return;
     }
-    for (kind, sapi) in [("php-fpm", "fpm-fcgi"), ("lsphp", "litespeed"), ("php-cgi", "cgi-fcgi")] {
+    for (kind, sapi) in [
+        ("php-fpm", "fpm-fcgi"),
+        ("lsphp", "litespeed"),
+        ("php-cgi", "cgi-fcgi"),
+    ] {
         let files = [
             ("alice/x.php", CAROL, PHP_WHO, 0o644),
             ("bob/x.php", DAVE, PHP_WHO, 0o644),
@@ -169,7 +220,10 @@ fn a_pool_of_php_for_each_user() {
         ];
         let dir = folder(&format!("users-{kind}"), &files);
         let text = |site: &str, user: &str| {
-            format!("[[site]]\nnames = [\"{site}\"]\nroot = \"{}/{site}\"\nphp = \"auto\"\n{user}\n", dir.display())
+            format!(
+                "[[site]]\nnames = [\"{site}\"]\nroot = \"{}/{site}\"\nphp = \"auto\"\n{user}\n",
+                dir.display()
+            )
         };
         let users = |id: u32| format!("user = \"{id}\"\ngroup = \"{id}\"");
         let sites = text("alice", &users(CAROL)) + &text("bob", &users(DAVE)) + &text("www", "");
@@ -187,28 +241,57 @@ fn a_pool_of_php_for_each_user() {
         let log = || server.stderr();
         let (status, text) = ask(&server, "alice", "/x.php");
         assert_eq!(status, 200, "{kind}: {text} {}", log());
-        assert!(text.starts_with(&format!("{CAROL} {CAROL} {sapi} ")) && !text.contains("secret"), "{kind}: {text}");
+        assert!(
+            text.starts_with(&format!("{CAROL} {CAROL} {sapi} ")) && !text.contains("secret"),
+            "{kind}: {text}"
+        );
         let (_, text) = ask(&server, "bob", "/x.php");
-        assert!(text.starts_with(&format!("{DAVE} {DAVE} {sapi} ")) && text.ends_with("secret"), "{kind}: {text}");
+        assert!(
+            text.starts_with(&format!("{DAVE} {DAVE} {sapi} ")) && text.ends_with("secret"),
+            "{kind}: {text}"
+        );
         let bobs: u32 = text.split(' ').nth(3).unwrap().parse().unwrap();
         let (_, text) = ask(&server, "www", "/x.php");
-        assert!(text.starts_with(&format!("{NOBODY} {NOBODY} {sapi} ")), "{kind}: {text}");
+        assert!(
+            text.starts_with(&format!("{NOBODY} {NOBODY} {sapi} ")),
+            "{kind}: {text}"
+        );
         // Nobody but the server connects.
-        for socket in
-            fs::read_dir(dir.join("state")).unwrap().flatten().filter(|entry| entry.file_name().to_string_lossy().ends_with(".sock"))
+        for socket in fs::read_dir(dir.join("state"))
+            .unwrap()
+            .flatten()
+            .filter(|entry| entry.file_name().to_string_lossy().ends_with(".sock"))
         {
-            assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{kind}: {:?}", socket.file_name());
+            assert_eq!(
+                socket.metadata().unwrap().permissions().mode() & 0o777,
+                0o600,
+                "{kind}: {:?}",
+                socket.file_name()
+            );
         }
         let pids = processes_of(DAVE);
-        assert!(pids.contains(&bobs) || kind == "php-cgi", "{kind}: {pids:?}");
+        assert!(
+            pids.contains(&bobs) || kind == "php-cgi",
+            "{kind}: {pids:?}"
+        );
         // All of a pool is killed: the next request has a new one.
-        Command::new("kill").arg("-9").args(pids.iter().map(u32::to_string)).status().unwrap();
-        until(&format!("{kind} begins again"), || ask(&server, "bob", "/x.php").0 == 200);
+        Command::new("kill")
+            .arg("-9")
+            .args(pids.iter().map(u32::to_string))
+            .status()
+            .unwrap();
+        until(&format!("{kind} begins again"), || {
+            ask(&server, "bob", "/x.php").0 == 200
+        });
         // Nobody asks: it ends by itself, and begins with the next.
-        until(&format!("{kind} ends when idle"), || processes_of(DAVE).is_empty());
+        until(&format!("{kind} ends when idle"), || {
+            processes_of(DAVE).is_empty()
+        });
         assert_eq!(ask(&server, "bob", "/x.php").0, 200, "{kind}");
         assert!(server.stop().unwrap().success(), "{kind}");
-        until("nothing is left", || processes_of(DAVE).is_empty() && processes_of(CAROL).is_empty());
+        until("nothing is left", || {
+            processes_of(DAVE).is_empty() && processes_of(CAROL).is_empty()
+        });
     }
 }
 
@@ -234,13 +317,32 @@ fn a_local_certificate_is_found_again_at_a_reload() {
     .unwrap();
     // The socket is there before the server is.
     until("the server is started", || {
-        Command::new(SAKER).arg("status").arg("-c").arg(dir.join("saker.toml")).output().unwrap().status.success()
+        Command::new(SAKER)
+            .arg("status")
+            .arg("-c")
+            .arg(dir.join("saker.toml"))
+            .output()
+            .unwrap()
+            .status
+            .success()
     });
     let authority = fs::metadata(dir.join("state/authority/authority.key")).unwrap();
-    assert_eq!((authority.uid(), authority.permissions().mode() & 0o777), (NOBODY, 0o600));
+    assert_eq!(
+        (authority.uid(), authority.permissions().mode() & 0o777),
+        (NOBODY, 0o600)
+    );
     for _ in 0..2 {
-        let reload = Command::new(SAKER).arg("reload").arg("-c").arg(dir.join("saker.toml")).output().unwrap();
-        assert!(reload.status.success(), "{}", String::from_utf8_lossy(&reload.stderr));
+        let reload = Command::new(SAKER)
+            .arg("reload")
+            .arg("-c")
+            .arg(dir.join("saker.toml"))
+            .output()
+            .unwrap();
+        assert!(
+            reload.status.success(),
+            "{}",
+            String::from_utf8_lossy(&reload.stderr)
+        );
     }
     assert!(server.stop().unwrap().success());
 }
@@ -280,9 +382,15 @@ fn programs_of_native_sites() {
     .unwrap();
     for target in ["/x.cgi", "/bin/tool"] {
         let (status, text) = ask(&server, "a", target);
-        assert!(status == 200 && text.starts_with(&format!("{NOBODY} ")), "{target}: {status} {text}");
+        assert!(
+            status == 200 && text.starts_with(&format!("{NOBODY} ")),
+            "{target}: {status} {text}"
+        );
     }
-    assert_eq!(ask(&server, "a", "/index.cgi/more?q=1").1, "/index.cgi|/more|q=1");
+    assert_eq!(
+        ask(&server, "a", "/index.cgi/more?q=1").1,
+        "/index.cgi|/more|q=1"
+    );
     assert_eq!(ask(&server, "a", "/").1, "/index.cgi||");
     let statuses = ["/plain.cgi", "/none.cgi", "/a.txt"].map(|target| ask(&server, "a", target).0);
     assert_eq!(statuses, [500, 404, 200]);
@@ -291,8 +399,14 @@ fn programs_of_native_sites() {
 
 /// Running ones.
 fn processes_of(uid: u32) -> Vec<u32> {
-    let listed = Command::new("ps").args(["-o", "pid=,stat=", "-U", &uid.to_string()]).output().unwrap().stdout;
+    let listed = Command::new("ps")
+        .args(["-o", "pid=,stat=", "-U", &uid.to_string()])
+        .output()
+        .unwrap()
+        .stdout;
     let listed = String::from_utf8_lossy(&listed).into_owned();
     let running = listed.lines().filter(|line| !line.contains('Z'));
-    running.filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect()
+    running
+        .filter_map(|line| line.split_whitespace().next()?.parse().ok())
+        .collect()
 }

@@ -1,5 +1,6 @@
-//! WordPress with a plugin that speaks LSCache's protocol (`wordpress/cache_plugin.php`), below the `.htaccess` block that such plugins write: what
-//! comes from the cache, what purges take away, and whose a page is.
+//! WordPress with a plugin that speaks LSCache's protocol (`wordpress/cache_plugin.php`), below the
+//! `.htaccess` block that such plugins write: what comes from the cache, what purges take away, and
+//! whose a page is.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
@@ -33,23 +34,37 @@ impl Blog {
         let database = Database::start(&dir);
         unpack(&dir, &database.socket);
         let server = serve(&dir);
-        let admin = Visitor { base: format!("http://{}", server.address()), jar: dir.join("cookies-admin") };
+        let admin = Visitor {
+            base: format!("http://{}", server.address()),
+            jar: dir.join("cookies-admin"),
+        };
         install(&admin);
         permalinks_of(&admin, &dir);
-        dir.write("wordpress/wp-content/mu-plugins/cache.php", PLUGIN).unwrap();
+        dir.write("wordpress/wp-content/mu-plugins/cache.php", PLUGIN)
+            .unwrap();
         dir.write("wordpress/made", "").unwrap();
         operate_as_php(&dir);
         let rules = fs::read_to_string(dir.join("wordpress/.htaccess")).unwrap();
-        dir.write("wordpress/.htaccess", format!("{BLOCK}{rules}")).unwrap();
+        dir.write("wordpress/.htaccess", format!("{BLOCK}{rules}"))
+            .unwrap();
         // Its vary cookie comes with the log-in.
         log_in(&admin);
         let nonce = admin.get("/wp-admin/admin-ajax.php?action=rest-nonce").text;
-        Blog { dir, server, admin, nonce, _database: database }
+        Blog {
+            dir,
+            server,
+            admin,
+            nonce,
+            _database: database,
+        }
     }
 
     /// With an empty jar.
     fn visitor(&self, name: &str) -> Visitor {
-        Visitor { base: self.admin.base.clone(), jar: self.dir.join(format!("cookies-{name}")) }
+        Visitor {
+            base: self.admin.base.clone(),
+            jar: self.dir.join(format!("cookies-{name}")),
+        }
     }
 
     /// How often PHP has run.
@@ -60,18 +75,43 @@ impl Blog {
     /// By the REST interface; what is answered.
     fn tell(&self, method: &str, target: &str, content: &str) -> Page {
         let nonce = format!("X-WP-Nonce: {}", self.nonce);
-        let arguments = ["-X", method, "-H", &nonce, "-H", "Content-Type: application/json", "--data-binary", content];
-        let page = self.admin.ask(&format!("/wp-json/wp/v2{target}"), &arguments);
-        assert!((200..300).contains(&page.status), "{method} {target}: {} {}", page.status, page.text);
+        let arguments = [
+            "-X",
+            method,
+            "-H",
+            &nonce,
+            "-H",
+            "Content-Type: application/json",
+            "--data-binary",
+            content,
+        ];
+        let page = self
+            .admin
+            .ask(&format!("/wp-json/wp/v2{target}"), &arguments);
+        assert!(
+            (200..300).contains(&page.status),
+            "{method} {target}: {} {}",
+            page.status,
+            page.text
+        );
         page
     }
 
     /// The path and the number of a new post.
     fn write_post(&self, title: &str) -> (String, String) {
-        let made = self.tell("POST", "/posts", &format!("{{\"title\":\"{title}\",\"status\":\"publish\",\"content\":\"first words\"}}"));
+        let made = self.tell(
+            "POST",
+            "/posts",
+            &format!(
+                "{{\"title\":\"{title}\",\"status\":\"publish\",\"content\":\"first words\"}}"
+            ),
+        );
         let link = site::between(&made.text, "\"link\":\"", "\"").replace("\\/", "/");
         let number = site::between(&made.text, "\"id\":", ",").to_owned();
-        (link.strip_prefix(&self.admin.base).unwrap().to_owned(), number)
+        (
+            link.strip_prefix(&self.admin.base).unwrap().to_owned(),
+            number,
+        )
     }
 
     /// What the cache says of each of these pages to somebody unknown.
@@ -97,7 +137,14 @@ fn permalinks_of(admin: &Visitor, dir: &TempDir) {
 fn operate_as_php(dir: &TempDir) {
     if rustix::process::geteuid().is_root() {
         let root = dir.join("wordpress");
-        assert!(std::process::Command::new("chown").args(["-R", "www-data:www-data"]).arg(root).status().unwrap().success());
+        assert!(
+            std::process::Command::new("chown")
+                .args(["-R", "www-data:www-data"])
+                .arg(root)
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
@@ -120,26 +167,68 @@ fn wordpress_steers_the_cache() {
 fn the_plugin_is_told(blog: &Blog) {
     let nobody = blog.visitor("nobody");
     let told = nobody.get("/?told=1").text;
-    let value = |name: &str| told.lines().find_map(|line| line.strip_prefix(&format!("{name}="))).unwrap_or_else(|| panic!("{told}"));
-    assert!(value("X-LSCACHE").split(',').any(|word| word == "on") && value("X-LSCACHE").contains("crawler"), "{told}");
-    assert_eq!(value("HTTP_X_LSCACHE"), value("X-LSCACHE"), "the plugin takes us for a front that knows the protocol");
-    assert!(!value("LSWS_EDITION").starts_with("Openlitespeed"), "{told}");
+    let value = |name: &str| {
+        told.lines()
+            .find_map(|line| line.strip_prefix(&format!("{name}=")))
+            .unwrap_or_else(|| panic!("{told}"))
+    };
+    assert!(
+        value("X-LSCACHE").split(',').any(|word| word == "on")
+            && value("X-LSCACHE").contains("crawler"),
+        "{told}"
+    );
+    assert_eq!(
+        value("HTTP_X_LSCACHE"),
+        value("X-LSCACHE"),
+        "the plugin takes us for a front that knows the protocol"
+    );
+    assert!(
+        !value("LSWS_EDITION").starts_with("Openlitespeed"),
+        "{told}"
+    );
     assert_eq!(value("LSCACHE_VARY_VALUE"), "-");
-    let varied = nobody.ask("/?told=1", &["-H", "Accept: image/webp", "-H", "X-LSCACHE: on,lies", "-H", "X-LSCACHE-Vary-Value: lies"]).text;
-    assert!(varied.contains("\nLSCACHE_VARY_VALUE=+webp\n") && varied.contains("\nHTTP_X_LSCACHE_VARY_VALUE=+webp\n"), "{varied}");
+    let varied = nobody
+        .ask(
+            "/?told=1",
+            &[
+                "-H",
+                "Accept: image/webp",
+                "-H",
+                "X-LSCACHE: on,lies",
+                "-H",
+                "X-LSCACHE-Vary-Value: lies",
+            ],
+        )
+        .text;
+    assert!(
+        varied.contains("\nLSCACHE_VARY_VALUE=+webp\n")
+            && varied.contains("\nHTTP_X_LSCACHE_VARY_VALUE=+webp\n"),
+        "{varied}"
+    );
     assert!(!varied.contains("lies"), "{varied}");
 }
 
 fn variants(blog: &Blog, page: &str) {
     let nobody = blog.visitor("nobody");
     let with_pictures = || nobody.ask(page, &["-H", "Accept: image/webp"]).cache;
-    assert_eq!((with_pictures(), with_pictures()), ("miss".into(), "hit".into()));
+    assert_eq!(
+        (with_pictures(), with_pictures()),
+        ("miss".into(), "hit".into())
+    );
     let advertised = format!("{page}?utm_source=x&fbclid=y");
-    assert_eq!(nobody.get(&advertised).cache, "hit", "parameters that make no other page");
+    assert_eq!(
+        nobody.get(&advertised).cache,
+        "hit",
+        "parameters that make no other page"
+    );
     assert_eq!(nobody.get(&format!("{page}?other=1")).cache, "miss");
     // Neither kept nor taken from what is.
     for target in ["/?s=falcon", "/2020/nothing/", "/wp-login.php"] {
-        assert_eq!([nobody.get(target).cache, nobody.get(target).cache], ["", ""], "{target}");
+        assert_eq!(
+            [nobody.get(target).cache, nobody.get(target).cache],
+            ["", ""],
+            "{target}"
+        );
     }
 }
 
@@ -148,20 +237,45 @@ fn known_visitors(blog: &Blog, page: &str) {
     let (admin, nobody) = (&blog.admin, blog.visitor("nobody"));
     for target in ["/", page] {
         let first = admin.get(target);
-        assert!(first.cache == "miss" && first.text.contains("wp-admin-bar-logout"), "{target}: {} {}", first.cache, first.text);
+        assert!(
+            first.cache == "miss" && first.text.contains("wp-admin-bar-logout"),
+            "{target}: {} {}",
+            first.cache,
+            first.text
+        );
         let again = admin.get(target);
-        assert!(again.cache == "hit,private" && again.text == first.text, "{target}: {}", again.cache);
+        assert!(
+            again.cache == "hit,private" && again.text == first.text,
+            "{target}: {}",
+            again.cache
+        );
         let public = nobody.get(target);
-        assert!(public.cache == "hit" && !public.text.contains("wp-admin-bar"), "{target}: {}", public.cache);
+        assert!(
+            public.cache == "hit" && !public.text.contains("wp-admin-bar"),
+            "{target}: {}",
+            public.cache
+        );
     }
     // Somebody with the variant of the role, and no more than that.
     let jar = fs::read_to_string(&admin.jar).unwrap();
-    let vary = jar.lines().find_map(|line| line.split_once("_lscache_vary\t")).unwrap_or_else(|| panic!("{jar}")).1;
+    let vary = jar
+        .lines()
+        .find_map(|line| line.split_once("_lscache_vary\t"))
+        .unwrap_or_else(|| panic!("{jar}"))
+        .1;
     let cookie = format!("_lscache_vary={vary}; wordpress_logged_in_x=admin-0123456789abcdef");
     let liar = nobody.ask("/", &["-H", &format!("Cookie: {cookie}")]);
-    assert!(!liar.text.contains("wp-admin-bar") && liar.cache != "hit,private", "{}", liar.cache);
+    assert!(
+        !liar.text.contains("wp-admin-bar") && liar.cache != "hit,private",
+        "{}",
+        liar.cache
+    );
     for target in ["/wp-admin/", "/wp-admin/edit.php"] {
-        assert_eq!([admin.get(target).cache, admin.get(target).cache], ["", ""], "{target}");
+        assert_eq!(
+            [admin.get(target).cache, admin.get(target).cache],
+            ["", ""],
+            "{target}"
+        );
     }
 }
 
@@ -176,34 +290,84 @@ fn purges(blog: &Blog, pages: [&str; 4], number: &str) {
     // It waits for somebody to approve it, and its writer sees it.
     let guest = blog.visitor("guest");
     let comment = |visitor: &Visitor, text: &str| {
-        let fields = [("comment", text), ("author", "Guest"), ("email", "guest@example.org"), ("comment_post_ID", number)];
+        let fields = [
+            ("comment", text),
+            ("author", "Guest"),
+            ("email", "guest@example.org"),
+            ("comment_post_ID", number),
+        ];
         let sent = visitor.form("/wp-comments-post.php", &fields);
         assert_eq!(sent.status, 302, "{}", sent.text);
-        sent.location.strip_prefix(&visitor.base).unwrap().to_owned()
+        sent.location
+            .strip_prefix(&visitor.base)
+            .unwrap()
+            .to_owned()
     };
     let shown = comment(&guest, "a guest was here");
     gone("a comment that waits", [false; 4]);
     let seen = guest.get(&shown);
-    assert!(seen.text.contains("a guest was here") && seen.cache == "miss", "{}", seen.cache);
-    assert!(!blog.visitor("nobody").get(one).text.contains("a guest was here"));
+    assert!(
+        seen.text.contains("a guest was here") && seen.cache == "miss",
+        "{}",
+        seen.cache
+    );
+    assert!(
+        !blog
+            .visitor("nobody")
+            .get(one)
+            .text
+            .contains("a guest was here")
+    );
     comment(&blog.admin, "the writer answers");
     gone("a comment", [false, true, false, false]);
-    assert!(blog.visitor("nobody").get(one).text.contains("the writer answers"));
+    assert!(
+        blog.visitor("nobody")
+            .get(one)
+            .text
+            .contains("the writer answers")
+    );
     let waiting = blog.tell("GET", "/comments?status=hold", "").text;
     let waiting = site::between(&waiting, "\"id\":", ",").to_owned();
-    blog.tell("POST", &format!("/comments/{waiting}"), "{\"status\":\"approved\"}");
+    blog.tell(
+        "POST",
+        &format!("/comments/{waiting}"),
+        "{\"status\":\"approved\"}",
+    );
     gone("an approval", [false, true, false, false]);
-    assert!(blog.visitor("nobody").get(one).text.contains("a guest was here"));
+    assert!(
+        blog.visitor("nobody")
+            .get(one)
+            .text
+            .contains("a guest was here")
+    );
     // The writer's own copies go with what all see.
     blog.admin.get(two);
-    assert_eq!([blog.admin.get(one).cache, blog.admin.get(two).cache], ["miss", "hit,private"]);
-    blog.tell("POST", &format!("/posts/{number}"), "{\"content\":\"second words\"}");
-    assert_eq!([blog.admin.get(one).cache, blog.admin.get(two).cache], ["miss", "hit,private"]);
+    assert_eq!(
+        [blog.admin.get(one).cache, blog.admin.get(two).cache],
+        ["miss", "hit,private"]
+    );
+    blog.tell(
+        "POST",
+        &format!("/posts/{number}"),
+        "{\"content\":\"second words\"}",
+    );
+    assert_eq!(
+        [blog.admin.get(one).cache, blog.admin.get(two).cache],
+        ["miss", "hit,private"]
+    );
     gone("an edit", [true, true, false, true]);
-    assert!(blog.visitor("nobody").get(one).text.contains("second words"));
+    assert!(
+        blog.visitor("nobody")
+            .get(one)
+            .text
+            .contains("second words")
+    );
     let (three, last) = blog.write_post("A hobby");
     gone("a new post", [true, false, false, true]);
-    assert!(blog.visitor("nobody").get(front).text.contains("A hobby") && blog.visitor("nobody").get(feed).text.contains("A hobby"));
+    assert!(
+        blog.visitor("nobody").get(front).text.contains("A hobby")
+            && blog.visitor("nobody").get(feed).text.contains("A hobby")
+    );
     blog.warm([&three]);
     blog.tell("DELETE", &format!("/posts/{last}"), "");
     gone("a post that is thrown away", [true, false, false, true]);
@@ -221,23 +385,50 @@ fn readers(blog: &Blog, page: &str) {
     thread::scope(|scope| {
         let read = |number: usize| {
             let mut client = Client::connect(address).unwrap();
-            client.set_timeout(std::time::Duration::from_secs(60)).unwrap();
+            client
+                .set_timeout(std::time::Duration::from_secs(60))
+                .unwrap();
             let mut get = |target: &str, cookie: &str| {
-                let response = client.request("GET", target, &[("Host", &host), ("Cookie", cookie)]).unwrap();
-                (response.field("x-litespeed-cache").unwrap_or_default().to_owned(), response.text())
+                let response = client
+                    .request("GET", target, &[("Host", &host), ("Cookie", cookie)])
+                    .unwrap();
+                (
+                    response
+                        .field("x-litespeed-cache")
+                        .unwrap_or_default()
+                        .to_owned(),
+                    response.text(),
+                )
             };
             let own = format!("Reader-{number}-");
-            let (basket, whole) = (get("/?fragment=basket", cookies[number]), get(page, cookies[number]));
-            assert!(basket.0 == "miss" && basket.1.starts_with(&format!("basket of {own} ")), "{own}: {basket:?}");
-            let is_own = whole.1.contains(&own) && whole.1.matches("Reader-").count() == whole.1.matches(&own).count();
+            let (basket, whole) = (
+                get("/?fragment=basket", cookies[number]),
+                get(page, cookies[number]),
+            );
+            assert!(
+                basket.0 == "miss" && basket.1.starts_with(&format!("basket of {own} ")),
+                "{own}: {basket:?}"
+            );
+            let is_own = whole.1.contains(&own)
+                && whole.1.matches("Reader-").count() == whole.1.matches(&own).count();
             assert!(whole.0 == "miss" && is_own, "{own}: {whole:?}");
             for _ in 0..20 {
-                assert_eq!(get("/?fragment=basket", cookies[number]), ("hit,private".into(), basket.1.clone()));
-                assert_eq!(get(page, cookies[number]), ("hit,private".into(), whole.1.clone()));
+                assert_eq!(
+                    get("/?fragment=basket", cookies[number]),
+                    ("hit,private".into(), basket.1.clone())
+                );
+                assert_eq!(
+                    get(page, cookies[number]),
+                    ("hit,private".into(), whole.1.clone())
+                );
                 assert_eq!(get(page, "_ga=1"), ("hit".into(), public.clone()));
             }
         };
         (0..READERS).for_each(|number| drop(scope.spawn(move || read(number))));
     });
-    assert_eq!(blog.made() - before, 2 * READERS as u64, "each page of each reader is made once");
+    assert_eq!(
+        blog.made() - before,
+        2 * READERS as u64,
+        "each page of each reader is made once"
+    );
 }

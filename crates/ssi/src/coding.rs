@@ -1,7 +1,8 @@
 //! `encoding` and `decoding`: lists of codings that values go through.
 //!
-//! Difficulty: values are C strings in Apache, so what is decoded ends at its first NUL; and character entities are those of Latin-1, which
-//! become one byte each, whatever the page's charset.
+//! Difficulty: values are C strings in Apache, so what is decoded ends at its first NUL; and
+//! character entities are those of Latin-1, which become one byte each, whatever the page's
+//! charset.
 
 use saker_expressions::{base64_decode, base64_encode, escape_uri, unescape};
 
@@ -11,10 +12,17 @@ pub enum Direction {
     Encode,
 }
 
-/// Puts `value` through the codings named in `list`, one after the other. The error is the name that is none.
-pub fn apply(direction: Direction, list: &[u8], value: Vec<u8>) -> Result<Vec<u8>, (Vec<u8>, String)> {
+/// Puts `value` through the codings named in `list`, one after the other. The error is the name
+/// that is none.
+pub fn apply(
+    direction: Direction,
+    list: &[u8],
+    value: Vec<u8>,
+) -> Result<Vec<u8>, (Vec<u8>, String)> {
     let mut value = value;
-    let names = list.split(|byte| matches!(byte, b',' | b' ' | b'\t')).filter(|name| !name.is_empty());
+    let names = list
+        .split(|byte| matches!(byte, b',' | b' ' | b'\t'))
+        .filter(|name| !name.is_empty());
     for name in names {
         value = match (name.to_ascii_lowercase().as_slice(), direction) {
             (b"none", _) => value,
@@ -33,7 +41,12 @@ pub fn apply(direction: Direction, list: &[u8], value: Vec<u8>) -> Result<Vec<u8
 }
 
 fn until_nul(mut value: Vec<u8>) -> Vec<u8> {
-    value.truncate(value.iter().position(|byte| *byte == 0).unwrap_or(value.len()));
+    value.truncate(
+        value
+            .iter()
+            .position(|byte| *byte == 0)
+            .unwrap_or(value.len()),
+    );
     value
 }
 
@@ -60,15 +73,22 @@ fn form_encoded(value: &[u8]) -> Vec<u8> {
             b' ' => out.push(b'+'),
             b'.' | b'-' | b'*' | b'_' => out.push(*byte),
             byte if byte.is_ascii_alphanumeric() => out.push(*byte),
-            byte => out
-                .extend([b'%'].into_iter().chain([byte >> 4, byte & 15].map(|digit| HEX.get(usize::from(digit)).copied().unwrap_or(b'0')))),
+            byte => out.extend(
+                [b'%'].into_iter().chain(
+                    [byte >> 4, byte & 15]
+                        .map(|digit| HEX.get(usize::from(digit)).copied().unwrap_or(b'0')),
+                ),
+            ),
         }
     }
     out
 }
 
 fn form_decoded(value: &[u8]) -> Vec<u8> {
-    let spaced: Vec<u8> = value.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    let spaced: Vec<u8> = value
+        .iter()
+        .map(|byte| if *byte == b'+' { b' ' } else { *byte })
+        .collect();
     unescape(&spaced, false).0
 }
 
@@ -110,7 +130,11 @@ pub fn without_entities(text: &[u8]) -> Vec<u8> {
 }
 
 fn numbered(digits: &[u8]) -> Option<u8> {
-    let number: u8 = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()?;
+    let number: u8 = std::str::from_utf8(digits)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?
+        .parse()
+        .ok()?;
     (!matches!(number, 0..=8 | 11..=31 | 127..=160)).then_some(number)
 }
 
@@ -118,7 +142,10 @@ fn named(name: &[u8]) -> Option<u8> {
     if name.len() > ENTITY_BYTES_MAX {
         return None;
     }
-    ENTITIES.iter().find(|(known, _)| known.as_bytes() == name).map(|(_, byte)| *byte)
+    ENTITIES
+        .iter()
+        .find(|(known, _)| known.as_bytes() == name)
+        .map(|(_, byte)| *byte)
 }
 
 /// Names of HTML 2.0 for markup and for Latin-1 from 192 up.
@@ -196,9 +223,19 @@ mod tests {
     #[test]
     fn both_ways() {
         let cases: [(Direction, &str, &[u8], &[u8]); 12] = [
-            (Direction::Encode, "entity", b"<a href=\"x\">&'\xe4", b"&lt;a href=&quot;x&quot;&gt;&amp;'\xe4"),
+            (
+                Direction::Encode,
+                "entity",
+                b"<a href=\"x\">&'\xe4",
+                b"&lt;a href=&quot;x&quot;&gt;&amp;'\xe4",
+            ),
             (Direction::Encode, "url", b"a b?c/d%", b"a%20b%3fc/d%25"),
-            (Direction::Encode, "urlencoded", b"a b?c/d-_.*~", b"a+b%3fc%2fd-_.*%7e"),
+            (
+                Direction::Encode,
+                "urlencoded",
+                b"a b?c/d-_.*~",
+                b"a+b%3fc%2fd-_.*%7e",
+            ),
             (Direction::Encode, "base64", b"foob", b"Zm9vYg=="),
             (Direction::Encode, "URL, entity", b"<", b"%3c"),
             (Direction::Encode, "entity\turl", b"<", b"&lt;"),
@@ -206,13 +243,21 @@ mod tests {
             (Direction::Decode, "url", b"a%00b", b"a"),
             (Direction::Decode, "urlencoded", b"a%20b+c", b"a b c"),
             (Direction::Decode, "base64", b"Zm9vYg==", b"foob"),
-            (Direction::Decode, "entity", b"&lt;&auml;&#65;&#0;&#300;&nope;&amp", b"<\xe4A&nope;&amp"),
+            (
+                Direction::Decode,
+                "entity",
+                b"&lt;&auml;&#65;&#0;&#300;&nope;&amp",
+                b"<\xe4A&nope;&amp",
+            ),
             (Direction::Decode, "none, ,", b"x", b"x"),
         ];
         for (direction, list, value, expected) in cases {
             let shown = apply(direction, list.as_bytes(), value.to_vec());
             assert_eq!(shown, Ok(expected.to_vec()), "{direction:?} {list}");
         }
-        assert_eq!(apply(Direction::Encode, b"url,rot13", b" ".to_vec()), Err((b"%20".to_vec(), "rot13".to_owned())));
+        assert_eq!(
+            apply(Direction::Encode, b"url,rot13", b" ".to_vec()),
+            Err((b"%20".to_vec(), "rot13".to_owned()))
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! The elements that do something: config, echo, exec, flastmod, fsize, include, printenv, set.
 //!
-//! Each goes through its arguments in order; later ones see what earlier ones have said. Difficulty: as in Apache an argument that is wrong
-//! ends its element with the error message, and what came before it has gone out already.
+//! Each goes through its arguments in order; later ones see what earlier ones have said.
+//! Difficulty: as in Apache an argument that is wrong ends its element with the error message, and
+//! what came before it has gone out already.
 
 use crate::{
     coding::{Direction, apply, html, without_entities},
@@ -62,9 +63,16 @@ type Fault = String;
 impl Running {
     /// The error is the name, where there is no such element.
     pub fn new(element: Element) -> Result<Running, String> {
-        let kind = KINDS.iter().find(|(name, _)| name.as_bytes() == element.name).map(|(_, kind)| *kind);
+        let kind = KINDS
+            .iter()
+            .find(|(name, _)| name.as_bytes() == element.name)
+            .map(|(_, kind)| *kind);
         let kind = kind.ok_or_else(|| String::from_utf8_lossy(&element.name).into_owned())?;
-        let encoding: &[u8] = if kind == Kind::Echo { b"entity" } else { b"none" };
+        let encoding: &[u8] = if kind == Kind::Echo {
+            b"entity"
+        } else {
+            b"none"
+        };
         Ok(Running {
             kind,
             arguments: element.arguments,
@@ -78,9 +86,14 @@ impl Running {
     /// Why it is not even begun.
     pub fn refusal(&self, may_run: bool) -> Option<Fault> {
         let name = self.name();
-        let (count, wanted) = (self.arguments.len(), if self.kind == Kind::Set { 2 } else { 1 });
+        let (count, wanted) = (
+            self.arguments.len(),
+            if self.kind == Kind::Set { 2 } else { 1 },
+        );
         match self.kind {
-            Kind::PrintEnvironment => (count > 0).then(|| "printenv directive does not take tags".to_owned()),
+            Kind::PrintEnvironment => {
+                (count > 0).then(|| "printenv directive does not take tags".to_owned())
+            }
             _ if count < wanted => Some(format!("missing argument for {name} element")),
             Kind::Exec if !may_run => Some("exec used but not allowed".to_owned()),
             _ => None,
@@ -88,7 +101,10 @@ impl Running {
     }
 
     fn name(&self) -> &'static str {
-        KINDS.iter().find(|(_, kind)| *kind == self.kind).map_or("", |(name, _)| name)
+        KINDS
+            .iter()
+            .find(|(_, kind)| *kind == self.kind)
+            .map_or("", |(name, _)| name)
     }
 
     /// Up to its end, or to the next demand.
@@ -98,7 +114,11 @@ impl Running {
             return None;
         }
         // As in Apache, an argument without a value is the last one.
-        while let Some(Argument { name, value: Some(value) }) = self.arguments.pop_front() {
+        while let Some(Argument {
+            name,
+            value: Some(value),
+        }) = self.arguments.pop_front()
+        {
             let outcome = match self.kind {
                 Kind::Config => self.config(&name, &value, state, world),
                 Kind::Echo => self.echo(&name, &value, state, world),
@@ -137,7 +157,11 @@ impl Running {
             }
             (Kind::Include, _) => self.has_failed = false,
             (Kind::FileSize, Answer::Found { bytes, .. }) => {
-                let text = if state.size_in_bytes { grouped(bytes) } else { world.short_size(bytes) };
+                let text = if state.size_in_bytes {
+                    grouped(bytes)
+                } else {
+                    world.short_size(bytes)
+                };
                 state.out.extend_from_slice(&text);
             }
             (Kind::FileModified, Answer::Found { modified_s, .. }) => {
@@ -153,16 +177,29 @@ impl Running {
     }
 
     fn unknown(&self, name: &[u8]) -> Fault {
-        format!("unknown parameter \"{}\" to tag {}", String::from_utf8_lossy(name), self.name())
+        format!(
+            "unknown parameter \"{}\" to tag {}",
+            String::from_utf8_lossy(name),
+            self.name()
+        )
     }
 
-    fn config(&mut self, name: &[u8], value: &[u8], state: &mut State, world: &mut dyn World) -> Result<Outcome, Fault> {
+    fn config(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        state: &mut State,
+        world: &mut dyn World,
+    ) -> Result<Outcome, Fault> {
         let text = state.put_in(value, Missing::Nothing, world);
         match (name, text.as_slice()) {
             (b"errmsg", _) => state.settings.error_message = text.into(),
             (b"echomsg", _) => state.settings.undefined_echo = text.into(),
             (b"timefmt", _) => {
-                for (variable, lazy) in Lazy::ALL.into_iter().filter(|(_, lazy)| *lazy != Lazy::UserName) {
+                for (variable, lazy) in Lazy::ALL
+                    .into_iter()
+                    .filter(|(_, lazy)| *lazy != Lazy::UserName)
+                {
                     let value = world.lazy(lazy, &text);
                     world.variables().set(variable.as_bytes(), &value);
                 }
@@ -171,14 +208,23 @@ impl Running {
             (b"sizefmt", b"bytes") => state.size_in_bytes = true,
             (b"sizefmt", b"abbrev") => state.size_in_bytes = false,
             (b"sizefmt", _) => {
-                return Err(format!("unknown value \"{}\" to parameter \"sizefmt\" of tag config", String::from_utf8_lossy(&text)));
+                return Err(format!(
+                    "unknown value \"{}\" to parameter \"sizefmt\" of tag config",
+                    String::from_utf8_lossy(&text)
+                ));
             }
             _ => return Err(self.unknown(name)),
         }
         Ok(Outcome::Next)
     }
 
-    fn echo(&mut self, name: &[u8], value: &[u8], state: &mut State, world: &mut dyn World) -> Result<Outcome, Fault> {
+    fn echo(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        state: &mut State,
+        world: &mut dyn World,
+    ) -> Result<Outcome, Fault> {
         let value = without_entities(value);
         match name {
             b"var" => {
@@ -188,7 +234,9 @@ impl Running {
                     state.out.extend_from_slice(&undefined);
                     return Ok(Outcome::Next);
                 };
-                let Some(text) = self.coded(value, state, world) else { return Ok(Outcome::Stop) };
+                let Some(text) = self.coded(value, state, world) else {
+                    return Ok(Outcome::Stop);
+                };
                 state.out.extend_from_slice(&text);
             }
             b"decoding" => self.decoding = value,
@@ -198,15 +246,29 @@ impl Running {
         Ok(Outcome::Next)
     }
 
-    fn set(&mut self, name: &[u8], value: &[u8], state: &mut State, world: &mut dyn World) -> Result<Outcome, Fault> {
+    fn set(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        state: &mut State,
+        world: &mut dyn World,
+    ) -> Result<Outcome, Fault> {
         match name {
-            b"var" => self.variable = Some(state.put_in(&without_entities(value), Missing::Nothing, world)),
+            b"var" => {
+                self.variable =
+                    Some(state.put_in(&without_entities(value), Missing::Nothing, world))
+            }
             b"decoding" => self.decoding = value.to_vec(),
             b"encoding" => self.encoding = value.to_vec(),
             b"value" => {
-                let variable = self.variable.clone().ok_or("variable must precede value in set directive")?;
+                let variable = self
+                    .variable
+                    .clone()
+                    .ok_or("variable must precede value in set directive")?;
                 let text = state.put_in(value, Missing::Nothing, world);
-                let Some(text) = self.coded(text, state, world) else { return Ok(Outcome::Stop) };
+                let Some(text) = self.coded(text, state, world) else {
+                    return Ok(Outcome::Stop);
+                };
                 if !world.variables().set(&variable, &text) {
                     return Err("there are as many variables as there may be".to_owned());
                 }
@@ -220,11 +282,15 @@ impl Running {
     fn coded(&self, value: Vec<u8>, state: &mut State, world: &mut dyn World) -> Option<Vec<u8>> {
         let mut all_known = true;
         let mut text = value;
-        for (direction, parameter, list) in
-            [(Direction::Decode, "decoding", &self.decoding), (Direction::Encode, "encoding", &self.encoding)]
-        {
+        for (direction, parameter, list) in [
+            (Direction::Decode, "decoding", &self.decoding),
+            (Direction::Encode, "encoding", &self.encoding),
+        ] {
             text = apply(direction, list, text).unwrap_or_else(|(text, unknown)| {
-                world.complain(format!("unknown value \"{unknown}\" to parameter \"{parameter}\" of tag {}", self.name()));
+                world.complain(format!(
+                    "unknown value \"{unknown}\" to parameter \"{parameter}\" of tag {}",
+                    self.name()
+                ));
                 state.fail();
                 all_known = false;
                 text
@@ -233,29 +299,58 @@ impl Running {
         all_known.then_some(text)
     }
 
-    /// `onerror` stands in for the one before it, if that failed; `virtual` waits until something went well again.
-    fn include(&mut self, name: &[u8], value: &[u8], state: &mut State, world: &mut dyn World) -> Result<Outcome, Fault> {
+    /// `onerror` stands in for the one before it, if that failed; `virtual` waits until something
+    /// went well again.
+    fn include(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        state: &mut State,
+        world: &mut dyn World,
+    ) -> Result<Outcome, Fault> {
         if !matches!(name, b"virtual" | b"file" | b"onerror") {
             return Err(self.unknown(name));
         }
         let path = state.put_in(&without_entities(value), Missing::Nothing, world);
         Ok(match (name, self.has_failed) {
             (b"file", _) => Outcome::Demand(Demand::Include(Target::File(path))),
-            (b"virtual", false) | (b"onerror", true) => Outcome::Demand(Demand::Include(Target::Virtual(path))),
+            (b"virtual", false) | (b"onerror", true) => {
+                Outcome::Demand(Demand::Include(Target::Virtual(path)))
+            }
             _ => Outcome::Next,
         })
     }
 
-    fn exec(&mut self, name: &[u8], value: &[u8], state: &mut State, world: &mut dyn World) -> Result<Outcome, Fault> {
+    fn exec(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        state: &mut State,
+        world: &mut dyn World,
+    ) -> Result<Outcome, Fault> {
         let value = without_entities(value);
         match name {
-            b"cmd" => Ok(Outcome::Demand(Demand::Command(state.put_in(&value, Missing::Name, world)))),
-            b"cgi" => Ok(Outcome::Demand(Demand::Program(state.put_in(&value, Missing::Nothing, world)))),
+            b"cmd" => Ok(Outcome::Demand(Demand::Command(state.put_in(
+                &value,
+                Missing::Name,
+                world,
+            )))),
+            b"cgi" => Ok(Outcome::Demand(Demand::Program(state.put_in(
+                &value,
+                Missing::Nothing,
+                world,
+            )))),
             _ => Err(self.unknown(name)),
         }
     }
 
-    fn look(&mut self, name: &[u8], value: &[u8], state: &mut State, world: &mut dyn World) -> Result<Outcome, Fault> {
+    fn look(
+        &mut self,
+        name: &[u8],
+        value: &[u8],
+        state: &mut State,
+        world: &mut dyn World,
+    ) -> Result<Outcome, Fault> {
         let path = state.put_in(&without_entities(value), Missing::Nothing, world);
         match name {
             b"file" => Ok(Outcome::Demand(Demand::Look(Target::File(path)))),
@@ -267,7 +362,11 @@ impl Running {
 
 /// All variables, a line each.
 fn print(state: &mut State, world: &mut dyn World) {
-    let all: Vec<(Vec<u8>, Value)> = world.variables().iter().map(|(name, value)| (name.to_vec(), value.clone())).collect();
+    let all: Vec<(Vec<u8>, Value)> = world
+        .variables()
+        .iter()
+        .map(|(name, value)| (name.to_vec(), value.clone()))
+        .collect();
     for (name, value) in all {
         let value = match value {
             Value::Text(text) => text.into_vec(),

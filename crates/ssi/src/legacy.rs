@@ -1,7 +1,9 @@
-//! The expressions that pages had before the server's common language (SSILegacyExprParser): strings, comparisons, `&&`, `||`, `!`, groups.
+//! The expressions that pages had before the server's common language (SSILegacyExprParser):
+//! strings, comparisons, `&&`, `||`, `!`, groups.
 //!
-//! Difficulty: `&&` and `||` bind alike, from left to right; strings beside each other are one, with a blank between; and where a pattern
-//! stands anywhere, both sides of `&&` and `||` are evaluated, so that its groups are there afterwards.
+//! Difficulty: `&&` and `||` bind alike, from left to right; strings beside each other are one,
+//! with a blank between; and where a pattern stands anywhere, both sides of `&&` and `||` are
+//! evaluated, so that its groups are there afterwards.
 
 use crate::{
     scanner::is_blank,
@@ -43,7 +45,8 @@ enum Node {
     Not(Box<Node>),
     /// `-A path`
     Access(Vec<u8>),
-    /// The first, and what follows it behind `&&` (else `||`), from left to right. Flat: there may be as many as an element has room for.
+    /// The first, and what follows it behind `&&` (else `||`), from left to right. Flat: there may
+    /// be as many as an element has room for.
     Chain(Box<Node>, Vec<(bool, Node)>),
     /// `()`, and nothing behind `!`.
     Nothing,
@@ -55,23 +58,50 @@ enum Side {
     Pattern(Vec<u8>),
 }
 
-/// Whether the expression holds; what its patterns match is left in `matched`. The error is what is wrong with it.
-pub fn holds(expression: &[u8], world: &mut dyn World, matched: &mut Matched, time_format: &[u8]) -> Result<bool, String> {
+/// Whether the expression holds; what its patterns match is left in `matched`. The error is what is
+/// wrong with it.
+pub fn holds(
+    expression: &[u8],
+    world: &mut dyn World,
+    matched: &mut Matched,
+    time_format: &[u8],
+) -> Result<bool, String> {
     let tokens = tokens(expression);
     if tokens.is_empty() {
         return Ok(false);
     }
-    let has_pattern = tokens.iter().any(|token| matches!(token, Token::Pattern(_)));
-    let mut parser = Parser { tokens: &tokens, at: 0, depth: 0 };
-    let node = parser.either().and_then(|node| if parser.at == tokens.len() { Ok(node) } else { Err("Unmatched ')'") });
-    let node = node.map_err(|fault| format!("{fault} in \"{}\"", String::from_utf8_lossy(expression)))?;
-    Ok(Judge { world, matched, time_format, has_pattern }.holds(&node))
+    let has_pattern = tokens
+        .iter()
+        .any(|token| matches!(token, Token::Pattern(_)));
+    let mut parser = Parser {
+        tokens: &tokens,
+        at: 0,
+        depth: 0,
+    };
+    let node = parser.either().and_then(|node| {
+        if parser.at == tokens.len() {
+            Ok(node)
+        } else {
+            Err("Unmatched ')'")
+        }
+    });
+    let node =
+        node.map_err(|fault| format!("{fault} in \"{}\"", String::from_utf8_lossy(expression)))?;
+    Ok(Judge {
+        world,
+        matched,
+        time_format,
+        has_pattern,
+    }
+    .holds(&node))
 }
 
 fn tokens(text: &[u8]) -> Vec<Token> {
     let (mut tokens, mut rest) = (Vec::new(), text);
     loop {
-        rest = rest.get(rest.iter().take_while(|byte| is_blank(**byte)).count()..).unwrap_or_default();
+        rest = rest
+            .get(rest.iter().take_while(|byte| is_blank(**byte)).count()..)
+            .unwrap_or_default();
         let is_behind_access = tokens.last() == Some(&Token::Access);
         let (token, length) = match rest {
             [] => return tokens,
@@ -204,7 +234,10 @@ impl Parser<'_> {
     fn negated(&mut self) -> Parsed {
         match self.peek() {
             None | Some(Token::Close) => Ok(Node::Not(Box::new(Node::Nothing))),
-            Some(Token::Text(_)) => self.text().map(|text| Node::Not(Box::new(Node::Text(text)))).ok_or(INVALID),
+            Some(Token::Text(_)) => self
+                .text()
+                .map(|text| Node::Not(Box::new(Node::Text(text))))
+                .ok_or(INVALID),
             _ => Ok(Node::Not(Box::new(self.one()?))),
         }
     }
@@ -214,12 +247,22 @@ impl Parser<'_> {
             return Ok(Node::Nothing);
         }
         let node = self.either()?;
-        if self.takes(&Token::Close) { Ok(node) } else { Err(if self.peek().is_none() { "Unmatched '('" } else { INVALID }) }
+        if self.takes(&Token::Close) {
+            Ok(node)
+        } else {
+            Err(if self.peek().is_none() {
+                "Unmatched '('"
+            } else {
+                INVALID
+            })
+        }
     }
 
     fn comparison(&mut self) -> Parsed {
         let left = self.text().ok_or(INVALID)?;
-        let Some(Token::Compare(compare)) = self.peek() else { return Ok(Node::Text(left)) };
+        let Some(Token::Compare(compare)) = self.peek() else {
+            return Ok(Node::Text(left));
+        };
         let compare = *compare;
         self.at += 1;
         let is_equality = matches!(compare, Compare::Equal | Compare::Unequal);
@@ -233,7 +276,9 @@ impl Parser<'_> {
         };
         // Nothing but a conjunction or the end may follow.
         match self.peek() {
-            None | Some(Token::And | Token::Or | Token::Close) => Ok(Node::Compare(compare, left, right)),
+            None | Some(Token::And | Token::Or | Token::Close) => {
+                Ok(Node::Compare(compare, left, right))
+            }
             Some(_) => Err(INVALID),
         }
     }
@@ -262,7 +307,12 @@ struct Judge<'w> {
 
 impl Judge<'_> {
     fn text(&mut self, text: &[u8]) -> Vec<u8> {
-        Values { world: self.world, matched: self.matched, time_format: self.time_format }.put_in(text, Missing::Nothing)
+        Values {
+            world: self.world,
+            matched: self.matched,
+            time_format: self.time_format,
+        }
+        .put_in(text, Missing::Nothing)
     }
 
     fn holds(&mut self, node: &Node) -> bool {
@@ -281,7 +331,11 @@ impl Judge<'_> {
                         continue;
                     }
                     let right = self.holds(node);
-                    left = if *is_and { left && right } else { left || right };
+                    left = if *is_and {
+                        left && right
+                    } else {
+                        left || right
+                    };
                 }
                 left
             }
@@ -312,7 +366,10 @@ impl Judge<'_> {
 
     fn is_match(&mut self, subject: &[u8], pattern: &[u8]) -> bool {
         let Ok(compiled) = Pattern::compile(pattern, PatternOptions::default()) else {
-            self.world.complain(format!("unable to compile pattern \"{}\"", String::from_utf8_lossy(pattern)));
+            self.world.complain(format!(
+                "unable to compile pattern \"{}\"",
+                String::from_utf8_lossy(pattern)
+            ));
             // As Apache, which takes its own error for a match.
             return true;
         };

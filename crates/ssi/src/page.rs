@@ -1,7 +1,8 @@
 //! A page on its way through: text that shows, elements that are carried out one by one.
 //!
-//! Whoever drives it calls [`Page::push`] (or [`Page::end`]) after [`Step::Hungry`], and [`Page::answer`] after [`Step::Demand`]; then
-//! [`Page::step`] again. Difficulty: elements stand for several demands, and what they do with an answer depends on the ones before.
+//! Whoever drives it calls [`Page::push`] (or [`Page::end`]) after [`Step::Hungry`], and
+//! [`Page::answer`] after [`Step::Demand`]; then [`Page::step`] again. Difficulty: elements stand
+//! for several demands, and what they do with an answer depends on the ones before.
 
 use crate::{
     elements::Running,
@@ -32,7 +33,9 @@ impl Default for Settings {
         Settings {
             start_tag: b"<!--#".as_slice().into(),
             end_tag: b"-->".as_slice().into(),
-            error_message: b"[an error occurred while processing this directive]".as_slice().into(),
+            error_message: b"[an error occurred while processing this directive]"
+                .as_slice()
+                .into(),
             time_format: b"%A, %d-%b-%Y %H:%M:%S %Z".as_slice().into(),
             undefined_echo: b"(none)".as_slice().into(),
             legacy_expressions: false,
@@ -135,7 +138,9 @@ impl Page {
                 },
                 None => match self.scanner.scan() {
                     Some(found) => self.running = self.state.take(found, world),
-                    None if !self.state.out.is_empty() => return Step::Text(std::mem::take(&mut self.state.out)),
+                    None if !self.state.out.is_empty() => {
+                        return Step::Text(std::mem::take(&mut self.state.out));
+                    }
                     None if self.is_over => return self.state.finish(world),
                     None => return Step::Hungry,
                 },
@@ -153,7 +158,8 @@ impl Page {
     }
 }
 
-/// Bytes of text that take as long to put together as an expression, or one byte of it, takes to compile.
+/// Bytes of text that take as long to put together as an expression, or one byte of it, takes to
+/// compile.
 const EXPRESSION_COST_BYTES: usize = 4096;
 const EXPRESSION_BYTE_COST: usize = 64;
 
@@ -167,7 +173,8 @@ pub(crate) struct State {
     shows: bool,
     /// A branch of the condition around has been taken.
     is_taken: bool,
-    /// A condition around could not be judged: nothing shows, until one can be. What `else` does then is Apache 2.4's behaviour, not its manual's.
+    /// A condition around could not be judged: nothing shows, until one can be. What `else` does
+    /// then is Apache 2.4's behaviour, not its manual's.
     is_doubtful: bool,
     /// Conditions inside of what does not show.
     hidden_depth: usize,
@@ -195,13 +202,23 @@ impl State {
     }
 
     pub fn put_in(&mut self, text: &[u8], missing: Missing, world: &mut dyn World) -> Vec<u8> {
-        let text = Values { world, matched: &self.matched, time_format: &self.settings.time_format }.put_in(text, missing);
+        let text = Values {
+            world,
+            matched: &self.matched,
+            time_format: &self.settings.time_format,
+        }
+        .put_in(text, missing);
         world.make(text.len());
         text
     }
 
     pub fn value(&mut self, name: &[u8], world: &mut dyn World) -> Option<Vec<u8>> {
-        let value = Values { world, matched: &self.matched, time_format: &self.settings.time_format }.value(name);
+        let value = Values {
+            world,
+            matched: &self.matched,
+            time_format: &self.settings.time_format,
+        }
+        .value(name);
         world.make(value.as_ref().map_or(0, Vec::len));
         value
     }
@@ -216,7 +233,9 @@ impl State {
             }
             Found::Element(element) => return self.element(element, world),
             Found::TooLong => "an element is too long",
-            Found::Unfinished => "SSI directive was not properly finished at the end of parsed document",
+            Found::Unfinished => {
+                "SSI directive was not properly finished at the end of parsed document"
+            }
         };
         world.complain(fault.to_owned());
         if self.shows {
@@ -226,12 +245,18 @@ impl State {
     }
 
     fn element(&mut self, element: Element, world: &mut dyn World) -> Option<Running> {
-        let is_condition = matches!(element.name.as_slice(), b"if" | b"elif" | b"else" | b"endif");
+        let is_condition = matches!(
+            element.name.as_slice(),
+            b"if" | b"elif" | b"else" | b"endif"
+        );
         if !self.shows && !is_condition {
             return None;
         }
         if element.is_faulty {
-            world.complain(format!("a name is missing in element \"{}\"", String::from_utf8_lossy(&element.name)));
+            world.complain(format!(
+                "a name is missing in element \"{}\"",
+                String::from_utf8_lossy(&element.name)
+            ));
             match (self.shows, element.name.as_slice()) {
                 (true, _) => self.fail(),
                 (false, b"if") => self.hidden_depth += 1,
@@ -287,15 +312,17 @@ impl State {
 
     /// Takes the branch, or does not. What can't be judged says so, and is not shown.
     fn judge(&mut self, element: &Element, world: &mut dyn World) {
-        let holds = condition(element).map_err(str::to_owned).and_then(|expression| {
-            // It is compiled anew each time.
-            world.look_at(EXPRESSION_COST_BYTES + expression.len() * EXPRESSION_BYTE_COST);
-            let time_format = self.settings.time_format.clone();
-            match self.settings.legacy_expressions {
-                true => legacy::holds(expression, world, &mut self.matched, &time_format),
-                false => world.holds(expression, &mut self.matched, &time_format),
-            }
-        });
+        let holds = condition(element)
+            .map_err(str::to_owned)
+            .and_then(|expression| {
+                // It is compiled anew each time.
+                world.look_at(EXPRESSION_COST_BYTES + expression.len() * EXPRESSION_BYTE_COST);
+                let time_format = self.settings.time_format.clone();
+                match self.settings.legacy_expressions {
+                    true => legacy::holds(expression, world, &mut self.matched, &time_format),
+                    false => world.holds(expression, &mut self.matched, &time_format),
+                }
+            });
         match holds {
             Ok(holds) => (self.shows, self.is_taken) = (holds, holds),
             Err(fault) => {
@@ -350,6 +377,13 @@ fn condition(element: &Element) -> Result<&[u8], &'static str> {
         1 => {}
         _ => return Err("too many arguments for if element"),
     }
-    let argument = element.arguments.front().filter(|argument| argument.name == b"expr").ok_or("unknown parameter to tag if")?;
-    argument.value.as_deref().ok_or("missing expr value for if element")
+    let argument = element
+        .arguments
+        .front()
+        .filter(|argument| argument.name == b"expr")
+        .ok_or("unknown parameter to tag if")?;
+    argument
+        .value
+        .as_deref()
+        .ok_or("missing expr value for if element")
 }

@@ -1,8 +1,9 @@
 //! From bytes to text and elements.
 //!
-//! Difficulty: the marks are the user's own strings (SSIStartTag, SSIEndTag), may begin inside of themselves, and input may end within them.
-//! So what may be the beginning of a mark is kept back, and what an element is made of stays in a buffer until its end mark has been seen.
-//! Absent on purpose: what elements mean.
+//! Difficulty: the marks are the user's own strings (SSIStartTag, SSIEndTag), may begin inside of
+//! themselves, and input may end within them. So what may be the beginning of a mark is kept back,
+//! and what an element is made of stays in a buffer until its end mark has been seen. Absent on
+//! purpose: what elements mean.
 
 use memchr::memmem;
 use std::collections::VecDeque;
@@ -101,7 +102,11 @@ impl Scanner {
 
     fn text(&mut self) -> Option<Found> {
         let rest = self.rest();
-        let mark = if self.start.is_empty() { None } else { memmem::find(rest, &self.start) };
+        let mark = if self.start.is_empty() {
+            None
+        } else {
+            memmem::find(rest, &self.start)
+        };
         let length = match mark {
             Some(at) => at,
             None if self.is_over => rest.len(),
@@ -112,7 +117,11 @@ impl Scanner {
         if mark.is_some() {
             self.at += self.start.len();
             (self.state, self.reader) = (State::Element, Reader::default());
-            return if text.is_empty() { self.element() } else { Some(Found::Text(text)) };
+            return if text.is_empty() {
+                self.element()
+            } else {
+                Some(Found::Text(text))
+            };
         }
         (!text.is_empty()).then_some(Found::Text(text))
     }
@@ -158,7 +167,10 @@ impl Scanner {
 /// How many bytes at the end of `text` may be the beginning of `mark`.
 fn begun(text: &[u8], mark: &[u8]) -> usize {
     let longest = mark.len().saturating_sub(1).min(text.len());
-    (1..=longest).rev().find(|length| text.ends_with(mark.get(..*length).unwrap_or_default())).unwrap_or(0)
+    (1..=longest)
+        .rev()
+        .find(|length| text.ends_with(mark.get(..*length).unwrap_or_default()))
+        .unwrap_or(0)
 }
 
 /// Where in an element the reader is.
@@ -188,7 +200,8 @@ struct Reader {
 struct Short;
 
 impl Reader {
-    /// The length of the element with its end mark, once that is there. `bytes` begin where they began before.
+    /// The length of the element with its end mark, once that is there. `bytes` begin where they
+    /// began before.
     fn read(&mut self, bytes: &[u8], end: &[u8]) -> Option<usize> {
         loop {
             let step = match self.place {
@@ -213,7 +226,10 @@ impl Reader {
             let byte = *bytes.get(self.at).ok_or(Short)?;
             let is_end = matches(bytes.get(self.at..).unwrap_or_default(), end)?;
             if is_end || is_blank(byte) {
-                self.element.name = bytes.get(..self.at).unwrap_or_default().to_ascii_lowercase();
+                self.element.name = bytes
+                    .get(..self.at)
+                    .unwrap_or_default()
+                    .to_ascii_lowercase();
                 self.element.is_faulty = self.element.name.is_empty();
                 self.place = Place::BetweenArguments;
                 self.at += if is_end { end.len() } else { 0 };
@@ -229,7 +245,10 @@ impl Reader {
             self.at += end.len();
             return Ok(true);
         }
-        self.element.arguments.push_back(Argument { name: Vec::new(), value: None });
+        self.element.arguments.push_back(Argument {
+            name: Vec::new(),
+            value: None,
+        });
         if is_quote(first) {
             // A value whose name was forgotten.
             self.element.is_faulty = true;
@@ -246,7 +265,10 @@ impl Reader {
         while !is_blank(*bytes.get(self.at).ok_or(Short)?) && bytes.get(self.at) != Some(&b'=') {
             self.at += 1;
         }
-        let name = bytes.get(self.word..self.at).unwrap_or_default().to_ascii_lowercase();
+        let name = bytes
+            .get(self.word..self.at)
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         self.element.is_faulty |= name.is_empty();
         if let Some(argument) = self.element.arguments.back_mut() {
             argument.name = name;
@@ -275,11 +297,14 @@ impl Reader {
         Ok(false)
     }
 
-    /// Up to its quote, or to a blank where it has none. A backslash takes the meaning from a quote only.
+    /// Up to its quote, or to a blank where it has none. A backslash takes the meaning from a quote
+    /// only.
     fn value(&mut self, bytes: &[u8], quote: Option<u8>) -> Result<bool, Short> {
         loop {
             let byte = *bytes.get(self.at).ok_or(Short)?;
-            let escapes = quote.is_some() && byte == b'\\' && Some(*bytes.get(self.at + 1).ok_or(Short)?) == quote;
+            let escapes = quote.is_some()
+                && byte == b'\\'
+                && Some(*bytes.get(self.at + 1).ok_or(Short)?) == quote;
             if !escapes && quote.map_or(is_blank(byte), |quote| byte == quote) {
                 break;
             }
@@ -345,7 +370,9 @@ mod tests {
         let mut scanner = Scanner::new(b"<!--#", b"-->");
         scanner.push(page.as_bytes());
         scanner.end();
-        std::iter::from_fn(|| scanner.scan()).map(|found| shown(&found)).collect()
+        std::iter::from_fn(|| scanner.scan())
+            .map(|found| shown(&found))
+            .collect()
     }
 
     fn shown(found: &Found) -> String {
@@ -357,11 +384,18 @@ mod tests {
                     format!(
                         " {}={}",
                         text(&argument.name),
-                        argument.value.as_deref().map_or("-".into(), |value| format!("[{}]", text(value)))
+                        argument
+                            .value
+                            .as_deref()
+                            .map_or("-".into(), |value| format!("[{}]", text(value)))
                     )
                 };
                 let arguments: String = element.arguments.iter().map(argument).collect();
-                format!("<{}{arguments}{}>", text(&element.name), if element.is_faulty { " !" } else { "" })
+                format!(
+                    "<{}{arguments}{}>",
+                    text(&element.name),
+                    if element.is_faulty { " !" } else { "" }
+                )
             }
             other => format!("{other:?}"),
         }
@@ -407,8 +441,14 @@ mod tests {
     #[test]
     fn elements_have_a_longest() {
         let long = "x".repeat(ELEMENT_BYTES_MAX);
-        assert_eq!(found(&format!("a<!--#set value=\"{long}\" -->b")), ["a", "TooLong", "b"]);
+        assert_eq!(
+            found(&format!("a<!--#set value=\"{long}\" -->b")),
+            ["a", "TooLong", "b"]
+        );
         let fits = "x".repeat(ELEMENT_BYTES_MAX - "set value=\"\" -->".len());
-        assert_eq!(found(&format!("<!--#set value=\"{fits}\" -->b")), [format!("<set value=[{fits}]>"), "b".into()]);
+        assert_eq!(
+            found(&format!("<!--#set value=\"{fits}\" -->b")),
+            [format!("<set value=[{fits}]>"), "b".into()]
+        );
     }
 }

@@ -61,7 +61,8 @@ impl Values<'_> {
                 },
             };
             if out.len() > VALUE_BYTES_MAX {
-                self.world.complain("a value is too long: it is cut".to_owned());
+                self.world
+                    .complain("a value is too long: it is cut".to_owned());
                 out.truncate(VALUE_BYTES_MAX);
                 return out;
             }
@@ -75,15 +76,20 @@ impl Values<'_> {
         let (name, length) = match text.get(1) {
             Some(b'{') => {
                 let Some(end) = text.iter().position(|byte| *byte == b'}') else {
-                    self.world
-                        .complain(format!("Missing '}}' on variable \"{}\"", String::from_utf8_lossy(text.get(2..).unwrap_or_default())));
+                    self.world.complain(format!(
+                        "Missing '}}' on variable \"{}\"",
+                        String::from_utf8_lossy(text.get(2..).unwrap_or_default())
+                    ));
                     return None;
                 };
                 (text.get(2..end).unwrap_or_default(), end + 1)
             }
             _ => {
                 let behind = text.get(1..).unwrap_or_default();
-                let length = behind.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
+                let length = behind
+                    .iter()
+                    .take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_')
+                    .count();
                 (behind.get(..length).unwrap_or_default(), length + 1)
             }
         };

@@ -45,10 +45,16 @@ impl World for Table {
 }
 
 fn settings() -> Settings {
-    Settings { error_message: b"[E]".as_slice().into(), time_format: b"%T".as_slice().into(), may_run: true, ..Settings::default() }
+    Settings {
+        error_message: b"[E]".as_slice().into(),
+        time_format: b"%T".as_slice().into(),
+        may_run: true,
+        ..Settings::default()
+    }
 }
 
-/// What goes out; demands are answered by what they are, and fail if they are for something called `bad`.
+/// What goes out; demands are answered by what they are, and fail if they are for something called
+/// `bad`.
 fn run(settings: Settings, pieces: &[&[u8]]) -> String {
     let (mut world, mut page) = (Table::default(), Page::new(settings));
     for (name, value) in [("A", "a"), ("B", "<b>"), ("EMPTY", ""), ("ÜML", "x")] {
@@ -82,7 +88,10 @@ fn answer(demand: &Demand, out: &mut Vec<u8>) -> Answer {
     };
     match (subject.starts_with(b"bad"), text) {
         (true, _) => Answer::Failed,
-        (false, "") => Answer::Found { bytes: 1_234_567, modified_s: 5 },
+        (false, "") => Answer::Found {
+            bytes: 1_234_567,
+            modified_s: 5,
+        },
         (false, _) => {
             out.extend([b"{", text.as_bytes(), b" ", subject, b"}"].concat());
             Answer::Done
@@ -93,7 +102,11 @@ fn answer(demand: &Demand, out: &mut Vec<u8>) -> Answer {
 fn check(cases: &[(&str, &str)], settings: &Settings) {
     for (page, expected) in cases {
         let page = page.replace("<#", "<!--#").replace("#>", " -->");
-        assert_eq!(run(settings.clone(), &[page.as_bytes()]), *expected, "{page}");
+        assert_eq!(
+            run(settings.clone(), &[page.as_bytes()]),
+            *expected,
+            "{page}"
+        );
     }
 }
 
@@ -103,18 +116,39 @@ fn echo_and_set() {
         ("x<#echo var=A#>y", "xay"),
         ("<#echo var=a var=b#>", "a&lt;b&gt;"),
         ("<#echo var=NOPE#><#echo var=EMPTY#>.", "(none)."),
-        ("<#echo encoding=none var=B encoding='url' var=B#>", "<b>%3cb%3e"),
-        ("<#echo encoding=bogus var=B#>.<#echo encoding=bogus var=NOPE#>", "[E].(none)"),
+        (
+            "<#echo encoding=none var=B encoding='url' var=B#>",
+            "<b>%3cb%3e",
+        ),
+        (
+            "<#echo encoding=bogus var=B#>.<#echo encoding=bogus var=NOPE#>",
+            "[E].(none)",
+        ),
         ("<#echo encoding=x decoding=y var=B var=A#>", "[E][E]"),
         ("<#echo decoding=entity var=A bogus=x var=A#>", "a[E]"),
         ("<#echo var#>.<#echo#>", ".[E]"),
-        ("<#set var=C value='$A-${B}x\\$A$'#><#echo var=C#>", "a-&lt;b&gt;x$A$"),
+        (
+            "<#set var=C value='$A-${B}x\\$A$'#><#echo var=C#>",
+            "a-&lt;b&gt;x$A$",
+        ),
         ("<#set var=C value='1${A'#><#echo var=C#>", "1"),
-        ("<#set var=C value='&lt;'#><#echo encoding=none var=C#>", "&lt;"),
-        ("<#set decoding=entity var=C value='&lt;'#><#echo var=C#>", "&lt;"),
-        ("<#set value=x var=C#>.<#set var=C#>.<#set var=C foo=x#>", "[E].[E].[E]"),
+        (
+            "<#set var=C value='&lt;'#><#echo encoding=none var=C#>",
+            "&lt;",
+        ),
+        (
+            "<#set decoding=entity var=C value='&lt;'#><#echo var=C#>",
+            "&lt;",
+        ),
+        (
+            "<#set value=x var=C#>.<#set var=C#>.<#set var=C foo=x#>",
+            "[E].[E].[E]",
+        ),
         ("<#set var='$A' value=x#><#echo var=A#>", "x"),
-        ("<#set var=C value=1 var=D value='$C$C'#><#echo var=D#>", "11"),
+        (
+            "<#set var=C value=1 var=D value='$C$C'#><#echo var=D#>",
+            "11",
+        ),
         ("<#echo var=DATE_GMT#>", "DateGmt as %T"),
     ];
     check(&cases, &settings());
@@ -125,11 +159,23 @@ fn config_changes_what_follows() {
     let cases = [
         ("<#config errmsg='no $A'#><#bogus#>", "no a"),
         ("<#config echomsg=''#>.<#echo var=NOPE#>.", ".."),
-        ("<#echo var=DATE_GMT#><#config timefmt='%d'#>,<#echo var=DATE_GMT#>,<#flastmod file=x#>", "DateGmt as %T,DateGmt as %d,5 as %d"),
+        (
+            "<#echo var=DATE_GMT#><#config timefmt='%d'#>,<#echo var=DATE_GMT#>,<#flastmod file=x#>",
+            "DateGmt as %T,DateGmt as %d,5 as %d",
+        ),
         ("<#config sizefmt=bytes#><#fsize file=x#>", "1,234,567"),
-        ("<#config sizefmt=bytes sizefmt=abbrev#><#fsize virtual=x virtual=y#>", "1234567B1234567B"),
-        ("<#config sizefmt=miles#>.<#config x=y#>.<#config#>", "[E].[E].[E]"),
-        ("<#fsize file=x file=bad file=x#>.<#flastmod other=x#>", "1234567B[E].[E]"),
+        (
+            "<#config sizefmt=bytes sizefmt=abbrev#><#fsize virtual=x virtual=y#>",
+            "1234567B1234567B",
+        ),
+        (
+            "<#config sizefmt=miles#>.<#config x=y#>.<#config#>",
+            "[E].[E].[E]",
+        ),
+        (
+            "<#fsize file=x file=bad file=x#>.<#flastmod other=x#>",
+            "1234567B[E].[E]",
+        ),
     ];
     check(&cases, &settings());
 }
@@ -139,29 +185,56 @@ fn includes_and_programs() {
     let cases = [
         ("<#include file='$A' virtual='b'#>", "{file a}{virtual b}"),
         ("<#include virtual=bad virtual=x#>.", "[E]."),
-        ("<#include virtual=bad onerror=x virtual=y#>.", "{virtual x}{virtual y}."),
+        (
+            "<#include virtual=bad onerror=x virtual=y#>.",
+            "{virtual x}{virtual y}.",
+        ),
         ("<#include virtual=x onerror=y#>.", "{virtual x}."),
         ("<#include virtual=bad onerror=bad2 file=x#>.", "[E]."),
         ("<#include virtual=bad file=x#>.", "{file x}."),
         ("<#include virtual=bad bogus=x#>.<#include#>", "[E][E].[E]"),
-        ("<#exec cmd='echo &quot;$A ${NOPE} $0'#>", "{cmd echo \"a ${NOPE} $0}"),
-        ("<#exec cgi='$A$NOPE' cmd=bad cgi=c#>.<#exec x=y#>", "{cgi a}[E].[E]"),
+        (
+            "<#exec cmd='echo &quot;$A ${NOPE} $0'#>",
+            "{cmd echo \"a ${NOPE} $0}",
+        ),
+        (
+            "<#exec cgi='$A$NOPE' cmd=bad cgi=c#>.<#exec x=y#>",
+            "{cgi a}[E].[E]",
+        ),
     ];
     check(&cases, &settings());
-    check(&[("<#exec cmd=x#><#include file=y#>", "[E]{file y}")], &Settings { may_run: false, ..settings() });
+    check(
+        &[("<#exec cmd=x#><#include file=y#>", "[E]{file y}")],
+        &Settings {
+            may_run: false,
+            ..settings()
+        },
+    );
 }
 
 #[test]
 fn conditions() {
     let cases = [
         ("<#if expr=yes#>1<#else#>2<#endif#>3", "13"),
-        ("<#if expr=no#>1<#elif expr=yes#>2<#elif expr=yes#>3<#else#>4<#endif#>5", "25"),
+        (
+            "<#if expr=no#>1<#elif expr=yes#>2<#elif expr=yes#>3<#else#>4<#endif#>5",
+            "25",
+        ),
         ("<#if expr=no#>1<#elif expr=no#>2<#else#>4<#endif#>5", "45"),
-        ("<#if expr=no#><#if expr=yes#>1<#else#>2<#endif#><#bogus#><#set var=A value=x#><#else#>3<#endif#><#echo var=A#>", "3a"),
+        (
+            "<#if expr=no#><#if expr=yes#>1<#else#>2<#endif#><#bogus#><#set var=A value=x#><#else#>3<#endif#><#echo var=A#>",
+            "3a",
+        ),
         ("<#if expr=maybe#>1<#endif#>2", "[E]2"),
-        ("<#if#>1<#endif#>.<#if x=y#>2<#endif#>.<#if expr#>3<#endif#>.<#if expr=yes expr=no#>4<#endif#>", "[E].[E].[E].[E]"),
+        (
+            "<#if#>1<#endif#>.<#if x=y#>2<#endif#>.<#if expr#>3<#endif#>.<#if expr=yes expr=no#>4<#endif#>",
+            "[E].[E].[E].[E]",
+        ),
         ("<#if expr=no#>1<#else x#>2<#endif#>3", "3"),
-        ("<#if expr=yes#>1<#else x#>2<#endif y#>3<#endif#>", "1[E]2[E]3"),
+        (
+            "<#if expr=yes#>1<#else x#>2<#endif y#>3<#endif#>",
+            "1[E]2[E]3",
+        ),
         ("<#if expr=no#>1", ""),
         ("<#if expr=no#><#if 'x'#>1<#endif#>2<#endif#>3", "3"),
         ("1<!--#if expr=no", "1[E]"),
@@ -175,26 +248,61 @@ fn conditions() {
 #[test]
 fn conditions_that_cannot_be_judged() {
     let cases = [
-        ("<#if#>a<#elif expr=yes#>b<#elif expr=yes#>c<#else#>d<#endif#>e", "[E]be"),
-        ("<#if#>a<#elif expr=yes#>b<#elif expr=no#>c<#else#>d<#endif#>e", "[E]be"),
-        ("<#if#>a<#elif expr=no#>b<#elif expr=yes#>c<#else#>d<#endif#>e", "[E]cde"),
+        (
+            "<#if#>a<#elif expr=yes#>b<#elif expr=yes#>c<#else#>d<#endif#>e",
+            "[E]be",
+        ),
+        (
+            "<#if#>a<#elif expr=yes#>b<#elif expr=no#>c<#else#>d<#endif#>e",
+            "[E]be",
+        ),
+        (
+            "<#if#>a<#elif expr=no#>b<#elif expr=yes#>c<#else#>d<#endif#>e",
+            "[E]cde",
+        ),
         ("<#if#>a<#else#>b<#else#>c<#else#>d<#endif#>e", "[E]e"),
-        ("<#if#>a<#elif#>b<#elif expr=yes#>c<#else#>d<#endif#>e", "[E][E]cde"),
-        ("<#if expr=yes#>a<#elif#>b<#elif expr=yes#>c<#else#>d<#endif#>e", "a[E]cde"),
-        ("<#if#>a<#if expr=yes#>b<#else#>c<#endif#>d<#else#>e<#endif#>f", "[E]f"),
-        ("<#if expr=yes#>a<#else#>b<#else#>c<#elif expr=yes#>d<#endif#>e", "ae"),
-        ("<#if expr=maybe#>a<#elif expr=yes#>b<#else#>d<#endif#>e", "[E]bde"),
-        ("<#if#>a<#elif expr=yes#>b<#if expr=no#>c<#else#>d<#endif#>e<#else#>f<#endif#>g", "[E]beg"),
-        ("<#if expr=no#>a<#elif expr=maybe#>b<#else#>c<#endif#>", "[E]"),
+        (
+            "<#if#>a<#elif#>b<#elif expr=yes#>c<#else#>d<#endif#>e",
+            "[E][E]cde",
+        ),
+        (
+            "<#if expr=yes#>a<#elif#>b<#elif expr=yes#>c<#else#>d<#endif#>e",
+            "a[E]cde",
+        ),
+        (
+            "<#if#>a<#if expr=yes#>b<#else#>c<#endif#>d<#else#>e<#endif#>f",
+            "[E]f",
+        ),
+        (
+            "<#if expr=yes#>a<#else#>b<#else#>c<#elif expr=yes#>d<#endif#>e",
+            "ae",
+        ),
+        (
+            "<#if expr=maybe#>a<#elif expr=yes#>b<#else#>d<#endif#>e",
+            "[E]bde",
+        ),
+        (
+            "<#if#>a<#elif expr=yes#>b<#if expr=no#>c<#else#>d<#endif#>e<#else#>f<#endif#>g",
+            "[E]beg",
+        ),
+        (
+            "<#if expr=no#>a<#elif expr=maybe#>b<#else#>c<#endif#>",
+            "[E]",
+        ),
     ];
     check(&cases, &settings());
 }
 
 #[test]
 fn conditions_in_the_old_language() {
-    let old = Settings { legacy_expressions: true, ..settings() };
+    let old = Settings {
+        legacy_expressions: true,
+        ..settings()
+    };
     let judged = |expression: &str| {
-        let page = format!("<!--#if expr=\"{expression}\" -->y<!--#else -->n<!--#endif --><!--#echo var=0 --><!--#echo var=1 -->");
+        let page = format!(
+            "<!--#if expr=\"{expression}\" -->y<!--#else -->n<!--#endif --><!--#echo var=0 --><!--#echo var=1 -->"
+        );
         run(old.clone(), &[page.as_bytes()])
     };
     let cases = [
@@ -243,7 +351,10 @@ fn values_have_a_longest() {
 #[test]
 fn printenv_prints_all() {
     let text = run(settings(), &[b"<!--#printenv-->"]);
-    assert_eq!(text, "A=a\nB=&lt;b&gt;\nEMPTY=\nÜML=x\nDATE_GMT=DateGmt as %T\n");
+    assert_eq!(
+        text,
+        "A=a\nB=&lt;b&gt;\nEMPTY=\nÜML=x\nDATE_GMT=DateGmt as %T\n"
+    );
     assert_eq!(run(settings(), &[b"<!--#printenv x=y -->"]), "[E]");
 }
 
@@ -300,15 +411,30 @@ const WORDS: &[&str] = &[
     "-",
 ];
 
-/// As many operands as an element has room for, on the stack of a small thread: they are a list, not a tree as deep as it is long.
+/// As many operands as an element has room for, on the stack of a small thread: they are a list,
+/// not a tree as deep as it is long.
 #[test]
 fn a_long_chain_of_the_old_language_is_flat() {
     let judged = |operator: &str| {
-        let page = format!("<!--#if expr=\"$A{}\" -->y<!--#else -->n<!--#endif -->", format!("{operator}$A").repeat(12_000));
-        let old = Settings { legacy_expressions: true, ..settings() };
-        std::thread::Builder::new().stack_size(64 << 10).spawn(move || run(old, &[page.as_bytes()])).unwrap().join().unwrap()
+        let page = format!(
+            "<!--#if expr=\"$A{}\" -->y<!--#else -->n<!--#endif -->",
+            format!("{operator}$A").repeat(12_000)
+        );
+        let old = Settings {
+            legacy_expressions: true,
+            ..settings()
+        };
+        std::thread::Builder::new()
+            .stack_size(64 << 10)
+            .spawn(move || run(old, &[page.as_bytes()]))
+            .unwrap()
+            .join()
+            .unwrap()
     };
-    assert_eq!((judged("&&"), judged("||")), ("y".to_owned(), "y".to_owned()));
+    assert_eq!(
+        (judged("&&"), judged("||")),
+        ("y".to_owned(), "y".to_owned())
+    );
 }
 
 /// A page that has cost too much is not gone on with.
@@ -328,7 +454,12 @@ fn an_exhausted_page_ends() {
         fn short_size(&self, bytes: u64) -> Vec<u8> {
             self.0.short_size(bytes)
         }
-        fn holds(&mut self, expression: &[u8], matched: &mut Matched, format: &[u8]) -> Result<bool, String> {
+        fn holds(
+            &mut self,
+            expression: &[u8],
+            matched: &mut Matched,
+            format: &[u8],
+        ) -> Result<bool, String> {
             self.0.holds(expression, matched, format)
         }
         fn is_accessible(&mut self, path: &[u8]) -> bool {
@@ -346,7 +477,11 @@ fn an_exhausted_page_ends() {
     }
     let (mut world, mut page) = (Short(Table::default(), 10_000), Page::new(settings()));
     world.0.variables.set(b"a", b"12345678");
-    page.push("<!--#set var=\"a\" value=\"$a$a\" -->".repeat(1000).as_bytes());
+    page.push(
+        "<!--#set var=\"a\" value=\"$a$a\" -->"
+            .repeat(1000)
+            .as_bytes(),
+    );
     page.end();
     assert_eq!(page.step(&mut world), Step::End);
     let bytes = match world.0.variables.value(b"a") {

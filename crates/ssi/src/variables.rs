@@ -1,7 +1,9 @@
-//! The variables of a page: what the request brought (CGI's), what server-side includes add, what the page has set.
+//! The variables of a page: what the request brought (CGI's), what server-side includes add, what
+//! the page has set.
 //!
-//! A page and everything that it includes share them. Names are found in any case of letters, as in Apache's tables. Difficulty: some are
-//! costly or change with the page's time format, so they are made when they are first wanted.
+//! A page and everything that it includes share them. Names are found in any case of letters, as in
+//! Apache's tables. Difficulty: some are costly or change with the page's time format, so they are
+//! made when they are first wanted.
 
 /// Variables of one page.
 pub const VARIABLES_MAX: usize = 1000;
@@ -55,7 +57,10 @@ pub struct Variables {
 
 impl Variables {
     pub fn value(&self, name: &[u8]) -> Option<&Value> {
-        self.all.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        self.all
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
     }
 
     /// False: there are as many as there may be, or with this one as many bytes.
@@ -69,7 +74,11 @@ impl Variables {
 
     fn put(&mut self, name: &[u8], value: Value) -> bool {
         let is_full = self.all.len() >= VARIABLES_MAX;
-        let old = self.all.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, old)| old);
+        let old = self
+            .all
+            .iter_mut()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, old)| old);
         let before = old.as_deref().map_or(0, Value::bytes);
         let bytes = self.bytes - before + value.bytes();
         if bytes > VALUES_BYTES_MAX && value.bytes() > before {
@@ -100,9 +109,18 @@ mod tests {
         variables.set_lazy(b"DATE_GMT", Lazy::DateGmt);
         variables.set(b"date_gmt", b"2");
         variables.set(b"a", b"3");
-        let all: Vec<_> = variables.iter().map(|(name, value)| (name.to_vec(), value.clone())).collect();
+        let all: Vec<_> = variables
+            .iter()
+            .map(|(name, value)| (name.to_vec(), value.clone()))
+            .collect();
         let text = |text: &[u8]| Value::Text(text.into());
-        assert_eq!(all, [(b"A".to_vec(), text(b"3")), (b"DATE_GMT".to_vec(), text(b"2"))]);
+        assert_eq!(
+            all,
+            [
+                (b"A".to_vec(), text(b"3")),
+                (b"DATE_GMT".to_vec(), text(b"2"))
+            ]
+        );
         assert_eq!(variables.value(b"Date_GMT"), Some(&text(b"2")));
     }
 
@@ -114,7 +132,10 @@ mod tests {
             assert!(variables.set(name, &value));
         }
         assert!(!variables.set(b"e", b"x"));
-        assert!(variables.set(b"a", b"") && variables.set(b"e", &value), "what is replaced makes room");
+        assert!(
+            variables.set(b"a", b"") && variables.set(b"e", &value),
+            "what is replaced makes room"
+        );
     }
 
     #[test]

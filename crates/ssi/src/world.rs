@@ -27,8 +27,14 @@ pub trait World {
     /// As listings show sizes: `1.5K`.
     fn short_size(&self, bytes: u64) -> Vec<u8>;
 
-    /// Whether an expression of the server's own language holds. The error is the reason why it can't be told.
-    fn holds(&mut self, expression: &[u8], matched: &mut Matched, time_format: &[u8]) -> Result<bool, String>;
+    /// Whether an expression of the server's own language holds. The error is the reason why it
+    /// can't be told.
+    fn holds(
+        &mut self,
+        expression: &[u8],
+        matched: &mut Matched,
+        time_format: &[u8],
+    ) -> Result<bool, String>;
 
     /// `-A` of the old language: whether a request for the path would not be refused.
     fn is_accessible(&mut self, path: &[u8]) -> bool;

@@ -1,7 +1,9 @@
-//! An entry as a file: a prologue of fixed size, the head, then the content as it goes to the client.
+//! An entry as a file: a prologue of fixed size, the head, then the content as it goes to the
+//! client.
 //!
-//! All numbers are little-endian. The prologue is written last, over zeros, and carries checksums of itself with the head, and of the content.
-//! Codings of an entry are files beside it, which name the entry that they were made from by its id.
+//! All numbers are little-endian. The prologue is written last, over zeros, and carries checksums
+//! of itself with the head, and of the content. Codings of an entry are files beside it, which name
+//! the entry that they were made from by its id.
 
 use crate::versions::Version;
 use std::{fs::File, io, os::unix::fs::FileExt};
@@ -29,11 +31,14 @@ impl Coding {
     pub const ALL: [Coding; 4] = [Coding::Identity, Coding::Gzip, Coding::Brotli, Coding::Zstd];
 
     fn from_number(number: u8) -> Option<Coding> {
-        Coding::ALL.into_iter().find(|coding| *coding as u8 == number)
+        Coding::ALL
+            .into_iter()
+            .find(|coding| *coding as u8 == number)
     }
 }
 
-/// What is kept of a response besides its content. The store reads the first five; the rest is the caller's.
+/// What is kept of a response besides its content. The store reads the first five; the rest is the
+/// caller's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryHead {
     /// The whole key: an entry is found by its hash, and given out only if this is equal.
@@ -48,7 +53,8 @@ pub struct EntryHead {
     pub moment: u64,
     /// When its making began; see `Store::begin`. 0: when it is written.
     pub began: u64,
-    /// Of its tags, those that requests of anybody may purge (its address, its visitor): `Store::may_have` knows of them.
+    /// Of its tags, those that requests of anybody may purge (its address, its visitor):
+    /// `Store::may_have` knows of them.
     pub probes: [u64; 2],
     pub status: u16,
     /// Of the caller's own, such as how long the response is fresh.
@@ -60,7 +66,8 @@ pub struct EntryHead {
 #[derive(Debug)]
 pub struct Found {
     pub head: EntryHead,
-    /// Tells it from every other one that the key had or will have; greater than those whose making began before.
+    /// Tells it from every other one that the key had or will have; greater than those whose making
+    /// began before.
     pub id: u64,
     pub content: Content,
     pub version: Version,
@@ -71,7 +78,12 @@ pub enum Content {
     /// It matches its checksum.
     Memory(Vec<u8>),
     /// Nobody has looked whether it does; see [`Content::is_sound`].
-    File { file: File, offset: u64, length: u64, sum: u64 },
+    File {
+        file: File,
+        offset: u64,
+        length: u64,
+        sum: u64,
+    },
 }
 
 impl Content {
@@ -88,12 +100,22 @@ impl Content {
 
     /// Reads all of it: not for a thread that others wait for.
     pub fn is_sound(&self) -> bool {
-        let Content::File { file, offset, length, sum } = self else { return true };
+        let Content::File {
+            file,
+            offset,
+            length,
+            sum,
+        } = self
+        else {
+            return true;
+        };
         let mut hasher = Xxh3::new();
         let mut buffer = vec![0; FIRST_READ_BYTES];
         let (mut at, end) = (*offset, offset + length);
         while at < end {
-            let wanted = buffer.len().min(usize::try_from(end - at).unwrap_or(usize::MAX));
+            let wanted = buffer
+                .len()
+                .min(usize::try_from(end - at).unwrap_or(usize::MAX));
             match file.read_at(&mut buffer[..wanted], at) {
                 Ok(bytes) if bytes > 0 => {
                     hasher.update(&buffer[..bytes]);
@@ -135,7 +157,16 @@ impl Prologue {
         out[4] = self.coding as u8;
         out[8..12].copy_from_slice(&self.head_bytes.to_le_bytes());
         let [one, other] = self.probes;
-        let numbers = [self.content_bytes, self.content_sum, self.id, self.moment, self.keep_until_ms, self.site, one, other];
+        let numbers = [
+            self.content_bytes,
+            self.content_sum,
+            self.id,
+            self.moment,
+            self.keep_until_ms,
+            self.site,
+            one,
+            other,
+        ];
         for (place, number) in out[16..SUM_AT].chunks_exact_mut(8).zip(numbers) {
             place.copy_from_slice(&number.to_le_bytes());
         }
@@ -150,7 +181,12 @@ impl Prologue {
         if bytes[..4] != MAGIC {
             return None;
         }
-        let number = |at: usize| bytes[at..at + 8].try_into().map(u64::from_le_bytes).unwrap_or_default();
+        let number = |at: usize| {
+            bytes[at..at + 8]
+                .try_into()
+                .map(u64::from_le_bytes)
+                .unwrap_or_default()
+        };
         let head_bytes = bytes[8..12].try_into().map(u32::from_le_bytes).ok()?;
         let prologue = Prologue {
             coding: Coding::from_number(bytes[4])?,
@@ -195,10 +231,31 @@ impl EntryHead {
         let mut rest = bytes;
         let status = u16::from_le_bytes(take(&mut rest, 2)?.try_into().ok()?);
         let (key, site, rules) = (text(&mut rest)?, text(&mut rest)?, text(&mut rest)?);
-        let tags = (0..count(&mut rest)?).map(|_| text(&mut rest)).collect::<Option<_>>()?;
-        let fields = (0..count(&mut rest)?).map(|_| Some((text(&mut rest)?, text(&mut rest)?))).collect::<Option<_>>()?;
-        let Prologue { keep_until_ms, moment, id: began, probes, .. } = *prologue;
-        rest.is_empty().then_some(EntryHead { key, site, tags, keep_until_ms, moment, began, probes, status, rules, fields })
+        let tags = (0..count(&mut rest)?)
+            .map(|_| text(&mut rest))
+            .collect::<Option<_>>()?;
+        let fields = (0..count(&mut rest)?)
+            .map(|_| Some((text(&mut rest)?, text(&mut rest)?)))
+            .collect::<Option<_>>()?;
+        let Prologue {
+            keep_until_ms,
+            moment,
+            id: began,
+            probes,
+            ..
+        } = *prologue;
+        rest.is_empty().then_some(EntryHead {
+            key,
+            site,
+            tags,
+            keep_until_ms,
+            moment,
+            began,
+            probes,
+            status,
+            rules,
+            fields,
+        })
     }
 }
 
@@ -222,33 +279,54 @@ fn text(rest: &mut &[u8]) -> Option<Vec<u8>> {
     take(rest, length).map(<[u8]>::to_vec)
 }
 
-/// Reads a file of ours. `None`: it is not one, or it is damaged. Contents up to `memory_bytes_max` are read and checked.
-pub fn read(file: File, memory_bytes_max: u64) -> io::Result<Option<(Prologue, EntryHead, Content)>> {
+/// Reads a file of ours. `None`: it is not one, or it is damaged. Contents up to `memory_bytes_max`
+/// are read and checked.
+pub fn read(
+    file: File,
+    memory_bytes_max: u64,
+) -> io::Result<Option<(Prologue, EntryHead, Content)>> {
     let mut bytes = vec![0; FIRST_READ_BYTES];
     let read = read_up_to(&file, &mut bytes, 0)?;
     bytes.truncate(read);
-    let Some(prologue) = Prologue::decode(&bytes) else { return Ok(None) };
+    let Some(prologue) = Prologue::decode(&bytes) else {
+        return Ok(None);
+    };
     let content_at = PROLOGUE_BYTES + prologue.head_bytes as usize;
     let in_memory = prologue.content_bytes <= memory_bytes_max;
-    let wanted = content_at + if in_memory { prologue.content_bytes as usize } else { 0 };
+    let wanted = content_at
+        + if in_memory {
+            prologue.content_bytes as usize
+        } else {
+            0
+        };
     if wanted > bytes.len() && read == FIRST_READ_BYTES {
         bytes.resize(wanted, 0);
         let more = read_up_to(&file, &mut bytes[read..], read as u64)?;
         bytes.truncate(read + more);
     }
-    let Some(head_bytes) = bytes.get(PROLOGUE_BYTES..content_at) else { return Ok(None) };
+    let Some(head_bytes) = bytes.get(PROLOGUE_BYTES..content_at) else {
+        return Ok(None);
+    };
     if prologue.encode(head_bytes)[..] != bytes[..PROLOGUE_BYTES] {
         return Ok(None);
     }
-    let Some(head) = EntryHead::decode(head_bytes, &prologue) else { return Ok(None) };
+    let Some(head) = EntryHead::decode(head_bytes, &prologue) else {
+        return Ok(None);
+    };
     if !in_memory {
         let is_whole = file.metadata()?.len() == prologue.file_bytes();
-        let content = Content::File { file, offset: content_at as u64, length: prologue.content_bytes, sum: prologue.content_sum };
+        let content = Content::File {
+            file,
+            offset: content_at as u64,
+            length: prologue.content_bytes,
+            sum: prologue.content_sum,
+        };
         return Ok(is_whole.then_some((prologue, head, content)));
     }
     bytes.drain(..content_at);
     bytes.truncate(prologue.content_bytes as usize);
-    let is_sound = bytes.len() as u64 == prologue.content_bytes && xxh3_64(&bytes) == prologue.content_sum;
+    let is_sound =
+        bytes.len() as u64 == prologue.content_bytes && xxh3_64(&bytes) == prologue.content_sum;
     bytes.shrink_to_fit();
     Ok(is_sound.then_some((prologue, head, Content::Memory(bytes))))
 }
@@ -303,7 +381,11 @@ mod tests {
         [&prologue.encode(&encoded)[..], &encoded, content].concat()
     }
 
-    fn read_back(dir: &TempDir, bytes: &[u8], memory_bytes_max: u64) -> Option<(Prologue, EntryHead, Content)> {
+    fn read_back(
+        dir: &TempDir,
+        bytes: &[u8],
+        memory_bytes_max: u64,
+    ) -> Option<(Prologue, EntryHead, Content)> {
         let path = dir.join("entry");
         std::fs::write(&path, bytes).unwrap();
         read(File::open(path).unwrap(), memory_bytes_max).unwrap()
@@ -314,15 +396,26 @@ mod tests {
         let dir = TempDir::new("store-entry").unwrap();
         for length in [0, 1, 300, FIRST_READ_BYTES, FIRST_READ_BYTES * 3 + 7] {
             let content = vec![b'x'; length];
-            let (prologue, found, got) = read_back(&dir, &file(&head(), &content), 1 << 20).unwrap();
+            let (prologue, found, got) =
+                read_back(&dir, &file(&head(), &content), 1 << 20).unwrap();
             assert_eq!((found, prologue.id), (head(), 9));
-            assert!(matches!(got, Content::Memory(bytes) if bytes == content), "{length}");
+            assert!(
+                matches!(got, Content::Memory(bytes) if bytes == content),
+                "{length}"
+            );
         }
         let (_, found, got) = read_back(&dir, &file(&head(), b"large"), 4).unwrap();
         assert_eq!((found, got.len(), got.is_sound()), (head(), 5, true));
         let mut many = head();
-        many.fields = (0..3_000).map(|at| (format!("X-{at}").into_bytes(), vec![b'v'; 40])).collect();
-        assert_eq!(read_back(&dir, &file(&many, b"behind a long head"), 100).unwrap().1, many);
+        many.fields = (0..3_000)
+            .map(|at| (format!("X-{at}").into_bytes(), vec![b'v'; 40]))
+            .collect();
+        assert_eq!(
+            read_back(&dir, &file(&many, b"behind a long head"), 100)
+                .unwrap()
+                .1,
+            many
+        );
     }
 
     /// Any bit, anywhere.
@@ -341,7 +434,10 @@ mod tests {
         *damaged.last_mut().unwrap() ^= 1;
         let (_, _, content) = read_back(&dir, &damaged, 0).unwrap();
         assert!(!content.is_sound());
-        assert!(read_back(&dir, &whole[..whole.len() - 1], 0).is_none(), "too short for what it promises");
+        assert!(
+            read_back(&dir, &whole[..whole.len() - 1], 0).is_none(),
+            "too short for what it promises"
+        );
     }
 
     proptest! {

@@ -1,7 +1,9 @@
-//! Who is making which entry: of many that want the same one, the first makes it and the others wait.
+//! Who is making which entry: of many that want the same one, the first makes it and the others
+//! wait.
 //!
-//! Difficulty: what turns out not to be kept. Were the next of those who waited to make it, and the others to wait again, an uncacheable page would
-//! be served to one client at a time; so it is remembered for a while that nobody waits for it (Varnish calls it hit-for-miss).
+//! Difficulty: what turns out not to be kept. Were the next of those who waited to make it, and the
+//! others to wait again, an uncacheable page would be served to one client at a time; so it is
+//! remembered for a while that nobody waits for it (Varnish calls it hit-for-miss).
 
 use crate::store::KeyHash;
 use foldhash::fast::RandomState;
@@ -53,7 +55,12 @@ impl Flights {
         }
         let (sender, receiver) = watch::channel(());
         known.insert(hash, Flight::Under(receiver));
-        Boarding::First(Ticket { flights: Arc::clone(self), hash, passes_until_ms: None, _sender: sender })
+        Boarding::First(Ticket {
+            flights: Arc::clone(self),
+            hash,
+            passes_until_ms: None,
+            _sender: sender,
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<KeyHash, Flight, RandomState>> {
@@ -62,7 +69,8 @@ impl Flights {
 
     /// Forgets what has run out.
     pub fn tick(&self, now_ms: u64) {
-        self.lock().retain(|_, flight| !matches!(flight, Flight::PassedUntil(until) if *until <= now_ms));
+        self.lock()
+            .retain(|_, flight| !matches!(flight, Flight::PassedUntil(until) if *until <= now_ms));
     }
 }
 
@@ -81,7 +89,9 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         let mut known = self.flights.lock();
         match self.passes_until_ms {
-            Some(until) if known.len() < PASSED_MAX => drop(known.insert(self.hash, Flight::PassedUntil(until))),
+            Some(until) if known.len() < PASSED_MAX => {
+                drop(known.insert(self.hash, Flight::PassedUntil(until)))
+            }
             _ => drop(known.remove(&self.hash)),
         }
     }
@@ -96,15 +106,30 @@ mod tests {
     #[test]
     fn one_makes_it_and_the_others_wait() {
         let flights = Arc::<Flights>::default();
-        let Boarding::First(ticket) = flights.board(KEY, 0) else { panic!("somebody makes it") };
-        let Boarding::Wait(mut receiver) = flights.board(KEY, 0) else { panic!("nobody makes it") };
+        let Boarding::First(ticket) = flights.board(KEY, 0) else {
+            panic!("somebody makes it")
+        };
+        let Boarding::Wait(mut receiver) = flights.board(KEY, 0) else {
+            panic!("nobody makes it")
+        };
         assert!(matches!(flights.board(KeyHash(8), 0), Boarding::First(_)));
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
         runtime.block_on(async {
             let brief = std::time::Duration::from_millis(10);
-            assert!(tokio::time::timeout(brief, receiver.changed()).await.is_err());
+            assert!(
+                tokio::time::timeout(brief, receiver.changed())
+                    .await
+                    .is_err()
+            );
             drop(ticket);
-            assert!(tokio::time::timeout(brief, receiver.changed()).await.is_ok());
+            assert!(
+                tokio::time::timeout(brief, receiver.changed())
+                    .await
+                    .is_ok()
+            );
         });
         assert!(matches!(flights.board(KEY, 0), Boarding::First(_)));
     }
@@ -112,7 +137,9 @@ mod tests {
     #[test]
     fn nobody_waits_for_what_is_not_kept() {
         let flights = Arc::<Flights>::default();
-        let Boarding::First(mut ticket) = flights.board(KEY, 0) else { panic!("somebody makes it") };
+        let Boarding::First(mut ticket) = flights.board(KEY, 0) else {
+            panic!("somebody makes it")
+        };
         ticket.pass_until(100);
         drop(ticket);
         assert!(matches!(flights.board(KEY, 99), Boarding::Pass));

@@ -1,4 +1,5 @@
-//! A thread of the store's own: fills the index after a start, puts the journal on the disk, lets go what has expired.
+//! A thread of the store's own: fills the index after a start, puts the journal on the disk, lets
+//! go what has expired.
 //!
 //! It holds the store weakly, and ends with it.
 
@@ -19,7 +20,10 @@ const PAUSES_PER_LOOK: u32 = 5;
 
 pub fn start(store: &Arc<Store>) -> io::Result<()> {
     let store = Arc::downgrade(store);
-    thread::Builder::new().name("cache".into()).spawn(move || keep_house(&store)).map(drop)
+    thread::Builder::new()
+        .name("cache".into())
+        .spawn(move || keep_house(&store))
+        .map(drop)
 }
 
 fn keep_house(weak: &Weak<Store>) {
@@ -46,7 +50,11 @@ fn keep_house(weak: &Weak<Store>) {
 fn sweep(store: &Store, shard: usize) {
     let now_s = now_s();
     for hash in store.index.expired(shard, now_s) {
-        if store.index.remove(hash, |slot| slot.keep_until_s < now_s, |slot| store.unlink(slot)) {
+        if store.index.remove(
+            hash,
+            |slot| slot.keep_until_s < now_s,
+            |slot| store.unlink(slot),
+        ) {
             store.counts.expired.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -59,7 +67,10 @@ fn see_to_journal(store: &Store) {
         if journal.is_worth_compacting()
             && let Err(error) = journal.compact(&store.purges.known())
         {
-            error_log::log(&message::CACHE_JOURNAL_FAILED, format_args!("{}: {error}", store.root.display()));
+            error_log::log(
+                &message::CACHE_JOURNAL_FAILED,
+                format_args!("{}: {error}", store.root.display()),
+            );
         }
         journal.take_unsynced()
     };
@@ -69,5 +80,7 @@ fn see_to_journal(store: &Store) {
 }
 
 fn now_s() -> u32 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs() as u32)
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |time| time.as_secs() as u32)
 }

@@ -1,7 +1,8 @@
 //! Which entries there are, how large each is, and which one goes when room is needed.
 //!
-//! Shards with a lock each; an entry takes a slot of some 40 bytes. Which one goes: the hand of a clock passes over the slots of a shard, and
-//! whoever was asked for since it last came stays. Names are hashes of keys, which the files carry whole.
+//! Shards with a lock each; an entry takes a slot of some 40 bytes. Which one goes: the hand of a
+//! clock passes over the slots of a shard, and whoever was asked for since it last came stays.
+//! Names are hashes of keys, which the files carry whole.
 
 use crate::{
     bounds::{Bounds, SiteUse},
@@ -102,10 +103,18 @@ impl Index {
         })
     }
 
-    /// Puts a slot in, in the place of an older one, while `place` (which moves its files) goes well. A newer one stays.
-    pub fn insert<E>(&self, slot: Slot, place: impl FnOnce() -> Result<(), E>) -> Result<Result<Version, Superseded>, E> {
+    /// Puts a slot in, in the place of an older one, while `place` (which moves its files) goes
+    /// well. A newer one stays.
+    pub fn insert<E>(
+        &self,
+        slot: Slot,
+        place: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Result<Version, Superseded>, E> {
         let mut shard = self.shard(slot.hash);
-        if shard.find_mut(slot.hash).is_some_and(|there| there.id > slot.id) {
+        if shard
+            .find_mut(slot.hash)
+            .is_some_and(|there| there.id > slot.id)
+        {
             return Ok(Err(Superseded));
         }
         place()?;
@@ -132,25 +141,36 @@ impl Index {
     /// Changes one that is there; `false`: it is not.
     pub fn update(&self, hash: KeyHash, change: impl FnOnce(&mut Slot)) -> bool {
         let mut shard = self.shard(hash);
-        let Some(slot) = shard.find_mut(hash) else { return false };
+        let Some(slot) = shard.find_mut(hash) else {
+            return false;
+        };
         let before = slot.bytes;
         change(slot);
         let (site, after) = (slot.site, slot.bytes);
         drop(shard);
-        self.bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        self.bytes
+            .fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
         if let Some(used) = lock(&self.sites).get_mut(&site) {
             used.bytes = used.bytes.wrapping_add(after.wrapping_sub(before));
         }
         true
     }
 
-    /// Takes one out, if `is_it`, and lets `unlink` see to its files while nobody else can put another one there.
-    pub fn remove(&self, hash: KeyHash, is_it: impl FnOnce(&Slot) -> bool, unlink: impl FnOnce(&Slot)) -> bool {
+    /// Takes one out, if `is_it`, and lets `unlink` see to its files while nobody else can put
+    /// another one there.
+    pub fn remove(
+        &self,
+        hash: KeyHash,
+        is_it: impl FnOnce(&Slot) -> bool,
+        unlink: impl FnOnce(&Slot),
+    ) -> bool {
         let mut shard = self.shard(hash);
         if !shard.find_mut(hash).is_some_and(|slot| is_it(slot)) {
             return false;
         }
-        let Some(slot) = shard.remove(hash) else { return false };
+        let Some(slot) = shard.remove(hash) else {
+            return false;
+        };
         unlink(&slot);
         self.versions.count_up(hash);
         drop(shard);
@@ -160,14 +180,25 @@ impl Index {
 
     /// The next one that has to go so that `bytes` more of a site fit; `None`: they do.
     pub fn victim(&self, site: u64, bytes: u64) -> Option<KeyHash> {
-        let Bounds { bytes_max, entries_max, site_bytes_max, site_entries_max, .. } = self.bounds;
+        let Bounds {
+            bytes_max,
+            entries_max,
+            site_bytes_max,
+            site_entries_max,
+            ..
+        } = self.bounds;
         let over = |used: u64, more: u64, max: u64| max > 0 && used + more > max;
         let of_site = self.site(site);
-        if of_site.entries > 0 && (over(of_site.bytes, bytes, site_bytes_max) || over(of_site.entries, 1, site_entries_max)) {
+        if of_site.entries > 0
+            && (over(of_site.bytes, bytes, site_bytes_max)
+                || over(of_site.entries, 1, site_entries_max))
+        {
             return self.choose(Some(site));
         }
         let is_full = over(self.bytes(), bytes, bytes_max) || over(self.entries(), 1, entries_max);
-        (is_full && self.entries() > 0).then(|| self.choose(None)).flatten()
+        (is_full && self.entries() > 0)
+            .then(|| self.choose(None))
+            .flatten()
     }
 
     fn choose(&self, site: Option<u64>) -> Option<KeyHash> {
@@ -183,8 +214,16 @@ impl Index {
 
     /// Those that nobody can use any more, of the shard with this number.
     pub fn expired(&self, shard: usize, now_s: u32) -> Vec<KeyHash> {
-        let Some(shard) = self.shards.get(shard) else { return Vec::new() };
-        lock(shard).slots.iter().flatten().filter(|slot| slot.keep_until_s < now_s).map(|slot| slot.hash).collect()
+        let Some(shard) = self.shards.get(shard) else {
+            return Vec::new();
+        };
+        lock(shard)
+            .slots
+            .iter()
+            .flatten()
+            .filter(|slot| slot.keep_until_s < now_s)
+            .map(|slot| slot.hash)
+            .collect()
     }
 
     pub fn shards(&self) -> usize {
@@ -193,7 +232,17 @@ impl Index {
 
     /// All of a shard.
     pub fn hashes(&self, shard: usize) -> Vec<KeyHash> {
-        self.shards.get(shard).map(|shard| lock(shard).slots.iter().flatten().map(|slot| slot.hash).collect()).unwrap_or_default()
+        self.shards
+            .get(shard)
+            .map(|shard| {
+                lock(shard)
+                    .slots
+                    .iter()
+                    .flatten()
+                    .map(|slot| slot.hash)
+                    .collect()
+            })
+            .unwrap_or_default()
     }
 
     fn shard(&self, hash: KeyHash) -> MutexGuard<'_, Shard> {
@@ -208,7 +257,10 @@ impl Index {
             self.entries.fetch_add(1, Ordering::Relaxed);
             self.bytes.fetch_add(slot.bytes, Ordering::Relaxed);
         } else {
-            (used.entries, used.bytes) = (used.entries.saturating_sub(1), used.bytes.wrapping_sub(slot.bytes));
+            (used.entries, used.bytes) = (
+                used.entries.saturating_sub(1),
+                used.bytes.wrapping_sub(slot.bytes),
+            );
             if used.entries == 0 {
                 sites.remove(&slot.site);
             }
@@ -221,7 +273,9 @@ impl Index {
 impl Shard {
     fn find_mut(&mut self, hash: KeyHash) -> Option<&mut Slot> {
         let slots = &self.slots;
-        let at = *self.table.find(hash.0 as u64, |at| slots[*at as usize].is_some_and(|slot| slot.hash == hash))?;
+        let at = *self.table.find(hash.0 as u64, |at| {
+            slots[*at as usize].is_some_and(|slot| slot.hash == hash)
+        })?;
         self.slots[at as usize].as_mut()
     }
 
@@ -232,21 +286,37 @@ impl Shard {
         });
         self.slots[at as usize] = Some(slot);
         let slots = &self.slots;
-        self.table.insert_unique(slot.hash.0 as u64, at, |at| slots[*at as usize].map_or(0, |slot| slot.hash.0 as u64));
+        self.table.insert_unique(slot.hash.0 as u64, at, |at| {
+            slots[*at as usize].map_or(0, |slot| slot.hash.0 as u64)
+        });
     }
 
     fn remove(&mut self, hash: KeyHash) -> Option<Slot> {
         let slots = &self.slots;
-        let found = self.table.find_entry(hash.0 as u64, |at| slots[*at as usize].is_some_and(|slot| slot.hash == hash)).ok()?;
+        let found = self
+            .table
+            .find_entry(hash.0 as u64, |at| {
+                slots[*at as usize].is_some_and(|slot| slot.hash == hash)
+            })
+            .ok()?;
         let (at, _) = found.remove();
         self.free.push(at);
         self.slots[at as usize].take()
     }
 
     /// The next that nobody has asked for since the hand last came by; one round at most.
-    fn choose(&mut self, site: Option<u64>, steps: &mut usize, versions: &Versions) -> Option<KeyHash> {
+    fn choose(
+        &mut self,
+        site: Option<u64>,
+        steps: &mut usize,
+        versions: &Versions,
+    ) -> Option<KeyHash> {
         for _ in 0..self.slots.len() {
-            self.hand = if self.hand + 1 >= self.slots.len() { 0 } else { self.hand + 1 };
+            self.hand = if self.hand + 1 >= self.slots.len() {
+                0
+            } else {
+                self.hand + 1
+            };
             let may_be_another = site.is_none() || *steps == 0;
             let is_of_site = |slot: &Slot| may_be_another || site == Some(slot.site);
             *steps = steps.saturating_sub(usize::from(site.is_some()));
@@ -275,7 +345,16 @@ mod tests {
 
     fn slot(number: u128, site: u64, bytes: u64) -> Slot {
         let hash = KeyHash(number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835));
-        Slot { hash, bytes, site, id: 1, keep_until_s: 100, codings: 0, is_used: false, is_sound: true }
+        Slot {
+            hash,
+            bytes,
+            site,
+            id: 1,
+            keep_until_s: 100,
+            codings: 0,
+            is_used: false,
+            is_sound: true,
+        }
     }
 
     fn fill(index: &Index, slots: impl IntoIterator<Item = Slot>) {
@@ -290,9 +369,23 @@ mod tests {
     #[test]
     fn counts_follow_what_is_there() {
         let index = Index::new(Bounds::default());
-        fill(&index, [slot(1, 1, 10), slot(2, 1, 20), slot(3, 2, 5), slot(1, 1, 30)]);
+        fill(
+            &index,
+            [
+                slot(1, 1, 10),
+                slot(2, 1, 20),
+                slot(3, 2, 5),
+                slot(1, 1, 30),
+            ],
+        );
         assert_eq!((index.entries(), index.bytes()), (3, 55));
-        assert_eq!(index.site(1), SiteUse { entries: 2, bytes: 50 });
+        assert_eq!(
+            index.site(1),
+            SiteUse {
+                entries: 2,
+                bytes: 50
+            }
+        );
         assert!(index.update(slot(2, 1, 0).hash, |slot| slot.bytes = 7));
         assert_eq!((index.bytes(), index.site(1).bytes), (42, 37));
         let known = slot(1, 1, 1000);
@@ -301,25 +394,46 @@ mod tests {
         for number in [1, 2, 3] {
             assert!(index.remove(slot(number, 0, 0).hash, |_| true, |_| {}));
         }
-        assert_eq!((index.entries(), index.bytes(), index.site(1)), (0, 0, SiteUse::default()));
+        assert_eq!(
+            (index.entries(), index.bytes(), index.site(1)),
+            (0, 0, SiteUse::default())
+        );
     }
 
     #[test]
     fn what_is_asked_for_stays() {
-        let index = Index::new(Bounds { entries_max: 1_000, ..Bounds::default() });
+        let index = Index::new(Bounds {
+            entries_max: 1_000,
+            ..Bounds::default()
+        });
         fill(&index, (0..1_000).map(|number| slot(number, 1, 1)));
         for _ in 0..5 {
-            (0..100).for_each(|number| assert!(index.find(slot(number, 0, 0).hash).is_some() || number < 5));
+            (0..100).for_each(|number| {
+                assert!(index.find(slot(number, 0, 0).hash).is_some() || number < 5)
+            });
             let from = index.entries() as u128 * 7;
-            fill(&index, (from..from + 300).map(|number| slot(number + 1_000_000, 1, 1)));
+            fill(
+                &index,
+                (from..from + 300).map(|number| slot(number + 1_000_000, 1, 1)),
+            );
         }
-        let stayed = (0..100).filter(|number| index.find(slot(*number, 0, 0).hash).is_some()).count();
-        assert!(stayed > 95 && index.entries() <= 1_000, "{stayed} of 100 stayed among {}", index.entries());
+        let stayed = (0..100)
+            .filter(|number| index.find(slot(*number, 0, 0).hash).is_some())
+            .count();
+        assert!(
+            stayed > 95 && index.entries() <= 1_000,
+            "{stayed} of 100 stayed among {}",
+            index.entries()
+        );
     }
 
     #[test]
     fn a_site_that_is_full_gives_up_its_own() {
-        let index = Index::new(Bounds { site_entries_max: 50, site_bytes_max: 1_000, ..Bounds::default() });
+        let index = Index::new(Bounds {
+            site_entries_max: 50,
+            site_bytes_max: 1_000,
+            ..Bounds::default()
+        });
         fill(&index, (0..500).map(|number| slot(number, 1, 10)));
         fill(&index, (500..540).map(|number| slot(number, 2, 100)));
         assert_eq!((index.site(1).entries, index.site(2).bytes), (50, 1_000));
@@ -328,21 +442,39 @@ mod tests {
     #[test]
     fn what_began_later_stays() {
         let index = Index::new(Bounds::default());
-        let of = |id: u64| Slot { id, ..slot(1, 1, 1) };
+        let of = |id: u64| Slot {
+            id,
+            ..slot(1, 1, 1)
+        };
         let put = |id: u64| index.insert(of(id), || Ok::<_, ()>(())).unwrap();
         let hash = of(0).hash;
         let before = index.versions().of(hash);
         let version = put(5).unwrap();
         assert!(!index.versions().is_current(before) && index.versions().is_current(version));
-        assert_eq!(index.insert(of(4), || -> Result<(), ()> { panic!("its files stay where they are") }), Ok(Err(Superseded)));
+        assert_eq!(
+            index.insert(of(4), || -> Result<(), ()> {
+                panic!("its files stay where they are")
+            }),
+            Ok(Err(Superseded))
+        );
         assert!(index.versions().is_current(version), "nothing has changed");
         let newer = put(6).unwrap();
-        assert_eq!((index.find(hash).map(|slot| slot.id), index.entries()), (Some(6), 1));
+        assert_eq!(
+            (index.find(hash).map(|slot| slot.id), index.entries()),
+            (Some(6), 1)
+        );
         assert!(!index.versions().is_current(version) && index.versions().is_current(newer));
         assert!(index.remove(hash, |_| true, |_| {}));
-        assert!(!index.versions().is_current(newer), "what is not there is nobody's");
+        assert!(
+            !index.versions().is_current(newer),
+            "what is not there is nobody's"
+        );
         index.insert_found(of(6), newer);
-        assert_eq!(index.find(hash), None, "it was read before it was taken away");
+        assert_eq!(
+            index.find(hash),
+            None,
+            "it was read before it was taken away"
+        );
         index.insert_found(of(6), index.versions().of(hash));
         assert_eq!(index.find(hash).map(|slot| slot.id), Some(6));
     }
@@ -350,21 +482,38 @@ mod tests {
     /// What workers answer from memory is not asked of the index.
     #[test]
     fn what_workers_use_stays() {
-        let index = Index::new(Bounds { entries_max: 1_000, ..Bounds::default() });
+        let index = Index::new(Bounds {
+            entries_max: 1_000,
+            ..Bounds::default()
+        });
         let hot = slot(0, 1, 1);
         let version = index.insert(hot, || Ok::<_, ()>(())).unwrap().unwrap();
         for round in 1..50u128 {
             index.versions().is_current(version);
-            fill(&index, (0..100).map(|number| slot(round * 1_000 + number, 1, 1)));
+            fill(
+                &index,
+                (0..100).map(|number| slot(round * 1_000 + number, 1, 1)),
+            );
         }
-        assert!(index.hashes(0).len() < 1_000 && (0..SHARDS).any(|shard| index.hashes(shard).contains(&hot.hash)));
+        assert!(
+            index.hashes(0).len() < 1_000
+                && (0..SHARDS).any(|shard| index.hashes(shard).contains(&hot.hash))
+        );
     }
 
     #[test]
     fn expired_ones_are_named() {
         let index = Index::new(Bounds::default());
-        fill(&index, (0..10).map(|number| Slot { keep_until_s: number as u32, ..slot(number, 1, 1) }));
-        let expired: usize = (0..index.shards()).map(|shard| index.expired(shard, 4).len()).sum();
+        fill(
+            &index,
+            (0..10).map(|number| Slot {
+                keep_until_s: number as u32,
+                ..slot(number, 1, 1)
+            }),
+        );
+        let expired: usize = (0..index.shards())
+            .map(|shard| index.expired(shard, 4).len())
+            .sum();
         assert_eq!(expired, 4);
     }
 }

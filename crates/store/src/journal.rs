@@ -1,9 +1,11 @@
-//! Purges on the disk: records behind one another, written before anybody is told that something is purged.
+//! Purges on the disk: records behind one another, written before anybody is told that something is
+//! purged.
 //!
-//! A record is its length, its checksum and its payload; the first that does not match ends the reading, because a crash cut it. Difficulty: what
-//! the disk does not take, because it is full, or did not get, because the power failed. A file beside the journal says that it has everything,
-//! and since which start of the machine. Taking it away needs no room; whoever starts without it, or after another start of the machine that
-//! nobody had prepared, begins with an empty cache.
+//! A record is its length, its checksum and its payload; the first that does not match ends the
+//! reading, because a crash cut it. Difficulty: what the disk does not take, because it is full, or
+//! did not get, because the power failed. A file beside the journal says that it has everything,
+//! and since which start of the machine. Taking it away needs no room; whoever starts without it,
+//! or after another start of the machine that nobody had prepared, begins with an empty cache.
 
 use crate::{
     closed,
@@ -17,7 +19,8 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"SKJOURN1";
-/// There while the journal has everything; in it, the start of the machine, or that everything is on the disk.
+/// There while the journal has everything; in it, the start of the machine, or that everything is
+/// on the disk.
 const COMPLETE: &str = "complete";
 const ALL_WRITTEN: &str = "all written";
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -61,7 +64,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal of a folder, or begins one. What it does not know any more is what nobody may rely on: the floor says so.
+    /// Opens the journal of a folder, or begins one. What it does not know any more is what nobody
+    /// may rely on: the floor says so.
     pub fn open(folder: &Path) -> io::Result<(Journal, Known)> {
         let path = folder.join("purges");
         let mut bytes = Vec::new();
@@ -69,12 +73,19 @@ impl Journal {
         file.read_to_end(&mut bytes)?;
         let (mut known, valid) = replay(&bytes);
         if valid < MAGIC.len() || !is_complete(folder) {
-            // Beyond every number that was ever given away: nothing that lies in the folder may be taken for newer than it is.
+            // Beyond every number that was ever given away: nothing that lies in the folder may be
+            // taken for newer than it is.
             known.floor = (known.number / NUMBERS_LOST_MAX + 1) * NUMBERS_LOST_MAX;
             known.number = known.floor;
         }
-        let mut journal =
-            Journal { folder: folder.into(), file, bytes: valid as u64, compact_bytes: 0, is_dirty: true, missing: Vec::new() };
+        let mut journal = Journal {
+            folder: folder.into(),
+            file,
+            bytes: valid as u64,
+            compact_bytes: 0,
+            is_dirty: true,
+            missing: Vec::new(),
+        };
         journal.compact(&known)?;
         journal.mark_complete()?;
         Ok((journal, known))
@@ -91,7 +102,8 @@ impl Journal {
         }
     }
 
-    /// In the journal, or not: then it will be tried again, and a start before that begins with nothing.
+    /// In the journal, or not: then it will be tried again, and a start before that begins with
+    /// nothing.
     pub fn append(&mut self, record: &Record) -> io::Result<()> {
         let mut bytes = std::mem::take(&mut self.missing);
         encode(record, &mut bytes);
@@ -130,7 +142,9 @@ impl Journal {
 
     /// A second way to the file, where there is something to be put on the disk.
     pub fn take_unsynced(&mut self) -> Option<File> {
-        std::mem::take(&mut self.is_dirty).then(|| self.file.try_clone().ok()).flatten()
+        std::mem::take(&mut self.is_dirty)
+            .then(|| self.file.try_clone().ok())
+            .flatten()
     }
 
     pub fn is_worth_compacting(&self) -> bool {
@@ -140,10 +154,25 @@ impl Journal {
     /// Writes what is known anew, in place of how it came to be known.
     pub fn compact(&mut self, known: &Known) -> io::Result<()> {
         let mut bytes = MAGIC.to_vec();
-        encode(&Record::Floor { number: known.number, floor: known.floor }, &mut bytes);
-        known.marks.iter().for_each(|(mark, times)| encode(&Record::Mark(*mark, *times), &mut bytes));
+        encode(
+            &Record::Floor {
+                number: known.number,
+                floor: known.floor,
+            },
+            &mut bytes,
+        );
+        known
+            .marks
+            .iter()
+            .for_each(|(mark, times)| encode(&Record::Mark(*mark, *times), &mut bytes));
         for Ban { number, text } in &known.bans {
-            encode(&Record::Purged { number: *number, purges: vec![Purge::Ban(text.clone())] }, &mut bytes);
+            encode(
+                &Record::Purged {
+                    number: *number,
+                    purges: vec![Purge::Ban(text.clone())],
+                },
+                &mut bytes,
+            );
         }
         let (new, path) = (self.folder.join("purges.new"), self.folder.join("purges"));
         // One that a crash has left may be open to others.
@@ -152,7 +181,8 @@ impl Journal {
         let file = closed::append(&new)?;
         file.sync_data()?;
         fs::rename(&new, &path)?;
-        (self.file, self.bytes, self.compact_bytes) = (file, bytes.len() as u64, bytes.len() as u64);
+        (self.file, self.bytes, self.compact_bytes) =
+            (file, bytes.len() as u64, bytes.len() as u64);
         Ok(())
     }
 }
@@ -167,7 +197,8 @@ fn boot_id() -> String {
 }
 
 fn is_complete(folder: &Path) -> bool {
-    fs::read_to_string(folder.join(COMPLETE)).is_ok_and(|text| text == ALL_WRITTEN || (!text.is_empty() && text == boot_id()))
+    fs::read_to_string(folder.join(COMPLETE))
+        .is_ok_and(|text| text == ALL_WRITTEN || (!text.is_empty() && text == boot_id()))
 }
 
 /// What records say, and where the last one that is whole ends.
@@ -206,11 +237,15 @@ fn encode(record: &Record, out: &mut Vec<u8>) {
         }
         Record::Mark(mark, times) => {
             payload.push(b'M');
-            [mark.0, times.hard, times.soft].iter().for_each(|number| payload.extend_from_slice(&number.to_le_bytes()));
+            [mark.0, times.hard, times.soft]
+                .iter()
+                .for_each(|number| payload.extend_from_slice(&number.to_le_bytes()));
         }
         Record::Floor { number, floor } => {
             payload.push(b'F');
-            [number, floor].iter().for_each(|number| payload.extend_from_slice(&number.to_le_bytes()));
+            [number, floor]
+                .iter()
+                .for_each(|number| payload.extend_from_slice(&number.to_le_bytes()));
         }
     }
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
@@ -222,9 +257,14 @@ fn decode(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
     let mut rest = bytes.get(at..)?;
     let length = u32::from_le_bytes(take(&mut rest, 4)?.try_into().ok()?);
     let sum = number(&mut rest)?;
-    let payload = (length <= RECORD_BYTES_MAX).then(|| take(&mut rest, length as usize)).flatten()?;
+    let payload = (length <= RECORD_BYTES_MAX)
+        .then(|| take(&mut rest, length as usize))
+        .flatten()?;
     let end = at + 12 + payload.len();
-    (xxh3_64(payload) == sum).then(|| payload_record(payload)).flatten().map(|record| (record, end))
+    (xxh3_64(payload) == sum)
+        .then(|| payload_record(payload))
+        .flatten()
+        .map(|record| (record, end))
 }
 
 fn payload_record(payload: &[u8]) -> Option<Record> {
@@ -238,16 +278,31 @@ fn payload_record(payload: &[u8]) -> Option<Record> {
             }
             Record::Purged { number: of, purges }
         }
-        b'M' => Record::Mark(TagMark(number(&mut rest)?), Times { hard: number(&mut rest)?, soft: number(&mut rest)? }),
-        b'F' => Record::Floor { number: number(&mut rest)?, floor: number(&mut rest)? },
+        b'M' => Record::Mark(
+            TagMark(number(&mut rest)?),
+            Times {
+                hard: number(&mut rest)?,
+                soft: number(&mut rest)?,
+            },
+        ),
+        b'F' => Record::Floor {
+            number: number(&mut rest)?,
+            floor: number(&mut rest)?,
+        },
         _ => return None,
     })
 }
 
 fn purge(rest: &mut &[u8]) -> Option<Purge> {
     Some(match take(rest, 1)?.first()? {
-        b'h' => Purge::Tag { mark: TagMark(number(rest)?), is_soft: false },
-        b's' => Purge::Tag { mark: TagMark(number(rest)?), is_soft: true },
+        b'h' => Purge::Tag {
+            mark: TagMark(number(rest)?),
+            is_soft: false,
+        },
+        b's' => Purge::Tag {
+            mark: TagMark(number(rest)?),
+            is_soft: true,
+        },
         b'b' => {
             let length = u32::from_le_bytes(take(rest, 4)?.try_into().ok()?);
             Purge::Ban(take(rest, length as usize)?.into())
@@ -272,7 +327,13 @@ mod tests {
     use saker_testkit::TempDir;
 
     fn purged(number: u64, mark: u64) -> Record {
-        let purges = vec![Purge::Tag { mark: TagMark(mark), is_soft: mark.is_multiple_of(2) }, Purge::Ban(b"req.url ~ ^/x"[..].into())];
+        let purges = vec![
+            Purge::Tag {
+                mark: TagMark(mark),
+                is_soft: mark.is_multiple_of(2),
+            },
+            Purge::Ban(b"req.url ~ ^/x"[..].into()),
+        ];
         Record::Purged { number, purges }
     }
 
@@ -284,7 +345,11 @@ mod tests {
 
     fn write(folder: &Path, numbers: std::ops::RangeInclusive<u64>) {
         let (mut journal, _) = Journal::open(folder).unwrap();
-        numbers.for_each(|number| journal.append(&purged(number, number * 10 + number % 2)).unwrap());
+        numbers.for_each(|number| {
+            journal
+                .append(&purged(number, number * 10 + number % 2))
+                .unwrap()
+        });
     }
 
     #[test]
@@ -306,13 +371,18 @@ mod tests {
         (marks, known.bans)
     }
 
-    /// Wherever a crash cuts it, what was whole before is known, and what is written afterwards, too.
+    /// Wherever a crash cuts it, what was whole before is known, and what is written afterwards,
+    /// too.
     #[test]
     fn a_cut_record_takes_nothing_else_along() {
         let dir = TempDir::new("store-cut").unwrap();
         let path = dir.join("purges");
         let mut journal = Journal::open(&dir).unwrap().0;
-        (1..=2).for_each(|number| journal.append(&purged(number, number * 10 + number % 2)).unwrap());
+        (1..=2).for_each(|number| {
+            journal
+                .append(&purged(number, number * 10 + number % 2))
+                .unwrap()
+        });
         let whole = fs::read(&path).unwrap();
         journal.append(&purged(3, 31)).unwrap();
         let longer = fs::read(&path).unwrap();
@@ -321,7 +391,11 @@ mod tests {
             let (mut journal, known) = Journal::open(&dir).unwrap();
             assert_eq!(tags(known), tags(expected(1..=2)), "cut at {length}");
             journal.append(&purged(3, 31)).unwrap();
-            assert_eq!(tags(Journal::open(&dir).unwrap().1), tags(expected(1..=3)), "cut at {length}");
+            assert_eq!(
+                tags(Journal::open(&dir).unwrap().1),
+                tags(expected(1..=3)),
+                "cut at {length}"
+            );
         }
     }
 
@@ -333,13 +407,20 @@ mod tests {
         let (_, known) = Journal::open(&dir).unwrap();
         assert!(known.floor > 2 && known.number >= known.floor, "{known:?}");
         let again = Journal::open(&dir).unwrap().1;
-        assert_eq!((again.floor, again.number), (known.floor, known.number), "and goes on from there");
+        assert_eq!(
+            (again.floor, again.number),
+            (known.floor, known.number),
+            "and goes on from there"
+        );
         fs::write(dir.join(COMPLETE), "another start of the machine").unwrap();
         let after_power_failed = Journal::open(&dir).unwrap().1;
         assert!(after_power_failed.floor > again.number);
         Journal::open(&dir).unwrap().0.close();
         assert_eq!(fs::read_to_string(dir.join(COMPLETE)).unwrap(), ALL_WRITTEN);
-        assert_eq!(Journal::open(&dir).unwrap().1.floor, after_power_failed.floor);
+        assert_eq!(
+            Journal::open(&dir).unwrap().1.floor,
+            after_power_failed.floor
+        );
         fs::write(dir.join("purges"), b"nothing of ours").unwrap();
         assert!(Journal::open(&dir).unwrap().1.floor > 2);
     }
@@ -349,12 +430,21 @@ mod tests {
         let dir = TempDir::new("store-full").unwrap();
         let (mut journal, _) = Journal::open(&dir).unwrap();
         let well = std::mem::replace(&mut journal.file, File::open(dir.join("purges")).unwrap());
-        assert!(journal.append(&purged(1, 11)).is_err(), "it was opened for reading alone");
+        assert!(
+            journal.append(&purged(1, 11)).is_err(),
+            "it was opened for reading alone"
+        );
         assert!(!journal.retry());
         assert!(!dir.join(COMPLETE).exists());
         journal.file = well;
         assert!(journal.append(&purged(2, 20)).is_ok());
         assert!(journal.retry());
-        assert!(Journal::open(&dir).unwrap().1.marks.contains_key(&TagMark(11)));
+        assert!(
+            Journal::open(&dir)
+                .unwrap()
+                .1
+                .marks
+                .contains_key(&TagMark(11))
+        );
     }
 }

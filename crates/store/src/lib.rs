@@ -1,14 +1,19 @@
-//! Where the page cache keeps its entries: one file each, an index in memory, and the purges that outlive a crash.
+//! Where the page cache keeps its entries: one file each, an index in memory, and the purges that
+//! outlive a crash.
 //!
-//! Floor 3: knows files and bytes, nothing of HTTP; what an entry means is for `cache` (pure rules) and for the handler that uses both. One
-//! [`Store`] per process, shared by all workers; what is hot is kept by each worker in memory of its own, so that most hits come here only to
-//! learn from two atomic numbers that nothing has been purged ([`Store::moment`]), and that no other entry has come in its place ([`Store::is_current`]).
+//! Floor 3: knows files and bytes, nothing of HTTP; what an entry means is for `cache` (pure rules)
+//! and for the handler that uses both. One [`Store`] per process, shared by all workers; what is
+//! hot is kept by each worker in memory of its own, so that most hits come here only to learn from
+//! two atomic numbers that nothing has been purged ([`Store::moment`]), and that no other entry has
+//! come in its place ([`Store::is_current`]).
 //!
-//! What holds whatever happens (a crash in the midst of anything, a full disk, a damaged file): nobody gets an entry of another key, a part of
-//! an entry, or one that was purged. Files are written under another name and renamed; heads and contents carry checksums; a purge is a
-//! number per tag ([`purges`]), in the journal before anybody is told that it is done.
+//! What holds whatever happens (a crash in the midst of anything, a full disk, a damaged file):
+//! nobody gets an entry of another key, a part of an entry, or one that was purged. Files are
+//! written under another name and renamed; heads and contents carry checksums; a purge is a number
+//! per tag ([`purges`]), in the journal before anybody is told that it is done.
 //!
-//! Absent on purpose: fsync of entries. One that a power failure damaged does not match its checksum, and is a miss.
+//! Absent on purpose: fsync of entries. One that a power failure damaged does not match its
+//! checksum, and is a miss.
 
 mod bounds;
 mod closed;

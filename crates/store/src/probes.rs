@@ -1,7 +1,9 @@
-//! Which addresses and visitors may have entries: a set that forgets nothing and may say yes too often.
+//! Which addresses and visitors may have entries: a set that forgets nothing and may say yes too
+//! often.
 //!
-//! Why: requests of anybody may ask for purges (a POST invalidates its address, RFC 9111 section 4.4). Were each of them written down, somebody could
-//! fill the journal with addresses that nobody ever stored, until older purges had to be given up, and the cache with them.
+//! Why: requests of anybody may ask for purges (a POST invalidates its address, RFC 9111 section
+//! 4.4). Were each of them written down, somebody could fill the journal with addresses that nobody
+//! ever stored, until older purges had to be given up, and the cache with them.
 
 use crate::{purges::TagMark, store::Store};
 use std::sync::{
@@ -20,7 +22,8 @@ pub struct Probes {
     under_way: Box<[AtomicU32]>,
 }
 
-/// A response that is being made and may become an entry with these probes: what purges it meanwhile must not be left out.
+/// A response that is being made and may become an entry with these probes: what purges it
+/// meanwhile must not be left out.
 pub struct UnderWay {
     store: Arc<Store>,
     probes: [u64; 2],
@@ -38,14 +41,20 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         for probe in self.probes.into_iter().filter(|probe| *probe != 0) {
-            self.store.probes.under_way(probe).fetch_sub(1, Ordering::AcqRel);
+            self.store
+                .probes
+                .under_way(probe)
+                .fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
 
 impl Default for Probes {
     fn default() -> Probes {
-        Probes { known: (0..WORDS).map(|_| AtomicU64::new(0)).collect(), under_way: (0..UNDER_WAY).map(|_| AtomicU32::new(0)).collect() }
+        Probes {
+            known: (0..WORDS).map(|_| AtomicU64::new(0)).collect(),
+            under_way: (0..UNDER_WAY).map(|_| AtomicU32::new(0)).collect(),
+        }
     }
 }
 
@@ -88,7 +97,9 @@ mod tests {
         let mark = |number: u64| TagMark::new(b"site", &number.to_le_bytes());
         (0..50_000).for_each(|number| probes.add([mark(number).0, 0]));
         assert!((0..50_000).all(|number| probes.may_have(mark(number))));
-        let wrong = (50_000..100_000).filter(|number| probes.may_have(mark(*number))).count();
+        let wrong = (50_000..100_000)
+            .filter(|number| probes.may_have(mark(*number)))
+            .count();
         assert!(wrong < 1_000, "{wrong}");
     }
 }

@@ -1,8 +1,11 @@
-//! What has been purged, as numbers: each purge is the next number, and each tag knows those of its last purges.
+//! What has been purged, as numbers: each purge is the next number, and each tag knows those of its
+//! last purges.
 //!
-//! An entry carries the number of the last purge before its making began. It holds if none of its tags was purged since; so purging costs the same
-//! whatever the number of entries, and an entry that is made while it is purged is purged. The difficulty is that nothing may be forgotten while
-//! entries from before live: where there are too many tags, the oldest half is given up and, with them, every entry that is as old.
+//! An entry carries the number of the last purge before its making began. It holds if none of its
+//! tags was purged since; so purging costs the same whatever the number of entries, and an entry
+//! that is made while it is purged is purged. The difficulty is that nothing may be forgotten while
+//! entries from before live: where there are too many tags, the oldest half is given up and, with
+//! them, every entry that is as old.
 
 use crate::journal::{Record, Times};
 use std::{
@@ -24,8 +27,8 @@ const BANS_MAX: usize = 1_000;
 pub struct TagMark(pub u64);
 
 impl TagMark {
-    /// Tags of two scopes (sites, visitors) have nothing to do with each other. Two tags with the same mark, which may happen once in a
-    /// million millions, are purged together.
+    /// Tags of two scopes (sites, visitors) have nothing to do with each other. Two tags with the
+    /// same mark, which may happen once in a million millions, are purged together.
     pub fn new(scope: &[u8], tag: &[u8]) -> TagMark {
         let mut hasher = Xxh3::new();
         hasher.update(&(scope.len() as u64).to_le_bytes());
@@ -76,14 +79,18 @@ pub struct Known {
 
 impl Purges {
     pub fn new(known: Known) -> Purges {
-        Purges { number: AtomicU64::new(known.number), known: RwLock::new(known) }
+        Purges {
+            number: AtomicU64::new(known.number),
+            known: RwLock::new(known),
+        }
     }
 
     pub fn moment(&self) -> u64 {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Makes it seen: first what was purged, then the number, so that whoever reads the number finds the rest.
+    /// Makes it seen: first what was purged, then the number, so that whoever reads the number
+    /// finds the rest.
     pub fn apply(&self, record: &Record) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.apply(record);
@@ -91,12 +98,23 @@ impl Purges {
         self.number.store(known.number, Ordering::Release);
     }
 
-    pub fn standing(&self, moment: u64, marks: impl IntoIterator<Item = TagMark>, is_banned: impl FnMut(&Ban) -> bool) -> Standing {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).standing(moment, marks, is_banned)
+    pub fn standing(
+        &self,
+        moment: u64,
+        marks: impl IntoIterator<Item = TagMark>,
+        is_banned: impl FnMut(&Ban) -> bool,
+    ) -> Standing {
+        self.known
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .standing(moment, marks, is_banned)
     }
 
     pub fn known(&self) -> Known {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.known
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 }
 
@@ -119,34 +137,59 @@ impl Known {
         match purge {
             Purge::Tag { mark, is_soft } => {
                 let times = self.marks.entry(*mark).or_default();
-                let time = if *is_soft { &mut times.soft } else { &mut times.hard };
+                let time = if *is_soft {
+                    &mut times.soft
+                } else {
+                    &mut times.hard
+                };
                 *time = number.max(*time);
             }
-            Purge::Ban(text) => self.bans.push(Ban { number, text: text.clone() }),
+            Purge::Ban(text) => self.bans.push(Ban {
+                number,
+                text: text.clone(),
+            }),
         }
     }
 
     /// Gives up what is oldest where there is too much, and with it the entries that it was about.
     fn bound(&mut self, marks_max: usize, bans_max: usize) {
         if self.marks.len() > marks_max {
-            let mut numbers: Vec<u64> = self.marks.values().map(|times| times.hard.max(times.soft)).collect();
+            let mut numbers: Vec<u64> = self
+                .marks
+                .values()
+                .map(|times| times.hard.max(times.soft))
+                .collect();
             let middle = numbers.len() / 2;
             let (_, middle, _) = numbers.select_nth_unstable(middle);
             self.floor = self.floor.max(*middle);
         }
         if self.bans.len() > bans_max {
             let given_up = self.bans.len() - bans_max / 2;
-            self.floor = self.bans.get(given_up - 1).map_or(self.floor, |ban| self.floor.max(ban.number));
+            self.floor = self
+                .bans
+                .get(given_up - 1)
+                .map_or(self.floor, |ban| self.floor.max(ban.number));
         }
         if self.marks.len() > marks_max || self.bans.len() > bans_max {
             let floor = self.floor;
-            self.marks.retain(|_, times| times.hard.max(times.soft) > floor);
+            self.marks
+                .retain(|_, times| times.hard.max(times.soft) > floor);
             self.bans.retain(|ban| ban.number > floor);
         }
     }
 
-    fn standing(&self, moment: u64, marks: impl IntoIterator<Item = TagMark>, mut is_banned: impl FnMut(&Ban) -> bool) -> Standing {
-        if moment < self.floor || self.bans.iter().any(|ban| ban.number > moment && is_banned(ban)) {
+    fn standing(
+        &self,
+        moment: u64,
+        marks: impl IntoIterator<Item = TagMark>,
+        mut is_banned: impl FnMut(&Ban) -> bool,
+    ) -> Standing {
+        if moment < self.floor
+            || self
+                .bans
+                .iter()
+                .any(|ban| ban.number > moment && is_banned(ban))
+        {
             return Standing::Gone;
         }
         let mut standing = Standing::Valid;
@@ -167,11 +210,16 @@ mod tests {
     use super::*;
 
     fn tag(tag: &str, is_soft: bool) -> Purge {
-        Purge::Tag { mark: TagMark::new(b"site", tag.as_bytes()), is_soft }
+        Purge::Tag {
+            mark: TagMark::new(b"site", tag.as_bytes()),
+            is_soft,
+        }
     }
 
     fn marks(tags: &[&str]) -> Vec<TagMark> {
-        tags.iter().map(|tag| TagMark::new(b"site", tag.as_bytes())).collect()
+        tags.iter()
+            .map(|tag| TagMark::new(b"site", tag.as_bytes()))
+            .collect()
     }
 
     fn no_ban(_: &Ban) -> bool {
@@ -181,8 +229,14 @@ mod tests {
     #[test]
     fn what_was_made_before_is_purged_and_what_comes_after_is_not() {
         let purges = Purges::default();
-        purges.apply(&Record::Purged { number: 1, purges: vec![tag("a", false)] });
-        purges.apply(&Record::Purged { number: 2, purges: vec![tag("b", true)] });
+        purges.apply(&Record::Purged {
+            number: 1,
+            purges: vec![tag("a", false)],
+        });
+        purges.apply(&Record::Purged {
+            number: 2,
+            purges: vec![tag("b", true)],
+        });
         let cases = [
             (0, &["a"][..], Standing::Gone),
             (1, &["a"], Standing::Valid),
@@ -193,9 +247,17 @@ mod tests {
             (0, &[], Standing::Valid),
         ];
         for (moment, tags, expected) in cases {
-            assert_eq!(purges.standing(moment, marks(tags), no_ban), expected, "{moment} {tags:?}");
+            assert_eq!(
+                purges.standing(moment, marks(tags), no_ban),
+                expected,
+                "{moment} {tags:?}"
+            );
         }
-        assert_eq!(purges.standing(0, [TagMark::new(b"other", b"a")], no_ban), Standing::Valid, "scopes are apart");
+        assert_eq!(
+            purges.standing(0, [TagMark::new(b"other", b"a")], no_ban),
+            Standing::Valid,
+            "scopes are apart"
+        );
         assert_ne!(TagMark::new(b"a", b"bc"), TagMark::new(b"ab", b"c"));
         assert_eq!(purges.moment(), 2);
     }
@@ -203,8 +265,14 @@ mod tests {
     #[test]
     fn bans_are_asked_about_what_is_older() {
         let purges = Purges::default();
-        purges.apply(&Record::Purged { number: 1, purges: vec![Purge::Ban(b"x"[..].into())] });
-        assert_eq!(purges.standing(0, [], |ban| &*ban.text == b"x"), Standing::Gone);
+        purges.apply(&Record::Purged {
+            number: 1,
+            purges: vec![Purge::Ban(b"x"[..].into())],
+        });
+        assert_eq!(
+            purges.standing(0, [], |ban| &*ban.text == b"x"),
+            Standing::Gone
+        );
         assert_eq!(purges.standing(0, [], |_| false), Standing::Valid);
         assert_eq!(purges.standing(1, [], no_ban), Standing::Valid);
     }
@@ -213,7 +281,10 @@ mod tests {
     fn what_is_given_up_takes_its_entries_along() {
         let mut known = Known::default();
         for number in 1..=10 {
-            known.apply(&Record::Purged { number, purges: vec![tag(&format!("t{number}"), false)] });
+            known.apply(&Record::Purged {
+                number,
+                purges: vec![tag(&format!("t{number}"), false)],
+            });
         }
         known.bound(9, 5);
         assert!(known.marks.len() < 6 && known.floor >= 5, "{known:?}");
@@ -224,7 +295,10 @@ mod tests {
         assert_eq!(known.standing(10, marks(&["t1"]), no_ban), Standing::Valid);
         let mut known = Known::default();
         for number in 1..=6 {
-            known.apply(&Record::Purged { number, purges: vec![Purge::Ban(b"x"[..].into())] });
+            known.apply(&Record::Purged {
+                number,
+                purges: vec![Purge::Ban(b"x"[..].into())],
+            });
         }
         known.bound(9, 5);
         assert!(known.bans.len() <= 5);

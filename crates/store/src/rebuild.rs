@@ -13,7 +13,9 @@ use std::{
 
 /// Reads the prologues of all entries; `goes_on` is asked now and then. Whether it got to the end.
 pub fn rebuild(store: &Store, now_s: u32, goes_on: impl Fn() -> bool) -> bool {
-    let Ok(folders) = fs::read_dir(store.root.join("entries")) else { return false };
+    let Ok(folders) = fs::read_dir(store.root.join("entries")) else {
+        return false;
+    };
     for folder in folders.flatten() {
         if !goes_on() {
             return false;
@@ -26,20 +28,28 @@ pub fn rebuild(store: &Store, now_s: u32, goes_on: impl Fn() -> bool) -> bool {
 
 /// Codings come after the entries that they belong to, which their names see to.
 fn read_folder(store: &Store, folder: &Path, now_s: u32) {
-    let Ok(files) = fs::read_dir(folder) else { return };
+    let Ok(files) = fs::read_dir(folder) else {
+        return;
+    };
     let mut names: Vec<_> = files.flatten().map(|file| file.file_name()).collect();
     names.sort_unstable();
     for name in names {
         let path = folder.join(&name);
         let known = name.to_str().and_then(Name::parse);
         // Before it is read.
-        let version = known.as_ref().map(|Name(hash, _)| store.index.versions().of(*hash));
-        let Some(((Name(hash, coding), version), prologue)) = known.zip(version).zip(prologue(&path)) else {
+        let version = known
+            .as_ref()
+            .map(|Name(hash, _)| store.index.versions().of(*hash));
+        let Some(((Name(hash, coding), version), prologue)) =
+            known.zip(version).zip(prologue(&path))
+        else {
             let _ = fs::remove_file(path);
             continue;
         };
         match coding {
-            Coding::Identity if slot_of(hash, &prologue).keep_until_s < now_s => drop(fs::remove_file(path)),
+            Coding::Identity if slot_of(hash, &prologue).keep_until_s < now_s => {
+                drop(fs::remove_file(path))
+            }
             Coding::Identity => {
                 store.probes.add(prologue.probes);
                 store.found_id(prologue.id);

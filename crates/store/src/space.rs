@@ -1,7 +1,8 @@
 //! The reserve: room on the disk that the store leaves to others.
 //!
-//! Called by: writers before and while they write, and housekeeping once a second. Caveat: between two looks at the file system a bounded number of bytes
-//! is written, so the reserve may be touched, and not used up. Out of scope: the store's own bounds, which the index keeps.
+//! Called by: writers before and while they write, and housekeeping once a second. Caveat: between
+//! two looks at the file system a bounded number of bytes is written, so the reserve may be
+//! touched, and not used up. Out of scope: the store's own bounds, which the index keeps.
 
 use rustix::fs::statvfs;
 use saker_telemetry::{error_log, message};
@@ -47,10 +48,14 @@ impl Space {
     }
 
     /// # Errors
-    /// [`io::ErrorKind::StorageFull`] while the disk has no room beyond the reserve. That is in the log once, not for each entry.
+    /// [`io::ErrorKind::StorageFull`] while the disk has no room beyond the reserve. That is in the
+    /// log once, not for each entry.
     pub fn ask(&self) -> io::Result<()> {
         match self.is_full.load(Ordering::Relaxed) {
-            true => Err(io::Error::new(io::ErrorKind::StorageFull, "the disk has no room beyond its reserve")),
+            true => Err(io::Error::new(
+                io::ErrorKind::StorageFull,
+                "the disk has no room beyond its reserve",
+            )),
             false => Ok(()),
         }
     }
@@ -80,17 +85,40 @@ impl Space {
         if (self.began.elapsed().as_millis() as u64) < self.full_until_ms.load(Ordering::Relaxed) {
             return;
         }
-        let Ok(disk) = statvfs(&self.root) else { return };
-        let (free, all) = (disk.f_bavail.saturating_mul(disk.f_frsize), disk.f_blocks.saturating_mul(disk.f_frsize));
-        let reserve = self.reserve_bytes.unwrap_or(RESERVE_BYTES.min(all / RESERVE_SHARE));
-        // Once full, it takes some more room to go on, so that it does not change its mind with each file.
-        let wanted = if self.is_full.load(Ordering::Relaxed) { reserve.saturating_add(reserve / 8) } else { reserve };
-        self.set_full(free < wanted, &format!("{} MiB are free, and {} MiB are left to others", free >> 20, reserve >> 20));
+        let Ok(disk) = statvfs(&self.root) else {
+            return;
+        };
+        let (free, all) = (
+            disk.f_bavail.saturating_mul(disk.f_frsize),
+            disk.f_blocks.saturating_mul(disk.f_frsize),
+        );
+        let reserve = self
+            .reserve_bytes
+            .unwrap_or(RESERVE_BYTES.min(all / RESERVE_SHARE));
+        // Once full, it takes some more room to go on, so that it does not change its mind with
+        // each file.
+        let wanted = if self.is_full.load(Ordering::Relaxed) {
+            reserve.saturating_add(reserve / 8)
+        } else {
+            reserve
+        };
+        self.set_full(
+            free < wanted,
+            &format!(
+                "{} MiB are free, and {} MiB are left to others",
+                free >> 20,
+                reserve >> 20
+            ),
+        );
     }
 
     fn set_full(&self, is_full: bool, why: &str) {
         if self.is_full.swap(is_full, Ordering::Relaxed) != is_full {
-            let line = if is_full { &message::CACHE_DISK_FULL } else { &message::CACHE_DISK_ROOM };
+            let line = if is_full {
+                &message::CACHE_DISK_FULL
+            } else {
+                &message::CACHE_DISK_ROOM
+            };
             error_log::log(line, format_args!("{}: {why}", self.root.display()));
         }
     }
@@ -98,7 +126,10 @@ impl Space {
 
 /// Whether an error says that there is no room, on the disk or within a quota or limit.
 fn is_want_of_room(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 #[cfg(test)]
@@ -110,18 +141,38 @@ mod tests {
         let folder = std::env::temp_dir();
         assert!(Space::new(folder.clone(), Some(0)).ask().is_ok());
         let full = Space::new(folder.clone(), Some(u64::MAX));
-        assert_eq!(full.ask().map_err(|error| error.kind()), Err(io::ErrorKind::StorageFull));
-        assert_eq!(full.take(1).map_err(|error| error.kind()), Err(io::ErrorKind::StorageFull));
-        assert!(Space::new("/nowhere/at/all".into(), Some(u64::MAX)).ask().is_ok(), "a write will tell");
+        assert_eq!(
+            full.ask().map_err(|error| error.kind()),
+            Err(io::ErrorKind::StorageFull)
+        );
+        assert_eq!(
+            full.take(1).map_err(|error| error.kind()),
+            Err(io::ErrorKind::StorageFull)
+        );
+        assert!(
+            Space::new("/nowhere/at/all".into(), Some(u64::MAX))
+                .ask()
+                .is_ok(),
+            "a write will tell"
+        );
     }
 
     #[test]
     fn a_write_that_failed_is_remembered() {
         let space = Space::new(std::env::temp_dir(), Some(0));
-        assert_eq!(space.heed(io::ErrorKind::NotFound.into()).kind(), io::ErrorKind::NotFound);
+        assert_eq!(
+            space.heed(io::ErrorKind::NotFound.into()).kind(),
+            io::ErrorKind::NotFound
+        );
         assert!(space.ask().is_ok());
-        assert_eq!(space.heed(io::ErrorKind::QuotaExceeded.into()).kind(), io::ErrorKind::StorageFull);
+        assert_eq!(
+            space.heed(io::ErrorKind::QuotaExceeded.into()).kind(),
+            io::ErrorKind::StorageFull
+        );
         space.look();
-        assert!(space.ask().is_err(), "for a while, whatever the file system says");
+        assert!(
+            space.ask().is_err(),
+            "for a while, whatever the file system says"
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! The store: finds entries, purges them, and makes room.
 //!
-//! Layout of the folder: `entries/abc/<hash>` and `<hash>.<coding>`, `new/` for what is being written, `purges` (the journal). Difficulty: the index
-//! is filled in the background after a start. Until then a key that it does not know is looked for on the disk; afterwards it is known not to be
-//! there without a system call.
+//! Layout of the folder: `entries/abc/<hash>` and `<hash>.<coding>`, `new/` for what is being
+//! written, `purges` (the journal). Difficulty: the index is filled in the background after a
+//! start. Until then a key that it does not know is looked for on the disk; afterwards it is known
+//! not to be there without a system call.
 
 use crate::{
     bounds::{Bounds, SiteUse, Totals},
@@ -65,7 +66,8 @@ pub(crate) struct Counts {
 }
 
 impl Store {
-    /// Opens the store of a folder, or begins one. What lies there can be found at once; the index comes in the background.
+    /// Opens the store of a folder, or begins one. What lies there can be found at once; the index
+    /// comes in the background.
     pub fn open(root: &Path, bounds: Bounds) -> io::Result<Arc<Store>> {
         closed::folder(&root.join("entries"))?;
         let new = root.join("new");
@@ -104,7 +106,8 @@ impl Store {
         self.bounds
     }
 
-    /// The entry of a key, whatever purges say of it. Contents up to `memory_bytes_max` are read whole. What can't be read is not there.
+    /// The entry of a key, whatever purges say of it. Contents up to `memory_bytes_max` are read
+    /// whole. What can't be read is not there.
     pub fn find(&self, key: &[u8], memory_bytes_max: u64) -> Option<Found> {
         let hash = self.hash(key);
         // Before anything is read: what comes in its place meanwhile has another one.
@@ -122,42 +125,71 @@ impl Store {
             self.found_id(prologue.id);
             self.index.insert_found(slot_of(hash, &prologue), version);
         }
-        Some(Found { head, id: prologue.id, content, version })
+        Some(Found {
+            head,
+            id: prologue.id,
+            content,
+            version,
+        })
     }
 
-    /// Whether the store has had no other entry of that key since one of that version was read or written. One atomic load; keys share versions, so
-    /// what was `false` here is a question to [`Store::version_if_there`].
+    /// Whether the store has had no other entry of that key since one of that version was read or
+    /// written. One atomic load; keys share versions, so what was `false` here is a question to
+    /// [`Store::version_if_there`].
     pub fn is_current(&self, version: Version) -> bool {
         self.index.versions().is_current(version)
     }
 
-    /// The version by which the entry of that id is the one of its key. `None`: another one is, or none.
+    /// The version by which the entry of that id is the one of its key. `None`: another one is, or
+    /// none.
     pub fn version_if_there(&self, key: &[u8], id: u64) -> Option<Version> {
         let hash = self.hash(key);
         let version = self.index.versions().of(hash);
-        self.index.find(hash).is_some_and(|slot| slot.id == id).then_some(version)
+        self.index
+            .find(hash)
+            .is_some_and(|slot| slot.id == id)
+            .then_some(version)
     }
 
-    /// A number for an entry whose making begins now ([`EntryHead::began`]): of two entries of a key, the one that began later stays.
+    /// A number for an entry whose making begins now ([`EntryHead::began`]): of two entries of a
+    /// key, the one that began later stays.
     pub fn begin(&self) -> u64 {
         self.next_id()
     }
 
     /// The same content in another coding, if it was made from that very entry.
-    pub fn find_coding(&self, key: &[u8], id: u64, coding: Coding, memory_bytes_max: u64) -> Option<Content> {
+    pub fn find_coding(
+        &self,
+        key: &[u8],
+        id: u64,
+        coding: Coding,
+        memory_bytes_max: u64,
+    ) -> Option<Content> {
         let hash = self.hash(key);
-        if self.index.find(hash).is_some_and(|slot| slot.codings & 1 << coding as u8 == 0) && self.is_complete.load(Ordering::Acquire) {
+        if self
+            .index
+            .find(hash)
+            .is_some_and(|slot| slot.codings & 1 << coding as u8 == 0)
+            && self.is_complete.load(Ordering::Acquire)
+        {
             return None;
         }
         let (_, head, content) = self.read(hash, coding, memory_bytes_max)?;
         (head.key == key && head.rules == id.to_le_bytes()).then_some(content)
     }
 
-    fn read(&self, hash: KeyHash, coding: Coding, memory_bytes_max: u64) -> Option<(entry::Prologue, EntryHead, Content)> {
+    fn read(
+        &self,
+        hash: KeyHash,
+        coding: Coding,
+        memory_bytes_max: u64,
+    ) -> Option<(entry::Prologue, EntryHead, Content)> {
         let path = self.path(hash, coding);
         let outcome = File::open(&path).and_then(|file| entry::read(file, memory_bytes_max));
         match outcome {
-            Ok(Some((prologue, head, content))) if prologue.coding == coding => Some((prologue, head, content)),
+            Ok(Some((prologue, head, content))) if prologue.coding == coding => {
+                Some((prologue, head, content))
+            }
             Ok(_) => {
                 self.give_up(hash, coding, "it is damaged");
                 None
@@ -169,7 +201,10 @@ impl Store {
                 None
             }
             Err(error) => {
-                error_log::log(&message::CACHE_UNREADABLE, format_args!("{}: {error}", path.display()));
+                error_log::log(
+                    &message::CACHE_UNREADABLE,
+                    format_args!("{}: {error}", path.display()),
+                );
                 None
             }
         }
@@ -179,15 +214,22 @@ impl Store {
     pub fn give_up(&self, hash: KeyHash, coding: Coding, why: &str) {
         let path = self.path(hash, coding);
         self.counts.damaged.fetch_add(1, Ordering::Relaxed);
-        error_log::log(&message::CACHE_UNREADABLE, format_args!("{}: {why}", path.display()));
+        error_log::log(
+            &message::CACHE_UNREADABLE,
+            format_args!("{}: {why}", path.display()),
+        );
         let _ = fs::remove_file(&path);
         match coding {
             Coding::Identity => drop(self.index.remove(hash, |_| true, |slot| self.unlink(slot))),
-            coding => drop(self.index.update(hash, |slot| slot.codings &= !(1 << coding as u8))),
+            coding => drop(
+                self.index
+                    .update(hash, |slot| slot.codings &= !(1 << coding as u8)),
+            ),
         }
     }
 
-    /// Whether somebody has looked at the content of an entry since the start; `true` from now on, if `is_sound`.
+    /// Whether somebody has looked at the content of an entry since the start; `true` from now on,
+    /// if `is_sound`.
     pub fn is_known_sound(&self, hash: KeyHash, is_sound: bool) -> bool {
         let mut known = false;
         self.index.update(hash, |slot| {
@@ -203,14 +245,24 @@ impl Store {
     }
 
     /// Begins another coding of an entry's content.
-    pub fn write_coding(self: &Arc<Self>, key: &[u8], id: u64, coding: Coding) -> io::Result<Writer> {
-        let head = EntryHead { key: key.to_vec(), rules: id.to_le_bytes().to_vec(), ..EntryHead::default() };
+    pub fn write_coding(
+        self: &Arc<Self>,
+        key: &[u8],
+        id: u64,
+        coding: Coding,
+    ) -> io::Result<Writer> {
+        let head = EntryHead {
+            key: key.to_vec(),
+            rules: id.to_le_bytes().to_vec(),
+            ..EntryHead::default()
+        };
         Writer::begin(self, &head, coding)
     }
 
     /// Takes an entry away, from all workers.
     pub fn remove(&self, key: &[u8]) -> bool {
-        self.index.remove(self.hash(key), |_| true, |slot| self.unlink(slot))
+        self.index
+            .remove(self.hash(key), |_| true, |slot| self.unlink(slot))
     }
 
     /// Takes an entry away whose making began before `began`: its id, if there was one.
@@ -224,7 +276,9 @@ impl Store {
             removed = Some(slot.id);
             self.unlink(slot);
         };
-        match self.index.remove(hash, |slot| slot.id <= began, unlink) || self.index.find(hash).is_none() {
+        match self.index.remove(hash, |slot| slot.id <= began, unlink)
+            || self.index.find(hash).is_none()
+        {
             true => Ok(removed),
             false => Err(Superseded),
         }
@@ -245,46 +299,71 @@ impl Store {
         self.may_have(mark) || self.probes.may_come(mark)
     }
 
-    /// The number of the last purge. An entry whose making begins now carries it; and as long as it is the same, whatever held still holds.
+    /// The number of the last purge. An entry whose making begins now carries it; and as long as it
+    /// is the same, whatever held still holds.
     pub fn moment(&self) -> u64 {
         self.purges.moment()
     }
 
     /// What purges have left of an entry.
-    pub fn standing(&self, moment: u64, marks: impl IntoIterator<Item = TagMark>, is_banned: impl FnMut(&Ban) -> bool) -> Standing {
+    pub fn standing(
+        &self,
+        moment: u64,
+        marks: impl IntoIterator<Item = TagMark>,
+        is_banned: impl FnMut(&Ban) -> bool,
+    ) -> Standing {
         self.purges.standing(moment, marks, is_banned)
     }
 
-    /// Whether an entry may carry that tag as one of its probes. Before the index is complete, any may.
+    /// Whether an entry may carry that tag as one of its probes. Before the index is complete, any
+    /// may.
     pub fn may_have(&self, mark: TagMark) -> bool {
         !self.is_complete.load(Ordering::Acquire) || self.probes.may_have(mark)
     }
 
-    /// What a response purges, told together with what purges have left of the response itself, which was begun at `moment`: nothing comes between the
-    /// two. The number that an entry made of it carries.
-    pub fn purge_along(&self, purges: Vec<Purge>, moment: u64, marks: &[TagMark]) -> (Standing, u64) {
+    /// What a response purges, told together with what purges have left of the response itself,
+    /// which was begun at `moment`: nothing comes between the two. The number that an entry made of
+    /// it carries.
+    pub fn purge_along(
+        &self,
+        purges: Vec<Purge>,
+        moment: u64,
+        marks: &[TagMark],
+    ) -> (Standing, u64) {
         let journal = self.journal();
         let standing = self.standing(moment, marks.iter().copied(), |_| true);
         // An error is in the log, and holds all the same.
-        let number = self.purge_with(journal, purges).unwrap_or_else(|_| self.moment());
+        let number = self
+            .purge_with(journal, purges)
+            .unwrap_or_else(|_| self.moment());
         (standing, number)
     }
 
-    /// When it returns, nobody gets any more what was purged, whatever happens to this process. An error says that the disk has not taken it: then it
-    /// holds all the same, and the next process begins with an empty cache unless the disk takes it before.
+    /// When it returns, nobody gets any more what was purged, whatever happens to this process. An
+    /// error says that the disk has not taken it: then it holds all the same, and the next process
+    /// begins with an empty cache unless the disk takes it before.
     pub fn purge(&self, purges: Vec<Purge>) -> io::Result<u64> {
         self.purge_with(self.journal(), purges)
     }
 
-    fn purge_with(&self, mut journal: MutexGuard<'_, Journal>, purges: Vec<Purge>) -> io::Result<u64> {
+    fn purge_with(
+        &self,
+        mut journal: MutexGuard<'_, Journal>,
+        purges: Vec<Purge>,
+    ) -> io::Result<u64> {
         let number = self.purges.moment() + 1;
-        self.counts.purges.fetch_add(purges.len() as u64, Ordering::Relaxed);
+        self.counts
+            .purges
+            .fetch_add(purges.len() as u64, Ordering::Relaxed);
         let record = Record::Purged { number, purges };
         let outcome = journal.append(&record);
         self.purges.apply(&record);
         drop(journal);
         if let Err(error) = outcome {
-            error_log::log(&message::CACHE_JOURNAL_FAILED, format_args!("{}: {error}", self.root.display()));
+            error_log::log(
+                &message::CACHE_JOURNAL_FAILED,
+                format_args!("{}: {error}", self.root.display()),
+            );
             return Err(error);
         }
         Ok(number)
@@ -308,11 +387,13 @@ impl Store {
         self.index.site(xxh3_64(site))
     }
 
-    /// The heads of all entries, read from the disk one by one: not for a thread that others wait for. `false` from `each` ends it.
+    /// The heads of all entries, read from the disk one by one: not for a thread that others wait
+    /// for. `false` from `each` ends it.
     pub fn for_each(&self, mut each: impl FnMut(&EntryHead, u64) -> bool) {
         for shard in 0..self.index.shards() {
             for hash in self.index.hashes(shard) {
-                let read = File::open(self.path(hash, Coding::Identity)).and_then(|file| entry::read(file, 0));
+                let read = File::open(self.path(hash, Coding::Identity))
+                    .and_then(|file| entry::read(file, 0));
                 if let Ok(Some((prologue, head, _))) = read
                     && !each(&head, prologue.content_bytes)
                 {
@@ -328,14 +409,20 @@ impl Store {
 
     /// Greater than every other one.
     pub(crate) fn next_id(&self) -> u64 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as u64);
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |time| time.as_nanos() as u64);
         let next = |last: u64| Some(now.max(last + 1));
-        self.last_id.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).map_or(now, |last| now.max(last + 1))
+        self.last_id
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
+            .map_or(now, |last| now.max(last + 1))
     }
 
-    /// An id of an earlier process, whose clock may have been ahead of ours: what begins from now on is newer. A damaged file may say anything.
+    /// An id of an earlier process, whose clock may have been ahead of ours: what begins from now
+    /// on is newer. A damaged file may say anything.
     pub(crate) fn found_id(&self, id: u64) {
-        self.last_id.fetch_max(id.min(ID_FOUND_MAX), Ordering::Relaxed);
+        self.last_id
+            .fetch_max(id.min(ID_FOUND_MAX), Ordering::Relaxed);
     }
 
     pub(crate) fn path(&self, hash: KeyHash, coding: Coding) -> PathBuf {
@@ -358,8 +445,13 @@ impl Store {
     pub(crate) fn make_room(&self, site: u64, bytes: u64) {
         // What was put in meanwhile may have to go, too; but nobody is kept at it for ever.
         for _ in 0..10_000 {
-            let Some(victim) = self.index.victim(site, bytes) else { return };
-            if self.index.remove(victim, |_| true, |slot| self.unlink(slot)) {
+            let Some(victim) = self.index.victim(site, bytes) else {
+                return;
+            };
+            if self
+                .index
+                .remove(victim, |_| true, |slot| self.unlink(slot))
+            {
                 self.counts.evicted.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -402,8 +494,12 @@ impl Name {
     pub fn parse(name: &str) -> Option<Name> {
         let (hash, coding) = name.split_once('.').unwrap_or((name, "0"));
         let number: u8 = coding.parse().ok()?;
-        let coding = Coding::ALL.into_iter().find(|coding| *coding as u8 == number)?;
-        let hash = (hash.len() == 32).then(|| u128::from_str_radix(hash, 16).ok()).flatten()?;
+        let coding = Coding::ALL
+            .into_iter()
+            .find(|coding| *coding as u8 == number)?;
+        let hash = (hash.len() == 32)
+            .then(|| u128::from_str_radix(hash, 16).ok())
+            .flatten()?;
         Some(Name(KeyHash(hash), coding))
     }
 }

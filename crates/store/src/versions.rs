@@ -1,15 +1,20 @@
-//! Versions of entries: one atomic load tells a worker whether an entry in its own memory is still the one that the store has.
+//! Versions of entries: one atomic load tells a worker whether an entry in its own memory is still
+//! the one that the store has.
 //!
-//! Called by: the index, which counts a version up whenever a key gets another entry or loses the one it had, and workers on each hit. A fixed table of
-//! numbers is indexed by the hash of the key, so that a hit takes no lock and makes no system call. Caveat: keys share numbers. A change of one makes workers
-//! look at the index once for the others, and nothing else. Out of scope: purges, which are numbers of their own (`purges`).
+//! Called by: the index, which counts a version up whenever a key gets another entry or loses the
+//! one it had, and workers on each hit. A fixed table of numbers is indexed by the hash of the key,
+//! so that a hit takes no lock and makes no system call. Caveat: keys share numbers. A change of
+//! one makes workers look at the index once for the others, and nothing else. Out of scope: purges,
+//! which are numbers of their own (`purges`).
 
 use crate::store::KeyHash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// 128 KiB. With a thousand new entries per second, an entry in memory shares its number with one of them every 16 seconds.
+/// 128 KiB. With a thousand new entries per second, an entry in memory shares its number with one
+/// of them every 16 seconds.
 const NUMBERS: usize = 1 << 14;
-/// Set by hits, taken away by the hand of the clock (`index`): what workers answer from memory is in use on the disk, too.
+/// Set by hits, taken away by the hand of the clock (`index`): what workers answer from memory is
+/// in use on the disk, too.
 const IS_USED: u64 = 1;
 const STEP: u64 = 2;
 
@@ -32,12 +37,17 @@ impl Versions {
     /// To be read before the entry is: what changes in between is noticed then.
     pub fn of(&self, hash: KeyHash) -> Version {
         let at = place(hash);
-        Version { at, number: self.0[at as usize].load(Ordering::Acquire) & !IS_USED }
+        Version {
+            at,
+            number: self.0[at as usize].load(Ordering::Acquire) & !IS_USED,
+        }
     }
 
     /// Whether nothing has changed since. Marks the entry as used.
     pub fn is_current(&self, version: Version) -> bool {
-        let Some(number) = self.0.get(version.at as usize) else { return false };
+        let Some(number) = self.0.get(version.at as usize) else {
+            return false;
+        };
         let now = number.load(Ordering::Acquire);
         if now & IS_USED == 0 {
             number.fetch_or(IS_USED, Ordering::Relaxed);
@@ -49,13 +59,17 @@ impl Versions {
     pub fn count_up(&self, hash: KeyHash) -> Version {
         let at = place(hash);
         let before = self.0[at as usize].fetch_add(STEP, Ordering::AcqRel);
-        Version { at, number: before.wrapping_add(STEP) & !IS_USED }
+        Version {
+            at,
+            number: before.wrapping_add(STEP) & !IS_USED,
+        }
     }
 
     /// Whether workers have used entries of that number since this was last asked.
     pub fn take_used(&self, hash: KeyHash) -> bool {
         let number = &self.0[place(hash) as usize];
-        number.load(Ordering::Relaxed) & IS_USED != 0 && number.fetch_and(!IS_USED, Ordering::Relaxed) & IS_USED != 0
+        number.load(Ordering::Relaxed) & IS_USED != 0
+            && number.fetch_and(!IS_USED, Ordering::Relaxed) & IS_USED != 0
     }
 }
 
@@ -78,7 +92,11 @@ mod tests {
         assert!(versions.take_used(key) && !versions.take_used(key));
         assert!(versions.is_current(first), "use makes no other version");
         let second = versions.count_up(same_number);
-        assert!(!versions.is_current(first) && versions.is_current(second) && versions.is_current(beside));
+        assert!(
+            !versions.is_current(first)
+                && versions.is_current(second)
+                && versions.is_current(beside)
+        );
         assert_eq!(versions.of(key), second);
         assert_ne!(versions.count_up(key), second);
         assert!(!versions.is_current(second));

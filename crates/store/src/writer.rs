@@ -1,6 +1,7 @@
 //! Writes an entry: content as it comes, the prologue last, then the name that it is found by.
 //!
-//! What is dropped before its end leaves nothing behind. The file is renamed while the index holds its slot, so that the two say the same.
+//! What is dropped before its end leaves nothing behind. The file is renamed while the index holds
+//! its slot, so that the two say the same.
 
 use crate::{
     closed,
@@ -38,7 +39,11 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn begin(store: &Arc<Store>, head: &EntryHead, coding: Coding) -> io::Result<Writer> {
+    pub(crate) fn begin(
+        store: &Arc<Store>,
+        head: &EntryHead,
+        coding: Coding,
+    ) -> io::Result<Writer> {
         store.space.ask()?;
         let number = store.next_id();
         let id = if head.began == 0 { number } else { head.began };
@@ -56,9 +61,18 @@ impl Writer {
             site: xxh3_64(&head.site),
             probes: head.probes,
         };
-        let written = file.write_all(&[&[0; PROLOGUE_BYTES][..], &encoded].concat()).map_err(|error| store.space.heed(error));
-        let writer =
-            Writer { store: Arc::clone(store), file, path, key: head.key.clone(), head: encoded, prologue, hasher: Box::default() };
+        let written = file
+            .write_all(&[&[0; PROLOGUE_BYTES][..], &encoded].concat())
+            .map_err(|error| store.space.heed(error));
+        let writer = Writer {
+            store: Arc::clone(store),
+            file,
+            path,
+            key: head.key.clone(),
+            head: encoded,
+            prologue,
+            hasher: Box::default(),
+        };
         written.map(|()| writer)
     }
 
@@ -73,7 +87,9 @@ impl Writer {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         self.store.space.take(content.len() as u64)?;
-        self.file.write_all(content).map_err(|error| self.store.space.heed(error))?;
+        self.file
+            .write_all(content)
+            .map_err(|error| self.store.space.heed(error))?;
         self.hasher.update(content);
         self.prologue.content_bytes = bytes;
         Ok(())
@@ -82,7 +98,9 @@ impl Writer {
     /// The last step: the entry gets its name, by which it is found.
     pub fn finish(mut self) -> io::Result<Finished> {
         self.prologue.content_sum = self.hasher.digest();
-        self.file.write_all_at(&self.prologue.encode(&self.head), 0).map_err(|error| self.store.space.heed(error))?;
+        self.file
+            .write_all_at(&self.prologue.encode(&self.head), 0)
+            .map_err(|error| self.store.space.heed(error))?;
         let finished = match self.prologue.coding {
             Coding::Identity => self.place_entry()?,
             coding => self.place_coding(coding)?,
@@ -103,13 +121,20 @@ impl Writer {
         let old = store.index.find(hash).map_or(0, |slot| slot.codings);
         let inserted = store.index.insert(slot, || {
             // Codings of the one before it.
-            let codings = Coding::ALL.into_iter().filter(|coding| *coding != Coding::Identity && old & 1 << *coding as u8 != 0);
+            let codings = Coding::ALL
+                .into_iter()
+                .filter(|coding| *coding != Coding::Identity && old & 1 << *coding as u8 != 0);
             codings.for_each(|coding| drop(fs::remove_file(store.path(hash, coding))));
             self.rename(Coding::Identity)
         })?;
-        let Ok(version) = inserted else { return Ok(Finished::Superseded) };
+        let Ok(version) = inserted else {
+            return Ok(Finished::Superseded);
+        };
         store.counts.stored.fetch_add(1, Ordering::Relaxed);
-        Ok(Finished::Placed { id: self.prologue.id, version })
+        Ok(Finished::Placed {
+            id: self.prologue.id,
+            version,
+        })
     }
 
     fn place_coding(&self, coding: Coding) -> io::Result<Finished> {
@@ -123,7 +148,10 @@ impl Writer {
                 slot.bytes += self.prologue.file_bytes();
             }
         });
-        outcome.map(|()| Finished::Placed { id: self.prologue.id, version })
+        outcome.map(|()| Finished::Placed {
+            id: self.prologue.id,
+            version,
+        })
     }
 
     fn rename(&self, coding: Coding) -> io::Result<()> {

@@ -1,10 +1,13 @@
-//! The error log: one line per message, in the shape of Apache 2.4's or that of an `ErrorLogFormat`.
+//! The error log: one line per message, in the shape of Apache 2.4's or that of an
+//! `ErrorLogFormat`.
 //!
-//! Place in the walk: anywhere, [`log`] with a row of [`crate::message`]; `server` calls [`init`] at start, [`reopen`] on USR1,
-//! [`tick`] each second and [`flush`] at the end. Before [`init`] lines go straight to standard error.
+//! Place in the walk: anywhere, [`log`] with a row of [`crate::message`]; `server` calls [`init`]
+//! at start, [`reopen`] on USR1, [`tick`] each second and [`flush`] at the end. Before [`init`]
+//! lines go straight to standard error.
 //!
-//! The one difficulty: it is called when things are already wrong, so it must neither block, nor panic, nor flood: lines go through
-//! a bounded queue to a thread, facts are escaped, and a message that comes too often is suppressed and counted.
+//! The one difficulty: it is called when things are already wrong, so it must neither block, nor
+//! panic, nor flood: lines go through a bounded queue to a thread, facts are escaped, and a message
+//! that comes too often is suppressed and counted.
 
 mod about;
 mod format;
@@ -71,16 +74,28 @@ struct ErrorLog {
     lost: AtomicU64,
 }
 
-/// Starts the log and its thread. A second call changes target and level. On failure nothing changes.
+/// Starts the log and its thread. A second call changes target and level. On failure nothing
+/// changes.
 pub fn init(target: &ErrorLogTarget, level: Level) -> io::Result<()> {
     let outlet = open(target)?;
     if LOG.get().is_none() {
-        let writer = QueueWriter::spawn("error-log", Box::new(StreamOutlet::new(io::stderr())), QUEUED_BYTES_MAX)?;
-        let _ = LOG.set(ErrorLog { writer, target: Mutex::new(ErrorLogTarget::Stderr), lost: AtomicU64::new(0) });
+        let writer = QueueWriter::spawn(
+            "error-log",
+            Box::new(StreamOutlet::new(io::stderr())),
+            QUEUED_BYTES_MAX,
+        )?;
+        let _ = LOG.set(ErrorLog {
+            writer,
+            target: Mutex::new(ErrorLogTarget::Stderr),
+            lost: AtomicU64::new(0),
+        });
     }
     if let Some(log) = LOG.get() {
         log.writer.replace(outlet);
-        log.target.lock().unwrap_or_else(PoisonError::into_inner).clone_from(target);
+        log.target
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone_from(target);
     }
     set_level(level);
     Ok(())
@@ -89,7 +104,11 @@ pub fn init(target: &ErrorLogTarget, level: Level) -> io::Result<()> {
 /// Opens the file again (rotation). On failure the old file stays in use.
 pub fn reopen() -> io::Result<()> {
     let Some(log) = LOG.get() else { return Ok(()) };
-    let target = log.target.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let target = log
+        .target
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone();
     // Programs and the system's log are told nothing.
     if matches!(target, ErrorLogTarget::File(_)) {
         log.writer.replace(open(&target)?);
@@ -138,14 +157,24 @@ pub fn is_wanted(area: &str, level: Level, about: &dyn About) -> bool {
     }
 }
 
-/// A line of a trace that was asked for by its module's name; it passes no gate, because it is wanted whole.
+/// A line of a trace that was asked for by its module's name; it passes no gate, because it is
+/// wanted whole.
 #[track_caller]
 pub fn trace(module: &str, level: u8, about: &dyn About, facts: fmt::Arguments<'_>) {
     let message = |out: &mut Vec<u8>| _ = append_text(facts, out);
     let level_number = Level::Debug.number().saturating_add(level);
     let (level, place) = (format!("trace{level}"), Location::caller());
-    let occasion =
-        Occasion { module, level: &level, level_number, about, now: now(), place, message: &message, errno: None, adds_referer: false };
+    let occasion = Occasion {
+        module,
+        level: &level,
+        level_number,
+        about,
+        now: now(),
+        place,
+        message: &message,
+        errno: None,
+        adds_referer: false,
+    };
     write(&lines(&occasion), about);
 }
 
@@ -190,9 +219,15 @@ pub fn log_about(message: &'static Message, about: &dyn About, facts: fmt::Argum
     admit(message, about, facts);
 }
 
-/// The same in the words of Apache, whose number stands in the row and whose text is `text`; `errno`: why, where the system said so.
+/// The same in the words of Apache, whose number stands in the row and whose text is `text`;
+/// `errno`: why, where the system said so.
 #[track_caller]
-pub fn log_httpd(message: &'static HttpdMessage, errno: Option<i32>, about: &dyn About, text: fmt::Arguments<'_>) {
+pub fn log_httpd(
+    message: &'static HttpdMessage,
+    errno: Option<i32>,
+    about: &dyn About,
+    text: fmt::Arguments<'_>,
+) {
     if !is_wanted(message.module, message.level.folded(), about) {
         return;
     }
@@ -202,7 +237,8 @@ pub fn log_httpd(message: &'static HttpdMessage, errno: Option<i32>, about: &dyn
     }
 }
 
-/// Tells what was suppressed in seconds that are over. Call each second; costs one load if there is nothing.
+/// Tells what was suppressed in seconds that are over. Call each second; costs one load if there is
+/// nothing.
 pub fn tick() {
     if !SUPPRESSING.swap(false, Ordering::Relaxed) {
         return;
@@ -220,7 +256,9 @@ pub fn tick() {
     let sites = SITES.read().unwrap_or_else(PoisonError::into_inner);
     for site in sites.iter().filter_map(Weak::upgrade) {
         let (settled, goes_on) = site.settle(now.as_secs());
-        settled.into_iter().for_each(|(message, suppressed)| tell_suppressed(message, suppressed, &*site, now));
+        settled
+            .into_iter()
+            .for_each(|(message, suppressed)| tell_suppressed(message, suppressed, &*site, now));
         if goes_on {
             SUPPRESSING.store(true, Ordering::Relaxed);
         }
@@ -245,7 +283,10 @@ fn admit(message: &'static Message, about: &dyn About, facts: fmt::Arguments<'_>
 
 /// Whether there were not too many of them; what was suppressed before is told first.
 fn passes(message: &'static Message, about: &dyn About, now: Duration) -> bool {
-    let gate = about.site().and_then(|site| site.gate(message)).unwrap_or(&message.gate);
+    let gate = about
+        .site()
+        .and_then(|site| site.gate(message))
+        .unwrap_or(&message.gate);
     match gate.admit(now.as_secs()) {
         Admission::Suppress => {
             SUPPRESSING.store(true, Ordering::Relaxed);
@@ -263,11 +304,21 @@ fn passes(message: &'static Message, about: &dyn About, now: Duration) -> bool {
 /// In the log that they are missing from.
 fn tell_suppressed(message: &Message, suppressed: u64, about: &dyn About, now: Duration) {
     let about: &dyn About = about.site().map_or(&Nothing, |site| site);
-    write(&line(&message::SUPPRESSED, about, format_args!("{} {suppressed} times: {}", message.id, message.sentence), now), about);
+    write(
+        &line(
+            &message::SUPPRESSED,
+            about,
+            format_args!("{} {suppressed} times: {}", message.id, message.sentence),
+            now,
+        ),
+        about,
+    );
 }
 
 fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
 }
 
 fn write(line: &[u8], about: &dyn About) {
@@ -282,14 +333,23 @@ fn write(line: &[u8], about: &dyn About) {
         return;
     };
     let lost = log.lost.swap(0, Ordering::Relaxed);
-    let lines = if lost == 0 { line.to_vec() } else { [lost_line(lost).as_slice(), line].concat() };
+    let lines = if lost == 0 {
+        line.to_vec()
+    } else {
+        [lost_line(lost).as_slice(), line].concat()
+    };
     if !log.writer.push(lines) {
         log.lost.fetch_add(lost + 1, Ordering::Relaxed);
     }
 }
 
 fn lost_line(lost: u64) -> Vec<u8> {
-    line(&message::ERROR_LOG_DROPPED, &Nothing, format_args!("{lost} lines"), now())
+    line(
+        &message::ERROR_LOG_DROPPED,
+        &Nothing,
+        format_args!("{lost} lines"),
+        now(),
+    )
 }
 
 /// The message's id and sentence, then the facts.
@@ -303,12 +363,28 @@ fn line(message: &Message, about: &dyn About, facts: fmt::Arguments<'_>, now: Du
     let level_number = message.level.number();
     let place = Location::caller();
     let (module, level) = (message.area, message.level.as_str());
-    lines(&Occasion { module, level, level_number, about, now, place, message: &text, errno: None, adds_referer: false })
+    lines(&Occasion {
+        module,
+        level,
+        level_number,
+        about,
+        now,
+        place,
+        message: &text,
+        errno: None,
+        adds_referer: false,
+    })
 }
 
 /// Apache's number, where it has one, and its text.
 #[track_caller]
-fn httpd_line(message: &HttpdMessage, errno: Option<i32>, about: &dyn About, text: fmt::Arguments<'_>, now: Duration) -> Vec<u8> {
+fn httpd_line(
+    message: &HttpdMessage,
+    errno: Option<i32>,
+    about: &dyn About,
+    text: fmt::Arguments<'_>,
+    now: Duration,
+) -> Vec<u8> {
     let written = |out: &mut Vec<u8>| {
         if !message.number.is_empty() {
             out.extend_from_slice(message.number.as_bytes());
@@ -316,24 +392,57 @@ fn httpd_line(message: &HttpdMessage, errno: Option<i32>, about: &dyn About, tex
         }
         append_text(text, out);
     };
-    let (module, level, level_number) = (message.module, message.level.as_str(), message.level as u8);
+    let (module, level, level_number) =
+        (message.module, message.level.as_str(), message.level as u8);
     let place = Location::caller();
-    lines(&Occasion { module, level, level_number, about, now, place, message: &written, errno, adds_referer: true })
+    lines(&Occasion {
+        module,
+        level,
+        level_number,
+        about,
+        now,
+        place,
+        message: &written,
+        errno,
+        adds_referer: true,
+    })
 }
 
 /// The lines that its connection and its request have once, then the message's.
 fn lines(occasion: &Occasion<'_>) -> Vec<u8> {
     let is_news = |id: Option<&LogId>| id.is_some_and(LogId::mark);
-    let (of_connection, of_request) = (is_news(occasion.about.connection()), is_news(occasion.about.request()));
+    let (of_connection, of_request) = (
+        is_news(occasion.about.connection()),
+        is_news(occasion.about.request()),
+    );
     let mut out = Vec::with_capacity(256);
-    let of_server = FORMATS.read().unwrap_or_else(PoisonError::into_inner).clone();
-    let Some(formats) = occasion.about.site().map(|site| &site.formats).or(of_server.as_deref()) else {
+    let of_server = FORMATS
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone();
+    let Some(formats) = occasion
+        .about
+        .site()
+        .map(|site| &site.formats)
+        .or(of_server.as_deref())
+    else {
         append_default(occasion, &mut out);
         return out;
     };
-    let connection = Occasion { about: &ConnectionOf(occasion.about), ..*occasion };
-    formats.connection.iter().filter(|_| of_connection).for_each(|format| append_line(format, &connection, &mut out));
-    formats.request.iter().filter(|_| of_request).for_each(|format| append_line(format, occasion, &mut out));
+    let connection = Occasion {
+        about: &ConnectionOf(occasion.about),
+        ..*occasion
+    };
+    formats
+        .connection
+        .iter()
+        .filter(|_| of_connection)
+        .for_each(|format| append_line(format, &connection, &mut out));
+    formats
+        .request
+        .iter()
+        .filter(|_| of_request)
+        .for_each(|format| append_line(format, occasion, &mut out));
     match &formats.message {
         Some(format) => append_line(format, occasion, &mut out),
         None => append_default(occasion, &mut out),
@@ -347,12 +456,19 @@ fn append_line(format: &Format, occasion: &Occasion<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// `[Sat Nov 21 09:12:12.123456 2026] [core:notice] [pid 123:tid w0] [client 1.2.3.4:5] SK0101: sentence: facts`
+/// `[Sat Nov 21 09:12:12.123456 2026] [core:notice] [pid 123:tid w0] [client 1.2.3.4:5] SK0101:
+/// sentence: facts`
 fn append_default(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
     append_time(occasion.now, out);
     let thread = std::thread::current();
     // Writing to memory cannot fail; neither may the thread's name or the address break the line.
-    let _ = write!(out, " [{}:{}] [pid {}:tid ", occasion.module, occasion.level, std::process::id());
+    let _ = write!(
+        out,
+        " [{}:{}] [pid {}:tid ",
+        occasion.module,
+        occasion.level,
+        std::process::id()
+    );
     match speaks_httpd() {
         // A number, as log watchers expect it.
         true => drop(write!(out, "{}", format::thread_id())),
@@ -369,7 +485,11 @@ fn append_default(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(b"] ");
     }
     (occasion.message)(out);
-    if let Some(referer) = occasion.about.tell(Asked::Field("Referer")).filter(|_| occasion.adds_referer) {
+    if let Some(referer) = occasion
+        .about
+        .tell(Asked::Field("Referer"))
+        .filter(|_| occasion.adds_referer)
+    {
         out.extend_from_slice(b", referer: ");
         append_escaped(referer.get(..FACTS_BYTES_MAX).unwrap_or(&referer), out);
     }
@@ -399,7 +519,11 @@ fn append_time(now: Duration, out: &mut Vec<u8>) {
 /// As C's `ctime` writes it, with a fraction behind the seconds.
 fn append_civil(civil: &Civil, fraction: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
     let (weekday, month) = (&civil.weekday_name()[..3], &civil.month_name()[..3]);
-    let _ = write!(out, "{weekday} {month} {:02} {:02}:{:02}:{:02}", civil.day, civil.hour, civil.minute, civil.second);
+    let _ = write!(
+        out,
+        "{weekday} {month} {:02} {:02}:{:02}:{:02}",
+        civil.day, civil.hour, civil.minute, civil.second
+    );
     fraction(out);
     let _ = write!(out, " {}", civil.year);
 }
@@ -424,7 +548,8 @@ fn append_text(facts: fmt::Arguments<'_>, out: &mut Vec<u8>) -> bool {
     !text.0.is_empty()
 }
 
-/// Escaped, except that quotes stay: messages quote what they talk about, and no field ends at a quote here.
+/// Escaped, except that quotes stay: messages quote what they talk about, and no field ends at a
+/// quote here.
 fn append_readable(text: &[u8], out: &mut Vec<u8>) {
     for part in text.split_inclusive(|byte| *byte == b'"') {
         match part.strip_suffix(b"\"") {
@@ -444,7 +569,11 @@ impl fmt::Write for Bounded {
         let room = FACTS_BYTES_MAX - self.0.len().min(FACTS_BYTES_MAX);
         let fits = text.as_bytes().get(..room).unwrap_or(text.as_bytes());
         self.0.extend_from_slice(fits);
-        if fits.len() == text.len() { Ok(()) } else { Err(fmt::Error) }
+        if fits.len() == text.len() {
+            Ok(())
+        } else {
+            Err(fmt::Error)
+        }
     }
 }
 
@@ -479,7 +608,8 @@ impl<W: Write + Send> Outlet for StreamOutlet<W> {
             self.stream.write_all(lines)
         } else {
             // The last line may have broken off in its middle.
-            self.stream.write_all(&[b"\n", lost_line(self.lost).as_slice(), lines].concat())
+            self.stream
+                .write_all(&[b"\n", lost_line(self.lost).as_slice(), lines].concat())
         };
         match result {
             Ok(()) => self.lost = 0,

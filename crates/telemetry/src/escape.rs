@@ -1,21 +1,24 @@
 //! Appending to a log line: numbers, and text from outside made harmless.
 //!
-//! The one difficulty: speed. Nearly all text is clean, and asking that of a whole run at once is a handful of vector instructions;
-//! only text that is not is looked at byte by byte.
+//! The one difficulty: speed. Nearly all text is clean, and asking that of a whole run at once is a
+//! handful of vector instructions; only text that is not is looked at byte by byte.
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Whether the text may stand in a line, and in quotes, as it is.
 pub(crate) fn is_clean(text: &[u8]) -> bool {
     // Without an early exit, so that the compiler makes vector code of it.
-    !text.iter().fold(false, |dirty, byte| dirty | is_special(*byte))
+    !text
+        .iter()
+        .fold(false, |dirty, byte| dirty | is_special(*byte))
 }
 
 fn is_special(byte: u8) -> bool {
     !(0x20..=0x7e).contains(&byte) | (byte == b'"') | (byte == b'\\')
 }
 
-/// Appends text as Apache escapes it: quotes, backslashes, the controls that C has letters for, and `\xHH` for all else.
+/// Appends text as Apache escapes it: quotes, backslashes, the controls that C has letters for, and
+/// `\xHH` for all else.
 #[inline]
 pub(crate) fn append_escaped(text: &[u8], out: &mut Vec<u8>) {
     if is_clean(text) {
@@ -43,7 +46,14 @@ fn append_special(byte: u8, out: &mut Vec<u8>) {
         b'\r' => b'r',
         b'\t' => b't',
         0x0b => b'v',
-        _ => return out.extend_from_slice(&[b'\\', b'x', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
+        _ => {
+            return out.extend_from_slice(&[
+                b'\\',
+                b'x',
+                HEX[usize::from(byte >> 4)],
+                HEX[usize::from(byte & 15)],
+            ]);
+        }
     };
     out.extend_from_slice(&[b'\\', letter]);
 }
@@ -74,7 +84,10 @@ mod tests {
             (b"", ""),
             (b"plain text ~", "plain text ~"),
             (b"a\"b\\c", r#"a\"b\\c"#),
-            (b"\n\r\t\x08\x0b\x0c\0\x1b[31m\x7f", r"\n\r\t\b\v\x0c\x00\x1b[31m\x7f"),
+            (
+                b"\n\r\t\x08\x0b\x0c\0\x1b[31m\x7f",
+                r"\n\r\t\b\v\x0c\x00\x1b[31m\x7f",
+            ),
             ("é".as_bytes(), r"\xc3\xa9"),
             (b"\"\"", r#"\"\""#),
         ];
@@ -91,7 +104,10 @@ mod tests {
             for second in 0..=255u8 {
                 let mut out = Vec::new();
                 append_escaped(&[first, second], &mut out);
-                assert!(out.iter().all(|byte| (0x20..0x7f).contains(byte)), "{first} {second}");
+                assert!(
+                    out.iter().all(|byte| (0x20..0x7f).contains(byte)),
+                    "{first} {second}"
+                );
                 assert_eq!(unescape(&out), [first, second]);
             }
         }
@@ -110,10 +126,16 @@ mod tests {
                 }
                 (b'\\', [letter, ..]) => {
                     rest = &rest[1..];
-                    *[(b'n', b'\n'), (b'r', b'\r'), (b't', b'\t'), (b'b', 8), (b'v', 11)]
-                        .iter()
-                        .find(|row| row.0 == *letter)
-                        .map_or(letter, |row| &row.1)
+                    *[
+                        (b'n', b'\n'),
+                        (b'r', b'\r'),
+                        (b't', b'\t'),
+                        (b'b', 8),
+                        (b'v', 11),
+                    ]
+                    .iter()
+                    .find(|row| row.0 == *letter)
+                    .map_or(letter, |row| &row.1)
                 }
                 _ => *byte,
             };

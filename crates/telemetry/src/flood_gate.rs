@@ -27,7 +27,9 @@ pub(crate) enum Admission {
 
 impl FloodGate {
     pub(crate) const fn new() -> Self {
-        FloodGate { word: AtomicU64::new(0) }
+        FloodGate {
+            word: AtomicU64::new(0),
+        }
     }
 
     pub(crate) fn admit(&self, now_s: u64) -> Admission {
@@ -37,11 +39,22 @@ impl FloodGate {
             true => word + 1,
             false => now_s << COUNT_BITS | 1,
         };
-        let old = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| Some(next(word))).unwrap_or_default();
+        let old = self
+            .word
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+                Some(next(word))
+            })
+            .unwrap_or_default();
         if old >> COUNT_BITS != now_s {
-            return Admission::Pass { suppressed: excess(old) };
+            return Admission::Pass {
+                suppressed: excess(old),
+            };
         }
-        if count(old) < LINES_PER_SECOND_MAX { Admission::Pass { suppressed: 0 } } else { Admission::Suppress }
+        if count(old) < LINES_PER_SECOND_MAX {
+            Admission::Pass { suppressed: 0 }
+        } else {
+            Admission::Suppress
+        }
     }
 
     /// Whether something was suppressed that [`FloodGate::settle`] has not told.
@@ -52,7 +65,9 @@ impl FloodGate {
     /// What was suppressed in a second that is over; tells it once.
     pub(crate) fn settle(&self, now_s: u64) -> u64 {
         let over = |word: u64| (word >> COUNT_BITS != now_s && excess(word) > 0).then_some(0);
-        self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, over).map_or(0, excess)
+        self.word
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, over)
+            .map_or(0, excess)
     }
 }
 
@@ -90,7 +105,9 @@ mod tests {
 
     #[test]
     fn the_count_stays_at_its_end() {
-        let gate = FloodGate { word: AtomicU64::new(7 << COUNT_BITS | COUNT_MASK) };
+        let gate = FloodGate {
+            word: AtomicU64::new(7 << COUNT_BITS | COUNT_MASK),
+        };
         assert_eq!(gate.admit(7), Admission::Suppress);
         assert_eq!(gate.settle(8), COUNT_MASK - LINES_PER_SECOND_MAX);
     }

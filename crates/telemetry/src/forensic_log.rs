@@ -1,8 +1,9 @@
-//! A log of requests before and after they are served (httpd 2.4, mod_log_forensic): what has a line with `+` and none with `-` is what the
-//! server was working on when it ended.
+//! A log of requests before and after they are served (httpd 2.4, mod_log_forensic): what has a
+//! line with `+` and none with `-` is what the server was working on when it ended.
 //!
-//! Place in the walk: [`ForensicLog::begin`] before rules look at a request, [`ForensicLog::end`] where its access log line is written.
-//! Difficulty: the lines have to be in the file before the server goes on, so they are written one by one, and cost a system call each.
+//! Place in the walk: [`ForensicLog::begin`] before rules look at a request, [`ForensicLog::end`]
+//! where its access log line is written. Difficulty: the lines have to be in the file before the
+//! server goes on, so they are written one by one, and cost a system call each.
 
 use crate::access_log::{LogFile, LogTarget};
 use std::io::Write as _;
@@ -16,7 +17,10 @@ pub struct ForensicLog {
 
 impl ForensicLog {
     pub fn new(target: LogTarget) -> ForensicLog {
-        ForensicLog { target, file: OnceLock::new() }
+        ForensicLog {
+            target,
+            file: OnceLock::new(),
+        }
     }
 
     /// Where its target is open. Only the first call counts.
@@ -25,7 +29,12 @@ impl ForensicLog {
     }
 
     /// `+id|request line|name:value|…`
-    pub fn begin<'f>(&self, id: &[u8], request_line: &[u8], fields: impl Iterator<Item = (&'f [u8], &'f [u8])>) {
+    pub fn begin<'f>(
+        &self,
+        id: &[u8],
+        request_line: &[u8],
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+    ) {
         let mut line = vec![b'+'];
         line.extend_from_slice(id);
         line.push(b'|');

@@ -1,9 +1,9 @@
-//! Lines that programs have told the error log over their protocol, remembered for a while, because php-fpm's processes write the same lines
-//! to their standard error.
+//! Lines that programs have told the error log over their protocol, remembered for a while, because
+//! php-fpm's processes write the same lines to their standard error.
 //!
-//! Called by: the gateway, which notes what it logs; `php`, which asks before it logs a line of standard error.
-//! Caveat: bounded; what is forgotten is logged twice, never not at all.
-//! Out of scope: who said it. Two processes that say the same are told apart by how often it was said.
+//! Called by: the gateway, which notes what it logs; `php`, which asks before it logs a line of
+//! standard error. Caveat: bounded; what is forgotten is logged twice, never not at all. Out of
+//! scope: who said it. Two processes that say the same are told apart by how often it was said.
 
 use std::{
     collections::{VecDeque, hash_map::RandomState},
@@ -37,10 +37,16 @@ pub fn note(message: &[u8]) {
 
 /// Whether the line was noted; it is forgotten by that.
 pub fn take(line: &[u8]) -> bool {
-    let (Some(keys), Some(line)) = (KEYS.get(), plain(line)) else { return false };
+    let (Some(keys), Some(line)) = (KEYS.get(), plain(line)) else {
+        return false;
+    };
     let hash = keys.hash_one(line);
     let mut heard = HEARD.lock().unwrap_or_else(PoisonError::into_inner);
-    heard.iter().position(|known| *known == hash).and_then(|at| heard.remove(at)).is_some()
+    heard
+        .iter()
+        .position(|known| *known == hash)
+        .and_then(|at| heard.remove(at))
+        .is_some()
 }
 
 /// Without white space at its ends; empty lines are nothing.

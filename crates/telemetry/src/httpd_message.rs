@@ -1,9 +1,11 @@
-//! The table of lines in the words of Apache httpd 2.4, for servers of its configurations: log watchers (fail2ban) look for them.
+//! The table of lines in the words of Apache httpd 2.4, for servers of its configurations: log
+//! watchers (fail2ban) look for them.
 //!
-//! Called by: whatever has such a line to write, by [`crate::error_log::log_httpd`]. The text with its facts stands where it is written,
-//! because Apache's sentences have holes in them; module, level and number stand here.
-//! Caveat: where Apache changed its words lately, those are kept that Debian's stock filters of fail2ban match.
-//! Out of scope: a gate of their own; each counts as the message that would be written otherwise.
+//! Called by: whatever has such a line to write, by [`crate::error_log::log_httpd`]. The text with
+//! its facts stands where it is written, because Apache's sentences have holes in them; module,
+//! level and number stand here. Caveat: where Apache changed its words lately, those are kept that
+//! Debian's stock filters of fail2ban match. Out of scope: a gate of their own; each counts as the
+//! message that would be written otherwise.
 
 use crate::message::{self, Level, Message};
 
@@ -127,7 +129,11 @@ mod tests {
         for row in ALL.iter().filter(|row| !row.number.is_empty()) {
             assert!(seen.insert(row.number), "{} twice", row.number);
             let digits = row.number.strip_prefix("AH").expect(row.number);
-            assert!(digits.len() == 5 && digits.bytes().all(|byte| byte.is_ascii_digit()), "{}", row.number);
+            assert!(
+                digits.len() == 5 && digits.bytes().all(|byte| byte.is_ascii_digit()),
+                "{}",
+                row.number
+            );
         }
     }
 }

@@ -1,11 +1,15 @@
-//! The table of error log messages. An id is never reused, not even for the same thing said differently.
+//! The table of error log messages. An id is never reused, not even for the same thing said
+//! differently.
 //!
-//! Place in the walk: any floor above says `error_log::log(&message::LISTENING, format_args!("{address}"))`; the line is the row's
-//! sentence, then the facts. The reference page is rendered from this table ([`markdown`]).
+//! Place in the walk: any floor above says `error_log::log(&message::LISTENING,
+//! format_args!("{address}"))`; the line is the row's sentence, then the facts. The reference page
+//! is rendered from this table ([`markdown`]).
 //!
-//! The one difficulty: a flood of one message must not fill a disk; each row carries its own gate (`error_log` asks it).
+//! The one difficulty: a flood of one message must not fill a disk; each row carries its own gate
+//! (`error_log` asks it).
 //!
-//! Absent on purpose: sentences with holes in them; the facts follow the sentence, so that an id and its sentence can be searched for.
+//! Absent on purpose: sentences with holes in them; the facts follow the sentence, so that an id
+//! and its sentence can be searched for.
 
 use crate::flood_gate::FloodGate;
 use std::fmt::Write as _;
@@ -22,7 +26,13 @@ pub enum Level {
 }
 
 impl Level {
-    pub const ALL: [Level; 5] = [Level::Error, Level::Warn, Level::Notice, Level::Info, Level::Debug];
+    pub const ALL: [Level; 5] = [
+        Level::Error,
+        Level::Warn,
+        Level::Notice,
+        Level::Info,
+        Level::Debug,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {
@@ -47,9 +57,10 @@ impl Level {
             "notice" => Some(Level::Notice),
             "info" => Some(Level::Info),
             "debug" => Some(Level::Debug),
-            other => {
-                other.strip_prefix("trace").is_some_and(|n| n.len() == 1 && matches!(n.as_bytes()[0], b'1'..=b'8')).then_some(Level::Debug)
-            }
+            other => other
+                .strip_prefix("trace")
+                .is_some_and(|n| n.len() == 1 && matches!(n.as_bytes()[0], b'1'..=b'8'))
+                .then_some(Level::Debug),
         }
     }
 }
@@ -263,7 +274,8 @@ messages! {
 
 /// The table as Markdown, for the reference pages.
 pub fn markdown() -> String {
-    let mut out = String::from("| id | level | message | what to do |\n| --- | --- | --- | --- |\n");
+    let mut out =
+        String::from("| id | level | message | what to do |\n| --- | --- | --- | --- |\n");
     for message in ALL {
         let _ = writeln!(
             out,
@@ -289,11 +301,26 @@ mod tests {
         for message in ALL {
             assert!(seen.insert(message.id), "{} twice", message.id);
             let digits = message.id.strip_prefix("SK").expect(message.id);
-            assert!(digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_digit()), "{}", message.id);
-            assert!(message.advice.ends_with('.'), "{} has no advice", message.id);
-            assert!(!message.sentence.is_empty() && !message.sentence.ends_with('.'), "{}", message.id);
+            assert!(
+                digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_digit()),
+                "{}",
+                message.id
+            );
+            assert!(
+                message.advice.ends_with('.'),
+                "{} has no advice",
+                message.id
+            );
+            assert!(
+                !message.sentence.is_empty() && !message.sentence.ends_with('.'),
+                "{}",
+                message.id
+            );
         }
-        assert!(ALL.windows(2).all(|pair| pair[0].id < pair[1].id), "the table is in the order of its ids");
+        assert!(
+            ALL.windows(2).all(|pair| pair[0].id < pair[1].id),
+            "the table is in the order of its ids"
+        );
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! The table of counters and gauges, one set per worker, summed when somebody looks.
 //!
-//! Place in the walk: everywhere; `server` shows the sums in `saker status` and on the control socket as Prometheus text.
+//! Place in the walk: everywhere; `server` shows the sums in `saker status` and on the control
+//! socket as Prometheus text.
 //!
-//! The one difficulty: a counter must cost one load and one store. Each worker owns its [`Counters`] and is their only writer, so
-//! there is no read-modify-write across cores; readers see each number at some recent moment, not all of them at the same one.
+//! The one difficulty: a counter must cost one load and one store. Each worker owns its
+//! [`Counters`] and is their only writer, so there is no read-modify-write across cores; readers
+//! see each number at some recent moment, not all of them at the same one.
 //!
 //! Absent on purpose: histograms (the access log has durations) and counters per site.
 
@@ -165,7 +167,8 @@ impl Metric {
     }
 }
 
-/// One worker's numbers. Only that worker writes them; anybody may read. Aligned so that two workers never share a cache line.
+/// One worker's numbers. Only that worker writes them; anybody may read. Aligned so that two
+/// workers never share a cache line.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Counters {
@@ -174,7 +177,9 @@ pub struct Counters {
 
 impl Default for Counters {
     fn default() -> Self {
-        Counters { values: [const { AtomicU64::new(0) }; Metric::COUNT] }
+        Counters {
+            values: [const { AtomicU64::new(0) }; Metric::COUNT],
+        }
     }
 }
 
@@ -187,7 +192,10 @@ impl Counters {
     pub fn add(&self, metric: Metric, amount: u64) {
         let cell = &self.values[metric as usize];
         // One writer per set, so load and store lose nothing, and cost no locked instruction.
-        cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        cell.store(
+            cell.load(Ordering::Relaxed).wrapping_add(amount),
+            Ordering::Relaxed,
+        );
     }
 
     #[inline]
@@ -195,7 +203,8 @@ impl Counters {
         self.add(metric, 1);
     }
 
-    /// Lowers a gauge. One worker's share may fall below zero if another worker raised it; the sum is right.
+    /// Lowers a gauge. One worker's share may fall below zero if another worker raised it; the sum
+    /// is right.
     #[inline]
     pub fn subtract(&self, metric: Metric, amount: u64) {
         self.add(metric, amount.wrapping_neg());
@@ -231,7 +240,9 @@ pub struct Snapshot {
 
 impl Default for Snapshot {
     fn default() -> Self {
-        Snapshot { values: [0; Metric::COUNT] }
+        Snapshot {
+            values: [0; Metric::COUNT],
+        }
     }
 }
 
@@ -239,7 +250,11 @@ impl Snapshot {
     /// A gauge that is below zero for the moment (workers are read one after the other) reads as 0.
     pub fn value(&self, metric: Metric) -> u64 {
         let value = self.values[metric as usize];
-        if metric.row().kind == Kind::Gauge && value > i64::MAX as u64 { 0 } else { value }
+        if metric.row().kind == Kind::Gauge && value > i64::MAX as u64 {
+            0
+        } else {
+            value
+        }
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&'static Row, u64)> {
@@ -279,16 +294,29 @@ pub fn prometheus(snapshot: &Snapshot, extra: &[ExtraGauge<'_>]) -> String {
 
 /// The table as Markdown, for the reference pages.
 pub fn markdown() -> String {
-    let mut out = String::from("| name | label | kind | unit | meaning |\n| --- | --- | --- | --- | --- |\n");
+    let mut out =
+        String::from("| name | label | kind | unit | meaning |\n| --- | --- | --- | --- | --- |\n");
     for row in ROWS {
-        let _ = writeln!(out, "| `saker_{}` | {} | {} | {} | {} |", row.name, row.label, kind_word(row.kind), row.unit, row.help);
+        let _ = writeln!(
+            out,
+            "| `saker_{}` | {} | {} | {} | {} |",
+            row.name,
+            row.label,
+            kind_word(row.kind),
+            row.unit,
+            row.help
+        );
     }
     out
 }
 
 fn family_head(out: &mut String, name: &str, help: &str, kind: Kind) {
     let help = help.replace('\\', "\\\\").replace('\n', "\\n");
-    let _ = writeln!(out, "# HELP saker_{name} {help}\n# TYPE saker_{name} {}", kind_word(kind));
+    let _ = writeln!(
+        out,
+        "# HELP saker_{name} {help}\n# TYPE saker_{name} {}",
+        kind_word(kind)
+    );
 }
 
 fn kind_word(kind: Kind) -> &'static str {
@@ -309,11 +337,29 @@ mod tests {
         let mut families: Vec<&str> = Vec::new();
         for (index, row) in ROWS.iter().enumerate() {
             assert_eq!(row.metric as usize, index);
-            assert!(seen.insert((row.name, row.label)), "{} {} twice", row.name, row.label);
-            assert!(row.help.ends_with('.') && !row.unit.is_empty(), "{}", row.name);
-            assert_eq!(row.name.ends_with("_total"), row.kind == Kind::Counter, "{}", row.name);
+            assert!(
+                seen.insert((row.name, row.label)),
+                "{} {} twice",
+                row.name,
+                row.label
+            );
+            assert!(
+                row.help.ends_with('.') && !row.unit.is_empty(),
+                "{}",
+                row.name
+            );
+            assert_eq!(
+                row.name.ends_with("_total"),
+                row.kind == Kind::Counter,
+                "{}",
+                row.name
+            );
             if families.last() != Some(&row.name) {
-                assert!(!families.contains(&row.name), "rows of {} are apart", row.name);
+                assert!(
+                    !families.contains(&row.name),
+                    "rows of {} are apart",
+                    row.name
+                );
                 families.push(row.name);
             }
         }
@@ -329,13 +375,22 @@ mod tests {
         let sum = Counters::sum(&workers);
         assert_eq!(sum.value(Metric::BytesOut), 12);
         assert_eq!(sum.value(Metric::ConnectionsOpen), 0);
-        assert_eq!(Counters::sum(&workers[1..]).value(Metric::ConnectionsOpen), 0, "below zero reads as zero");
+        assert_eq!(
+            Counters::sum(&workers[1..]).value(Metric::ConnectionsOpen),
+            0,
+            "below zero reads as zero"
+        );
         assert_eq!(sum.iter().count(), Metric::COUNT);
     }
 
     #[test]
     fn status_classes() {
-        let classes = [(100, Metric::Responses1xx), (204, Metric::Responses2xx), (304, Metric::Responses3xx), (404, Metric::Responses4xx)];
+        let classes = [
+            (100, Metric::Responses1xx),
+            (204, Metric::Responses2xx),
+            (304, Metric::Responses3xx),
+            (404, Metric::Responses4xx),
+        ];
         for (status, metric) in classes {
             assert_eq!(Metric::for_status(status), metric);
         }
@@ -347,13 +402,26 @@ mod tests {
     fn prometheus_text() {
         let counters = Counters::new();
         counters.add(Metric::Responses4xx, 3);
-        let text = prometheus(&Counters::sum(&[counters]), &[ExtraGauge { name: "uptime_seconds", help: "Since start.", value: 1.5 }]);
+        let text = prometheus(
+            &Counters::sum(&[counters]),
+            &[ExtraGauge {
+                name: "uptime_seconds",
+                help: "Since start.",
+                value: 1.5,
+            }],
+        );
         assert!(text.contains("# HELP saker_responses_total Responses, by class of status code.\n# TYPE saker_responses_total counter\n"));
         assert!(text.contains("saker_responses_total{class=\"4xx\"} 3\n"));
         assert!(text.ends_with("# TYPE saker_uptime_seconds gauge\nsaker_uptime_seconds 1.5\n"));
         assert_eq!(text.matches("# TYPE saker_responses_total ").count(), 1);
         for line in text.lines() {
-            assert!(line.starts_with("# ") || line.rsplit_once(' ').is_some_and(|(_, value)| value.parse::<f64>().is_ok()), "{line}");
+            assert!(
+                line.starts_with("# ")
+                    || line
+                        .rsplit_once(' ')
+                        .is_some_and(|(_, value)| value.parse::<f64>().is_ok()),
+                "{line}"
+            );
         }
     }
 

@@ -1,10 +1,11 @@
 //! A thread that writes what may block: log programs, terminals, pipes, the error log.
 //!
-//! Place in the walk: a worker hands over a copy of its lines and goes on; if the queue is full it learns that at once and counts the
-//! lines as dropped. Memory is bounded by bytes, not by entries.
+//! Place in the walk: a worker hands over a copy of its lines and goes on; if the queue is full it
+//! learns that at once and counts the lines as dropped. Memory is bounded by bytes, not by entries.
 //!
-//! The one difficulty: the end. On drop the thread writes what is queued and goes; a reader that is stuck then does not hold up the
-//! server, because nobody waits longer than [`QueueWriter::flush`] says.
+//! The one difficulty: the end. On drop the thread writes what is queued and goes; a reader that is
+//! stuck then does not hold up the server, because nobody waits longer than [`QueueWriter::flush`]
+//! says.
 
 use std::collections::VecDeque;
 use std::io;
@@ -55,16 +56,32 @@ enum Job {
 
 impl std::fmt::Debug for QueueWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("QueueWriter").field("queued_bytes_max", &self.queued_bytes_max).finish_non_exhaustive()
+        f.debug_struct("QueueWriter")
+            .field("queued_bytes_max", &self.queued_bytes_max)
+            .finish_non_exhaustive()
     }
 }
 
 impl QueueWriter {
-    pub(crate) fn spawn(name: &str, outlet: Box<dyn Outlet>, queued_bytes_max: usize) -> io::Result<QueueWriter> {
-        let shared = Arc::new(Shared { queue: Mutex::default(), filled: Condvar::new(), drained: Condvar::new() });
+    pub(crate) fn spawn(
+        name: &str,
+        outlet: Box<dyn Outlet>,
+        queued_bytes_max: usize,
+    ) -> io::Result<QueueWriter> {
+        let shared = Arc::new(Shared {
+            queue: Mutex::default(),
+            filled: Condvar::new(),
+            drained: Condvar::new(),
+        });
         let of_thread = Arc::clone(&shared);
-        std::thread::Builder::new().name(name.to_owned()).stack_size(STACK_BYTES).spawn(move || run(&of_thread, outlet))?;
-        Ok(QueueWriter { shared, queued_bytes_max })
+        std::thread::Builder::new()
+            .name(name.to_owned())
+            .stack_size(STACK_BYTES)
+            .spawn(move || run(&of_thread, outlet))?;
+        Ok(QueueWriter {
+            shared,
+            queued_bytes_max,
+        })
     }
 
     /// False if the queue is full; the lines are then lost.
@@ -126,7 +143,10 @@ impl Shared {
             if queue.closed {
                 return None;
             }
-            queue = self.filled.wait(queue).unwrap_or_else(PoisonError::into_inner);
+            queue = self
+                .filled
+                .wait(queue)
+                .unwrap_or_else(PoisonError::into_inner);
         }
     }
 
@@ -145,8 +165,15 @@ impl Shared {
     }
 }
 
-fn wait<'a>(condition: &Condvar, queue: MutexGuard<'a, Queue>, time: Duration) -> MutexGuard<'a, Queue> {
-    condition.wait_timeout(queue, time).unwrap_or_else(PoisonError::into_inner).0
+fn wait<'a>(
+    condition: &Condvar,
+    queue: MutexGuard<'a, Queue>,
+    time: Duration,
+) -> MutexGuard<'a, Queue> {
+    condition
+        .wait_timeout(queue, time)
+        .unwrap_or_else(PoisonError::into_inner)
+        .0
 }
 
 fn run(shared: &Shared, mut outlet: Box<dyn Outlet>) {
@@ -191,10 +218,17 @@ mod tests {
         }
     }
 
-    fn gated(queued_bytes_max: usize) -> (QueueWriter, Sender<Result<(), Stalled>>, Receiver<Vec<u8>>) {
+    fn gated(
+        queued_bytes_max: usize,
+    ) -> (QueueWriter, Sender<Result<(), Stalled>>, Receiver<Vec<u8>>) {
         let (order, orders) = channel();
         let (written, received) = channel();
-        let writer = QueueWriter::spawn("test", Box::new(Gated { orders, written }), queued_bytes_max).expect("thread");
+        let writer = QueueWriter::spawn(
+            "test",
+            Box::new(Gated { orders, written }),
+            queued_bytes_max,
+        )
+        .expect("thread");
         (writer, order, received)
     }
 
@@ -211,24 +245,41 @@ mod tests {
         assert!(writer.push(b"x".to_vec()));
         drop(order);
         drop(writer);
-        assert_eq!(received.iter().collect::<Vec<_>>(), [b"12345".to_vec(), b"67890".to_vec(), b"x".to_vec()], "drop writes the rest");
+        assert_eq!(
+            received.iter().collect::<Vec<_>>(),
+            [b"12345".to_vec(), b"67890".to_vec(), b"x".to_vec()],
+            "drop writes the rest"
+        );
     }
 
     #[test]
     fn a_stall_is_tried_again_from_where_it_stopped() {
         let (writer, order, received) = gated(100);
         writer.push(b"one\ntwo\n".to_vec());
-        order.send(Err(Stalled { written_bytes: 4, retry: Duration::ZERO })).expect("thread");
+        order
+            .send(Err(Stalled {
+                written_bytes: 4,
+                retry: Duration::ZERO,
+            }))
+            .expect("thread");
         order.send(Ok(())).expect("thread");
         assert!(writer.flush(Duration::from_secs(10)));
-        assert_eq!(received.try_iter().collect::<Vec<_>>(), [b"one\ntwo\n".to_vec(), b"two\n".to_vec()]);
+        assert_eq!(
+            received.try_iter().collect::<Vec<_>>(),
+            [b"one\ntwo\n".to_vec(), b"two\n".to_vec()]
+        );
     }
 
     #[test]
     fn the_end_ends_a_stall() {
         let (writer, order, received) = gated(100);
         writer.push(b"one\n".to_vec());
-        order.send(Err(Stalled { written_bytes: 0, retry: Duration::from_secs(3600) })).expect("thread");
+        order
+            .send(Err(Stalled {
+                written_bytes: 0,
+                retry: Duration::from_secs(3600),
+            }))
+            .expect("thread");
         drop(writer);
         assert_eq!(received.iter().count(), 1);
     }

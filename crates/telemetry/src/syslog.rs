@@ -1,7 +1,8 @@
 //! The system's log as a place for the error log (`ErrorLog syslog:facility:tag`).
 //!
-//! Difficulty: it knows levels, and an outlet is handed lines; so a line's level is read from where every line has it. Lines that the system's
-//! log does not take are lost: it is the one who would have to be told.
+//! Difficulty: it knows levels, and an outlet is handed lines; so a line's level is read from where
+//! every line has it. Lines that the system's log does not take are lost: it is the one who would
+//! have to be told.
 
 use crate::queue_writer::{Outlet, Stalled};
 use std::os::unix::net::UnixDatagram;
@@ -44,32 +45,65 @@ pub struct Syslog {
 }
 
 impl Syslog {
-    /// `syslog[:facility[:tag]]`; `None` for a text that is none, an error for a facility that is none.
+    /// `syslog[:facility[:tag]]`; `None` for a text that is none, an error for a facility that is
+    /// none.
     pub fn parse(text: &str) -> Option<Result<Syslog, String>> {
-        let rest = text.get(..6).filter(|start| start.eq_ignore_ascii_case("syslog")).map(|_| &text[6..])?;
+        let rest = text
+            .get(..6)
+            .filter(|start| start.eq_ignore_ascii_case("syslog"))
+            .map(|_| &text[6..])?;
         let mut parts = match rest.strip_prefix(':') {
             Some(rest) => rest.splitn(2, ':'),
             None if rest.is_empty() => "".splitn(2, ':'),
             None => return None,
         };
-        let name = parts.next().filter(|name| !name.is_empty()).unwrap_or("local7");
-        let tag = parts.next().filter(|tag| !tag.is_empty()).unwrap_or("saker").to_owned();
-        let found = FACILITIES.iter().position(|known| known.eq_ignore_ascii_case(name));
-        Some(found.map(|at| Syslog { facility: at as u8, tag }).ok_or_else(|| format!("{name} is no facility of syslog")))
+        let name = parts
+            .next()
+            .filter(|name| !name.is_empty())
+            .unwrap_or("local7");
+        let tag = parts
+            .next()
+            .filter(|tag| !tag.is_empty())
+            .unwrap_or("saker")
+            .to_owned();
+        let found = FACILITIES
+            .iter()
+            .position(|known| known.eq_ignore_ascii_case(name));
+        Some(
+            found
+                .map(|at| Syslog {
+                    facility: at as u8,
+                    tag,
+                })
+                .ok_or_else(|| format!("{name} is no facility of syslog")),
+        )
     }
 
     /// A line of ours as the system's log wants it: its own time, and the rest.
     fn message(&self, line: &[u8]) -> Vec<u8> {
-        let rest = line.iter().position(|byte| *byte == b']').and_then(|at| line.get(at + 1..)).unwrap_or(line).trim_ascii_start();
+        let rest = line
+            .iter()
+            .position(|byte| *byte == b']')
+            .and_then(|at| line.get(at + 1..))
+            .unwrap_or(line)
+            .trim_ascii_start();
         let priority = u32::from(self.facility) * 8 + severity(rest);
-        [format!("<{priority}>{}[{}]: ", self.tag, std::process::id()).as_bytes(), rest].concat()
+        [
+            format!("<{priority}>{}[{}]: ", self.tag, std::process::id()).as_bytes(),
+            rest,
+        ]
+        .concat()
     }
 }
 
 /// Of `[area:level] …` (RFC 5424 section 6.2.1).
 fn severity(line: &[u8]) -> u32 {
     let bracket = line.split(|byte| *byte == b']').next().unwrap_or_default();
-    match bracket.rsplit(|byte| *byte == b':').next().unwrap_or_default() {
+    match bracket
+        .rsplit(|byte| *byte == b':')
+        .next()
+        .unwrap_or_default()
+    {
         b"error" => 3,
         b"warn" => 4,
         b"notice" => 5,
@@ -90,14 +124,23 @@ impl SyslogOutlet {
     }
 
     fn at(syslog: Syslog, path: &Path) -> SyslogOutlet {
-        SyslogOutlet { syslog, path: path.to_owned(), socket: None }
+        SyslogOutlet {
+            syslog,
+            path: path.to_owned(),
+            socket: None,
+        }
     }
 
     fn send(&mut self, message: &[u8]) -> bool {
         if self.socket.is_none() {
-            self.socket = UnixDatagram::unbound().and_then(|socket| socket.connect(&self.path).map(|()| socket)).ok();
+            self.socket = UnixDatagram::unbound()
+                .and_then(|socket| socket.connect(&self.path).map(|()| socket))
+                .ok();
         }
-        let is_sent = self.socket.as_ref().is_some_and(|socket| socket.send(message).is_ok());
+        let is_sent = self
+            .socket
+            .as_ref()
+            .is_some_and(|socket| socket.send(message).is_ok());
         if !is_sent {
             self.socket = None;
         }
@@ -107,7 +150,10 @@ impl SyslogOutlet {
 
 impl Outlet for SyslogOutlet {
     fn write_lines(&mut self, lines: &[u8]) -> Result<(), Stalled> {
-        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        for line in lines
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
             let message = self.syslog.message(line);
             // Once more: it may have been started again in between.
             let _ = self.send(&message) || self.send(&message);
@@ -122,13 +168,18 @@ mod tests {
 
     #[test]
     fn targets() {
-        let of = |text| Syslog::parse(text).map(|parsed| parsed.map(|syslog| (syslog.facility, syslog.tag)));
+        let of = |text| {
+            Syslog::parse(text).map(|parsed| parsed.map(|syslog| (syslog.facility, syslog.tag)))
+        };
         assert_eq!(of("syslog"), Some(Ok((23, "saker".into()))));
         assert_eq!(of("SYSLOG:user"), Some(Ok((1, "saker".into()))));
         assert_eq!(of("syslog:local0:httpd"), Some(Ok((16, "httpd".into()))));
         assert_eq!(of("syslog::httpd"), Some(Ok((23, "httpd".into()))));
         assert!(of("syslog:none").is_some_and(|parsed| parsed.is_err()));
-        assert_eq!((of("syslog.log"), of("logs/error.log"), of("")), (None, None, None));
+        assert_eq!(
+            (of("syslog.log"), of("logs/error.log"), of("")),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -136,9 +187,18 @@ mod tests {
         let path = std::env::temp_dir().join(format!("saker-syslog-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let receiver = UnixDatagram::bind(&path).expect("bind");
-        let syslog = Syslog { facility: 23, tag: "t".into() };
+        let syslog = Syslog {
+            facility: 23,
+            tag: "t".into(),
+        };
         let mut outlet = SyslogOutlet::at(syslog, &path);
-        assert!(outlet.write_lines(b"[Sat Nov 21] [core:notice] [pid 1] one\n[Sat Nov 21] [x:error] two\n").is_ok());
+        assert!(
+            outlet
+                .write_lines(
+                    b"[Sat Nov 21] [core:notice] [pid 1] one\n[Sat Nov 21] [x:error] two\n"
+                )
+                .is_ok()
+        );
         let mut buffer = [0; 256];
         let mut next = || {
             let length = receiver.recv(&mut buffer).expect("received");
@@ -148,6 +208,16 @@ mod tests {
         assert_eq!(next(), format!("<189>t[{pid}]: [core:notice] [pid 1] one"));
         assert_eq!(next(), format!("<187>t[{pid}]: [x:error] two"));
         std::fs::remove_file(&path).expect("removed");
-        assert!(SyslogOutlet::at(Syslog { facility: 1, tag: "t".into() }, &path).write_lines(b"[a] [b:warn] lost\n").is_ok());
+        assert!(
+            SyslogOutlet::at(
+                Syslog {
+                    facility: 1,
+                    tag: "t".into()
+                },
+                &path
+            )
+            .write_lines(b"[a] [b:warn] lost\n")
+            .is_ok()
+        );
     }
 }

@@ -1,8 +1,11 @@
-//! What a listener makes sessions with: its settings, the certificates, and rustls configurations made from them on demand.
+//! What a listener makes sessions with: its settings, the certificates, and rustls configurations
+//! made from them on demand.
 //!
-//! Place in the walk: a connection is accepted -> [`Acceptor::accept`] -> the session's first bytes -> [`Configurations::answer`]. Which
-//! configuration answers is decided by the listener, the local address and the ClientHello's name, before the handshake begins, because
-//! sites may differ in what they demand. The difficulty is a swap of certificates in mid-handshake: a session keeps the set that it began with.
+//! Place in the walk: a connection is accepted -> [`Acceptor::accept`] -> the session's first bytes
+//! -> [`Configurations::answer`]. Which configuration answers is decided by the listener, the local
+//! address and the ClientHello's name, before the handshake begins, because sites may differ in
+//! what they demand. The difficulty is a swap of certificates in mid-handshake: a session keeps the
+//! set that it began with.
 
 use crate::{
     client_hello::{ClientHello, canonical_name},
@@ -46,23 +49,43 @@ struct Terms {
 }
 
 impl Acceptor {
-    /// `alpn`: protocol names in order of preference. A client that offers only others is refused (RFC 7301 section 3.2).
-    pub fn new(identities: Arc<Identities>, listener: &Listener, tickets: Arc<Tickets>, alpn: &[&[u8]]) -> Acceptor {
+    /// `alpn`: protocol names in order of preference. A client that offers only others is refused
+    /// (RFC 7301 section 3.2).
+    pub fn new(
+        identities: Arc<Identities>,
+        listener: &Listener,
+        tickets: Arc<Tickets>,
+        alpn: &[&[u8]],
+    ) -> Acceptor {
         let alpn: Vec<Vec<u8>> = alpn.iter().map(|name| name.to_vec()).collect();
         let strict_sni = listener.tls.as_ref().is_some_and(|tls| tls.strict_sni);
-        let terms = Terms { address: listener.address.clone(), strict_sni, tickets, alpn };
+        let terms = Terms {
+            address: listener.address.clone(),
+            strict_sni,
+            tickets,
+            alpn,
+        };
         let configurations = RwLock::new(Arc::new(Configurations::new(&identities, &terms)));
-        Acceptor(Arc::new(Shared { identities, terms, configurations }))
+        Acceptor(Arc::new(Shared {
+            identities,
+            terms,
+            configurations,
+        }))
     }
 
-    /// A session for a connection that has just been accepted. Costs nothing until the first bytes come. `local`: the address that the
-    /// client has connected to, by which requests are routed, too; after a trusted PROXY preface that of the preface.
+    /// A session for a connection that has just been accepted. Costs nothing until the first bytes
+    /// come. `local`: the address that the client has connected to, by which requests are routed,
+    /// too; after a trusted PROXY preface that of the preface.
     pub fn accept(&self, local: IpAddr) -> ServerSession {
         ServerSession::new(self.0.current(), local)
     }
 
-    /// For QUIC: the same certificates, demands and tickets, TLS 1.3, ALPN `h3`. To be asked for again when [`Identities::version`] has changed.
-    pub fn for_quic(&self, early: Option<(&EarlySessions, &[u8])>) -> Result<QuicConfigurations, Error> {
+    /// For QUIC: the same certificates, demands and tickets, TLS 1.3, ALPN `h3`. To be asked for
+    /// again when [`Identities::version`] has changed.
+    pub fn for_quic(
+        &self,
+        early: Option<(&EarlySessions, &[u8])>,
+    ) -> Result<QuicConfigurations, Error> {
         QuicConfigurations::new(self.0.current(), early)
     }
 
@@ -80,17 +103,26 @@ impl Acceptor {
 
 impl Shared {
     fn current(&self) -> Arc<Configurations> {
-        let current = Arc::clone(&self.configurations.read().unwrap_or_else(PoisonError::into_inner));
+        let current = Arc::clone(
+            &self
+                .configurations
+                .read()
+                .unwrap_or_else(PoisonError::into_inner),
+        );
         if current.version == self.identities.version() {
             return current;
         }
         let newer = Arc::new(Configurations::new(&self.identities, &self.terms));
-        *self.configurations.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&newer);
+        *self
+            .configurations
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = Arc::clone(&newer);
         newer
     }
 }
 
-/// One state of the certificates, with a rustls configuration per policy and variant, made when it is first asked for.
+/// One state of the certificates, with a rustls configuration per policy and variant, made when it
+/// is first asked for.
 #[derive(Debug)]
 pub struct Configurations {
     version: u64,
@@ -120,11 +152,20 @@ impl Configurations {
         let version = identities.version();
         let table = identities.table();
         let made = table.policies.iter().map(|_| Default::default()).collect();
-        Configurations { version, table, run_time: Arc::clone(identities.run_time()), terms: terms.clone(), made }
+        Configurations {
+            version,
+            table,
+            run_time: Arc::clone(identities.run_time()),
+            terms: terms.clone(),
+            made,
+        }
     }
 
     fn door(&self, local: IpAddr) -> Door<'_> {
-        Door { listener: &self.terms.address, local }
+        Door {
+            listener: &self.terms.address,
+            local,
+        }
     }
 
     /// Whether the address that a client has connected to counts, and not only the listener.
@@ -160,17 +201,22 @@ impl Configurations {
         }
         let index = self.table.policy(door, name);
         let demands = index.and_then(|index| Some((index, self.table.policies.get(index)?)));
-        demands.map(|(index, policy)| (index, policy.variant(hello))).ok_or_else(|| Answer::Unusable(unusable().to_string()))
+        demands
+            .map(|(index, policy)| (index, policy.variant(hello)))
+            .ok_or_else(|| Answer::Unusable(unusable().to_string()))
     }
 
     pub fn policies(&self) -> impl Iterator<Item = &Arc<Policy>> {
         self.table.policies.iter()
     }
 
-    /// What is answered for a name whose certificate comes by itself and is not there. Another site's would only be refused, with a
-    /// warning that means something else.
+    /// What is answered for a name whose certificate comes by itself and is not there. Another
+    /// site's would only be refused, with a warning that means something else.
     fn missing(&self, door: Door<'_>, name: &str) -> Option<Answer> {
-        let (is_on_demand, is_automatic) = (self.table.is_on_demand(door, name), self.table.is_automatic(door, name));
+        let (is_on_demand, is_automatic) = (
+            self.table.is_on_demand(door, name),
+            self.table.is_automatic(door, name),
+        );
         if !(is_on_demand || is_automatic) || self.table.covers(name, &self.run_time) {
             return None;
         }
@@ -180,8 +226,18 @@ impl Configurations {
         }
     }
 
-    pub fn configuration(&self, index: usize, variant: Variant, local: IpAddr) -> Result<Arc<ServerConfig>, Error> {
-        let (policy, made) = self.table.policies.get(index).zip(self.made.get(index)).ok_or_else(unusable)?;
+    pub fn configuration(
+        &self,
+        index: usize,
+        variant: Variant,
+        local: IpAddr,
+    ) -> Result<Arc<ServerConfig>, Error> {
+        let (policy, made) = self
+            .table
+            .policies
+            .get(index)
+            .zip(self.made.get(index))
+            .ok_or_else(unusable)?;
         if self.depends_on_local() {
             // Certificates differ by address; there may be any number of them.
             return self.make(index, policy, variant, Some(local)).map(Arc::new);
@@ -194,7 +250,13 @@ impl Configurations {
         Ok(Arc::clone(slot.get_or_init(|| Arc::new(config))))
     }
 
-    fn make(&self, index: usize, policy: &Policy, variant: Variant, local: Option<IpAddr>) -> Result<ServerConfig, Error> {
+    fn make(
+        &self,
+        index: usize,
+        policy: &Policy,
+        variant: Variant,
+        local: Option<IpAddr>,
+    ) -> Result<ServerConfig, Error> {
         let resolver = Resolver {
             table: Arc::clone(&self.table),
             run_time: Arc::clone(&self.run_time),
@@ -203,18 +265,24 @@ impl Configurations {
             policy: index,
         };
         let Terms { tickets, alpn, .. } = &self.terms;
-        let tickets = PolicyTickets { tickets: Arc::clone(tickets), policy: policy.digest, lifetime_max_s: policy.ticket_lifetime_s };
+        let tickets = PolicyTickets {
+            tickets: Arc::clone(tickets),
+            policy: policy.digest,
+            lifetime_max_s: policy.ticket_lifetime_s,
+        };
         policy.server_config(variant, Arc::new(resolver), Arc::new(tickets), alpn)
     }
 }
 
 fn unusable() -> Error {
-    Error::General("the site's TLS settings can't be used; the error log of the start tells why".into())
+    Error::General(
+        "the site's TLS settings can't be used; the error log of the start tells why".into(),
+    )
 }
 
 thread_local! {
-    /// What the resolver chose last. A step of a handshake runs on one thread without a pause, so whoever made the step knows that it is his;
-    /// rustls tells nobody.
+    /// What the resolver chose last. A step of a handshake runs on one thread without a pause, so
+    /// whoever made the step knows that it is his; rustls tells nobody.
     static SHOWN: RefCell<Option<Arc<CertifiedKey>>> = const { RefCell::new(None) };
 }
 
@@ -237,12 +305,20 @@ struct Resolver {
 impl ResolvesServerCert for Resolver {
     fn resolve(&self, hello: RustlsHello<'_>) -> Option<Arc<CertifiedKey>> {
         let name = hello.server_name().map(canonical_name);
-        let (door, name) = (Door { listener: &self.listener, local: self.local }, name.as_deref());
+        let (door, name) = (
+            Door {
+                listener: &self.listener,
+                local: self.local,
+            },
+            name.as_deref(),
+        );
         // Should rustls read another name than we did, the site's demands must hold all the same.
         if self.table.policy(door, name) != Some(self.policy) {
             return None;
         }
-        let chosen = self.table.choose(door, name, hello.signature_schemes(), &self.run_time);
+        let chosen = self
+            .table
+            .choose(door, name, hello.signature_schemes(), &self.run_time);
         SHOWN.set(chosen.clone());
         chosen
     }

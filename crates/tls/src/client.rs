@@ -1,16 +1,22 @@
 //! TLS of a client: towards servers that stand behind us.
 //!
-//! Used by the gateway, a configuration per backend and a session per connection. Such connections are few and are used again and again, so that
-//! rustls' own buffered connection does, where sessions of a server do without buffers (`session`). Difficulty: Apache's operators may ask
-//! for less than the whole check, piece by piece; `server_verifier` has that.
-//! Absent on purpose: early data.
+//! Used by the gateway, a configuration per backend and a session per connection. Such connections
+//! are few and are used again and again, so that rustls' own buffered connection does, where
+//! sessions of a server do without buffers (`session`). Difficulty: Apache's operators may ask for
+//! less than the whole check, piece by piece; `server_verifier` has that. Absent on purpose: early
+//! data.
 
-use crate::{client_files::Looks, fault::Fault, fault::Whose, provider::provider, server_verifier::ServerVerifier};
+use crate::{
+    client_files::Looks, fault::Fault, fault::Whose, provider::provider,
+    server_verifier::ServerVerifier,
+};
 use rustls::{
     ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion,
     client::WebPkiServerVerifier,
     crypto::CryptoProvider,
-    pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, pem::PemObject},
+    pki_types::{
+        CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, pem::PemObject,
+    },
     version::{TLS12, TLS13},
 };
 use saker_config::model::{BackendTls, Revocation};
@@ -22,7 +28,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// What connections to one backend have in common: demands, certificate of ours, sessions to be resumed.
+/// What connections to one backend have in common: demands, certificate of ours, sessions to be
+/// resumed.
 #[derive(Clone)]
 pub struct ClientTls {
     config: Arc<ClientConfig>,
@@ -31,30 +38,57 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// Reads the files. `host`: of the backend's address, where the settings name nobody else. `alpn`: in order of preference.
+    /// Reads the files. `host`: of the backend's address, where the settings name nobody else.
+    /// `alpn`: in order of preference.
     pub fn load(settings: &BackendTls, host: &str, alpn: &[&[u8]]) -> Result<ClientTls, String> {
         let read = Looks::take(settings);
-        let name = settings.name.as_deref().unwrap_or(host).trim_matches(['[', ']']);
-        let name = ServerName::try_from(name.to_owned()).map_err(|_| format!("`{name}` is no name of a server"))?;
+        let name = settings
+            .name
+            .as_deref()
+            .unwrap_or(host)
+            .trim_matches(['[', ']']);
+        let name = ServerName::try_from(name.to_owned())
+            .map_err(|_| format!("`{name}` is no name of a server"))?;
         let provider = Arc::new(provider(&settings.ciphers, &[]));
-        let versions: Vec<&SupportedProtocolVersion> = [(&TLS13, !settings.without_tls13), (&TLS12, !settings.without_tls12)]
-            .into_iter()
-            .filter_map(|(version, on)| on.then_some(version))
-            .collect();
-        let chain = settings.verify.then(|| chain(settings, &provider)).transpose()?;
-        let verifier = ServerVerifier::new(chain, Arc::clone(&provider), settings.checks_name, settings.checks_time);
-        let builder = ClientConfig::builder_with_provider(provider).with_protocol_versions(&versions).map_err(|error| error.to_string())?;
+        let versions: Vec<&SupportedProtocolVersion> = [
+            (&TLS13, !settings.without_tls13),
+            (&TLS12, !settings.without_tls12),
+        ]
+        .into_iter()
+        .filter_map(|(version, on)| on.then_some(version))
+        .collect();
+        let chain = settings
+            .verify
+            .then(|| chain(settings, &provider))
+            .transpose()?;
+        let verifier = ServerVerifier::new(
+            chain,
+            Arc::clone(&provider),
+            settings.checks_name,
+            settings.checks_time,
+        );
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions)
+            .map_err(|error| error.to_string())?;
         // Not the usual verifier, but one that asks it: see there.
-        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
+        let builder = builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(verifier));
         let mut config = match &settings.identity {
             Some((certificate, key)) => {
                 let (chain, key) = identity(certificate, key)?;
-                builder.with_client_auth_cert(chain, key).map_err(|error| format!("{}: {error}", certificate.display()))?
+                builder
+                    .with_client_auth_cert(chain, key)
+                    .map_err(|error| format!("{}: {error}", certificate.display()))?
             }
             None => builder.with_no_client_auth(),
         };
         config.alpn_protocols = alpn.iter().map(|protocol| protocol.to_vec()).collect();
-        Ok(ClientTls { config: Arc::new(config), name, read })
+        Ok(ClientTls {
+            config: Arc::new(config),
+            name,
+            read,
+        })
     }
 
     /// Whether its files are still those that it was made of. Looks at them.
@@ -68,7 +102,9 @@ impl ClientTls {
     }
 
     pub fn session(&self) -> Result<ClientSession, Fault> {
-        Ok(ClientSession { connection: ClientConnection::new(Arc::clone(&self.config), self.name.clone())? })
+        Ok(ClientSession {
+            connection: ClientConnection::new(Arc::clone(&self.config), self.name.clone())?,
+        })
     }
 }
 
@@ -78,11 +114,19 @@ pub struct ClientSession {
 }
 
 impl ClientSession {
-    /// Takes in ciphertext, all of it. Plaintext is appended to `plain`, what is to be sent to `out`. Says whether the peer has ended its side.
-    pub fn receive(&mut self, mut input: &[u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<bool, Fault> {
+    /// Takes in ciphertext, all of it. Plaintext is appended to `plain`, what is to be sent to
+    /// `out`. Says whether the peer has ended its side.
+    pub fn receive(
+        &mut self,
+        mut input: &[u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, Fault> {
         let mut is_closed = false;
         while !input.is_empty() && !is_closed {
-            self.connection.read_tls(&mut input).map_err(|error| Fault::refused(Whose::Peer, error.to_string()))?;
+            self.connection
+                .read_tls(&mut input)
+                .map_err(|error| Fault::refused(Whose::Peer, error.to_string()))?;
             let state = match self.connection.process_new_packets() {
                 Ok(state) => state,
                 Err(error) => {
@@ -94,7 +138,10 @@ impl ClientSession {
             let (start, bytes) = (plain.len(), state.plaintext_bytes_to_read());
             plain.resize(start + bytes, 0);
             let place = plain.get_mut(start..).unwrap_or_default();
-            self.connection.reader().read_exact(place).map_err(|error| Fault::refused(Whose::Ours, error.to_string()))?;
+            self.connection
+                .reader()
+                .read_exact(place)
+                .map_err(|error| Fault::refused(Whose::Ours, error.to_string()))?;
             is_closed = state.peer_has_closed();
         }
         self.transmit(out);
@@ -134,10 +181,16 @@ impl ClientSession {
     }
 }
 
-/// Whom a backend's certificate may come from.
-/// Who judges the chain. A revocation list that is missing or out of date refuses, as OpenSSL has it.
-fn chain(settings: &BackendTls, provider: &Arc<CryptoProvider>) -> Result<Arc<WebPkiServerVerifier>, String> {
-    let mut builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots(settings)?), Arc::clone(provider));
+/// Whom a backend's certificate may come from. Who judges the chain. A revocation list that is
+/// missing or out of date refuses, as OpenSSL has it.
+fn chain(
+    settings: &BackendTls,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, String> {
+    let mut builder = WebPkiServerVerifier::builder_with_provider(
+        Arc::new(roots(settings)?),
+        Arc::clone(provider),
+    );
     if settings.revocation != Revocation::Off {
         let mut lists = Vec::new();
         for path in &settings.revocation_lists {
@@ -158,12 +211,18 @@ fn chain(settings: &BackendTls, provider: &Arc<CryptoProvider>) -> Result<Arc<We
 }
 
 /// Of a file, or of the files of a folder that are such lists.
-fn add_lists(path: &Path, lists: &mut Vec<CertificateRevocationListDer<'static>>) -> Result<(), String> {
+fn add_lists(
+    path: &Path,
+    lists: &mut Vec<CertificateRevocationListDer<'static>>,
+) -> Result<(), String> {
     let fault = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     if is_directory(path) {
         for name in privileged::list(path).map_err(|error| fault(&error))? {
             let file = path.join(name);
-            let is_list = file.extension().and_then(|end| end.to_str()).is_some_and(|end| end.starts_with('r'));
+            let is_list = file
+                .extension()
+                .and_then(|end| end.to_str())
+                .is_some_and(|end| end.starts_with('r'));
             if is_list && privileged::metadata(&file).is_ok_and(|found| found.is_file()) {
                 add_lists(&file, lists)?;
             }
@@ -203,7 +262,9 @@ fn add(path: &Path, roots: &mut RootCertStore) -> Result<(), String> {
     if !is_directory(path) {
         let pem = privileged::read(path).map_err(|error| fault(&error))?;
         for certificate in CertificateDer::pem_slice_iter(&pem) {
-            roots.add(certificate.map_err(|error| fault(&error))?).map_err(|error| fault(&error))?;
+            roots
+                .add(certificate.map_err(|error| fault(&error))?)
+                .map_err(|error| fault(&error))?;
         }
         return Ok(());
     }
@@ -215,15 +276,22 @@ fn add(path: &Path, roots: &mut RootCertStore) -> Result<(), String> {
     Ok(())
 }
 
-fn identity(certificate: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
+fn identity(
+    certificate: &Path,
+    key: &Path,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), String> {
     let fault = |path: &Path, error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
     let pem = privileged::read(certificate).map_err(|error| fault(certificate, &error))?;
-    let chain = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>().map_err(|error| fault(certificate, &error))?;
+    let chain = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|error| fault(certificate, &error))?;
     let pem = privileged::read(key).map_err(|error| fault(key, &error))?;
     let key = PrivateKeyDer::from_pem_slice(&pem).map_err(|error| fault(key, &error))?;
     Ok((chain, key))
 }
 
 fn is_directory(path: &Path) -> bool {
-    privileged::metadata(path).as_ref().is_ok_and(Metadata::is_dir)
+    privileged::metadata(path)
+        .as_ref()
+        .is_ok_and(Metadata::is_dir)
 }

@@ -1,8 +1,10 @@
-//! What the files behind a client's settings looked like when they were read, so that it is seen when they have changed.
+//! What the files behind a client's settings looked like when they were read, so that it is seen
+//! when they have changed.
 //!
-//! Asked by the gateway before it connects, a few times a minute at most; so it looks at the files itself, and needs nobody who watches.
-//! Difficulty: the look comes before the reading, so that what changes in between counts as changed.
-//! Absent on purpose: the system's own authorities, which are read once.
+//! Asked by the gateway before it connects, a few times a minute at most; so it looks at the files
+//! itself, and needs nobody who watches. Difficulty: the look comes before the reading, so that
+//! what changes in between counts as changed. Absent on purpose: the system's own authorities,
+//! which are read once.
 
 use saker_config::model::BackendTls;
 use saker_net::privileged;
@@ -21,8 +23,15 @@ pub struct Looks(Vec<(PathBuf, Facts)>);
 
 impl Looks {
     pub fn take(settings: &BackendTls) -> Looks {
-        let identity = settings.identity.iter().flat_map(|(certificate, key)| [certificate, key]);
-        let named = settings.authorities.iter().chain(&settings.revocation_lists).chain(identity);
+        let identity = settings
+            .identity
+            .iter()
+            .flat_map(|(certificate, key)| [certificate, key]);
+        let named = settings
+            .authorities
+            .iter()
+            .chain(&settings.revocation_lists)
+            .chain(identity);
         let mut looks = Vec::new();
         named.for_each(|path| look(path, &mut looks));
         // A folder's order is its own.
@@ -34,14 +43,30 @@ impl Looks {
 fn look(path: &Path, looks: &mut Vec<(PathBuf, Facts)>) {
     let found = privileged::metadata(path).ok();
     if found.as_ref().is_some_and(Metadata::is_dir) {
-        let files = privileged::list(path).into_iter().flatten().map(|name| path.join(name));
-        looks.extend(files.map(|file| (file.clone(), facts(privileged::metadata(&file).ok().as_ref()))));
+        let files = privileged::list(path)
+            .into_iter()
+            .flatten()
+            .map(|name| path.join(name));
+        looks.extend(files.map(|file| {
+            (
+                file.clone(),
+                facts(privileged::metadata(&file).ok().as_ref()),
+            )
+        }));
     }
     looks.push((path.to_owned(), facts(found.as_ref())));
 }
 
 fn facts(found: Option<&Metadata>) -> Facts {
-    found.map(|found| (found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
+    found.map(|found| {
+        (
+            found.dev(),
+            found.ino(),
+            found.len(),
+            found.mtime(),
+            found.mtime_nsec(),
+        )
+    })
 }
 
 #[cfg(test)]
@@ -61,10 +86,11 @@ mod tests {
         };
         let mut last = Looks::take(&settings);
         assert_eq!(last, Looks::take(&settings));
-        let changes: [&dyn Fn(); 3] =
-            [&|| fs::write(root.join("list.pem"), "ab").unwrap(), &|| fs::write(root.join("folder/more.pem"), "").unwrap(), &|| {
-                fs::write(root.join("none.pem"), "").unwrap()
-            }];
+        let changes: [&dyn Fn(); 3] = [
+            &|| fs::write(root.join("list.pem"), "ab").unwrap(),
+            &|| fs::write(root.join("folder/more.pem"), "").unwrap(),
+            &|| fs::write(root.join("none.pem"), "").unwrap(),
+        ];
         for (at, change) in changes.iter().enumerate() {
             change();
             let now = Looks::take(&settings);

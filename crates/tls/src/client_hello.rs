@@ -1,7 +1,9 @@
-//! Looks into a ClientHello before the handshake begins (RFC 8446 section 4.1.2), to choose the configuration that shall answer it.
+//! Looks into a ClientHello before the handshake begins (RFC 8446 section 4.1.2), to choose the
+//! configuration that shall answer it.
 //!
-//! Place in the walk: first bytes -> here -> `acceptor` chooses -> rustls reads the same bytes again and is the only judge of them: what
-//! does not parse here is passed on as a hello that asks for nothing special. The one difficulty is that a hello may lie in several records.
+//! Place in the walk: first bytes -> here -> `acceptor` chooses -> rustls reads the same bytes
+//! again and is the only judge of them: what does not parse here is passed on as a hello that asks
+//! for nothing special. The one difficulty is that a hello may lie in several records.
 
 use crate::provider::group_code;
 use rustls::pki_types::DnsName;
@@ -31,10 +33,18 @@ pub struct ClientHello {
 pub struct Groups(u8);
 
 impl Groups {
-    const KNOWN: [Group; 4] = [Group::X25519MlKem768, Group::X25519, Group::Secp256r1, Group::Secp384r1];
+    const KNOWN: [Group; 4] = [
+        Group::X25519MlKem768,
+        Group::X25519,
+        Group::Secp256r1,
+        Group::Secp384r1,
+    ];
 
     pub fn of(groups: &[Group]) -> Groups {
-        groups.iter().map(|group| group_code(*group)).fold(Groups::default(), Groups::with)
+        groups
+            .iter()
+            .map(|group| group_code(*group))
+            .fold(Groups::default(), Groups::with)
     }
 
     pub fn has(self, group: Group) -> bool {
@@ -50,7 +60,9 @@ impl Groups {
     }
 
     fn with(self, code: u16) -> Groups {
-        let at = Groups::KNOWN.iter().position(|group| group_code(*group) == code);
+        let at = Groups::KNOWN
+            .iter()
+            .position(|group| group_code(*group) == code);
         Groups(self.0 | at.map_or(0, |at| 1 << at))
     }
 }
@@ -129,7 +141,9 @@ fn record(input: &[u8]) -> Result<Option<ContentAndRest<'_>>, Peek> {
     if input.get(1).is_some_and(|major| *major != 3) {
         return Err(Peek::NotTls);
     }
-    let Some((&[kind, _, _, high, low], rest)) = input.split_first_chunk::<5>() else { return Ok(None) };
+    let Some((&[kind, _, _, high, low], rest)) = input.split_first_chunk::<5>() else {
+        return Ok(None);
+    };
     let length = usize::from(u16::from_be_bytes([high, low]));
     if kind != HANDSHAKE_RECORD || length == 0 || length > RECORD_PAYLOAD_MAX {
         // rustls knows the alert for it.
@@ -138,7 +152,8 @@ fn record(input: &[u8]) -> Result<Option<ContentAndRest<'_>>, Peek> {
     Ok(rest.split_at_checked(length))
 }
 
-/// The body of a message that is there whole. Other messages than a ClientHello are for rustls to refuse.
+/// The body of a message that is there whole. Other messages than a ClientHello are for rustls to
+/// refuse.
 fn whole_message(bytes: &[u8]) -> Option<&[u8]> {
     let (&[kind, high, middle, low], rest) = bytes.split_first_chunk::<4>()?;
     match kind {
@@ -167,7 +182,11 @@ fn read_hello(body: &[u8]) -> Option<ClientHello> {
     hello.prefers_chacha20 = prefers_chacha20(reader.vector16()?);
     reader.vector8()?;
     // RFC 5246 section 7.4.1.2: there may be no extensions at all.
-    let mut extensions = Reader(if reader.0.is_empty() { &[] } else { reader.vector16()? });
+    let mut extensions = Reader(if reader.0.is_empty() {
+        &[]
+    } else {
+        reader.vector16()?
+    });
     while !extensions.0.is_empty() {
         let (kind, content) = (extensions.u16()?, extensions.vector16()?);
         read_extension(kind, Reader(content), &mut hello)?;
@@ -226,11 +245,14 @@ fn key_shares(list: &[u8]) -> Option<Groups> {
 /// Whether the first suite, values that only test tolerance aside (RFC 8701), is one with ChaCha20.
 fn prefers_chacha20(suites: &[u8]) -> bool {
     let is_grease = |code: &u16| code & 0x0f0f == 0x0a0a;
-    codes(suites).find(|code| !is_grease(code)).is_some_and(|code| matches!(code, 0x1303 | 0xcca8 | 0xcca9))
+    codes(suites)
+        .find(|code| !is_grease(code))
+        .is_some_and(|code| matches!(code, 0x1303 | 0xcca8 | 0xcca9))
 }
 
 fn codes(list: &[u8]) -> impl Iterator<Item = u16> + '_ {
-    list.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
+    list.chunks_exact(2)
+        .map(|pair| u16::from_be_bytes([pair[0], pair[1]]))
 }
 
 struct Reader<'a>(&'a [u8]);
@@ -247,7 +269,8 @@ impl<'a> Reader<'a> {
     }
 
     fn u16(&mut self) -> Option<u16> {
-        self.take(2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
+        self.take(2)
+            .map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]))
     }
 
     fn vector8(&mut self) -> Option<&'a [u8]> {
@@ -266,7 +289,11 @@ mod tests {
     use super::*;
 
     fn vector16(bytes: &[u8]) -> Vec<u8> {
-        [&u16::try_from(bytes.len()).unwrap().to_be_bytes()[..], bytes].concat()
+        [
+            &u16::try_from(bytes.len()).unwrap().to_be_bytes()[..],
+            bytes,
+        ]
+        .concat()
     }
 
     fn extension(kind: u16, content: &[u8]) -> Vec<u8> {
@@ -274,12 +301,28 @@ mod tests {
     }
 
     fn message(suites: &[u8], extensions: &[u8]) -> Vec<u8> {
-        let body = [&[3, 3][..], &[7; 32], &[0], &vector16(suites), &[1, 0], &vector16(extensions)].concat();
-        [&[1][..], &u32::try_from(body.len()).unwrap().to_be_bytes()[1..], &body].concat()
+        let body = [
+            &[3, 3][..],
+            &[7; 32],
+            &[0],
+            &vector16(suites),
+            &[1, 0],
+            &vector16(extensions),
+        ]
+        .concat();
+        [
+            &[1][..],
+            &u32::try_from(body.len()).unwrap().to_be_bytes()[1..],
+            &body,
+        ]
+        .concat()
     }
 
     fn in_records(message: &[u8], size: usize) -> Vec<u8> {
-        message.chunks(size).flat_map(|piece| [&[22, 3, 1][..], &vector16(piece)].concat()).collect()
+        message
+            .chunks(size)
+            .flat_map(|piece| [&[22, 3, 1][..], &vector16(piece)].concat())
+            .collect()
     }
 
     fn with_name(name: &[u8]) -> Vec<u8> {
@@ -301,7 +344,10 @@ mod tests {
         assert_eq!(name(b"www.example.org."), Some("www.example.org".into()));
         assert_eq!(name(b"127.0.0.1"), None);
         assert_eq!(name(b"bad name"), None);
-        assert_eq!(found(&in_records(&message(&[0x13, 0x01], &[]), 1 << 14)), ClientHello::default());
+        assert_eq!(
+            found(&in_records(&message(&[0x13, 0x01], &[]), 1 << 14)),
+            ClientHello::default()
+        );
     }
 
     #[test]
@@ -311,7 +357,12 @@ mod tests {
             assert_eq!(peek(&bytes[..cut]), Peek::Incomplete, "{cut}");
         }
         assert_eq!(found(&bytes).server_name.as_deref(), Some("a.example"));
-        assert_eq!(found(&[&bytes[..], b"more"].concat()).server_name.as_deref(), Some("a.example"));
+        assert_eq!(
+            found(&[&bytes[..], b"more"].concat())
+                .server_name
+                .as_deref(),
+            Some("a.example")
+        );
     }
 
     #[test]
@@ -319,13 +370,24 @@ mod tests {
         let extensions = [
             extension(10, &vector16(&[0x0a, 0x0a, 0x11, 0xec, 0, 0x1d])),
             extension(16, &vector16(b"\x02h2\x0aacme-tls/1")),
-            extension(51, &vector16(&[&[0, 0x1d][..], &vector16(&[9; 32])].concat())),
+            extension(
+                51,
+                &vector16(&[&[0, 0x1d][..], &vector16(&[9; 32])].concat()),
+            ),
         ];
-        let hello = found(&in_records(&message(&[0x1a, 0x1a, 0x13, 0x03, 0x13, 0x01], &extensions.concat()), 1 << 14));
+        let hello = found(&in_records(
+            &message(&[0x1a, 0x1a, 0x13, 0x03, 0x13, 0x01], &extensions.concat()),
+            1 << 14,
+        ));
         assert!(hello.acme_challenge && hello.prefers_chacha20);
-        assert!(hello.groups.has(Group::X25519MlKem768) && !hello.key_shares.has(Group::X25519MlKem768));
+        assert!(
+            hello.groups.has(Group::X25519MlKem768) && !hello.key_shares.has(Group::X25519MlKem768)
+        );
         assert_eq!(hello.key_shares, Groups::of(&[Group::X25519]));
-        assert_eq!(hello.groups.and(Groups::of(&[Group::Secp256r1])), Groups::default());
+        assert_eq!(
+            hello.groups.and(Groups::of(&[Group::Secp256r1])),
+            Groups::default()
+        );
     }
 
     #[test]
@@ -335,7 +397,10 @@ mod tests {
         assert_eq!(peek(b"P"), Peek::Incomplete);
         assert_eq!(peek(b"PR"), Peek::Incomplete);
         assert_eq!(peek(b"PROPFIND /"), Peek::PlainHttp);
-        assert_eq!(peek(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Peek::PlainHttp2Preface);
+        assert_eq!(
+            peek(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+            Peek::PlainHttp2Preface
+        );
         assert_eq!(peek(b"\x80\x2e\x01"), Peek::NotTls);
         assert_eq!(peek(b"\x16GET"), Peek::NotTls);
         assert_eq!(peek(b"\0"), Peek::NotTls);
@@ -343,12 +408,19 @@ mod tests {
 
     #[test]
     fn what_is_broken_is_left_to_rustls() {
-        for bytes in [&b"\x16\x03\x01\x00\x00"[..], b"\x16\x03\x01\x40\x01", b"\x16\x03\x01\x00\x04\x02\x00\x00\x00"] {
+        for bytes in [
+            &b"\x16\x03\x01\x00\x00"[..],
+            b"\x16\x03\x01\x40\x01",
+            b"\x16\x03\x01\x00\x04\x02\x00\x00\x00",
+        ] {
             assert_eq!(found(bytes), ClientHello::default());
         }
         let mut cut_short = with_name(b"a.example");
         cut_short[43] = 0xff;
-        assert_eq!(found(&in_records(&cut_short, 1 << 14)), ClientHello::default());
+        assert_eq!(
+            found(&in_records(&cut_short, 1 << 14)),
+            ClientHello::default()
+        );
     }
 
     #[test]

@@ -1,9 +1,13 @@
-//! Who may come in with which certificate: authorities, revocation lists, depth, and what clients are told about them.
+//! Who may come in with which certificate: authorities, revocation lists, depth, and what clients
+//! are told about them.
 //!
-//! rustls' verifier (webpki) judges; around it stand the things that it does not know: a bound on the length of the chain
-//! (SSLVerifyDepth), certificates that nobody vouches for and that are taken all the same (`optional_no_ca`), whose key the client must own
-//! nevertheless, and certificates that parts of a site require (`Asked`): one that isn't good counts as none, and the handshake goes on. Difficulty: webpki does not tell which way it took from the certificate to the authority. The depth is that of the longest
-//! way by names, so that what a client adds to its chain can only make it worse.
+//! rustls' verifier (webpki) judges; around it stand the things that it does not know: a bound on
+//! the length of the chain (SSLVerifyDepth), certificates that nobody vouches for and that are
+//! taken all the same (`optional_no_ca`), whose key the client must own nevertheless, and
+//! certificates that parts of a site require (`Asked`): one that isn't good counts as none, and the
+//! handshake goes on. Difficulty: webpki does not tell which way it took from the certificate to
+//! the authority. The depth is that of the longest way by names, so that what a client adds to its
+//! chain can only make it worse.
 
 use crate::{
     der,
@@ -14,7 +18,8 @@ use crate::{
 };
 use aws_lc_rs::digest::Context;
 use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore, SignatureScheme,
+    CertificateError, DigitallySignedStruct, DistinguishedName, Error, RootCertStore,
+    SignatureScheme,
     client::danger::HandshakeSignatureValid,
     crypto::CryptoProvider,
     pki_types::{CertificateDer, CertificateRevocationListDer, UnixTime, pem::PemObject},
@@ -80,71 +85,128 @@ struct Names {
 
 impl Names {
     fn of(certificate: &[u8]) -> Option<Names> {
-        der::certificate(certificate).map(|facts| Names { subject: facts.subject, issuer: facts.issuer })
+        der::certificate(certificate).map(|facts| Names {
+            subject: facts.subject,
+            issuer: facts.issuer,
+        })
     }
 }
 
 impl Verifier {
     /// What came of a handshake with these certificates, which it has passed.
     pub fn judged(&self, chain: &[CertificateDer<'static>]) -> Judged {
-        let Some((first, rest)) = chain.split_first() else { return Judged::default() };
+        let Some((first, rest)) = chain.split_first() else {
+            return Judged::default();
+        };
         let refused = match self.lenience {
             Lenience::Strict => None,
             _ => self.judge(first, rest, UnixTime::now()).err(),
         };
-        let good = || Judged { verification: ClientVerification::Success, depth: self.depth(first, rest), refusal: None };
+        let good = || Judged {
+            verification: ClientVerification::Success,
+            depth: self.depth(first, rest),
+            refusal: None,
+        };
         match refused {
             None => good(),
-            Some(_) if self.lenience == Lenience::UnknownIssuer => {
-                Judged { verification: ClientVerification::Generous, ..Judged::default() }
-            }
-            Some(error) => Judged { refusal: Some(error.to_string().into()), ..Judged::default() },
+            Some(_) if self.lenience == Lenience::UnknownIssuer => Judged {
+                verification: ClientVerification::Generous,
+                ..Judged::default()
+            },
+            Some(error) => Judged {
+                refusal: Some(error.to_string().into()),
+                ..Judged::default()
+            },
         }
     }
 
-    fn judge(&self, first: &CertificateDer<'_>, rest: &[CertificateDer<'_>], now: UnixTime) -> Result<(), Error> {
-        let strict = self.strict.as_ref().ok_or(Error::InvalidCertificate(CertificateError::UnknownIssuer))?;
+    fn judge(
+        &self,
+        first: &CertificateDer<'_>,
+        rest: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), Error> {
+        let strict = self
+            .strict
+            .as_ref()
+            .ok_or(Error::InvalidCertificate(CertificateError::UnknownIssuer))?;
         let now_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
         let is_first = version1::is_version_1(first);
         if is_first {
-            version1::verify(first, &self.trusted, &self.provider, now_s).map_err(|error| self.of_version_1(error, rest))?;
+            version1::verify(first, &self.trusted, &self.provider, now_s)
+                .map_err(|error| self.of_version_1(error, rest))?;
         } else {
-            strict.verify_client_cert(first, rest, now).map_err(version1::named)?;
+            strict
+                .verify_client_cert(first, rest, now)
+                .map_err(version1::named)?;
         }
-        if let Some(lists) = self.lists.as_ref().filter(|lists| is_first || lists.has_version_1()) {
+        if let Some(lists) = self
+            .lists
+            .as_ref()
+            .filter(|lists| is_first || lists.has_version_1())
+        {
             lists.check(first, rest, &self.trusted, now_s)?;
         }
-        if self.depth_max.is_some_and(|max| self.depth(first, rest) > max) {
-            return Err(Error::General("the client's certificate chain is longer than allowed".into()));
+        if self
+            .depth_max
+            .is_some_and(|max| self.depth(first, rest) > max)
+        {
+            return Err(Error::General(
+                "the client's certificate chain is longer than allowed".into(),
+            ));
         }
         Ok(())
     }
 
     /// What is not possible is said in words, where a refusal ends the handshake.
     fn of_version_1(&self, error: Error, rest: &[CertificateDer<'_>]) -> Error {
-        let is_unknown = matches!(error, Error::InvalidCertificate(CertificateError::UnknownIssuer));
+        let is_unknown = matches!(
+            error,
+            Error::InvalidCertificate(CertificateError::UnknownIssuer)
+        );
         match is_unknown && !rest.is_empty() && self.lenience == Lenience::Strict {
             true => Error::General(BETWEEN_VERSION_1.into()),
             false => error,
         }
     }
 
-    /// Of the longest way to an authority, as OpenSSL counts: a certificate that an authority signed itself has 1.
+    /// Of the longest way to an authority, as OpenSSL counts: a certificate that an authority
+    /// signed itself has 1.
     fn depth(&self, first: &CertificateDer<'_>, rest: &[CertificateDer<'_>]) -> u32 {
-        let between: Vec<Names> = rest.iter().filter_map(|certificate| Names::of(certificate)).collect();
-        let Some(leaf) = Names::of(first) else { return u32::MAX };
-        if self.authorities.iter().any(|authority| authority.subject == leaf.subject) && leaf.subject == leaf.issuer {
+        let between: Vec<Names> = rest
+            .iter()
+            .filter_map(|certificate| Names::of(certificate))
+            .collect();
+        let Some(leaf) = Names::of(first) else {
+            return u32::MAX;
+        };
+        if self
+            .authorities
+            .iter()
+            .any(|authority| authority.subject == leaf.subject)
+            && leaf.subject == leaf.issuer
+        {
             return 0;
         }
         let mut wanted: HashSet<&[u8]> = HashSet::from([leaf.issuer.as_slice()]);
         let mut deepest = 0;
         for depth in 1..=DEPTH_MAX {
-            let found = self.authorities.iter().filter(|authority| wanted.contains(authority.subject.as_slice()));
+            let found = self
+                .authorities
+                .iter()
+                .filter(|authority| wanted.contains(authority.subject.as_slice()));
             if found.clone().next().is_some() {
                 deepest = depth;
             }
-            let next = found.chain(between.iter().filter(|one| wanted.contains(one.subject.as_slice())));
-            wanted = next.filter(|one| one.issuer != one.subject).map(|one| one.issuer.as_slice()).collect();
+            let next = found.chain(
+                between
+                    .iter()
+                    .filter(|one| wanted.contains(one.subject.as_slice())),
+            );
+            wanted = next
+                .filter(|one| one.issuer != one.subject)
+                .map(|one| one.issuer.as_slice())
+                .collect();
         }
         if deepest == 0 { u32::MAX } else { deepest }
     }
@@ -154,7 +216,9 @@ fn is_unknown_issuer(error: &Error) -> bool {
     match error {
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => true,
         // A certificate that signed itself is an authority's to webpki.
-        Error::InvalidCertificate(CertificateError::Other(other)) => other.to_string().contains("CaUsedAsEndEntity"),
+        Error::InvalidCertificate(CertificateError::Other(other)) => {
+            other.to_string().contains("CaUsedAsEndEntity")
+        }
         _ => false,
     }
 }
@@ -204,11 +268,14 @@ impl ClientCertVerifier for Verifier {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
+        self.provider
+            .signature_verification_algorithms
+            .supported_schemes()
     }
 }
 
-/// Parts of a policy, as its digest tells them apart: an authority that is trusted is none that clients are only told of.
+/// Parts of a policy, as its digest tells them apart: an authority that is trusted is none that
+/// clients are only told of.
 const AUTHORITY: u8 = 1;
 const HINT: u8 = 2;
 const REVOCATION_LIST: u8 = 3;
@@ -227,24 +294,49 @@ pub struct Loading<'l> {
     pub problems: &'l mut Vec<LoadProblem>,
 }
 
-/// Revocation is checked as the site says; a list that is missing or out of date refuses, as OpenSSL has it.
-pub fn load(site: &SiteTls, provider: &Arc<CryptoProvider>, loading: &mut Loading<'_>) -> Option<Verifier> {
+/// Revocation is checked as the site says; a list that is missing or out of date refuses, as
+/// OpenSSL has it.
+pub fn load(
+    site: &SiteTls,
+    provider: &Arc<CryptoProvider>,
+    loading: &mut Loading<'_>,
+) -> Option<Verifier> {
     let demand = site.client_certificates;
     let lenience = match demand {
         ClientCertificates::OptionalNoAuthority => Lenience::UnknownIssuer,
         ClientCertificates::Asked => Lenience::Disregard,
         _ => Lenience::Strict,
     };
-    let authorities = loading.authorities(AUTHORITY, &site.client_ca, &site.client_checks.ca_folder)?;
+    let authorities =
+        loading.authorities(AUTHORITY, &site.client_ca, &site.client_checks.ca_folder)?;
     if authorities.is_empty() && lenience == Lenience::Strict {
-        let problem = "client certificates are asked for, and no authority to check them against is named";
-        loading.problems.push(LoadProblem::error(loading.origin.clone(), problem.into()).with_help("name a file with `client-ca`"));
+        let problem =
+            "client certificates are asked for, and no authority to check them against is named";
+        loading.problems.push(
+            LoadProblem::error(loading.origin.clone(), problem.into())
+                .with_help("name a file with `client-ca`"),
+        );
         return None;
     }
-    let named = loading.authorities(HINT, &site.client_checks.hint_file, &site.client_checks.hint_folder)?;
-    let shown = if named.is_empty() { &authorities } else { &named };
-    let names = |all: &[CertificateDer<'static>]| all.iter().filter_map(|one| Names::of(one)).collect::<Vec<_>>();
-    let hints = names(shown).into_iter().map(|names| DistinguishedName::in_sequence(&names.subject)).collect();
+    let named = loading.authorities(
+        HINT,
+        &site.client_checks.hint_file,
+        &site.client_checks.hint_folder,
+    )?;
+    let shown = if named.is_empty() {
+        &authorities
+    } else {
+        &named
+    };
+    let names = |all: &[CertificateDer<'static>]| {
+        all.iter()
+            .filter_map(|one| Names::of(one))
+            .collect::<Vec<_>>()
+    };
+    let hints = names(shown)
+        .into_iter()
+        .map(|names| DistinguishedName::in_sequence(&names.subject))
+        .collect();
     let (strict, lists) = match authorities.is_empty() {
         true => (None, None),
         false => {
@@ -280,7 +372,11 @@ fn strict(
     }
     let (mut ders, mut own) = (Vec::new(), Vec::new());
     if site.client_checks.revocation != Revocation::Off {
-        for path in site.client_crl.iter().cloned().chain(hashed(&site.client_checks.crl_folder, "r", loading)?) {
+        for path in site.client_crl.iter().cloned().chain(hashed(
+            &site.client_checks.crl_folder,
+            "r",
+            loading,
+        )?) {
             for der in loading.revocation_lists(&path)? {
                 let list = loading.own_list(&path, &der, authorities, provider)?;
                 ders.extend((!list.is_version_1()).then_some(der));
@@ -289,7 +385,8 @@ fn strict(
         }
     }
     let has_version_1 = own.iter().any(List::is_version_1);
-    let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
+    let mut builder =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
     if !ders.is_empty() {
         builder = builder.with_crls(ders).enforce_revocation_expiration();
         if matches!(site.client_checks.revocation, Revocation::Leaf { .. }) {
@@ -301,57 +398,96 @@ fn strict(
         }
     }
     let built = builder.build();
-    let built = built.map_err(|error| loading.complain(format!("client certificates can't be checked: {error}"))).ok()?;
-    let lists = Lists { lists: own, revocation: site.client_checks.revocation };
+    let built = built
+        .map_err(|error| loading.complain(format!("client certificates can't be checked: {error}")))
+        .ok()?;
+    let lists = Lists {
+        lists: own,
+        revocation: site.client_checks.revocation,
+    };
     Some((built, Some(lists).filter(|lists| !lists.lists.is_empty())))
 }
 
 impl Loading<'_> {
     fn complain(&mut self, problem: String) {
-        self.problems.push(LoadProblem::error(self.origin.clone(), problem));
+        self.problems
+            .push(LoadProblem::error(self.origin.clone(), problem));
     }
 
     /// Of a file, and of the files of a folder. `None`: one can't be used.
-    fn authorities(&mut self, part: u8, file: &Option<PathBuf>, folder: &Option<PathBuf>) -> Option<Vec<CertificateDer<'static>>> {
+    fn authorities(
+        &mut self,
+        part: u8,
+        file: &Option<PathBuf>,
+        folder: &Option<PathBuf>,
+    ) -> Option<Vec<CertificateDer<'static>>> {
         let mut all = Vec::new();
         for path in file.iter().cloned().chain(hashed(folder, "", self)?) {
-            let pem = self.files.read(&path, self.origin, "authorities", self.problems)?;
+            let pem = self
+                .files
+                .read(&path, self.origin, "authorities", self.problems)?;
             let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
             let read = match read {
                 Ok(read) => read,
                 Err(error) => {
-                    self.complain(format!("{} has an authority that can't be used: {error}", path.display()));
+                    self.complain(format!(
+                        "{} has an authority that can't be used: {error}",
+                        path.display()
+                    ));
                     return None;
                 }
             };
             if read.is_empty() {
-                let problem = LoadProblem::error(self.origin.clone(), format!("{} has no certificates", path.display()));
-                self.problems.push(problem.with_help("authorities are given in PEM"));
+                let problem = LoadProblem::error(
+                    self.origin.clone(),
+                    format!("{} has no certificates", path.display()),
+                );
+                self.problems
+                    .push(problem.with_help("authorities are given in PEM"));
                 return None;
             }
-            read.iter().for_each(|certificate| add_part(self.digest, part, certificate));
+            read.iter()
+                .for_each(|certificate| add_part(self.digest, part, certificate));
             all.extend(read);
         }
         Some(all)
     }
 
     /// `None`: it can't be used.
-    fn own_list(&mut self, path: &Path, der: &[u8], authorities: &[CertificateDer<'_>], provider: &CryptoProvider) -> Option<List> {
+    fn own_list(
+        &mut self,
+        path: &Path,
+        der: &[u8],
+        authorities: &[CertificateDer<'_>],
+        provider: &CryptoProvider,
+    ) -> Option<List> {
         let Some(list) = List::parse(der, authorities, provider) else {
-            self.complain(format!("{} has a revocation list that is not understood", path.display()));
+            self.complain(format!(
+                "{} has a revocation list that is not understood",
+                path.display()
+            ));
             return None;
         };
         if list.is_version_1() && !list.is_signed() {
-            let problem = format!("the revocation list in {} is not signed by the authority that it names", path.display());
+            let problem = format!(
+                "the revocation list in {} is not signed by the authority that it names",
+                path.display()
+            );
             let help = "list and authority belong together; signatures with MD5 and SHA-1 are not checked any more";
-            self.problems.push(LoadProblem::error(self.origin.clone(), problem).with_help(help));
+            self.problems
+                .push(LoadProblem::error(self.origin.clone(), problem).with_help(help));
             return None;
         }
         Some(list)
     }
 
-    fn revocation_lists(&mut self, path: &Path) -> Option<Vec<CertificateRevocationListDer<'static>>> {
-        let pem = self.files.read(path, self.origin, "revocation lists", self.problems)?;
+    fn revocation_lists(
+        &mut self,
+        path: &Path,
+    ) -> Option<Vec<CertificateRevocationListDer<'static>>> {
+        let pem = self
+            .files
+            .read(path, self.origin, "revocation lists", self.problems)?;
         let lists: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&pem).collect();
         let Some(lists) = lists.ok().filter(|lists| !lists.is_empty()) else {
             self.complain(format!("{} has no revocation lists in PEM", path.display()));
@@ -359,18 +495,27 @@ impl Loading<'_> {
         };
         for list in &lists {
             add_part(self.digest, REVOCATION_LIST, list);
-            if der::revocation_list_next_update(list).is_some_and(|until| until < crate::identities::now()) {
-                let problem = format!("{} is out of date: client certificates of its authority are refused", path.display());
-                self.problems.push(LoadProblem::warning(self.origin.clone(), problem));
+            if der::revocation_list_next_update(list)
+                .is_some_and(|until| until < crate::identities::now())
+            {
+                let problem = format!(
+                    "{} is out of date: client certificates of its authority are refused",
+                    path.display()
+                );
+                self.problems
+                    .push(LoadProblem::warning(self.origin.clone(), problem));
             }
         }
         Some(lists)
     }
 }
 
-/// The files of a folder that OpenSSL would look at: named by a hash, a dot, `kind`, and a number, as `c_rehash` makes them.
+/// The files of a folder that OpenSSL would look at: named by a hash, a dot, `kind`, and a number,
+/// as `c_rehash` makes them.
 fn hashed(folder: &Option<PathBuf>, kind: &str, loading: &mut Loading<'_>) -> Option<Vec<PathBuf>> {
-    let Some(folder) = folder else { return Some(Vec::new()) };
+    let Some(folder) = folder else {
+        return Some(Vec::new());
+    };
     let names = match saker_net::privileged::list(folder) {
         Ok(names) => names,
         Err(error) => {
@@ -379,12 +524,23 @@ fn hashed(folder: &Option<PathBuf>, kind: &str, loading: &mut Loading<'_>) -> Op
         }
     };
     let is_hashed = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let number = name.split_once('.').filter(|(hash, _)| hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit()));
-        let number = number.and_then(|(_, end)| end.strip_prefix(kind)).unwrap_or_default();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
+        let number = name.split_once('.').filter(|(hash, _)| {
+            hash.len() == 8 && hash.bytes().all(|byte| byte.is_ascii_hexdigit())
+        });
+        let number = number
+            .and_then(|(_, end)| end.strip_prefix(kind))
+            .unwrap_or_default();
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
     };
-    let mut paths: Vec<PathBuf> = names.into_iter().map(|name| folder.join(name)).filter(is_hashed).collect();
+    let mut paths: Vec<PathBuf> = names
+        .into_iter()
+        .map(|name| folder.join(name))
+        .filter(is_hashed)
+        .collect();
     paths.sort();
     Some(paths)
 }

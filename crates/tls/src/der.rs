@@ -1,8 +1,9 @@
-//! The few fields of certificates and OCSP responses that load-time checks need, out of DER (RFC 5280, RFC 6960).
+//! The few fields of certificates and OCSP responses that load-time checks need, out of DER (RFC
+//! 5280, RFC 6960).
 //!
-//! Only files that the operator configured are read here; what peers sent is looked at in `x509`, with the same reader. What does not
-//! parse is `None`.
-//! Absent on purpose: everything that decides about trust.
+//! Only files that the operator configured are read here; what peers sent is looked at in `x509`,
+//! with the same reader. What does not parse is `None`. Absent on purpose: everything that decides
+//! about trust.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -43,8 +44,18 @@ pub fn certificate(der: &[u8]) -> Option<CertificateFacts> {
     fields.expect(SEQUENCE)?;
     fields.optional(0x81);
     fields.optional(0x82);
-    let (dns_names, addresses) = fields.optional(0xa3).and_then(alternative_names).unwrap_or_default();
-    Some(CertificateFacts { not_before, not_after, issuer, subject, dns_names, addresses })
+    let (dns_names, addresses) = fields
+        .optional(0xa3)
+        .and_then(alternative_names)
+        .unwrap_or_default();
+    Some(CertificateFacts {
+        not_before,
+        not_after,
+        issuer,
+        subject,
+        dns_names,
+        addresses,
+    })
 }
 
 fn alternative_names(extensions: &[u8]) -> Option<(Vec<String>, Vec<IpAddr>)> {
@@ -77,7 +88,9 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     if let Ok(bytes) = <[u8; 4]>::try_from(bytes) {
         return Some(Ipv4Addr::from(bytes).into());
     }
-    <[u8; 16]>::try_from(bytes).ok().map(|bytes| Ipv6Addr::from(bytes).into())
+    <[u8; 16]>::try_from(bytes)
+        .ok()
+        .map(|bytes| Ipv6Addr::from(bytes).into())
 }
 
 /// The common name of a subject or issuer.
@@ -121,7 +134,11 @@ pub fn ocsp_response(der: &[u8]) -> Option<OcspFacts> {
     let (status, _) = single.next()?;
     let this_update = single.time()?;
     let next_update = single.optional(0xa0).and_then(|field| Der(field).time());
-    Some(OcspFacts { is_good: status == 0x80, this_update, next_update })
+    Some(OcspFacts {
+        is_good: status == 0x80,
+        this_update,
+        next_update,
+    })
 }
 
 /// Which certificate the (first) response is about: the content of its CertID.
@@ -161,7 +178,12 @@ impl<'a> Der<'a> {
                 if digits.len() > 4 {
                     return None;
                 }
-                (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+                (
+                    digits
+                        .iter()
+                        .fold(0, |length, digit| length << 8 | usize::from(*digit)),
+                    rest,
+                )
             }
         };
         let (content, rest) = rest.split_at_checked(length)?;
@@ -177,15 +199,24 @@ impl<'a> Der<'a> {
     }
 
     pub fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
-        self.next().and_then(|(found, content)| (found == tag).then_some(content))
+        self.next()
+            .and_then(|(found, content)| (found == tag).then_some(content))
     }
 
     pub fn optional(&mut self, tag: u8) -> Option<&'a [u8]> {
-        if self.0.first() == Some(&tag) { self.expect(tag) } else { None }
+        if self.0.first() == Some(&tag) {
+            self.expect(tag)
+        } else {
+            None
+        }
     }
 
     pub fn optional_time(&mut self) -> Option<i64> {
-        if matches!(self.0.first(), Some(&(UTC_TIME | GENERALIZED_TIME))) { self.time() } else { None }
+        if matches!(self.0.first(), Some(&(UTC_TIME | GENERALIZED_TIME))) {
+            self.time()
+        } else {
+            None
+        }
     }
 
     pub fn time(&mut self) -> Option<i64> {
@@ -217,9 +248,14 @@ fn seconds(text: &str) -> Option<i64> {
     Some(days(year, month, day) * 86_400 + time)
 }
 
-/// Days from 1970-01-01 in the Gregorian calendar: years are counted from March, so that a leap day comes last.
+/// Days from 1970-01-01 in the Gregorian calendar: years are counted from March, so that a leap day
+/// comes last.
 fn days(year: i64, month: i64, day: i64) -> i64 {
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     365 * year + leap_days + (153 * month + 2) / 5 + day - 1 - 719_468
 }
@@ -233,8 +269,14 @@ pub fn date(seconds: i64) -> String {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month + 2) / 5 + 1;
-    let (year, month) = (era * 400 + year_of_era, if month < 10 { month + 3 } else { month - 9 });
-    format!("{:04}-{month:02}-{day:02}", if month <= 2 { year + 1 } else { year })
+    let (year, month) = (
+        era * 400 + year_of_era,
+        if month < 10 { month + 3 } else { month - 9 },
+    );
+    format!(
+        "{:04}-{month:02}-{day:02}",
+        if month <= 2 { year + 1 } else { year }
+    )
 }
 
 #[cfg(test)]
@@ -246,12 +288,22 @@ mod tests {
     fn a_certificate() {
         let names = ["Www.Example.org", "*.example.net", "127.0.0.1", "::1"].map(str::to_owned);
         let mut params = CertificateParams::new(names).unwrap();
-        (params.not_before, params.not_after) = (date_time_ymd(2024, 2, 29), date_time_ymd(2061, 3, 1));
+        (params.not_before, params.not_after) =
+            (date_time_ymd(2024, 2, 29), date_time_ymd(2061, 3, 1));
         let made = params.self_signed(&KeyPair::generate().unwrap()).unwrap();
         let facts = certificate(made.der()).unwrap();
-        assert_eq!((date(facts.not_before), date(facts.not_after)), ("2024-02-29".into(), "2061-03-01".into()));
+        assert_eq!(
+            (date(facts.not_before), date(facts.not_after)),
+            ("2024-02-29".into(), "2061-03-01".into())
+        );
         assert_eq!(facts.dns_names, ["www.example.org", "*.example.net"]);
-        assert_eq!(facts.addresses, ["127.0.0.1".parse::<IpAddr>().unwrap(), "::1".parse().unwrap()]);
+        assert_eq!(
+            facts.addresses,
+            [
+                "127.0.0.1".parse::<IpAddr>().unwrap(),
+                "::1".parse().unwrap()
+            ]
+        );
         assert_eq!(facts.issuer, facts.subject);
         for cut in 0..made.der().len() {
             assert_eq!(certificate(&made.der()[..cut]), None);
@@ -263,8 +315,14 @@ mod tests {
         assert_eq!(seconds("19700101000000"), Some(0));
         assert_eq!(seconds("20000229123456"), Some(951_827_696));
         assert_eq!(seconds("2000022912"), None);
-        assert_eq!(Der(b"\x17\x0d991231235959Z").time(), seconds("19991231235959"));
-        assert_eq!(Der(b"\x17\x0d491231235959Z").time(), seconds("20491231235959"));
+        assert_eq!(
+            Der(b"\x17\x0d991231235959Z").time(),
+            seconds("19991231235959")
+        );
+        assert_eq!(
+            Der(b"\x17\x0d491231235959Z").time(),
+            seconds("20491231235959")
+        );
         for day in (-700_000..800_000).step_by(977) {
             let text = date(day * 86_400);
             let part = |from, to| text[from..to].parse::<i64>().unwrap();

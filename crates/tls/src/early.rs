@@ -1,10 +1,14 @@
-//! Sessions that clients may come back to with early data (RFC 8446 section 8): remembered by the server, each good once.
+//! Sessions that clients may come back to with early data (RFC 8446 section 8): remembered by the
+//! server, each good once.
 //!
-//! A ticket that the server has forgotten nothing of could be shown again with a copy of the early data (section 8.1); a session that is taken
-//! out when it is used can't. So QUIC's sessions are kept here, by all workers together, where early data is allowed. Bounded by count; who
-//! is put out makes a full handshake. A session is its policy's, so that no site takes one that another site gave; and that of what clients were
-//! told they may send (transport parameters, SETTINGS), which they go by in early data: after a change they are asked for a full handshake,
-//! since early data must not meet smaller limits than it was made for (RFC 9000 section 7.4.1, RFC 9114 section 7.2.4.2).
+//! A ticket that the server has forgotten nothing of could be shown again with a copy of the early
+//! data (section 8.1); a session that is taken out when it is used can't. So QUIC's sessions are
+//! kept here, by all workers together, where early data is allowed. Bounded by count; who is put
+//! out makes a full handshake. A session is its policy's, so that no site takes one that another
+//! site gave; and that of what clients were told they may send (transport parameters, SETTINGS),
+//! which they go by in early data: after a change they are asked for a full handshake, since early
+//! data must not meet smaller limits than it was made for (RFC 9000 section 7.4.1, RFC 9114 section
+//! 7.2.4.2).
 
 use crate::policy::PolicyDigest;
 use rustls::{
@@ -50,8 +54,15 @@ struct OfTerms {
 }
 
 impl OfTerms {
-    fn new(sessions: &Arc<dyn StoresServerSessions>, policy: PolicyDigest, promises: &[u8]) -> OfTerms {
-        OfTerms { sessions: Arc::clone(sessions), terms: PolicyDigest::of(&[policy.as_bytes(), promises].concat()) }
+    fn new(
+        sessions: &Arc<dyn StoresServerSessions>,
+        policy: PolicyDigest,
+        promises: &[u8],
+    ) -> OfTerms {
+        OfTerms {
+            sessions: Arc::clone(sessions),
+            terms: PolicyDigest::of(&[policy.as_bytes(), promises].concat()),
+        }
     }
 
     fn key(&self, session: &[u8]) -> Vec<u8> {
@@ -105,12 +116,21 @@ mod tests {
     #[test]
     fn a_session_is_good_once_and_for_its_terms_alone() {
         let sessions = EarlySessions::default();
-        let of = |byte, promises: &[u8]| OfTerms::new(&sessions.0, PolicyDigest::of(&[byte]), promises);
+        let of =
+            |byte, promises: &[u8]| OfTerms::new(&sessions.0, PolicyDigest::of(&[byte]), promises);
         let one = of(1, b"128 streams");
         assert!(one.can_cache() && one.put(b"key".to_vec(), b"session".to_vec()));
         assert_eq!(of(2, b"128 streams").take(b"key"), None);
-        assert_eq!(of(1, b"64 streams").take(b"key"), None, "promised more than is kept");
-        assert_eq!(of(1, b"128 streams").get(b"key").as_deref(), Some(&b"session"[..]), "after a reload that changed nothing of it");
+        assert_eq!(
+            of(1, b"64 streams").take(b"key"),
+            None,
+            "promised more than is kept"
+        );
+        assert_eq!(
+            of(1, b"128 streams").get(b"key").as_deref(),
+            Some(&b"session"[..]),
+            "after a reload that changed nothing of it"
+        );
         assert_eq!(one.take(b"key").as_deref(), Some(&b"session"[..]));
         assert_eq!(one.take(b"key"), None);
     }

@@ -1,12 +1,16 @@
-//! Private keys under a passphrase, as OpenSSL writes them: PKCS #8 (RFC 5958 with PBES2 of RFC 8018), and the older form with lines in the
-//! PEM that say how (RFC 1421 section 4.6; the key comes of the passphrase by OpenSSL's EVP_BytesToKey with MD5).
+//! Private keys under a passphrase, as OpenSSL writes them: PKCS #8 (RFC 5958 with PBES2 of RFC
+//! 8018), and the older form with lines in the PEM that say how (RFC 1421 section 4.6; the key
+//! comes of the passphrase by OpenSSL's EVP_BytesToKey with MD5).
 //!
 //! Only files that the operator configured are read here, at start and when they change.
 //! Absent on purpose: PBES1 and ciphers that nobody has written keys with for twenty years; scrypt.
 
 use crate::der::{Der, SEQUENCE};
 use aws_lc_rs::{
-    cipher::{AES_128, AES_192, AES_256, Algorithm, DecryptionContext, PaddedBlockDecryptingKey, UnboundCipherKey},
+    cipher::{
+        AES_128, AES_192, AES_256, Algorithm, DecryptionContext, PaddedBlockDecryptingKey,
+        UnboundCipherKey,
+    },
     iv::FixedLength,
     pbkdf2,
 };
@@ -15,7 +19,10 @@ use des::{
     cipher::{Block, BlockCipherDecrypt, KeyInit},
 };
 use md5::{Digest, Md5};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer, pem::PemObject};
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer,
+    pem::PemObject,
+};
 use std::num::NonZeroU32;
 
 const INTEGER: u8 = 0x02;
@@ -45,7 +52,8 @@ enum Cipher {
 }
 
 pub fn is_encrypted(pem: &[u8]) -> bool {
-    section(pem).is_some_and(|section| section.label == "ENCRYPTED PRIVATE KEY" || section.cipher.is_some())
+    section(pem)
+        .is_some_and(|section| section.label == "ENCRYPTED PRIVATE KEY" || section.cipher.is_some())
 }
 
 /// The key in the first encrypted section.
@@ -58,7 +66,12 @@ pub fn decrypt(pem: &[u8], passphrase: &[u8]) -> Result<PrivateKeyDer<'static>, 
     }
     let (cipher, iv) = section.cipher.and_then(dek_info).ok_or(Fault::Unknown)?;
     let salt = iv.get(..8).ok_or(Fault::Unknown)?;
-    let plain = open(cipher, &bytes_to_key(passphrase, salt, cipher.key_bytes()), &iv, content)?;
+    let plain = open(
+        cipher,
+        &bytes_to_key(passphrase, salt, cipher.key_bytes()),
+        &iv,
+        content,
+    )?;
     match section.label {
         "RSA PRIVATE KEY" => Ok(PrivatePkcs1KeyDer::from(plain).into()),
         "EC PRIVATE KEY" => Ok(PrivateSec1KeyDer::from(plain).into()),
@@ -84,12 +97,19 @@ fn section(pem: &[u8]) -> Option<Section<'_>> {
         rest = after;
         if label.ends_with("PRIVATE KEY") {
             let lines = body.lines().filter_map(|line| line.split_once(':'));
-            let cipher = lines.into_iter().find(|(name, _)| *name == "DEK-Info").map(|(_, value)| value.trim());
+            let cipher = lines
+                .into_iter()
+                .find(|(name, _)| *name == "DEK-Info")
+                .map(|(_, value)| value.trim());
             let base64 = match body.rfind(':') {
                 Some(at) => body.get(at..)?.split_once('\n')?.1,
                 None => body,
             };
-            return Some(Section { label, cipher, base64 });
+            return Some(Section {
+                label,
+                cipher,
+                base64,
+            });
         }
     }
 }
@@ -97,8 +117,13 @@ fn section(pem: &[u8]) -> Option<Section<'_>> {
 impl Section<'_> {
     fn content(&self) -> Option<Vec<u8>> {
         // What the section is called does not matter to who decodes it.
-        let plain = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", self.base64.trim());
-        CertificateDer::from_pem_slice(plain.as_bytes()).ok().map(|content| content.to_vec())
+        let plain = format!(
+            "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n",
+            self.base64.trim()
+        );
+        CertificateDer::from_pem_slice(plain.as_bytes())
+            .ok()
+            .map(|content| content.to_vec())
     }
 }
 
@@ -113,14 +138,21 @@ fn dek_info(value: &str) -> Option<(Cipher, Vec<u8>)> {
         _ => return None,
     };
     let pairs = digits.trim().as_bytes().chunks(2);
-    let iv: Option<Vec<u8>> = pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect();
+    let iv: Option<Vec<u8>> = pairs
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect();
     iv.map(|iv| (cipher, iv))
 }
 
 fn bytes_to_key(passphrase: &[u8], salt: &[u8], key_bytes: usize) -> Vec<u8> {
     let (mut key, mut last) = (Vec::new(), Vec::new());
     while key.len() < key_bytes {
-        last = Md5::new().chain_update(&last).chain_update(passphrase).chain_update(salt).finalize().to_vec();
+        last = Md5::new()
+            .chain_update(&last)
+            .chain_update(passphrase)
+            .chain_update(salt)
+            .finalize()
+            .to_vec();
         key.extend_from_slice(&last);
     }
     key.truncate(key_bytes);
@@ -142,7 +174,10 @@ fn parameters(der: &[u8], passphrase: &[u8]) -> Option<Opened> {
         return None;
     }
     let mut schemes = Der(algorithm.expect(SEQUENCE)?);
-    let (mut derivation, mut encryption) = (Der(schemes.expect(SEQUENCE)?), Der(schemes.expect(SEQUENCE)?));
+    let (mut derivation, mut encryption) = (
+        Der(schemes.expect(SEQUENCE)?),
+        Der(schemes.expect(SEQUENCE)?),
+    );
     let cipher = cipher_of(encryption.expect(OBJECT_IDENTIFIER)?)?;
     let iv = encryption.expect(OCTET_STRING)?.to_vec();
     if derivation.expect(OBJECT_IDENTIFIER)? != PBKDF2 {
@@ -150,14 +185,25 @@ fn parameters(der: &[u8], passphrase: &[u8]) -> Option<Opened> {
     }
     let mut derivation = Der(derivation.expect(SEQUENCE)?);
     let salt = derivation.expect(OCTET_STRING)?;
-    let rounds = derivation.expect(INTEGER)?.iter().try_fold(0u32, |sum, byte| sum.checked_mul(256)?.checked_add(u32::from(*byte)))?;
+    let rounds = derivation
+        .expect(INTEGER)?
+        .iter()
+        .try_fold(0u32, |sum, byte| {
+            sum.checked_mul(256)?.checked_add(u32::from(*byte))
+        })?;
     derivation.optional(INTEGER);
     let prf = match derivation.optional(SEQUENCE) {
         Some(prf) => prf_of(Der(prf).expect(OBJECT_IDENTIFIER)?)?,
         None => pbkdf2::PBKDF2_HMAC_SHA1,
     };
     let mut key = vec![0; cipher.key_bytes()];
-    pbkdf2::derive(prf, NonZeroU32::new(rounds).filter(|rounds| rounds.get() <= ROUNDS_MAX)?, salt, passphrase, &mut key);
+    pbkdf2::derive(
+        prf,
+        NonZeroU32::new(rounds).filter(|rounds| rounds.get() <= ROUNDS_MAX)?,
+        salt,
+        passphrase,
+        &mut key,
+    );
     Some((cipher, key, iv, outer.expect(OCTET_STRING)?.to_vec()))
 }
 
@@ -206,14 +252,22 @@ fn open(cipher: Cipher, key: &[u8], iv: &[u8], mut content: Vec<u8>) -> Result<V
     let plain = match cipher.of_aws_lc() {
         Some(algorithm) => {
             let iv = <[u8; 16]>::try_from(iv).map_err(|_| Fault::Unknown)?;
-            let key = UnboundCipherKey::new(algorithm, key).and_then(PaddedBlockDecryptingKey::cbc_pkcs7).map_err(|_| Fault::Unknown)?;
+            let key = UnboundCipherKey::new(algorithm, key)
+                .and_then(PaddedBlockDecryptingKey::cbc_pkcs7)
+                .map_err(|_| Fault::Unknown)?;
             let context = DecryptionContext::Iv128(FixedLength::from(&iv));
-            key.decrypt(&mut content, context).map_err(|_| Fault::Wrong)?.to_vec()
+            key.decrypt(&mut content, context)
+                .map_err(|_| Fault::Wrong)?
+                .to_vec()
         }
         None => triple_des(key, iv, &content)?,
     };
     let is_sequence = Der(&plain).expect(SEQUENCE).is_some();
-    if is_sequence { Ok(plain) } else { Err(Fault::Wrong) }
+    if is_sequence {
+        Ok(plain)
+    } else {
+        Err(Fault::Wrong)
+    }
 }
 
 fn triple_des(key: &[u8], iv: &[u8], content: &[u8]) -> Result<Vec<u8>, Fault> {
@@ -227,12 +281,24 @@ fn triple_des(key: &[u8], iv: &[u8], content: &[u8]) -> Result<Vec<u8>, Fault> {
     for block in blocks {
         let mut opened = Block::<TdesEde3>::from(*block);
         cipher.decrypt_block(&mut opened);
-        plain.extend(opened.iter().zip(before).map(|(byte, before)| byte ^ before));
+        plain.extend(
+            opened
+                .iter()
+                .zip(before)
+                .map(|(byte, before)| byte ^ before),
+        );
         before = *block;
     }
     let padding = plain.last().copied().map_or(0, usize::from);
-    let end = plain.len().checked_sub(padding).filter(|_| (1..=8).contains(&padding)).ok_or(Fault::Wrong)?;
-    if plain.get(end..).is_none_or(|bytes| bytes.iter().any(|byte| usize::from(*byte) != padding)) {
+    let end = plain
+        .len()
+        .checked_sub(padding)
+        .filter(|_| (1..=8).contains(&padding))
+        .ok_or(Fault::Wrong)?;
+    if plain
+        .get(end..)
+        .is_none_or(|bytes| bytes.iter().any(|byte| usize::from(*byte) != padding))
+    {
         return Err(Fault::Wrong);
     }
     plain.truncate(end);
@@ -247,8 +313,16 @@ mod tests {
 
     fn openssl(arguments: &str, folder: &std::path::Path) -> Vec<u8> {
         let program = saker_testkit::require("openssl").unwrap();
-        let output = Command::new(program).args(arguments.split(' ')).current_dir(folder).output().unwrap();
-        assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+        let output = Command::new(program)
+            .args(arguments.split(' '))
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        assert!(
+            output.status.success(),
+            "{arguments}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         output.stdout
     }
 
@@ -268,9 +342,14 @@ mod tests {
         ] {
             let pem = openssl(arguments, &dir);
             assert!(is_encrypted(&pem), "{arguments}");
-            let key = decrypt(&pem, b"secret").unwrap_or_else(|fault| panic!("{arguments}: {fault:?}"));
+            let key =
+                decrypt(&pem, b"secret").unwrap_or_else(|fault| panic!("{arguments}: {fault:?}"));
             assert!(any_supported_type(&key).is_ok(), "{arguments}");
-            assert_eq!(decrypt(&pem, b"other").err(), Some(Fault::Wrong), "{arguments}");
+            assert_eq!(
+                decrypt(&pem, b"other").err(),
+                Some(Fault::Wrong),
+                "{arguments}"
+            );
         }
         let plain = std::fs::read(dir.join("rsa.pem")).unwrap();
         assert!(!is_encrypted(&plain));
@@ -278,10 +357,15 @@ mod tests {
 
     #[test]
     fn what_is_broken_is_no_key() {
-        for pem in
-            ["", "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: RC2,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n"]
-        {
-            assert_eq!(decrypt(pem.as_bytes(), b"x").err(), Some(Fault::Unknown), "{pem}");
+        for pem in [
+            "",
+            "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: RC2,00\n\nAAAA\n-----END RSA PRIVATE KEY-----\n",
+        ] {
+            assert_eq!(
+                decrypt(pem.as_bytes(), b"x").err(),
+                Some(Fault::Unknown),
+                "{pem}"
+            );
         }
         let cut = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nMIIFHDBOBgkqhkiG9w0BBQ0wQTApBgkqhkiG\n-----END ENCRYPTED PRIVATE KEY-----\n";
         assert_eq!(decrypt(cut.as_bytes(), b"x").err(), Some(Fault::Unknown));

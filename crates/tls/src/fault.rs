@@ -1,4 +1,5 @@
-//! Why a session ended badly: whose fault, what the log says. The alert for the peer, if there is one, is in the output already.
+//! Why a session ended badly: whose fault, what the log says. The alert for the peer, if there is
+//! one, is in the output already.
 
 use rustls::{AlertDescription, Error, PeerIncompatible};
 use std::{borrow::Cow, fmt};
@@ -15,7 +16,10 @@ pub enum Fault {
     /// The peer gave up, with this alert.
     PeerAlert(Cow<'static, str>),
     /// We gave up.
-    Refused { whose: Whose, reason: Cow<'static, str> },
+    Refused {
+        whose: Whose,
+        reason: Cow<'static, str>,
+    },
     /// The session had ended before.
     Ended,
 }
@@ -25,7 +29,8 @@ pub enum Fault {
 pub enum Whose {
     /// It broke the protocol, or showed a certificate that is no good.
     Peer,
-    /// Both keep the protocol, and have nothing in common (version, cipher, protocol name, server name).
+    /// Both keep the protocol, and have nothing in common (version, cipher, protocol name, server
+    /// name).
     Neither,
     /// Configuration or our own error.
     Ours,
@@ -33,7 +38,10 @@ pub enum Whose {
 
 impl Fault {
     pub(crate) fn refused(whose: Whose, reason: impl Into<Cow<'static, str>>) -> Fault {
-        Fault::Refused { whose, reason: reason.into() }
+        Fault::Refused {
+            whose,
+            reason: reason.into(),
+        }
     }
 
     pub(crate) fn peer(reason: &'static str) -> Fault {
@@ -70,7 +78,10 @@ fn alert_name(alert: AlertDescription) -> Cow<'static, str> {
 fn snake_case(name: &str) -> String {
     let mut out = String::new();
     for (index, letter) in name.char_indices() {
-        let after_capital = name[..index].chars().next_back().is_some_and(|before| before.is_ascii_uppercase());
+        let after_capital = name[..index]
+            .chars()
+            .next_back()
+            .is_some_and(|before| before.is_ascii_uppercase());
         if letter.is_ascii_uppercase() && index > 0 && !after_capital {
             out.push('_');
         }
@@ -116,6 +127,9 @@ mod tests {
         assert_eq!(whose(Error::NoApplicationProtocol), Whose::Neither);
         assert_eq!(whose(Error::DecryptError), Whose::Peer);
         assert_eq!(whose(Error::FailedToGetRandomBytes), Whose::Ours);
-        assert_eq!(Fault::from(Error::AlertReceived(AlertDescription::UserCanceled)), Fault::PeerAlert("user_canceled".into()));
+        assert_eq!(
+            Fault::from(Error::AlertReceived(AlertDescription::UserCanceled)),
+            Fault::PeerAlert("user_canceled".into())
+        );
     }
 }

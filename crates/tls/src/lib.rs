@@ -1,10 +1,13 @@
-//! TLS without sockets: sessions as functions over bytes, certificates by name, tickets, client certificates.
+//! TLS without sockets: sessions as functions over bytes, certificates by name, tickets, client
+//! certificates.
 //!
-//! Floor 3. A worker hands what it read to [`ServerSession::receive`] and sends what came of it; sessions own no buffers between calls.
-//! [`Identities`] holds the certificates of a configuration and swaps them while handshakes run; an [`Acceptor`] per listener makes
-//! sessions; [`Tickets`] lets clients resume on any worker, and on any machine that has the same key files.
-//! The handshake is rustls', with the cryptography of aws-lc-rs; records after it are sealed and opened here (`records`).
-//! Absent on purpose: TLS 1.1 and below, renegotiation, early data over TCP, compression, session ids kept by the server but for QUIC.
+//! Floor 3. A worker hands what it read to [`ServerSession::receive`] and sends what came of it;
+//! sessions own no buffers between calls. [`Identities`] holds the certificates of a configuration
+//! and swaps them while handshakes run; an [`Acceptor`] per listener makes sessions; [`Tickets`]
+//! lets clients resume on any worker, and on any machine that has the same key files. The handshake
+//! is rustls', with the cryptography of aws-lc-rs; records after it are sealed and opened here
+//! (`records`). Absent on purpose: TLS 1.1 and below, renegotiation, early data over TCP,
+//! compression, session ids kept by the server but for QUIC.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -35,12 +38,17 @@ pub use acceptor::{Acceptor, take_shown};
 pub use client::{ClientSession, ClientTls};
 pub use early::EarlySessions;
 pub use fault::{Fault, Whose};
-pub use identities::{Certificate, Identities, Installed, LoadProblem, OnDemand, RunTime, Severity};
+pub use identities::{
+    Certificate, Identities, Installed, LoadProblem, OnDemand, RunTime, Severity,
+};
 pub use local_authority::{LocalCertificate, local_certificate};
 pub use ocsp::Question as OcspQuestion;
 pub use policy::PolicyDigest;
 pub use quic::{QuicAnswer, QuicConfigurations};
-pub use session::{Agreed, ClientVerification, INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State, Version};
+pub use session::{
+    Agreed, ClientVerification, INPUT_BYTES_MAX, Received, ServerSession, SessionInfo, State,
+    Version,
+};
 pub use tickets::Tickets;
 pub use x509::NameForm;
 

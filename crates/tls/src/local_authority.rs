@@ -1,14 +1,16 @@
 //! The authority of this machine, for `saker serve` and sites that nobody else can certify.
 //!
-//! Made once and kept in the state folder: an authority for ten years, and a certificate signed by it that is renewed in time or when the
-//! names change. Whoever trusts the authority's certificate trusts every certificate it signs, so its key never leaves the folder.
+//! Made once and kept in the state folder: an authority for ten years, and a certificate signed by
+//! it that is renewed in time or when the names change. Whoever trusts the authority's certificate
+//! trusts every certificate it signs, so its key never leaves the folder.
 
 use crate::{
     der::{self, CertificateFacts},
     identities::{Certificate, now},
 };
 use rcgen::{
-    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose,
 };
 use rustls::pki_types::DnsName;
 use std::{
@@ -40,14 +42,22 @@ pub struct LocalCertificate {
     pub created_authority: bool,
 }
 
-/// A certificate for `localhost`, the loopback addresses, this host's name and `names`, signed by the authority in `dir`. Both are made if
-/// they are not there, in a folder and in files that only their owner can read.
+/// A certificate for `localhost`, the loopback addresses, this host's name and `names`, signed by
+/// the authority in `dir`. Both are made if they are not there, in a folder and in files that only
+/// their owner can read.
 pub fn local_certificate(dir: &Path, names: &[String]) -> io::Result<LocalCertificate> {
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(dir)?;
     let (authority, created_authority) = authority(dir)?;
     let names = all_names(names);
     let (chain_path, key_path) = (dir.join("local.pem"), dir.join("local.key"));
-    let kept = if created_authority { None } else { kept_leaf(&chain_path, &key_path, &names, &authority) };
+    let kept = if created_authority {
+        None
+    } else {
+        kept_leaf(&chain_path, &key_path, &names, &authority)
+    };
     let (chain_pem, key_pem) = match kept {
         Some(kept) => kept,
         None => {
@@ -57,7 +67,12 @@ pub fn local_certificate(dir: &Path, names: &[String]) -> io::Result<LocalCertif
             (chain, key)
         }
     };
-    Ok(LocalCertificate { chain_pem, key_pem, authority_path: dir.join("authority.pem"), created_authority })
+    Ok(LocalCertificate {
+        chain_pem,
+        key_pem,
+        authority_path: dir.join("authority.pem"),
+        created_authority,
+    })
 }
 
 struct Authority {
@@ -83,19 +98,39 @@ fn authority(dir: &Path) -> io::Result<(Authority, bool)> {
 /// `None` if it is broken or near its end: then a new one is made.
 fn kept_authority(pem: String, key: &str) -> Option<Authority> {
     // That the two belong together is what a certificate of a site is checked for.
-    let facts = Certificate::from_pem(pem.as_bytes(), key.as_bytes()).ok()?.facts;
+    let facts = Certificate::from_pem(pem.as_bytes(), key.as_bytes())
+        .ok()?
+        .facts;
     let key = KeyPair::from_pem(key).ok()?;
     let params = authority_params(&der::common_name(&facts.subject)?);
-    has_days(&facts, LEAF_DAYS).then_some(Authority { pem, subject: facts.subject, issuer: Issuer::new(params, key) })
+    has_days(&facts, LEAF_DAYS).then_some(Authority {
+        pem,
+        subject: facts.subject,
+        issuer: Issuer::new(params, key),
+    })
 }
 
 fn make_authority() -> io::Result<(Authority, String)> {
-    let name = format!("Saker local authority ({})", host_name().unwrap_or_else(|| "localhost".into()));
+    let name = format!(
+        "Saker local authority ({})",
+        host_name().unwrap_or_else(|| "localhost".into())
+    );
     let key = KeyPair::generate().map_err(io::Error::other)?;
     let key_pem = key.serialize_pem();
-    let made = authority_params(&name).self_signed(&key).map_err(io::Error::other)?;
-    let subject = der::certificate(made.der()).map(|facts| facts.subject).unwrap_or_default();
-    Ok((Authority { pem: made.pem(), subject, issuer: Issuer::new(authority_params(&name), key) }, key_pem))
+    let made = authority_params(&name)
+        .self_signed(&key)
+        .map_err(io::Error::other)?;
+    let subject = der::certificate(made.der())
+        .map(|facts| facts.subject)
+        .unwrap_or_default();
+    Ok((
+        Authority {
+            pem: made.pem(),
+            subject,
+            issuer: Issuer::new(authority_params(&name), key),
+        },
+        key_pem,
+    ))
 }
 
 fn authority_params(name: &str) -> CertificateParams {
@@ -111,14 +146,22 @@ fn authority_params(name: &str) -> CertificateParams {
 fn make_leaf(names: &[String], authority: &Authority) -> io::Result<(Vec<u8>, Vec<u8>)> {
     let mut params = CertificateParams::new(names).map_err(io::Error::other)?;
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, names.first().map_or("localhost", String::as_str));
+    params.distinguished_name.push(
+        DnType::CommonName,
+        names.first().map_or("localhost", String::as_str),
+    );
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     params.use_authority_key_identifier_extension = true;
     set_validity(&mut params, LEAF_DAYS);
     let key = KeyPair::generate().map_err(io::Error::other)?;
-    let leaf = params.signed_by(&key, &authority.issuer).map_err(io::Error::other)?;
-    Ok((format!("{}{}", leaf.pem(), authority.pem).into_bytes(), key.serialize_pem().into_bytes()))
+    let leaf = params
+        .signed_by(&key, &authority.issuer)
+        .map_err(io::Error::other)?;
+    Ok((
+        format!("{}{}", leaf.pem(), authority.pem).into_bytes(),
+        key.serialize_pem().into_bytes(),
+    ))
 }
 
 /// From a day ago, for clocks that are behind.
@@ -128,10 +171,20 @@ fn set_validity(params: &mut CertificateParams, days: u64) {
     params.not_after = (start + Duration::from_secs(days * DAY)).into();
 }
 
-fn kept_leaf(chain_path: &Path, key_path: &Path, names: &[String], authority: &Authority) -> Option<(Vec<u8>, Vec<u8>)> {
+fn kept_leaf(
+    chain_path: &Path,
+    key_path: &Path,
+    names: &[String],
+    authority: &Authority,
+) -> Option<(Vec<u8>, Vec<u8>)> {
     let (chain, key) = (fs::read(chain_path).ok()?, fs::read(key_path).ok()?);
     let facts = Certificate::from_pem(&chain, &key).ok()?.facts;
-    let mut named: Vec<String> = facts.addresses.iter().map(ToString::to_string).chain(facts.dns_names.iter().cloned()).collect();
+    let mut named: Vec<String> = facts
+        .addresses
+        .iter()
+        .map(ToString::to_string)
+        .chain(facts.dns_names.iter().cloned())
+        .collect();
     let mut wanted = names.to_vec();
     named.sort();
     wanted.sort();
@@ -143,13 +196,21 @@ fn has_days(facts: &CertificateFacts, days: u64) -> bool {
     i64::try_from(days * DAY).is_ok_and(|seconds| facts.not_after > now() + seconds)
 }
 
-/// What can stand in a certificate, each once, in lower case; addresses as they are usually written.
+/// What can stand in a certificate, each once, in lower case; addresses as they are usually
+/// written.
 fn all_names(further: &[String]) -> Vec<String> {
     let host = host_name();
     let mut names: Vec<String> = Vec::new();
-    for name in ALWAYS_NAMED.into_iter().chain(host.as_deref()).chain(further.iter().map(String::as_str)) {
-        let name = name.parse::<IpAddr>().map_or_else(|_| name.to_ascii_lowercase(), |address| address.to_string());
-        let is_usable = name.parse::<IpAddr>().is_ok() || DnsName::try_from(name.strip_prefix("*.").unwrap_or(&name)).is_ok();
+    for name in ALWAYS_NAMED
+        .into_iter()
+        .chain(host.as_deref())
+        .chain(further.iter().map(String::as_str))
+    {
+        let name = name
+            .parse::<IpAddr>()
+            .map_or_else(|_| name.to_ascii_lowercase(), |address| address.to_string());
+        let is_usable = name.parse::<IpAddr>().is_ok()
+            || DnsName::try_from(name.strip_prefix("*.").unwrap_or(&name)).is_ok();
         if is_usable && !names.contains(&name) {
             names.push(name);
         }
@@ -158,15 +219,23 @@ fn all_names(further: &[String]) -> Vec<String> {
 }
 
 fn host_name() -> Option<String> {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").ok()?.trim().to_ascii_lowercase();
+    let name = fs::read_to_string("/proc/sys/kernel/hostname")
+        .ok()?
+        .trim()
+        .to_ascii_lowercase();
     DnsName::try_from(name.as_str()).is_ok().then_some(name)
 }
 
-/// Written beside and renamed, so that a crash leaves the old or the new, and readable by the owner alone from the first moment.
+/// Written beside and renamed, so that a crash leaves the old or the new, and readable by the owner
+/// alone from the first moment.
 fn write_secret(path: &Path, content: &[u8]) -> io::Result<()> {
     let beside = path.with_extension(format!("new-{}", process::id()));
     let _ = fs::remove_file(&beside);
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let mut file = fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&beside)?;
     file.write_all(content)?;
     file.sync_all()?;
     fs::rename(&beside, path)
@@ -179,11 +248,20 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     fn made(dir: &Path, names: &[&str]) -> LocalCertificate {
-        local_certificate(dir, &names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
+        local_certificate(
+            dir,
+            &names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>(),
+        )
+        .unwrap()
     }
 
     fn facts(made: &LocalCertificate) -> CertificateFacts {
-        Certificate::from_pem(&made.chain_pem, &made.key_pem).unwrap().facts
+        Certificate::from_pem(&made.chain_pem, &made.key_pem)
+            .unwrap()
+            .facts
     }
 
     #[test]
@@ -194,7 +272,10 @@ mod tests {
         assert!(first.created_authority);
         let again = made(&dir, &["dev.example"]);
         assert!(!again.created_authority);
-        assert_eq!((first.chain_pem, first.key_pem), (again.chain_pem, again.key_pem));
+        assert_eq!(
+            (first.chain_pem, first.key_pem),
+            (again.chain_pem, again.key_pem)
+        );
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&dir), 0o700);
         for name in ["authority.key", "authority.pem", "local.key", "local.pem"] {
@@ -210,14 +291,24 @@ mod tests {
             assert!(leaf.dns_names.iter().any(|own| own == name), "{name}");
         }
         for address in ["127.0.0.1", "::1", "10.1.2.3"] {
-            assert!(leaf.addresses.contains(&address.parse().unwrap()), "{address}");
+            assert!(
+                leaf.addresses.contains(&address.parse().unwrap()),
+                "{address}"
+            );
         }
         assert_eq!(leaf.not_after - leaf.not_before, 397 * 86_400);
         let authority = fs::read(temp.join("authority.pem")).unwrap();
-        let authority = Certificate::from_pem(&authority, &fs::read(temp.join("authority.key")).unwrap()).unwrap().facts;
+        let authority =
+            Certificate::from_pem(&authority, &fs::read(temp.join("authority.key")).unwrap())
+                .unwrap()
+                .facts;
         assert_eq!(authority.not_after - authority.not_before, 3_650 * 86_400);
         assert_eq!(leaf.issuer, authority.subject);
-        assert!(der::common_name(&authority.subject).unwrap().starts_with("Saker local authority ("));
+        assert!(
+            der::common_name(&authority.subject)
+                .unwrap()
+                .starts_with("Saker local authority (")
+        );
     }
 
     #[test]

@@ -1,8 +1,10 @@
-//! OCSP for staples (RFC 6960): whom to ask about a certificate, with which words, and what to make of the answer.
+//! OCSP for staples (RFC 6960): whom to ask about a certificate, with which words, and what to make
+//! of the answer.
 //!
-//! Difficulty: a responder that is broken or slow must cost nobody anything. So an answer that is not a good one for this very certificate, of
-//! now, is not shown, and the one before is shown as long as it lasts. Absent on purpose: the check of the responder's signature; whoever is
-//! shown the answer checks it, and nobody else has a use for it.
+//! Difficulty: a responder that is broken or slow must cost nobody anything. So an answer that is
+//! not a good one for this very certificate, of now, is not shown, and the one before is shown as
+//! long as it lasts. Absent on purpose: the check of the responder's signature; whoever is shown
+//! the answer checks it, and nobody else has a use for it.
 
 use crate::der::{self, Der, OcspFacts, SEQUENCE};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
@@ -14,7 +16,9 @@ const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
 const OBJECT_IDENTIFIER: u8 = 0x06;
 /// SHA-1, which is what responders know: 1.3.14.3.2.26 with NULL.
-const SHA1: &[u8] = &[0x30, 0x09, 0x06, 0x05, 0x2b, 0x0e, 0x03, 0x02, 0x1a, 0x05, 0x00];
+const SHA1: &[u8] = &[
+    0x30, 0x09, 0x06, 0x05, 0x2b, 0x0e, 0x03, 0x02, 0x1a, 0x05, 0x00,
+];
 /// `id-pe-authorityInfoAccess` and `id-ad-ocsp`.
 const AUTHORITY_INFORMATION: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x01, 0x01];
 const OCSP: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x30, 0x01];
@@ -43,14 +47,26 @@ pub struct Belief {
 }
 
 impl Question {
-    /// `None`: the certificate names no responder (and none is given), or its issuer is not in the chain.
+    /// `None`: the certificate names no responder (and none is given), or its issuer is not in the
+    /// chain.
     pub fn new(chain: &[CertificateDer<'_>], responder: Option<&str>) -> Option<Question> {
         let leaf = Parts::of(chain.first()?)?;
-        let issuer = chain.iter().skip(1).filter_map(|link| Parts::of(link)).find(|link| link.subject == leaf.issuer)?;
+        let issuer = chain
+            .iter()
+            .skip(1)
+            .filter_map(|link| Parts::of(link))
+            .find(|link| link.subject == leaf.issuer)?;
         let url = responder.map(str::to_owned).or_else(|| leaf.responder())?;
         let hash = |bytes: &[u8]| digest(&SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref().to_vec();
-        let (name_hash, key_hash, serial) = (hash(leaf.issuer), hash(issuer.key), leaf.serial.to_vec());
-        let identifier = [SHA1.to_vec(), wrap(OCTET_STRING, &name_hash), wrap(OCTET_STRING, &key_hash), wrap(INTEGER, &serial)].concat();
+        let (name_hash, key_hash, serial) =
+            (hash(leaf.issuer), hash(issuer.key), leaf.serial.to_vec());
+        let identifier = [
+            SHA1.to_vec(),
+            wrap(OCTET_STRING, &name_hash),
+            wrap(OCTET_STRING, &key_hash),
+            wrap(INTEGER, &serial),
+        ]
+        .concat();
         let mut request = wrap(SEQUENCE, &identifier);
         // CertID, Request, requestList, TBSRequest, OCSPRequest (RFC 6960 section 4.1.1).
         for _ in 0..4 {
@@ -60,7 +76,14 @@ impl Question {
         for byte in digest(&SHA256, chain.first()?).as_ref() {
             let _ = write!(fingerprint, "{byte:02x}");
         }
-        Some(Question { url, request, fingerprint, name_hash, key_hash, serial })
+        Some(Question {
+            url,
+            request,
+            fingerprint,
+            name_hash,
+            key_hash,
+            serial,
+        })
     }
 
     /// What an answer says, if it is a good one for this certificate, at this time.
@@ -78,7 +101,10 @@ impl Question {
         if facts.next_update.is_some_and(|until| until < now) {
             return Err("it has run out".into());
         }
-        if belief.age_max_s.is_some_and(|age| now - facts.this_update > age) {
+        if belief
+            .age_max_s
+            .is_some_and(|age| now - facts.this_update > age)
+        {
             return Err("it is too old".into());
         }
         Ok(facts)
@@ -119,7 +145,13 @@ impl<'c> Parts<'c> {
         let key = key.expect(BIT_STRING)?.get(1..)?;
         fields.optional(0x81);
         fields.optional(0x82);
-        Some(Parts { serial, issuer, subject, key, extensions: fields.optional(0xa3) })
+        Some(Parts {
+            serial,
+            issuer,
+            subject,
+            key,
+            extensions: fields.optional(0xa3),
+        })
     }
 
     /// RFC 5280 section 4.2.2.1.
@@ -158,7 +190,10 @@ fn whole<'c>(fields: &mut Der<'c>) -> Option<&'c [u8]> {
 /// A value of less than 64 KiB.
 fn wrap(tag: u8, content: &[u8]) -> Vec<u8> {
     let mut value = vec![tag];
-    match u16::try_from(content.len()).unwrap_or(u16::MAX).to_be_bytes() {
+    match u16::try_from(content.len())
+        .unwrap_or(u16::MAX)
+        .to_be_bytes()
+    {
         [0, short @ 0..0x80] => value.push(short),
         [0, length] => value.extend([0x81, length]),
         [high, low] => value.extend([0x82, high, low]),
@@ -182,6 +217,9 @@ mod tests {
     fn what_is_broken_is_not_asked_about() {
         assert_eq!(Question::new(&[], None), None);
         let broken = CertificateDer::from(vec![0x30, 0x03, 0x30, 0x01, 0x02]);
-        assert_eq!(Question::new(&[broken.clone(), broken], Some("http://a/")), None);
+        assert_eq!(
+            Question::new(&[broken.clone(), broken], Some("http://a/")),
+            None
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! What a site demands of a handshake before any certificate is chosen: versions, ciphers, groups, client certificates.
+//! What a site demands of a handshake before any certificate is chosen: versions, ciphers, groups,
+//! client certificates.
 //!
-//! Sites with equal demands share a policy, and so a rustls configuration; usually there is one. The difficulty is that a session that was
-//! made under one policy must be no way into a site with another: tickets are bound to the digest of a policy, a session carries the
-//! digest that its handshake was held to, and requests are only served where it is that of their site now.
+//! Sites with equal demands share a policy, and so a rustls configuration; usually there is one.
+//! The difficulty is that a session that was made under one policy must be no way into a site with
+//! another: tickets are bound to the digest of a policy, a session carries the digest that its
+//! handshake was held to, and requests are only served where it is that of their site now.
 
 use crate::{
     client_hello::Groups,
@@ -15,7 +17,9 @@ use rustls::{
     Error, ServerConfig, SupportedProtocolVersion,
     crypto::CryptoProvider,
     pki_types::CertificateDer,
-    server::{NoServerSessionStorage, ProducesTickets, ResolvesServerCert, danger::ClientCertVerifier},
+    server::{
+        NoServerSessionStorage, ProducesTickets, ResolvesServerCert, danger::ClientCertVerifier,
+    },
     version::{TLS12, TLS13},
 };
 use saker_config::model::{CipherOrder, ClientCertificates, Group, Origin, SiteTls, TlsVersion};
@@ -44,7 +48,9 @@ impl PolicyDigest {
 
 impl fmt::Debug for PolicyDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0[..4].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        self.0[..4]
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 
@@ -86,8 +92,14 @@ impl Variant {
 }
 
 impl Policy {
-    /// `None` if it can't be had; the problems say why. A site whose demands on clients can't be kept must not be served.
-    pub fn load(site: &SiteTls, origin: &Origin, files: &mut Files, problems: &mut Vec<LoadProblem>) -> Option<Policy> {
+    /// `None` if it can't be had; the problems say why. A site whose demands on clients can't be
+    /// kept must not be served.
+    pub fn load(
+        site: &SiteTls,
+        origin: &Origin,
+        files: &mut Files,
+        problems: &mut Vec<LoadProblem>,
+    ) -> Option<Policy> {
         let mut digest = Context::new(&SHA256);
         let demands = demands(site);
         digest.update(&(demands.len() as u64).to_be_bytes());
@@ -95,7 +107,16 @@ impl Policy {
         let full = Arc::new(provider::provider(&site.ciphers, &site.groups));
         let verifier = match site.client_certificates {
             ClientCertificates::Off => None,
-            _ => Some(Arc::new(client_verifier::load(site, &full, &mut Loading { origin, digest: &mut digest, files, problems })?)),
+            _ => Some(Arc::new(client_verifier::load(
+                site,
+                &full,
+                &mut Loading {
+                    origin,
+                    digest: &mut digest,
+                    files,
+                    problems,
+                },
+            )?)),
         };
         let groups = provider::groups_or_default(&site.groups);
         let mut bytes = [0; 32];
@@ -113,8 +134,13 @@ impl Policy {
             ticket_lifetime_s: site.ticket_lifetime_s,
             digest: PolicyDigest(bytes),
         };
-        if let Err(error) = ServerConfig::builder_with_provider(Arc::clone(&policy.provider)).with_protocol_versions(policy.versions()) {
-            problems.push(LoadProblem::error(origin.clone(), format!("no handshake is possible with these ciphers and groups: {error}")));
+        if let Err(error) = ServerConfig::builder_with_provider(Arc::clone(&policy.provider))
+            .with_protocol_versions(policy.versions())
+        {
+            problems.push(LoadProblem::error(
+                origin.clone(),
+                format!("no handshake is possible with these ciphers and groups: {error}"),
+            ));
             return None;
         }
         Some(policy)
@@ -128,17 +154,21 @@ impl Policy {
         }
     }
 
-    /// Clients' certificates come after early data, and what ends sooner than a day is not to be remembered by the server.
+    /// Clients' certificates come after early data, and what ends sooner than a day is not to be
+    /// remembered by the server.
     pub fn allows_early_data(&self) -> bool {
         self.verifier.is_none() && !self.without_tickets && self.ticket_lifetime_s.is_none()
     }
 
     /// What is known about certificates that a handshake has let pass.
     pub fn judged(&self, chain: &[CertificateDer<'static>]) -> Judged {
-        self.verifier.as_ref().map_or_else(Judged::default, |verifier| verifier.judged(chain))
+        self.verifier
+            .as_ref()
+            .map_or_else(Judged::default, |verifier| verifier.judged(chain))
     }
 
-    /// For a client that puts ChaCha20 first, and for one that would have to begin anew to use the post-quantum group.
+    /// For a client that puts ChaCha20 first, and for one that would have to begin anew to use the
+    /// post-quantum group.
     pub fn variant(&self, hello: &crate::client_hello::ClientHello) -> Variant {
         let pq = Group::X25519MlKem768;
         let must_begin_anew = hello.groups.has(pq) && !hello.key_shares.has(pq);
@@ -160,10 +190,16 @@ impl Policy {
         tickets: Arc<dyn ProducesTickets>,
         alpn: &[Vec<u8>],
     ) -> Result<ServerConfig, Error> {
-        let provider = self.classic.as_ref().filter(|_| variant.classic).unwrap_or(&self.provider);
-        let builder = ServerConfig::builder_with_provider(Arc::clone(provider)).with_protocol_versions(self.versions())?;
+        let provider = self
+            .classic
+            .as_ref()
+            .filter(|_| variant.classic)
+            .unwrap_or(&self.provider);
+        let builder = ServerConfig::builder_with_provider(Arc::clone(provider))
+            .with_protocol_versions(self.versions())?;
         let mut config = match &self.verifier {
-            Some(verifier) => builder.with_client_cert_verifier(Arc::clone(verifier) as Arc<dyn ClientCertVerifier>),
+            Some(verifier) => builder
+                .with_client_cert_verifier(Arc::clone(verifier) as Arc<dyn ClientCertVerifier>),
             None => builder.with_no_client_auth(),
         }
         .with_cert_resolver(resolver);
@@ -173,8 +209,10 @@ impl Policy {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.alpn_protocols = alpn.to_vec();
         config.ignore_client_order = !variant.client_order;
-        // A resumed session brings a new ticket, so one is enough for a client with one connection; who wants more can ask (RFC 9149).
-        (config.send_tls13_tickets, config.max_tls13_tickets) = if self.without_tickets { (0, 0) } else { (1, 4) };
+        // A resumed session brings a new ticket, so one is enough for a client with one connection;
+        // who wants more can ask (RFC 9149).
+        (config.send_tls13_tickets, config.max_tls13_tickets) =
+            if self.without_tickets { (0, 0) } else { (1, 4) };
         // Records are sealed and opened in `session`.
         config.enable_secret_extraction = true;
         Ok(config)
@@ -184,12 +222,31 @@ impl Policy {
 /// What of a site's settings makes its policy; files aside, whose contents count.
 pub fn demands(site: &SiteTls) -> String {
     let versions = (site.minimum_version, site.without_tls13);
-    let clients = (site.client_certificates, site.client_checks.revocation, site.client_checks.depth_max);
+    let clients = (
+        site.client_certificates,
+        site.client_checks.revocation,
+        site.client_checks.depth_max,
+    );
     let tickets = (site.without_tickets, site.ticket_lifetime_s);
-    format!("{:?}", (versions, &site.ciphers, site.cipher_order, &site.groups, clients, tickets))
+    format!(
+        "{:?}",
+        (
+            versions,
+            &site.ciphers,
+            site.cipher_order,
+            &site.groups,
+            clients,
+            tickets
+        )
+    )
 }
 
 fn classic(site: &SiteTls, groups: &[Group]) -> Option<Arc<CryptoProvider>> {
-    let classic: Vec<Group> = groups.iter().copied().filter(|group| *group != Group::X25519MlKem768).collect();
-    (!classic.is_empty() && classic.len() < groups.len()).then(|| Arc::new(provider::provider(&site.ciphers, &classic)))
+    let classic: Vec<Group> = groups
+        .iter()
+        .copied()
+        .filter(|group| *group != Group::X25519MlKem768)
+        .collect();
+    (!classic.is_empty() && classic.len() < groups.len())
+        .then(|| Arc::new(provider::provider(&site.ciphers, &classic)))
 }

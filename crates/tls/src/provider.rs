@@ -1,7 +1,8 @@
 //! Cipher suites and key exchange groups: the model's words for rustls' values, and their order.
 //!
-//! AES-128-GCM comes first: it is the cheapest where the processor has AES. A client that puts ChaCha20 first has no such processor and
-//! gets what it asks for, unless the configuration names ciphers. Absent on purpose: suites without forward secrecy and CBC.
+//! AES-128-GCM comes first: it is the cheapest where the processor has AES. A client that puts
+//! ChaCha20 first has no such processor and gets what it asks for, unless the configuration names
+//! ciphers. Absent on purpose: suites without forward secrecy and CBC.
 
 use rustls::{
     SupportedCipherSuite,
@@ -21,20 +22,37 @@ const DEFAULT_CIPHERS: [CipherSuite; 9] = [
     CipherSuite::EcdheRsaChaCha20,
 ];
 
-const DEFAULT_GROUPS: [Group; 4] = [Group::X25519MlKem768, Group::X25519, Group::Secp256r1, Group::Secp384r1];
+const DEFAULT_GROUPS: [Group; 4] = [
+    Group::X25519MlKem768,
+    Group::X25519,
+    Group::Secp256r1,
+    Group::Secp384r1,
+];
 
 /// Empty lists stand for the default ones.
 pub fn provider(ciphers: &[CipherSuite], groups: &[Group]) -> CryptoProvider {
-    let ciphers = if ciphers.is_empty() { &DEFAULT_CIPHERS } else { ciphers };
+    let ciphers = if ciphers.is_empty() {
+        &DEFAULT_CIPHERS
+    } else {
+        ciphers
+    };
     CryptoProvider {
         cipher_suites: ciphers.iter().copied().map(suite).collect(),
-        kx_groups: groups_or_default(groups).iter().copied().map(group).collect(),
+        kx_groups: groups_or_default(groups)
+            .iter()
+            .copied()
+            .map(group)
+            .collect(),
         ..aws_lc_rs::default_provider()
     }
 }
 
 pub fn groups_or_default(groups: &[Group]) -> &[Group] {
-    if groups.is_empty() { &DEFAULT_GROUPS } else { groups }
+    if groups.is_empty() {
+        &DEFAULT_GROUPS
+    } else {
+        groups
+    }
 }
 
 fn suite(suite: CipherSuite) -> SupportedCipherSuite {
@@ -77,15 +95,34 @@ pub fn suite_names(suite: rustls::CipherSuite) -> (&'static str, &'static str) {
     match suite {
         Of::TLS13_AES_128_GCM_SHA256 => ("TLS_AES_128_GCM_SHA256", "TLS_AES_128_GCM_SHA256"),
         Of::TLS13_AES_256_GCM_SHA384 => ("TLS_AES_256_GCM_SHA384", "TLS_AES_256_GCM_SHA384"),
-        Of::TLS13_CHACHA20_POLY1305_SHA256 => ("TLS_CHACHA20_POLY1305_SHA256", "TLS_CHACHA20_POLY1305_SHA256"),
-        Of::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
-        Of::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384"),
-        Of::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => {
-            ("TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305")
-        }
-        Of::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => ("TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
-        Of::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
-        Of::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
+        Of::TLS13_CHACHA20_POLY1305_SHA256 => (
+            "TLS_CHACHA20_POLY1305_SHA256",
+            "TLS_CHACHA20_POLY1305_SHA256",
+        ),
+        Of::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => (
+            "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+            "ECDHE-ECDSA-AES128-GCM-SHA256",
+        ),
+        Of::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => (
+            "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+            "ECDHE-ECDSA-AES256-GCM-SHA384",
+        ),
+        Of::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => (
+            "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+            "ECDHE-ECDSA-CHACHA20-POLY1305",
+        ),
+        Of::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => (
+            "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+            "ECDHE-RSA-AES128-GCM-SHA256",
+        ),
+        Of::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => (
+            "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+            "ECDHE-RSA-AES256-GCM-SHA384",
+        ),
+        Of::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => (
+            "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+            "ECDHE-RSA-CHACHA20-POLY1305",
+        ),
         _ => ("unknown", "unknown"),
     }
 }
@@ -108,10 +145,27 @@ mod tests {
 
     #[test]
     fn a_choice_keeps_its_order() {
-        let chosen = provider(&[CipherSuite::Tls13ChaCha20, CipherSuite::EcdheRsaAes128Gcm], &[Group::Secp384r1, Group::X25519]);
-        let names: Vec<_> = chosen.cipher_suites.iter().map(|suite| suite_names(suite.suite()).1).collect();
-        assert_eq!(names, ["TLS_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"]);
-        let groups: Vec<_> = chosen.kx_groups.iter().map(|group| u16::from(group.name())).collect();
+        let chosen = provider(
+            &[CipherSuite::Tls13ChaCha20, CipherSuite::EcdheRsaAes128Gcm],
+            &[Group::Secp384r1, Group::X25519],
+        );
+        let names: Vec<_> = chosen
+            .cipher_suites
+            .iter()
+            .map(|suite| suite_names(suite.suite()).1)
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "TLS_CHACHA20_POLY1305_SHA256",
+                "ECDHE-RSA-AES128-GCM-SHA256"
+            ]
+        );
+        let groups: Vec<_> = chosen
+            .kx_groups
+            .iter()
+            .map(|group| u16::from(group.name()))
+            .collect();
         assert_eq!(groups, [0x18, 0x1d]);
     }
 }

@@ -1,9 +1,12 @@
-//! What answers a ClientHello that came over QUIC: the same demands of the site that it names as over TCP, under TLS 1.3 and ALPN `h3`.
+//! What answers a ClientHello that came over QUIC: the same demands of the site that it names as
+//! over TCP, under TLS 1.3 and ALPN `h3`.
 //!
-//! Place in the walk: QUIC's first bytes, put in order -> [`QuicConfigurations::answer`] -> a session of rustls' with that configuration,
-//! which reads the same bytes again. The difficulty is that rustls takes a configuration before it has seen anything: so whoever makes the
-//! session waits for the whole message. Absent on purpose: waiting for a certificate that is being made (the client comes over TCP
-//! meanwhile), challenges of ACME, which are for TCP (RFC 8737 section 3).
+//! Place in the walk: QUIC's first bytes, put in order -> [`QuicConfigurations::answer`] -> a
+//! session of rustls' with that configuration, which reads the same bytes again. The difficulty is
+//! that rustls takes a configuration before it has seen anything: so whoever makes the session
+//! waits for the whole message. Absent on purpose: waiting for a certificate that is being made
+//! (the client comes over TCP meanwhile), challenges of ACME, which are for TCP (RFC 8737 section
+//! 3).
 
 use crate::{
     acceptor::{Answer, Configurations},
@@ -20,7 +23,8 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// One state of the certificates, for a listener's QUIC. Configurations are made when they are first asked for.
+/// One state of the certificates, for a listener's QUIC. Configurations are made when they are
+/// first asked for.
 pub struct QuicConfigurations {
     current: Arc<Configurations>,
     early: Option<(EarlySessions, Vec<u8>)>,
@@ -42,15 +46,27 @@ pub enum QuicAnswer {
 }
 
 impl QuicConfigurations {
-    /// With `early` clients may come back by 0-RTT, but not where certificates are asked of them, which come later than that, nor when what
-    /// they were promised has changed. An error where no site could be served by QUIC at all.
-    pub(crate) fn new(current: Arc<Configurations>, early: Option<(&EarlySessions, &[u8])>) -> Result<QuicConfigurations, Error> {
+    /// With `early` clients may come back by 0-RTT, but not where certificates are asked of them,
+    /// which come later than that, nor when what they were promised has changed. An error where no
+    /// site could be served by QUIC at all.
+    pub(crate) fn new(
+        current: Arc<Configurations>,
+        early: Option<(&EarlySessions, &[u8])>,
+    ) -> Result<QuicConfigurations, Error> {
         let made = current.policies().map(|_| Default::default()).collect();
         let early = early.map(|(sessions, promises)| (sessions.clone(), promises.to_vec()));
-        let configurations = QuicConfigurations { current, early, made };
+        let configurations = QuicConfigurations {
+            current,
+            early,
+            made,
+        };
         let mut problem = "there is no site".to_owned();
         for policy in 0..configurations.made.len() {
-            match configurations.configuration(policy, Variant::default(), IpAddr::V4(Ipv4Addr::UNSPECIFIED)) {
+            match configurations.configuration(
+                policy,
+                Variant::default(),
+                IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+            ) {
                 Ok(_) => return Ok(configurations),
                 Err(error) => problem = error,
             }
@@ -63,26 +79,57 @@ impl QuicConfigurations {
         self.current.depends_on_local()
     }
 
-    /// `message`: what has come of the first handshake message. `local`: the address that it came to.
+    /// `message`: what has come of the first handshake message. `local`: the address that it came
+    /// to.
     pub fn answer(&self, message: &[u8], local: IpAddr) -> QuicAnswer {
         match peek_message(message) {
             Peek::Incomplete => QuicAnswer::NotYet,
-            Peek::Hello(hello) => self.answer_hello(&ClientHello { acme_challenge: false, ..hello }, local),
-            _ => refused(AlertDescription::IllegalParameter, "the client's first message is too long"),
+            Peek::Hello(hello) => self.answer_hello(
+                &ClientHello {
+                    acme_challenge: false,
+                    ..hello
+                },
+                local,
+            ),
+            _ => refused(
+                AlertDescription::IllegalParameter,
+                "the client's first message is too long",
+            ),
         }
     }
 
     fn answer_hello(&self, hello: &ClientHello, local: IpAddr) -> QuicAnswer {
         let (policy, variant) = match self.current.choose(hello, local) {
             Ok(chosen) => chosen,
-            Err(Answer::UnrecognizedName) => return refused(AlertDescription::UnrecognisedName, "no site has the name, and strict SNI"),
-            Err(Answer::NotYet | Answer::NoCertificate) => {
-                return refused(AlertDescription::UnrecognisedName, "there is no certificate for the name yet");
+            Err(Answer::UnrecognizedName) => {
+                return refused(
+                    AlertDescription::UnrecognisedName,
+                    "no site has the name, and strict SNI",
+                );
             }
-            Err(_) => return refused(AlertDescription::InternalError, "the site's TLS settings can't be used"),
+            Err(Answer::NotYet | Answer::NoCertificate) => {
+                return refused(
+                    AlertDescription::UnrecognisedName,
+                    "there is no certificate for the name yet",
+                );
+            }
+            Err(_) => {
+                return refused(
+                    AlertDescription::InternalError,
+                    "the site's TLS settings can't be used",
+                );
+            }
         };
-        let Some(digest) = self.current.policies().nth(policy).map(|policy| policy.digest) else {
-            return refused(AlertDescription::InternalError, "the site's demands are not known");
+        let Some(digest) = self
+            .current
+            .policies()
+            .nth(policy)
+            .map(|policy| policy.digest)
+        else {
+            return refused(
+                AlertDescription::InternalError,
+                "the site's demands are not known",
+            );
         };
         match self.configuration(policy, variant, local) {
             Ok(config) => QuicAnswer::Configuration(config, digest),
@@ -91,32 +138,62 @@ impl QuicConfigurations {
         }
     }
 
-    fn configuration(&self, policy: usize, variant: Variant, local: IpAddr) -> Result<Arc<ServerConfig>, String> {
+    fn configuration(
+        &self,
+        policy: usize,
+        variant: Variant,
+        local: IpAddr,
+    ) -> Result<Arc<ServerConfig>, String> {
         if self.depends_on_local() {
             return self.make(policy, variant, local);
         }
-        let slot = self.made.get(policy).and_then(|variants| variants.get(variant.index()));
+        let slot = self
+            .made
+            .get(policy)
+            .and_then(|variants| variants.get(variant.index()));
         slot.map_or_else(
             || Err("the site's demands are not known".into()),
-            |slot| slot.get_or_init(|| self.make(policy, variant, local)).clone(),
+            |slot| {
+                slot.get_or_init(|| self.make(policy, variant, local))
+                    .clone()
+            },
         )
     }
 
-    fn make(&self, index: usize, variant: Variant, local: IpAddr) -> Result<Arc<ServerConfig>, String> {
-        let mut config = self.current.configuration(index, variant, local).map_err(|error| error.to_string())?.as_ref().clone();
+    fn make(
+        &self,
+        index: usize,
+        variant: Variant,
+        local: IpAddr,
+    ) -> Result<Arc<ServerConfig>, String> {
+        let mut config = self
+            .current
+            .configuration(index, variant, local)
+            .map_err(|error| error.to_string())?
+            .as_ref()
+            .clone();
         config.alpn_protocols = vec![b"h3".to_vec()];
         config.enable_secret_extraction = false;
-        let policy = self.current.policies().nth(index).filter(|policy| policy.allows_early_data());
+        let policy = self
+            .current
+            .policies()
+            .nth(index)
+            .filter(|policy| policy.allows_early_data());
         if let (Some((sessions, promises)), Some(policy)) = (&self.early, policy) {
             sessions.apply(policy.digest, promises, &mut config);
         }
         let config = Arc::new(config);
-        // A session that is thrown away: what rustls may find wrong with a configuration it says here and not to a client.
-        ServerConnection::new(Arc::clone(&config), Version::V1, Vec::new()).map_err(|error| error.to_string())?;
+        // A session that is thrown away: what rustls may find wrong with a configuration it says
+        // here and not to a client.
+        ServerConnection::new(Arc::clone(&config), Version::V1, Vec::new())
+            .map_err(|error| error.to_string())?;
         Ok(config)
     }
 }
 
 fn refused(alert: AlertDescription, reason: &str) -> QuicAnswer {
-    QuicAnswer::Refused { alert: alert.into(), reason: reason.into() }
+    QuicAnswer::Refused {
+        alert: alert.into(),
+        reason: reason.into(),
+    }
 }

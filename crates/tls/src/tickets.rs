@@ -1,9 +1,11 @@
-//! Session tickets (RFC 5077, RFC 8446 section 4.6.1): sealed with keys that all workers share, and all machines that have the same files.
+//! Session tickets (RFC 5077, RFC 8446 section 4.6.1): sealed with keys that all workers share, and
+//! all machines that have the same files.
 //!
-//! The newest key makes tickets, older ones still open them. Own keys are random and change by time; keys from files change when the files
-//! do. Sealing is AES-256-GCM-SIV: tickets of several machines have random nonces under one key, and a nonce that comes twice must not
-//! give the key away. A ticket is bound to the policy of its site, so that a site that asks for client certificates takes none that another
-//! site gave. Absent on purpose: sessions kept by the server.
+//! The newest key makes tickets, older ones still open them. Own keys are random and change by
+//! time; keys from files change when the files do. Sealing is AES-256-GCM-SIV: tickets of several
+//! machines have random nonces under one key, and a nonce that comes twice must not give the key
+//! away. A ticket is bound to the policy of its site, so that a site that asks for client
+//! certificates takes none that another site gave. Absent on purpose: sessions kept by the server.
 
 use crate::{identities::LoadProblem, policy::PolicyDigest};
 use aws_lc_rs::{
@@ -47,22 +49,49 @@ struct Key {
 }
 
 impl Tickets {
-    /// From the settings. Own keys live on from the configuration before. Files that can't be used are told of; if none can, own keys serve.
+    /// From the settings. Own keys live on from the configuration before. Files that can't be used
+    /// are told of; if none can, own keys serve.
     pub fn load(settings: &ServerTls, previous: Option<&Tickets>) -> (Tickets, Vec<LoadProblem>) {
         let rotation = Duration::from_millis(settings.ticket_rotation_ms.max(1000));
         if settings.ticket_keys.is_empty() {
-            return (previous.and_then(|before| before.continued(rotation)).unwrap_or_else(|| Tickets::own(rotation)), Vec::new());
+            return (
+                previous
+                    .and_then(|before| before.continued(rotation))
+                    .unwrap_or_else(|| Tickets::own(rotation)),
+                Vec::new(),
+            );
         }
         let (keys, problems) = read_keys(&settings.ticket_keys);
-        let keys = if keys.is_empty() { own_key().into_iter().collect() } else { keys };
-        let keys = RwLock::new(Keys { all: keys, rotate_at: None });
-        (Tickets { keys, files: settings.ticket_keys.clone(), rotation }, problems)
+        let keys = if keys.is_empty() {
+            own_key().into_iter().collect()
+        } else {
+            keys
+        };
+        let keys = RwLock::new(Keys {
+            all: keys,
+            rotate_at: None,
+        });
+        (
+            Tickets {
+                keys,
+                files: settings.ticket_keys.clone(),
+                rotation,
+            },
+            problems,
+        )
     }
 
     /// Random keys that change each `rotation`.
     pub fn own(rotation: Duration) -> Tickets {
-        let keys = Keys { all: own_key().into_iter().collect(), rotate_at: Instant::now().checked_add(rotation) };
-        Tickets { keys: RwLock::new(keys), files: Vec::new(), rotation }
+        let keys = Keys {
+            all: own_key().into_iter().collect(),
+            rotate_at: Instant::now().checked_add(rotation),
+        };
+        Tickets {
+            keys: RwLock::new(keys),
+            files: Vec::new(),
+            rotation,
+        }
     }
 
     /// Files that keys were read from, to be watched.
@@ -77,7 +106,10 @@ impl Tickets {
         }
         let (keys, problems) = read_keys(&self.files);
         if problems.is_empty() && !keys.is_empty() {
-            self.keys.write().unwrap_or_else(PoisonError::into_inner).all = keys;
+            self.keys
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .all = keys;
         }
         problems
     }
@@ -85,15 +117,25 @@ impl Tickets {
     /// Makes a new own key now; the one before still opens tickets.
     pub fn rotate(&self) {
         if self.files.is_empty() {
-            self.keys.write().unwrap_or_else(PoisonError::into_inner).rotate(self.rotation);
+            self.keys
+                .write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .rotate(self.rotation);
         }
     }
 
     fn continued(&self, rotation: Duration) -> Option<Tickets> {
         let keys = self.keys.read().unwrap_or_else(PoisonError::into_inner);
         let rotate_at = keys.rotate_at?.min(Instant::now().checked_add(rotation)?);
-        let keys = Keys { all: keys.all.clone(), rotate_at: Some(rotate_at) };
-        Some(Tickets { keys: RwLock::new(keys), files: Vec::new(), rotation })
+        let keys = Keys {
+            all: keys.all.clone(),
+            rotate_at: Some(rotate_at),
+        };
+        Some(Tickets {
+            keys: RwLock::new(keys),
+            files: Vec::new(),
+            rotation,
+        })
     }
 
     fn newest(&self) -> Option<Arc<Key>> {
@@ -115,7 +157,11 @@ impl Tickets {
     }
 
     fn lifetime(&self) -> Duration {
-        let lifetime = if self.files.is_empty() { self.rotation } else { FILE_LIFETIME };
+        let lifetime = if self.files.is_empty() {
+            self.rotation
+        } else {
+            FILE_LIFETIME
+        };
         lifetime.min(LIFETIME_MAX)
     }
 
@@ -131,17 +177,28 @@ impl Tickets {
         rand::fill(&mut nonce).ok()?;
         let mut sealed = [&now.as_secs().to_be_bytes()[..], plain].concat();
         let aad = Aad::from(context.as_bytes());
-        key.sealing.seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed).ok()?;
+        key.sealing
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), aad, &mut sealed)
+            .ok()?;
         Some([&key.name[..], &nonce, &sealed].concat())
     }
 
-    fn open(&self, context: &PolicyDigest, ticket: &[u8], now: UnixTime, lifetime_max_s: Option<u32>) -> Option<Vec<u8>> {
+    fn open(
+        &self,
+        context: &PolicyDigest,
+        ticket: &[u8],
+        now: UnixTime,
+        lifetime_max_s: Option<u32>,
+    ) -> Option<Vec<u8>> {
         let (name, rest) = ticket.split_at_checked(NAME_BYTES)?;
         let (nonce, sealed) = rest.split_first_chunk::<NONCE_LEN>()?;
         let key = self.named(name)?;
         let mut opened = sealed.to_vec();
         let aad = Aad::from(context.as_bytes());
-        let opened = key.sealing.open_in_place(Nonce::assume_unique_for_key(*nonce), aad, &mut opened).ok()?;
+        let opened = key
+            .sealing
+            .open_in_place(Nonce::assume_unique_for_key(*nonce), aad, &mut opened)
+            .ok()?;
         let (made, plain) = opened.split_first_chunk::<8>()?;
         let age = now.as_secs().saturating_sub(u64::from_be_bytes(*made));
         (age <= u64::from(self.lifetime_s(lifetime_max_s))).then(|| plain.to_vec())
@@ -180,8 +237,15 @@ impl Key {
         let (name, secret) = secret.split_first_chunk::<NAME_BYTES>()?;
         let mut key = [0; 32];
         let derived = Salt::new(HKDF_SHA256, b"saker session tickets").extract(secret);
-        derived.expand(&[name], KeyBytes).ok()?.fill(&mut key).ok()?;
-        Some(Key { name: *name, sealing: LessSafeKey::new(UnboundKey::new(&AES_256_GCM_SIV, &key).ok()?) })
+        derived
+            .expand(&[name], KeyBytes)
+            .ok()?
+            .fill(&mut key)
+            .ok()?;
+        Some(Key {
+            name: *name,
+            sealing: LessSafeKey::new(UnboundKey::new(&AES_256_GCM_SIV, &key).ok()?),
+        })
     }
 }
 
@@ -199,19 +263,34 @@ fn read_keys(files: &[PathBuf]) -> (Vec<Arc<Key>>, Vec<LoadProblem>) {
 fn read_key(file: &Path) -> Result<Key, LoadProblem> {
     let shown = file.display();
     let secret = privileged::read(file).map_err(|error| {
-        LoadProblem::error(Origin::built_in(), format!("the session ticket key {shown} can't be read: {error}"))
-            .with_help(format!("make one: openssl rand -out {shown} 80"))
+        LoadProblem::error(
+            Origin::built_in(),
+            format!("the session ticket key {shown} can't be read: {error}"),
+        )
+        .with_help(format!("make one: openssl rand -out {shown} 80"))
     })?;
     if secret.len() != 48 && secret.len() != 80 {
-        let problem = format!("the session ticket key {shown} has {} bytes, not 48 or 80", secret.len());
-        return Err(LoadProblem::error(Origin::built_in(), problem).with_help(format!("make one: openssl rand -out {shown} 80")));
+        let problem = format!(
+            "the session ticket key {shown} has {} bytes, not 48 or 80",
+            secret.len()
+        );
+        return Err(LoadProblem::error(Origin::built_in(), problem)
+            .with_help(format!("make one: openssl rand -out {shown} 80")));
     }
-    Key::from_secret(&secret).ok_or_else(|| LoadProblem::error(Origin::built_in(), format!("the session ticket key {shown} can't be used")))
+    Key::from_secret(&secret).ok_or_else(|| {
+        LoadProblem::error(
+            Origin::built_in(),
+            format!("the session ticket key {shown} can't be used"),
+        )
+    })
 }
 
 impl fmt::Debug for Tickets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tickets").field("files", &self.files).field("rotation", &self.rotation).finish_non_exhaustive()
+        f.debug_struct("Tickets")
+            .field("files", &self.files)
+            .field("rotation", &self.rotation)
+            .finish_non_exhaustive()
     }
 }
 
@@ -237,7 +316,8 @@ impl ProducesTickets for PolicyTickets {
     }
 
     fn decrypt(&self, cipher: &[u8]) -> Option<Vec<u8>> {
-        self.tickets.open(&self.policy, cipher, UnixTime::now(), self.lifetime_max_s)
+        self.tickets
+            .open(&self.policy, cipher, UnixTime::now(), self.lifetime_max_s)
     }
 }
 

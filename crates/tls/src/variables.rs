@@ -1,7 +1,8 @@
 //! mod_ssl's variables of a session (`SSL_…`), for rules, logs and programs.
 //!
-//! Made when they are asked for: most requests ask for none. Names are compared without case, as mod_ssl does.
-//! Absent on purpose: `SSL_SESSION_ID`, because sessions live in tickets and have no name of the server's; SRP.
+//! Made when they are asked for: most requests ask for none. Names are compared without case, as
+//! mod_ssl does. Absent on purpose: `SSL_SESSION_ID`, because sessions live in tickets and have no
+//! name of the server's; SRP.
 
 use crate::{
     SessionInfo,
@@ -53,9 +54,17 @@ impl SessionInfo {
             return self.client_variable(part, form, now);
         }
         if let Some(part) = rest.strip_prefix("SERVER_") {
-            return Certificate::parse(self.server_certificate()?)?.variable(part, form, now).map(Cow::Owned);
+            return Certificate::parse(self.server_certificate()?)?
+                .variable(part, form, now)
+                .map(Cow::Owned);
         }
-        let bits = || if self.cipher.contains("128") { "128" } else { "256" };
+        let bits = || {
+            if self.cipher.contains("128") {
+                "128"
+            } else {
+                "256"
+            }
+        };
         Some(Cow::Borrowed(match rest {
             "PROTOCOL" => self.version.name(),
             "CIPHER" => self.cipher_openssl,
@@ -83,14 +92,22 @@ impl SessionInfo {
         }
         if let Some(index) = part.strip_prefix("CERT_CHAIN_") {
             let at = index.parse::<usize>().ok()?.checked_add(1)?;
-            return self.client_certificates.get(at).map(|der| Cow::Owned(pem(der)));
+            return self
+                .client_certificates
+                .get(at)
+                .map(|der| Cow::Owned(pem(der)));
         }
-        Certificate::parse(self.client_certificates.first()?)?.variable(part, form, now).map(Cow::Owned)
+        Certificate::parse(self.client_certificates.first()?)?
+            .variable(part, form, now)
+            .map(Cow::Owned)
     }
 
     /// What OpenSSL would have had against the certificate.
     fn complaint(&self) -> &'static str {
-        let leaf = self.client_certificates.first().and_then(|der| Certificate::parse(der));
+        let leaf = self
+            .client_certificates
+            .first()
+            .and_then(|der| Certificate::parse(der));
         match leaf {
             Some(leaf) if leaf.is_self_issued() => "FAILED:self-signed certificate",
             _ => "FAILED:unable to verify the first certificate",
@@ -99,21 +116,43 @@ impl SessionInfo {
 
     /// All that programs are told with `StdEnvVars`; empty ones are not.
     pub fn standard_variables(&self, form: NameForm, now: i64) -> Vec<(String, String)> {
-        let fixed = STANDARD.iter().filter_map(|name| Some(((*name).to_owned(), self.variable(name, form, now)?.into_owned())));
+        let fixed = STANDARD.iter().filter_map(|name| {
+            Some((
+                (*name).to_owned(),
+                self.variable(name, form, now)?.into_owned(),
+            ))
+        });
         let parts = |prefix: &str, der: Option<&[u8]>| {
-            let parts = der.and_then(Certificate::parse).map(|certificate| certificate.parts()).unwrap_or_default();
-            parts.into_iter().map(|(name, value)| (format!("{prefix}{name}"), value)).collect::<Vec<_>>()
+            let parts = der
+                .and_then(Certificate::parse)
+                .map(|certificate| certificate.parts())
+                .unwrap_or_default();
+            parts
+                .into_iter()
+                .map(|(name, value)| (format!("{prefix}{name}"), value))
+                .collect::<Vec<_>>()
         };
         let server = parts("SSL_SERVER_", self.server_certificate());
-        let client = parts("SSL_CLIENT_", self.client_certificates.first().map(AsRef::as_ref));
-        fixed.chain(server).chain(client).filter(|(_, value)| !value.is_empty()).collect()
+        let client = parts(
+            "SSL_CLIENT_",
+            self.client_certificates.first().map(AsRef::as_ref),
+        );
+        fixed
+            .chain(server)
+            .chain(client)
+            .filter(|(_, value)| !value.is_empty())
+            .collect()
     }
 
     /// All that programs are told with `ExportCertData`.
     pub fn certificate_variables(&self) -> Vec<(String, String)> {
-        let mut all: Vec<(String, String)> =
-            self.server_certificate().map(|der| ("SSL_SERVER_CERT".into(), pem(der))).into_iter().collect();
-        let names = std::iter::once("SSL_CLIENT_CERT".to_owned()).chain((0..).map(|at| format!("SSL_CLIENT_CERT_CHAIN_{at}")));
+        let mut all: Vec<(String, String)> = self
+            .server_certificate()
+            .map(|der| ("SSL_SERVER_CERT".into(), pem(der)))
+            .into_iter()
+            .collect();
+        let names = std::iter::once("SSL_CLIENT_CERT".to_owned())
+            .chain((0..).map(|at| format!("SSL_CLIENT_CERT_CHAIN_{at}")));
         if self.client_certificates.is_empty() {
             all.push(("SSL_CLIENT_CERT".into(), String::new()));
         }
@@ -128,8 +167,13 @@ impl SessionInfo {
 
     /// Values of the client certificate's extensions with this object id.
     pub fn client_extensions(&self, object_id: &str) -> Vec<String> {
-        let certificate = self.client_certificates.first().and_then(|der| Certificate::parse(der));
-        certificate.map(|certificate| certificate.extension_values(object_id)).unwrap_or_default()
+        let certificate = self
+            .client_certificates
+            .first()
+            .and_then(|der| Certificate::parse(der));
+        certificate
+            .map(|certificate| certificate.extension_values(object_id))
+            .unwrap_or_default()
     }
 }
 

@@ -1,15 +1,20 @@
-//! Certificates of X.509 version 1, which have no extensions: `openssl x509 -req` made them for decades where no extension file was named.
+//! Certificates of X.509 version 1, which have no extensions: `openssl x509 -req` made them for
+//! decades where no extension file was named.
 //!
-//! Called by: the verifiers of clients and upstreams, and the loading of certificates, where webpki, which reads version 3 only, can't help.
-//! Caveat: without extensions nothing says whether a certificate is an authority's, so one of version 1 is never taken as a link of a chain.
-//! Only an authority that the operator has named may have signed it.
-//! Out of scope: authorities of version 1 that the operator names; webpki takes those.
+//! Called by: the verifiers of clients and upstreams, and the loading of certificates, where
+//! webpki, which reads version 3 only, can't help. Caveat: without extensions nothing says whether
+//! a certificate is an authority's, so one of version 1 is never taken as a link of a chain. Only
+//! an authority that the operator has named may have signed it. Out of scope: authorities of
+//! version 1 that the operator names; webpki takes those.
 
 use crate::der::{Der, INTEGER, SEQUENCE};
 use rustls::{
     CertificateError, DigitallySignedStruct, Error, PeerMisbehaved,
     client::danger::HandshakeSignatureValid,
-    crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature, verify_tls13_signature_with_raw_key},
+    crypto::{
+        CryptoProvider, verify_tls12_signature, verify_tls13_signature,
+        verify_tls13_signature_with_raw_key,
+    },
     pki_types::{CertificateDer, SubjectPublicKeyInfoDer},
 };
 
@@ -19,7 +24,8 @@ const EXTENSIONS: u8 = 0xa3;
 /// `id-ce-nameConstraints`, 2.5.29.30.
 const NAME_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x1e];
 
-/// A certificate or a revocation list, taken apart as far as its signature goes (RFC 5280 sections 4.1 and 5.1).
+/// A certificate or a revocation list, taken apart as far as its signature goes (RFC 5280 sections
+/// 4.1 and 5.1).
 pub struct Signed<'a> {
     /// What is signed, with its head.
     message: &'a [u8],
@@ -34,16 +40,29 @@ impl<'a> Signed<'a> {
         let message = fields.raw()?;
         let algorithm = fields.expect(SEQUENCE)?;
         let signature = bits(fields.expect(BIT_STRING)?)?;
-        Some(Signed { message, algorithm, signature })
+        Some(Signed {
+            message,
+            algorithm,
+            signature,
+        })
     }
 
-    /// Returns `true` if the owner of this key (a `SubjectPublicKeyInfo`) has signed it, with an algorithm that is good enough today.
+    /// Returns `true` if the owner of this key (a `SubjectPublicKeyInfo`) has signed it, with an
+    /// algorithm that is good enough today.
     pub fn is_by(&self, public_key: &[u8], provider: &CryptoProvider) -> bool {
-        let Some((kind, key)) = key_parts(public_key) else { return false };
+        let Some((kind, key)) = key_parts(public_key) else {
+            return false;
+        };
         let known = provider.signature_verification_algorithms.all.iter();
-        let mut fitting =
-            known.filter(|known| known.signature_alg_id().as_ref() == self.algorithm && known.public_key_alg_id().as_ref() == kind);
-        fitting.any(|known| known.verify_signature(key, self.message, self.signature).is_ok())
+        let mut fitting = known.filter(|known| {
+            known.signature_alg_id().as_ref() == self.algorithm
+                && known.public_key_alg_id().as_ref() == kind
+        });
+        fitting.any(|known| {
+            known
+                .verify_signature(key, self.message, self.signature)
+                .is_ok()
+        })
     }
 }
 
@@ -55,7 +74,10 @@ fn key_parts(public_key: &[u8]) -> Option<(&[u8], &[u8])> {
 
 /// Whole bytes only.
 fn bits(content: &[u8]) -> Option<&[u8]> {
-    content.split_first().filter(|(unused, _)| **unused == 0).map(|(_, bytes)| bytes)
+    content
+        .split_first()
+        .filter(|(unused, _)| **unused == 0)
+        .map(|(_, bytes)| bytes)
 }
 
 /// The fields of a certificate from its serial number on, and whether it is of version 1.
@@ -77,7 +99,11 @@ pub fn serial(certificate: &[u8]) -> Option<&[u8]> {
 }
 
 pub fn without_zeros(number: &[u8]) -> &[u8] {
-    number.iter().position(|byte| *byte != 0).and_then(|at| number.get(at..)).unwrap_or_default()
+    number
+        .iter()
+        .position(|byte| *byte != 0)
+        .and_then(|at| number.get(at..))
+        .unwrap_or_default()
 }
 
 /// The `SubjectPublicKeyInfo` of a certificate, with its head.
@@ -107,16 +133,31 @@ fn has_name_constraints(certificate: &[u8]) -> Option<bool> {
     Some(false)
 }
 
-/// Checks a client's certificate of version 1: its time, and that one of these authorities has signed it itself.
+/// Checks a client's certificate of version 1: its time, and that one of these authorities has
+/// signed it itself.
 ///
 /// # Errors
-/// Those that webpki has for certificates of version 3; one by an authority in between is told apart in words.
-pub fn verify(certificate: &[u8], authorities: &[CertificateDer<'_>], provider: &CryptoProvider, now_s: i64) -> Result<(), Error> {
+/// Those that webpki has for certificates of version 3; one by an authority in between is told
+/// apart in words.
+pub fn verify(
+    certificate: &[u8],
+    authorities: &[CertificateDer<'_>],
+    provider: &CryptoProvider,
+    now_s: i64,
+) -> Result<(), Error> {
     let bad = Error::InvalidCertificate(CertificateError::BadEncoding);
-    let Some((facts, signed)) = crate::der::certificate(certificate).zip(Signed::parse(certificate)) else { return Err(bad) };
-    let is_named =
-        |authority: &&CertificateDer<'_>| crate::der::certificate(authority).is_some_and(|authority| authority.subject == facts.issuer);
-    let has_signed = |authority: &CertificateDer<'_>| public_key(authority).is_some_and(|key| signed.is_by(key, provider));
+    let Some((facts, signed)) =
+        crate::der::certificate(certificate).zip(Signed::parse(certificate))
+    else {
+        return Err(bad);
+    };
+    let is_named = |authority: &&CertificateDer<'_>| {
+        crate::der::certificate(authority)
+            .is_some_and(|authority| authority.subject == facts.issuer)
+    };
+    let has_signed = |authority: &CertificateDer<'_>| {
+        public_key(authority).is_some_and(|key| signed.is_by(key, provider))
+    };
     let mut named = authorities.iter().filter(is_named).peekable();
     if named.peek().is_none() {
         return Err(Error::InvalidCertificate(CertificateError::UnknownIssuer));
@@ -129,8 +170,12 @@ pub fn verify(certificate: &[u8], authorities: &[CertificateDer<'_>], provider: 
         return Err(Error::General(problem.into()));
     }
     match now_s {
-        now_s if now_s < facts.not_before => Err(Error::InvalidCertificate(CertificateError::NotValidYet)),
-        now_s if now_s > facts.not_after => Err(Error::InvalidCertificate(CertificateError::Expired)),
+        now_s if now_s < facts.not_before => {
+            Err(Error::InvalidCertificate(CertificateError::NotValidYet))
+        }
+        now_s if now_s > facts.not_after => {
+            Err(Error::InvalidCertificate(CertificateError::Expired))
+        }
         _ => Ok(()),
     }
 }
@@ -156,13 +201,25 @@ pub fn verify_handshake_tls12(
     if !is_version_1(certificate) {
         return verify_tls12_signature(message, certificate, signed, algorithms);
     }
-    let (kind, key) = public_key(certificate).and_then(key_parts).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
-    let fitting = algorithms.mapping.iter().filter(|(scheme, _)| *scheme == signed.scheme).flat_map(|(_, all)| all.iter());
-    let mut fitting = fitting.filter(|known| known.public_key_alg_id().as_ref() == kind).peekable();
+    let (kind, key) = public_key(certificate)
+        .and_then(key_parts)
+        .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
+    let fitting = algorithms
+        .mapping
+        .iter()
+        .filter(|(scheme, _)| *scheme == signed.scheme)
+        .flat_map(|(_, all)| all.iter());
+    let mut fitting = fitting
+        .filter(|known| known.public_key_alg_id().as_ref() == kind)
+        .peekable();
     if fitting.peek().is_none() {
         return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
     }
-    match fitting.any(|known| known.verify_signature(key, message, signed.signature()).is_ok()) {
+    match fitting.any(|known| {
+        known
+            .verify_signature(key, message, signed.signature())
+            .is_ok()
+    }) {
         true => Ok(HandshakeSignatureValid::assertion()),
         false => Err(Error::InvalidCertificate(CertificateError::BadSignature)),
     }
@@ -179,6 +236,12 @@ pub fn verify_handshake_tls13(
     if !is_version_1(certificate) {
         return verify_tls13_signature(message, certificate, signed, algorithms);
     }
-    let key = public_key(certificate).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
-    verify_tls13_signature_with_raw_key(message, &SubjectPublicKeyInfoDer::from(key), signed, algorithms)
+    let key =
+        public_key(certificate).ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
+    verify_tls13_signature_with_raw_key(
+        message,
+        &SubjectPublicKeyInfoDer::from(key),
+        signed,
+        algorithms,
+    )
 }

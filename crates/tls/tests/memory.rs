@@ -1,4 +1,5 @@
-//! What an open session costs in memory. Alone in its process, because it looks at the whole process.
+//! What an open session costs in memory. Alone in its process, because it looks at the whole
+//! process.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -13,7 +14,8 @@ use authority::{Authority, Key, Sites};
 use pair::{Pair, VERSIONS, client_config};
 use std::{fs, sync::Arc};
 
-/// Of the 24 KB that an idle connection over TLS may cost, the rest belongs to the socket and the driver.
+/// Of the 24 KB that an idle connection over TLS may cost, the rest belongs to the socket and the
+/// driver.
 const SESSION_BYTES_MAX: usize = 6 * 1024;
 const SESSIONS: usize = 3_000;
 

@@ -66,8 +66,15 @@ impl Default for Arguments {
 
 pub fn help() -> String {
     let (lab, paced, neighbour) = (lab::help(), paced::HELP, neighbour::HELP);
-    let rows: String = rows::all().map(|row| format!("  {:<14} {}\n", row.name, row.title)).collect();
-    let peers = Peer::ALL.iter().chain(&Peer::SPECIAL).map(|peer| peer.name()).collect::<Vec<_>>().join(",");
+    let rows: String = rows::all()
+        .map(|row| format!("  {:<14} {}\n", row.name, row.title))
+        .collect();
+    let peers = Peer::ALL
+        .iter()
+        .chain(&Peer::SPECIAL)
+        .map(|peer| peer.name())
+        .collect::<Vec<_>>()
+        .join(",");
     format!(
         "Compares Saker with its peers; prints Markdown.
 
@@ -118,7 +125,11 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Mode, String> {
     if words.first().is_some_and(|word| word == "stage") {
         return stage(&words);
     }
-    if is_lab { lab::parse(words).map(Mode::Lab) } else { parse_bench(words).map(Mode::Bench) }
+    if is_lab {
+        lab::parse(words).map(Mode::Lab)
+    } else {
+        parse_bench(words).map(Mode::Bench)
+    }
 }
 
 pub fn parse_bench(words: impl IntoIterator<Item = String>) -> Result<Arguments, String> {
@@ -131,7 +142,9 @@ pub fn parse_bench(words: impl IntoIterator<Item = String>) -> Result<Arguments,
             "--rounds" => arguments.rounds = at_least_one(&value()?)?,
             "--seconds" => arguments.seconds = at_least_one(&value()?)?,
             "--only" => arguments.only.push(known_row(value()?)?),
-            "--peers" => arguments.peers = value()?.split(',').map(peer).collect::<Result<_, _>>()?,
+            "--peers" => {
+                arguments.peers = value()?.split(',').map(peer).collect::<Result<_, _>>()?
+            }
             "--peer" => arguments.outside.push(Outside::parse(&value()?)?),
             "--sessions" => arguments.sessions = Sessions::parse(&value()?)?,
             "--json" => arguments.json = Some(value()?.into()),
@@ -144,23 +157,42 @@ pub fn parse_bench(words: impl IntoIterator<Item = String>) -> Result<Arguments,
 
 fn floor(mut words: impl Iterator<Item = String>) -> Result<Mode, String> {
     match (words.next().as_deref(), words.next()) {
-        (Some("--port"), Some(port)) => Ok(Mode::Floor { port: port.parse().map_err(|_| format!("`{port}` is not a port"))? }),
+        (Some("--port"), Some(port)) => Ok(Mode::Floor {
+            port: port
+                .parse()
+                .map_err(|_| format!("`{port}` is not a port"))?,
+        }),
         _ => Err("floor --port N".into()),
     }
 }
 
 fn table(words: &[String]) -> Result<Mode, String> {
     match words {
-        [summary] => Ok(Mode::Table { summary: summary.into(), page: None }),
-        [summary, page] => Ok(Mode::Table { summary: summary.into(), page: Some(page.into()) }),
+        [summary] => Ok(Mode::Table {
+            summary: summary.into(),
+            page: None,
+        }),
+        [summary, page] => Ok(Mode::Table {
+            summary: summary.into(),
+            page: Some(page.into()),
+        }),
         _ => Err("table SUMMARY.json [PAGE.md]".into()),
     }
 }
 
 fn stage(words: &[String]) -> Result<Mode, String> {
-    let [_, flag, address, rest @ ..] = words else { return Err("stage --listen ADDRESS:PORT".into()) };
-    let address = address.parse().ok().filter(|_| flag == "--listen").ok_or("stage --listen ADDRESS:PORT, with an IPv4 address")?;
-    Ok(Mode::Stage { address, arguments: lab::parse(rest.to_vec())?.bench })
+    let [_, flag, address, rest @ ..] = words else {
+        return Err("stage --listen ADDRESS:PORT".into());
+    };
+    let address = address
+        .parse()
+        .ok()
+        .filter(|_| flag == "--listen")
+        .ok_or("stage --listen ADDRESS:PORT, with an IPv4 address")?;
+    Ok(Mode::Stage {
+        address,
+        arguments: lab::parse(rest.to_vec())?.bench,
+    })
 }
 
 /// Not for people: the bench starts it as a load tool.
@@ -171,7 +203,9 @@ fn handshakes(words: &[String]) -> Result<Mode, String> {
     Ok(Mode::Handshakes(handshakes::Setting {
         resumed: kind == "resumed",
         chain: chain.into(),
-        address: address.parse().map_err(|_| format!("`{address}` is not an address"))?,
+        address: address
+            .parse()
+            .map_err(|_| format!("`{address}` is not an address"))?,
         path: path.clone(),
         connections: at_least_one::<u16>(connections)?.into(),
         seconds: at_least_one(seconds)?,
@@ -179,15 +213,26 @@ fn handshakes(words: &[String]) -> Result<Mode, String> {
 }
 
 pub fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(text: &str) -> Result<T, String> {
-    text.parse().ok().filter(|number| *number >= T::from(1)).ok_or_else(|| format!("`{text}` is not a number from 1 up"))
+    text.parse()
+        .ok()
+        .filter(|number| *number >= T::from(1))
+        .ok_or_else(|| format!("`{text}` is not a number from 1 up"))
 }
 
 fn known_row(name: String) -> Result<String, String> {
-    if rows::all().any(|row| row.name.starts_with(&name)) { Ok(name) } else { Err(format!("no row is called `{name}`; --help lists them")) }
+    if rows::all().any(|row| row.name.starts_with(&name)) {
+        Ok(name)
+    } else {
+        Err(format!("no row is called `{name}`; --help lists them"))
+    }
 }
 
 fn peer(name: &str) -> Result<Peer, String> {
-    Peer::ALL.into_iter().chain(Peer::SPECIAL).find(|peer| peer.name() == name).ok_or_else(|| format!("`{name}` is not a peer"))
+    Peer::ALL
+        .into_iter()
+        .chain(Peer::SPECIAL)
+        .find(|peer| peer.name() == name)
+        .ok_or_else(|| format!("`{name}` is not a peer"))
 }
 
 #[cfg(test)]
@@ -203,10 +248,14 @@ mod tests {
 
     #[test]
     fn options() {
-        let arguments = parsed("--rounds 7 --only small --peers nginx,apache --saker /x --json /y").expect("parsed");
+        let arguments = parsed("--rounds 7 --only small --peers nginx,apache --saker /x --json /y")
+            .expect("parsed");
         assert_eq!((arguments.rounds, arguments.seconds), (7, 4));
         assert_eq!(arguments.peers, [Peer::Nginx, Peer::Apache]);
-        assert_eq!((arguments.only, arguments.saker, arguments.json), (vec!["small".to_owned()], "/x".into(), Some("/y".into())));
+        assert_eq!(
+            (arguments.only, arguments.saker, arguments.json),
+            (vec!["small".to_owned()], "/x".into(), Some("/y".into()))
+        );
     }
 
     #[test]
@@ -214,15 +263,27 @@ mod tests {
         for (line, complaint) in [
             ("--rounds 0", "`0` is not a number from 1 up"),
             ("--rounds", "--rounds needs a value"),
-            ("--only nonsense", "no row is called `nonsense`; --help lists them"),
-            ("--sessions memcached", "sessions are kept in files, mariadb or redis, not in `memcached`"),
+            (
+                "--only nonsense",
+                "no row is called `nonsense`; --help lists them",
+            ),
+            (
+                "--sessions memcached",
+                "sessions are kept in files, mariadb or redis, not in `memcached`",
+            ),
             ("--peers iis", "`iis` is not a peer"),
             ("--fast", "`--fast` is not an option; --help lists them"),
             ("floor --port x", "`x` is not a port"),
             ("table", "table SUMMARY.json [PAGE.md]"),
-            ("stage --listen x", "stage --listen ADDRESS:PORT, with an IPv4 address"),
+            (
+                "stage --listen x",
+                "stage --listen ADDRESS:PORT, with an IPv4 address",
+            ),
             ("stage", "stage --listen ADDRESS:PORT"),
-            ("handshakes full", "handshakes full|resumed CHAIN ADDRESS PATH CONNECTIONS SECONDS"),
+            (
+                "handshakes full",
+                "handshakes full|resumed CHAIN ADDRESS PATH CONNECTIONS SECONDS",
+            ),
         ] {
             assert_eq!(parsed(line).expect_err(line), complaint);
         }

@@ -1,5 +1,5 @@
-//! What stands behind the servers of some rows: a php-fpm, a server of files, and what sessions are kept in. They run on the core of the load, and
-//! what they cost is not counted.
+//! What stands behind the servers of some rows: a php-fpm, a server of files, and what sessions are
+//! kept in. They run on the core of the load, and what they cost is not counted.
 
 mod sessions;
 
@@ -41,12 +41,29 @@ struct Program {
 
 impl Behind {
     /// Starts what the chosen rows need.
-    pub fn start(rows: &[&Row], root: &Path, work: &Path, core: Option<usize>, sessions: Sessions) -> Result<Behind, String> {
+    pub fn start(
+        rows: &[&Row],
+        root: &Path,
+        work: &Path,
+        core: Option<usize>,
+        sessions: Sessions,
+    ) -> Result<Behind, String> {
         let needs = |site: Site| rows.iter().any(|row| row.site() == site);
         Ok(Behind {
-            php: if needs(Site::Php) { Some(php(work, core)?) } else { None },
-            sessions: if needs(Site::Php) { sessions.start(work, core)? } else { None },
-            server: if [Site::Proxy, Site::Cached, Site::CachedGzip, Site::Shop].into_iter().any(needs) {
+            php: if needs(Site::Php) {
+                Some(php(work, core)?)
+            } else {
+                None
+            },
+            sessions: if needs(Site::Php) {
+                sessions.start(work, core)?
+            } else {
+                None
+            },
+            server: if [Site::Proxy, Site::Cached, Site::CachedGzip, Site::Shop]
+                .into_iter()
+                .any(needs)
+            {
                 Some(server(root, work, core)?)
             } else {
                 None
@@ -56,8 +73,12 @@ impl Behind {
 
     pub fn sessions(&self) -> SessionStore<'_> {
         match &self.sessions {
-            Some((Sessions::Mariadb, program)) => SessionStore::Mariadb { socket: &program.socket },
-            Some((Sessions::Redis, program)) => SessionStore::Redis { socket: &program.socket },
+            Some((Sessions::Mariadb, program)) => SessionStore::Mariadb {
+                socket: &program.socket,
+            },
+            Some((Sessions::Redis, program)) => SessionStore::Redis {
+                socket: &program.socket,
+            },
             _ => SessionStore::Files,
         }
     }
@@ -65,11 +86,23 @@ impl Behind {
     pub fn site(&self, site: Site) -> PeerSite<'_> {
         match (site, &self.php, &self.server) {
             (Site::Permalinks, ..) => PeerSite::Permalinks,
-            (Site::Php, Some(php), _) => PeerSite::Php { socket: &php.socket },
-            (Site::Cached, _, Some(server)) => PeerSite::Cached { upstream: server.address(), gzip: false },
-            (Site::CachedGzip, _, Some(server)) => PeerSite::Cached { upstream: server.address(), gzip: true },
-            (Site::Shop, _, Some(server)) => PeerSite::Shop { upstream: server.address() },
-            (Site::Proxy, _, Some(server)) => PeerSite::Proxy { upstream: server.address() },
+            (Site::Php, Some(php), _) => PeerSite::Php {
+                socket: &php.socket,
+            },
+            (Site::Cached, _, Some(server)) => PeerSite::Cached {
+                upstream: server.address(),
+                gzip: false,
+            },
+            (Site::CachedGzip, _, Some(server)) => PeerSite::Cached {
+                upstream: server.address(),
+                gzip: true,
+            },
+            (Site::Shop, _, Some(server)) => PeerSite::Shop {
+                upstream: server.address(),
+            },
+            (Site::Proxy, _, Some(server)) => PeerSite::Proxy {
+                upstream: server.address(),
+            },
             _ => PeerSite::Files,
         }
     }
@@ -80,8 +113,17 @@ fn server(root: &Path, work: &Path, core: Option<usize>) -> Result<ServerProcess
     let work = work.join("behind");
     fs::create_dir_all(&work).map_err(|error| error.to_string())?;
     let port = free_port().map_err(|error| error.to_string())?;
-    let setting = PeerSetting { root, host: Ipv4Addr::LOCALHOST, port, work: &work, tls: None, site: PeerSite::Files };
-    let command = Peer::Nginx.command(setting).map_err(|error| error.to_string())?;
+    let setting = PeerSetting {
+        root,
+        host: Ipv4Addr::LOCALHOST,
+        port,
+        work: &work,
+        tls: None,
+        site: PeerSite::Files,
+    };
+    let command = Peer::Nginx
+        .command(setting)
+        .map_err(|error| error.to_string())?;
     let address = SocketAddr::from(([127, 0, 0, 1], port));
     ServerProcess::start(&mut on_core(&command, core)?, address).map_err(|error| error.to_string())
 }
@@ -102,10 +144,17 @@ fn on_core(command: &Command, core: Option<usize>) -> Result<Command, String> {
 }
 
 fn php(work: &Path, core: Option<usize>) -> Result<Program, String> {
-    let program = ["php-fpm8.4", "php-fpm8.3", "php-fpm8.2", "php-fpm"].into_iter().find_map(|name| require(name).ok());
-    let program = program.ok_or_else(|| "php-fpm is not there: apt-get install php-fpm".to_owned())?;
+    let program = ["php-fpm8.4", "php-fpm8.3", "php-fpm8.2", "php-fpm"]
+        .into_iter()
+        .find_map(|name| require(name).ok());
+    let program =
+        program.ok_or_else(|| "php-fpm is not there: apt-get install php-fpm".to_owned())?;
     let (socket, file) = (work.join("php.sock"), work.join("php-fpm.conf"));
-    let user = if rustix::process::geteuid().is_root() { "user = root\n" } else { "" };
+    let user = if rustix::process::geteuid().is_root() {
+        "user = root\n"
+    } else {
+        ""
+    };
     let text = format!(
         "[global]\nerror_log = {0}/php-fpm.log\ndaemonize = no\n[www]\n{user}listen = {1}\nlisten.backlog = 1024\npm = static\n\
          pm.max_children = {CHILDREN}\npm.max_requests = 0\n",
@@ -123,8 +172,13 @@ impl Program {
     fn start(command: &Command, core: Option<usize>, socket: PathBuf) -> Result<Program, String> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut command = on_core(command, core)?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let child = command
+            .spawn()
+            .map_err(|error| format!("{name}: {error}"))?;
         let program = Program { socket, child };
         for _ in 0..LOOKS {
             if UnixStream::connect(&program.socket).is_ok() {
@@ -139,7 +193,10 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // Its children end with it when it is asked; killed, it would leave them.
-        if let Some(id) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw) {
+        if let Some(id) = i32::try_from(self.child.id())
+            .ok()
+            .and_then(rustix::process::Pid::from_raw)
+        {
             let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
         }
         let _ = self.child.wait();

@@ -14,9 +14,15 @@ pub struct Certificate {
 
 impl Certificate {
     pub fn write(folder: &Path) -> Result<Certificate, String> {
-        let made = generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()]).map_err(|error| error.to_string())?;
-        let files = Certificate { chain: folder.join("chain.pem"), key: folder.join("key.pem") };
-        let save = |file: &Path, text: String| fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()));
+        let made = generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()])
+            .map_err(|error| error.to_string())?;
+        let files = Certificate {
+            chain: folder.join("chain.pem"),
+            key: folder.join("key.pem"),
+        };
+        let save = |file: &Path, text: String| {
+            fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
+        };
         save(&files.chain, made.cert.pem())?;
         save(&files.key, made.signing_key.serialize_pem())?;
         Ok(files)
@@ -24,12 +30,19 @@ impl Certificate {
 
     /// Another machine's, of which this one has the chain alone.
     pub fn of_chain(folder: &Path, chain: &str) -> Result<Certificate, String> {
-        let files = Certificate { chain: folder.join("chain.pem"), key: folder.join("no-key.pem") };
-        fs::write(&files.chain, chain).map_err(|error| format!("{}: {error}", files.chain.display()))?;
+        let files = Certificate {
+            chain: folder.join("chain.pem"),
+            key: folder.join("no-key.pem"),
+        };
+        fs::write(&files.chain, chain)
+            .map_err(|error| format!("{}: {error}", files.chain.display()))?;
         Ok(files)
     }
 
     pub fn files(&self) -> PeerTls<'_> {
-        PeerTls { chain: &self.chain, key: &self.key }
+        PeerTls {
+            chain: &self.chain,
+            key: &self.key,
+        }
     }
 }

@@ -7,7 +7,9 @@ use crate::{
     rows::{Congestion, Feature},
     stand::Stand,
 };
-use saker_testkit::{KEPT, Peer, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE, ServerProcess, free_port};
+use saker_testkit::{
+    KEPT, Peer, PeerSetting, PeerSite, PeerTls, SESSION_COOKIE, ServerProcess, free_port,
+};
 use std::{
     env, fmt, fs, io,
     net::{Ipv4Addr, SocketAddr},
@@ -54,20 +56,35 @@ impl Contender {
     pub fn is_saker(self) -> bool {
         matches!(
             self,
-            Contender::Saker | Contender::SakerAgain | Contender::SakerHttp2 | Contender::SakerWith(_) | Contender::SakerWithout(_)
+            Contender::Saker
+                | Contender::SakerAgain
+                | Contender::SakerHttp2
+                | Contender::SakerWith(_)
+                | Contender::SakerWithout(_)
         )
     }
 
     pub fn start(self, ground: Ground<'_>) -> Result<Stand, String> {
         let port = free_port().map_err(|error| error.to_string())?;
         let (mut command, address) = self.pinned_command(ground, port)?;
-        ServerProcess::start(&mut command, address).map(Stand::alone).map_err(|error| format!("{self}: {error}"))
+        ServerProcess::start(&mut command, address)
+            .map(Stand::alone)
+            .map_err(|error| format!("{self}: {error}"))
     }
 
     /// What starts it on its core, and where it listens then.
-    pub fn pinned_command(self, ground: Ground<'_>, port: u16) -> Result<(Command, SocketAddr), String> {
-        let command = self.command(ground, port).map_err(|error| format!("{self}: {error}"))?;
-        Ok((pinned(&command, ground.core)?, SocketAddr::from((ground.host, port))))
+    pub fn pinned_command(
+        self,
+        ground: Ground<'_>,
+        port: u16,
+    ) -> Result<(Command, SocketAddr), String> {
+        let command = self
+            .command(ground, port)
+            .map_err(|error| format!("{self}: {error}"))?;
+        Ok((
+            pinned(&command, ground.core)?,
+            SocketAddr::from((ground.host, port)),
+        ))
     }
 
     fn command(self, ground: Ground<'_>, port: u16) -> io::Result<Command> {
@@ -83,7 +100,14 @@ impl Contender {
             }
             Contender::Saker | Contender::SakerAgain | Contender::SakerHttp2 => {
                 let address = format!("{}:{port}", ground.host);
-                command.arg("serve").arg(ground.root).args([if ground.tls.is_some() { "--https" } else { "--http" }, &address]);
+                command.arg("serve").arg(ground.root).args([
+                    if ground.tls.is_some() {
+                        "--https"
+                    } else {
+                        "--http"
+                    },
+                    &address,
+                ]);
                 if let Some(PeerTls { chain, key }) = ground.tls {
                     command.arg("--cert").arg(chain).arg("--key").arg(key);
                 }
@@ -91,16 +115,28 @@ impl Contender {
                 command.arg("--state-dir").arg(ground.work.join("state"));
             }
             Contender::SakerWithout(Feature::Htaccess | Feature::RewriteRules) => {
-                command.arg("run").args(["--workers", "1", "--apache"]).arg(apache_file(ground, port, "None")?);
+                command
+                    .arg("run")
+                    .args(["--workers", "1", "--apache"])
+                    .arg(apache_file(ground, port, "None")?);
             }
             Contender::SakerWith(Feature::Htaccess | Feature::RewriteRules) => {
-                command.arg("run").args(["--workers", "1", "--apache"]).arg(apache_file(ground, port, "All")?);
+                command
+                    .arg("run")
+                    .args(["--workers", "1", "--apache"])
+                    .arg(apache_file(ground, port, "All")?);
             }
             Contender::SakerWithout(_) => {
-                command.arg("run").arg("-c").arg(configure(ground, port, None)?);
+                command
+                    .arg("run")
+                    .arg("-c")
+                    .arg(configure(ground, port, None)?);
             }
             Contender::SakerWith(feature) => {
-                command.arg("run").arg("-c").arg(configure(ground, port, Some(feature))?);
+                command
+                    .arg("run")
+                    .arg("-c")
+                    .arg(configure(ground, port, Some(feature))?);
             }
             Contender::Peer(peer) => return peer.command(setting(ground, port)),
             Contender::Outside(outside) => return outside.command(setting(ground, port)),
@@ -113,8 +149,25 @@ impl Contender {
     }
 }
 
-fn setting(Ground { root, host, work, tls, site, .. }: Ground<'_>, port: u16) -> PeerSetting<'_> {
-    PeerSetting { root, host, port, work, tls, site }
+fn setting(
+    Ground {
+        root,
+        host,
+        work,
+        tls,
+        site,
+        ..
+    }: Ground<'_>,
+    port: u16,
+) -> PeerSetting<'_> {
+    PeerSetting {
+        root,
+        host,
+        port,
+        work,
+        tls,
+        site,
+    }
 }
 
 impl fmt::Display for Contender {
@@ -155,7 +208,10 @@ fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
         None | Some(Feature::Htaccess | Feature::RewriteRules) => String::new(),
         Some(Feature::AccessLog) => format!("access_log = \"{work}/access.log\"\n"),
         // Far above what one client reaches, so that every request is counted and none is held.
-        Some(Feature::Throttle) => "[site.throttle]\nout_per_address = \"10GB/s\"\nrequests_static = \"10000000/s\"\n".to_owned(),
+        Some(Feature::Throttle) => {
+            "[site.throttle]\nout_per_address = \"10GB/s\"\nrequests_static = \"10000000/s\"\n"
+                .to_owned()
+        }
     };
     format!(
         "[server]\nworkers = 1\nstate_dir = \"{work}/state\"\n\n[[listener]]\naddress = \"{host}:{port}\"\n\n\
@@ -164,13 +220,26 @@ fn configuration(ground: Ground<'_>, port: u16, on: Option<Feature>) -> String {
 }
 
 fn paced(ground: Ground<'_>, port: u16, bytes_per_s: u64) -> String {
-    format!("{}[site.throttle]\nout_per_connection = \"{bytes_per_s}B/s\"\n", configuration(ground, port, None))
+    format!(
+        "{}[site.throttle]\nout_per_connection = \"{bytes_per_s}B/s\"\n",
+        configuration(ground, port, None)
+    )
 }
 
 /// Over TLS, with another congestion control.
 fn with_congestion(ground: Ground<'_>, port: u16) -> String {
-    let name = if ground.congestion == Congestion::Bbr { "bbr" } else { "newreno" };
-    let files = |PeerTls { chain, key }: PeerTls<'_>| format!("certificate = \"{}\"\nkey = \"{}\"\n", chain.display(), key.display());
+    let name = if ground.congestion == Congestion::Bbr {
+        "bbr"
+    } else {
+        "newreno"
+    };
+    let files = |PeerTls { chain, key }: PeerTls<'_>| {
+        format!(
+            "certificate = \"{}\"\nkey = \"{}\"\n",
+            chain.display(),
+            key.display()
+        )
+    };
     format!(
         "[server]\nworkers = 1\nstate_dir = \"{}/state\"\n\n[[listener]]\naddress = \"{}:{port}\"\ntls = true\nhttp3_congestion = \"{name}\"\n\n\
          [[site]]\nnames = [\"*\"]\nroot = \"{}\"\n[site.tls]\n{}",
@@ -191,25 +260,39 @@ fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io:
             return Ok(());
         }
         PeerSite::Logged { log, workers } => {
-            command.arg("serve").arg(ground.root).args(["--http", &format!("{}:{port}", ground.host)]);
-            command.args(["--workers", &workers.to_string(), "--access-log"]).arg(log);
+            command
+                .arg("serve")
+                .arg(ground.root)
+                .args(["--http", &format!("{}:{port}", ground.host)]);
+            command
+                .args(["--workers", &workers.to_string(), "--access-log"])
+                .arg(log);
             command.arg("--state-dir").arg(ground.work.join("state"));
             return Ok(());
         }
-        PeerSite::Php { socket } | PeerSite::Store { socket } => ("*.php", format!("fcgi+unix:{}", socket.display())),
-        PeerSite::Proxy { upstream } | PeerSite::Cached { upstream, .. } | PeerSite::StoreBehind { upstream } => {
-            ("*", format!("http://{upstream}"))
+        PeerSite::Php { socket } | PeerSite::Store { socket } => {
+            ("*.php", format!("fcgi+unix:{}", socket.display()))
         }
+        PeerSite::Proxy { upstream }
+        | PeerSite::Cached { upstream, .. }
+        | PeerSite::StoreBehind { upstream } => ("*", format!("http://{upstream}")),
         PeerSite::Shop { upstream } => ("/shop.html", format!("http://{upstream}")),
         PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks => {
-            command.arg("run").args(["--workers", "1", "--apache"]).arg(apache_file(ground, port, "All")?);
+            command
+                .arg("run")
+                .args(["--workers", "1", "--apache"])
+                .arg(apache_file(ground, port, "All")?);
             return Ok(());
         }
     };
     let file = ground.work.join("saker.toml");
     let cache = match ground.site {
-        PeerSite::Cached { .. } | PeerSite::Shop { .. } => "[site.cache]\nforce_ttl = \"1h\"\n".to_owned(),
-        PeerSite::Store { .. } => format!("[site.cache]\nsession_cookies = [\"{SESSION_COOKIE}\"]\n"),
+        PeerSite::Cached { .. } | PeerSite::Shop { .. } => {
+            "[site.cache]\nforce_ttl = \"1h\"\n".to_owned()
+        }
+        PeerSite::Store { .. } => {
+            format!("[site.cache]\nsession_cookies = [\"{SESSION_COOKIE}\"]\n")
+        }
         _ => String::new(),
     };
     let text = format!(
@@ -224,7 +307,10 @@ fn by_configuration(command: &mut Command, ground: Ground<'_>, port: u16) -> io:
 fn apache_file(ground: Ground<'_>, port: u16, overrides: &str) -> io::Result<std::path::PathBuf> {
     let (root, work, host) = (ground.root.display(), ground.work.display(), ground.host);
     let modules = ["mpm_event", "authz_core", "mime", "dir", "rewrite"];
-    let modules: String = modules.iter().map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n")).collect();
+    let modules: String = modules
+        .iter()
+        .map(|name| format!("LoadModule {name}_module modules/mod_{name}.so\n"))
+        .collect();
     let file = ground.work.join("saker-httpd.conf");
     let text = format!(
         "ServerRoot {work}\n{modules}ServerName localhost\nListen {host}:{port}\nErrorLog {work}/saker-error.log\nPidFile {work}/saker.pid\n\
@@ -246,7 +332,9 @@ fn pinned(command: &Command, core: Option<usize>) -> Result<Command, String> {
         }
         None => Command::new(command.get_program()),
     };
-    let environment = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let environment = command
+        .get_envs()
+        .filter_map(|(name, value)| Some((name, value?)));
     pinned.args(command.get_args()).envs(environment);
     Ok(pinned)
 }
@@ -279,9 +367,18 @@ mod tests {
     fn pinning_keeps_the_command() {
         let mut command = Command::new("/bin/true");
         command.args(["a", "b"]).env("C", "d");
-        assert_eq!(pinned(&command, None).expect("made").get_args().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(
+            pinned(&command, None)
+                .expect("made")
+                .get_args()
+                .collect::<Vec<_>>(),
+            ["a", "b"]
+        );
         let pinned = pinned(&command, Some(1)).expect("taskset is part of every Debian");
-        assert_eq!(pinned.get_args().collect::<Vec<_>>(), ["-c", "1", "/bin/true", "a", "b"]);
+        assert_eq!(
+            pinned.get_args().collect::<Vec<_>>(),
+            ["-c", "1", "/bin/true", "a", "b"]
+        );
         assert_eq!(pinned.get_envs().count(), 1);
     }
 }

@@ -1,6 +1,7 @@
 //! Who takes part in which row.
 //!
-//! Everybody that can do what the row asks, and nobody who can't: a peer that has no cache of pages is not slow at it, it is no peer there.
+//! Everybody that can do what the row asks, and nobody who can't: a peer that has no cache of pages
+//! is not slow at it, it is no peer there.
 
 use crate::{
     arguments::Arguments,
@@ -16,23 +17,51 @@ const MANY_REQUESTS: u64 = 500_000;
 pub fn of(row: &Row, arguments: &Arguments) -> Vec<Contender> {
     let own = |contender| std::iter::once(contender);
     match row.kind {
-        Kind::Compare { tool: Tool::H3load { .. }, .. } => own(Contender::Saker).chain(with_http3(row, arguments)).collect(),
-        Kind::Compare { targets: Targets { floor, .. }, .. } => {
-            own(Contender::Saker).chain(peers(row, arguments)).chain(floor.map(|_| Contender::Floor)).collect()
-        }
-        Kind::Idle { protocol: Protocol::Http3, .. } => vec![Contender::Saker],
+        Kind::Compare {
+            tool: Tool::H3load { .. },
+            ..
+        } => own(Contender::Saker)
+            .chain(with_http3(row, arguments))
+            .collect(),
+        Kind::Compare {
+            targets: Targets { floor, .. },
+            ..
+        } => own(Contender::Saker)
+            .chain(peers(row, arguments))
+            .chain(floor.map(|_| Contender::Floor))
+            .collect(),
+        Kind::Idle {
+            protocol: Protocol::Http3,
+            ..
+        } => vec![Contender::Saker],
         Kind::Idle { .. } => own(Contender::Saker).chain(peers(row, arguments)).collect(),
-        Kind::Link { congestion: Congestion::Reno | Congestion::Bbr, .. } => vec![Contender::Saker, Contender::SakerHttp2],
-        Kind::Link { requests, streams, .. } => {
-            let quick_enough = |contender: &Contender| *contender != Contender::Peer(Peer::Caddy) || requests < MANY_REQUESTS;
-            // Beside nginx over HTTP/2, where it matters by what a connection carries many requests.
+        Kind::Link {
+            congestion: Congestion::Reno | Congestion::Bbr,
+            ..
+        } => vec![Contender::Saker, Contender::SakerHttp2],
+        Kind::Link {
+            requests, streams, ..
+        } => {
+            let quick_enough = |contender: &Contender| {
+                *contender != Contender::Peer(Peer::Caddy) || requests < MANY_REQUESTS
+            };
+            // Beside nginx over HTTP/2, where it matters by what a connection carries many
+            // requests.
             let http2 = Some(Contender::SakerHttp2).filter(|_| streams > 1);
-            own(Contender::Saker).chain(http2).chain(with_http3(row, arguments).filter(quick_enough)).collect()
+            own(Contender::Saker)
+                .chain(http2)
+                .chain(with_http3(row, arguments).filter(quick_enough))
+                .collect()
         }
-        Kind::Switch { feature, .. } => vec![Contender::SakerWithout(feature), Contender::SakerWith(feature)],
+        Kind::Switch { feature, .. } => vec![
+            Contender::SakerWithout(feature),
+            Contender::SakerWith(feature),
+        ],
         Kind::Own(workload) => {
             let all = workload.contenders().iter().copied().filter(is_installed);
-            let others = outside(row, arguments).map(Contender::Outside).filter(|_| workload.admits_others());
+            let others = outside(row, arguments)
+                .map(Contender::Outside)
+                .filter(|_| workload.admits_others());
             all.chain(others).collect()
         }
     }
@@ -41,24 +70,46 @@ pub fn of(row: &Row, arguments: &Arguments) -> Vec<Contender> {
 fn peers(row: &Row, arguments: &Arguments) -> impl Iterator<Item = Contender> {
     let site = row.site();
     // These rows are about caches: who has one takes part unasked.
-    let caches: &[Peer] = if is_cached(site) { &[Peer::Nginx, Peer::Varnish] } else { &[] };
+    let caches: &[Peer] = if is_cached(site) {
+        &[Peer::Nginx, Peer::Varnish]
+    } else {
+        &[]
+    };
     let more = arguments.peers.iter().filter(|peer| !caches.contains(peer));
-    let peers: Vec<Contender> = caches.iter().chain(more).copied().filter(|peer| fits(*peer, site)).map(Contender::Peer).collect();
-    let others = outside(row, arguments).filter(move |_| site == Site::Files).map(Contender::Outside);
+    let peers: Vec<Contender> = caches
+        .iter()
+        .chain(more)
+        .copied()
+        .filter(|peer| fits(*peer, site))
+        .map(Contender::Peer)
+        .collect();
+    let others = outside(row, arguments)
+        .filter(move |_| site == Site::Files)
+        .map(Contender::Outside);
     peers.into_iter().chain(others)
 }
 
 /// nginx is measured by its nearest: Debian's has no HTTP/3.
 fn with_http3(row: &Row, arguments: &Arguments) -> impl Iterator<Item = Contender> {
-    let caddy = [Contender::Peer(Peer::Caddy)].into_iter().filter(is_installed);
-    let others = outside(row, arguments).filter(|peer| peer.speaks_http3).map(Contender::Outside);
-    std::iter::once(Contender::Peer(Peer::Nginx)).chain(caddy).chain(others)
+    let caddy = [Contender::Peer(Peer::Caddy)]
+        .into_iter()
+        .filter(is_installed);
+    let others = outside(row, arguments)
+        .filter(|peer| peer.speaks_http3)
+        .map(Contender::Outside);
+    std::iter::once(Contender::Peer(Peer::Nginx))
+        .chain(caddy)
+        .chain(others)
 }
 
 /// Those that speak as the row does.
 fn outside(row: &Row, arguments: &Arguments) -> impl Iterator<Item = Outside> {
     let is_over_tls = row.is_over_tls();
-    arguments.outside.iter().copied().filter(move |peer| peer.is_over_tls() == is_over_tls)
+    arguments
+        .outside
+        .iter()
+        .copied()
+        .filter(move |peer| peer.is_over_tls() == is_over_tls)
 }
 
 fn is_cached(site: Site) -> bool {
@@ -87,29 +138,64 @@ mod tests {
     use crate::rows;
 
     fn names(row: &str, arguments: &Arguments) -> Vec<String> {
-        let row = rows::all().find(|candidate| candidate.name == row).expect("a row");
+        let row = rows::all()
+            .find(|candidate| candidate.name == row)
+            .expect("a row");
         of(row, arguments).iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn who_takes_part() {
-        let everybody = Arguments { peers: [&Peer::ALL[..4], &Peer::SPECIAL].concat(), ..Arguments::default() };
-        assert_eq!(names("small-10", &everybody), ["saker", "nginx", "lighttpd", "h2o", "apache", "caddy", "bare tokio loop"]);
-        assert_eq!(names("cached-10", &everybody), ["saker", "nginx", "varnish", "apache"]);
-        assert_eq!(names("proxy-1k", &everybody), ["saker", "nginx", "lighttpd", "h2o", "apache", "haproxy"]);
-        assert_eq!(names("permalinks", &everybody), ["saker", "nginx", "apache"]);
+        let everybody = Arguments {
+            peers: [&Peer::ALL[..4], &Peer::SPECIAL].concat(),
+            ..Arguments::default()
+        };
+        assert_eq!(
+            names("small-10", &everybody),
+            [
+                "saker",
+                "nginx",
+                "lighttpd",
+                "h2o",
+                "apache",
+                "caddy",
+                "bare tokio loop"
+            ]
+        );
+        assert_eq!(
+            names("cached-10", &everybody),
+            ["saker", "nginx", "varnish", "apache"]
+        );
+        assert_eq!(
+            names("proxy-1k", &everybody),
+            ["saker", "nginx", "lighttpd", "h2o", "apache", "haproxy"]
+        );
+        assert_eq!(
+            names("permalinks", &everybody),
+            ["saker", "nginx", "apache"]
+        );
         assert_eq!(names("noise", &everybody), ["saker", "saker again"]);
         assert!(names("b2-x10-10ms", &everybody).contains(&"saker, HTTP/2".to_owned()));
         assert_eq!(names("b2-10mb-10ms", &everybody)[..2], ["saker", "nginx"]);
-        assert_eq!(names("log", &everybody), ["saker, access log off", "saker, access log on"]);
+        assert_eq!(
+            names("log", &everybody),
+            ["saker, access log off", "saker, access log on"]
+        );
     }
 
     #[test]
     fn others_join_where_they_speak_the_protocol() {
         let plain = Outside::parse("mine=/x {port} {docroot}").expect("parsed");
         let secure = Outside::parse("ols+h3=/x {port} {docroot} {cert} {key}").expect("parsed");
-        let arguments = Arguments { peers: Vec::new(), outside: vec![plain, secure], ..Arguments::default() };
-        assert_eq!(names("small-100", &arguments), ["saker", "mine", "bare tokio loop"]);
+        let arguments = Arguments {
+            peers: Vec::new(),
+            outside: vec![plain, secure],
+            ..Arguments::default()
+        };
+        assert_eq!(
+            names("small-100", &arguments),
+            ["saker", "mine", "bare tokio loop"]
+        );
         assert_eq!(names("tls-10", &arguments), ["saker", "ols"]);
         assert!(names("h3-100x1", &arguments).contains(&"ols".to_owned()));
         assert_eq!(names("php-hello", &arguments), ["saker"]);

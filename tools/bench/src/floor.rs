@@ -1,8 +1,10 @@
-//! The floor: a bare event loop that answers every request with the same page of 285 bytes, whatever it asks.
+//! The floor: a bare event loop that answers every request with the same page of 285 bytes,
+//! whatever it asks.
 //!
-//! What it costs is what the kernel, the socket and tokio cost; a server can come near it, not below. It looks for the end of a head and
-//! at which HTTP it is asked, since ab speaks HTTP/1.0 and waits for the end of a connection that it did not ask to keep.
-//! Absent on purpose: everything that makes it a web server.
+//! What it costs is what the kernel, the socket and tokio cost; a server can come near it, not
+//! below. It looks for the end of a head and at which HTTP it is asked, since ab speaks HTTP/1.0
+//! and waits for the end of a connection that it did not ask to keep. Absent on purpose: everything
+//! that makes it a web server.
 
 use saker_testkit::bench_files;
 use std::{io, net::Ipv4Addr, rc::Rc};
@@ -16,7 +18,9 @@ const BUFFER_BYTES: usize = 4096;
 
 /// Serves until it is killed.
 pub fn serve(port: u16) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
     LocalSet::new().block_on(&runtime, accept(port))
 }
 
@@ -76,7 +80,9 @@ mod tests {
     #[test]
     fn keeps_what_shall_be_kept() {
         assert!(is_last(b"GET / HTTP/1.0\r\nHost: a\r\n\r\n"));
-        assert!(!is_last(b"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"));
+        assert!(!is_last(
+            b"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n"
+        ));
         assert!(!is_last(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"));
     }
 
@@ -86,10 +92,17 @@ mod tests {
         thread::spawn(move || serve(port));
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let mut client = (0..200)
-            .find_map(|_| Client::connect(address).map_err(|_| thread::sleep(Duration::from_millis(10))).ok())
+            .find_map(|_| {
+                Client::connect(address)
+                    .map_err(|_| thread::sleep(Duration::from_millis(10)))
+                    .ok()
+            })
             .expect("it accepts within two seconds");
         for _ in 0..3 {
-            assert_eq!(client.get("/").expect("answered").body, bench_files::small_page());
+            assert_eq!(
+                client.get("/").expect("answered").body,
+                bench_files::small_page()
+            );
         }
     }
 }

@@ -1,8 +1,10 @@
-//! A load of TLS handshakes: each with one GET over a connection that the server closes, so many at a time.
+//! A load of TLS handshakes: each with one GET over a connection that the server closes, so many at
+//! a time.
 //!
-//! Every handshake is verified to be what the row wants, full or resumed; another one is an error. The difficulty is the tickets: some
-//! servers give none in return for one, and a client should use each once (RFC 8446 appendix C.4). So before resumed handshakes are counted,
-//! full ones fill a bank with a ticket for each. Absent on purpose: early data.
+//! Every handshake is verified to be what the row wants, full or resumed; another one is an error.
+//! The difficulty is the tickets: some servers give none in return for one, and a client should use
+//! each once (RFC 8446 appendix C.4). So before resumed handshakes are counted, full ones fill a
+//! bank with a ticket for each. Absent on purpose: early data.
 
 mod bank;
 
@@ -55,13 +57,24 @@ struct Tally {
 /// Prints when counting begins and ends, then the figures.
 pub fn run(setting: &Setting) -> Result<(), String> {
     let bank = Arc::new(Bank::default());
-    let resumption = if setting.resumed { Resumption::store(Arc::<Bank>::clone(&bank)) } else { Resumption::disabled() };
+    let resumption = if setting.resumed {
+        Resumption::store(Arc::<Bank>::clone(&bank))
+    } else {
+        Resumption::disabled()
+    };
     let config = tls_client::configuration(&setting.chain, "http/1.1", resumption)?;
     let start = Instant::now();
     let wanted = RESUMED_PER_S * setting.seconds as usize;
-    let fill = || bank.tickets() < wanted && (bank.tickets() > 0 || start.elapsed() < FIRST_TICKET_TIMEOUT);
+    let fill = || {
+        bank.tickets() < wanted && (bank.tickets() > 0 || start.elapsed() < FIRST_TICKET_TIMEOUT)
+    };
     let warm_up = || start.elapsed() < WARM_UP;
-    let before = load(setting, &config, HandshakeKind::Full, if setting.resumed { &fill } else { &warm_up });
+    let before = load(
+        setting,
+        &config,
+        HandshakeKind::Full,
+        if setting.resumed { &fill } else { &warm_up },
+    );
     bank.open();
 
     println!("{COUNTING_BEGINS}");
@@ -69,7 +82,12 @@ pub fn run(setting: &Setting) -> Result<(), String> {
     let as_many_as_tickets = || started.fetch_add(1, Ordering::Relaxed) < wanted;
     let in_time = || start.elapsed() < Duration::from_secs(setting.seconds);
     let counted = match setting.resumed {
-        true => load(setting, &config, HandshakeKind::Resumed, &as_many_as_tickets),
+        true => load(
+            setting,
+            &config,
+            HandshakeKind::Resumed,
+            &as_many_as_tickets,
+        ),
         false => load(setting, &config, HandshakeKind::Full, &in_time),
     };
     println!("{COUNTING_ENDS}");
@@ -77,7 +95,12 @@ pub fn run(setting: &Setting) -> Result<(), String> {
     Ok(())
 }
 
-fn load(setting: &Setting, config: &Arc<ClientConfig>, kind: HandshakeKind, go_on: &(dyn Fn() -> bool + Sync)) -> Tally {
+fn load(
+    setting: &Setting,
+    config: &Arc<ClientConfig>,
+    kind: HandshakeKind,
+    go_on: &(dyn Fn() -> bool + Sync),
+) -> Tally {
     let one_after_the_other = || {
         let mut tally = Tally::default();
         while tally.errors < ERRORS_MAX && go_on() {
@@ -87,9 +110,16 @@ fn load(setting: &Setting, config: &Arc<ClientConfig>, kind: HandshakeKind, go_o
         tally
     };
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..setting.connections).map(|_| scope.spawn(one_after_the_other)).collect();
+        let threads: Vec<_> = (0..setting.connections)
+            .map(|_| scope.spawn(one_after_the_other))
+            .collect();
         // A thread that panicked counts as an error.
-        let tallies = threads.into_iter().map(|thread| thread.join().unwrap_or(Tally { errors: 1, ..Tally::default() }));
+        let tallies = threads.into_iter().map(|thread| {
+            thread.join().unwrap_or(Tally {
+                errors: 1,
+                ..Tally::default()
+            })
+        });
         tallies.fold(Tally::default(), Tally::and)
     })
 }
@@ -98,9 +128,16 @@ fn load(setting: &Setting, config: &Arc<ClientConfig>, kind: HandshakeKind, go_o
 fn fetch(setting: &Setting, config: &Arc<ClientConfig>, kind: HandshakeKind) -> io::Result<usize> {
     let mut connection = tls_client::connect(setting.address, config)?;
     if connection.conn.handshake_kind() != Some(kind) {
-        return Err(io::Error::other(format!("the handshake was {:?} instead of {kind:?}", connection.conn.handshake_kind())));
+        return Err(io::Error::other(format!(
+            "the handshake was {:?} instead of {kind:?}",
+            connection.conn.handshake_kind()
+        )));
     }
-    let request = format!("GET /{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", setting.path, tls_client::NAME);
+    let request = format!(
+        "GET /{} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        setting.path,
+        tls_client::NAME
+    );
     connection.write_all(request.as_bytes())?;
     let bytes = tls_client::read_response(&mut connection)?;
     match connection.read(&mut [0]) {
@@ -138,12 +175,19 @@ impl Tally {
 fn print(before: Tally, mut counted: Tally, took: Duration) {
     counted.latencies.sort_unstable();
     let count = counted.latencies.len();
-    let percentile =
-        |hundredths: usize| counted.latencies.get((count * hundredths / 100).min(count.saturating_sub(1))).map_or(0, Duration::as_micros);
+    let percentile = |hundredths: usize| {
+        counted
+            .latencies
+            .get((count * hundredths / 100).min(count.saturating_sub(1)))
+            .map_or(0, Duration::as_micros)
+    };
     let (bytes, errors) = (counted.bytes, before.errors + counted.errors);
     println!("{VERIFIED} {count}");
     let (p50, p99, longest) = (percentile(50), percentile(99), percentile(100));
-    println!("{EXACT_FIGURES} {count} {bytes} {} {errors} {p50} {p99} {longest}", took.as_micros());
+    println!(
+        "{EXACT_FIGURES} {count} {bytes} {} {errors} {p50} {p99} {longest}",
+        took.as_micros()
+    );
     if let Some(error) = before.first_error.or(counted.first_error) {
         println!("the first error: {error}");
     }

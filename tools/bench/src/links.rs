@@ -1,7 +1,9 @@
-//! Rows over an emulated link: how long so many requests take, with handshakes and all, as the published figures were made.
+//! Rows over an emulated link: how long so many requests take, with handshakes and all, as the
+//! published figures were made.
 //!
-//! Server and load are each in a network of their own (root), and their link is made anew for each trial, so that nobody finds another's
-//! packets in the queue. What the link has done to packets is said on standard error.
+//! Server and load are each in a network of their own (root), and their link is made anew for each
+//! trial, so that nobody finds another's packets in the queue. What the link has done to packets is
+//! said on standard error.
 
 use crate::{
     contender::{Contender, Ground},
@@ -29,23 +31,50 @@ pub fn trial(
     load_command: &mut String,
     sheets: &mut Vec<Sheet>,
 ) -> Result<Trial, String> {
-    let Kind::Link { link: shape, requests, connections, streams, path, congestion, .. } = plan.row.kind else {
+    let Kind::Link {
+        link: shape,
+        requests,
+        connections,
+        streams,
+        path,
+        congestion,
+        ..
+    } = plan.row.kind
+    else {
         return Err("no link".into());
     };
     let said = |error: std::io::Error| format!("{contender}: link: {error}");
-    let link = Link::open(settings(shape)).map_err(|error| format!("a link needs root and /dev/net/tun: {error}"))?;
-    let ground = Ground { host: SERVER, congestion, ..ground };
+    let link = Link::open(settings(shape))
+        .map_err(|error| format!("a link needs root and /dev/net/tun: {error}"))?;
+    let ground = Ground {
+        host: SERVER,
+        congestion,
+        ..ground
+    };
     if let Some(name) = in_linux(congestion) {
         let set = move || std::fs::write("/proc/sys/net/ipv4/tcp_congestion_control", name);
-        link.server().run(set).map_err(said)?.map_err(|error| format!("{name}, which Linux has as a module: {error}"))?;
+        link.server()
+            .run(set)
+            .map_err(said)?
+            .map_err(|error| format!("{name}, which Linux has as a module: {error}"))?;
     }
     let (mut command, address) = contender.pinned_command(ground, PORT)?;
-    let server = link.server().run(move || ServerProcess::start(&mut command, address)).map_err(said)?.map_err(said)?;
+    let server = link
+        .server()
+        .run(move || ServerProcess::start(&mut command, address))
+        .map_err(said)?
+        .map_err(said)?;
     // Single files stay single.
     let requests = (requests / plan.requests_divisor.max(1)).max(1);
     let (paths, Ground { work, tls, .. }) = ([path], ground);
     let setting = LoadSetting {
-        tool: tool_for(Tool::H3load { streams, yardstick: Yardstick::Http2 }, contender),
+        tool: tool_for(
+            Tool::H3load {
+                streams,
+                yardstick: Yardstick::Http2,
+            },
+            contender,
+        ),
         address,
         paths: &paths,
         connections,
@@ -60,12 +89,17 @@ pub fn trial(
     if sheets.is_empty() {
         *sheets = stand.sheets(ground);
     }
-    let (load, line) = sampling::record(&stand, load_core, plan.idle, || setting.run(|| stand.cpu_time()));
+    let (load, line) = sampling::record(&stand, load_core, plan.idle, || {
+        setting.run(|| stand.cpu_time())
+    });
     let load = load?;
     let trial = outcome(&paths, &load, &stand, line);
     drop(stand);
     let report = link.close();
-    eprintln!("  {:.2} s; to the client: {:?}; to the server: {:?}", load.seconds, report.to_client, report.to_server);
+    eprintln!(
+        "  {:.2} s; to the client: {:?}; to the server: {:?}",
+        load.seconds, report.to_client, report.to_server
+    );
     Ok(trial)
 }
 
@@ -86,6 +120,14 @@ fn settings(shape: Shape) -> LinkSettings {
         held_back: HELD_BACK,
         ..Settings::default()
     };
-    let to_client = Settings { loss: shape.loss, reordering: shape.reordering, ..to_server.clone() };
-    LinkSettings { to_client, to_server, ..LinkSettings::default() }
+    let to_client = Settings {
+        loss: shape.loss,
+        reordering: shape.reordering,
+        ..to_server.clone()
+    };
+    LinkSettings {
+        to_client,
+        to_server,
+        ..LinkSettings::default()
+    }
 }

@@ -1,8 +1,11 @@
-//! The load tools: wrk, ab and siege, h2load and httperf over TLS, and our own for handshakes and HTTP/3.
+//! The load tools: wrk, ab and siege, h2load and httperf over TLS, and our own for handshakes and
+//! HTTP/3.
 //!
-//! The one difficulty is when to read the server's CPU time. wrk and ab count from their first connection to their last, so their whole
-//! run counts, after a warm-up by another run. Over TLS that would count a thousand handshakes as requests: h2load and our own warm up
-//! themselves and say when counting begins and ends. Errors of every kind are counted: a trial with an error is no measurement.
+//! The one difficulty is when to read the server's CPU time. wrk and ab count from their first
+//! connection to their last, so their whole run counts, after a warm-up by another run. Over TLS
+//! that would count a thousand handshakes as requests: h2load and our own warm up themselves and
+//! say when counting begins and ends. Errors of every kind are counted: a trial with an error is no
+//! measurement.
 
 mod ab;
 mod h2load;
@@ -57,7 +60,11 @@ pub enum Amount {
 impl Amount {
     /// Zero where it is not a time.
     pub fn seconds(self) -> u64 {
-        if let Amount::Seconds(seconds) = self { seconds } else { 0 }
+        if let Amount::Seconds(seconds) = self {
+            seconds
+        } else {
+            0
+        }
     }
 }
 
@@ -80,7 +87,11 @@ pub struct LoadSetting<'a> {
 impl LoadSetting<'_> {
     /// `cpu` tells the server's CPU time so far.
     pub fn run(&self, cpu: impl Fn() -> Duration) -> Result<Load, String> {
-        let attempts = if matches!(self.tool, Tool::Siege { .. }) { siege::ATTEMPTS } else { 1 };
+        let attempts = if matches!(self.tool, Tool::Siege { .. }) {
+            siege::ATTEMPTS
+        } else {
+            1
+        };
         let mut outcome = self.attempt(&cpu);
         for _ in 1..attempts {
             let Err(complaint) = &outcome else { break };
@@ -90,44 +101,73 @@ impl LoadSetting<'_> {
         outcome
     }
 
-    /// So that files are open and caches filled: a moment of the same, or a few requests where they can be counted.
+    /// So that files are open and caches filled: a moment of the same, or a few requests where they
+    /// can be counted.
     pub fn warm_up(&self, cpu: impl Fn() -> Duration) -> Result<(), String> {
         let tool = match self.tool {
             Tool::Ab(ab) => Tool::Ab(ab.few(self.connections)),
             other => other,
         };
-        LoadSetting { tool, amount: Amount::Seconds(WARM_UP_S), ..*self }.run(cpu).map(drop)
+        LoadSetting {
+            tool,
+            amount: Amount::Seconds(WARM_UP_S),
+            ..*self
+        }
+        .run(cpu)
+        .map(drop)
     }
 
     fn attempt(&self, cpu: impl Fn() -> Duration) -> Result<Load, String> {
         let words = self.words()?;
-        let run = watch(&bounded(&words, self.amount), cpu).map_err(|error| format!("{}: {error}", words[0]))?;
+        let run = watch(&bounded(&words, self.amount), cpu)
+            .map_err(|error| format!("{}: {error}", words[0]))?;
         let load = match self.tool {
-            Tool::Wrk | Tool::WrkGzip | Tool::WrkLoggedIn { .. } | Tool::H3load { .. } => exact_figures(&run.said),
+            Tool::Wrk | Tool::WrkGzip | Tool::WrkLoggedIn { .. } | Tool::H3load { .. } => {
+                exact_figures(&run.said)
+            }
             Tool::Ab(_) => ab::parse(&run.said),
-            Tool::Siege { .. } => siege::parse(&run.said).filter(|load| siege::is_whole(self, load)),
+            Tool::Siege { .. } => {
+                siege::parse(&run.said).filter(|load| siege::is_whole(self, load))
+            }
             Tool::Httperf => httperf::parse(&run.said),
             Tool::H2load { .. } | Tool::H1load => h2load::parse(self, &run.said),
             Tool::Handshakes { .. } => own::parse(&run.said),
         };
         let complaint = || format!("`{}` said:\n{}", words.join(" "), run.said);
-        let load = load.filter(|_| run.status.success()).ok_or_else(complaint)?;
+        let load = load
+            .filter(|_| run.status.success())
+            .ok_or_else(complaint)?;
         if load.errors > 0.0 {
             eprintln!("saker-bench: {}", complaint());
         }
-        Ok(Load { cpu: run.cpu, ..load })
+        Ok(Load {
+            cpu: run.cpu,
+            ..load
+        })
     }
 
     /// The command, as it would be typed.
     pub fn words(&self) -> Result<Vec<String>, String> {
-        Ok([entering(self.network)?, pinning(self.core)?, self.own_words()?].concat())
+        Ok([
+            entering(self.network)?,
+            pinning(self.core)?,
+            self.own_words()?,
+        ]
+        .concat())
     }
 
     /// A row may have more than one tool: the first command of each is put down.
     pub fn note(&self, commands: &mut String) -> Result<(), String> {
-        let is_new = self.own_words()?.first().is_some_and(|program| !commands.contains(program));
+        let is_new = self
+            .own_words()?
+            .first()
+            .is_some_and(|program| !commands.contains(program));
         if is_new {
-            *commands = format!("{commands}{}{}", if commands.is_empty() { "" } else { "\n" }, self.words()?.join(" "));
+            *commands = format!(
+                "{commands}{}{}",
+                if commands.is_empty() { "" } else { "\n" },
+                self.words()?.join(" ")
+            );
         }
         Ok(())
     }
@@ -149,11 +189,18 @@ impl LoadSetting<'_> {
 
     /// Of the first path.
     fn url(&self) -> String {
-        self.paths.first().map(|path| self.url_of(path)).unwrap_or_default()
+        self.paths
+            .first()
+            .map(|path| self.url_of(path))
+            .unwrap_or_default()
     }
 
     fn url_of(&self, path: &str) -> String {
-        let scheme = if self.tool.is_over_tls() { "https" } else { "http" };
+        let scheme = if self.tool.is_over_tls() {
+            "https"
+        } else {
+            "http"
+        };
         format!("{scheme}://{}/{path}", self.address)
     }
 }
@@ -166,14 +213,21 @@ impl Tool {
 
 /// What goes before a command to hold it on a core.
 pub fn pinning(core: Option<usize>) -> Result<Vec<String>, String> {
-    let Some(core) = core else { return Ok(Vec::new()) };
+    let Some(core) = core else {
+        return Ok(Vec::new());
+    };
     Ok(vec![program("taskset")?, "-c".into(), core.to_string()])
 }
 
 /// What goes before a command to have it in another network.
 fn entering(network: Option<&Path>) -> Result<Vec<String>, String> {
-    let Some(network) = network else { return Ok(Vec::new()) };
-    Ok(vec![program("nsenter")?, format!("--net={}", network.display())])
+    let Some(network) = network else {
+        return Ok(Vec::new());
+    };
+    Ok(vec![
+        program("nsenter")?,
+        format!("--net={}", network.display()),
+    ])
 }
 
 fn program(name: &str) -> Result<String, String> {
@@ -183,7 +237,8 @@ fn program(name: &str) -> Result<String, String> {
 /// Beyond its time a tool has this long to start, to finish and to count.
 const GRACE_S: u64 = 30;
 
-/// What is asked for by number has no time that is known; a million requests over a link take two minutes.
+/// What is asked for by number has no time that is known; a million requests over a link take two
+/// minutes.
 const BY_NUMBER_S: u64 = 400;
 
 /// A tool that never ends would hold up everything.
@@ -207,7 +262,11 @@ fn watch(words: &[String], cpu: impl Fn() -> Duration) -> io::Result<Run> {
     let (reader, writer) = io::pipe()?;
     let mut begin = cpu();
     let mut end = None;
-    let mut child = Command::new(&words[0]).args(&words[1..]).stdout(writer.try_clone()?).stderr(writer).spawn()?;
+    let mut child = Command::new(&words[0])
+        .args(&words[1..])
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
+        .spawn()?;
     let mut said = String::new();
     for line in BufReader::new(reader).split(b'\n') {
         let line = String::from_utf8_lossy(&line?).into_owned();
@@ -219,15 +278,44 @@ fn watch(words: &[String], cpu: impl Fn() -> Duration) -> io::Result<Run> {
         said = said + &line + "\n";
     }
     let status = child.wait()?;
-    Ok(Run { said, cpu: end.unwrap_or_else(cpu).saturating_sub(begin), status })
+    Ok(Run {
+        said,
+        cpu: end.unwrap_or_else(cpu).saturating_sub(begin),
+        status,
+    })
 }
 
 /// Requests, bytes, microseconds, errors, and the latencies.
 fn exact_figures(text: &str) -> Option<Load> {
-    let line = text.lines().find_map(|line| line.strip_prefix(EXACT_FIGURES))?;
-    let figures: Vec<f64> = line.split_ascii_whitespace().map(|figure| figure.parse().ok()).collect::<Option<_>>()?;
-    let &[requests, bytes, duration_us, errors, p50_us, p99_us, longest_us] = figures.as_slice() else { return None };
-    Some(Load { requests, bytes, seconds: duration_us / 1e6, errors, p50_us, p99_us, longest_us, ..Load::default() })
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(EXACT_FIGURES))?;
+    let figures: Vec<f64> = line
+        .split_ascii_whitespace()
+        .map(|figure| figure.parse().ok())
+        .collect::<Option<_>>()?;
+    let &[
+        requests,
+        bytes,
+        duration_us,
+        errors,
+        p50_us,
+        p99_us,
+        longest_us,
+    ] = figures.as_slice()
+    else {
+        return None;
+    };
+    Some(Load {
+        requests,
+        bytes,
+        seconds: duration_us / 1e6,
+        errors,
+        p50_us,
+        p99_us,
+        longest_us,
+        ..Load::default()
+    })
 }
 
 #[cfg(test)]
@@ -237,9 +325,26 @@ mod tests {
 
     #[test]
     fn figures_in_our_own_line() {
-        let load = exact_figures("Running 4s test\n  1 threads\nexact-figures 1000 285000 4000000 3 120 900 4100\n").expect("parsed");
-        let times = Load { p50_us: 120.0, p99_us: 900.0, longest_us: 4100.0, ..Load::default() };
-        assert_eq!(load, Load { requests: 1000.0, bytes: 285_000.0, seconds: 4.0, errors: 3.0, ..times });
+        let load = exact_figures(
+            "Running 4s test\n  1 threads\nexact-figures 1000 285000 4000000 3 120 900 4100\n",
+        )
+        .expect("parsed");
+        let times = Load {
+            p50_us: 120.0,
+            p99_us: 900.0,
+            longest_us: 4100.0,
+            ..Load::default()
+        };
+        assert_eq!(
+            load,
+            Load {
+                requests: 1000.0,
+                bytes: 285_000.0,
+                seconds: 4.0,
+                errors: 3.0,
+                ..times
+            }
+        );
         assert_eq!(exact_figures("unable to connect"), None);
         assert_eq!(exact_figures("exact-figures 1 2 3"), None);
     }
@@ -247,24 +352,42 @@ mod tests {
     #[test]
     fn a_tool_that_never_ends_is_ended() {
         let words = ["sleep".to_owned(), "1000".to_owned()];
-        assert_eq!(bounded(&words, Amount::Requests(1))[..5], ["timeout", "--foreground", "-k", "2", "400"]);
-        assert_eq!(bounded(&words, Amount::Seconds(2)), ["timeout", "--foreground", "-k", "2", "32", "sleep", "1000"]);
+        assert_eq!(
+            bounded(&words, Amount::Requests(1))[..5],
+            ["timeout", "--foreground", "-k", "2", "400"]
+        );
+        assert_eq!(
+            bounded(&words, Amount::Seconds(2)),
+            ["timeout", "--foreground", "-k", "2", "32", "sleep", "1000"]
+        );
         let ended = ["timeout", "--foreground", "0.1", "sleep", "1000"].map(str::to_owned);
-        assert!(!watch(&ended, || Duration::ZERO).expect("ran").status.success());
+        assert!(
+            !watch(&ended, || Duration::ZERO)
+                .expect("ran")
+                .status
+                .success()
+        );
     }
 
     /// A clock that has gone on by a second whenever it is asked.
     fn cpu_of(script: &str) -> Duration {
         let clock = Cell::new(0);
         let cpu = || Duration::from_secs(clock.replace(clock.get() + 1));
-        watch(&["sh".into(), "-c".into(), script.to_owned()], cpu).expect("ran").cpu
+        watch(&["sh".into(), "-c".into(), script.to_owned()], cpu)
+            .expect("ran")
+            .cpu
     }
 
     #[test]
     fn cpu_time_counts_between_the_marks_of_a_tool_that_makes_them() {
         assert_eq!(cpu_of("echo nothing"), Duration::from_secs(1));
-        let marks = format!("echo {COUNTING_BEGINS} now; echo {COUNTING_BEGINS} again >&2; echo {COUNTING_ENDS}; echo more");
+        let marks = format!(
+            "echo {COUNTING_BEGINS} now; echo {COUNTING_BEGINS} again >&2; echo {COUNTING_ENDS}; echo more"
+        );
         assert_eq!(cpu_of(&marks), Duration::from_secs(1));
-        assert_eq!(cpu_of(&format!("echo {COUNTING_BEGINS}; echo died")), Duration::from_secs(1));
+        assert_eq!(
+            cpu_of(&format!("echo {COUNTING_BEGINS}; echo died")),
+            Duration::from_secs(1)
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! `saker-bench`: Saker beside nginx, lighttpd and h2o on the same machine, in one run, on the workloads it has to win.
+//! `saker-bench`: Saker beside nginx, lighttpd and h2o on the same machine, in one run, on the
+//! workloads it has to win.
 //!
-//! One server at a time on core 0, the load on core 1, rounds interleaved, medians shown with their range. The figure that counts is
-//! CPU time of the whole server tree per request: on a small machine requests per second measure the load tool.
-//! Absent on purpose: absolute targets. A ratio from one run is all that a machine can promise.
+//! One server at a time on core 0, the load on core 1, rounds interleaved, medians shown with their
+//! range. The figure that counts is CPU time of the whole server tree per request: on a small
+//! machine requests per second measure the load tool. Absent on purpose: absolute targets. A ratio
+//! from one run is all that a machine can promise.
 
 mod access_log;
 mod arguments;
@@ -64,7 +66,8 @@ fn bench(arguments: &Arguments) -> Result<(), String> {
     let results = runner::run(arguments)?;
     print!("{}", report::markdown(&results, arguments));
     if let Some(path) = &arguments.json {
-        let text = serde_json::to_string_pretty(&report::json(&results)).map_err(|error| error.to_string())?;
+        let text = serde_json::to_string_pretty(&report::json(&results))
+            .map_err(|error| error.to_string())?;
         std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())

@@ -1,7 +1,10 @@
-//! `saker-bench neighbour`: one address asks fifty times its share; how long do the others wait, beside what they wait at an idle server.
+//! `saker-bench neighbour`: one address asks fifty times its share; how long do the others wait,
+//! beside what they wait at an idle server.
 //!
-//! Limits per address are on, by `[site.throttle]` and by mod_evasive's directives. Rounds alternate idle and not, so that a slow minute of the
-//! machine hits both. The one difficulty is that load and measurement share a machine: the neighbour asks by the clock, not as fast as it goes.
+//! Limits per address are on, by `[site.throttle]` and by mod_evasive's directives. Rounds
+//! alternate idle and not, so that a slow minute of the machine hits both. The one difficulty is
+//! that load and measurement share a machine: the neighbour asks by the clock, not as fast as it
+//! goes.
 
 use crate::{
     arguments::at_least_one,
@@ -70,7 +73,11 @@ struct Answers {
 }
 
 pub fn parse(words: impl Iterator<Item = String>) -> Result<Setting, String> {
-    let mut setting = Setting { saker: PathBuf::from("target/release/saker"), rounds: 5, seconds: 5 };
+    let mut setting = Setting {
+        saker: PathBuf::from("target/release/saker"),
+        rounds: 5,
+        seconds: 5,
+    };
     let mut words = words;
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -85,7 +92,9 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Setting, String> {
 }
 
 pub fn run(setting: &Setting) -> Result<(), String> {
-    println!("| limits | p99 idle, µs | p99 with the neighbour, µs | ratio | others refused | neighbour passed, refused |");
+    println!(
+        "| limits | p99 idle, µs | p99 with the neighbour, µs | ratio | others refused | neighbour passed, refused |"
+    );
     println!("| --- | --- | --- | --- | --- | --- |");
     for limits in [Limits::Native, Limits::Evasive] {
         compare(setting, limits).map_err(|error| format!("{limits:?}: {error}"))?;
@@ -113,7 +122,11 @@ fn compare(setting: &Setting, limits: Limits) -> io::Result<()> {
         idle.extend(percentile(quiet.all_us, 0.99));
         busy.extend(percentile(loud.all_us, 0.99));
     }
-    let ratios: Vec<f64> = busy.iter().zip(&idle).map(|(busy, idle)| busy / idle).collect();
+    let ratios: Vec<f64> = busy
+        .iter()
+        .zip(&idle)
+        .map(|(busy, idle)| busy / idle)
+        .collect();
     println!(
         "| {limits:?} | {} | {} | {} | {refused} | {}, {} |",
         shown(idle, 0),
@@ -126,7 +139,11 @@ fn compare(setting: &Setting, limits: Limits) -> io::Result<()> {
 }
 
 fn shown(values: Vec<f64>, digits: usize) -> String {
-    let Spread { median, min, max } = spread(values).unwrap_or(Spread { median: 0.0, min: 0.0, max: 0.0 });
+    let Spread { median, min, max } = spread(values).unwrap_or(Spread {
+        median: 0.0,
+        min: 0.0,
+        max: 0.0,
+    });
     format!("{median:.digits$} ({min:.digits$} to {max:.digits$})")
 }
 
@@ -167,7 +184,9 @@ fn start(saker: &Path, work: &Path, limits: Limits) -> io::Result<ServerProcess>
                  DOSPageCount {SHARE_PER_S}\nDOSPageInterval 1\nDOSSiteCount {SHARE_PER_S}\nDOSSiteInterval 1\nDOSBlockingPeriod 1\n"
             );
             fs::write(work.join("httpd.conf"), text)?;
-            command.args(["run", "--workers", "1", "--apache"]).arg(work.join("httpd.conf"));
+            command
+                .args(["run", "--workers", "1", "--apache"])
+                .arg(work.join("httpd.conf"));
         }
     }
     ServerProcess::start(&mut command, address)
@@ -175,7 +194,9 @@ fn start(saker: &Path, work: &Path, limits: Limits) -> io::Result<ServerProcess>
 
 /// From an address of its own, as the server sees it.
 fn connect(from: Ipv4Addr, to: SocketAddr) -> io::Result<Client> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
     let stream: TcpStream = runtime.block_on(async {
         let socket = TcpSocket::new_v4()?;
         socket.bind((from, 0).into())?;
@@ -191,8 +212,14 @@ fn ask(client: &mut Client) -> io::Result<u16> {
 }
 
 fn watch_others(address: SocketAddr, seconds: u64) -> io::Result<Waits> {
-    let mut clients = OTHERS.into_iter().map(|from| connect(from, address)).collect::<io::Result<Vec<Client>>>()?;
-    let (mut waits, end) = (Waits::default(), Instant::now() + Duration::from_secs(seconds));
+    let mut clients = OTHERS
+        .into_iter()
+        .map(|from| connect(from, address))
+        .collect::<io::Result<Vec<Client>>>()?;
+    let (mut waits, end) = (
+        Waits::default(),
+        Instant::now() + Duration::from_secs(seconds),
+    );
     while Instant::now() < end {
         for client in &mut clients {
             let began = Instant::now();
@@ -218,19 +245,25 @@ impl Neighbour {
             let (is_over, answers) = (Arc::clone(&is_over), Arc::clone(answers));
             thread::spawn(move || insist(address, &is_over, &answers))
         };
-        Neighbour { threads: (0..BAD_CONNECTIONS).map(|_| each()).collect(), is_over }
+        Neighbour {
+            threads: (0..BAD_CONNECTIONS).map(|_| each()).collect(),
+            is_over,
+        }
     }
 }
 
 impl Drop for Neighbour {
     fn drop(&mut self) {
         self.is_over.store(true, Relaxed);
-        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+        self.threads
+            .drain(..)
+            .for_each(|thread| drop(thread.join()));
     }
 }
 
 fn insist(address: SocketAddr, is_over: &AtomicBool, answers: &Answers) {
-    let every = Duration::from_secs(1) * BAD_CONNECTIONS as u32 / (SHARE_PER_S * TIMES_ITS_SHARE) as u32;
+    let every =
+        Duration::from_secs(1) * BAD_CONNECTIONS as u32 / (SHARE_PER_S * TIMES_ITS_SHARE) as u32;
     let (mut client, mut next) = (None, Instant::now());
     while !is_over.load(Relaxed) {
         next += every;
@@ -239,7 +272,11 @@ fn insist(address: SocketAddr, is_over: &AtomicBool, answers: &Answers) {
         }
         match client.as_mut().map(ask) {
             Some(Ok(status)) => {
-                let counter = if status == 200 { &answers.passed } else { &answers.refused };
+                let counter = if status == 200 {
+                    &answers.passed
+                } else {
+                    &answers.refused
+                };
                 counter.fetch_add(1, Relaxed);
             }
             _ => client = None,
@@ -254,9 +291,27 @@ mod tests {
 
     #[test]
     fn options_and_percentiles() {
-        let setting = parse("--rounds 2 --seconds 1 --saker /x".split(' ').map(str::to_owned)).expect("parsed");
-        assert_eq!(setting, Setting { saker: "/x".into(), rounds: 2, seconds: 1 });
-        assert_eq!(percentile((0..100).rev().map(f64::from).collect(), 0.99), Some(99.0));
-        assert_eq!((percentile(Vec::new(), 0.99), shown(vec![1.0, 3.0, 2.0], 0)), (None, "2 (1 to 3)".to_owned()));
+        let setting = parse(
+            "--rounds 2 --seconds 1 --saker /x"
+                .split(' ')
+                .map(str::to_owned),
+        )
+        .expect("parsed");
+        assert_eq!(
+            setting,
+            Setting {
+                saker: "/x".into(),
+                rounds: 2,
+                seconds: 1
+            }
+        );
+        assert_eq!(
+            percentile((0..100).rev().map(f64::from).collect(), 0.99),
+            Some(99.0)
+        );
+        assert_eq!(
+            (percentile(Vec::new(), 0.99), shown(vec![1.0, 3.0, 2.0], 0)),
+            (None, "2 (1 to 3)".to_owned())
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! A server that the user brings: `--peer name='command {port} {docroot}'`.
 //!
-//! With `{cert}` and `{key}` in its command it takes part in the rows over TLS and in no other; called `name+h3` it speaks HTTP/3 there. It runs
-//! through a shell, on the same core as all others. Absent on purpose: judging its tuning, which is its user's.
+//! With `{cert}` and `{key}` in its command it takes part in the rows over TLS and in no other;
+//! called `name+h3` it speaks HTTP/3 there. It runs through a shell, on the same core as all
+//! others. Absent on purpose: judging its tuning, which is its user's.
 
 use saker_testkit::{PeerSetting, PeerTls};
 use std::{fmt, io, process::Command};
@@ -18,9 +19,16 @@ pub struct Outside {
 
 impl Outside {
     pub fn parse(text: &str) -> Result<Outside, String> {
-        let (name, command) = text.split_once('=').ok_or_else(|| format!("`{text}` is not name='command {{port}} {{docroot}}'"))?;
-        let known =
-            |mark: &str| if command.contains(mark) { Ok(()) } else { Err(format!("the command of {name} does not have {mark} in it")) };
+        let (name, command) = text
+            .split_once('=')
+            .ok_or_else(|| format!("`{text}` is not name='command {{port}} {{docroot}}'"))?;
+        let known = |mark: &str| {
+            if command.contains(mark) {
+                Ok(())
+            } else {
+                Err(format!("the command of {name} does not have {mark} in it"))
+            }
+        };
         known("{port}").and_then(|()| known("{docroot}"))?;
         let speaks_http3 = name.ends_with(HTTP3);
         if speaks_http3 {
@@ -32,19 +40,40 @@ impl Outside {
         }
         // A few words for the whole run.
         let keep = |text: &str| -> &'static str { Box::leak(text.to_owned().into_boxed_str()) };
-        Ok(Outside { name: keep(name), command: keep(command), speaks_http3 })
+        Ok(Outside {
+            name: keep(name),
+            command: keep(command),
+            speaks_http3,
+        })
     }
 
     pub fn is_over_tls(self) -> bool {
         self.command.contains("{cert}")
     }
 
-    pub fn command(self, PeerSetting { root, host, port, work, tls, .. }: PeerSetting<'_>) -> io::Result<Command> {
-        let mut text = self.command.replace("{port}", &port.to_string()).replace("{docroot}", &root.display().to_string());
-        text = text.replace("{host}", &host.to_string()).replace("{work}", &work.display().to_string());
+    pub fn command(
+        self,
+        PeerSetting {
+            root,
+            host,
+            port,
+            work,
+            tls,
+            ..
+        }: PeerSetting<'_>,
+    ) -> io::Result<Command> {
+        let mut text = self
+            .command
+            .replace("{port}", &port.to_string())
+            .replace("{docroot}", &root.display().to_string());
+        text = text
+            .replace("{host}", &host.to_string())
+            .replace("{work}", &work.display().to_string());
         match tls {
             Some(PeerTls { chain, key }) => {
-                text = text.replace("{cert}", &chain.display().to_string()).replace("{key}", &key.display().to_string());
+                text = text
+                    .replace("{cert}", &chain.display().to_string())
+                    .replace("{key}", &key.display().to_string());
             }
             None if self.is_over_tls() => return Err(io::Error::other("it serves HTTPS alone")),
             None => {}
@@ -79,8 +108,14 @@ mod tests {
             site: PeerSite::Files,
         };
         let command = peer.command(setting).expect("made");
-        assert_eq!(command.get_args().collect::<Vec<_>>(), ["-c", "exec /opt/httpd -p 81 -d /www"]);
-        assert_eq!((peer.to_string(), peer.is_over_tls(), peer.speaks_http3), ("mine".to_owned(), false, false));
+        assert_eq!(
+            command.get_args().collect::<Vec<_>>(),
+            ["-c", "exec /opt/httpd -p 81 -d /www"]
+        );
+        assert_eq!(
+            (peer.to_string(), peer.is_over_tls(), peer.speaks_http3),
+            ("mine".to_owned(), false, false)
+        );
         let secure = Outside::parse("ols+h3=/ols {port} {docroot} {cert} {key}").expect("parsed");
         assert!(secure.is_over_tls() && secure.speaks_http3);
         assert!(secure.command(setting).is_err());
@@ -90,8 +125,14 @@ mod tests {
     fn mistakes_are_named() {
         for (text, complaint) in [
             ("mine", "`mine` is not name='command {port} {docroot}'"),
-            ("mine=/opt/httpd {docroot}", "the command of mine does not have {port} in it"),
-            ("mine+h3=/x {port} {docroot}", "the command of mine+h3 does not have {cert} in it"),
+            (
+                "mine=/opt/httpd {docroot}",
+                "the command of mine does not have {port} in it",
+            ),
+            (
+                "mine+h3=/x {port} {docroot}",
+                "the command of mine+h3 does not have {cert} in it",
+            ),
             ("=/x {port} {docroot}", "`=/x {port} {docroot}` has no name"),
         ] {
             assert_eq!(Outside::parse(text).expect_err(text), complaint);

@@ -1,8 +1,9 @@
-//! `saker-bench paced`: what a thousand downloads at a pace cost the server, as a share of a core; Saker, nginx and lighttpd.
+//! `saker-bench paced`: what a thousand downloads at a pace cost the server, as a share of a core;
+//! Saker, nginx and lighttpd.
 //!
-//! One thread reads all connections in turns, often enough that no server ever waits for room. What counts is the CPU time of the server's tree
-//! while everything flows, and that what flowed is what the limit says.
-//! Absent on purpose: how evenly it flows.
+//! One thread reads all connections in turns, often enough that no server ever waits for room. What
+//! counts is the CPU time of the server's tree while everything flows, and that what flowed is what
+//! the limit says. Absent on purpose: how evenly it flows.
 
 use crate::{
     arguments::at_least_one,
@@ -25,7 +26,11 @@ pub const HELP: &str = "  saker-bench paced [--saker PATH] [--rate BYTES]... [--
 ";
 
 const RATES: [u64; 4] = [1_000, 10_000, 50_000, 100_000];
-const CONTENDERS: [Contender; 3] = [Contender::Saker, Contender::Peer(Peer::Nginx), Contender::Peer(Peer::Lighttpd)];
+const CONTENDERS: [Contender; 3] = [
+    Contender::Saker,
+    Contender::Peer(Peer::Nginx),
+    Contender::Peer(Peer::Lighttpd),
+];
 /// Until bursts are over and everybody has found his pace.
 const SETTLE: Duration = Duration::from_secs(4);
 const READ_EVERY: Duration = Duration::from_millis(20);
@@ -47,7 +52,12 @@ struct Outcome {
 }
 
 pub fn parse(words: impl Iterator<Item = String>) -> Result<Setting, String> {
-    let mut setting = Setting { saker: PathBuf::from("target/release/saker"), rates: Vec::new(), connections: 1_000, seconds: 10 };
+    let mut setting = Setting {
+        saker: PathBuf::from("target/release/saker"),
+        rates: Vec::new(),
+        connections: 1_000,
+        seconds: 10,
+    };
     let mut words = words;
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -66,12 +76,20 @@ pub fn parse(words: impl Iterator<Item = String>) -> Result<Setting, String> {
 }
 
 pub fn run(setting: &Setting) -> Result<(), String> {
-    raise_descriptor_limit(setting.connections as u64 * 2 + 1_000).map_err(|error| format!("descriptor limit: {error}"))?;
+    raise_descriptor_limit(setting.connections as u64 * 2 + 1_000)
+        .map_err(|error| format!("descriptor limit: {error}"))?;
     let work = TempDir::new("paced").map_err(|error| error.to_string())?;
     let root = work.join("root");
     bench_files::write(&root).map_err(|error| format!("{}: {error}", root.display()))?;
-    println!("{} downloads of {} bytes, {} s\n", setting.connections, bench_files::LARGE_BYTES, setting.seconds);
-    println!("| kB/s each | server | CPU, % of a core | MB/s together | of what is due | broken |\n| --- | --- | --- | --- | --- | --- |");
+    println!(
+        "{} downloads of {} bytes, {} s\n",
+        setting.connections,
+        bench_files::LARGE_BYTES,
+        setting.seconds
+    );
+    println!(
+        "| kB/s each | server | CPU, % of a core | MB/s together | of what is due | broken |\n| --- | --- | --- | --- | --- | --- |"
+    );
     for bytes_per_s in &setting.rates {
         for contender in CONTENDERS.into_iter().filter(is_there) {
             let ground = Ground {
@@ -81,12 +99,15 @@ pub fn run(setting: &Setting) -> Result<(), String> {
                 work: &work,
                 tls: None,
                 core: (thread::available_parallelism().map_or(1, usize::from) > 1).then_some(0),
-                site: PeerSite::Paced { bytes_per_s: *bytes_per_s },
+                site: PeerSite::Paced {
+                    bytes_per_s: *bytes_per_s,
+                },
                 congestion: Congestion::Usual,
                 sessions: SessionStore::Files,
             };
             let stand = contender.start(ground)?;
-            let outcome = measure(&stand, setting).map_err(|error| format!("{contender}: {error}"))?;
+            let outcome =
+                measure(&stand, setting).map_err(|error| format!("{contender}: {error}"))?;
             println!("{}", line(contender, *bytes_per_s, setting, &outcome));
         }
     }
@@ -111,18 +132,33 @@ fn is_there(contender: &Contender) -> bool {
 }
 
 fn measure(stand: &Stand, setting: &Setting) -> io::Result<Outcome> {
-    let mut downloads = (0..setting.connections).map(|_| begin(stand.address())).collect::<io::Result<Vec<TcpStream>>>()?;
+    let mut downloads = (0..setting.connections)
+        .map(|_| begin(stand.address()))
+        .collect::<io::Result<Vec<TcpStream>>>()?;
     read_for(&mut downloads, SETTLE);
     let (before, began) = (stand.cpu_time(), Instant::now());
     let bytes = read_for(&mut downloads, Duration::from_secs(setting.seconds));
-    let (cpu, seconds) = (stand.cpu_time().saturating_sub(before), began.elapsed().as_secs_f64());
+    let (cpu, seconds) = (
+        stand.cpu_time().saturating_sub(before),
+        began.elapsed().as_secs_f64(),
+    );
     let share = cpu.as_secs_f64() / seconds;
-    Ok(Outcome { share, bytes_per_s: bytes as f64 / seconds, broken: setting.connections - downloads.len() })
+    Ok(Outcome {
+        share,
+        bytes_per_s: bytes as f64 / seconds,
+        broken: setting.connections - downloads.len(),
+    })
 }
 
 fn begin(address: SocketAddr) -> io::Result<TcpStream> {
     let mut stream = TcpStream::connect(address)?;
-    stream.write_all(format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", bench_files::LARGE).as_bytes())?;
+    stream.write_all(
+        format!(
+            "GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+            bench_files::LARGE
+        )
+        .as_bytes(),
+    )?;
     stream.set_nonblocking(true)?;
     Ok(stream)
 }
@@ -155,18 +191,35 @@ mod tests {
 
     #[test]
     fn options() {
-        let setting = parsed("--rate 5000 --rate 7000 --connections 10 --seconds 3 --saker /x").expect("parsed");
-        assert_eq!(setting, Setting { saker: "/x".into(), rates: vec![5_000, 7_000], connections: 10, seconds: 3 });
+        let setting = parsed("--rate 5000 --rate 7000 --connections 10 --seconds 3 --saker /x")
+            .expect("parsed");
+        assert_eq!(
+            setting,
+            Setting {
+                saker: "/x".into(),
+                rates: vec![5_000, 7_000],
+                connections: 10,
+                seconds: 3
+            }
+        );
         assert_eq!(parsed("").expect("parsed").rates, RATES);
-        assert!(parsed("--rate 0").is_err() && parsed("--rate").is_err() && parsed("--fast").is_err());
+        assert!(
+            parsed("--rate 0").is_err() && parsed("--rate").is_err() && parsed("--fast").is_err()
+        );
     }
 
     #[test]
     fn what_is_there_is_read_and_what_ended_is_left_out() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
-        let mut downloads = vec![begin(address).expect("connected"), begin(address).expect("connected")];
-        let (mut one, mut other) = (listener.accept().expect("accepted").0, listener.accept().expect("accepted").0);
+        let mut downloads = vec![
+            begin(address).expect("connected"),
+            begin(address).expect("connected"),
+        ];
+        let (mut one, mut other) = (
+            listener.accept().expect("accepted").0,
+            listener.accept().expect("accepted").0,
+        );
         one.write_all(&[0; 1000]).expect("sent");
         other.write_all(&[0; 500]).expect("sent");
         drop(other);

@@ -1,6 +1,7 @@
 //! Results as Markdown for people, and as JSON for the next tool.
 //!
-//! A verdict is a ratio of medians against its target. A row in which anybody had an error has no verdict.
+//! A verdict is a ratio of medians against its target. A row in which anybody had an error has no
+//! verdict.
 
 use crate::{
     arguments::Arguments,
@@ -36,7 +37,11 @@ pub fn markdown(results: &[RowResult], arguments: &Arguments) -> String {
         arguments.rounds, arguments.seconds
     );
     for peer in &arguments.peers {
-        let _ = writeln!(text, "- {}", peer.version().unwrap_or_else(|complaint| complaint));
+        let _ = writeln!(
+            text,
+            "- {}",
+            peer.version().unwrap_or_else(|complaint| complaint)
+        );
     }
     for result in results {
         text.push_str(&section(result));
@@ -50,25 +55,52 @@ pub fn json(results: &[RowResult]) -> Value {
     Value::Array(results.iter().map(row_json).collect())
 }
 
-/// What the row has to reach, as far as it could be measured. An error is a reason to refuse the row.
+/// What the row has to reach, as far as it could be measured. An error is a reason to refuse the
+/// row.
 pub fn verdicts(result: &RowResult) -> Result<Vec<Verdict>, String> {
     // Where nobody is compared, only our own failures matter.
     let alone = matches!(result.plan.row.kind, Kind::Idle { .. });
-    let mut counted = result.series.iter().filter(|series| !alone || series.contender.is_saker());
-    if let Some((bad, complaint)) = counted.clone().find_map(|series| Some((series.contender, series.complaints.first()?))) {
+    let mut counted = result
+        .series
+        .iter()
+        .filter(|series| !alone || series.contender.is_saker());
+    if let Some((bad, complaint)) = counted
+        .clone()
+        .find_map(|series| Some((series.contender, series.complaints.first()?)))
+    {
         return Err(format!("refused: {bad} failed: {}", beginning(complaint)));
     }
     if let Some(bad) = counted.find(|series| errors(series) > 0.0) {
-        return Err(format!("refused: {} had {} errors", bad.contender, errors(bad)));
+        return Err(format!(
+            "refused: {} had {} errors",
+            bad.contender,
+            errors(bad)
+        ));
     }
     match result.plan.row.kind {
         Kind::Compare { targets, .. } => Ok(compared(&result.series, targets)),
         Kind::Switch { at_most, .. } => Ok(switched(&result.series, at_most)),
-        Kind::Link { targets, requests, .. } => Ok(over_link(&result.series, targets, requests)),
-        Kind::Own(_) => Ok(compared(&result.series, Targets { best: None, peers: &[], floor: None })),
+        Kind::Link {
+            targets, requests, ..
+        } => Ok(over_link(&result.series, targets, requests)),
+        Kind::Own(_) => Ok(compared(
+            &result.series,
+            Targets {
+                best: None,
+                peers: &[],
+                floor: None,
+            },
+        )),
         Kind::Idle { bytes_at_most, .. } => {
             let own = cost_of(&result.series, Contender::is_saker);
-            Ok(own.map(|(_, bytes)| Verdict { against: "bytes".into(), ratio: bytes, at_most: Some(bytes_at_most) }).into_iter().collect())
+            Ok(own
+                .map(|(_, bytes)| Verdict {
+                    against: "bytes".into(),
+                    ratio: bytes,
+                    at_most: Some(bytes_at_most),
+                })
+                .into_iter()
+                .collect())
         }
     }
 }
@@ -79,16 +111,41 @@ fn beginning(complaint: &str) -> String {
 }
 
 fn compared(series: &[Series], targets: Targets) -> Vec<Verdict> {
-    let Some((_, own)) = cost_of(series, Contender::is_saker) else { return Vec::new() };
+    let Some((_, own)) = cost_of(series, Contender::is_saker) else {
+        return Vec::new();
+    };
     let against = |name: &str, wanted: &dyn Fn(Contender) -> bool, at_most: Option<f64>| {
         let (contender, cost) = cost_of(series, wanted)?;
-        let against = if contender.to_string() == name { name.to_owned() } else { format!("{name} ({contender})") };
-        Some(Verdict { against, ratio: own / cost, at_most })
+        let against = if contender.to_string() == name {
+            name.to_owned()
+        } else {
+            format!("{name} ({contender})")
+        };
+        Some(Verdict {
+            against,
+            ratio: own / cost,
+            at_most,
+        })
     };
-    let best = against("best", &|contender| matches!(contender, Contender::Peer(_)), targets.best);
-    let peers =
-        targets.peers.iter().filter_map(|(peer, at_most)| against(peer.name(), &|other| other == Contender::Peer(*peer), Some(*at_most)));
-    let floor = targets.floor.and_then(|at_most| against("floor", &|contender| contender == Contender::Floor, Some(at_most)));
+    let best = against(
+        "best",
+        &|contender| matches!(contender, Contender::Peer(_)),
+        targets.best,
+    );
+    let peers = targets.peers.iter().filter_map(|(peer, at_most)| {
+        against(
+            peer.name(),
+            &|other| other == Contender::Peer(*peer),
+            Some(*at_most),
+        )
+    });
+    let floor = targets.floor.and_then(|at_most| {
+        against(
+            "floor",
+            &|contender| contender == Contender::Floor,
+            Some(at_most),
+        )
+    });
     best.into_iter().chain(peers).chain(floor).collect()
 }
 
@@ -99,26 +156,51 @@ fn over_link(series: &[Series], targets: LinkTargets, requests: u64) -> Vec<Verd
         Some((series.contender, requests as f64 / rate))
     };
     let times: Vec<(Contender, f64)> = series.iter().filter_map(seconds).collect();
-    let Some((_, own)) = times.iter().find(|(contender, _)| *contender == Contender::Saker) else { return Vec::new() };
-    let others = times.iter().filter(|(contender, _)| *contender != Contender::Saker).map(|(contender, other)| Verdict {
-        against: format!("time of {contender}"),
-        ratio: own / other,
-        at_most: targets.of_http2.filter(|_| *contender == Contender::SakerHttp2),
-    });
-    let seconds = Verdict { against: "seconds".into(), ratio: *own, at_most: targets.seconds };
+    let Some((_, own)) = times
+        .iter()
+        .find(|(contender, _)| *contender == Contender::Saker)
+    else {
+        return Vec::new();
+    };
+    let others = times
+        .iter()
+        .filter(|(contender, _)| *contender != Contender::Saker)
+        .map(|(contender, other)| Verdict {
+            against: format!("time of {contender}"),
+            ratio: own / other,
+            at_most: targets
+                .of_http2
+                .filter(|_| *contender == Contender::SakerHttp2),
+        });
+    let seconds = Verdict {
+        against: "seconds".into(),
+        ratio: *own,
+        at_most: targets.seconds,
+    };
     std::iter::once(seconds).chain(others).collect()
 }
 
 /// Rounds are paired: the two that ran next to each other had the same machine.
 fn switched(series: &[Series], at_most: f64) -> Vec<Verdict> {
     let [off, on] = series else { return Vec::new() };
-    let ratios = off.trials.iter().zip(&on.trials).map(|(off, on)| on.cost / off.cost);
-    let ratio = spread(ratios).map(|spread| Verdict { against: "off".into(), ratio: spread.median, at_most: Some(at_most) });
-    let calls = off.system_calls.zip(on.system_calls).map(|(off, on)| Verdict {
-        against: "system calls of off".into(),
-        ratio: hundredths(on / off),
-        at_most: Some(1.0),
+    let ratios = off
+        .trials
+        .iter()
+        .zip(&on.trials)
+        .map(|(off, on)| on.cost / off.cost);
+    let ratio = spread(ratios).map(|spread| Verdict {
+        against: "off".into(),
+        ratio: spread.median,
+        at_most: Some(at_most),
     });
+    let calls = off
+        .system_calls
+        .zip(on.system_calls)
+        .map(|(off, on)| Verdict {
+            against: "system calls of off".into(),
+            ratio: hundredths(on / off),
+            at_most: Some(1.0),
+        });
     [ratio, calls].into_iter().flatten().collect()
 }
 
@@ -129,12 +211,18 @@ fn hundredths(ratio: f64) -> f64 {
 
 /// The cheapest of those that `wanted` names.
 fn cost_of(series: &[Series], wanted: impl Fn(Contender) -> bool) -> Option<(Contender, f64)> {
-    let costs = series.iter().filter(|series| wanted(series.contender)).filter_map(|series| Some((series.contender, cost(series)?.median)));
+    let costs = series
+        .iter()
+        .filter(|series| wanted(series.contender))
+        .filter_map(|series| Some((series.contender, cost(series)?.median)));
     costs.min_by(|one, other| one.1.total_cmp(&other.1))
 }
 
 fn section(result: &RowResult) -> String {
-    let mut text = format!("\n## {}: {}\n\n", result.plan.row.name, result.plan.row.title);
+    let mut text = format!(
+        "\n## {}: {}\n\n",
+        result.plan.row.name, result.plan.row.title
+    );
     if !result.load_command.is_empty() {
         for command in result.load_command.lines() {
             let _ = writeln!(text, "`{command}`\n");
@@ -147,28 +235,64 @@ fn section(result: &RowResult) -> String {
              | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
         }
     });
-    for series in result.series.iter().filter(|series| !series.trials.is_empty()) {
-        text.push_str(&line(series, matches!(result.plan.row.kind, Kind::Idle { .. })));
+    for series in result
+        .series
+        .iter()
+        .filter(|series| !series.trials.is_empty())
+    {
+        text.push_str(&line(
+            series,
+            matches!(result.plan.row.kind, Kind::Idle { .. }),
+        ));
     }
-    for series in result.series.iter().filter_map(|series| Some((series.contender, series.system_calls?))) {
-        let _ = writeln!(text, "\nSystem calls per request, {}: {:.2}", series.0, series.1);
+    for series in result
+        .series
+        .iter()
+        .filter_map(|series| Some((series.contender, series.system_calls?)))
+    {
+        let _ = writeln!(
+            text,
+            "\nSystem calls per request, {}: {:.2}",
+            series.0, series.1
+        );
     }
     if let Some(line) = handshakes(result.plan.row, &result.series) {
         let _ = writeln!(text, "\n{line}");
     }
     for series in &result.series {
         // The next round seldom knows more.
-        let Some(complaint) = series.complaints.first() else { continue };
-        let _ = writeln!(text, "\n{} of {} rounds failed:\n```\n{}\n```", series.complaints.len(), rounds(series), complaint.trim_end());
+        let Some(complaint) = series.complaints.first() else {
+            continue;
+        };
+        let _ = writeln!(
+            text,
+            "\n{} of {} rounds failed:\n```\n{}\n```",
+            series.complaints.len(),
+            rounds(series),
+            complaint.trim_end()
+        );
     }
     let _ = writeln!(text, "\n{}", judgement(result));
     text
 }
 
 fn line(series: &Series, idle: bool) -> String {
-    let median = |figure: fn(&Trial) -> f64| spread(series.trials.iter().map(figure)).map_or(0.0, |spread| spread.median);
-    let Spread { median: cost, min, max } = cost(series).unwrap_or(Spread { median: 0.0, min: 0.0, max: 0.0 });
-    let (rss, pss) = (median(|trial| trial.peak_rss_bytes) / 1e6, median(|trial| trial.pss_bytes) / 1e6);
+    let median = |figure: fn(&Trial) -> f64| {
+        spread(series.trials.iter().map(figure)).map_or(0.0, |spread| spread.median)
+    };
+    let Spread {
+        median: cost,
+        min,
+        max,
+    } = cost(series).unwrap_or(Spread {
+        median: 0.0,
+        min: 0.0,
+        max: 0.0,
+    });
+    let (rss, pss) = (
+        median(|trial| trial.peak_rss_bytes) / 1e6,
+        median(|trial| trial.pss_bytes) / 1e6,
+    );
     let (name, errors) = (series.contender, errors(series));
     if idle {
         return format!("| {name} | {cost:.0} | {rss:.1} | {pss:.1} | {errors} |\n");
@@ -185,7 +309,11 @@ fn line(series: &Series, idle: bool) -> String {
 
 /// h2load tells no percentiles.
 fn known(microseconds: f64) -> String {
-    if microseconds > 0.0 { format!("{microseconds:.0}") } else { String::new() }
+    if microseconds > 0.0 {
+        format!("{microseconds:.0}")
+    } else {
+        String::new()
+    }
 }
 
 fn rounds(series: &Series) -> usize {
@@ -194,10 +322,28 @@ fn rounds(series: &Series) -> usize {
 
 /// How many were what the row wants them to be.
 fn handshakes(row: &Row, series: &[Series]) -> Option<String> {
-    let Kind::Compare { tool: Tool::Handshakes { resumed }, .. } = row.kind else { return None };
-    let sum = |series: &Series| series.trials.iter().fold(0.0, |sum, trial| sum + trial.verified);
-    let counts: Vec<String> = series.iter().map(|series| format!("{} {}", series.contender, sum(series))).collect();
-    Some(format!("Verified as {}: {}", if resumed { "resumed" } else { "full" }, counts.join(", ")))
+    let Kind::Compare {
+        tool: Tool::Handshakes { resumed },
+        ..
+    } = row.kind
+    else {
+        return None;
+    };
+    let sum = |series: &Series| {
+        series
+            .trials
+            .iter()
+            .fold(0.0, |sum, trial| sum + trial.verified)
+    };
+    let counts: Vec<String> = series
+        .iter()
+        .map(|series| format!("{} {}", series.contender, sum(series)))
+        .collect();
+    Some(format!(
+        "Verified as {}: {}",
+        if resumed { "resumed" } else { "full" },
+        counts.join(", ")
+    ))
 }
 
 fn judgement(result: &RowResult) -> String {
@@ -219,13 +365,21 @@ fn sentence(verdict: &Verdict) -> String {
         Some(false) => "**missed**",
         None => return figure,
     };
-    format!("{figure} (at most {}): {word}", verdict.at_most.unwrap_or_default())
+    format!(
+        "{figure} (at most {}): {word}",
+        verdict.at_most.unwrap_or_default()
+    )
 }
 
 fn summary(results: &[RowResult]) -> String {
     let mut text = String::from("\n## Summary\n\n| row | outcome |\n| --- | --- |\n");
     for result in results {
-        let _ = writeln!(text, "| {} | {} |", result.plan.row.title, judgement(result));
+        let _ = writeln!(
+            text,
+            "| {} | {} |",
+            result.plan.row.title,
+            judgement(result)
+        );
     }
     text
 }
@@ -253,7 +407,14 @@ fn row_json(result: &RowResult) -> Value {
 }
 
 fn trial_json(trial: &Trial) -> Value {
-    let sample = |sample: &Sample| json!([sample.at_ms, sample.cpu_percent.round(), sample.rss_bytes, sample.pss_bytes]);
+    let sample = |sample: &Sample| {
+        json!([
+            sample.at_ms,
+            sample.cpu_percent.round(),
+            sample.rss_bytes,
+            sample.pss_bytes
+        ])
+    };
     json!({
         "requests": trial.requests, "seconds": trial.seconds,
         "load_from_ms": trial.line.load_from_ms, "load_to_ms": trial.line.load_to_ms,
@@ -269,7 +430,10 @@ fn cost(series: &Series) -> Option<Spread> {
 }
 
 fn errors(series: &Series) -> f64 {
-    series.trials.iter().fold(0.0, |sum, trial| sum + trial.errors)
+    series
+        .trials
+        .iter()
+        .fold(0.0, |sum, trial| sum + trial.errors)
 }
 
 #[cfg(test)]
@@ -281,14 +445,33 @@ mod tests {
     use std::time::Duration;
 
     fn series(contender: Contender, costs: &[f64]) -> Series {
-        let trials = costs.iter().map(|cost| Trial { cost: *cost, ..Trial::default() }).collect();
-        Series { trials, ..Series::new(contender) }
+        let trials = costs
+            .iter()
+            .map(|cost| Trial {
+                cost: *cost,
+                ..Trial::default()
+            })
+            .collect();
+        Series {
+            trials,
+            ..Series::new(contender)
+        }
     }
 
     fn result(name: &str, series: Vec<Series>) -> RowResult {
         let row = rows::all().find(|row| row.name == name).expect("a row");
-        let plan = RowPlan { row, rounds: 1, seconds: 1, requests_divisor: 1, idle: Duration::ZERO };
-        RowResult { plan, load_command: String::new(), series }
+        let plan = RowPlan {
+            row,
+            rounds: 1,
+            seconds: 1,
+            requests_divisor: 1,
+            idle: Duration::ZERO,
+        };
+        RowResult {
+            plan,
+            load_command: String::new(),
+            series,
+        }
     }
 
     #[test]
@@ -300,9 +483,24 @@ mod tests {
             series(Contender::Floor, &[5.0]),
         ];
         let verdicts = verdicts(&result("small-10", rivals)).expect("no errors");
-        let seen: Vec<_> =
-            verdicts.iter().map(|verdict| (verdict.against.as_str(), verdict.ratio, verdict.is_met() == Some(true))).collect();
-        assert_eq!(seen, [("best (h2o)", 0.8, true), ("nginx", 0.5, true), ("floor (bare tokio loop)", 1.6, false)]);
+        let seen: Vec<_> = verdicts
+            .iter()
+            .map(|verdict| {
+                (
+                    verdict.against.as_str(),
+                    verdict.ratio,
+                    verdict.is_met() == Some(true),
+                )
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                ("best (h2o)", 0.8, true),
+                ("nginx", 0.5, true),
+                ("floor (bare tokio loop)", 1.6, false)
+            ]
+        );
     }
 
     #[test]
@@ -313,13 +511,19 @@ mod tests {
             series(Contender::Peer(Peer::H2o), &[5.0]),
         ];
         let text = judgement(&result("h2-100x10", rivals));
-        assert_eq!(text, "0.800 of best (h2o); 0.800 of h2o (at most 1): met; 0.667 of lighttpd (at most 0.8): met");
+        assert_eq!(
+            text,
+            "0.800 of best (h2o); 0.800 of h2o (at most 1): met; 0.667 of lighttpd (at most 0.8): met"
+        );
     }
 
     #[test]
     fn handshakes_are_counted_for_all_to_see() {
         let mut nginx = series(Contender::Peer(Peer::Nginx), &[800.0, 900.0]);
-        nginx.trials.iter_mut().for_each(|trial| trial.verified = 500.0);
+        nginx
+            .trials
+            .iter_mut()
+            .for_each(|trial| trial.verified = 500.0);
         let text = section(&result("tls-resumed", vec![nginx]));
         assert!(text.contains("Verified as resumed: nginx 1000"), "{text}");
     }
@@ -328,10 +532,15 @@ mod tests {
     fn an_error_refuses_the_row() {
         let mut bad = series(Contender::Peer(Peer::Nginx), &[16.0]);
         bad.trials[0].errors = 3.0;
-        let outcome = verdicts(&result("small-10", vec![series(Contender::Saker, &[7.0]), bad]));
+        let outcome = verdicts(&result(
+            "small-10",
+            vec![series(Contender::Saker, &[7.0]), bad],
+        ));
         assert_eq!(outcome, Err("refused: nginx had 3 errors".to_owned()));
         let mut failed = series(Contender::Saker, &[]);
-        failed.complaints.push("saker: would not start\nno such file\nmore".to_owned());
+        failed
+            .complaints
+            .push("saker: would not start\nno such file\nmore".to_owned());
         assert_eq!(
             verdicts(&result("small-10", vec![failed])),
             Err("refused: saker failed: saker: would not start no such file".to_owned())
@@ -342,12 +551,21 @@ mod tests {
     fn a_switch_is_judged_by_pairs() {
         let feature = rows::Feature::AccessLog;
         // The second round ran on a machine half as fast.
-        let mut pair =
-            vec![series(Contender::SakerWithout(feature), &[10.0, 20.0, 10.0]), series(Contender::SakerWith(feature), &[10.2, 20.4, 10.2])];
+        let mut pair = vec![
+            series(Contender::SakerWithout(feature), &[10.0, 20.0, 10.0]),
+            series(Contender::SakerWith(feature), &[10.2, 20.4, 10.2]),
+        ];
         (pair[0].system_calls, pair[1].system_calls) = (Some(3.0), Some(4.0));
         let verdicts = verdicts(&result("log", pair)).expect("no errors");
-        assert!((verdicts[0].ratio - 1.02).abs() < 1e-9 && verdicts[0].is_met() == Some(true), "{verdicts:?}");
-        assert_eq!(verdicts[1].is_met(), Some(false), "a system call more is not the same");
+        assert!(
+            (verdicts[0].ratio - 1.02).abs() < 1e-9 && verdicts[0].is_met() == Some(true),
+            "{verdicts:?}"
+        );
+        assert_eq!(
+            verdicts[1].is_met(),
+            Some(false),
+            "a system call more is not the same"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Goes through the rows: rounds outside, servers inside, so that a slow minute of the machine hits all alike.
+//! Goes through the rows: rounds outside, servers inside, so that a slow minute of the machine hits
+//! all alike.
 
 use crate::{
     arguments::Arguments,
@@ -64,7 +65,13 @@ pub struct Series {
 
 impl Series {
     pub fn new(contender: Contender) -> Series {
-        Series { contender, trials: Vec::new(), system_calls: None, complaints: Vec::new(), sheets: Vec::new() }
+        Series {
+            contender,
+            trials: Vec::new(),
+            system_calls: None,
+            complaints: Vec::new(),
+            sheets: Vec::new(),
+        }
     }
 
     fn record(&mut self, outcome: Result<Trial, String>) {
@@ -134,15 +141,25 @@ pub enum Part {
 }
 
 impl<'a> Bench<'a> {
-    pub fn prepare(arguments: &'a Arguments, rows: &[&'static Row], part: Part) -> Result<Bench<'a>, String> {
-        raise_descriptor_limit(DESCRIPTORS).map_err(|error| format!("descriptor limit: {error}"))?;
+    pub fn prepare(
+        arguments: &'a Arguments,
+        rows: &[&'static Row],
+        part: Part,
+    ) -> Result<Bench<'a>, String> {
+        raise_descriptor_limit(DESCRIPTORS)
+            .map_err(|error| format!("descriptor limit: {error}"))?;
         require_programs(arguments, rows, &part)?;
-        let stage = if let Part::Load(stage) = part { Some(stage) } else { None };
+        let stage = if let Part::Load(stage) = part {
+            Some(stage)
+        } else {
+            None
+        };
         let work = TempDir::new("bench").map_err(|error| error.to_string())?;
         let root = work.join("root");
         bench_files::write(&root).map_err(|error| format!("{}: {error}", root.display()))?;
         if rows.iter().any(|row| row.asks_for_huge()) {
-            bench_files::write_huge(&root).map_err(|error| format!("{}: {error}", root.display()))?;
+            bench_files::write_huge(&root)
+                .map_err(|error| format!("{}: {error}", root.display()))?;
         }
         let (server_core, load_core) = cores();
         Ok(Bench {
@@ -152,7 +169,13 @@ impl<'a> Bench<'a> {
             },
             saker: absolute(&arguments.saker)?,
             // What stands behind stands there, too.
-            behind: Behind::start(if stage.is_some() { &[] } else { rows }, &root, &work, load_core, arguments.sessions)?,
+            behind: Behind::start(
+                if stage.is_some() { &[] } else { rows },
+                &root,
+                &work,
+                load_core,
+                arguments.sessions,
+            )?,
             arguments,
             work,
             root,
@@ -169,13 +192,21 @@ impl<'a> Bench<'a> {
     }
 
     pub fn run_row(&self, plan: RowPlan, progress: &dyn Progress) -> RowResult {
-        let mut series: Vec<Series> = self.contenders(plan.row).into_iter().map(Series::new).collect();
+        let mut series: Vec<Series> = self
+            .contenders(plan.row)
+            .into_iter()
+            .map(Series::new)
+            .collect();
         let mut load_command = String::new();
         if let Err(complaint) = self.differing_answers(plan.row)
             && let Some(entry) = series.first_mut()
         {
             entry.record(Err(complaint));
-            return RowResult { plan, load_command, series };
+            return RowResult {
+                plan,
+                load_command,
+                series,
+            };
         }
         for round in 0..plan.rounds {
             if round > 0 && !progress.has_time(plan.row, round) {
@@ -191,43 +222,104 @@ impl<'a> Bench<'a> {
                 }
             }
         }
-        RowResult { plan, load_command, series }
+        RowResult {
+            plan,
+            load_command,
+            series,
+        }
     }
 
     /// Another one begins in each round.
-    fn run_round(&self, plan: RowPlan, round: usize, series: &mut [Series], load_command: &mut String, progress: &dyn Progress) {
+    fn run_round(
+        &self,
+        plan: RowPlan,
+        round: usize,
+        series: &mut [Series],
+        load_command: &mut String,
+        progress: &dyn Progress,
+    ) {
         let count = series.len();
         for place in 0..count {
-            let Some(entry) = series.get_mut((place + round) % count) else { continue };
+            let Some(entry) = series.get_mut((place + round) % count) else {
+                continue;
+            };
             progress.trial(plan.row, round, entry.contender);
-            let plan = RowPlan { idle: if round == 0 { plan.idle } else { Duration::ZERO }, ..plan };
+            let plan = RowPlan {
+                idle: if round == 0 {
+                    plan.idle
+                } else {
+                    Duration::ZERO
+                },
+                ..plan
+            };
             let outcome = self.trial(plan, entry.contender, load_command, &mut entry.sheets);
             entry.record(outcome);
             thread::sleep(PAUSE);
         }
     }
 
-    fn trial(&self, plan: RowPlan, contender: Contender, load_command: &mut String, sheets: &mut Vec<Sheet>) -> Result<Trial, String> {
+    fn trial(
+        &self,
+        plan: RowPlan,
+        contender: Contender,
+        load_command: &mut String,
+        sheets: &mut Vec<Sheet>,
+    ) -> Result<Trial, String> {
         let ground = self.ground(plan.row);
         let (tool, paths, connections): (_, &[&str], _) = match plan.row.kind {
-            Kind::Compare { tool, paths, connections, .. } => (tool, paths, connections),
-            Kind::Switch { feature, connections, .. } => (Tool::Wrk, switch_path(feature), connections),
-            Kind::Idle { protocol, connections, .. } => return idle_trial(contender, protocol, connections, ground, sheets),
-            Kind::Link { .. } => return links::trial(plan, contender, ground, self.load_core, load_command, sheets),
+            Kind::Compare {
+                tool,
+                paths,
+                connections,
+                ..
+            } => (tool, paths, connections),
+            Kind::Switch {
+                feature,
+                connections,
+                ..
+            } => (Tool::Wrk, switch_path(feature), connections),
+            Kind::Idle {
+                protocol,
+                connections,
+                ..
+            } => return idle_trial(contender, protocol, connections, ground, sheets),
+            Kind::Link { .. } => {
+                return links::trial(
+                    plan,
+                    contender,
+                    ground,
+                    self.load_core,
+                    load_command,
+                    sheets,
+                );
+            }
             Kind::Own(workload) => {
                 let asked = workload.load();
                 (asked.tool, asked.paths, asked.connections)
             }
         };
         let tool = tool_for(tool, contender);
-        let ground = Ground { tls: ground.tls.filter(|_| tool.is_over_tls()), ..ground };
+        let ground = Ground {
+            tls: ground.tls.filter(|_| tool.is_over_tls()),
+            ..ground
+        };
         let stand = self.start(plan.row, contender, ground)?;
         if sheets.is_empty() {
             *sheets = stand.sheets(ground);
         }
         let (address, amount) = (stand.address(), Amount::Seconds(plan.seconds));
         let Ground { work, tls, .. } = ground;
-        let setting = LoadSetting { tool, address, paths, connections, amount, core: self.load_core, network: None, work, tls };
+        let setting = LoadSetting {
+            tool,
+            address,
+            paths,
+            connections,
+            amount,
+            core: self.load_core,
+            network: None,
+            work,
+            tls,
+        };
         setting.note(load_command)?;
         let cpu = || stand.cpu_time();
         if !tool.warms_up_itself() {
@@ -239,15 +331,24 @@ impl<'a> Bench<'a> {
         if let Kind::Own(workload) = plan.row.kind
             && self.stage.is_none()
         {
-            workload.afterwards(contender, &stand, &load, ground).map_err(|complaint| format!("{contender}: {complaint}"))?;
+            workload
+                .afterwards(contender, &stand, &load, ground)
+                .map_err(|complaint| format!("{contender}: {complaint}"))?;
         }
         Ok(outcome(paths, &load, &stand, line))
     }
 
     /// On this machine or the other.
-    pub fn start(&self, row: &Row, contender: Contender, ground: Ground<'_>) -> Result<Stand, String> {
+    pub fn start(
+        &self,
+        row: &Row,
+        contender: Contender,
+        ground: Ground<'_>,
+    ) -> Result<Stand, String> {
         match (&self.stage, row.kind) {
-            (Some(stage), _) => stage.start(row, contender, ground.tls.is_some()).map(Stand::there),
+            (Some(stage), _) => stage
+                .start(row, contender, ground.tls.is_some())
+                .map(Stand::there),
             (None, Kind::Own(workload)) => workload.start(contender, ground),
             (None, _) => contender.start(ground),
         }
@@ -265,7 +366,10 @@ impl<'a> Bench<'a> {
     /// With TLS, where the row has it and the server is asked by it.
     pub fn ground_over(&self, row: &Row, is_over_tls: bool) -> Ground<'_> {
         let ground = self.ground(row);
-        Ground { tls: ground.tls.filter(|_| is_over_tls), ..ground }
+        Ground {
+            tls: ground.tls.filter(|_| is_over_tls),
+            ..ground
+        }
     }
 
     pub fn ground(&self, row: &Row) -> Ground<'_> {
@@ -284,14 +388,19 @@ impl<'a> Bench<'a> {
 
     /// Everybody has to give the same answer before anybody is measured.
     fn differing_answers(&self, row: &Row) -> Result<(), String> {
-        let (Kind::Own(workload), ground) = (row.kind, self.ground(row)) else { return Ok(()) };
+        let (Kind::Own(workload), ground) = (row.kind, self.ground(row)) else {
+            return Ok(());
+        };
         workload.prepare(ground)?;
         let mut first: Option<(Contender, Vec<u8>)> = None;
         for contender in self.contenders(row) {
-            let answer =
-                workload.answer(&self.start(row, contender, ground)?, ground).map_err(|complaint| format!("{contender}: {complaint}"))?;
+            let answer = workload
+                .answer(&self.start(row, contender, ground)?, ground)
+                .map_err(|complaint| format!("{contender}: {complaint}"))?;
             match &first {
-                Some((other, theirs)) if *theirs != answer => return Err(format!("{contender} does not answer as {other} does")),
+                Some((other, theirs)) if *theirs != answer => {
+                    return Err(format!("{contender} does not answer as {other} does"));
+                }
                 Some(_) => {}
                 None => first = Some((contender, answer)),
             }
@@ -299,10 +408,19 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
-    fn count_system_calls(&self, row: &Row, feature: Feature, contender: Contender) -> Result<f64, String> {
-        let path = switch_path(feature).first().copied().unwrap_or(bench_files::SMALL);
+    fn count_system_calls(
+        &self,
+        row: &Row,
+        feature: Feature,
+        contender: Contender,
+    ) -> Result<f64, String> {
+        let path = switch_path(feature)
+            .first()
+            .copied()
+            .unwrap_or(bench_files::SMALL);
         let stand = contender.start(self.ground(row))?;
-        system_calls::per_request(stand.front()?, path, &self.work).map_err(|error| format!("{contender}: {error}"))
+        system_calls::per_request(stand.front()?, path, &self.work)
+            .map_err(|error| format!("{contender}: {error}"))
     }
 
     /// Who takes part in a row.
@@ -320,7 +438,10 @@ impl<'a> Bench<'a> {
 pub fn run(arguments: &Arguments) -> Result<Vec<RowResult>, String> {
     let rows: Vec<&'static Row> = rows::chosen(&arguments.only).collect();
     let bench = Bench::prepare(arguments, &rows, Part::Everything)?;
-    Ok(rows.into_iter().map(|row| bench.run_row(plan(row, arguments), &Lines)).collect())
+    Ok(rows
+        .into_iter()
+        .map(|row| bench.run_row(plan(row, arguments), &Lines))
+        .collect())
 }
 
 /// A line each, for logs.
@@ -340,7 +461,13 @@ fn plan(row: &'static Row, arguments: &Arguments) -> RowPlan {
         Kind::Link { .. } => arguments.rounds.min(LINK_ROUNDS_MAX),
     };
     let requests_divisor = if arguments.is_quick { QUICK_DIVISOR } else { 1 };
-    RowPlan { row, rounds, seconds: arguments.seconds, requests_divisor, idle: Duration::ZERO }
+    RowPlan {
+        row,
+        rounds,
+        seconds: arguments.seconds,
+        requests_divisor,
+        idle: Duration::ZERO,
+    }
 }
 
 /// Server and load on a core each; on a machine with one core, as the kernel likes.
@@ -352,33 +479,64 @@ fn cores() -> (Option<usize>, Option<usize>) {
 }
 
 fn absolute(path: &PathBuf) -> Result<PathBuf, String> {
-    let path = env::current_dir().map_err(|error| error.to_string())?.join(path);
+    let path = env::current_dir()
+        .map_err(|error| error.to_string())?
+        .join(path);
     if !path.is_file() {
-        eprintln!("saker-bench: there is no {}: only the peers are measured", path.display());
+        eprintln!(
+            "saker-bench: there is no {}: only the peers are measured",
+            path.display()
+        );
     }
     Ok(path)
 }
 
-fn require_programs(arguments: &Arguments, rows: &[&'static Row], part: &Part) -> Result<(), String> {
+fn require_programs(
+    arguments: &Arguments,
+    rows: &[&'static Row],
+    part: &Part,
+) -> Result<(), String> {
     let mut tools = vec!["taskset"];
     if !matches!(part, Part::Servers) {
         tools.extend(["wrk", "ab", "h2load", "siege", "httperf", "strace"]);
     }
-    if rows.iter().any(|row| row.name.starts_with("h3") || row.name.starts_with("b2")) {
+    if rows
+        .iter()
+        .any(|row| row.name.starts_with("h3") || row.name.starts_with("b2"))
+    {
         tools.extend(["nginx", "nsenter"]);
     }
-    let peers = arguments.peers.iter().filter(|_| !matches!(part, Part::Load(_)));
+    let peers = arguments
+        .peers
+        .iter()
+        .filter(|_| !matches!(part, Part::Load(_)));
     let programs: Vec<&str> = peers.map(|peer| peer.program()).chain(tools).collect();
-    let complaints: Vec<String> = missing(&programs).into_iter().filter_map(|program| require(program).err()).collect();
-    if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
+    let complaints: Vec<String> = missing(&programs)
+        .into_iter()
+        .filter_map(|program| require(program).err())
+        .collect();
+    if complaints.is_empty() {
+        Ok(())
+    } else {
+        Err(complaints.join("\n"))
+    }
 }
 
 /// With the tool that the contender's protocol asks for.
 pub fn tool_for(tool: Tool, contender: Contender) -> Tool {
-    let is_without_http3 = matches!(contender, Contender::SakerHttp2 | Contender::Peer(Peer::Nginx));
+    let is_without_http3 = matches!(
+        contender,
+        Contender::SakerHttp2 | Contender::Peer(Peer::Nginx)
+    );
     match tool {
-        Tool::H3load { streams, yardstick: Yardstick::Http2 } if is_without_http3 => Tool::H2load { streams },
-        Tool::H3load { yardstick: Yardstick::PlainHttp1, .. } if is_without_http3 => Tool::Wrk,
+        Tool::H3load {
+            streams,
+            yardstick: Yardstick::Http2,
+        } if is_without_http3 => Tool::H2load { streams },
+        Tool::H3load {
+            yardstick: Yardstick::PlainHttp1,
+            ..
+        } if is_without_http3 => Tool::Wrk,
         other => other,
     }
 }
@@ -422,7 +580,8 @@ fn idle_trial(
 ) -> Result<Trial, String> {
     let stand = contender.start(ground)?;
     *sheets = stand.sheets(ground);
-    let idle = idle::measure(stand.front()?, protocol, ground.tls, connections).map_err(|error| format!("{contender}: {error}"))?;
+    let idle = idle::measure(stand.front()?, protocol, ground.tls, connections)
+        .map_err(|error| format!("{contender}: {error}"))?;
     let memory = stand.memory();
     Ok(Trial {
         cost: idle.bytes_per_connection,

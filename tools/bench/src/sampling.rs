@@ -1,7 +1,9 @@
-//! CPU, RSS and PSS of a whole stand through a run, with idle time either side, as psrecord draws them.
+//! CPU, RSS and PSS of a whole stand through a run, with idle time either side, as psrecord draws
+//! them.
 //!
-//! The one difficulty is not to be part of what is measured: the thread that looks stays on the core of the load, and looks a few times a second.
-//! Absent on purpose: averages. The report draws the samples themselves.
+//! The one difficulty is not to be part of what is measured: the thread that looks stays on the
+//! core of the load, and looks a few times a second. Absent on purpose: averages. The report draws
+//! the samples themselves.
 
 use crate::stand::Stand;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -30,7 +32,12 @@ pub struct TimeLine {
 }
 
 /// Does the work and looks at the stand meanwhile, from `idle` before it to `idle` after it.
-pub fn record<T>(stand: &Stand, core: Option<usize>, idle: Duration, work: impl FnOnce() -> T) -> (T, TimeLine) {
+pub fn record<T>(
+    stand: &Stand,
+    core: Option<usize>,
+    idle: Duration,
+    work: impl FnOnce() -> T,
+) -> (T, TimeLine) {
     let start = Instant::now();
     let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -43,7 +50,14 @@ pub fn record<T>(stand: &Stand, core: Option<usize>, idle: Duration, work: impl 
         is_over.store(true, Ordering::Release);
         recorder.thread().unpark();
         let samples = recorder.join().unwrap_or_default();
-        (value, TimeLine { samples, load_from_ms, load_to_ms })
+        (
+            value,
+            TimeLine {
+                samples,
+                load_from_ms,
+                load_to_ms,
+            },
+        )
     })
 }
 
@@ -59,9 +73,15 @@ fn watch(stand: &Stand, core: Option<usize>, start: Instant, is_over: &AtomicBoo
             thread::park_timeout(EVERY);
         }
         let (now, cpu, memory) = (Instant::now(), stand.cpu_time(), stand.memory());
-        let share = cpu.saturating_sub(seen_cpu).as_secs_f64() / now.duration_since(seen_at).as_secs_f64().max(1e-3);
+        let share = cpu.saturating_sub(seen_cpu).as_secs_f64()
+            / now.duration_since(seen_at).as_secs_f64().max(1e-3);
         let at_ms = milliseconds(now.duration_since(start));
-        samples.push(Sample { at_ms, cpu_percent: share * 100.0, rss_bytes: memory.rss_bytes, pss_bytes: memory.pss_bytes });
+        samples.push(Sample {
+            at_ms,
+            cpu_percent: share * 100.0,
+            rss_bytes: memory.rss_bytes,
+            pss_bytes: memory.pss_bytes,
+        });
         (seen_at, seen_cpu) = (now, cpu);
     }
     samples
@@ -88,15 +108,28 @@ mod tests {
     #[test]
     fn work_lies_between_idle_times_and_is_seen() {
         let address = SocketAddr::from(([127, 0, 0, 1], 9));
-        let busy = ServerProcess::spawn(Command::new("sh").args(["-c", "while :; do :; done"]), address).expect("started");
+        let busy = ServerProcess::spawn(
+            Command::new("sh").args(["-c", "while :; do :; done"]),
+            address,
+        )
+        .expect("started");
         let stand = Stand::alone(busy);
         let idle = Duration::from_millis(250);
         // As long as it takes to be seen, however busy the machine is.
         let worked = || while stand.cpu_time() < Duration::from_millis(60) {};
         let ((), line) = record(&stand, None, idle, worked);
-        assert!(line.load_from_ms >= 250 && line.load_to_ms >= line.load_from_ms, "{line:?}");
+        assert!(
+            line.load_from_ms >= 250 && line.load_to_ms >= line.load_from_ms,
+            "{line:?}"
+        );
         let last = line.samples.last().expect("samples");
-        assert!(last.at_ms >= line.load_to_ms && last.rss_bytes > 0, "{line:?}");
-        assert!(line.samples.iter().any(|sample| sample.cpu_percent > 0.0), "{line:?}");
+        assert!(
+            last.at_ms >= line.load_to_ms && last.rss_bytes > 0,
+            "{line:?}"
+        );
+        assert!(
+            line.samples.iter().any(|sample| sample.cpu_percent > 0.0),
+            "{line:?}"
+        );
     }
 }

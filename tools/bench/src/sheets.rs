@@ -1,7 +1,9 @@
-//! What a contender was started with: its command and the files that it names, as they were when it ran.
+//! What a contender was started with: its command and the files that it names, as they were when it
+//! ran.
 //!
-//! They are read from the running processes, so that a sheet shows what was measured and not what was meant. Ports and folders differ from run
-//! to run and are written as `{port}`, `{work}` and `{docroot}`. Absent on purpose: keys.
+//! They are read from the running processes, so that a sheet shows what was measured and not what
+//! was meant. Ports and folders differ from run to run and are written as `{port}`, `{work}` and
+//! `{docroot}`. Absent on purpose: keys.
 
 use crate::contender::Ground;
 use saker_testkit::ServerProcess;
@@ -19,17 +21,31 @@ pub struct Sheet {
 pub fn of(server: &ServerProcess, ground: Ground<'_>) -> Sheet {
     let (pid, port) = (server.pid(), server.address().port());
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let command = String::from_utf8_lossy(&line).trim_end_matches('\0').replace('\0', " ");
+    let command = String::from_utf8_lossy(&line)
+        .trim_end_matches('\0')
+        .replace('\0', " ");
     let plain = |text: &str| plain(text, port, ground);
-    let files = named_files(&command, ground.work).into_iter().map(|(name, text)| (name, plain(&text))).collect();
-    Sheet { command: plain(&command), files }
+    let files = named_files(&command, ground.work)
+        .into_iter()
+        .map(|(name, text)| (name, plain(&text)))
+        .collect();
+    Sheet {
+        command: plain(&command),
+        files,
+    }
 }
 
 /// Programs that rename their process put brackets around names.
 fn named_files(command: &str, work: &Path) -> Vec<(String, String)> {
-    let words = command.split(|c: char| c.is_whitespace() || "()=,'\"".contains(c)).map(Path::new);
-    let named = words.filter(|path| path.starts_with(work) && path.extension().is_none_or(|extension| extension != "pem"));
-    named.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), text_of(path)?))).collect()
+    let words = command
+        .split(|c: char| c.is_whitespace() || "()=,'\"".contains(c))
+        .map(Path::new);
+    let named = words.filter(|path| {
+        path.starts_with(work) && path.extension().is_none_or(|extension| extension != "pem")
+    });
+    named
+        .filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), text_of(path)?)))
+        .collect()
 }
 
 fn text_of(path: &Path) -> Option<String> {
@@ -38,9 +54,14 @@ fn text_of(path: &Path) -> Option<String> {
 }
 
 fn plain(text: &str, port: u16, ground: Ground<'_>) -> String {
-    let (root, work) = (ground.root.display().to_string(), ground.work.display().to_string());
+    let (root, work) = (
+        ground.root.display().to_string(),
+        ground.work.display().to_string(),
+    );
     // The docroot lies below the work folder.
-    text.replace(&root, "{docroot}").replace(&work, "{work}").replace(&port.to_string(), "{port}")
+    text.replace(&root, "{docroot}")
+        .replace(&work, "{work}")
+        .replace(&port.to_string(), "{port}")
 }
 
 #[cfg(test)]
@@ -56,8 +77,17 @@ mod tests {
         let folder = dir.display();
         let seen = |command: &str| named_files(command, &dir);
         let expected = vec![("a.conf".to_owned(), "listen 1;\n".to_owned())];
-        assert_eq!(seen(&format!("nginx: master process /usr/sbin/nginx -p {folder} -c {}", conf.display())), expected);
-        assert_eq!(seen(&format!("php-fpm: master process ({})", conf.display())), expected);
+        assert_eq!(
+            seen(&format!(
+                "nginx: master process /usr/sbin/nginx -p {folder} -c {}",
+                conf.display()
+            )),
+            expected
+        );
+        assert_eq!(
+            seen(&format!("php-fpm: master process ({})", conf.display())),
+            expected
+        );
         assert_eq!(seen(&format!("x --key={folder}/key.pem /etc/passwd")), []);
     }
 }

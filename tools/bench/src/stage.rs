@@ -1,9 +1,12 @@
-//! Two machines: the servers on one (`saker-bench stage`), the lab with its load on the other (`saker-bench lab --stage HOST:PORT`).
+//! Two machines: the servers on one (`saker-bench stage`), the lab with its load on the other
+//! (`saker-bench lab --stage HOST:PORT`).
 //!
-//! The stage starts what it is asked for by the names of a row and a server, and nothing else; one lab at a time asks it, in lines of JSON over TCP.
-//! Figures are read on the stage, where the processes are. The difficulty is trust: whoever reaches the port can start the stage's servers, so it
-//! belongs on the wire between the two machines and not on the open network.
-//! Absent on purpose: rows that need both ends in one process (idle connections, system calls, emulated links).
+//! The stage starts what it is asked for by the names of a row and a server, and nothing else; one
+//! lab at a time asks it, in lines of JSON over TCP. Figures are read on the stage, where the
+//! processes are. The difficulty is trust: whoever reaches the port can start the stage's servers,
+//! so it belongs on the wire between the two machines and not on the open network. Absent on
+//! purpose: rows that need both ends in one process (idle connections, system calls, emulated
+//! links).
 
 mod ask;
 mod serve;
@@ -28,11 +31,17 @@ pub fn can_be_there(contender: Contender) -> bool {
 }
 
 fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str, String> {
-    value.get(name).and_then(Value::as_str).ok_or_else(|| format!("no `{name}` in {value}"))
+    value
+        .get(name)
+        .and_then(Value::as_str)
+        .ok_or_else(|| format!("no `{name}` in {value}"))
 }
 
 fn count(value: &Value, name: &str) -> Result<u64, String> {
-    value.get(name).and_then(Value::as_u64).ok_or_else(|| format!("no `{name}` in {value}"))
+    value
+        .get(name)
+        .and_then(Value::as_u64)
+        .ok_or_else(|| format!("no `{name}` in {value}"))
 }
 
 #[cfg(test)]
@@ -66,7 +75,10 @@ mod tests {
             sessions: SessionStore::Files,
             congestion: Congestion::Usual,
         };
-        stand.sheets(ground).iter().any(|sheet| sheet.command.contains("lighttpd") && !sheet.files.is_empty())
+        stand
+            .sheets(ground)
+            .iter()
+            .any(|sheet| sheet.command.contains("lighttpd") && !sheet.files.is_empty())
     }
 
     #[test]
@@ -75,25 +87,44 @@ mod tests {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("bound");
         let address = listener.local_addr().expect("an address");
         thread::spawn(move || {
-            let arguments = Arguments { peers: vec![Peer::Lighttpd], saker: "/none".into(), ..Arguments::default() };
-            let rows: Vec<&'static Row> = rows::all().filter(|row| row.name == "small-100").collect();
+            let arguments = Arguments {
+                peers: vec![Peer::Lighttpd],
+                saker: "/none".into(),
+                ..Arguments::default()
+            };
+            let rows: Vec<&'static Row> =
+                rows::all().filter(|row| row.name == "small-100").collect();
             let bench = Bench::prepare(&arguments, &rows, Part::Servers).expect("prepared");
             serve::converse(&listener.accept().expect("accepted").0, &bench, &rows)
         });
         let stage = Arc::new(Stage::connect(&address.to_string()).expect("connected"));
         assert!(stage.chain().contains("BEGIN CERTIFICATE"));
-        let row = rows::all().find(|row| row.name == "small-100").expect("a row");
+        let row = rows::all()
+            .find(|row| row.name == "small-100")
+            .expect("a row");
         let lighttpd = Contender::Peer(Peer::Lighttpd);
         for _ in 0..2 {
             let stand = Stand::there(stage.start(row, lighttpd, false).expect("started"));
-            let response = Client::connect(stand.address()).expect("connects").get("/small.html").expect("answers");
+            let response = Client::connect(stand.address())
+                .expect("connects")
+                .get("/small.html")
+                .expect("answers");
             assert_eq!((response.status, response.body.len()), (200, 285));
             assert!(stand.memory().rss_bytes > 0 && stand.front().is_err());
             assert!(stand_is_described(&stand));
         }
-        let complaint = stage.start(row, Contender::Peer(Peer::Nginx), false).expect_err("it was not chosen there");
+        let complaint = stage
+            .start(row, Contender::Peer(Peer::Nginx), false)
+            .expect_err("it was not chosen there");
         assert!(complaint.contains("nginx is not there"), "{complaint}");
-        let other = rows::all().find(|row| row.name == "small-10").expect("a row");
-        assert!(stage.start(other, lighttpd, false).expect_err("not prepared").contains("small-10"));
+        let other = rows::all()
+            .find(|row| row.name == "small-10")
+            .expect("a row");
+        assert!(
+            stage
+                .start(other, lighttpd, false)
+                .expect_err("not prepared")
+                .contains("small-10")
+        );
     }
 }

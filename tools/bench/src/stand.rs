@@ -1,7 +1,9 @@
-//! A contender that runs: one server, or several that are one to the visitor (a cache before a server, PHP beside it), here or on another machine.
+//! A contender that runs: one server, or several that are one to the visitor (a cache before a
+//! server, PHP beside it), here or on another machine.
 //!
-//! All of them are measured: what a visitor's request costs is what the whole stand pays for it. The difficulty is order: the one in front is
-//! started last and goes first. Absent on purpose: what is the same behind every contender and counts for nobody (`behind.rs`).
+//! All of them are measured: what a visitor's request costs is what the whole stand pays for it.
+//! The difficulty is order: the one in front is started last and goes first. Absent on purpose:
+//! what is the same behind every contender and counts for nobody (`behind.rs`).
 
 use crate::{
     contender::Ground,
@@ -20,7 +22,10 @@ pub struct Stand {
 
 #[derive(Debug)]
 enum Place {
-    Here { front: ServerProcess, others: Vec<ServerProcess> },
+    Here {
+        front: ServerProcess,
+        others: Vec<ServerProcess>,
+    },
     There(Visit),
 }
 
@@ -31,11 +36,15 @@ impl Stand {
 
     /// The visitor asks `front`; what it needs runs already.
     pub fn before(front: ServerProcess, others: Vec<ServerProcess>) -> Stand {
-        Stand { place: Place::Here { front, others } }
+        Stand {
+            place: Place::Here { front, others },
+        }
     }
 
     pub fn there(visit: Visit) -> Stand {
-        Stand { place: Place::There(visit) }
+        Stand {
+            place: Place::There(visit),
+        }
     }
 
     /// The one in front, and the others; of this machine alone.
@@ -78,7 +87,10 @@ impl Stand {
     /// What each of its servers was started with.
     pub fn sheets(&self, ground: Ground<'_>) -> Vec<Sheet> {
         match &self.place {
-            Place::Here { .. } => self.servers().map(|server| sheets::of(server, ground)).collect(),
+            Place::Here { .. } => self
+                .servers()
+                .map(|server| sheets::of(server, ground))
+                .collect(),
             Place::There(visit) => visit.sheets.clone(),
         }
     }
@@ -93,7 +105,8 @@ impl Stand {
             Place::Here { front, others } => Some((front, others)),
             Place::There(_) => None,
         };
-        here.into_iter().flat_map(|(front, others)| std::iter::once(front).chain(others))
+        here.into_iter()
+            .flat_map(|(front, others)| std::iter::once(front).chain(others))
     }
 }
 

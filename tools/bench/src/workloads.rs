@@ -1,7 +1,9 @@
-//! Rows that need more than a tool and a path: sites that are made, servers that stand together, logs that are looked at afterwards.
+//! Rows that need more than a tool and a path: sites that are made, servers that stand together,
+//! logs that are looked at afterwards.
 //!
-//! A workload is a file below this folder and its rows a line each in [`ALL`]; the runner, the sampling and the report are everybody's.
-//! Absent on purpose: figures. A workload says what is served and asked for, the runner measures.
+//! A workload is a file below this folder and its rows a line each in [`ALL`]; the runner, the
+//! sampling and the report are everybody's. Absent on purpose: figures. A workload says what is
+//! served and asked for, the runner measures.
 
 mod b1;
 mod b3;
@@ -79,7 +81,8 @@ pub trait Workload: fmt::Debug + Sync {
         Site::Files
     }
 
-    /// Once in a run, before any server: what is served, below `ground.root` or `ground.work`, from one seed.
+    /// Once in a run, before any server: what is served, below `ground.root` or `ground.work`, from
+    /// one seed.
     fn prepare(&self, _ground: Ground<'_>) -> Result<(), String> {
         Ok(())
     }
@@ -88,13 +91,20 @@ pub trait Workload: fmt::Debug + Sync {
         contender.start(ground)
     }
 
-    /// Asked once of each contender before it is measured for the first time: all have to say the same, or the row is refused.
+    /// Asked once of each contender before it is measured for the first time: all have to say the
+    /// same, or the row is refused.
     fn answer(&self, _stand: &Stand, _ground: Ground<'_>) -> Result<Vec<u8>, String> {
         Ok(Vec::new())
     }
 
     /// After the load, while the servers are still there: what is wrong now refuses the row.
-    fn afterwards(&self, _contender: Contender, _stand: &Stand, _load: &Load, _ground: Ground<'_>) -> Result<(), String> {
+    fn afterwards(
+        &self,
+        _contender: Contender,
+        _stand: &Stand,
+        _load: &Load,
+        _ground: Ground<'_>,
+    ) -> Result<(), String> {
         Ok(())
     }
 }

@@ -44,8 +44,12 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Wanted, String> 
         if matches!(word.as_str(), "-h" | "--help") {
             return Ok(Wanted::Help);
         }
-        let name = word.strip_prefix("--").ok_or_else(|| format!("`{word}` is not an option; --help lists them"))?;
-        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+        let name = word
+            .strip_prefix("--")
+            .ok_or_else(|| format!("`{word}` is not an option; --help lists them"))?;
+        let value = words
+            .next()
+            .ok_or_else(|| format!("{word} needs a value"))?;
         match name {
             "mtu" => link.mtu_bytes = number(&word, &value)?,
             "seed" => link.seed = number(&word, &value)?,
@@ -57,14 +61,20 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Wanted, String> 
     let mut commands = rest.splitn(2, |word| word == "--").map(<[String]>::to_vec);
     match (commands.next(), commands.next()) {
         (Some(server), Some(client)) if !server.is_empty() && !client.is_empty() => {
-            Ok(Wanted::Run(Box::new(Arguments { link, wait_for_port, server, client })))
+            Ok(Wanted::Run(Box::new(Arguments {
+                link,
+                wait_for_port,
+                server,
+                client,
+            })))
         }
         _ => Err("two commands are needed: -- SERVER... -- CLIENT...".into()),
     }
 }
 
 fn number<T: std::str::FromStr>(option: &str, text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| format!("{option}: `{text}` is not a number that it takes"))
+    text.parse()
+        .map_err(|_| format!("{option}: `{text}` is not a number that it takes"))
 }
 
 #[cfg(test)]
@@ -85,9 +95,20 @@ mod tests {
         let arguments = parsed(line).expect("parsed");
         assert_eq!(arguments.server, ["serve", "--port", "443"]);
         assert_eq!(arguments.client, ["fetch", "--", "--all"]);
-        let LinkSettings { to_client, to_server, mtu_bytes, seed } = arguments.link;
-        assert_eq!((to_client.rate_bits_per_s, to_server.rate_bits_per_s), (Some(1_000_000), Some(2_000_000)));
-        assert_eq!((to_server.delay, mtu_bytes, seed, arguments.wait_for_port), (Duration::from_millis(10), 1280, 9, Some(443)));
+        let LinkSettings {
+            to_client,
+            to_server,
+            mtu_bytes,
+            seed,
+        } = arguments.link;
+        assert_eq!(
+            (to_client.rate_bits_per_s, to_server.rate_bits_per_s),
+            (Some(1_000_000), Some(2_000_000))
+        );
+        assert_eq!(
+            (to_server.delay, mtu_bytes, seed, arguments.wait_for_port),
+            (Duration::from_millis(10), 1280, 9, Some(443))
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Chance that repeats itself: the same seed, the same losses.
 //!
-//! SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): one word of state, and any seed is a good one.
+//! SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): one word
+//! of state, and any seed is a good one.
 
 #[derive(Clone, Debug)]
 pub struct Chance {

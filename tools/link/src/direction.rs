@@ -1,9 +1,12 @@
-//! One direction of a link, without sockets or clocks: packets and the time go in, packets come out when they are due.
+//! One direction of a link, without sockets or clocks: packets and the time go in, packets come out
+//! when they are due.
 //!
-//! A packet waits in the queue until those before it have been transmitted, is transmitted for as long as its bits take at the link's
-//! rate, and then travels for the delay. Loss strikes on the way, after the transmission, so that lost packets take their share of the
-//! rate as they do in life. The one difficulty is exactness: transmissions follow each other on the link's own time, not on the
-//! caller's, so that a caller who looks late delivers late but never slower than the rate. Times are nanoseconds since any one moment.
+//! A packet waits in the queue until those before it have been transmitted, is transmitted for as
+//! long as its bits take at the link's rate, and then travels for the delay. Loss strikes on the
+//! way, after the transmission, so that lost packets take their share of the rate as they do in
+//! life. The one difficulty is exactness: transmissions follow each other on the link's own time,
+//! not on the caller's, so that a caller who looks late delivers late but never slower than the
+//! rate. Times are nanoseconds since any one moment.
 
 use crate::{chance::Chance, settings::Settings};
 use std::{
@@ -66,7 +69,11 @@ impl Direction {
     pub fn receive(&mut self, packet: &[u8], now_ns: u64) {
         self.counts.packets += 1;
         self.counts.bytes += packet.len() as u64;
-        while self.queue.front().is_some_and(|begins_ns| *begins_ns <= now_ns) {
+        while self
+            .queue
+            .front()
+            .is_some_and(|begins_ns| *begins_ns <= now_ns)
+        {
             self.queue.pop_front();
         }
         let begins_ns = self.free_at_ns.max(now_ns);
@@ -84,8 +91,15 @@ impl Direction {
 
     /// The next packet that has arrived by now. It comes back with [`give_back`](Self::give_back).
     pub fn poll_arrived(&mut self, now_ns: u64) -> Option<Vec<u8>> {
-        let arrived = self.under_way.peek().is_some_and(|Reverse(first)| first.arrives_ns <= now_ns);
-        if arrived { self.under_way.pop().map(|Reverse(first)| first.packet) } else { None }
+        let arrived = self
+            .under_way
+            .peek()
+            .is_some_and(|Reverse(first)| first.arrives_ns <= now_ns);
+        if arrived {
+            self.under_way.pop().map(|Reverse(first)| first.packet)
+        } else {
+            None
+        }
     }
 
     pub fn give_back(&mut self, packet: Vec<u8>) {
@@ -104,7 +118,9 @@ impl Direction {
     }
 
     fn transmission_ns(&self, bytes: usize) -> u64 {
-        let Some(rate) = self.settings.rate_bits_per_s else { return 0 };
+        let Some(rate) = self.settings.rate_bits_per_s else {
+            return 0;
+        };
         let nanoseconds = bytes as u128 * 8 * NANOSECONDS_PER_S / u128::from(rate.max(1));
         u64::try_from(nanoseconds).unwrap_or(u64::MAX)
     }
@@ -122,8 +138,14 @@ impl Direction {
         let mut buffer = self.spare.pop().unwrap_or_default();
         buffer.clear();
         buffer.extend_from_slice(packet);
-        let arrives_ns = self.free_at_ns.saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX));
-        self.under_way.push(Reverse(UnderWay { arrives_ns, number: self.next_number, packet: buffer }));
+        let arrives_ns = self
+            .free_at_ns
+            .saturating_add(u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX));
+        self.under_way.push(Reverse(UnderWay {
+            arrives_ns,
+            number: self.next_number,
+            packet: buffer,
+        }));
         self.next_number += 1;
     }
 }
@@ -166,7 +188,10 @@ mod tests {
         let mut seen = Vec::new();
         while let Some(now_ns) = direction.next_arrival_ns() {
             let packet = direction.poll_arrived(now_ns).expect("it is due");
-            seen.push((u32::from_be_bytes(packet[..4].try_into().expect("4 bytes")), now_ns));
+            seen.push((
+                u32::from_be_bytes(packet[..4].try_into().expect("4 bytes")),
+                now_ns,
+            ));
             direction.give_back(packet);
         }
         seen
@@ -196,7 +221,10 @@ mod tests {
         // 1250 bytes take 10 ms.
         send(&mut direction, 0..3, 1250, 0);
         assert_eq!(direction.poll_arrived(60 * MS - 1), None);
-        assert_eq!(arrivals(&mut direction), [(0, 60 * MS), (1, 70 * MS), (2, 80 * MS)]);
+        assert_eq!(
+            arrivals(&mut direction),
+            [(0, 60 * MS), (1, 70 * MS), (2, 80 * MS)]
+        );
         // The link was idle in between.
         send(&mut direction, 3..4, 1250, 100 * MS);
         assert_eq!(arrivals(&mut direction), [(3, 160 * MS)]);
@@ -207,7 +235,12 @@ mod tests {
         let mut direction = direction(|settings| settings.rate_bits_per_s = Some(10_000_000));
         // 1250 bytes take a millisecond, and ten come at a time.
         for turn in 0..100 {
-            send(&mut direction, turn * 10..turn * 10 + 10, 1250, u64::from(turn) * 10 * MS);
+            send(
+                &mut direction,
+                turn * 10..turn * 10 + 10,
+                1250,
+                u64::from(turn) * 10 * MS,
+            );
         }
         let seen = arrivals(&mut direction);
         assert_eq!((seen.len(), seen[999].1), (1000, 1000 * MS));
@@ -222,11 +255,17 @@ mod tests {
         // One is transmitted, seven wait.
         send(&mut direction, 0..20, 1250, 0);
         let counts = direction.counts();
-        assert_eq!((counts.packets, counts.dropped, counts.queue_packets_peak), (20, 12, 7));
+        assert_eq!(
+            (counts.packets, counts.dropped, counts.queue_packets_peak),
+            (20, 12, 7)
+        );
         // After 25 ms two more have begun.
         send(&mut direction, 20..30, 1250, 25 * MS);
         assert_eq!(direction.counts().dropped, 20);
-        let numbers: Vec<u32> = arrivals(&mut direction).into_iter().map(|(number, _)| number).collect();
+        let numbers: Vec<u32> = arrivals(&mut direction)
+            .into_iter()
+            .map(|(number, _)| number)
+            .collect();
         assert_eq!(numbers, [0, 1, 2, 3, 4, 5, 6, 7, 20, 21]);
     }
 
@@ -242,7 +281,10 @@ mod tests {
         assert!((4800..5200).contains(&lost), "{lost}");
         let seen = arrivals(&mut direction);
         assert_eq!(seen.len() as u64 + lost, 20_000);
-        assert!(seen.iter().all(|(number, at_ns)| *at_ns == u64::from(number + 1) * MS));
+        assert!(
+            seen.iter()
+                .all(|(number, at_ns)| *at_ns == u64::from(number + 1) * MS)
+        );
     }
 
     #[test]
@@ -260,7 +302,10 @@ mod tests {
         let overtaken = seen.windows(2).filter(|pair| pair[1].0 < pair[0].0).count() as u64;
         assert_eq!(seen.len(), 10_000);
         // Two in a row that are held back overtake each other no more.
-        assert!(overtaken <= held_back && overtaken > held_back * 9 / 10, "{overtaken} of {held_back}");
+        assert!(
+            overtaken <= held_back && overtaken > held_back * 9 / 10,
+            "{overtaken} of {held_back}"
+        );
     }
 
     #[test]

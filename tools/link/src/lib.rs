@@ -1,10 +1,12 @@
-//! A link between two networks on one machine: rate, delay, queue, loss and reordering, per direction, where the kernel has no netem.
+//! A link between two networks on one machine: rate, delay, queue, loss and reordering, per
+//! direction, where the kernel has no netem.
 //!
-//! Two network namespaces, each with a TUN device that the other network is routed to; one thread takes packets from one device, keeps
-//! them as long as the link would, and hands them to the other. Namespaces and devices belong to threads and descriptors of this process:
-//! when it goes, however it goes, they go. `saker-link` is the program, the bench uses the library.
-//! The one difficulty is that a namespace is a matter of threads: what is to happen in one is handed to its [`Side`].
-//! Absent on purpose: IPv6, more than two ends.
+//! Two network namespaces, each with a TUN device that the other network is routed to; one thread
+//! takes packets from one device, keeps them as long as the link would, and hands them to the
+//! other. Namespaces and devices belong to threads and descriptors of this process: when it goes,
+//! however it goes, they go. `saker-link` is the program, the bench uses the library. The one
+//! difficulty is that a namespace is a matter of threads: what is to happen in one is handed to its
+//! [`Side`]. Absent on purpose: IPv6, more than two ends.
 
 mod chance;
 mod direction;
@@ -38,11 +40,17 @@ pub struct LinkSettings {
 
 impl Default for LinkSettings {
     fn default() -> LinkSettings {
-        LinkSettings { to_client: Settings::default(), to_server: Settings::default(), mtu_bytes: MTU_BYTES, seed: 1 }
+        LinkSettings {
+            to_client: Settings::default(),
+            to_server: Settings::default(),
+            mtu_bytes: MTU_BYTES,
+            seed: 1,
+        }
     }
 }
 
-/// A link that is up. Dropping it takes it down; what still runs in its networks keeps those, without a way out of them.
+/// A link that is up. Dropping it takes it down; what still runs in its networks keeps those,
+/// without a way out of them.
 pub struct Link {
     server: Side,
     client: Side,
@@ -54,7 +62,11 @@ impl Link {
         let (server, server_device) = Side::open("server", SERVER, settings.mtu_bytes)?;
         let (client, client_device) = Side::open("client", CLIENT, settings.mtu_bytes)?;
         let pump = Pump::start(server_device, client_device, settings)?;
-        Ok(Link { server, client, pump })
+        Ok(Link {
+            server,
+            client,
+            pump,
+        })
     }
 
     pub fn server(&self) -> &Side {

@@ -1,7 +1,9 @@
-//! `saker-link`: a server and a client with a link between them that is as slow, far and bad as one wants.
+//! `saker-link`: a server and a client with a link between them that is as slow, far and bad as one
+//! wants.
 //!
-//! The one difficulty is the end: whatever ends first, or is told to end, takes the others along. The programs lead groups of their own,
-//! which are ended as a whole, and they are told by the kernel when this program dies without a word.
+//! The one difficulty is the end: whatever ends first, or is told to end, takes the others along.
+//! The programs lead groups of their own, which are ended as a whole, and they are told by the
+//! kernel when this program dies without a word.
 
 mod arguments;
 
@@ -39,8 +41,15 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> io::Result<ExitCode> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let Arguments { link, wait_for_port, server, client } = arguments;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let Arguments {
+        link,
+        wait_for_port,
+        server,
+        client,
+    } = arguments;
     let link = Link::open(link)?;
     let status = runtime.block_on(async {
         let mut signals = Signals::new()?;
@@ -55,24 +64,39 @@ fn run(arguments: Arguments) -> io::Result<ExitCode> {
     });
     print(&link.close());
     Ok(match status? {
-        Some(status) => ExitCode::from(status.code().or(status.signal().map(|signal| 128 + signal)).unwrap_or(1) as u8),
+        Some(status) => ExitCode::from(
+            status
+                .code()
+                .or(status.signal().map(|signal| 128 + signal))
+                .unwrap_or(1) as u8,
+        ),
         None => ExitCode::FAILURE,
     })
 }
 
 /// False where a signal came first.
-async fn wait_for_server(side: &Side, server: &mut Program, signals: &mut Signals, port: u16) -> io::Result<bool> {
+async fn wait_for_server(
+    side: &Side,
+    server: &mut Program,
+    signals: &mut Signals,
+    port: u16,
+) -> io::Result<bool> {
     let until = Instant::now() + START_TIMEOUT;
-    let accepts = move || TcpStream::connect_timeout(&SocketAddr::from((SERVER, port)), POLL_EVERY).is_ok();
+    let accepts =
+        move || TcpStream::connect_timeout(&SocketAddr::from((SERVER, port)), POLL_EVERY).is_ok();
     loop {
         if side.run(accepts)? {
             return Ok(true);
         }
         if let Some(status) = server.child.try_wait()? {
-            return Err(io::Error::other(format!("the server ended ({status}) before it accepted on {port}")));
+            return Err(io::Error::other(format!(
+                "the server ended ({status}) before it accepted on {port}"
+            )));
         }
         if Instant::now() > until {
-            return Err(io::Error::other(format!("the server did not accept on {port} within {START_TIMEOUT:?}")));
+            return Err(io::Error::other(format!(
+                "the server did not accept on {port} within {START_TIMEOUT:?}"
+            )));
         }
         if signals.within(POLL_EVERY).await {
             return Ok(false);
@@ -85,7 +109,12 @@ struct Signals([Signal; 3]);
 
 impl Signals {
     fn new() -> io::Result<Signals> {
-        let [interrupt, terminate, hangup] = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
+        let [interrupt, terminate, hangup] = [
+            SignalKind::interrupt(),
+            SignalKind::terminate(),
+            SignalKind::hangup(),
+        ]
+        .map(signal);
         Ok(Signals([interrupt?, terminate?, hangup?]))
     }
 
@@ -126,7 +155,9 @@ impl Program {
         // In a group of its own it could not read from a terminal.
         command.args(arguments).stdin(Stdio::null());
         saker_net::child::prepare(&mut command, ChildManner::default());
-        let child = side.run(move || command.spawn())?.map_err(|error| io::Error::other(format!("{program}: {error}")))?;
+        let child = side
+            .run(move || command.spawn())?
+            .map_err(|error| io::Error::other(format!("{program}: {error}")))?;
         let group = Group::of(child.id());
         Ok(Program { child, group })
     }
@@ -153,8 +184,18 @@ impl Drop for Program {
 }
 
 fn print(report: &Report) {
-    for (name, counts) in [("to client", report.to_client), ("to server", report.to_server)] {
-        let Counts { packets, bytes, dropped, lost, held_back, queue_packets_peak } = counts;
+    for (name, counts) in [
+        ("to client", report.to_client),
+        ("to server", report.to_server),
+    ] {
+        let Counts {
+            packets,
+            bytes,
+            dropped,
+            lost,
+            held_back,
+            queue_packets_peak,
+        } = counts;
         eprintln!(
             "link {name}: {packets} packets, {bytes} bytes; {dropped} dropped, {lost} lost, {held_back} held back; \
              at most {queue_packets_peak} in the queue"

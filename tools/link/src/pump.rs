@@ -1,7 +1,9 @@
-//! The thread between the two devices: it moves packets into the directions and out of them when they are due.
+//! The thread between the two devices: it moves packets into the directions and out of them when
+//! they are due.
 //!
-//! The one difficulty is its own cost. A wake-up costs more than a packet, so after packets came it rests for [`GRAIN`] before it looks
-//! again, and takes all that came meanwhile in one turn; that is the error of its delays, and they are milliseconds.
+//! The one difficulty is its own cost. A wake-up costs more than a packet, so after packets came it
+//! rests for [`GRAIN`] before it looks again, and takes all that came meanwhile in one turn; that
+//! is the error of its delays, and they are milliseconds.
 
 use crate::{
     LinkSettings,
@@ -45,17 +47,28 @@ pub(crate) struct Pump {
 }
 
 impl Pump {
-    pub(crate) fn start(server: TunnelDevice, client: TunnelDevice, settings: LinkSettings) -> io::Result<Pump> {
+    pub(crate) fn start(
+        server: TunnelDevice,
+        client: TunnelDevice,
+        settings: LinkSettings,
+    ) -> io::Result<Pump> {
         let (ends, alive) = io::pipe()?;
         let (server, client) = (Arc::new(server), Arc::new(client));
         let to_client = Way {
             from: Arc::clone(&server),
             to: Arc::clone(&client),
-            // Each direction has a chance of its own, or acknowledgements would decide which data is lost.
+            // Each direction has a chance of its own, or acknowledgements would decide which data
+            // is lost.
             direction: Direction::new(settings.to_client, settings.seed),
         };
-        let to_server = Way { from: client, to: server, direction: Direction::new(settings.to_server, !settings.seed) };
-        let thread = thread::Builder::new().name("link-pump".into()).spawn(move || run([to_client, to_server], &ends))?;
+        let to_server = Way {
+            from: client,
+            to: server,
+            direction: Direction::new(settings.to_server, !settings.seed),
+        };
+        let thread = thread::Builder::new()
+            .name("link-pump".into())
+            .spawn(move || run([to_client, to_server], &ends))?;
         Ok(Pump { alive, thread })
     }
 
@@ -84,8 +97,16 @@ fn run(mut ways: [Way; 2], ends: &PipeReader) -> Report {
             came += way.take(&mut buffer, start);
             way.deliver(now_ns);
         }
-        let next_ns = ways.iter().filter_map(|way| way.direction.next_arrival_ns()).min();
-        if !wait(&ways, ends, came > 0, next_ns.map(|next_ns| Duration::from_nanos(next_ns.saturating_sub(now_ns)))) {
+        let next_ns = ways
+            .iter()
+            .filter_map(|way| way.direction.next_arrival_ns())
+            .min();
+        if !wait(
+            &ways,
+            ends,
+            came > 0,
+            next_ns.map(|next_ns| Duration::from_nanos(next_ns.saturating_sub(now_ns))),
+        ) {
             return report(&ways);
         }
     }
@@ -96,11 +117,21 @@ fn wait(ways: &[Way; 2], ends: &PipeReader, has_come: bool, until_next: Option<D
     if has_come {
         thread::sleep(GRAIN);
     }
-    let time = if has_come { Some(Duration::ZERO) } else { until_next };
+    let time = if has_come {
+        Some(Duration::ZERO)
+    } else {
+        until_next
+    };
     let time = time.and_then(|time| Timespec::try_from(time).ok());
     let watched = |descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN);
-    let [to_client, to_server] = ways.each_ref().map(|way| std::os::fd::AsFd::as_fd(&*way.from));
-    let mut list = [PollFd::new(ends, PollFlags::empty()), watched(to_client), watched(to_server)];
+    let [to_client, to_server] = ways
+        .each_ref()
+        .map(|way| std::os::fd::AsFd::as_fd(&*way.from));
+    let mut list = [
+        PollFd::new(ends, PollFlags::empty()),
+        watched(to_client),
+        watched(to_server),
+    ];
     match poll(&mut list, time.as_ref()) {
         Ok(_) | Err(rustix::io::Errno::INTR) => !list[0].revents().contains(PollFlags::HUP),
         Err(_) => false,
@@ -109,7 +140,11 @@ fn wait(ways: &[Way; 2], ends: &PipeReader, has_come: bool, until_next: Option<D
 
 fn report([to_client, to_server]: &[Way; 2]) -> Report {
     let cpu = Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default();
-    Report { to_client: to_client.direction.counts(), to_server: to_server.direction.counts(), cpu }
+    Report {
+        to_client: to_client.direction.counts(),
+        to_server: to_server.direction.counts(),
+        cpu,
+    }
 }
 
 impl Way {
@@ -117,8 +152,11 @@ impl Way {
     fn take(&mut self, buffer: &mut [u8], start: Instant) -> usize {
         for count in 0..PACKETS_PER_TURN {
             match self.from.receive(buffer) {
-                // By the clock behind the receipt: a thread that was held up since its turn began would let it go too early.
-                Ok(length) if is_ipv4(&buffer[..length]) => self.direction.receive(&buffer[..length], start.elapsed().as_nanos() as u64),
+                // By the clock behind the receipt: a thread that was held up since its turn began
+                // would let it go too early.
+                Ok(length) if is_ipv4(&buffer[..length]) => self
+                    .direction
+                    .receive(&buffer[..length], start.elapsed().as_nanos() as u64),
                 Ok(_) => {}
                 // Nothing more, or a device that is down.
                 Err(_) => return count,
@@ -136,7 +174,8 @@ impl Way {
     }
 }
 
-/// The kernel looks for IPv6's neighbours unasked; that would take losses and the rate away from those who are meant.
+/// The kernel looks for IPv6's neighbours unasked; that would take losses and the rate away from
+/// those who are meant.
 fn is_ipv4(packet: &[u8]) -> bool {
     packet.first().is_some_and(|first| first >> 4 == 4)
 }

@@ -1,7 +1,7 @@
 //! What a link is like, per direction, and how that is written.
 //!
-//! A value is for both directions, or two with a comma between are for the way to the client and the way to the server.
-//! Units as tc(8) has them: `10mbit`, `50ms`, `1%`.
+//! A value is for both directions, or two with a comma between are for the way to the client and
+//! the way to the server. Units as tc(8) has them: `10mbit`, `50ms`, `1%`.
 
 use std::time::Duration;
 
@@ -35,7 +35,12 @@ impl Default for Settings {
 }
 
 /// Sets what the option `name` (without its dashes) is for, or says what is wrong with it.
-pub fn set(name: &str, text: &str, to_client: &mut Settings, to_server: &mut Settings) -> Result<(), String> {
+pub fn set(
+    name: &str,
+    text: &str,
+    to_client: &mut Settings,
+    to_server: &mut Settings,
+) -> Result<(), String> {
     let (first, second) = text.split_once(',').unwrap_or((text, text));
     set_one(name, first, to_client)?;
     set_one(name, second, to_server)
@@ -78,8 +83,14 @@ fn share(text: &str) -> Option<f64> {
 
 /// The first unit that fits counts: longer ones come first.
 fn with_unit(text: &str, units: &[(&str, f64)]) -> Option<f64> {
-    let (number, factor) = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
-    number.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0).map(|number| number * factor)
+    let (number, factor) = units
+        .iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
+    number
+        .parse::<f64>()
+        .ok()
+        .filter(|number| number.is_finite() && *number >= 0.0)
+        .map(|number| number * factor)
 }
 
 #[cfg(test)]
@@ -97,7 +108,9 @@ mod tests {
 
     #[test]
     fn one_value_is_for_both_directions() {
-        let (to_client, to_server) = parsed("rate 10mbit delay 50ms queue 7 loss 1% reorder 2.5% held-back 250us").expect("parsed");
+        let (to_client, to_server) =
+            parsed("rate 10mbit delay 50ms queue 7 loss 1% reorder 2.5% held-back 250us")
+                .expect("parsed");
         let expected = Settings {
             rate_bits_per_s: Some(10_000_000),
             delay: Duration::from_millis(50),
@@ -112,16 +125,36 @@ mod tests {
     #[test]
     fn two_values_are_to_the_client_and_to_the_server() {
         let (to_client, to_server) = parsed("rate 100mbit,none delay 1.5s,0ms").expect("parsed");
-        assert_eq!((to_client.rate_bits_per_s, to_server.rate_bits_per_s), (Some(100_000_000), None));
-        assert_eq!((to_client.delay, to_server.delay), (Duration::from_millis(1500), Duration::ZERO));
+        assert_eq!(
+            (to_client.rate_bits_per_s, to_server.rate_bits_per_s),
+            (Some(100_000_000), None)
+        );
+        assert_eq!(
+            (to_client.delay, to_server.delay),
+            (Duration::from_millis(1500), Duration::ZERO)
+        );
     }
 
     #[test]
     fn units() {
-        for (text, bits) in [("8000bit", 8000), ("512kbit", 512_000), ("0.5gbit", 500_000_000)] {
+        for (text, bits) in [
+            ("8000bit", 8000),
+            ("512kbit", 512_000),
+            ("0.5gbit", 500_000_000),
+        ] {
             assert_eq!(rate(text), Some(Some(bits)), "{text}");
         }
-        for wrong in ["rate 10", "rate 0mbit", "rate -1mbit", "rate nanmbit", "delay 5", "loss 101%", "loss 1", "queue x", "speed 1mbit"] {
+        for wrong in [
+            "rate 10",
+            "rate 0mbit",
+            "rate -1mbit",
+            "rate nanmbit",
+            "delay 5",
+            "loss 101%",
+            "loss 1",
+            "queue x",
+            "speed 1mbit",
+        ] {
             let name = wrong.split(' ').next().expect("a word");
             assert!(parsed(wrong).expect_err(wrong).contains(name), "{wrong}");
         }

@@ -1,6 +1,7 @@
 //! What a link does to packets between two sockets, over real devices. Needs root and /dev/net/tun.
 //!
-//! The machine is busy with other tests, so nothing here depends on a single packet's time: medians and sums alone.
+//! The machine is busy with other tests, so nothing here depends on a single packet's time: medians
+//! and sums alone.
 
 use saker_link::{CLIENT, Link, LinkSettings, SERVER, Settings};
 use std::{
@@ -23,12 +24,18 @@ fn open(change: impl FnOnce(&mut LinkSettings)) -> Link {
 /// One at each end, connected to each other.
 fn sockets(link: &Link) -> (UdpSocket, UdpSocket) {
     let bind = |side: &saker_link::Side, own, other| {
-        let socket = side.run(move || UdpSocket::bind((own, 9000))).expect("it runs").expect("the address is there");
+        let socket = side
+            .run(move || UdpSocket::bind((own, 9000)))
+            .expect("it runs")
+            .expect("the address is there");
         socket.connect((other, 9000)).expect("there is a route");
         socket.set_read_timeout(Some(PATIENCE)).expect("set");
         socket
     };
-    (bind(link.server(), SERVER, CLIENT), bind(link.client(), CLIENT, SERVER))
+    (
+        bind(link.server(), SERVER, CLIENT),
+        bind(link.client(), CLIENT, SERVER),
+    )
 }
 
 /// A busy machine spoils some.
@@ -73,8 +80,18 @@ fn delays_are_kept_within_a_millisecond() {
     let rounds: Vec<Vec<Duration>> = (0..TRIES).map(|_| measure()).collect();
     client.send(b"x").expect("sent");
     echo.join().expect("it echoed");
-    assert!(rounds.iter().all(|rounds| rounds[0] >= Duration::from_millis(20)), "{rounds:?}");
-    assert!(rounds.iter().any(|rounds| rounds[0] < Duration::from_millis(21)), "{rounds:?}");
+    assert!(
+        rounds
+            .iter()
+            .all(|rounds| rounds[0] >= Duration::from_millis(20)),
+        "{rounds:?}"
+    );
+    assert!(
+        rounds
+            .iter()
+            .any(|rounds| rounds[0] < Duration::from_millis(21)),
+        "{rounds:?}"
+    );
 }
 
 #[test]
@@ -103,7 +120,10 @@ fn the_rate_is_kept_within_three_percent() {
     // Never faster; a busy machine may read late.
     assert!((0.7..1.03).contains(&(rate / BITS_PER_S)), "{rate}");
     let report = link.close();
-    assert_eq!((report.to_client.packets, report.to_client.dropped), (count as u64, 0));
+    assert_eq!(
+        (report.to_client.packets, report.to_client.dropped),
+        (count as u64, 0)
+    );
 }
 
 #[test]
@@ -130,7 +150,11 @@ fn losses_and_reordering_are_about_as_many_as_asked_for_and_repeat_themselves() 
         });
         let mut seen = Vec::new();
         let mut packet = [0; 4];
-        while server.recv(&mut packet).expect("one of twenty ends comes through") > 0 {
+        while server
+            .recv(&mut packet)
+            .expect("one of twenty ends comes through")
+            > 0
+        {
             seen.push(u32::from_be_bytes(packet));
         }
         sender.join().expect("sent");
@@ -145,19 +169,29 @@ fn losses_and_reordering_are_about_as_many_as_asked_for_and_repeat_themselves() 
         numbers.sort_unstable();
         numbers
     };
-    assert!(sorted(pass()) == sorted(seen), "the same seed, other losses");
+    assert!(
+        sorted(pass()) == sorted(seen),
+        "the same seed, other losses"
+    );
 }
 
 #[test]
 fn forty_thousand_packets_a_second_cost_under_half_a_core() {
     const COUNT: u32 = 40_000;
-    let link = open(|settings| both(settings, |direction| direction.delay = Duration::from_millis(10)));
+    let link = open(|settings| {
+        both(settings, |direction| {
+            direction.delay = Duration::from_millis(10)
+        })
+    });
     let (server, client) = sockets(&link);
-    let receiver = thread::spawn(move || while client.recv(&mut [0; 1500]).is_ok_and(|length| length > 1) {});
+    let receiver =
+        thread::spawn(move || while client.recv(&mut [0; 1500]).is_ok_and(|length| length > 1) {});
     let start = Instant::now();
     for turn in 1..=COUNT / 40 {
         send(&server, 1200, 40);
-        thread::sleep((start + Duration::from_millis(turn.into())).saturating_duration_since(Instant::now()));
+        thread::sleep(
+            (start + Duration::from_millis(turn.into())).saturating_duration_since(Instant::now()),
+        );
     }
     thread::sleep(Duration::from_millis(100));
     server.send(b"x").expect("sent");
@@ -176,10 +210,25 @@ fn tcp_fills_the_link() {
             direction.delay = Duration::from_millis(5);
         });
     });
-    let listener = link.server().run(|| TcpListener::bind((SERVER, 80))).expect("it runs").expect("bound");
-    let server = thread::spawn(move || listener.accept().expect("it comes").0.write_all(&vec![7; BYTES]).expect("sent"));
+    let listener = link
+        .server()
+        .run(|| TcpListener::bind((SERVER, 80)))
+        .expect("it runs")
+        .expect("bound");
+    let server = thread::spawn(move || {
+        listener
+            .accept()
+            .expect("it comes")
+            .0
+            .write_all(&vec![7; BYTES])
+            .expect("sent")
+    });
     let start = Instant::now();
-    let mut stream = link.client().run(|| TcpStream::connect((SERVER, 80))).expect("it runs").expect("connected");
+    let mut stream = link
+        .client()
+        .run(|| TcpStream::connect((SERVER, 80)))
+        .expect("it runs")
+        .expect("connected");
     let mut body = Vec::new();
     stream.read_to_end(&mut body).expect("read");
     let seconds = start.elapsed().as_secs_f64();
@@ -194,7 +243,11 @@ fn large_packets_find_the_links_mtu() {
     let link = open(|settings| settings.mtu_bytes = 1280);
     let (server, client) = sockets(&link);
     let fits = 1280 - HEAD_BYTES;
-    rustix::net::sockopt::set_ip_mtu_discover(&client, rustix::net::sockopt::Ipv4PathMtuDiscovery::DO).expect("set");
+    rustix::net::sockopt::set_ip_mtu_discover(
+        &client,
+        rustix::net::sockopt::Ipv4PathMtuDiscovery::DO,
+    )
+    .expect("set");
     assert_eq!(client.send(&vec![0; fits]).expect("sent"), fits);
     assert_eq!(server.recv(&mut [0; 1500]).expect("received"), fits);
     assert!(client.send(&vec![0; fits + 1]).is_err());
@@ -216,9 +269,18 @@ fn links_do_not_see_each_other() {
 fn programs_enter_by_the_namespaces_file() {
     let link = open(|_| {});
     let mut entered = std::process::Command::new("nsenter");
-    entered.arg(format!("--net={}", link.client().namespace().display())).args(["cat", "/proc/net/fib_trie"]);
-    let said = entered.output().expect("nsenter is part of every Debian (util-linux)").stdout;
-    assert!(String::from_utf8_lossy(&said).contains("10.53.0.2\n"), "{}", said.escape_ascii());
+    entered
+        .arg(format!("--net={}", link.client().namespace().display()))
+        .args(["cat", "/proc/net/fib_trie"]);
+    let said = entered
+        .output()
+        .expect("nsenter is part of every Debian (util-linux)")
+        .stdout;
+    assert!(
+        String::from_utf8_lossy(&said).contains("10.53.0.2\n"),
+        "{}",
+        said.escape_ascii()
+    );
 }
 
 #[test]
@@ -226,5 +288,8 @@ fn an_end_survives_a_job_only_as_an_error() {
     let link = open(|_| {});
     assert_eq!(link.client().run(|| 7).expect("it runs"), 7);
     assert!(link.client().run(|| panic!("on purpose")).is_err());
-    assert!(link.client().run(|| 7).is_err(), "its network is gone with its thread");
+    assert!(
+        link.client().run(|| 7).is_err(),
+        "its network is gone with its thread"
+    );
 }

@@ -1,15 +1,20 @@
-//! One HTTP/3 connection of a test: requests go out, whole responses come back, as [`saker_testkit::Client`] does it for HTTP/1.1.
+//! One HTTP/3 connection of a test: requests go out, whole responses come back, as
+//! [`saker_testkit::Client`] does it for HTTP/1.1.
 //!
-//! Frames and fields are `saker-http3`'s, in the role of a client, so that both its roles are tried against each other in life. The one
-//! difficulty is that anything may happen on any stream while one waits for another: what comes is kept by stream until it is asked for.
-//! Absent on purpose: redirects, cookies, decompression, and patience beyond 20 seconds.
+//! Frames and fields are `saker-http3`'s, in the role of a client, so that both its roles are tried
+//! against each other in life. The one difficulty is that anything may happen on any stream while
+//! one waits for another: what comes is kept by stream until it is asked for. Absent on purpose:
+//! redirects, cookies, decompression, and patience beyond 20 seconds.
 
 use crate::{
     quic::{Id, Quic},
     tls, transport,
 };
 use bytes::Bytes;
-use quinn_proto::{Connection, Dir, Event, ReadError, Side, StreamEvent, StreamId, TransportConfig, VarInt, WriteError};
+use quinn_proto::{
+    Connection, Dir, Event, ReadError, Side, StreamEvent, StreamId, TransportConfig, VarInt,
+    WriteError,
+};
 use rustls::client::Resumption;
 use saker_http3::{ErrorCode, HeadStore, Indexing, Limits, Outgoing};
 use saker_testkit::Response;
@@ -23,14 +28,16 @@ use std::{
 const PATIENCE: Duration = Duration::from_secs(20);
 const TICKETS_MAX: usize = 64;
 
-/// What connections have in common: whom they trust, and the tickets that later ones have from earlier ones.
+/// What connections have in common: whom they trust, and the tickets that later ones have from
+/// earlier ones.
 #[derive(Clone)]
 pub struct Trust(rustls::ClientConfig);
 
 impl Trust {
     /// `chain` (PEM), for `localhost`.
     pub fn new(chain: &Path) -> Result<Trust, String> {
-        let mut config = tls::configuration(chain, "h3", Resumption::in_memory_sessions(TICKETS_MAX))?;
+        let mut config =
+            tls::configuration(chain, "h3", Resumption::in_memory_sessions(TICKETS_MAX))?;
         config.enable_early_data = true;
         Ok(Trust(config))
     }
@@ -79,9 +86,15 @@ impl Client {
     }
 
     /// The handshake is under way; with a ticket, requests may be sent at once.
-    pub fn begin(address: SocketAddr, trust: &Trust, transport: TransportConfig) -> Result<Client, String> {
+    pub fn begin(
+        address: SocketAddr,
+        trust: &Trust,
+        transport: TransportConfig,
+    ) -> Result<Client, String> {
         let mut quic = Quic::new(trust.0.clone(), transport)?;
-        let id = quic.connect(address, tls::NAME).map_err(|error| error.to_string())?;
+        let id = quic
+            .connect(address, tls::NAME)
+            .map_err(|error| error.to_string())?;
         let session = Session {
             machine: saker_http3::Connection::client(Limits::default()),
             head: HeadStore::default(),
@@ -95,7 +108,9 @@ impl Client {
         };
         let mut client = Client { quic, id, session };
         if client.has_early_data() {
-            client.session.flush(client.quic.connection(id).ok_or("it is over")?)?;
+            client
+                .session
+                .flush(client.quic.connection(id).ok_or("it is over")?)?;
         }
         Ok(client)
     }
@@ -110,28 +125,57 @@ impl Client {
         self.answer(stream)
     }
 
-    /// Sends a request and returns its stream. Without `body` the content is still to come, by [`Client::send`].
-    pub fn ask(&mut self, method: &str, path: &str, fields: &[(&str, &str)], body: Option<&[u8]>) -> Result<u64, String> {
-        let pseudo = [(":method", method), (":scheme", "https"), (":authority", tls::NAME), (":path", path)];
+    /// Sends a request and returns its stream. Without `body` the content is still to come, by
+    /// [`Client::send`].
+    pub fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        fields: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) -> Result<u64, String> {
+        let pseudo = [
+            (":method", method),
+            (":scheme", "https"),
+            (":authority", tls::NAME),
+            (":path", path),
+        ];
         self.ask_exactly(&pseudo, fields, body)
     }
 
     /// The same with all pseudo-fields as given.
-    pub fn ask_exactly(&mut self, pseudo: &[(&str, &str)], fields: &[(&str, &str)], body: Option<&[u8]>) -> Result<u64, String> {
-        let quic = self.quic.connection(self.id).ok_or("the connection is over")?;
-        let stream = quic.streams().open(Dir::Bi).ok_or("no more streams for now")?;
+    pub fn ask_exactly(
+        &mut self,
+        pseudo: &[(&str, &str)],
+        fields: &[(&str, &str)],
+        body: Option<&[u8]>,
+    ) -> Result<u64, String> {
+        let quic = self
+            .quic
+            .connection(self.id)
+            .ok_or("the connection is over")?;
+        let stream = quic
+            .streams()
+            .open(Dir::Bi)
+            .ok_or("no more streams for now")?;
         let number = u64::from(stream);
         let mut out = Vec::new();
         let is_all = body.is_some_and(<[u8]>::is_empty);
         self.session
             .machine
             .open(number, is_all, &mut out, |head| {
-                pseudo.iter().for_each(|(name, value)| head.pseudo(name.as_bytes(), value.as_bytes()));
-                fields.iter().for_each(|(name, value)| head.field(name.as_bytes(), value.as_bytes(), Indexing::Add));
+                pseudo
+                    .iter()
+                    .for_each(|(name, value)| head.pseudo(name.as_bytes(), value.as_bytes()));
+                fields.iter().for_each(|(name, value)| {
+                    head.field(name.as_bytes(), value.as_bytes(), Indexing::Add)
+                });
             })
             .map_err(|error| format!("{error:?}"))?;
         self.session.answers.insert(number, Answer::default());
-        self.session.outputs.insert(number, (VecDeque::from([Bytes::from(out)]), is_all));
+        self.session
+            .outputs
+            .insert(number, (VecDeque::from([Bytes::from(out)]), is_all));
         self.session.flush(quic)?;
         match body {
             Some(body) if !is_all => self.send(number, body, true)?,
@@ -142,54 +186,104 @@ impl Client {
 
     /// Content, as one DATA frame, and the end of the request if it is.
     pub fn send(&mut self, stream: u64, content: &[u8], is_end: bool) -> Result<(), String> {
-        let quic = self.quic.connection(self.id).ok_or("the connection is over")?;
+        let quic = self
+            .quic
+            .connection(self.id)
+            .ok_or("the connection is over")?;
         let mut header = Vec::new();
-        self.session.machine.begin_data(stream, content.len() as u64, is_end, &mut header);
+        self.session
+            .machine
+            .begin_data(stream, content.len() as u64, is_end, &mut header);
         let (pieces, ends) = self.session.outputs.entry(stream).or_default();
-        pieces.extend([Bytes::from(header), Bytes::copy_from_slice(content)].into_iter().filter(|piece| !piece.is_empty()));
+        pieces.extend(
+            [Bytes::from(header), Bytes::copy_from_slice(content)]
+                .into_iter()
+                .filter(|piece| !piece.is_empty()),
+        );
         *ends |= is_end;
         self.session.write(quic, stream)
     }
 
     /// Bytes as they are: frames that a good client would not send.
     pub fn send_raw(&mut self, stream: u64, bytes: &[u8]) -> Result<(), String> {
-        let quic = self.quic.connection(self.id).ok_or("the connection is over")?;
-        self.session.outputs.entry(stream).or_default().0.push_back(Bytes::copy_from_slice(bytes));
+        let quic = self
+            .quic
+            .connection(self.id)
+            .ok_or("the connection is over")?;
+        self.session
+            .outputs
+            .entry(stream)
+            .or_default()
+            .0
+            .push_back(Bytes::copy_from_slice(bytes));
         self.session.write(quic, stream)
     }
 
     /// The whole response. A reset is an error that names its code, as is the connection's end.
     pub fn answer(&mut self, stream: u64) -> Result<Response, String> {
         self.wait(|session| session.answers.get(&stream).map_or_else(gone, Answer::over))??;
-        let answer = self.session.answers.remove(&stream).ok_or("no such request")?;
+        let answer = self
+            .session
+            .answers
+            .remove(&stream)
+            .ok_or("no such request")?;
         let status = answer.status.ok_or("the stream ended without a response")?;
-        let Answer { fields, body, trailers, .. } = answer;
-        Ok(Response { version: "HTTP/3".into(), status, reason: String::new(), fields, body, trailers })
+        let Answer {
+            fields,
+            body,
+            trailers,
+            ..
+        } = answer;
+        Ok(Response {
+            version: "HTTP/3".into(),
+            status,
+            reason: String::new(),
+            fields,
+            body,
+            trailers,
+        })
     }
 
     /// Waits until so much of a response's content is there, and takes it; less at its end.
     pub fn content(&mut self, stream: u64, bytes: usize) -> Result<Vec<u8>, String> {
         self.wait(|session| {
-            let Some(answer) = session.answers.get(&stream) else { return gone() };
-            (answer.body.len() >= bytes).then_some(Ok(())).or_else(|| answer.over())
+            let Some(answer) = session.answers.get(&stream) else {
+                return gone();
+            };
+            (answer.body.len() >= bytes)
+                .then_some(Ok(()))
+                .or_else(|| answer.over())
         })??;
-        let body = &mut self.session.answers.get_mut(&stream).ok_or("no such request")?.body;
+        let body = &mut self
+            .session
+            .answers
+            .get_mut(&stream)
+            .ok_or("no such request")?
+            .body;
         Ok(body.drain(..bytes.min(body.len())).collect())
     }
 
     /// Waits for a response's head: its status and fields.
     pub fn head(&mut self, stream: u64) -> Result<(u16, Vec<(String, String)>), String> {
         self.wait(|session| {
-            let Some(answer) = session.answers.get(&stream) else { return gone() };
+            let Some(answer) = session.answers.get(&stream) else {
+                return gone();
+            };
             answer.status.map(|_| Ok(())).or_else(|| answer.over())
         })??;
         let answer = self.session.answers.get(&stream).ok_or("no such request")?;
-        Ok((answer.status.ok_or("the stream ended without a response")?, answer.fields.clone()))
+        Ok((
+            answer.status.ok_or("the stream ended without a response")?,
+            answer.fields.clone(),
+        ))
     }
 
     /// Statuses of 1xx that have come for a request.
     pub fn informational(&self, stream: u64) -> &[u16] {
-        self.session.answers.get(&stream).map_or(&[], |answer| &answer.informational)
+        self.session
+            .answers
+            .get(&stream)
+            .map_or(&[], |answer| &answer.informational)
     }
 
     /// Gives a request up (RFC 9114 section 4.1.1).
@@ -227,13 +321,18 @@ impl Client {
     }
 
     pub fn has_early_data(&mut self) -> bool {
-        self.quic.connection(self.id).is_some_and(|quic| quic.has_0rtt())
+        self.quic
+            .connection(self.id)
+            .is_some_and(|quic| quic.has_0rtt())
     }
 
     /// Whether the server has taken what left before the handshake was done.
     pub fn is_early_data_accepted(&mut self) -> Result<bool, String> {
         self.wait(|session| session.is_connected.then_some(()))?;
-        Ok(self.quic.connection(self.id).is_some_and(|quic| quic.accepted_0rtt()))
+        Ok(self
+            .quic
+            .connection(self.id)
+            .is_some_and(|quic| quic.accepted_0rtt()))
     }
 
     pub fn is_server_going_away(&self) -> bool {
@@ -247,7 +346,9 @@ impl Client {
 
     /// Goes on from another port.
     pub fn move_to_another_port(&mut self) -> Result<(), String> {
-        self.quic.move_to_another_port(self.id).map_err(|error| error.to_string())
+        self.quic
+            .move_to_another_port(self.id)
+            .map_err(|error| error.to_string())
     }
 
     /// For figures, key updates and whatever else QUIC has.
@@ -275,13 +376,17 @@ impl Client {
         let session = &mut self.session;
         let each = |quic: &mut Quic, id, events: &mut Vec<Event>| {
             for event in events.drain(..) {
-                let Some(connection) = quic.connection(id) else { return };
+                let Some(connection) = quic.connection(id) else {
+                    return;
+                };
                 if let Err(error) = session.happened(connection, event) {
                     session.end.get_or_insert(error);
                 }
             }
         };
-        self.quic.turn(until, each).map_err(|error| error.to_string())
+        self.quic
+            .turn(until, each)
+            .map_err(|error| error.to_string())
     }
 }
 
@@ -315,7 +420,9 @@ impl Session {
             Event::ConnectionLost { reason } => Err(reason.to_string()),
             Event::Stream(StreamEvent::Opened { dir }) => {
                 while let Some(stream) = quic.streams().accept(dir) {
-                    self.machine.opened(u64::from(stream)).map_err(|fault| fault.to_string())?;
+                    self.machine
+                        .opened(u64::from(stream))
+                        .map_err(|fault| fault.to_string())?;
                     self.read(quic, stream)?;
                 }
                 Ok(())
@@ -324,7 +431,9 @@ impl Session {
             Event::Stream(StreamEvent::Writable { id }) => self.write(quic, u64::from(id)),
             Event::Stream(StreamEvent::Stopped { id, .. }) => {
                 self.outputs.remove(&u64::from(id));
-                let _ = quic.send_stream(id).reset(VarInt::from_u32(crate::http3::NO_ERROR)); // It may have ended.
+                let _ = quic
+                    .send_stream(id)
+                    .reset(VarInt::from_u32(crate::http3::NO_ERROR)); // It may have ended.
                 Ok(())
             }
             _ => Ok(()),
@@ -336,7 +445,9 @@ impl Session {
         let (input, is_ended) = self.inputs.entry(number).or_default();
         let mut incoming = quic.recv_stream(stream);
         // One that we have stopped.
-        let Ok(mut chunks) = incoming.read(true) else { return Ok(()) };
+        let Ok(mut chunks) = incoming.read(true) else {
+            return Ok(());
+        };
         let reset = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => input.extend_from_slice(&chunk.bytes),
@@ -352,7 +463,11 @@ impl Session {
         if let Some(code) = reset {
             self.inputs.remove(&number);
             self.give_up(number, code);
-            return self.machine.stream_reset(number, self.now_ms()).map(drop).map_err(|fault| fault.to_string());
+            return self
+                .machine
+                .stream_reset(number, self.now_ms())
+                .map(drop)
+                .map_err(|fault| fault.to_string());
         }
         self.understand(number)?;
         self.flush(quic)
@@ -362,11 +477,16 @@ impl Session {
     fn understand(&mut self, first: u64) -> Result<(), String> {
         let mut next = VecDeque::from([first]);
         while let Some(number) = next.pop_front() {
-            let Some((input, is_ended)) = self.inputs.remove(&number) else { continue };
+            let Some((input, is_ended)) = self.inputs.remove(&number) else {
+                continue;
+            };
             let (mut used, now_ms) = (0, self.now_ms());
             loop {
-                let outcome = self.machine.receive(number, &input[used..], is_ended, now_ms, &mut self.head);
-                let (count, event) = outcome.map_err(|fault| format!("the server broke the protocol: {fault}"))?;
+                let outcome =
+                    self.machine
+                        .receive(number, &input[used..], is_ended, now_ms, &mut self.head);
+                let (count, event) =
+                    outcome.map_err(|fault| format!("the server broke the protocol: {fault}"))?;
                 used += count;
                 match event {
                     None if count == 0 => break,
@@ -376,7 +496,8 @@ impl Session {
                 }
             }
             if !is_ended || used < input.len() {
-                self.inputs.insert(number, (input[used..].to_vec(), is_ended));
+                self.inputs
+                    .insert(number, (input[used..].to_vec(), is_ended));
             }
         }
         Ok(())
@@ -395,7 +516,9 @@ impl Session {
                 if stream.is_none() {
                     *stream = quic.streams().open(Dir::Uni);
                 }
-                let Some(stream) = *stream else { return Err("the server allows no control streams".into()) };
+                let Some(stream) = *stream else {
+                    return Err("the server allows no control streams".into());
+                };
                 match quic.send_stream(stream).write(self.machine.outgoing(which)) {
                     Ok(count) => self.machine.sent(which, count),
                     Err(WriteError::Blocked) => break,
@@ -407,7 +530,9 @@ impl Session {
     }
 
     fn write(&mut self, quic: &mut Connection, number: u64) -> Result<(), String> {
-        let Some((pieces, is_end)) = self.outputs.get_mut(&number) else { return Ok(()) };
+        let Some((pieces, is_end)) = self.outputs.get_mut(&number) else {
+            return Ok(());
+        };
         let mut stream = quic.send_stream(request_stream(number));
         while !pieces.is_empty() {
             match stream.write_chunks(pieces.make_contiguous()) {
@@ -436,16 +561,29 @@ fn note(answers: &mut HashMap<u64, Answer>, head: &HeadStore, event: saker_http3
     use saker_http3::Event as E;
     match event {
         E::Head { stream, end_stream } => with(answers, stream, |answer| {
-            (answer.status, answer.fields, answer.is_ended) = (Some(head.status().0), fields(head), end_stream);
+            (answer.status, answer.fields, answer.is_ended) =
+                (Some(head.status().0), fields(head), end_stream);
         }),
-        E::Informational { stream } => with(answers, stream, |answer| answer.informational.push(head.status().0)),
-        E::Data { stream, data, end_stream } => with(answers, stream, |answer| {
+        E::Informational { stream } => with(answers, stream, |answer| {
+            answer.informational.push(head.status().0)
+        }),
+        E::Data {
+            stream,
+            data,
+            end_stream,
+        } => with(answers, stream, |answer| {
             answer.body.extend_from_slice(data);
             answer.is_ended = end_stream;
         }),
-        E::Trailers { stream } => with(answers, stream, |answer| (answer.trailers, answer.is_ended) = (fields(head), true)),
-        E::Reset { stream, code } => with(answers, stream, |answer| answer.error = Some(code.into())),
-        E::HeadTooLarge { stream, .. } => with(answers, stream, |answer| answer.error = Some(ErrorCode::ExcessiveLoad.into())),
+        E::Trailers { stream } => with(answers, stream, |answer| {
+            (answer.trailers, answer.is_ended) = (fields(head), true)
+        }),
+        E::Reset { stream, code } => {
+            with(answers, stream, |answer| answer.error = Some(code.into()))
+        }
+        E::HeadTooLarge { stream, .. } => with(answers, stream, |answer| {
+            answer.error = Some(ErrorCode::ExcessiveLoad.into())
+        }),
         E::Stop { .. } | E::Unblocked { .. } | E::GoAway { .. } => {}
     }
 }
@@ -458,7 +596,10 @@ fn with(answers: &mut HashMap<u64, Answer>, stream: u64, change: impl FnOnce(&mu
 
 fn fields(head: &HeadStore) -> Vec<(String, String)> {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    head.view().fields().map(|(name, value)| (text(name), text(value))).collect()
+    head.view()
+        .fields()
+        .map(|(name, value)| (text(name), text(value)))
+        .collect()
 }
 
 fn request_stream(number: u64) -> StreamId {

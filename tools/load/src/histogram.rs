@@ -1,6 +1,7 @@
 //! How long things took: counts per size, exact to about 1.6 %, in a fixed amount of memory.
 //!
-//! Below 64 µs each microsecond has a count of its own; above that, each doubling is divided into 64 equal parts.
+//! Below 64 µs each microsecond has a count of its own; above that, each doubling is divided into
+//! 64 equal parts.
 
 use std::time::Duration;
 
@@ -18,7 +19,11 @@ pub struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Histogram {
-        Histogram { counts: vec![0; PARTS * DOUBLINGS], count: 0, longest: Duration::ZERO }
+        Histogram {
+            counts: vec![0; PARTS * DOUBLINGS],
+            count: 0,
+            longest: Duration::ZERO,
+        }
     }
 }
 
@@ -46,7 +51,11 @@ impl Histogram {
             seen += count;
             seen >= wanted
         });
-        place.map_or(Duration::ZERO, |place| Duration::from_micros(largest_of(place))).min(self.longest)
+        place
+            .map_or(Duration::ZERO, |place| {
+                Duration::from_micros(largest_of(place))
+            })
+            .min(self.longest)
     }
 }
 
@@ -58,7 +67,11 @@ fn place_of(microseconds: u64) -> usize {
 }
 
 fn largest_of(place: usize) -> u64 {
-    let (doublings, part) = if place < 2 * PARTS { (0, place) } else { (place / PARTS - 1, place % PARTS + PARTS) };
+    let (doublings, part) = if place < 2 * PARTS {
+        (0, place)
+    } else {
+        (place / PARTS - 1, place % PARTS + PARTS)
+    };
     ((part as u64 + 1) << doublings) - 1
 }
 
@@ -72,7 +85,11 @@ mod tests {
         for microseconds in 0..100_000 {
             let place = place_of(microseconds);
             assert!(place == last || place == last + 1, "{microseconds}");
-            assert!(largest_of(place) >= microseconds && largest_of(place) as f64 <= microseconds as f64 * 1.016 + 1.0, "{microseconds}");
+            assert!(
+                largest_of(place) >= microseconds
+                    && largest_of(place) as f64 <= microseconds as f64 * 1.016 + 1.0,
+                "{microseconds}"
+            );
             last = place;
         }
     }
@@ -84,9 +101,18 @@ mod tests {
         for milliseconds in 1..=1000 {
             histogram.record(Duration::from_millis(milliseconds));
         }
-        let about = |share: f64, expected: f64| (histogram.within(share).as_secs_f64() / expected - 1.0).abs() < 0.02;
+        let about = |share: f64, expected: f64| {
+            (histogram.within(share).as_secs_f64() / expected - 1.0).abs() < 0.02
+        };
         assert!(about(0.5, 0.5) && about(0.99, 0.99) && about(0.001, 0.001));
-        assert_eq!((histogram.count(), histogram.longest(), histogram.within(1.0)), (1000, Duration::from_secs(1), Duration::from_secs(1)));
+        assert_eq!(
+            (
+                histogram.count(),
+                histogram.longest(),
+                histogram.within(1.0)
+            ),
+            (1000, Duration::from_secs(1), Duration::from_secs(1))
+        );
         histogram.record(Duration::MAX);
         assert_eq!(histogram.longest(), Duration::MAX);
     }

@@ -1,7 +1,9 @@
-//! As much of HTTP/3 as a load needs: requests as ready bytes, and a reader of responses that wants their status and length.
+//! As much of HTTP/3 as a load needs: requests as ready bytes, and a reader of responses that wants
+//! their status and length.
 //!
-//! An own and independent reading of RFC 9114 and RFC 9204, so that a mistake of the server's codec is not made twice. The peer is told that
-//! there is no dynamic table (SETTINGS_QPACK_MAX_TABLE_CAPACITY is 0 by default), which leaves static entries and literals.
+//! An own and independent reading of RFC 9114 and RFC 9204, so that a mistake of the server's codec
+//! is not made twice. The peer is told that there is no dynamic table
+//! (SETTINGS_QPACK_MAX_TABLE_CAPACITY is 0 by default), which leaves static entries and literals.
 //! Absent on purpose: fields other than the two, priorities, push.
 
 /// Control stream with empty SETTINGS (RFC 9114 sections 6.2.1 and 7.2.4). It stays open.
@@ -42,7 +44,14 @@ const STATUSES: &[(u64, u16)] = &[
 /// Head of a GET, or of a POST with so many bytes of content, and then the DATA frame's head.
 pub fn request(authority: &str, path: &str, upload_bytes: Option<u64>) -> Vec<u8> {
     let mut block = vec![0, 0]; // No dynamic table (RFC 9204 section 4.5.1).
-    block.extend([0xc0 | if upload_bytes.is_some() { METHOD_POST } else { METHOD_GET }, 0xc0 | SCHEME_HTTPS]);
+    block.extend([
+        0xc0 | if upload_bytes.is_some() {
+            METHOD_POST
+        } else {
+            METHOD_GET
+        },
+        0xc0 | SCHEME_HTTPS,
+    ]);
     literal(AUTHORITY, authority, &mut block);
     literal(PATH, path, &mut block);
     if let Some(bytes) = upload_bytes {
@@ -57,7 +66,8 @@ pub fn request(authority: &str, path: &str, upload_bytes: Option<u64>) -> Vec<u8
     out
 }
 
-/// Literal field line with a name from the static table (RFC 9204 section 4.5.4), not Huffman coded. `place` is under 15.
+/// Literal field line with a name from the static table (RFC 9204 section 4.5.4), not Huffman
+/// coded. `place` is under 15.
 fn literal(place: u8, value: &str, out: &mut Vec<u8>) {
     out.push(0x50 | place);
     if value.len() < 127 {
@@ -119,16 +129,26 @@ impl Response {
         while !bytes.is_empty() {
             bytes = match self.state {
                 State::FrameHead => self.frame_head(bytes)?,
-                State::FieldSection { bytes: wanted } => self.field_section(bytes, wanted as usize)?,
+                State::FieldSection { bytes: wanted } => {
+                    self.field_section(bytes, wanted as usize)?
+                }
                 State::Content { left } => {
                     let (rest, left) = pass(bytes, left);
                     self.body_bytes += (bytes.len() - rest.len()) as u64;
-                    self.state = if left > 0 { State::Content { left } } else { State::FrameHead };
+                    self.state = if left > 0 {
+                        State::Content { left }
+                    } else {
+                        State::FrameHead
+                    };
                     rest
                 }
                 State::Skipped { left } => {
                     let (rest, left) = pass(bytes, left);
-                    self.state = if left > 0 { State::Skipped { left } } else { State::FrameHead };
+                    self.state = if left > 0 {
+                        State::Skipped { left }
+                    } else {
+                        State::FrameHead
+                    };
                     rest
                 }
             };
@@ -136,7 +156,8 @@ impl Response {
         Ok(())
     }
 
-    /// Whether what came before the end of the stream is a whole response; says what is wrong with it.
+    /// Whether what came before the end of the stream is a whole response; says what is wrong with
+    /// it.
     pub fn end(&self) -> Result<u16, String> {
         if !matches!(self.state, State::FrameHead) || !self.partial.is_empty() {
             return Err("the stream ended within a frame".into());
@@ -144,20 +165,27 @@ impl Response {
         let status = self.status.ok_or("the stream ended without a response")?;
         match self.content_length {
             // A 304 may tell the length that a 200 would have.
-            Some(length) if length != self.body_bytes && status != 304 => Err(format!("{} bytes came of {length}", self.body_bytes)),
+            Some(length) if length != self.body_bytes && status != 304 => {
+                Err(format!("{} bytes came of {length}", self.body_bytes))
+            }
             _ => Ok(status),
         }
     }
 
     fn frame_head<'b>(&mut self, bytes: &'b [u8]) -> Result<&'b [u8], String> {
         let before = self.partial.len();
-        self.partial.extend_from_slice(&bytes[..bytes.len().min(16)]);
+        self.partial
+            .extend_from_slice(&bytes[..bytes.len().min(16)]);
         let mut read = &self.partial[..];
-        let (Some(kind), Some(length)) = (variable(&mut read), variable(&mut read)) else { return Ok(&[]) };
+        let (Some(kind), Some(length)) = (variable(&mut read), variable(&mut read)) else {
+            return Ok(&[]);
+        };
         let used = self.partial.len() - read.len() - before;
         self.partial.clear();
         self.state = match kind {
-            FRAME_HEADERS if length <= HEAD_BYTES_MAX && length > 0 => State::FieldSection { bytes: length },
+            FRAME_HEADERS if length <= HEAD_BYTES_MAX && length > 0 => {
+                State::FieldSection { bytes: length }
+            }
             FRAME_HEADERS => return Err(format!("a field section of {length} bytes")),
             FRAME_DATA if self.status.is_none() => return Err("content before the head".into()),
             _ if length == 0 => State::FrameHead,
@@ -172,7 +200,9 @@ impl Response {
         self.partial.extend_from_slice(now);
         if self.partial.len() == wanted {
             let section = std::mem::take(&mut self.partial);
-            self.fields(&section).ok_or_else(|| format!("field section not understood: {}", section.escape_ascii()))?;
+            self.fields(&section).ok_or_else(|| {
+                format!("field section not understood: {}", section.escape_ascii())
+            })?;
             self.state = State::FrameHead;
         }
         Ok(rest)
@@ -191,8 +221,12 @@ impl Response {
                 (Some(CONTENT_LENGTH), None) => self.content_length = Some(0),
                 (Some(CONTENT_LENGTH), Some(value)) => self.content_length = Some(value.number()?),
                 (Some(place), value) => {
-                    let Some((_, status)) = STATUSES.iter().find(|(known, _)| *known == place) else { continue };
-                    self.status = Some(value.map_or(Some(*status), |value| value.number()?.try_into().ok())?);
+                    let Some((_, status)) = STATUSES.iter().find(|(known, _)| *known == place)
+                    else {
+                        continue;
+                    };
+                    self.status =
+                        Some(value.map_or(Some(*status), |value| value.number()?.try_into().ok())?);
                 }
                 (None, _) => {}
             }
@@ -208,7 +242,8 @@ struct Text<'b> {
     bytes: &'b [u8],
 }
 
-/// A field line (RFC 9204 section 4.5): the place of its name, or of all of it, in the static table, and its own value.
+/// A field line (RFC 9204 section 4.5): the place of its name, or of all of it, in the static
+/// table, and its own value.
 fn field<'b>(first: u8, section: &mut &'b [u8]) -> Option<(Option<u64>, Option<Text<'b>>)> {
     if first & 0xc0 == 0xc0 {
         Some((Some(integer(section, 6)?), None))
@@ -233,14 +268,20 @@ fn text<'b>(section: &mut &'b [u8], prefix_bits: u32) -> Option<Text<'b>> {
 
 impl Text<'_> {
     fn number(&self) -> Option<u64> {
-        if self.is_huffman { self.huffman_number() } else { str::from_utf8(self.bytes).ok()?.parse().ok() }
+        if self.is_huffman {
+            self.huffman_number()
+        } else {
+            str::from_utf8(self.bytes).ok()?.parse().ok()
+        }
     }
 
     /// Digits alone (RFC 7541 appendix B): 0 to 2 have five bits, the others six.
     fn huffman_number(&self) -> Option<u64> {
         let bit_count = self.bytes.len() * 8;
         let bits = |at: usize, count: usize| {
-            (at..at + count).try_fold(0, |sum, bit| Some(sum << 1 | u64::from(self.bytes.get(bit / 8)? >> (7 - bit % 8) & 1)))
+            (at..at + count).try_fold(0, |sum, bit| {
+                Some(sum << 1 | u64::from(self.bytes.get(bit / 8)? >> (7 - bit % 8) & 1))
+            })
         };
         let (mut at, mut number) = (0, 0_u64);
         loop {
@@ -285,7 +326,13 @@ fn variable(bytes: &mut &[u8]) -> Option<u64> {
     let first = *bytes.first()?;
     let (number, rest) = bytes.split_at_checked(1 << (first >> 6))?;
     *bytes = rest;
-    Some(number[1..].iter().fold(u64::from(first & 0x3f), |value, byte| value << 8 | u64::from(*byte)))
+    Some(
+        number[1..]
+            .iter()
+            .fold(u64::from(first & 0x3f), |value, byte| {
+                value << 8 | u64::from(*byte)
+            }),
+    )
 }
 
 fn pass(bytes: &[u8], left: u64) -> (&[u8], u64) {
@@ -297,7 +344,8 @@ fn pass(bytes: &[u8], left: u64) -> (&[u8], u64) {
 mod tests {
     use super::*;
 
-    /// A 200 of 13 bytes with a literal length, a Huffman-coded one, and a field that does not matter.
+    /// A 200 of 13 bytes with a literal length, a Huffman-coded one, and a field that does not
+    /// matter.
     fn head(length: &[u8], is_huffman: bool) -> Vec<u8> {
         let mut block = vec![0, 0, 0xc0 | 25];
         block.extend([0x54, if is_huffman { 0x80 } else { 0 } | length.len() as u8]);
@@ -309,7 +357,9 @@ mod tests {
 
     fn read(bytes: &[u8], step: usize) -> Result<(u16, u64), String> {
         let mut response = Response::default();
-        bytes.chunks(step).try_for_each(|chunk| response.receive(chunk))?;
+        bytes
+            .chunks(step)
+            .try_for_each(|chunk| response.receive(chunk))?;
         Ok((response.end()?, response.body_bytes))
     }
 
@@ -319,27 +369,79 @@ mod tests {
         let unknown = [0x21, 2, 9, 9];
         let content = [&[0x00, 3][..], b"abc", &[0x00, 0x40, 10], b"0123456789"].concat();
         let trailer = [0x01, 6, 0, 0, 0x21, b'x', 1, b'y'];
-        let whole = [&informational[..], &unknown, &head(b"13", false), &content, &unknown, &trailer].concat();
+        let whole = [
+            &informational[..],
+            &unknown,
+            &head(b"13", false),
+            &content,
+            &unknown,
+            &trailer,
+        ]
+        .concat();
         for step in 1..whole.len() {
             assert_eq!(read(&whole, step), Ok((200, 13)), "{step}");
         }
-        assert_eq!(read(&whole[..whole.len() - 1], 7).expect_err("cut"), "the stream ended within a frame");
+        assert_eq!(
+            read(&whole[..whole.len() - 1], 7).expect_err("cut"),
+            "the stream ended within a frame"
+        );
     }
 
     #[test]
     fn numbers_in_huffman_code() {
         // 00001 011001 1 1111: "13", and "0": 00000 111.
-        for (code, number) in [(&[0b0000_1011, 0b0011_1111][..], 13), (&[0b0000_0111], 0), (&[], 0)] {
-            assert_eq!(Text { is_huffman: true, bytes: code }.number(), Some(number));
+        for (code, number) in [
+            (&[0b0000_1011, 0b0011_1111][..], 13),
+            (&[0b0000_0111], 0),
+            (&[], 0),
+        ] {
+            assert_eq!(
+                Text {
+                    is_huffman: true,
+                    bytes: code
+                }
+                .number(),
+                Some(number)
+            );
         }
         // 0123456789 as RFC 7541's code has it.
-        let bits: String =
-            (0..10).map(|digit| if digit < 3 { format!("{digit:05b}") } else { format!("{:06b}", digit - 3 + 25) }).collect();
+        let bits: String = (0..10)
+            .map(|digit| {
+                if digit < 3 {
+                    format!("{digit:05b}")
+                } else {
+                    format!("{:06b}", digit - 3 + 25)
+                }
+            })
+            .collect();
         let padded = bits.clone() + &"1".repeat(8 - bits.len() % 8);
-        let bytes: Vec<u8> = padded.as_bytes().chunks(8).map(|byte| byte.iter().fold(0, |sum, bit| sum << 1 | (bit - b'0'))).collect();
-        assert_eq!(Text { is_huffman: true, bytes: &bytes }.number(), Some(123_456_789));
-        assert_eq!(Text { is_huffman: true, bytes: &[0xff, 0xff] }.number(), None);
-        let whole = [&head(&[0b0000_1011, 0b0011_1111], true)[..], &[0x00, 13], b"abcdefghijklm"].concat();
+        let bytes: Vec<u8> = padded
+            .as_bytes()
+            .chunks(8)
+            .map(|byte| byte.iter().fold(0, |sum, bit| sum << 1 | (bit - b'0')))
+            .collect();
+        assert_eq!(
+            Text {
+                is_huffman: true,
+                bytes: &bytes
+            }
+            .number(),
+            Some(123_456_789)
+        );
+        assert_eq!(
+            Text {
+                is_huffman: true,
+                bytes: &[0xff, 0xff]
+            }
+            .number(),
+            None
+        );
+        let whole = [
+            &head(&[0b0000_1011, 0b0011_1111], true)[..],
+            &[0x00, 13],
+            b"abcdefghijklm",
+        ]
+        .concat();
         assert_eq!(read(&whole, 5), Ok((200, 13)));
     }
 
@@ -349,11 +451,17 @@ mod tests {
             (&[][..], "the stream ended without a response"),
             (&[0x00, 1, b'x'], "content before the head"),
             (&[0x01, 0], "a field section of 0 bytes"),
-            (&[0x01, 0x80, 0x10, 0, 0], "a field section of 1048576 bytes"),
+            (
+                &[0x01, 0x80, 0x10, 0, 0],
+                "a field section of 1048576 bytes",
+            ),
             (&[0x01, 3, 0, 0, 0x80], "field section not understood"),
             (&[0x01, 3, 2, 0, 0x80], "field section not understood"),
             (&head(b"3", false), "0 bytes came of 3"),
-            (&[0x01, 3, 0, 0, 0xc0 | 24], "the stream ended without a response"),
+            (
+                &[0x01, 3, 0, 0, 0xc0 | 24],
+                "the stream ended without a response",
+            ),
         ] {
             let said = read(bytes, 100).expect_err(complaint);
             assert!(said.starts_with(complaint), "{said}");
@@ -362,9 +470,16 @@ mod tests {
 
     #[test]
     fn requests() {
-        assert_eq!(request("ab", "/", None), b"\x01\x0b\0\0\xd1\xd7\x50\x02ab\x51\x01/");
+        assert_eq!(
+            request("ab", "/", None),
+            b"\x01\x0b\0\0\xd1\xd7\x50\x02ab\x51\x01/"
+        );
         let upload = request("ab", &format!("/{}", "x".repeat(299)), Some(100_000));
         assert_eq!(upload[..3], [0x01, 0x41, 0x40]);
-        assert!(upload.ends_with(b"\x54\x06100000\x00\x80\x01\x86\xa0"), "{}", upload.escape_ascii());
+        assert!(
+            upload.ends_with(b"\x54\x06100000\x00\x80\x01\x86\xa0"),
+            "{}",
+            upload.escape_ascii()
+        );
     }
 }

@@ -1,9 +1,10 @@
-//! A load of HTTP/3 requests: many connections, many requests on each, in one thread; what came back is counted, timed and checked.
+//! A load of HTTP/3 requests: many connections, many requests on each, in one thread; what came
+//! back is counted, timed and checked.
 //!
-//! `client` is a single connection, for tests. For loads, `quic` drives quinn-proto over sockets, `http3` has requests as bytes and reads
-//! responses, `visitors` keep requests under way, `tally` says what has come of it. `saker-load` is the program; the bench starts itself
-//! as one.
-//! The one difficulty is its own cost: on a machine of two cores what the load costs is missing elsewhere.
+//! `client` is a single connection, for tests. For loads, `quic` drives quinn-proto over sockets,
+//! `http3` has requests as bytes and reads responses, `visitors` keep requests under way, `tally`
+//! says what has come of it. `saker-load` is the program; the bench starts itself as one. The one
+//! difficulty is its own cost: on a machine of two cores what the load costs is missing elsewhere.
 
 pub mod client;
 pub mod histogram;
@@ -50,7 +51,11 @@ pub fn run(words: impl IntoIterator<Item = String>) -> Result<(), String> {
 
 /// Makes the load. Says on standard output when counting begins and ends.
 pub fn load(plan: &Plan) -> Result<Tally, String> {
-    let resumption = if plan.tickets == Tickets::No { Resumption::disabled() } else { Resumption::in_memory_sessions(TICKETS_MAX) };
+    let resumption = if plan.tickets == Tickets::No {
+        Resumption::disabled()
+    } else {
+        Resumption::in_memory_sessions(TICKETS_MAX)
+    };
     let mut tls = tls::configuration(&plan.chain, "h3", resumption)?;
     tls.enable_early_data = plan.tickets == Tickets::EarlyData;
     let mut quic = Quic::new(tls, transport())?;
@@ -59,9 +64,18 @@ pub fn load(plan: &Plan) -> Result<Tally, String> {
     match plan.end {
         End::Requests(_) => {}
         End::Time { warm_up, .. } => {
-            go_on(plan, &mut quic, &mut visitors, Some(begin + warm_up), |_| false)?;
+            go_on(
+                plan,
+                &mut quic,
+                &mut visitors,
+                Some(begin + warm_up),
+                |_| false,
+            )?;
             // What has gone wrong so far counts as well.
-            visitors.tally = Tally { errors: std::mem::take(&mut visitors.tally.errors), ..Tally::default() };
+            visitors.tally = Tally {
+                errors: std::mem::take(&mut visitors.tally.errors),
+                ..Tally::default()
+            };
         }
     }
     println!("{COUNTING_BEGINS}");
@@ -78,8 +92,9 @@ pub fn load(plan: &Plan) -> Result<Tally, String> {
     Ok(visitors.tally)
 }
 
-/// So many connections that have asked once and then wait. What `look` sees after `settle` is returned with the number of errors: one in
-/// `ask_every` is asked to ask again, and those that are gone count as well.
+/// So many connections that have asked once and then wait. What `look` sees after `settle` is
+/// returned with the number of errors: one in `ask_every` is asked to ask again, and those that are
+/// gone count as well.
 pub fn idle<T>(
     address: SocketAddr,
     path: &str,
@@ -103,15 +118,33 @@ pub fn idle<T>(
         tickets: Tickets::No,
         patience: Duration::from_secs(20),
     };
-    let mut quic = Quic::new(tls::configuration(&plan.chain, "h3", Resumption::disabled())?, transport())?;
+    let mut quic = Quic::new(
+        tls::configuration(&plan.chain, "h3", Resumption::disabled())?,
+        transport(),
+    )?;
     let mut visitors = Visitors::new(&plan, tls::NAME);
-    let asked = |visitors: &Visitors<'_>| visitors.tally.requests() + visitors.tally.errors_in_all();
-    go_on(&plan, &mut quic, &mut visitors, None, |visitors| asked(visitors) >= connections as u64)?;
-    go_on(&plan, &mut quic, &mut visitors, Some(Instant::now() + settle), |_| false)?;
+    let asked =
+        |visitors: &Visitors<'_>| visitors.tally.requests() + visitors.tally.errors_in_all();
+    go_on(&plan, &mut quic, &mut visitors, None, |visitors| {
+        asked(visitors) >= connections as u64
+    })?;
+    go_on(
+        &plan,
+        &mut quic,
+        &mut visitors,
+        Some(Instant::now() + settle),
+        |_| false,
+    )?;
     let seen = look();
-    visitors.tally.errors.extend(visitors.missing().map(|missing| ("connections are gone".to_owned(), missing)));
+    visitors.tally.errors.extend(
+        visitors
+            .missing()
+            .map(|missing| ("connections are gone".to_owned(), missing)),
+    );
     let wanted = asked(&visitors) + visitors.wake(&mut quic, ask_every);
-    go_on(&plan, &mut quic, &mut visitors, None, |visitors| asked(visitors) >= wanted)?;
+    go_on(&plan, &mut quic, &mut visitors, None, |visitors| {
+        asked(visitors) >= wanted
+    })?;
     visitors.is_over = true;
     visitors.close_all(&mut quic);
     Ok((seen, visitors.tally.errors_in_all()))
@@ -135,14 +168,21 @@ fn go_on(
             look = now + LOOK_EVERY;
             let overdue = visitors.overdue(now);
             if overdue > 0 {
-                (0..overdue).for_each(|_| visitors.tally.error(format!("no answer within {:?}", plan.patience)));
+                (0..overdue).for_each(|_| {
+                    visitors
+                        .tally
+                        .error(format!("no answer within {:?}", plan.patience))
+                });
                 return Ok(());
             }
         }
         visitors.open_connections(quic, tls::NAME)?;
         let next = visitors.think(quic, now);
         let latest = [next, until].into_iter().flatten().fold(look, Instant::min);
-        quic.turn(latest, |quic, id, events| visitors.happened(quic, id, events)).map_err(|error| error.to_string())?;
+        quic.turn(latest, |quic, id, events| {
+            visitors.happened(quic, id, events)
+        })
+        .map_err(|error| error.to_string())?;
     }
 }
 

@@ -72,7 +72,9 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Option<Plan>, St
             given.target(word)?;
             continue;
         }
-        let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
+        let value = words
+            .next()
+            .ok_or_else(|| format!("{word} needs a value"))?;
         given.option(&word, &value)?;
     }
     given.plan().map(Some)
@@ -99,11 +101,17 @@ impl Given {
     /// The first one has the address, others may be paths alone.
     fn target(&mut self, word: String) -> Result<(), String> {
         let Some(rest) = word.strip_prefix("https://") else {
-            self.paths.push(word.starts_with('/').then_some(word.clone()).ok_or(format!("`{word}` is no URL and no path"))?);
+            self.paths.push(
+                word.starts_with('/')
+                    .then_some(word.clone())
+                    .ok_or(format!("`{word}` is no URL and no path"))?,
+            );
             return Ok(());
         };
         let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let address = address.parse().map_err(|_| format!("`{address}` is not an address and a port"))?;
+        let address = address
+            .parse()
+            .map_err(|_| format!("`{address}` is not an address and a port"))?;
         if self.address.is_some_and(|other| other != address) {
             return Err("one server at a time".into());
         }
@@ -113,7 +121,11 @@ impl Given {
     }
 
     fn option(&mut self, word: &str, text: &str) -> Result<(), String> {
-        let seconds = || number::<f64>(word, text).and_then(|number| Duration::try_from_secs_f64(number).map_err(|_| wrong(word, text)));
+        let seconds = || {
+            number::<f64>(word, text).and_then(|number| {
+                Duration::try_from_secs_f64(number).map_err(|_| wrong(word, text))
+            })
+        };
         match word {
             "--chain" => self.chain = Some(text.into()),
             "-c" => self.connections = Some(at_least_one(word, text)?),
@@ -135,7 +147,10 @@ impl Given {
         let connections = self.connections.unwrap_or(1);
         let end = match (self.requests, self.seconds) {
             (Some(_), Some(_)) => return Err("-n or -D, not both".into()),
-            (_, Some(counted)) => End::Time { warm_up: self.warm_up.unwrap_or(Duration::from_secs(1)), counted },
+            (_, Some(counted)) => End::Time {
+                warm_up: self.warm_up.unwrap_or(Duration::from_secs(1)),
+                counted,
+            },
             (requests, None) => End::Requests(requests.unwrap_or(connections as u64)),
         };
         Ok(Plan {
@@ -171,8 +186,17 @@ fn number<T: std::str::FromStr>(word: &str, text: &str) -> Result<T, String> {
     text.parse().map_err(|_| wrong(word, text))
 }
 
-fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(word: &str, text: &str) -> Result<T, String> {
-    number(word, text).and_then(|number| if number >= T::from(1) { Ok(number) } else { Err(wrong(word, text)) })
+fn at_least_one<T: std::str::FromStr + PartialOrd + From<u8>>(
+    word: &str,
+    text: &str,
+) -> Result<T, String> {
+    number(word, text).and_then(|number| {
+        if number >= T::from(1) {
+            Ok(number)
+        } else {
+            Err(wrong(word, text))
+        }
+    })
 }
 
 #[cfg(test)]
@@ -193,7 +217,10 @@ mod tests {
             chain: "c.pem".into(),
             connections: 10,
             streams: 5,
-            end: End::Time { warm_up: Duration::from_millis(500), counted: Duration::from_secs(4) },
+            end: End::Time {
+                warm_up: Duration::from_millis(500),
+                counted: Duration::from_secs(4),
+            },
             upload_bytes: Some(99),
             think: Duration::from_millis(20),
             requests_per_connection: Some(7),
@@ -202,7 +229,10 @@ mod tests {
         };
         assert_eq!(parsed(line), Ok(expected));
         let short = parsed("-c 3 --chain c https://[::1]:443/").expect("parsed");
-        assert_eq!((short.end, short.streams, short.tickets), (End::Requests(3), 1, Tickets::No));
+        assert_eq!(
+            (short.end, short.streams, short.tickets),
+            (End::Requests(3), 1, Tickets::No)
+        );
         assert_eq!(parse(["-h".to_owned()]), Ok(None));
     }
 
@@ -211,10 +241,19 @@ mod tests {
         for (line, complaint) in [
             ("--chain c", "a URL is needed; --help"),
             ("https://127.0.0.1:443/", "--chain is needed"),
-            ("https://localhost/", "`localhost` is not an address and a port"),
-            ("https://127.0.0.1:443/ https://127.0.0.1:444/", "one server at a time"),
+            (
+                "https://localhost/",
+                "`localhost` is not an address and a port",
+            ),
+            (
+                "https://127.0.0.1:443/ https://127.0.0.1:444/",
+                "one server at a time",
+            ),
             ("-c 0", "-c: `0` is not what it takes"),
-            ("-n 1 -D 1 --chain c https://127.0.0.1:443/", "-n or -D, not both"),
+            (
+                "-n 1 -D 1 --chain c https://127.0.0.1:443/",
+                "-n or -D, not both",
+            ),
             ("--tickets some", "--tickets: `some` is not what it takes"),
             ("-D nan", "-D: `nan` is not what it takes"),
             ("-c", "-c needs a value"),

@@ -1,14 +1,16 @@
-//! QUIC connections of a client, many of them in one thread: quinn-proto, a UDP socket for each connection, epoll, one turn at a time.
+//! QUIC connections of a client, many of them in one thread: quinn-proto, a UDP socket for each
+//! connection, epoll, one turn at a time.
 //!
-//! A socket for each, because that is how clients come in life: connections that shared one would reach the server in fewer, fuller
-//! reads. The one difficulty is what to look at in a turn: only connections that got packets, whose time has come, or that were used
-//! are ever touched, so that a thousand idle ones cost nothing.
-//! Absent on purpose: a way to wait for room in a socket's send buffer other than waiting right there.
+//! A socket for each, because that is how clients come in life: connections that shared one would
+//! reach the server in fewer, fuller reads. The one difficulty is what to look at in a turn: only
+//! connections that got packets, whose time has come, or that were used are ever touched, so that a
+//! thousand idle ones cost nothing. Absent on purpose: a way to wait for room in a socket's send
+//! buffer other than waiting right there.
 
 use bytes::BytesMut;
 use quinn_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, Event, Transmit, TransportConfig, VarInt,
-    crypto::rustls::QuicClientConfig,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, Event,
+    Transmit, TransportConfig, VarInt, crypto::rustls::QuicClientConfig,
 };
 use quinn_udp::{EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
 use rustix::{
@@ -81,18 +83,29 @@ impl Quic {
     pub fn connect(&mut self, remote: SocketAddr, name: &str) -> io::Result<Id> {
         let (socket, state) = socket_for(remote)?;
         let now = Instant::now();
-        let (handle, quic) = self.endpoint.connect(now, self.config.clone(), remote, name).map_err(io::Error::other)?;
+        let (handle, quic) = self
+            .endpoint
+            .connect(now, self.config.clone(), remote, name)
+            .map_err(io::Error::other)?;
         let id = handle.0;
         self.watch(&socket, id)?;
         if self.connections.len() <= id {
             self.connections.resize_with(id + 1, || None);
         }
-        self.connections[id] = Some(Held { quic, handle, socket, state, is_touched: false, timer: None });
+        self.connections[id] = Some(Held {
+            quic,
+            handle,
+            socket,
+            state,
+            is_touched: false,
+            timer: None,
+        });
         self.touch(id);
         Ok(id)
     }
 
-    /// The connection, to be used; what that makes of it is sent in the next turn. `None` when it is over.
+    /// The connection, to be used; what that makes of it is sent in the next turn. `None` when it
+    /// is over.
     pub fn connection(&mut self, id: Id) -> Option<&mut Connection> {
         self.touch(id);
         Some(&mut self.connections.get_mut(id)?.as_mut()?.quic)
@@ -106,9 +119,12 @@ impl Quic {
         }
     }
 
-    /// Goes on from another port, as a client whose address was translated anew, or whose network changed.
+    /// Goes on from another port, as a client whose address was translated anew, or whose network
+    /// changed.
     pub fn move_to_another_port(&mut self, id: Id) -> io::Result<()> {
-        let Some(Some(held)) = self.connections.get_mut(id) else { return Ok(()) };
+        let Some(Some(held)) = self.connections.get_mut(id) else {
+            return Ok(());
+        };
         let (socket, state) = socket_for(held.quic.remote_address())?;
         (held.socket, held.state) = (socket, state);
         held.quic.local_address_changed();
@@ -118,9 +134,14 @@ impl Quic {
         Ok(())
     }
 
-    /// Sends what is to be sent, waits for packets until `latest`, and takes them. `each` gets the connections to which something
-    /// happened, with what did; what it does to them is sent at once.
-    pub fn turn(&mut self, latest: Instant, mut each: impl FnMut(&mut Quic, Id, &mut Vec<Event>)) -> io::Result<()> {
+    /// Sends what is to be sent, waits for packets until `latest`, and takes them. `each` gets the
+    /// connections to which something happened, with what did; what it does to them is sent at
+    /// once.
+    pub fn turn(
+        &mut self,
+        latest: Instant,
+        mut each: impl FnMut(&mut Quic, Id, &mut Vec<Event>),
+    ) -> io::Result<()> {
         self.hand_out(&mut each);
         self.wait(latest)?;
         let now = Instant::now();
@@ -139,7 +160,9 @@ impl Quic {
         while !self.touched.is_empty() {
             std::mem::swap(&mut batch, &mut self.touched);
             for id in batch.drain(..) {
-                let Some(Some(held)) = self.connections.get_mut(id) else { continue };
+                let Some(Some(held)) = self.connections.get_mut(id) else {
+                    continue;
+                };
                 happened.extend(std::iter::from_fn(|| held.quic.poll()));
                 if !happened.is_empty() {
                     each(self, id, &mut happened);
@@ -163,12 +186,21 @@ impl Quic {
     }
 
     fn watch(&self, socket: &UdpSocket, id: Id) -> io::Result<()> {
-        Ok(epoll::add(&self.epoll, socket, epoll::EventData::new_u64(id as u64), epoll::EventFlags::IN)?)
+        Ok(epoll::add(
+            &self.epoll,
+            socket,
+            epoll::EventData::new_u64(id as u64),
+            epoll::EventFlags::IN,
+        )?)
     }
 
     fn wait(&mut self, latest: Instant) -> io::Result<()> {
-        let until = self.timers.peek().map_or(latest, |Reverse((first, _))| latest.min(*first));
-        let time = Timespec::try_from(until.saturating_duration_since(Instant::now())).map_err(io::Error::other)?;
+        let until = self
+            .timers
+            .peek()
+            .map_or(latest, |Reverse((first, _))| latest.min(*first));
+        let time = Timespec::try_from(until.saturating_duration_since(Instant::now()))
+            .map_err(io::Error::other)?;
         self.events.clear();
         match epoll::wait(&self.epoll, spare_capacity(&mut self.events), Some(&time)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
@@ -180,8 +212,14 @@ impl Quic {
         let mut metas = [RecvMeta::default(); READS_AT_ONCE];
         let mut reads = std::mem::take(&mut self.reads);
         while let Some(Some(held)) = self.connections.get_mut(id) {
-            let mut slices: Vec<IoSliceMut<'_>> = reads.iter_mut().map(|read| IoSliceMut::new(read)).collect();
-            let Ok(count) = held.state.recv(UdpSockRef::from(&held.socket), &mut slices, &mut metas) else { break };
+            let mut slices: Vec<IoSliceMut<'_>> =
+                reads.iter_mut().map(|read| IoSliceMut::new(read)).collect();
+            let Ok(count) =
+                held.state
+                    .recv(UdpSockRef::from(&held.socket), &mut slices, &mut metas)
+            else {
+                break;
+            };
             for (read, meta) in reads.iter().zip(&metas).take(count) {
                 self.take_datagrams(&read[..meta.len], meta, now);
             }
@@ -196,11 +234,14 @@ impl Quic {
         let mut rest = BytesMut::from(bytes);
         while !rest.is_empty() {
             let datagram = rest.split_to(meta.stride.clamp(1, rest.len()));
-            let ecn = meta.ecn.and_then(|ecn| quinn_proto::EcnCodepoint::from_bits(ecn as u8));
+            let ecn = meta
+                .ecn
+                .and_then(|ecn| quinn_proto::EcnCodepoint::from_bits(ecn as u8));
             self.out.clear();
             // Resets without a state of ours are none of our business: a client answers nobody.
             if let Some(DatagramEvent::ConnectionEvent(handle, event)) =
-                self.endpoint.handle(now, meta.addr, meta.dst_ip, ecn, datagram, &mut self.out)
+                self.endpoint
+                    .handle(now, meta.addr, meta.dst_ip, ecn, datagram, &mut self.out)
                 && let Some(Some(held)) = self.connections.get_mut(handle.0)
             {
                 held.quic.handle_event(event);
@@ -210,7 +251,9 @@ impl Quic {
     }
 
     fn time_out(&mut self, now: Instant) {
-        while let Some(&Reverse((time, id))) = self.timers.peek().filter(|Reverse((time, _))| *time <= now) {
+        while let Some(&Reverse((time, id))) =
+            self.timers.peek().filter(|Reverse((time, _))| *time <= now)
+        {
             self.timers.pop();
             if let Some(Some(held)) = self.connections.get_mut(id)
                 && held.timer == Some(time)
@@ -225,7 +268,9 @@ impl Quic {
     /// All that a connection has to say to the endpoint, to the server and to the clock.
     fn send(&mut self, id: Id) {
         let now = Instant::now();
-        let Some(Some(held)) = self.connections.get_mut(id) else { return };
+        let Some(Some(held)) = self.connections.get_mut(id) else {
+            return;
+        };
         let segments = held.state.max_gso_segments().min(SEGMENTS_MAX);
         while let Some(event) = held.quic.poll_endpoint_events() {
             if let Some(event) = self.endpoint.handle_event(held.handle, event) {
@@ -234,7 +279,9 @@ impl Quic {
         }
         loop {
             self.out.clear();
-            let Some(transmit) = held.quic.poll_transmit(now, segments, &mut self.out) else { break };
+            let Some(transmit) = held.quic.poll_transmit(now, segments, &mut self.out) else {
+                break;
+            };
             held.send(&transmit, &self.out);
         }
         if held.quic.is_drained() {
@@ -254,22 +301,44 @@ impl Held {
     fn send(&self, transmit: &Transmit, bytes: &[u8]) {
         let transmit = quinn_udp::Transmit {
             destination: transmit.destination,
-            ecn: transmit.ecn.and_then(|ecn| EcnCodepoint::from_bits(ecn as u8)),
+            ecn: transmit
+                .ecn
+                .and_then(|ecn| EcnCodepoint::from_bits(ecn as u8)),
             contents: &bytes[..transmit.size],
             segment_size: transmit.segment_size,
             src_ip: None,
         };
-        let is_full = |outcome: &io::Result<()>| outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock);
-        if is_full(&self.state.try_send(UdpSockRef::from(&self.socket), &transmit)) {
-            let time = Timespec { tv_sec: ROOM_TIMEOUT_S, tv_nsec: 0 };
-            let _ = poll(&mut [PollFd::new(&self.socket, PollFlags::OUT)], Some(&time));
-            let _ = self.state.try_send(UdpSockRef::from(&self.socket), &transmit);
+        let is_full = |outcome: &io::Result<()>| {
+            outcome
+                .as_ref()
+                .is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+        };
+        if is_full(
+            &self
+                .state
+                .try_send(UdpSockRef::from(&self.socket), &transmit),
+        ) {
+            let time = Timespec {
+                tv_sec: ROOM_TIMEOUT_S,
+                tv_nsec: 0,
+            };
+            let _ = poll(
+                &mut [PollFd::new(&self.socket, PollFlags::OUT)],
+                Some(&time),
+            );
+            let _ = self
+                .state
+                .try_send(UdpSockRef::from(&self.socket), &transmit);
         }
     }
 }
 
 fn socket_for(remote: SocketAddr) -> io::Result<(UdpSocket, UdpSocketState)> {
-    let any: SocketAddr = if remote.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
+    let any: SocketAddr = if remote.is_ipv4() {
+        (Ipv4Addr::UNSPECIFIED, 0).into()
+    } else {
+        (Ipv6Addr::UNSPECIFIED, 0).into()
+    };
     let socket = UdpSocket::bind(any)?;
     // So that the kernel shows nobody else's packets, and finds the way once.
     socket.connect(remote)?;

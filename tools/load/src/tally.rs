@@ -6,7 +6,8 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 /// Lines by which a bench knows when to look at the server's CPU time; h2load says the same.
 pub const COUNTING_BEGINS: &str = "Main benchmark duration is started";
 pub const COUNTING_ENDS: &str = "Main benchmark duration is over";
-/// Before requests, bytes, microseconds in all, errors, and the latencies within which 50 %, 99 % and all requests stayed.
+/// Before requests, bytes, microseconds in all, errors, and the latencies within which 50 %, 99 %
+/// and all requests stayed.
 pub const EXACT_FIGURES: &str = "exact-figures";
 /// Kinds of errors that are told apart.
 const KINDS_MAX: usize = 20;
@@ -58,10 +59,18 @@ impl fmt::Display for Tally {
             per(requests as f64, seconds),
             per((received + sent) as f64 / 1e3, seconds)
         )?;
-        writeln!(f, "content: {received} bytes received, {sent} sent; {} handshakes, {} with early data", self.handshakes, self.early)?;
-        let [p50, p90, p99, p999] = [0.5, 0.9, 0.99, 0.999].map(|share| self.latencies.within(share).as_micros());
+        writeln!(
+            f,
+            "content: {received} bytes received, {sent} sent; {} handshakes, {} with early data",
+            self.handshakes, self.early
+        )?;
+        let [p50, p90, p99, p999] =
+            [0.5, 0.9, 0.99, 0.999].map(|share| self.latencies.within(share).as_micros());
         let longest = self.latencies.longest().as_micros();
-        writeln!(f, "latency in µs: 50 % {p50}, 90 % {p90}, 99 % {p99}, 99.9 % {p999}, longest {longest}")?;
+        writeln!(
+            f,
+            "latency in µs: 50 % {p50}, 90 % {p90}, 99 % {p99}, 99.9 % {p999}, longest {longest}"
+        )?;
         writeln!(
             f,
             "this program: {:.3} s of CPU, {:.2} µs per request; {} packets lost",
@@ -73,7 +82,10 @@ impl fmt::Display for Tally {
             writeln!(f, "error: {count} times: {what}")?;
         }
         let (micros, errors) = (self.time.as_micros(), self.errors_in_all());
-        writeln!(f, "{EXACT_FIGURES} {requests} {received} {micros} {errors} {p50} {p99} {longest}")
+        writeln!(
+            f,
+            "{EXACT_FIGURES} {requests} {received} {micros} {errors} {p50} {p99} {longest}"
+        )
     }
 }
 
@@ -83,19 +95,32 @@ mod tests {
 
     #[test]
     fn the_last_line_has_the_figures() {
-        let mut tally = Tally { bytes_received: 4096, time: Duration::from_secs(2), ..Tally::default() };
+        let mut tally = Tally {
+            bytes_received: 4096,
+            time: Duration::from_secs(2),
+            ..Tally::default()
+        };
         (1..=10).for_each(|number| tally.latencies.record(Duration::from_micros(number)));
         tally.error("reset".into());
         tally.error("reset".into());
         let text = tally.to_string();
-        assert!(text.ends_with("\nexact-figures 10 4096 2000000 2 5 10 10\n"), "{text}");
-        assert!(text.contains("error: 2 times: reset\n") && text.contains("5 requests/s"), "{text}");
+        assert!(
+            text.ends_with("\nexact-figures 10 4096 2000000 2 5 10 10\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("error: 2 times: reset\n") && text.contains("5 requests/s"),
+            "{text}"
+        );
     }
 
     #[test]
     fn errors_of_a_thousand_kinds_are_still_counted() {
         let mut tally = Tally::default();
         (0..1000).for_each(|number| tally.error(number.to_string()));
-        assert_eq!((tally.errors_in_all(), tally.errors.len()), (1000, KINDS_MAX + 1));
+        assert_eq!(
+            (tally.errors_in_all(), tally.errors.len()),
+            (1000, KINDS_MAX + 1)
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! The load itself: connections that keep so many requests under way until it is enough.
 //!
-//! Every event of a connection comes here with the connection. The one difficulty is early data that the server refuses: all streams
-//! of the connection are gone then, and what was asked on them is asked again.
-//! Absent on purpose: GOAWAY is not looked at; what a server does not take any more comes back as an error.
+//! Every event of a connection comes here with the connection. The one difficulty is early data
+//! that the server refuses: all streams of the connection are gone then, and what was asked on them
+//! is asked again. Absent on purpose: GOAWAY is not looked at; what a server does not take any more
+//! comes back as an error.
 
 use crate::{
     http3::{self, Response},
@@ -11,7 +12,9 @@ use crate::{
     tally::Tally,
 };
 use bytes::Bytes;
-use quinn_proto::{Connection, Dir, Event, ReadError, ReadableError, StreamEvent, StreamId, VarInt, WriteError};
+use quinn_proto::{
+    Connection, Dir, Event, ReadError, ReadableError, StreamEvent, StreamId, VarInt, WriteError,
+};
 use std::{
     cmp::Reverse,
     collections::BinaryHeap,
@@ -65,7 +68,11 @@ struct Ask {
 
 impl<'p> Visitors<'p> {
     pub fn new(plan: &'p Plan, authority: &str) -> Visitors<'p> {
-        let heads = plan.paths.iter().map(|path| http3::request(authority, path, plan.upload_bytes).into()).collect();
+        let heads = plan
+            .paths
+            .iter()
+            .map(|path| http3::request(authority, path, plan.upload_bytes).into())
+            .collect();
         Visitors {
             plan,
             heads,
@@ -82,21 +89,38 @@ impl<'p> Visitors<'p> {
 
     /// Whether there is nothing left to be done.
     pub fn is_done(&self) -> bool {
-        let has_all_been_asked = matches!(self.plan.end, End::Requests(wanted) if self.started >= wanted);
-        self.tally.errors_in_all() > ERRORS_MAX || self.is_over || (has_all_been_asked && self.open == 0)
+        let has_all_been_asked =
+            matches!(self.plan.end, End::Requests(wanted) if self.started >= wanted);
+        self.tally.errors_in_all() > ERRORS_MAX
+            || self.is_over
+            || (has_all_been_asked && self.open == 0)
     }
 
     /// As many connections as wanted, some at a time.
     pub fn open_connections(&mut self, quic: &mut Quic, name: &str) -> Result<(), String> {
-        while self.open < self.plan.connections && self.handshaking < HANDSHAKES_MAX && self.may_ask() && !self.waits_for_a_ticket() {
-            let id = quic.connect(self.plan.address, name).map_err(|error| error.to_string())?;
-            let is_early = self.plan.tickets == Tickets::EarlyData && quic.connection(id).is_some_and(|quic| quic.has_0rtt());
+        while self.open < self.plan.connections
+            && self.handshaking < HANDSHAKES_MAX
+            && self.may_ask()
+            && !self.waits_for_a_ticket()
+        {
+            let id = quic
+                .connect(self.plan.address, name)
+                .map_err(|error| error.to_string())?;
+            let is_early = self.plan.tickets == Tickets::EarlyData
+                && quic.connection(id).is_some_and(|quic| quic.has_0rtt());
             if self.visitors.len() <= id {
                 self.visitors.resize_with(id + 1, || None);
             }
             let number = self.connections_so_far;
-            self.visitors[id] =
-                Some(Visitor { number, since: Instant::now(), asks: Vec::new(), thinking: 0, asked: 0, is_established: false, is_early });
+            self.visitors[id] = Some(Visitor {
+                number,
+                since: Instant::now(),
+                asks: Vec::new(),
+                thinking: 0,
+                asked: 0,
+                is_established: false,
+                is_early,
+            });
             self.connections_so_far += 1;
             self.handshaking += 1;
             self.open += 1;
@@ -113,10 +137,16 @@ impl<'p> Visitors<'p> {
                 Event::Connected => self.connected(quic, id),
                 Event::ConnectionLost { reason } => self.lost(id, &reason.to_string()),
                 Event::Stream(StreamEvent::Opened { dir: Dir::Uni }) => accept(quic, id),
-                Event::Stream(StreamEvent::Readable { id: stream }) => self.readable(quic, id, stream),
-                Event::Stream(StreamEvent::Writable { id: stream }) => self.writable(quic, id, stream),
+                Event::Stream(StreamEvent::Readable { id: stream }) => {
+                    self.readable(quic, id, stream)
+                }
+                Event::Stream(StreamEvent::Writable { id: stream }) => {
+                    self.writable(quic, id, stream)
+                }
                 Event::Stream(StreamEvent::Available { dir: Dir::Bi }) => self.ask(quic, id),
-                Event::Stream(StreamEvent::Stopped { id: stream, .. }) => self.stopped(quic, id, stream),
+                Event::Stream(StreamEvent::Stopped { id: stream, .. }) => {
+                    self.stopped(quic, id, stream)
+                }
                 _ => {}
             }
         }
@@ -145,7 +175,11 @@ impl<'p> Visitors<'p> {
         let visitors = self.visitors.iter().flatten();
         visitors
             .map(|visitor| {
-                let asks = visitor.asks.iter().filter(|ask| is_overdue(ask.since)).count();
+                let asks = visitor
+                    .asks
+                    .iter()
+                    .filter(|ask| is_overdue(ask.since))
+                    .count();
                 asks + usize::from(!visitor.is_established && is_overdue(visitor.since))
             })
             .sum()
@@ -186,7 +220,9 @@ impl<'p> Visitors<'p> {
     }
 
     fn connected(&mut self, quic: &mut Quic, id: Id) {
-        let Some(Some(visitor)) = self.visitors.get_mut(id) else { return };
+        let Some(Some(visitor)) = self.visitors.get_mut(id) else {
+            return;
+        };
         self.handshaking -= 1;
         self.tally.handshakes += 1;
         visitor.is_established = true;
@@ -203,16 +239,23 @@ impl<'p> Visitors<'p> {
     }
 
     fn begin(&mut self, quic: &mut Quic, id: Id) {
-        let Some(connection) = quic.connection(id) else { return };
+        let Some(connection) = quic.connection(id) else {
+            return;
+        };
         let control = connection.streams().open(Dir::Uni);
-        if control.is_none_or(|stream| connection.send_stream(stream).write(http3::CONTROL_STREAM) != Ok(http3::CONTROL_STREAM.len())) {
+        if control.is_none_or(|stream| {
+            connection.send_stream(stream).write(http3::CONTROL_STREAM)
+                != Ok(http3::CONTROL_STREAM.len())
+        }) {
             self.tally.error("no room for a control stream".into());
         }
         self.ask(quic, id);
     }
 
     fn lost(&mut self, id: Id, reason: &str) {
-        let Some(visitor) = self.visitors.get_mut(id).and_then(Option::take) else { return };
+        let Some(visitor) = self.visitors.get_mut(id).and_then(Option::take) else {
+            return;
+        };
         self.handshaking -= usize::from(!visitor.is_established);
         self.open -= 1;
         // One that had nothing to do may go.
@@ -224,25 +267,42 @@ impl<'p> Visitors<'p> {
         if let Some(visitor) = self.visitors.get_mut(id).and_then(Option::take) {
             self.handshaking -= usize::from(!visitor.is_established);
             self.open -= 1;
-            self.tally.lost_packets += quic.connection(id).map_or(0, |quic| quic.stats().path.lost_packets);
+            self.tally.lost_packets += quic
+                .connection(id)
+                .map_or(0, |quic| quic.stats().path.lost_packets);
             quic.close(id, http3::NO_ERROR);
         }
     }
 
     /// As many requests as there are places for; without any left, the end of the connection.
     fn ask(&mut self, quic: &mut Quic, id: Id) {
-        let Some(connection) = quic.connection(id) else { return };
+        let Some(connection) = quic.connection(id) else {
+            return;
+        };
         let per_connection = self.plan.requests_per_connection.unwrap_or(usize::MAX);
         let mut may_ask = self.may_ask();
-        let Some(Some(visitor)) = self.visitors.get_mut(id) else { return };
+        let Some(Some(visitor)) = self.visitors.get_mut(id) else {
+            return;
+        };
         if !visitor.is_established && !visitor.is_early {
             return;
         }
-        while may_ask && visitor.asks.len() + visitor.thinking < self.plan.streams && visitor.asked < per_connection {
-            let Some(stream) = connection.streams().open(Dir::Bi) else { return };
+        while may_ask
+            && visitor.asks.len() + visitor.thinking < self.plan.streams
+            && visitor.asked < per_connection
+        {
+            let Some(stream) = connection.streams().open(Dir::Bi) else {
+                return;
+            };
             let head = self.heads[(self.started % self.heads.len() as u64) as usize].clone();
             let content_left = self.plan.upload_bytes.unwrap_or(0);
-            let mut ask = Ask { stream, since: Instant::now(), response: Response::default(), head: Some(head), content_left };
+            let mut ask = Ask {
+                stream,
+                since: Instant::now(),
+                response: Response::default(),
+                head: Some(head),
+                content_left,
+            };
             self.tally.bytes_sent += ask.write(connection);
             visitor.asks.push(ask);
             visitor.asked += 1;
@@ -255,8 +315,12 @@ impl<'p> Visitors<'p> {
     }
 
     fn readable(&mut self, quic: &mut Quic, id: Id, stream: StreamId) {
-        let Some(connection) = quic.connection(id) else { return };
-        let Some(Some(visitor)) = self.visitors.get_mut(id) else { return };
+        let Some(connection) = quic.connection(id) else {
+            return;
+        };
+        let Some(Some(visitor)) = self.visitors.get_mut(id) else {
+            return;
+        };
         let Some(place) = visitor.asks.iter().position(|ask| ask.stream == stream) else {
             // The server's own streams have nothing that a load would need.
             let _ = read(connection, stream, |_| Ok(()));
@@ -273,7 +337,9 @@ impl<'p> Visitors<'p> {
         };
         let ask = visitor.asks.swap_remove(place);
         if ask.content_left > 0 {
-            let _ = connection.send_stream(stream).reset(VarInt::from_u32(http3::REQUEST_CANCELLED));
+            let _ = connection
+                .send_stream(stream)
+                .reset(VarInt::from_u32(http3::REQUEST_CANCELLED));
         }
         self.answered(ask.since, outcome);
         self.next(quic, id);
@@ -292,7 +358,11 @@ impl<'p> Visitors<'p> {
             && let Some(Some(visitor)) = self.visitors.get_mut(id)
         {
             visitor.thinking += 1;
-            self.thinking.push(Reverse((Instant::now() + self.plan.think, id, visitor.number)));
+            self.thinking.push(Reverse((
+                Instant::now() + self.plan.think,
+                id,
+                visitor.number,
+            )));
             return;
         }
         self.ask(quic, id);
@@ -307,10 +377,13 @@ impl<'p> Visitors<'p> {
         }
     }
 
-    /// A server may not want all of the content (RFC 9114 section 4.1). It is owed a reset then (RFC 9000 section 3.5).
+    /// A server may not want all of the content (RFC 9114 section 4.1). It is owed a reset then
+    /// (RFC 9000 section 3.5).
     fn stopped(&mut self, quic: &mut Quic, id: Id, stream: StreamId) {
         if let Some(connection) = quic.connection(id) {
-            let _ = connection.send_stream(stream).reset(VarInt::from_u32(http3::NO_ERROR)); // It may have ended.
+            let _ = connection
+                .send_stream(stream)
+                .reset(VarInt::from_u32(http3::NO_ERROR)); // It may have ended.
         }
         if let Some(ask) = self.ask_of(id, stream) {
             (ask.head, ask.content_left) = (None, 0);
@@ -318,18 +391,26 @@ impl<'p> Visitors<'p> {
     }
 
     fn ask_of(&mut self, id: Id, stream: StreamId) -> Option<&mut Ask> {
-        self.visitors.get_mut(id)?.as_mut()?.asks.iter_mut().find(|ask| ask.stream == stream)
+        self.visitors
+            .get_mut(id)?
+            .as_mut()?
+            .asks
+            .iter_mut()
+            .find(|ask| ask.stream == stream)
     }
 }
 
 impl Ask {
-    /// As much as there is room for; the end of the stream after the last byte. Says how much content went.
+    /// As much as there is room for; the end of the stream after the last byte. Says how much
+    /// content went.
     fn write(&mut self, connection: &mut Connection) -> u64 {
         let mut stream = connection.send_stream(self.stream);
         let mut sent = 0;
         loop {
             let is_head = self.head.is_some();
-            let piece = self.head.take().unwrap_or_else(|| Bytes::from_static(&CONTENT[..self.content_left.min(65_536) as usize]));
+            let piece = self.head.take().unwrap_or_else(|| {
+                Bytes::from_static(&CONTENT[..self.content_left.min(65_536) as usize])
+            });
             if piece.is_empty() {
                 let _ = stream.finish(); // It may have been stopped.
                 return sent;
@@ -359,11 +440,17 @@ impl Ask {
 }
 
 /// Hands over what has come; true at the end of the stream.
-fn read(connection: &mut Connection, stream: StreamId, mut each: impl FnMut(&[u8]) -> Result<(), String>) -> Result<bool, String> {
+fn read(
+    connection: &mut Connection,
+    stream: StreamId,
+    mut each: impl FnMut(&[u8]) -> Result<(), String>,
+) -> Result<bool, String> {
     let mut stream = connection.recv_stream(stream);
     let mut chunks = match stream.read(true) {
         Ok(chunks) => chunks,
-        Err(ReadableError::ClosedStream | ReadableError::IllegalOrderedRead) => return Err("read after the end".into()),
+        Err(ReadableError::ClosedStream | ReadableError::IllegalOrderedRead) => {
+            return Err("read after the end".into());
+        }
     };
     let outcome = loop {
         match chunks.next(usize::MAX) {
@@ -374,7 +461,9 @@ fn read(connection: &mut Connection, stream: StreamId, mut each: impl FnMut(&[u8
             }
             Ok(None) => break Ok(true),
             Err(ReadError::Blocked) => break Ok(false),
-            Err(ReadError::Reset(code)) => break Err(format!("reset with {:#x}", code.into_inner())),
+            Err(ReadError::Reset(code)) => {
+                break Err(format!("reset with {:#x}", code.into_inner()));
+            }
         }
     };
     // What it wants sent is sent in this turn anyway.
@@ -384,7 +473,9 @@ fn read(connection: &mut Connection, stream: StreamId, mut each: impl FnMut(&[u8
 
 fn accept(quic: &mut Quic, id: Id) {
     while let Some(connection) = quic.connection(id) {
-        let Some(stream) = connection.streams().accept(Dir::Uni) else { return };
+        let Some(stream) = connection.streams().accept(Dir::Uni) else {
+            return;
+        };
         let _ = read(connection, stream, |_| Ok(()));
     }
 }

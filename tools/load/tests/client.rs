@@ -8,17 +8,27 @@ use std::sync::atomic::Ordering;
 
 fn connect(server: &Server) -> (Client, Trust) {
     let trust = Trust::new(&server.chain).expect("a certificate");
-    (Client::connect(server.address, &trust).expect("connected"), trust)
+    (
+        Client::connect(server.address, &trust).expect("connected"),
+        trust,
+    )
 }
 
 #[test]
 fn responses_are_whole_and_kept_until_they_are_asked_for() {
     let server = Server::start(HELLO);
     let (mut client, _) = connect(&server);
-    let streams = [1, 2, 3].map(|_| client.ask("GET", "/", &[("accept", "*/*")], Some(b"")).expect("sent"));
+    let streams = [1, 2, 3].map(|_| {
+        client
+            .ask("GET", "/", &[("accept", "*/*")], Some(b""))
+            .expect("sent")
+    });
     for stream in streams.into_iter().rev() {
         let response = client.answer(stream).expect("answered");
-        assert_eq!((response.status, response.body.as_slice()), (200, &b"hello"[..]));
+        assert_eq!(
+            (response.status, response.body.as_slice()),
+            (200, &b"hello"[..])
+        );
         assert_eq!(response.field("content-length"), Some("5"));
     }
     assert!(client.answer(streams[0]).is_err(), "once");
@@ -64,7 +74,9 @@ fn early_data_leaves_with_the_first_packets() {
     let (mut first, trust) = connect(&server);
     assert!(!first.has_early_data());
     first.get("/").expect("answered");
-    first.idle(std::time::Duration::from_millis(50)).expect("the tickets come");
+    first
+        .idle(std::time::Duration::from_millis(50))
+        .expect("the tickets come");
     let mut second = Client::begin(server.address, &trust, Client::transport()).expect("begun");
     assert!(second.has_early_data());
     assert_eq!(second.get("/").expect("answered").status, 200);
@@ -77,8 +89,14 @@ fn what_goes_wrong_is_said() {
     assert_eq!(connect(&server).0.get("/").expect("answered").status, 404);
     let server = Server::start(CUT);
     let error = connect(&server).0.get("/").expect_err("it is cut");
-    assert!(error.contains("reset") || error.contains("broke"), "{error}");
+    assert!(
+        error.contains("reset") || error.contains("broke"),
+        "{error}"
+    );
     let server = Server::start(b"\x04\x00");
-    let error = connect(&server).0.get("/").expect_err("SETTINGS have no place there");
+    let error = connect(&server)
+        .0
+        .get("/")
+        .expect_err("SETTINGS have no place there");
     assert!(error.contains("broke the protocol"), "{error}");
 }

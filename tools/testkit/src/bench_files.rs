@@ -1,6 +1,7 @@
 //! The files of the published workloads, made byte for byte the same every time.
 //!
-//! Sizes are the figure; the content is only plausible: images are bytes that do not compress, pages are text.
+//! Sizes are the figure; the content is only plausible: images are bytes that do not compress,
+//! pages are text.
 
 use crate::Dice;
 use std::{fs, io, path::Path};
@@ -15,8 +16,13 @@ pub const MEDIUM: &str = "medium.html";
 /// 4 kB (B5).
 pub const PAGE: &str = "page.html";
 /// Images and their sizes (B1).
-pub const IMAGES: [(&str, usize); 5] =
-    [("img/1.jpg", 20_000), ("img/2.jpg", 50_000), ("img/3.jpg", 80_000), ("img/4.jpg", 120_000), ("img/5.jpg", 200_000)];
+pub const IMAGES: [(&str, usize); 5] = [
+    ("img/1.jpg", 20_000),
+    ("img/2.jpg", 50_000),
+    ("img/3.jpg", 80_000),
+    ("img/4.jpg", 120_000),
+    ("img/5.jpg", 200_000),
+];
 /// 21 MB (B4).
 pub const LARGE: &str = "large.flv";
 pub const LARGE_BYTES: usize = 21_000_000;
@@ -63,7 +69,12 @@ pub const SHOP_PAGE: &str = "shop.html";
 pub fn write(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root.join("img"))?;
     fs::create_dir_all(root.join("part"))?;
-    for (name, size) in [(TINY, 163), (SMALL, SMALL_BYTES), (PAGE, 4_000), (MEDIUM, 6_300)] {
+    for (name, size) in [
+        (TINY, 163),
+        (SMALL, SMALL_BYTES),
+        (PAGE, 4_000),
+        (MEDIUM, 6_300),
+    ] {
         fs::write(root.join(name), html(size))?;
     }
     write_rules(root)?;
@@ -76,7 +87,10 @@ pub fn write(root: &Path) -> io::Result<()> {
         fs::write(root.join(name), noise(number, b"\xff\xd8\xff\xe0", size))?;
     }
     for (number, name) in (0..).zip(PAGE_AND_PARTS).skip(1) {
-        fs::write(root.join(name), noise(number as u64, b"", part_bytes(number)))?;
+        fs::write(
+            root.join(name),
+            noise(number as u64, b"", part_bytes(number)),
+        )?;
     }
     fs::write(root.join(LARGE), noise(99, b"FLV\x01\x05", LARGE_BYTES))
 }
@@ -87,7 +101,9 @@ pub fn small_page() -> Vec<u8> {
 }
 
 fn write_rules(root: &Path) -> io::Result<()> {
-    let rules: String = (0..20).map(|number| format!("RewriteRule ^old{number}/(.*)$ /new{number}/$1 [L]\n")).collect();
+    let rules: String = (0..20)
+        .map(|number| format!("RewriteRule ^old{number}/(.*)$ /new{number}/$1 [L]\n"))
+        .collect();
     for (folder, page, rules) in [
         ("deep/a/b", "small.html", "Require all granted\nOptions -Indexes\n".to_owned()),
         ("rules", "small.html", format!("RewriteEngine On\n{rules}")),
@@ -131,8 +147,12 @@ fn part_bytes(number: usize) -> usize {
 fn html(size: usize) -> Vec<u8> {
     const HEAD: &str = "<!doctype html>\n<html lang=\"en\">\n<head><meta charset=\"utf-8\"><title>A page</title></head>\n<body>\n";
     const TAIL: &str = "\n</body>\n</html>\n";
-    const WORDS: &str = "The falcon sees the field, waits for the wind, and is there before the sound. ";
-    let middle = WORDS.bytes().cycle().take(size.saturating_sub(HEAD.len() + TAIL.len()));
+    const WORDS: &str =
+        "The falcon sees the field, waits for the wind, and is there before the sound. ";
+    let middle = WORDS
+        .bytes()
+        .cycle()
+        .take(size.saturating_sub(HEAD.len() + TAIL.len()));
     let mut page: Vec<u8> = HEAD.bytes().chain(middle).chain(TAIL.bytes()).collect();
     page.truncate(size);
     page
@@ -159,18 +179,32 @@ mod tests {
         let dir = TempDir::new("bench-files").expect("made");
         write(&dir).expect("written");
         let size = |name: &str| fs::metadata(dir.join(name)).expect("there").len();
-        assert_eq!([size(TINY), size(SMALL), size(PAGE), size(MEDIUM), size(LARGE)], [163, 285, 4_000, 6_300, LARGE_BYTES as u64]);
+        assert_eq!(
+            [
+                size(TINY),
+                size(SMALL),
+                size(PAGE),
+                size(MEDIUM),
+                size(LARGE)
+            ],
+            [163, 285, 4_000, 6_300, LARGE_BYTES as u64]
+        );
         for (name, bytes) in IMAGES {
             assert_eq!(size(name), bytes as u64, "{name}");
         }
-        assert_eq!(PAGE_AND_PARTS.map(size).iter().sum::<u64>(), 4_000 + 40 * 400 + 100 * (1..=40).sum::<u64>());
+        assert_eq!(
+            PAGE_AND_PARTS.map(size).iter().sum::<u64>(),
+            4_000 + 40 * 400 + 100 * (1..=40).sum::<u64>()
+        );
     }
 
     #[test]
     fn the_same_every_time_and_not_compressible() {
         assert_eq!(noise(3, b"x", 1000), noise(3, b"x", 1000));
         let mut seen = [false; 256];
-        noise(3, b"", 4096).iter().for_each(|byte| seen[usize::from(*byte)] = true);
+        noise(3, b"", 4096)
+            .iter()
+            .for_each(|byte| seen[usize::from(*byte)] = true);
         assert!(seen.iter().all(|seen| *seen));
     }
 

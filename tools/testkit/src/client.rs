@@ -1,8 +1,10 @@
-//! A raw HTTP/1.1 client: it sends the bytes it is given and reads what comes, however wrong the former.
+//! A raw HTTP/1.1 client: it sends the bytes it is given and reads what comes, however wrong the
+//! former.
 //!
-//! The one difficulty is where a response ends (RFC 9112 section 6.3), which depends on the request's method: the caller says HEAD.
-//! It is strict with what it reads: a test should fail on a response that only a kind client would take.
-//! Absent on purpose: redirects, cookies, decompression.
+//! The one difficulty is where a response ends (RFC 9112 section 6.3), which depends on the
+//! request's method: the caller says HEAD. It is strict with what it reads: a test should fail on a
+//! response that only a kind client would take. Absent on purpose: redirects, cookies,
+//! decompression.
 
 use std::{
     fmt,
@@ -80,7 +82,8 @@ impl Client {
         self.stream.half_close()
     }
 
-    /// Ends the connection by a reset, as if there were something that the client has not read; a Unix socket is closed.
+    /// Ends the connection by a reset, as if there were something that the client has not read; a
+    /// Unix socket is closed.
     pub fn reset(self) -> io::Result<()> {
         self.stream.reset_on_drop()
     }
@@ -95,9 +98,17 @@ impl Client {
     }
 
     /// A request without a body, with Host and the given fields; interim responses are passed over.
-    pub fn request(&mut self, method: &str, target: &str, fields: &[(&str, &str)]) -> io::Result<Response> {
+    pub fn request(
+        &mut self,
+        method: &str,
+        target: &str,
+        fields: &[(&str, &str)],
+    ) -> io::Result<Response> {
         let mut text = format!("{method} {target} HTTP/1.1\r\n");
-        if !fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+        if !fields
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("host"))
+        {
             text.push_str("Host: localhost\r\n");
         }
         for (name, value) in fields {
@@ -106,7 +117,11 @@ impl Client {
         text.push_str("\r\n");
         self.send(text)?;
         loop {
-            let response = if method == "HEAD" { self.read_head_response()? } else { self.read_response()? };
+            let response = if method == "HEAD" {
+                self.read_head_response()?
+            } else {
+                self.read_response()?
+            };
             if response.status >= 200 || response.status == 101 {
                 return Ok(response);
             }
@@ -115,7 +130,10 @@ impl Client {
 
     /// Sends all requests at once, then reads as many responses.
     pub fn pipeline<T: AsRef<[u8]>>(&mut self, requests: &[T]) -> io::Result<Vec<Response>> {
-        let all: Vec<u8> = requests.iter().flat_map(|request| request.as_ref().to_vec()).collect();
+        let all: Vec<u8> = requests
+            .iter()
+            .flat_map(|request| request.as_ref().to_vec())
+            .collect();
         self.send(all)?;
         requests.iter().map(|_| self.read_response()).collect()
     }
@@ -132,20 +150,31 @@ impl Client {
         self.read_head()
     }
 
-    /// Everything up to the end of the connection. A reset counts as an end; a connection that stays open is an error.
+    /// Everything up to the end of the connection. A reset counts as an end; a connection that
+    /// stays open is an error.
     pub fn read_to_close(&mut self, timeout: Duration) -> io::Result<Vec<u8>> {
         let deadline = Instant::now() + timeout;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let read = String::from_utf8_lossy(&self.pending).into_owned();
-                return Err(io::Error::new(ErrorKind::TimedOut, format!("still open after {timeout:?}; read so far: {read:?}")));
+                return Err(io::Error::new(
+                    ErrorKind::TimedOut,
+                    format!("still open after {timeout:?}; read so far: {read:?}"),
+                ));
             }
             self.stream.wait_at_most(left)?;
             match self.fill() {
                 Ok(0) => break,
                 Ok(_) => {}
-                Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => break,
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        ErrorKind::ConnectionReset | ErrorKind::BrokenPipe
+                    ) =>
+                {
+                    break;
+                }
                 Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(error),
             }
@@ -156,7 +185,8 @@ impl Client {
 
     /// Whether the server closes within `timeout` without another byte.
     pub fn closed_within(&mut self, timeout: Duration) -> bool {
-        self.read_to_close(timeout).is_ok_and(|rest| rest.is_empty())
+        self.read_to_close(timeout)
+            .is_ok_and(|rest| rest.is_empty())
     }
 
     /// Whether the connection stays open and silent for `pause`.
@@ -179,7 +209,11 @@ impl Client {
     }
 
     fn over(stream: Box<dyn Transport>) -> io::Result<Client> {
-        let mut client = Client { stream, pending: Vec::new(), timeout: READ_TIMEOUT };
+        let mut client = Client {
+            stream,
+            pending: Vec::new(),
+            timeout: READ_TIMEOUT,
+        };
         client.set_timeout(READ_TIMEOUT)?;
         Ok(client)
     }
@@ -224,7 +258,8 @@ impl Client {
         loop {
             let line = self.read_line()?;
             let digits = line.split(';').next().unwrap_or_default().trim_end();
-            let size = usize::from_str_radix(digits, 16).map_err(|_| bad(format!("chunk size {line:?}")))?;
+            let size = usize::from_str_radix(digits, 16)
+                .map_err(|_| bad(format!("chunk size {line:?}")))?;
             if size == 0 {
                 break;
             }
@@ -257,10 +292,16 @@ impl Client {
         match self.fill() {
             Ok(0) => {
                 let read = String::from_utf8_lossy(&self.pending).into_owned();
-                Err(io::Error::new(ErrorKind::UnexpectedEof, format!("the connection ended inside {what}, after {read:?}")))
+                Err(io::Error::new(
+                    ErrorKind::UnexpectedEof,
+                    format!("the connection ended inside {what}, after {read:?}"),
+                ))
             }
             Ok(_) => Ok(()),
-            Err(error) if is_timeout(&error) => Err(io::Error::new(ErrorKind::TimedOut, format!("waited {:?} for {what}", self.timeout))),
+            Err(error) if is_timeout(&error) => Err(io::Error::new(
+                ErrorKind::TimedOut,
+                format!("waited {:?} for {what}", self.timeout),
+            )),
             Err(error) => Err(error),
         }
     }
@@ -282,11 +323,17 @@ impl fmt::Debug for Client {
 impl Response {
     /// The value of the first line with that name.
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.fields
+            .iter()
+            .find(|(have, _)| have.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     pub fn field_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
-        self.fields.iter().filter(move |(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.fields
+            .iter()
+            .filter(move |(have, _)| have.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     pub fn text(&self) -> String {
@@ -295,11 +342,16 @@ impl Response {
 
     fn content_length(&self) -> io::Result<Option<usize>> {
         let mut values = self.field_values("content-length");
-        let Some(first) = values.next() else { return Ok(None) };
+        let Some(first) = values.next() else {
+            return Ok(None);
+        };
         if values.next().is_some() {
             return Err(bad("several Content-Length fields"));
         }
-        first.parse().map(Some).map_err(|_| bad(format!("Content-Length {first:?}")))
+        first
+            .parse()
+            .map(Some)
+            .map_err(|_| bad(format!("Content-Length {first:?}")))
     }
 }
 
@@ -320,7 +372,10 @@ impl Transport for TcpStream {
     }
 
     fn reset_on_drop(&self) -> io::Result<()> {
-        Ok(rustix::net::sockopt::set_socket_linger(self, Some(Duration::ZERO))?)
+        Ok(rustix::net::sockopt::set_socket_linger(
+            self,
+            Some(Duration::ZERO),
+        )?)
     }
 }
 
@@ -343,15 +398,22 @@ fn parse_head(head: &[u8]) -> io::Result<Response> {
     let mut lines = head.trim_end_matches("\r\n").split("\r\n");
     let status_line = lines.next().unwrap_or_default();
     let mut parts = status_line.splitn(3, ' ');
-    let (version, status) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let (version, status) = (
+        parts.next().unwrap_or_default(),
+        parts.next().unwrap_or_default(),
+    );
     // RFC 9112 section 4: the blank after the code is there even where the reason is empty.
-    let reason = parts.next().ok_or_else(|| bad(format!("status line {status_line:?}")))?;
+    let reason = parts
+        .next()
+        .ok_or_else(|| bad(format!("status line {status_line:?}")))?;
     if !version.starts_with("HTTP/1.") || status.len() != 3 {
         return Err(bad(format!("status line {status_line:?}")));
     }
     Ok(Response {
         version: version.to_owned(),
-        status: status.parse().map_err(|_| bad(format!("status {status:?}")))?,
+        status: status
+            .parse()
+            .map_err(|_| bad(format!("status {status:?}")))?,
         reason: reason.to_owned(),
         fields: lines.map(parse_field).collect::<io::Result<_>>()?,
         body: Vec::new(),
@@ -360,7 +422,9 @@ fn parse_head(head: &[u8]) -> io::Result<Response> {
 }
 
 fn parse_field(line: &str) -> io::Result<(String, String)> {
-    let (name, value) = line.split_once(':').ok_or_else(|| bad(format!("field line {line:?}")))?;
+    let (name, value) = line
+        .split_once(':')
+        .ok_or_else(|| bad(format!("field line {line:?}")))?;
     if name.is_empty() || name.contains([' ', '\t']) || line.contains(['\r', '\n', '\0']) {
         return Err(bad(format!("field line {line:?}")));
     }
@@ -373,7 +437,9 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
-    haystack.windows(needle.len()).position(|window| window == needle)
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
 }
 
 fn is_timeout(error: &io::Error) -> bool {
@@ -392,7 +458,12 @@ fn when_up(connect: impl Fn() -> io::Result<Client>) -> io::Result<Client> {
     let end = Instant::now() + READ_TIMEOUT;
     loop {
         match connect() {
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) && Instant::now() < end => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::NotFound | ErrorKind::ConnectionRefused
+                ) && Instant::now() < end =>
+            {
                 thread::sleep(Duration::from_millis(10));
             }
             connected => return connected,

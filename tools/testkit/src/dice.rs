@@ -6,7 +6,9 @@ pub struct Dice {
 
 impl Dice {
     pub fn new(seed: u64) -> Dice {
-        Dice { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1 }
+        Dice {
+            state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+        }
     }
 
     pub fn roll(&mut self) -> u64 {
@@ -16,7 +18,8 @@ impl Dice {
         self.state
     }
 
-    /// 0 below a bound of 0. The bounds here are so small beside 2^64 that the remainder is as good as even.
+    /// 0 below a bound of 0. The bounds here are so small beside 2^64 that the remainder is as good
+    /// as even.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.roll().checked_rem(bound).unwrap_or(0)
     }

@@ -1,7 +1,9 @@
-//! A raw HTTP/2 client: it sends the frames it is given, however wrong, and reads what comes (RFC 9113 section 4.1).
+//! A raw HTTP/2 client: it sends the frames it is given, however wrong, and reads what comes (RFC
+//! 9113 section 4.1).
 //!
-//! Over plain TCP with prior knowledge. Field blocks are literals without indexing (RFC 7541 section 6.2.2), which every decoder takes and
-//! which need no state. Absent on purpose: streams, windows, decoding of responses: a test that wants those uses a real client.
+//! Over plain TCP with prior knowledge. Field blocks are literals without indexing (RFC 7541
+//! section 6.2.2), which every decoder takes and which need no state. Absent on purpose: streams,
+//! windows, decoding of responses: a test that wants those uses a real client.
 
 use std::{
     io::{self, Read, Write},
@@ -41,7 +43,9 @@ impl Frame {
             GOAWAY => 4,
             _ => return None,
         };
-        Some(u32::from_be_bytes(self.payload.get(at..at + 4)?.try_into().ok()?))
+        Some(u32::from_be_bytes(
+            self.payload.get(at..at + 4)?.try_into().ok()?,
+        ))
     }
 }
 
@@ -83,17 +87,28 @@ impl Frames {
     pub fn read(&mut self) -> io::Result<Option<Frame>> {
         let mut head = [0; 9];
         if let Err(error) = self.stream.read_exact(&mut head) {
-            let gone = matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe);
+            let gone = matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::BrokenPipe
+            );
             return if gone { Ok(None) } else { Err(error) };
         }
         let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
         let mut payload = vec![0; length];
         self.stream.read_exact(&mut payload)?;
         let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]) & 0x7fff_ffff;
-        Ok(Some(Frame { kind: head[3], flags: head[4], stream, payload }))
+        Ok(Some(Frame {
+            kind: head[3],
+            flags: head[4],
+            stream,
+            payload,
+        }))
     }
 
-    /// Reads on to the first frame of that kind that is no acknowledgement of ours; `None`: the connection ended before.
+    /// Reads on to the first frame of that kind that is no acknowledgement of ours; `None`: the
+    /// connection ended before.
     pub fn read_until(&mut self, kind: u8) -> io::Result<Option<Frame>> {
         loop {
             match self.read()? {
@@ -125,11 +140,21 @@ pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 pub fn get_block(path: &str) -> Vec<u8> {
-    block(&[(":method", "GET"), (":scheme", "http"), (":authority", "localhost"), (":path", path)])
+    block(&[
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":authority", "localhost"),
+        (":path", path),
+    ])
 }
 
 pub fn head_block(path: &str) -> Vec<u8> {
-    block(&[(":method", "HEAD"), (":scheme", "http"), (":authority", "localhost"), (":path", path)])
+    block(&[
+        (":method", "HEAD"),
+        (":scheme", "http"),
+        (":authority", "localhost"),
+        (":path", path),
+    ])
 }
 
 /// RFC 7541 sections 5.1 and 5.2, not Huffman coded.
@@ -155,10 +180,24 @@ mod tests {
 
     #[test]
     fn frames_and_blocks_on_the_wire() {
-        assert_eq!(frame(PING, ACK, 0, &[7; 8]), [&[0, 0, 8, 6, 1, 0, 0, 0, 0][..], &[7; 8]].concat());
+        assert_eq!(
+            frame(PING, ACK, 0, &[7; 8]),
+            [&[0, 0, 8, 6, 1, 0, 0, 0, 0][..], &[7; 8]].concat()
+        );
         assert_eq!(block(&[("a", "bc")]), [0, 1, b'a', 2, b'b', b'c']);
-        // RFC 7541 appendix C.1.2: 1337 is 31 and 1306 in a prefix of 5 bits; of 7 bits: 127, then 1210.
+        // RFC 7541 appendix C.1.2: 1337 is 31 and 1306 in a prefix of 5 bits; of 7 bits: 127, then
+        // 1210.
         let long = block(&[("a", &"x".repeat(1337))]);
-        assert_eq!(&long[..6], [0, 1, b'a', 127, (1210 % 128) as u8 | 128, 1210u16.div_euclid(128) as u8]);
+        assert_eq!(
+            &long[..6],
+            [
+                0,
+                1,
+                b'a',
+                127,
+                (1210 % 128) as u8 | 128,
+                1210u16.div_euclid(128) as u8
+            ]
+        );
     }
 }

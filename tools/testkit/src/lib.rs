@@ -1,8 +1,10 @@
-//! What integration tests and the bench share: server processes, a raw HTTP/1.1 client, the peers, and process figures.
+//! What integration tests and the bench share: server processes, a raw HTTP/1.1 client, the peers,
+//! and process figures.
 //!
-//! Nothing here knows Saker's own crates: a server is a command and an address, so that the same tests can be pointed at a peer.
-//! The one difficulty is cleaning up: a failing test unwinds, so processes and folders go away in `Drop`.
-//! Absent on purpose: asynchronous clients (a test reads better top to bottom) and TLS.
+//! Nothing here knows Saker's own crates: a server is a command and an address, so that the same
+//! tests can be pointed at a peer. The one difficulty is cleaning up: a failing test unwinds, so
+//! processes and folders go away in `Drop`. Absent on purpose: asynchronous clients (a test reads
+//! better top to bottom) and TLS.
 
 pub mod bench_files;
 mod client;

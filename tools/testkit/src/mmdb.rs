@@ -1,4 +1,5 @@
-//! MaxMind database files as tests write them: format 2.0, one network, a tree of 24-bit records for IPv4 in IPv6.
+//! MaxMind database files as tests write them: format 2.0, one network, a tree of 24-bit records
+//! for IPv4 in IPv6.
 
 /// A value of the data section.
 #[derive(Debug)]
@@ -14,8 +15,13 @@ pub enum Data<'d> {
 }
 
 fn control(kind: u8, size: usize, out: &mut Vec<u8>) {
-    // Extended types have their number, less 7, in a byte of its own; sizes from 29 on are in a byte behind.
-    let (upper, extended) = if kind <= 7 { (kind << 5, None) } else { (0, Some(kind - 7)) };
+    // Extended types have their number, less 7, in a byte of its own; sizes from 29 on are in a
+    // byte behind.
+    let (upper, extended) = if kind <= 7 {
+        (kind << 5, None)
+    } else {
+        (0, Some(kind - 7))
+    };
     out.push(upper | size.min(29) as u8);
     out.extend(extended);
     if size >= 29 {
@@ -65,10 +71,21 @@ pub fn database(network: [u8; 4], bits: u32, data: &Data<'_>) -> Vec<u8> {
     let mut file = Vec::new();
     for node in 0..depth {
         let bit = (key >> (127 - node)) & 1;
-        // The last leads to the data, whose offset counts from 16 behind the number of nodes; elsewhere there is nothing: that number itself.
-        let next = if node + 1 == depth { depth + 16 } else { node + 1 };
-        let records = if bit == 0 { [next, depth] } else { [depth, next] };
-        records.iter().for_each(|record| file.extend_from_slice(&record.to_be_bytes()[1..]));
+        // The last leads to the data, whose offset counts from 16 behind the number of nodes;
+        // elsewhere there is nothing: that number itself.
+        let next = if node + 1 == depth {
+            depth + 16
+        } else {
+            node + 1
+        };
+        let records = if bit == 0 {
+            [next, depth]
+        } else {
+            [depth, next]
+        };
+        records
+            .iter()
+            .for_each(|record| file.extend_from_slice(&record.to_be_bytes()[1..]));
     }
     file.extend_from_slice(&[0; 16]);
     write(data, &mut file);

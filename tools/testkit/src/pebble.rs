@@ -1,7 +1,9 @@
-//! Pebble, the test authority for automatic certificates (Debian's package), with a name server whose records tests set.
+//! Pebble, the test authority for automatic certificates (Debian's package), with a name server
+//! whose records tests set.
 //!
-//! All names are at 127.0.0.1. Pebble looks for challenges on ports of its own choosing, which the server under test has to listen on.
-//! Absent on purpose: misbehaviour; a test that wants some puts a front before it.
+//! All names are at 127.0.0.1. Pebble looks for challenges on ports of its own choosing, which the
+//! server under test has to listen on. Absent on purpose: misbehaviour; a test that wants some puts
+//! a front before it.
 
 use crate::{ServerProcess, TempDir, require};
 use std::{
@@ -69,14 +71,24 @@ impl Pebble {
     pub fn start(&mut self) -> io::Result<()> {
         let config = self.folder.write("pebble.json", self.configuration())?;
         let mut command = Command::new(require("pebble").map_err(io::Error::other)?);
-        command.arg("-config").arg(config).args(["-dnsserver", &format!("127.0.0.1:{}", self.dns_port)]);
-        command.env("PEBBLE_VA_NOSLEEP", "1").env("PEBBLE_WFE_NONCEREJECT", self.nonces_refused.to_string()).env("PEBBLE_AUTHZREUSE", "0");
+        command
+            .arg("-config")
+            .arg(config)
+            .args(["-dnsserver", &format!("127.0.0.1:{}", self.dns_port)]);
+        command
+            .env("PEBBLE_VA_NOSLEEP", "1")
+            .env("PEBBLE_WFE_NONCEREJECT", self.nonces_refused.to_string())
+            .env("PEBBLE_AUTHZREUSE", "0");
         self.process = Some(ServerProcess::start(&mut command, loopback(self.port))?);
         Ok(())
     }
 
     fn configuration(&self) -> String {
-        let keys = if self.binding { format!(", \"externalAccountMACKeys\": {{ \"{KEY_ID}\": \"{HMAC_KEY}\" }}") } else { String::new() };
+        let keys = if self.binding {
+            format!(", \"externalAccountMACKeys\": {{ \"{KEY_ID}\": \"{HMAC_KEY}\" }}")
+        } else {
+            String::new()
+        };
         let path = |name: &str| self.folder.join(name).display().to_string();
         format!(
             "{{ \"pebble\": {{ \"listenAddress\": \"127.0.0.1:{}\", \"managementListenAddress\": \"127.0.0.1:{}\", \"certificate\": \"{}\", \
@@ -95,7 +107,8 @@ impl Pebble {
         format!("https://localhost:{}/dir", self.port)
     }
 
-    /// PEM of the authority that vouches for Pebble's own certificate; that one and its key are `own.pem` and `own.key`.
+    /// PEM of the authority that vouches for Pebble's own certificate; that one and its key are
+    /// `own.pem` and `own.key`.
     pub fn directory_ca(&self) -> PathBuf {
         self.folder.join("ca.pem")
     }
@@ -117,7 +130,14 @@ impl Pebble {
             "--resolve",
             &format!("localhost:{}:127.0.0.1", self.management_port),
         ]);
-        succeed(command.arg("--cacert").arg(ca).arg("-o").arg(&path).arg(url))?;
+        succeed(
+            command
+                .arg("--cacert")
+                .arg(ca)
+                .arg("-o")
+                .arg(&path)
+                .arg(url),
+        )?;
         Ok(path)
     }
 
@@ -136,7 +156,8 @@ impl Pebble {
     }
 }
 
-/// A port that stays free for a while: below those that the kernel gives to clients and to whoever asks for any port.
+/// A port that stays free for a while: below those that the kernel gives to clients and to whoever
+/// asks for any port.
 pub fn quiet_port() -> io::Result<u16> {
     const FIRST: u32 = 10_000;
     const COUNT: u32 = 20_000;
@@ -158,8 +179,24 @@ fn loopback(port: u16) -> SocketAddr {
 
 fn zone(dns_port: u16, management_port: u16) -> io::Result<ServerProcess> {
     let mut command = Command::new(require("pebble-challtestsrv").map_err(io::Error::other)?);
-    command.args(["-defaultIPv4", "127.0.0.1", "-defaultIPv6", "", "-http01", "", "-https01", "", "-tlsalpn01", ""]);
-    command.args(["-dns01", &format!("127.0.0.1:{dns_port}"), "-management", &format!("127.0.0.1:{management_port}")]);
+    command.args([
+        "-defaultIPv4",
+        "127.0.0.1",
+        "-defaultIPv6",
+        "",
+        "-http01",
+        "",
+        "-https01",
+        "",
+        "-tlsalpn01",
+        "",
+    ]);
+    command.args([
+        "-dns01",
+        &format!("127.0.0.1:{dns_port}"),
+        "-management",
+        &format!("127.0.0.1:{management_port}"),
+    ]);
     ServerProcess::start(&mut command, loopback(management_port))
 }
 
@@ -168,13 +205,30 @@ fn own_certificate(folder: &TempDir) -> io::Result<()> {
     let file = |name: &str| folder.join(name).into_os_string();
     let request = |name: &str| -> io::Result<Command> {
         let mut command = Command::new(require("openssl").map_err(io::Error::other)?);
-        command.args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "30"]);
-        command.arg("-out").arg(file(&format!("{name}.pem"))).arg("-keyout").arg(file(&format!("{name}.key")));
+        command.args([
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-days",
+            "30",
+        ]);
+        command
+            .arg("-out")
+            .arg(file(&format!("{name}.pem")))
+            .arg("-keyout")
+            .arg(file(&format!("{name}.key")));
         Ok(command)
     };
     succeed(request("ca")?.args(["-subj", "/CN=authority"]))?;
     let mut own = request("own")?;
-    own.arg("-CA").arg(file("ca.pem")).arg("-CAkey").arg(file("ca.key"));
+    own.arg("-CA")
+        .arg(file("ca.pem"))
+        .arg("-CAkey")
+        .arg(file("ca.key"));
     succeed(own.args([
         "-subj",
         "/CN=localhost",
@@ -189,6 +243,9 @@ fn succeed(command: &mut Command) -> io::Result<()> {
     let output = command.output()?;
     match output.status.success() {
         true => Ok(()),
-        false => Err(io::Error::other(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)))),
+        false => Err(io::Error::other(format!(
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        ))),
     }
 }

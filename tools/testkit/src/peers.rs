@@ -1,9 +1,11 @@
-//! The servers that Saker is compared with, tuned as their experts would for static files on one core.
+//! The servers that Saker is compared with, tuned as their experts would for static files on one
+//! core.
 //!
-//! Each function returns a whole configuration; nothing of the distribution's defaults is read. Logs are
-//! off, sendfile and file caches on, keep-alive as long as the load lasts. With a certificate they speak TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1,
-//! keep no session cache beside the tickets, and hand out one ticket per handshake where OpenSSL would two.
-//! Absent on purpose: starting what stands behind them; kernel TLS, which none of them switches on by itself.
+//! Each function returns a whole configuration; nothing of the distribution's defaults is read.
+//! Logs are off, sendfile and file caches on, keep-alive as long as the load lasts. With a
+//! certificate they speak TLS 1.2 and 1.3, HTTP/2 and HTTP/1.1, keep no session cache beside the
+//! tickets, and hand out one ticket per handshake where OpenSSL would two. Absent on purpose:
+//! starting what stands behind them; kernel TLS, which none of them switches on by itself.
 
 mod apache;
 mod caddy;
@@ -66,9 +68,11 @@ pub enum PeerSite<'a> {
     Php { socket: &'a Path },
     /// Everything is for that server, over connections that are kept.
     Proxy { upstream: SocketAddr },
-    /// The same, and what it answers is kept, for an hour (nginx, Varnish). `gzip`: the clients take it.
+    /// The same, and what it answers is kept, for an hour (nginx, Varnish). `gzip`: the clients
+    /// take it.
     Cached { upstream: SocketAddr, gzip: bool },
-    /// `*.php` is for FastCGI at that socket, and what it says is for all is kept; whoever has a cookie [`SESSION_COOKIE`] gets his own (nginx, Apache).
+    /// `*.php` is for FastCGI at that socket, and what it says is for all is kept; whoever has a
+    /// cookie [`SESSION_COOKIE`] gets his own (nginx, Apache).
     Store { socket: &'a Path },
     /// The same in front of such a server, with everything else kept, too (Varnish).
     StoreBehind { upstream: SocketAddr },
@@ -95,7 +99,14 @@ pub struct PeerTls<'a> {
 
 impl Peer {
     /// Those that serve files and everything else.
-    pub const ALL: [Peer; 6] = [Peer::Nginx, Peer::Lighttpd, Peer::H2o, Peer::Apache, Peer::ApacheWorker, Peer::ApachePrefork];
+    pub const ALL: [Peer; 6] = [
+        Peer::Nginx,
+        Peer::Lighttpd,
+        Peer::H2o,
+        Peer::Apache,
+        Peer::ApacheWorker,
+        Peer::ApachePrefork,
+    ];
     pub const SPECIAL: [Peer; 3] = [Peer::Varnish, Peer::Haproxy, Peer::Caddy];
 
     pub fn name(self) -> &'static str {
@@ -128,9 +139,16 @@ impl Peer {
             Peer::Caddy => "version",
             _ => "-v",
         };
-        let output = Command::new(require(self.program())?).arg(flag).output().map_err(|error| error.to_string())?;
+        let output = Command::new(require(self.program())?)
+            .arg(flag)
+            .output()
+            .map_err(|error| error.to_string())?;
         let said = [output.stdout, output.stderr].concat();
-        Ok(String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned())
+        Ok(String::from_utf8_lossy(&said)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned())
     }
 
     pub fn configuration(self, setting: PeerSetting<'_>) -> String {
@@ -149,7 +167,8 @@ impl Peer {
 
     /// The command that runs it in the foreground. Writes the configuration.
     pub fn command(self, setting: PeerSetting<'_>) -> io::Result<Command> {
-        let program = require(self.program()).map_err(|complaint| io::Error::new(io::ErrorKind::NotFound, complaint))?;
+        let program = require(self.program())
+            .map_err(|complaint| io::Error::new(io::ErrorKind::NotFound, complaint))?;
         let file = setting.work.join(format!("{}.conf", self.name()));
         fs::write(&file, self.configuration(setting))?;
         let mut command = Command::new(&program);
@@ -158,13 +177,23 @@ impl Peer {
                 command = in_group_of_its_own(&program);
                 command.arg("-f").arg(&file).arg("-DFOREGROUND")
             }
-            Peer::Nginx => command.arg("-p").arg(setting.work).arg("-c").arg(&file).args(["-e", "stderr"]),
+            Peer::Nginx => command
+                .arg("-p")
+                .arg(setting.work)
+                .arg("-c")
+                .arg(&file)
+                .args(["-e", "stderr"]),
             Peer::Lighttpd if matches!(setting.site, PeerSite::Logged { workers: 2.., .. }) => {
                 command = in_group_of_its_own(&program);
                 command.arg("-D").arg("-f").arg(&file)
             }
             Peer::Lighttpd => command.arg("-D").arg("-f").arg(&file),
-            Peer::H2o => command.arg("-m").arg("worker").arg("-c").arg(&file).env("OPENSSL_CONF", one_ticket(setting.work)?),
+            Peer::H2o => command
+                .arg("-m")
+                .arg("worker")
+                .arg("-c")
+                .arg(&file)
+                .env("OPENSSL_CONF", one_ticket(setting.work)?),
             Peer::Apache | Peer::ApacheWorker => command.arg("-f").arg(&file).arg("-DFOREGROUND"),
             Peer::Varnish => varnish_arguments(&mut command, setting, &file),
             Peer::Haproxy => {
@@ -172,9 +201,11 @@ impl Peer {
                 command.arg("-db").arg("-f").arg(&file)
             }
             // One core is all that anybody gets.
-            Peer::Caddy => {
-                command.args(["run", "--adapter", "caddyfile", "--config"]).arg(&file).env("GOMAXPROCS", "1").env("HOME", setting.work)
-            }
+            Peer::Caddy => command
+                .args(["run", "--adapter", "caddyfile", "--config"])
+                .arg(&file)
+                .env("GOMAXPROCS", "1")
+                .env("HOME", setting.work),
         };
         Ok(command)
     }
@@ -182,7 +213,14 @@ impl Peer {
     /// Starts it on a free port and waits until it accepts.
     pub fn start(self, root: &Path, work: &Path) -> io::Result<ServerProcess> {
         let port = crate::free_port()?;
-        let mut command = self.command(PeerSetting { root, host: Ipv4Addr::LOCALHOST, port, work, tls: None, site: PeerSite::Files })?;
+        let mut command = self.command(PeerSetting {
+            root,
+            host: Ipv4Addr::LOCALHOST,
+            port,
+            work,
+            tls: None,
+            site: PeerSite::Files,
+        })?;
         ServerProcess::start(&mut command, SocketAddr::from(([127, 0, 0, 1], port)))
     }
 }
@@ -200,23 +238,42 @@ fn in_group_of_its_own(program: &Path) -> Command {
     command
 }
 
-/// A server started as root gives up its rights, and could then not read a folder that only root may: it stays root here.
+/// A server started as root gives up its rights, and could then not read a folder that only root
+/// may: it stays root here.
 fn as_root(line: &str) -> &str {
-    if rustix::process::geteuid().is_root() { line } else { "" }
+    if rustix::process::geteuid().is_root() {
+        line
+    } else {
+        ""
+    }
 }
 
 fn descriptors() -> u64 {
-    getrlimit(Resource::Nofile).maximum.map_or(DESCRIPTORS_MAX, |hard| hard.min(DESCRIPTORS_MAX))
+    getrlimit(Resource::Nofile)
+        .maximum
+        .map_or(DESCRIPTORS_MAX, |hard| hard.min(DESCRIPTORS_MAX))
 }
 
 /// h2o has no word of its own for the number of tickets; OpenSSL's own configuration has.
 fn one_ticket(work: &Path) -> io::Result<PathBuf> {
     let file = work.join("openssl.cnf");
-    fs::write(&file, "openssl_conf = top\n[top]\nssl_conf = ssl\n[ssl]\nsystem_default = all\n[all]\nNumTickets = 1\n")?;
+    fs::write(
+        &file,
+        "openssl_conf = top\n[top]\nssl_conf = ssl\n[ssl]\nsystem_default = all\n[all]\nNumTickets = 1\n",
+    )?;
     Ok(file)
 }
 
-fn nginx(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>) -> String {
+fn nginx(
+    PeerSetting {
+        root,
+        host,
+        port,
+        work,
+        tls,
+        site,
+    }: PeerSetting<'_>,
+) -> String {
     let (upstream, location) = nginx_site(site, work);
     let (workers, log) = match site {
         PeerSite::Logged { log, workers } => (workers, format!("{} combined", log.display())),
@@ -232,8 +289,10 @@ fn nginx(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>) -> 
             files + "    ssl_protocols TLSv1.2 TLSv1.3;\n    ssl_ecdh_curve X25519:prime256v1;\n    ssl_conf_command NumTickets 1;\n",
         )
     });
-    let temporary: String =
-        ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].iter().map(|kind| format!("    {kind}_temp_path {work}/{kind};\n")).collect();
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|kind| format!("    {kind}_temp_path {work}/{kind};\n"))
+        .collect();
     format!(
         "daemon off;
 {user}
@@ -264,11 +323,18 @@ http {{
 }
 
 fn nginx_site(site: PeerSite<'_>, work: &Path) -> (String, String) {
-    let upstream = |server: String| format!("    upstream behind {{ server {server}; keepalive {KEPT}; }}\n");
+    let upstream =
+        |server: String| format!("    upstream behind {{ server {server}; keepalive {KEPT}; }}\n");
     match site {
-        PeerSite::Files | PeerSite::Htaccess | PeerSite::Logged { .. } | PeerSite::StoreBehind { .. } => Default::default(),
+        PeerSite::Files
+        | PeerSite::Htaccess
+        | PeerSite::Logged { .. }
+        | PeerSite::StoreBehind { .. } => Default::default(),
         PeerSite::Paced { bytes_per_s } => (String::new(), format!("limit_rate {bytes_per_s};")),
-        PeerSite::Permalinks => (String::new(), "location /blog/ { try_files $uri $uri/ /blog/index.html; }".to_owned()),
+        PeerSite::Permalinks => (
+            String::new(),
+            "location /blog/ { try_files $uri $uri/ /blog/index.html; }".to_owned(),
+        ),
         PeerSite::Store { socket } => {
             let (upstream, location) = nginx_site(PeerSite::Php { socket }, work);
             let zone = format!(
@@ -279,15 +345,30 @@ fn nginx_site(site: PeerSite<'_>, work: &Path) -> (String, String) {
                 "fastcgi_cache store; fastcgi_cache_key $host$request_uri; fastcgi_cache_lock on; fastcgi_cache_bypass $cookie_{SESSION_COOKIE}; \
                  fastcgi_no_cache $cookie_{SESSION_COOKIE}; }}"
             );
-            (zone + &upstream, location.trim_end_matches('}').to_owned() + &kept)
+            (
+                zone + &upstream,
+                location.trim_end_matches('}').to_owned() + &kept,
+            )
         }
         PeerSite::Php { socket } => {
-            let parameters: String = FASTCGI.iter().map(|(name, value)| format!("fastcgi_param {name} {value}; ")).collect();
-            let location = format!("location ~ \\.php$ {{ fastcgi_pass behind; fastcgi_keep_conn on; {parameters}}}");
+            let parameters: String = FASTCGI
+                .iter()
+                .map(|(name, value)| format!("fastcgi_param {name} {value}; "))
+                .collect();
+            let location = format!(
+                "location ~ \\.php$ {{ fastcgi_pass behind; fastcgi_keep_conn on; {parameters}}}"
+            );
             (upstream(format!("unix:{}", socket.display())), location)
         }
-        PeerSite::Cached { upstream: address, .. } | PeerSite::Shop { upstream: address } => {
-            let path = if matches!(site, PeerSite::Shop { .. }) { "= /shop.html" } else { "/" };
+        PeerSite::Cached {
+            upstream: address, ..
+        }
+        | PeerSite::Shop { upstream: address } => {
+            let path = if matches!(site, PeerSite::Shop { .. }) {
+                "= /shop.html"
+            } else {
+                "/"
+            };
             let location = format!(
                 "location {path} {{ proxy_pass http://behind; proxy_http_version 1.1; proxy_set_header Connection \"\"; proxy_cache pages; \
                  proxy_cache_valid 200 1h; proxy_cache_lock on; gzip on; gzip_vary on; }}"
@@ -327,7 +408,16 @@ const FASTCGI: [(&str, &str); 18] = [
     ("SERVER_NAME", "$server_name"),
 ];
 
-fn lighttpd(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>) -> String {
+fn lighttpd(
+    PeerSetting {
+        root,
+        host,
+        port,
+        work,
+        tls,
+        site,
+    }: PeerSetting<'_>,
+) -> String {
     let site = lighttpd_site(site);
     let descriptors = descriptors();
     // It takes no more than half of them for connections.
@@ -364,12 +454,21 @@ mimetype.assign = ( \".html\" => \"text/html\", \".css\" => \"text/css\", \".js\
 fn lighttpd_site(site: PeerSite<'_>) -> String {
     match site {
         PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks => String::new(),
-        PeerSite::Paced { bytes_per_s } => format!("connection.kbytes-per-second = {}\n", bytes_per_s.div_ceil(1024)),
+        PeerSite::Paced { bytes_per_s } => format!(
+            "connection.kbytes-per-second = {}\n",
+            bytes_per_s.div_ceil(1024)
+        ),
         PeerSite::Logged { log, workers } => {
-            let workers = if workers > 1 { format!("server.max-worker = {workers}\n") } else { String::new() };
+            let workers = if workers > 1 {
+                format!("server.max-worker = {workers}\n")
+            } else {
+                String::new()
+            };
             let format = "%h - - %t \\\"%r\\\" %>s %b \\\"%{Referer}i\\\" \\\"%{User-Agent}i\\\"";
             let log = log.display();
-            format!("server.modules += ( \"mod_accesslog\" )\naccesslog.filename = \"{log}\"\naccesslog.format = \"{format}\"\n{workers}")
+            format!(
+                "server.modules += ( \"mod_accesslog\" )\naccesslog.filename = \"{log}\"\naccesslog.format = \"{format}\"\n{workers}"
+            )
         }
         PeerSite::Php { socket } | PeerSite::Store { socket } => format!(
             "server.modules += ( \"mod_fastcgi\" )\nfastcgi.server = ( \".php\" => (( \"socket\" => \"{}\", \"check-local\" => \"disable\" )) )\n",
@@ -386,7 +485,16 @@ fn lighttpd_site(site: PeerSite<'_>) -> String {
     }
 }
 
-fn h2o(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>) -> String {
+fn h2o(
+    PeerSetting {
+        root,
+        host,
+        port,
+        work,
+        tls,
+        site,
+    }: PeerSetting<'_>,
+) -> String {
     // "neverbleed" would keep RSA keys in a process of their own.
     let tls = tls.map_or_else(String::new, |PeerTls { chain, key }| {
         let (chain, key) = (chain.display(), key.display());
@@ -428,7 +536,11 @@ listen:
 fn h2o_site(site: PeerSite<'_>, root: &Path) -> String {
     let files = format!("        file.dir: {}\n", root.display());
     match site {
-        PeerSite::Files | PeerSite::Htaccess | PeerSite::Permalinks | PeerSite::Paced { .. } | PeerSite::Logged { .. } => files,
+        PeerSite::Files
+        | PeerSite::Htaccess
+        | PeerSite::Permalinks
+        | PeerSite::Paced { .. }
+        | PeerSite::Logged { .. } => files,
         PeerSite::Php { socket } | PeerSite::Store { socket } => format!(
             "{files}        file.custom-handler:\n          extension: .php\n          fastcgi.connect:\n            port: {}\n            type: unix\n",
             socket.display()
@@ -437,7 +549,9 @@ fn h2o_site(site: PeerSite<'_>, root: &Path) -> String {
         | PeerSite::Cached { upstream, .. }
         | PeerSite::Shop { upstream }
         | PeerSite::StoreBehind { upstream } => {
-            format!("        proxy.reverse.url: http://{upstream}/\n        proxy.preserve-host: OFF\n")
+            format!(
+                "        proxy.reverse.url: http://{upstream}/\n        proxy.preserve-host: OFF\n"
+            )
         }
     }
 }
@@ -452,10 +566,17 @@ fn varnish(PeerSetting { site, .. }: PeerSetting<'_>) -> String {
              sub vcl_backend_response {{ if (bereq.url !~ \"\\.php\") {{ set beresp.ttl = 1h; }} }}\n"
         );
     }
-    let (PeerSite::Cached { upstream, .. } | PeerSite::Shop { upstream } | PeerSite::Proxy { upstream }) = site else {
+    let (PeerSite::Cached { upstream, .. }
+    | PeerSite::Shop { upstream }
+    | PeerSite::Proxy { upstream }) = site
+    else {
         return String::new();
     };
-    let gzip = if matches!(site, PeerSite::Cached { gzip: true, .. }) { " set beresp.do_gzip = true;" } else { "" };
+    let gzip = if matches!(site, PeerSite::Cached { gzip: true, .. }) {
+        " set beresp.do_gzip = true;"
+    } else {
+        ""
+    };
     let (host, port) = (upstream.ip(), upstream.port());
     format!(
         "vcl 4.1;\nbackend default {{ .host = \"{host}\"; .port = \"{port}\"; }}\n\
@@ -463,10 +584,29 @@ fn varnish(PeerSetting { site, .. }: PeerSetting<'_>) -> String {
     )
 }
 
-fn varnish_arguments<'c>(command: &'c mut Command, PeerSetting { host, port, work, .. }: PeerSetting<'_>, file: &Path) -> &'c mut Command {
-    let parameters = ["thread_pools=1", "thread_pool_min=200", "thread_pool_max=1000", "timeout_idle=300"];
-    command.arg("-F").arg("-a").arg(format!("{host}:{port}")).arg("-f").arg(file).args(["-s", "malloc,1g", "-j", "none", "-n"]);
-    command.arg(work.join("varnish")).args(parameters.iter().flat_map(|parameter| ["-p", parameter]))
+fn varnish_arguments<'c>(
+    command: &'c mut Command,
+    PeerSetting {
+        host, port, work, ..
+    }: PeerSetting<'_>,
+    file: &Path,
+) -> &'c mut Command {
+    let parameters = [
+        "thread_pools=1",
+        "thread_pool_min=200",
+        "thread_pool_max=1000",
+        "timeout_idle=300",
+    ];
+    command
+        .arg("-F")
+        .arg("-a")
+        .arg(format!("{host}:{port}"))
+        .arg("-f")
+        .arg(file)
+        .args(["-s", "malloc,1g", "-j", "none", "-n"]);
+    command
+        .arg(work.join("varnish"))
+        .args(parameters.iter().flat_map(|parameter| ["-p", parameter]))
 }
 
 #[cfg(test)]
@@ -487,7 +627,11 @@ mod tests {
             let mut client = Client::connect(server.address()).expect("connects");
             for _ in 0..2 {
                 let response = client.get("/small.html").expect("answers");
-                assert_eq!((response.status, response.body.len()), (200, 285), "{peer}: {response:?}");
+                assert_eq!(
+                    (response.status, response.body.len()),
+                    (200, 285),
+                    "{peer}: {response:?}"
+                );
                 assert_eq!(response.field("content-type"), Some("text/html"), "{peer}");
             }
             // h2o waits for its clients to leave.

@@ -1,7 +1,8 @@
 //! Server processes: started, awaited, stopped, and never left behind.
 //!
-//! The one difficulty is who else runs: a server has workers, which its death alone does not end. The tree is read from /proc
-//! before it is killed. Absent on purpose: process groups, since Ctrl-C in a terminal has to reach the servers of a bench.
+//! The one difficulty is who else runs: a server has workers, which its death alone does not end.
+//! The tree is read from /proc before it is killed. Absent on purpose: process groups, since Ctrl-C
+//! in a terminal has to reach the servers of a bench.
 
 use crate::ProcessTree;
 pub use rustix::process::Signal;
@@ -37,7 +38,8 @@ pub struct ServerProcess {
     stderr: Arc<Mutex<Vec<u8>>>,
 }
 
-/// Below the ports that the kernel gives to clients: between our look and the server's start one of those would take it.
+/// Below the ports that the kernel gives to clients: between our look and the server's start one of
+/// those would take it.
 const PORTS: Range<u16> = 12_000..32_000;
 
 /// A loopback port that was free a moment ago, over TCP and UDP.
@@ -47,7 +49,8 @@ pub fn free_port() -> io::Result<u16> {
     let first = std::process::id().wrapping_mul(197);
     for _ in PORTS {
         let step = u32::from(NEXT.fetch_add(1, Ordering::Relaxed));
-        let port = PORTS.start + (first.wrapping_add(step) % u32::from(PORTS.end - PORTS.start)) as u16;
+        let port =
+            PORTS.start + (first.wrapping_add(step) % u32::from(PORTS.end - PORTS.start)) as u16;
         let address = (Ipv4Addr::LOCALHOST, port);
         if reserve(port) && TcpListener::bind(address).is_ok() && UdpSocket::bind(address).is_ok() {
             return Ok(port);
@@ -56,26 +59,45 @@ pub fn free_port() -> io::Result<u16> {
     Err(io::ErrorKind::AddrInUse.into())
 }
 
-/// Keeps other test processes from the port for as long as this one runs: between two of its servers, the port is nobody else's.
-/// Where the reservation can't be made the port is free as far as anybody knows.
+/// Keeps other test processes from the port for as long as this one runs: between two of its
+/// servers, the port is nobody else's. Where the reservation can't be made the port is free as far
+/// as anybody knows.
 fn reserve(port: u16) -> bool {
     static HELD: Mutex<Vec<File>> = Mutex::new(Vec::new());
     let folder = std::env::temp_dir().join("saker-test-ports");
     let _ = fs::create_dir(&folder);
-    let Ok(file) = File::options().create(true).truncate(false).write(true).open(folder.join(port.to_string())) else { return true };
+    let Ok(file) = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(folder.join(port.to_string()))
+    else {
+        return true;
+    };
     match file.try_lock() {
-        Ok(()) => HELD.lock().unwrap_or_else(PoisonError::into_inner).push(file),
+        Ok(()) => HELD
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(file),
         Err(TryLockError::WouldBlock) => return false,
         Err(TryLockError::Error(_)) => {}
     }
     true
 }
 
-/// Lifts the limits on descriptors to `wanted`, for this process and what it starts; where that needs rights that we do not have, the
-/// soft limit to the hard one. Says what holds then.
+/// Lifts the limits on descriptors to `wanted`, for this process and what it starts; where that
+/// needs rights that we do not have, the soft limit to the hard one. Says what holds then.
 pub fn raise_descriptor_limit(wanted: u64) -> io::Result<u64> {
     let hard = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX);
-    let set = |limit: u64| setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum: Some(limit.max(hard)) });
+    let set = |limit: u64| {
+        setrlimit(
+            Resource::Nofile,
+            Rlimit {
+                current: Some(limit),
+                maximum: Some(limit.max(hard)),
+            },
+        )
+    };
     if set(wanted).is_ok() {
         return Ok(wanted);
     }
@@ -91,12 +113,21 @@ impl ServerProcess {
     }
 
     /// As [`start`](Self::start), on a free loopback port that `command` is told.
-    pub fn start_on_free_port(mut command: impl FnMut(u16) -> Command) -> io::Result<ServerProcess> {
+    pub fn start_on_free_port(
+        mut command: impl FnMut(u16) -> Command,
+    ) -> io::Result<ServerProcess> {
         let mut attempt = 1;
         loop {
             let port = free_port()?;
-            match ServerProcess::start(&mut command(port), SocketAddr::from((Ipv4Addr::LOCALHOST, port))) {
-                Err(error) if attempt < PORT_ATTEMPTS && error.kind() != io::ErrorKind::NotFound => attempt += 1,
+            match ServerProcess::start(
+                &mut command(port),
+                SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+            ) {
+                Err(error)
+                    if attempt < PORT_ATTEMPTS && error.kind() != io::ErrorKind::NotFound =>
+                {
+                    attempt += 1
+                }
                 outcome => return outcome,
             }
         }
@@ -104,14 +135,22 @@ impl ServerProcess {
 
     /// Starts without waiting: for servers that are expected to refuse their configuration.
     pub fn spawn(command: &mut Command, address: SocketAddr) -> io::Result<ServerProcess> {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn()?;
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
         let stderr = Arc::new(Mutex::new(Vec::new()));
         if let Some(pipe) = child.stderr.take() {
             let into = Arc::clone(&stderr);
             // Ends by itself when the last process that holds the pipe is gone.
             thread::spawn(move || drain(pipe, &into));
         }
-        Ok(ServerProcess { child, address, stderr })
+        Ok(ServerProcess {
+            child,
+            address,
+            stderr,
+        })
     }
 
     pub fn pid(&self) -> u32 {
@@ -124,7 +163,8 @@ impl ServerProcess {
 
     /// What it has written to standard error so far.
     pub fn stderr(&self) -> String {
-        String::from_utf8_lossy(&self.stderr.lock().unwrap_or_else(PoisonError::into_inner)).into_owned()
+        String::from_utf8_lossy(&self.stderr.lock().unwrap_or_else(PoisonError::into_inner))
+            .into_owned()
     }
 
     /// Waits until standard error contains `text`.
@@ -177,7 +217,9 @@ impl ServerProcess {
     fn wait_until_accepting(mut self, timeout: Duration) -> io::Result<ServerProcess> {
         let address = self.address;
         let end = poll(timeout, || match self.child.try_wait() {
-            Ok(None) => TcpStream::connect_timeout(&address, Duration::from_secs(1)).ok().map(|_| None),
+            Ok(None) => TcpStream::connect_timeout(&address, Duration::from_secs(1))
+                .ok()
+                .map(|_| None),
             Ok(Some(status)) => Some(Some(status.to_string())),
             Err(error) => Some(Some(error.to_string())),
         });
@@ -192,7 +234,11 @@ impl ServerProcess {
     }
 
     fn complaint(&self, what: &str) -> io::Error {
-        io::Error::other(format!("server {}: {what}; its standard error:\n{}", self.pid(), self.stderr()))
+        io::Error::other(format!(
+            "server {}: {what}; its standard error:\n{}",
+            self.pid(),
+            self.stderr()
+        ))
     }
 }
 
@@ -204,13 +250,18 @@ impl Drop for ServerProcess {
 }
 
 pub(crate) fn pid_of(pid: u32) -> io::Result<Pid> {
-    i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| io::Error::other("not a process id"))
+    i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| io::Error::other("not a process id"))
 }
 
 fn drain(mut pipe: impl Read, into: &Mutex<Vec<u8>>) {
     let mut chunk = [0; 4096];
     while let Ok(count @ 1..) = pipe.read(&mut chunk) {
-        into.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&chunk[..count]);
+        into.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .extend_from_slice(&chunk[..count]);
     }
 }
 
@@ -244,9 +295,16 @@ mod tests {
 
     #[test]
     fn a_server_that_ends_at_once_is_reported_with_its_last_words() {
-        let error = ServerProcess::start(&mut shell("echo broken configuration >&2; exit 3"), nowhere()).expect_err("it ended");
+        let error = ServerProcess::start(
+            &mut shell("echo broken configuration >&2; exit 3"),
+            nowhere(),
+        )
+        .expect_err("it ended");
         let text = error.to_string();
-        assert!(text.contains("broken configuration") && text.contains("exit status: 3"), "{text}");
+        assert!(
+            text.contains("broken configuration") && text.contains("exit status: 3"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -260,24 +318,36 @@ mod tests {
 
     #[test]
     fn term_is_enough_for_the_polite_and_its_words_are_kept() {
-        let script = "trap 'echo bye >&2; exit 0' TERM; echo ready >&2; while :; do sleep 0.02; done";
+        let script =
+            "trap 'echo bye >&2; exit 0' TERM; echo ready >&2; while :; do sleep 0.02; done";
         let mut server = ServerProcess::spawn(&mut shell(script), nowhere()).expect("started");
-        server.wait_for_stderr("ready", Duration::from_secs(5)).expect("ready");
+        server
+            .wait_for_stderr("ready", Duration::from_secs(5))
+            .expect("ready");
         server.signal(Signal::TERM).expect("sent");
-        let status = server.wait_for_exit(Duration::from_secs(5)).expect("waited").expect("ended");
+        let status = server
+            .wait_for_exit(Duration::from_secs(5))
+            .expect("waited")
+            .expect("ended");
         assert!(status.success());
-        server.wait_for_stderr("bye", Duration::from_secs(5)).expect("last words");
+        server
+            .wait_for_stderr("bye", Duration::from_secs(5))
+            .expect("last words");
     }
 
     #[test]
     fn dropping_kills_the_deaf_and_their_children() {
         let script = "trap '' TERM; sh -c 'trap \"\" TERM; echo child $$ >&2; while :; do sleep 0.02; done' & wait; wait";
         let server = ServerProcess::spawn(&mut shell(script), nowhere()).expect("started");
-        server.wait_for_stderr("child", Duration::from_secs(5)).expect("child runs");
+        server
+            .wait_for_stderr("child", Duration::from_secs(5))
+            .expect("child runs");
         let tree = server.tree();
         assert!(tree.pids().len() >= 2, "{tree:?}");
         drop(server);
-        let gone = poll(Duration::from_secs(5), || tree.alive().is_empty().then_some(()));
+        let gone = poll(Duration::from_secs(5), || {
+            tree.alive().is_empty().then_some(())
+        });
         assert!(gone.is_some(), "{:?} survived", tree.alive());
     }
 }

@@ -1,17 +1,20 @@
-//! What a server costs: CPU time, memory and descriptors of a process and all that it started, from /proc.
+//! What a server costs: CPU time, memory and descriptors of a process and all that it started, from
+//! /proc.
 //!
-//! The one difficulty is resolution: `stat` counts in ticks of 10 ms, so running threads are read from `schedstat` (nanoseconds), and
-//! `stat` fills in what only it knows: threads that ended and children that were waited for.
+//! The one difficulty is resolution: `stat` counts in ticks of 10 ms, so running threads are read
+//! from `schedstat` (nanoseconds), and `stat` fills in what only it knows: threads that ended and
+//! children that were waited for.
 
 use crate::process::pid_of;
 use rustix::process::{Signal, kill_process};
 use std::{collections::HashMap, fs, time::Duration};
 
-/// Linux shows times to user space in hundredths of a second on every architecture that we build for.
+/// Linux shows times to user space in hundredths of a second on every architecture that we build
+/// for.
 const NANOSECONDS_PER_TICK: u64 = 10_000_000;
 
-/// A process and its descendants, as they were when this was made. A process is known by its id and start time, so that an id that
-/// was given away again is not mistaken for it.
+/// A process and its descendants, as they were when this was made. A process is known by its id and
+/// start time, so that an id that was given away again is not mistaken for it.
 #[derive(Clone, Debug)]
 pub struct ProcessTree {
     members: Vec<(u32, u64)>,
@@ -38,9 +41,16 @@ impl ProcessTree {
         let mut members = Vec::new();
         let mut next = roots.to_vec();
         while let Some(pid) = next.pop() {
-            let Some(stat) = table.get(&pid) else { continue };
+            let Some(stat) = table.get(&pid) else {
+                continue;
+            };
             members.push((pid, stat.start_ticks));
-            next.extend(table.iter().filter(|(_, child)| child.parent == pid).map(|(pid, _)| *pid));
+            next.extend(
+                table
+                    .iter()
+                    .filter(|(_, child)| child.parent == pid)
+                    .map(|(pid, _)| *pid),
+            );
         }
         ProcessTree { members }
     }
@@ -51,8 +61,14 @@ impl ProcessTree {
 
     /// Those that still run.
     pub fn alive(&self) -> Vec<u32> {
-        let still = |(pid, start): &&(u32, u64)| stat_of(*pid).is_some_and(|stat| stat.start_ticks == *start && stat.state != 'Z');
-        self.members.iter().filter(still).map(|(pid, _)| *pid).collect()
+        let still = |(pid, start): &&(u32, u64)| {
+            stat_of(*pid).is_some_and(|stat| stat.start_ticks == *start && stat.state != 'Z')
+        };
+        self.members
+            .iter()
+            .filter(still)
+            .map(|(pid, _)| *pid)
+            .collect()
     }
 
     pub fn kill_survivors(&self) {
@@ -62,21 +78,30 @@ impl ProcessTree {
         }
     }
 
-    /// User and system time of all, with the children that they have waited for. May step back by a tick when a thread ends.
+    /// User and system time of all, with the children that they have waited for. May step back by a
+    /// tick when a thread ends.
     pub fn cpu_time(&self) -> Duration {
-        Duration::from_nanos(self.members.iter().map(|(pid, _)| cpu_nanoseconds(*pid)).sum())
+        Duration::from_nanos(
+            self.members
+                .iter()
+                .map(|(pid, _)| cpu_nanoseconds(*pid))
+                .sum(),
+        )
     }
 
     pub fn memory(&self) -> Memory {
-        self.members.iter().fold(Memory::default(), |sum, (pid, _)| {
-            let rollup = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-            let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-            Memory {
-                rss_bytes: sum.rss_bytes + kilobytes(&rollup, "Rss:"),
-                pss_bytes: sum.pss_bytes + kilobytes(&rollup, "Pss:"),
-                peak_rss_bytes: sum.peak_rss_bytes + kilobytes(&status, "VmHWM:"),
-            }
-        })
+        self.members
+            .iter()
+            .fold(Memory::default(), |sum, (pid, _)| {
+                let rollup =
+                    fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
+                let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+                Memory {
+                    rss_bytes: sum.rss_bytes + kilobytes(&rollup, "Rss:"),
+                    pss_bytes: sum.pss_bytes + kilobytes(&rollup, "Pss:"),
+                    peak_rss_bytes: sum.peak_rss_bytes + kilobytes(&status, "VmHWM:"),
+                }
+            })
     }
 
     pub fn open_descriptors(&self) -> usize {
@@ -104,9 +129,12 @@ fn stat_of(pid: u32) -> Option<Stat> {
     parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// proc(5). The program's name, in brackets, may itself contain blanks and brackets: the last one ends it.
+/// proc(5). The program's name, in brackets, may itself contain blanks and brackets: the last one
+/// ends it.
 fn parse_stat(text: &str) -> Option<Stat> {
-    let fields: Vec<&str> = text[text.rfind(')')? + 1..].split_ascii_whitespace().collect();
+    let fields: Vec<&str> = text[text.rfind(')')? + 1..]
+        .split_ascii_whitespace()
+        .collect();
     // Field 3 (state) of the manual is the first here.
     let number = |field: usize| fields.get(field - 3)?.parse::<u64>().ok();
     Some(Stat {
@@ -125,8 +153,13 @@ fn cpu_nanoseconds(pid: u32) -> u64 {
 }
 
 fn running_threads_nanoseconds(pid: u32) -> u64 {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks.filter_map(|task| first_number(&fs::read_to_string(task.path().join("schedstat")).ok()?)).sum()
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    tasks
+        .filter_map(|task| first_number(&fs::read_to_string(task.path().join("schedstat")).ok()?))
+        .sum()
 }
 
 fn first_number(text: &str) -> Option<u64> {
@@ -134,7 +167,10 @@ fn first_number(text: &str) -> Option<u64> {
 }
 
 fn kilobytes(text: &str, label: &str) -> u64 {
-    text.lines().find_map(|line| first_number(line.strip_prefix(label)?)).unwrap_or(0) * 1024
+    text.lines()
+        .find_map(|line| first_number(line.strip_prefix(label)?))
+        .unwrap_or(0)
+        * 1024
 }
 
 #[cfg(test)]
@@ -146,7 +182,16 @@ mod tests {
     fn stat_with_a_nasty_name() {
         let line = "42 (a) b (c) S 7 1 1 0 -1 0 0 0 0 0 100 20 3 4 20 0 1 0 555 0";
         let stat = parse_stat(line).expect("parsed");
-        assert_eq!(stat, Stat { state: 'S', parent: 7, own_ticks: 120, reaped_ticks: 7, start_ticks: 555 });
+        assert_eq!(
+            stat,
+            Stat {
+                state: 'S',
+                parent: 7,
+                own_ticks: 120,
+                reaped_ticks: 7,
+                start_ticks: 555
+            }
+        );
         assert_eq!(parse_stat("42 (short) S 7"), None);
         assert_eq!(parse_stat(""), None);
     }
@@ -159,7 +204,10 @@ mod tests {
         let mut sum = 0u64;
         while me.cpu_time().saturating_sub(before) < Duration::from_millis(30) {
             sum = std::hint::black_box(sum.wrapping_add(1));
-            assert!(start.elapsed() < Duration::from_secs(20), "30 ms of work are not seen");
+            assert!(
+                start.elapsed() < Duration::from_secs(20),
+                "30 ms of work are not seen"
+            );
         }
     }
 
@@ -167,11 +215,19 @@ mod tests {
     fn memory_and_descriptors_of_this_process() {
         let me = ProcessTree::of(process::id());
         let memory = me.memory();
-        assert!(memory.rss_bytes > 100 << 10 && memory.pss_bytes <= memory.rss_bytes, "{memory:?}");
+        assert!(
+            memory.rss_bytes > 100 << 10 && memory.pss_bytes <= memory.rss_bytes,
+            "{memory:?}"
+        );
         assert!(memory.peak_rss_bytes >= 100 << 10, "{memory:?}");
         let before = me.open_descriptors();
-        let files: Vec<_> = (0..50).map(|_| fs::File::open("/dev/null").expect("opened")).collect();
-        assert!(me.open_descriptors() >= before + 40, "other tests may close a few at the same time");
+        let files: Vec<_> = (0..50)
+            .map(|_| fs::File::open("/dev/null").expect("opened"))
+            .collect();
+        assert!(
+            me.open_descriptors() >= before + 40,
+            "other tests may close a few at the same time"
+        );
         drop(files);
     }
 

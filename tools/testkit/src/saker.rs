@@ -1,7 +1,8 @@
 //! A running `saker` with a configuration of its own in a folder of its own.
 //!
-//! The binary's path is the caller's (`env!("CARGO_BIN_EXE_saker")`), so that this crate needs none of Saker's. In a configuration,
-//! `{address}` stands for the loopback address to listen on and `{dir}` for the folder.
+//! The binary's path is the caller's (`env!("CARGO_BIN_EXE_saker")`), so that this crate needs none
+//! of Saker's. In a configuration, `{address}` stands for the loopback address to listen on and
+//! `{dir}` for the folder.
 
 use crate::{Client, ServerProcess, TempDir, require};
 use std::{io, process::Command};
@@ -21,7 +22,11 @@ impl Saker {
         Saker::with_configuration(binary, dir, &plain(limits))
     }
 
-    pub fn with_configuration(binary: &str, dir: TempDir, configuration: &str) -> io::Result<Saker> {
+    pub fn with_configuration(
+        binary: &str,
+        dir: TempDir,
+        configuration: &str,
+    ) -> io::Result<Saker> {
         Saker::start(dir, configuration, || Command::new(binary))
     }
 
@@ -40,16 +45,31 @@ impl Saker {
     }
 
     /// Under a shell's `ulimit` with these arguments.
-    pub fn under_ulimit(binary: &str, dir: TempDir, configuration: &str, ulimit: &str) -> io::Result<Saker> {
+    pub fn under_ulimit(
+        binary: &str,
+        dir: TempDir,
+        configuration: &str,
+        ulimit: &str,
+    ) -> io::Result<Saker> {
         Saker::start(dir, configuration, || {
             let mut command = Command::new("sh");
-            command.args(["-c", &format!("ulimit {ulimit} && exec \"$0\" \"$@\""), binary]);
+            command.args([
+                "-c",
+                &format!("ulimit {ulimit} && exec \"$0\" \"$@\""),
+                binary,
+            ]);
             command
         })
     }
 
-    /// Under valgrind, with these arguments of its own; what it says in the end is in `valgrind.txt` in the folder.
-    pub fn under_valgrind(binary: &str, dir: TempDir, configuration: &str, arguments: &[&str]) -> io::Result<Saker> {
+    /// Under valgrind, with these arguments of its own; what it says in the end is in
+    /// `valgrind.txt` in the folder.
+    pub fn under_valgrind(
+        binary: &str,
+        dir: TempDir,
+        configuration: &str,
+        arguments: &[&str],
+    ) -> io::Result<Saker> {
         let program = require("valgrind").map_err(io::Error::other)?;
         let log = format!("--log-file={}", dir.join("valgrind.txt").display());
         Saker::start(dir, configuration, || {
@@ -59,7 +79,11 @@ impl Saker {
         })
     }
 
-    fn start(dir: TempDir, configuration: &str, program: impl Fn() -> Command) -> io::Result<Saker> {
+    fn start(
+        dir: TempDir,
+        configuration: &str,
+        program: impl Fn() -> Command,
+    ) -> io::Result<Saker> {
         Saker::start_by("-c", dir, configuration, program, |_| {})
     }
 
@@ -72,8 +96,17 @@ impl Saker {
     ) -> io::Result<Saker> {
         let mut written = Ok(());
         let server = ServerProcess::start_on_free_port(|port| {
-            let text = configuration.replace("{address}", &format!("127.0.0.1:{port}")).replace("{dir}", &dir.to_string_lossy());
-            let path = dir.write(if option == "-c" { "saker.toml" } else { "httpd.conf" }, text);
+            let text = configuration
+                .replace("{address}", &format!("127.0.0.1:{port}"))
+                .replace("{dir}", &dir.to_string_lossy());
+            let path = dir.write(
+                if option == "-c" {
+                    "saker.toml"
+                } else {
+                    "httpd.conf"
+                },
+                text,
+            );
             let mut command = program();
             command.args(["run", option]);
             match path {
@@ -84,7 +117,10 @@ impl Saker {
             command
         });
         written?;
-        Ok(Saker { server: server?, dir })
+        Ok(Saker {
+            server: server?,
+            dir,
+        })
     }
 
     pub fn connect(&self) -> io::Result<Client> {
@@ -94,5 +130,12 @@ impl Saker {
 
 /// The configuration of [`Saker::with_limits`], to be changed or written behind.
 pub fn plain(limits: &str) -> String {
-    PLAIN.replace("{limits}", &if limits.is_empty() { String::new() } else { format!("[limits]\n{limits}\n") })
+    PLAIN.replace(
+        "{limits}",
+        &if limits.is_empty() {
+            String::new()
+        } else {
+            format!("[limits]\n{limits}\n")
+        },
+    )
 }

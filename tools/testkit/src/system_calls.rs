@@ -1,6 +1,7 @@
 //! System calls of a running server, counted by strace.
 //!
-//! The difficulty is the beginning: strace takes a moment to hold all threads of a process, and what it misses is not counted.
+//! The difficulty is the beginning: strace takes a moment to hold all threads of a process, and
+//! what it misses is not counted.
 
 use crate::{ServerProcess, process::pid_of, require};
 use rustix::process::{Signal, kill_process};
@@ -29,15 +30,28 @@ pub struct Calls {
 }
 
 impl SystemCalls {
-    /// Begins to count all threads and processes of the server. `work` is a folder for strace's summary.
+    /// Begins to count all threads and processes of the server. `work` is a folder for strace's
+    /// summary.
     pub fn attach(server: &ServerProcess, work: &Path) -> io::Result<SystemCalls> {
-        let threads = server.tree().pids().into_iter().flat_map(threads).map(|(id, _)| id).collect();
+        let threads = server
+            .tree()
+            .pids()
+            .into_iter()
+            .flat_map(threads)
+            .map(|(id, _)| id)
+            .collect();
         SystemCalls::attach_to(threads, work)
     }
 
     /// Only those threads whose name begins so.
-    pub fn attach_to_threads(server: &ServerProcess, name: &str, work: &Path) -> io::Result<SystemCalls> {
-        let named = threads(server.pid()).into_iter().filter(|(_, thread)| thread.starts_with(name));
+    pub fn attach_to_threads(
+        server: &ServerProcess,
+        name: &str,
+        work: &Path,
+    ) -> io::Result<SystemCalls> {
+        let named = threads(server.pid())
+            .into_iter()
+            .filter(|(_, thread)| thread.starts_with(name));
         SystemCalls::attach_to(named.map(|(id, _)| id).collect(), work)
     }
 
@@ -49,12 +63,18 @@ impl SystemCalls {
         for id in &threads {
             command.arg("-p").arg(id.to_string());
         }
-        let strace = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        let strace = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
         let counting = SystemCalls { strace, summary };
         let deadline = Instant::now() + ATTACH_TIMEOUT;
         while threads.is_empty() || !threads.iter().all(|id| is_traced(*id)) {
             if Instant::now() > deadline {
-                return Err(io::Error::other("strace could not attach (kernel.yama.ptrace_scope?)"));
+                return Err(io::Error::other(
+                    "strace could not attach (kernel.yama.ptrace_scope?)",
+                ));
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -70,7 +90,8 @@ impl SystemCalls {
         // INT makes strace let go and write its summary.
         kill_process(pid_of(self.strace.id())?, Signal::INT)?;
         self.strace.wait()?;
-        parse(&fs::read_to_string(&self.summary)?).ok_or_else(|| io::Error::other("strace gave no summary"))
+        parse(&fs::read_to_string(&self.summary)?)
+            .ok_or_else(|| io::Error::other("strace gave no summary"))
     }
 }
 
@@ -86,26 +107,48 @@ impl Drop for SystemCalls {
 
 /// Ids and names.
 fn threads(pid: u32) -> Vec<(u32, String)> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks.filter_map(|task| Some((task.file_name().to_str()?.parse().ok()?, fs::read_to_string(task.path().join("comm")).ok()?))).collect()
+    let tasks = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    tasks
+        .filter_map(|task| {
+            Some((
+                task.file_name().to_str()?.parse().ok()?,
+                fs::read_to_string(task.path().join("comm")).ok()?,
+            ))
+        })
+        .collect()
 }
 
 /// A thread that has ended counts: nothing of it will be missed.
 fn is_traced(id: u32) -> bool {
-    let Ok(status) = fs::read_to_string(format!("/proc/{id}/status")) else { return true };
-    status.lines().filter_map(|line| line.strip_prefix("TracerPid:")).any(|tracer| tracer.trim() != "0")
+    let Ok(status) = fs::read_to_string(format!("/proc/{id}/status")) else {
+        return true;
+    };
+    status
+        .lines()
+        .filter_map(|line| line.strip_prefix("TracerPid:"))
+        .any(|tracer| tracer.trim() != "0")
 }
 
-/// Rows of `% time, seconds, usecs/call, calls, errors, syscall`, where errors are left out when there are none.
+/// Rows of `% time, seconds, usecs/call, calls, errors, syscall`, where errors are left out when
+/// there are none.
 fn parse(summary: &str) -> Option<BTreeMap<String, Calls>> {
-    let mut lines = summary.lines().skip_while(|line| !line.starts_with("------"));
+    let mut lines = summary
+        .lines()
+        .skip_while(|line| !line.starts_with("------"));
     lines.next()?;
     let mut calls = BTreeMap::new();
     for line in lines.take_while(|line| !line.starts_with("------")) {
         let columns: Vec<&str> = line.split_ascii_whitespace().collect();
         let name = *columns.last()?;
         let made = columns.get(3)?.parse().ok()?;
-        let failed = if columns.len() > 5 { columns[4].parse().ok()? } else { 0 };
+        let failed = if columns.len() > 5 {
+            columns[4].parse().ok()?
+        } else {
+            0
+        };
         calls.insert(name.to_owned(), Calls { made, failed });
     }
     Some(calls)
@@ -119,7 +162,9 @@ mod tests {
     fn threads_of_this_process() {
         let name = thread::Builder::new().name("counted".into()).spawn(|| {
             let all = threads(std::process::id());
-            all.iter().filter(|(_, name)| name.starts_with("counted")).count()
+            all.iter()
+                .filter(|(_, name)| name.starts_with("counted"))
+                .count()
         });
         assert_eq!(name.expect("started").join().expect("ended"), 1);
     }
@@ -131,7 +176,22 @@ mod tests {
              ------ ----------- ----------- --------- --------- ----------------\n100.00    0.020000           2      8001         3 total\n";
         let calls = parse(text).expect("parsed");
         assert_eq!(calls.len(), 2);
-        assert_eq!((calls["sendto"], calls["accept4"]), (Calls { made: 4000, failed: 0 }, Calls { made: 4001, failed: 3 }));
-        assert_eq!(parse("strace: attach: ptrace(PTRACE_SEIZE, 1): Operation not permitted"), None);
+        assert_eq!(
+            (calls["sendto"], calls["accept4"]),
+            (
+                Calls {
+                    made: 4000,
+                    failed: 0
+                },
+                Calls {
+                    made: 4001,
+                    failed: 3
+                }
+            )
+        );
+        assert_eq!(
+            parse("strace: attach: ptrace(PTRACE_SEIZE, 1): Operation not permitted"),
+            None
+        );
     }
 }

@@ -73,7 +73,10 @@ mod tests {
 
     #[test]
     fn two_do_not_collide() {
-        let (one, two) = (TempDir::new("same").expect("made"), TempDir::new("same").expect("made"));
+        let (one, two) = (
+            TempDir::new("same").expect("made"),
+            TempDir::new("same").expect("made"),
+        );
         assert_ne!(one.to_path_buf(), two.to_path_buf());
     }
 }

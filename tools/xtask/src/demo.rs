@@ -1,7 +1,7 @@
 //! The demo site: a small pottery shop, every byte of it made here, the same every time.
 //!
-//! It is what a real small shop is to a server: pages with many small images, a style sheet, a script, a folder to list, a 404 page.
-//! Absent on purpose: fonts and anything from elsewhere.
+//! It is what a real small shop is to a server: pages with many small images, a style sheet, a
+//! script, a folder to list, a 404 page. Absent on purpose: fonts and anything from elsewhere.
 
 mod assets;
 mod catalogue;
@@ -39,29 +39,70 @@ fn write_pages(site: &Path, products: &[Product]) -> io::Result<()> {
         false => drop(fs::remove_file(site.join("kiln.php"))),
     }
     put(site, "404.html", pages::not_found())?;
-    products.iter().try_for_each(|product| put(site, &format!("products/{}.html", product.slug()), pages::product(product, products)))
+    products.iter().try_for_each(|product| {
+        put(
+            site,
+            &format!("products/{}.html", product.slug()),
+            pages::product(product, products),
+        )
+    })
 }
 
 /// Whether there is a PHP that Saker would start.
 fn has_php() -> bool {
     let folders = ["/usr/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin"];
-    let names = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten().map(|entry| entry.file_name());
-    names.into_iter().any(|name| ["lsphp", "php-fpm", "php-cgi"].iter().any(|known| name.to_string_lossy().starts_with(known)))
+    let names = folders
+        .iter()
+        .filter_map(|folder| fs::read_dir(folder).ok())
+        .flatten()
+        .flatten()
+        .map(|entry| entry.file_name());
+    names.into_iter().any(|name| {
+        ["lsphp", "php-fpm", "php-cgi"]
+            .iter()
+            .any(|known| name.to_string_lossy().starts_with(known))
+    })
 }
 
 fn write_images(site: &Path, products: &[Product]) -> io::Result<()> {
     for product in products {
-        put(site, &format!("img/{}.png", product.slug()), png::encode(&pottery::picture(product, LARGE)))?;
-        put(site, &format!("img/small/{}.png", product.slug()), png::encode(&pottery::picture(product, SMALL)))?;
+        put(
+            site,
+            &format!("img/{}.png", product.slug()),
+            png::encode(&pottery::picture(product, LARGE)),
+        )?;
+        put(
+            site,
+            &format!("img/small/{}.png", product.slug()),
+            png::encode(&pottery::picture(product, SMALL)),
+        )?;
     }
     Ok(())
 }
 
 fn write_downloads(site: &Path, products: &[Product]) -> io::Result<()> {
-    let rows: String = products.iter().map(|product| format!("{},{},{}\n", product.slug(), product.name(), product.price())).collect();
-    put(site, "downloads/price-list.csv", format!("article,name,euro\n{rows}"))?;
+    let rows: String = products
+        .iter()
+        .map(|product| {
+            format!(
+                "{},{},{}\n",
+                product.slug(),
+                product.name(),
+                product.price()
+            )
+        })
+        .collect();
+    put(
+        site,
+        "downloads/price-list.csv",
+        format!("article,name,euro\n{rows}"),
+    )?;
     put(site, "downloads/glazes.svg", assets::glazes_svg())?;
-    put(site, "downloads/pictures/celadon-vase.png", png::encode(&pottery::picture(&products[11 % products.len()], LARGE)))
+    put(
+        site,
+        "downloads/pictures/celadon-vase.png",
+        png::encode(&pottery::picture(&products[11 % products.len()], LARGE)),
+    )
 }
 
 fn put(site: &Path, name: &str, content: impl AsRef<[u8]>) -> io::Result<()> {
@@ -94,7 +135,10 @@ mod tests {
                 || target.starts_with("/products/")
                 || target.contains(".ico")
         };
-        assert_eq!(site.join("kiln.php").is_file(), pages::about(has_php()).contains("/kiln.php"));
+        assert_eq!(
+            site.join("kiln.php").is_file(),
+            pages::about(has_php()).contains("/kiln.php")
+        );
         for page in ["index.html", "shop/index.html", "about.html", "404.html"] {
             let text = fs::read_to_string(site.join(page)).expect("a page");
             for target in links(&text) {
@@ -104,7 +148,11 @@ mod tests {
     }
 
     fn links(text: &str) -> impl Iterator<Item = &str> {
-        let after = |mark: &'static str| text.split(mark).skip(1).filter_map(|rest| rest.split('"').next());
+        let after = |mark: &'static str| {
+            text.split(mark)
+                .skip(1)
+                .filter_map(|rest| rest.split('"').next())
+        };
         after("href=\"")
             .chain(after("src=\""))
             .map(|target| target.split(['#', '?']).next().unwrap_or(target))

@@ -19,8 +19,13 @@ cargo xtask docs              write the pages that are made from tables anew
 
 /// Pages that are made from tables, and what makes them.
 type Page = (&'static str, fn() -> String);
-const PAGES: &[Page] =
-    &[("docs/reference.md", saker_config::reference_markdown), ("docs/apache-directives.md", saker_config_apache::reference_markdown)];
+const PAGES: &[Page] = &[
+    ("docs/reference.md", saker_config::reference_markdown),
+    (
+        "docs/apache-directives.md",
+        saker_config_apache::reference_markdown,
+    ),
+];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -52,7 +57,9 @@ fn tidy() -> ExitCode {
 
 fn write_pages() -> io::Result<()> {
     fs::create_dir_all(root().join("docs"))?;
-    PAGES.iter().try_for_each(|(path, made)| fs::write(root().join(path), made()))
+    PAGES
+        .iter()
+        .try_for_each(|(path, made)| fs::write(root().join(path), made()))
 }
 
 /// The repository, wherever Cargo was called.

@@ -1,5 +1,5 @@
-//! The repository checks itself. Every rule looks at every file and says all it finds; what was agreed on is in `tidy-exceptions.txt`,
-//! each with a number that may only go down and a reason.
+//! The repository checks itself. Every rule looks at every file and says all it finds; what was
+//! agreed on is in `tidy-exceptions.txt`, each with a number that may only go down and a reason.
 
 mod exceptions;
 mod floors;
@@ -14,7 +14,9 @@ use std::{
 
 const EXCEPTIONS: &str = "tools/xtask/tidy-exceptions.txt";
 /// Where the project's own text lives.
-const FOLDERS: &[&str] = &["crates", "tools", "docs", "fuzz", "tests", "demo", ".ci", ".cargo"];
+const FOLDERS: &[&str] = &[
+    "crates", "tools", "docs", "fuzz", "tests", "demo", ".ci", ".cargo",
+];
 /// What is made, not written.
 const MADE: &[&str] = &["target", "corpus", "artifacts", "site"];
 
@@ -29,7 +31,11 @@ pub struct Finding {
 
 impl Finding {
     pub fn new(file: &str, line: usize, what: impl Into<String>) -> Finding {
-        Finding { file: file.to_owned(), line, what: what.into() }
+        Finding {
+            file: file.to_owned(),
+            line,
+            what: what.into(),
+        }
     }
 }
 
@@ -55,7 +61,12 @@ pub fn check(root: &Path, pages: &[crate::Page]) -> Vec<Finding> {
     let test_files = rules::test_files(&files);
     for file in &files {
         if file.path.ends_with(".rs") {
-            rules::source(file, test_files.contains(&file.path), &mut exceptions, &mut findings);
+            rules::source(
+                file,
+                test_files.contains(&file.path),
+                &mut exceptions,
+                &mut findings,
+            );
         }
         rules::any_text(file, &mut findings);
         if file.path.starts_with("crates/") && file.path.ends_with("/Cargo.toml") {
@@ -65,10 +76,18 @@ pub fn check(root: &Path, pages: &[crate::Page]) -> Vec<Finding> {
     exceptions.report_unused(EXCEPTIONS, &mut findings);
     for (path, made) in pages {
         if text(root, path) != made() {
-            findings.push(Finding::new(path, 0, "is not what the directives say: run `make docs`"));
+            findings.push(Finding::new(
+                path,
+                0,
+                "is not what the directives say: run `make docs`",
+            ));
         }
     }
-    rules::changelog(&text(root, "CHANGELOG.md"), &text(root, "Cargo.toml"), &mut findings);
+    rules::changelog(
+        &text(root, "CHANGELOG.md"),
+        &text(root, "Cargo.toml"),
+        &mut findings,
+    );
     findings.sort();
     findings
 }
@@ -78,15 +97,28 @@ fn files(root: &Path) -> Vec<File> {
     for folder in FOLDERS {
         walk(&root.join(folder), &mut paths);
     }
-    paths.extend(fs::read_dir(root).into_iter().flatten().flatten().map(|entry| entry.path()).filter(|path| path.is_file()));
+    paths.extend(
+        fs::read_dir(root)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .filter(|path| path.is_file()),
+    );
     paths.sort();
-    paths.into_iter().filter_map(|path| read(root, &path)).collect()
+    paths
+        .into_iter()
+        .filter_map(|path| read(root, &path))
+        .collect()
 }
 
 fn walk(folder: &Path, paths: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
-        let made = entry.file_name().to_str().is_some_and(|name| MADE.contains(&name));
+        let made = entry
+            .file_name()
+            .to_str()
+            .is_some_and(|name| MADE.contains(&name));
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && !made => walk(&path, paths),
             Ok(kind) if kind.is_file() => paths.push(path),
@@ -98,7 +130,10 @@ fn walk(folder: &Path, paths: &mut Vec<PathBuf>) {
 /// `None` for what is not text.
 fn read(root: &Path, path: &Path) -> Option<File> {
     let name = path.strip_prefix(root).ok()?.to_str()?.to_owned();
-    Some(File { path: name, text: fs::read_to_string(path).ok()? })
+    Some(File {
+        path: name,
+        text: fs::read_to_string(path).ok()?,
+    })
 }
 
 fn text(root: &Path, name: &str) -> String {

@@ -23,7 +23,10 @@ fn names(names: &[&str]) -> Vec<String> {
 
 fn bundle() -> Bundle {
     let made = rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap();
-    Bundle { chain: made.cert.pem(), key: made.signing_key.serialize_pem() }
+    Bundle {
+        chain: made.cert.pem(),
+        key: made.signing_key.serialize_pem(),
+    }
 }
 
 fn mode(path: &Path) -> u32 {
@@ -38,8 +41,12 @@ fn only_the_owner_reads_it() {
     fs::set_permissions(&root, Permissions::from_mode(0o755)).unwrap();
     let store = Store::open(&scratch.0).unwrap();
     store.save_account("https://ca.example/dir", "{}").unwrap();
-    store.save_certificate(&names(&["a.example"]), &bundle()).unwrap();
-    store.save_record(&Record::new(&names(&["a.example"]), false)).unwrap();
+    store
+        .save_certificate(&names(&["a.example"]), &bundle())
+        .unwrap();
+    store
+        .save_record(&Record::new(&names(&["a.example"]), false))
+        .unwrap();
     store.save_order_times(&[1, 2]).unwrap();
     for folder in [&root, &store.accounts, &store.certificates] {
         assert_eq!(mode(folder), 0o700, "{}", folder.display());
@@ -60,15 +67,30 @@ fn what_is_saved_comes_back() {
     let scratch = Scratch::new("back");
     let store = Store::open(&scratch.0).unwrap();
     let (names, bundle) = (names(&["*.a.example", "a.example"]), bundle());
-    assert!(store.certificate(&names).is_none() && store.record(&names).is_none() && store.records().is_empty());
+    assert!(
+        store.certificate(&names).is_none()
+            && store.record(&names).is_none()
+            && store.records().is_empty()
+    );
     store.save_certificate(&names, &bundle).unwrap();
     store.save_certificate(&names, &bundle).unwrap();
     assert!(store.certificate(&names) == Some(bundle));
-    let record = Record { failures: 2, ..Record::new(&names, true) };
+    let record = Record {
+        failures: 2,
+        ..Record::new(&names, true)
+    };
     store.save_record(&record).unwrap();
-    assert_eq!((store.record(&names), store.records()), (Some(record.clone()), vec![record]));
-    store.save_account("https://ca.example/dir", "{\"a\": 1}").unwrap();
-    assert_eq!(store.account("https://ca.example/dir").as_deref(), Some("{\"a\": 1}"));
+    assert_eq!(
+        (store.record(&names), store.records()),
+        (Some(record.clone()), vec![record])
+    );
+    store
+        .save_account("https://ca.example/dir", "{\"a\": 1}")
+        .unwrap();
+    assert_eq!(
+        store.account("https://ca.example/dir").as_deref(),
+        Some("{\"a\": 1}")
+    );
     assert_eq!(store.account("https://ca.example/dir2"), None);
     store.save_order_times(&[3]).unwrap();
     assert_eq!(store.order_times(), [3]);
@@ -79,7 +101,12 @@ fn a_broken_file_is_no_certificate() {
     let scratch = Scratch::new("broken");
     let store = Store::open(&scratch.0).unwrap();
     let (names, bundle) = (names(&["a.example"]), bundle());
-    for broken in [String::new(), bundle.chain.clone(), bundle.key.clone(), format!("{}{}", bundle.key, &bundle.chain[..40])] {
+    for broken in [
+        String::new(),
+        bundle.chain.clone(),
+        bundle.key.clone(),
+        format!("{}{}", bundle.key, &bundle.chain[..40]),
+    ] {
         fs::write(store.file(&names, "pem"), broken).unwrap();
         assert!(store.certificate(&names).is_none());
     }
@@ -105,6 +132,8 @@ fn file_names() {
     assert_eq!(key(&names(&["*.a.example"])), "_.a.example");
     assert_eq!(key(&names(&["../../etc"])), ".._.._etc");
     let several = key(&names(&["a.example", "b.example"]));
-    assert!(several.starts_with("a.example+") && several != key(&names(&["a.example", "c.example"])));
+    assert!(
+        several.starts_with("a.example+") && several != key(&names(&["a.example", "c.example"]))
+    );
     assert!(key(&names(&[&"a".repeat(300)])).len() < 240);
 }

@@ -34,22 +34,40 @@ pub struct Front {
 
 impl Front {
     /// `rule` sees method and path.
-    pub fn new(authority: &Authority, rule: impl Fn(&str, &str) -> Fate + Send + Sync + 'static) -> Front {
+    pub fn new(
+        authority: &Authority,
+        rule: impl Fn(&str, &str) -> Fate + Send + Sync + 'static,
+    ) -> Front {
         let port = free_port().unwrap();
         let listener = TcpListener::bind(loopback(port)).unwrap();
         let (server, client) = (server_config(authority), client_config(authority));
-        let (behind, rule, seen) = (authority.port, Arc::new(rule) as Arc<Rule>, Arc::new(Mutex::new(Vec::new())));
+        let (behind, rule, seen) = (
+            authority.port,
+            Arc::new(rule) as Arc<Rule>,
+            Arc::new(Mutex::new(Vec::new())),
+        );
         let also_seen = seen.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let (server, client, rule, seen) = (server.clone(), client.clone(), rule.clone(), seen.clone());
+                let (server, client, rule, seen) =
+                    (server.clone(), client.clone(), rule.clone(), seen.clone());
                 thread::spawn(move || {
                     let session = ServerConnection::new(server).unwrap();
-                    exchange(StreamOwned::new(session, stream), port, behind, client, &*rule, &seen);
+                    exchange(
+                        StreamOwned::new(session, stream),
+                        port,
+                        behind,
+                        client,
+                        &*rule,
+                        &seen,
+                    );
                 });
             }
         });
-        Front { port, seen: also_seen }
+        Front {
+            port,
+            seen: also_seen,
+        }
     }
 
     pub fn directory(&self) -> String {
@@ -57,7 +75,12 @@ impl Front {
     }
 
     pub fn count(&self, path: &str) -> usize {
-        self.seen.lock().unwrap().iter().filter(|(_, seen)| seen.starts_with(path)).count()
+        self.seen
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|(_, seen)| seen.starts_with(path))
+            .count()
     }
 }
 
@@ -69,7 +92,9 @@ fn exchange(
     rule: &Rule,
     seen: &Mutex<Vec<(String, String)>>,
 ) {
-    let Some((request, method, path)) = read_request(&mut stream) else { return };
+    let Some((request, method, path)) = read_request(&mut stream) else {
+        return;
+    };
     seen.lock().unwrap().push((method.clone(), path.clone()));
     let answer = match rule(&method, &path) {
         Fate::Hang => {
@@ -78,14 +103,21 @@ fn exchange(
         }
         Fate::Answer(answer) => answer.into_bytes(),
         Fate::Pass => {
-            let session = ClientConnection::new(client, ServerName::try_from("localhost").unwrap()).unwrap();
-            let Ok(connection) = TcpStream::connect(loopback(behind)) else { return };
+            let session =
+                ClientConnection::new(client, ServerName::try_from("localhost").unwrap()).unwrap();
+            let Ok(connection) = TcpStream::connect(loopback(behind)) else {
+                return;
+            };
             let mut other = StreamOwned::new(session, connection);
             other.write_all(&request).unwrap();
             let mut answer = Vec::new();
             // Pebble closes without an alert now and then.
             let _: Result<usize, _> = other.read_to_end(&mut answer);
-            if path == "/dir" { with_renewal_info(&answer, port) } else { answer }
+            if path == "/dir" {
+                with_renewal_info(&answer, port)
+            } else {
+                answer
+            }
         }
     };
     let _: Result<(), _> = stream.write_all(&answer);
@@ -98,11 +130,19 @@ fn read_request(stream: &mut impl Read) -> Option<(Vec<u8>, String, String)> {
     loop {
         let count = stream.read(&mut piece).ok().filter(|count| *count > 0)?;
         bytes.extend_from_slice(&piece[..count]);
-        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else { continue };
+        let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") else {
+            continue;
+        };
         let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
-        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |length| length.parse().unwrap());
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .map_or(0, |length| length.parse().unwrap());
         if bytes.len() >= end + 4 + length {
-            let line = String::from_utf8_lossy(&bytes[..end]).lines().next()?.to_owned();
+            let line = String::from_utf8_lossy(&bytes[..end])
+                .lines()
+                .next()?
+                .to_owned();
             let mut words = line.split(' ');
             return Some((bytes, words.next()?.into(), words.next()?.into()));
         }
@@ -113,28 +153,51 @@ fn read_request(stream: &mut impl Read) -> Option<(Vec<u8>, String, String)> {
 fn with_renewal_info(answer: &[u8], port: u16) -> Vec<u8> {
     let text = String::from_utf8_lossy(answer);
     let body = text.split_once("\r\n\r\n").unwrap().1;
-    let body = body.replacen('{', &format!("{{\"renewalInfo\": \"https://localhost:{port}/renewal\","), 1);
+    let body = body.replacen(
+        '{',
+        &format!("{{\"renewalInfo\": \"https://localhost:{port}/renewal\","),
+        1,
+    );
     json("200 OK", "", &body).into_bytes()
 }
 
 /// `fields`: lines with their ends.
 pub fn json(status: &str, fields: &str, body: &str) -> String {
-    let kind = if status.starts_with('2') { "application/json" } else { "application/problem+json" };
-    format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{fields}Content-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len())
+    let kind = if status.starts_with('2') {
+        "application/json"
+    } else {
+        "application/problem+json"
+    };
+    format!(
+        "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\n{fields}Content-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 fn server_config(authority: &Authority) -> Arc<ServerConfig> {
-    let chain = CertificateDer::pem_file_iter(authority.folder.join("own.pem")).unwrap().collect::<Result<_, _>>().unwrap();
+    let chain = CertificateDer::pem_file_iter(authority.folder.join("own.pem"))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
     let key = PrivateKeyDer::from_pem_file(authority.folder.join("own.key")).unwrap();
-    let config =
-        ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider())).with_safe_default_protocol_versions().unwrap();
-    Arc::new(config.with_no_client_auth().with_single_cert(chain, key).unwrap())
+    let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    Arc::new(
+        config
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap(),
+    )
 }
 
 fn client_config(authority: &Authority) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(authority.directory_ca()).unwrap()).unwrap();
-    let config =
-        ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider())).with_safe_default_protocol_versions().unwrap();
+    roots
+        .add(CertificateDer::from_pem_file(authority.directory_ca()).unwrap())
+        .unwrap();
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap();
     Arc::new(config.with_root_certificates(roots).with_no_client_auth())
 }

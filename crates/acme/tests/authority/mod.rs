@@ -1,7 +1,8 @@
 //! Pebble, a front that can be told to misbehave, and the part of a server that challenges need.
 //!
-//! The front stands before Pebble because this Pebble has no ARI, never times out and limits nothing. It passes the `Host` on, and
-//! Pebble makes its URLs of that, so that all requests come through it.
+//! The front stands before Pebble because this Pebble has no ARI, never times out and limits
+//! nothing. It passes the `Host` on, and Pebble makes its URLs of that, so that all requests come
+//! through it.
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
@@ -54,22 +55,39 @@ impl Authority {
         self.state_dir().join("acme/certificates")
     }
 
-    /// A plan from a configuration: `acme` goes under [acme] (with `directory`, unless it is there), `sites` after the listeners.
+    /// A plan from a configuration: `acme` goes under [acme] (with `directory`, unless it is
+    /// there), `sites` after the listeners.
     pub fn plan(&self, acme: &str, sites: &str) -> Plan {
-        let mut text = format!("[server]\nstate_dir = \"{}\"\n[acme]\n", self.state_dir().display());
+        let mut text = format!(
+            "[server]\nstate_dir = \"{}\"\n[acme]\n",
+            self.state_dir().display()
+        );
         if !acme.contains("directory =") {
             let _ = writeln!(text, "directory = \"{}\"", self.directory());
         }
-        let _ = writeln!(text, "directory_ca = \"{}\"\n{acme}", self.directory_ca().display());
-        text.push_str("[[listener]]\naddress = \":80\"\n[[listener]]\naddress = \":443\"\ntls = true\n");
+        let _ = writeln!(
+            text,
+            "directory_ca = \"{}\"\n{acme}",
+            self.directory_ca().display()
+        );
+        text.push_str(
+            "[[listener]]\naddress = \":80\"\n[[listener]]\naddress = \":443\"\ntls = true\n",
+        );
         text.push_str(sites);
-        Plan::new(&saker_config::parse(&text, "saker.toml", &self.folder).unwrap_or_else(|problems| panic!("{problems}")).model)
+        Plan::new(
+            &saker_config::parse(&text, "saker.toml", &self.folder)
+                .unwrap_or_else(|problems| panic!("{problems}"))
+                .model,
+        )
     }
 }
 
 pub fn site(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
-    format!("[[site]]\nnames = [{}]\nroot = \"/\"\ntls.automatic = true\n", names.join(", "))
+    format!(
+        "[[site]]\nnames = [{}]\nroot = \"/\"\ntls.automatic = true\n",
+        names.join(", ")
+    )
 }
 
 pub fn loopback(port: u16) -> SocketAddr {
@@ -97,15 +115,26 @@ impl Running {
             site::serve_http(authority.http_port, challenges.clone());
             site::serve_tls(authority.tls_port, site.clone());
         }
-        Running { handle, challenges, site, events, task: tokio::spawn(manager.run()) }
+        Running {
+            handle,
+            challenges,
+            site,
+            events,
+            task: tokio::spawn(manager.run()),
+        }
     }
 
     pub async fn event(&mut self) -> Event {
-        self.event_within(Duration::from_secs(60)).await.expect("something is said")
+        self.event_within(Duration::from_secs(60))
+            .await
+            .expect("something is said")
     }
 
     pub async fn event_within(&mut self, time: Duration) -> Option<Event> {
-        tokio::time::timeout(time, self.events.recv()).await.ok().flatten()
+        tokio::time::timeout(time, self.events.recv())
+            .await
+            .ok()
+            .flatten()
     }
 
     pub async fn issued(&mut self) -> Vec<String> {
@@ -117,7 +146,9 @@ impl Running {
 
     pub async fn failed(&mut self) -> (String, u64) {
         match self.event().await {
-            Event::Failed { reason, retry_at, .. } => (reason, retry_at),
+            Event::Failed {
+                reason, retry_at, ..
+            } => (reason, retry_at),
             other => panic!("{other}"),
         }
     }

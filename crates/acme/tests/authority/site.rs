@@ -1,4 +1,5 @@
-//! What of a server an authority sees: HTTP-01 on one port, TLS-ALPN-01 on another; and what is installed.
+//! What of a server an authority sees: HTTP-01 on one port, TLS-ALPN-01 on another; and what is
+//! installed.
 
 use rustls::{
     ServerConfig, ServerConnection, StreamOwned,
@@ -27,7 +28,12 @@ pub struct Site {
 
 impl Site {
     pub fn installed_names(&self) -> Vec<Vec<String>> {
-        self.installed.lock().unwrap().iter().map(|(names, ..)| names.clone()).collect()
+        self.installed
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(names, ..)| names.clone())
+            .collect()
     }
 
     pub fn has_challenges(&self) -> bool {
@@ -37,18 +43,29 @@ impl Site {
 
 impl Installer for Site {
     fn install(&self, names: &[String], chain_pem: &str, key_pem: &str) -> Result<(), String> {
-        let chain: Vec<_> = CertificateDer::pem_slice_iter(chain_pem.as_bytes()).collect::<Result<_, _>>().unwrap();
+        let chain: Vec<_> = CertificateDer::pem_slice_iter(chain_pem.as_bytes())
+            .collect::<Result<_, _>>()
+            .unwrap();
         let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes()).unwrap();
-        CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider()).unwrap().keys_match().unwrap();
+        CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+            .unwrap()
+            .keys_match()
+            .unwrap();
         if *self.refuses.lock().unwrap() {
             return Err("not wanted".into());
         }
-        self.installed.lock().unwrap().push((names.to_vec(), chain_pem.into(), key_pem.into()));
+        self.installed
+            .lock()
+            .unwrap()
+            .push((names.to_vec(), chain_pem.into(), key_pem.into()));
         Ok(())
     }
 
     fn uninstall(&self, names: &[String]) {
-        self.installed.lock().unwrap().retain(|(installed, ..)| !installed.iter().any(|name| names.contains(name)));
+        self.installed
+            .lock()
+            .unwrap()
+            .retain(|(installed, ..)| !installed.iter().any(|name| names.contains(name)));
     }
 
     fn set_challenge(&self, name: &str, certificate_der: &[u8], key_der: &[u8]) {
@@ -56,7 +73,10 @@ impl Installer for Site {
         let key = aws_lc_rs::sign::any_supported_type(&key).unwrap();
         // Not `from_der`, which does not know the critical extension.
         let certified = CertifiedKey::new(vec![certificate_der.to_vec().into()], key);
-        self.challenges.lock().unwrap().insert(name.into(), Arc::new(certified));
+        self.challenges
+            .lock()
+            .unwrap()
+            .insert(name.into(), Arc::new(certified));
     }
 
     fn clear_challenge(&self, name: &str) {
@@ -66,7 +86,11 @@ impl Installer for Site {
 
 impl ResolvesServerCert for Site {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.challenges.lock().unwrap().get(hello.server_name()?).cloned()
+        self.challenges
+            .lock()
+            .unwrap()
+            .get(hello.server_name()?)
+            .cloned()
     }
 }
 
@@ -79,8 +103,12 @@ pub fn serve_http(port: u16, challenges: Arc<Challenges>) {
             let _: Result<usize, _> = BufReader::new(&stream).read_line(&mut line);
             let path = line.split(' ').nth(1).unwrap_or_default();
             let answer = match challenges.answer(path.as_bytes()) {
-                Some(body) => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}", body.len()),
-                None => "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".into(),
+                Some(body) => format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                    body.len()
+                ),
+                None => "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+                    .into(),
             };
             let _: Result<(), _> = (&stream).write_all(answer.as_bytes());
         }

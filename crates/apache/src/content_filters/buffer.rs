@@ -1,4 +1,5 @@
-//! mod_buffer (`BUFFER`): gathers small pieces to larger ones, so that what comes behind is not called for each.
+//! mod_buffer (`BUFFER`): gathers small pieces to larger ones, so that what comes behind is not
+//! called for each.
 
 use super::{ContentFilter, Passage, Stage, Transform, TransformedBody};
 use crate::{host::Host, local::Local};
@@ -24,15 +25,31 @@ impl ContentFilter for Buffer {
 
     fn output<'f>(&'f self, passage: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
         if matches!(passage.response.body, Body::Stream(_)) {
-            let length = passage.response.fields().first("Content-Length").map(<[u8]>::to_vec);
+            let length = passage
+                .response
+                .fields()
+                .first("Content-Length")
+                .map(<[u8]>::to_vec);
             passage.transform(Gather::new(passage.local.buffer.size_bytes()));
-            length.into_iter().for_each(|length| passage.response.fields_mut().set("Content-Length", length));
+            length
+                .into_iter()
+                .for_each(|length| passage.response.fields_mut().set("Content-Length", length));
         }
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn input(&self, _: &mut Exchange, _: &Host, _: &Watcher, local: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
-        Box::new(TransformedBody::same_length(body, Box::new(Gather::new(local.buffer.size_bytes()))))
+    fn input(
+        &self,
+        _: &mut Exchange,
+        _: &Host,
+        _: &Watcher,
+        local: &Local,
+        body: Box<dyn RequestBody>,
+    ) -> Box<dyn RequestBody> {
+        Box::new(TransformedBody::same_length(
+            body,
+            Box::new(Gather::new(local.buffer.size_bytes())),
+        ))
     }
 }
 
@@ -43,7 +60,10 @@ struct Gather {
 
 impl Gather {
     fn new(size_bytes: usize) -> Gather {
-        Gather { size_bytes, gathered: Vec::new() }
+        Gather {
+            size_bytes,
+            gathered: Vec::new(),
+        }
     }
 }
 
@@ -69,7 +89,13 @@ mod tests {
     #[test]
     fn pieces_are_gathered_up_to_the_size() {
         let (mut gather, mut output) = (Gather::new(4), Vec::new());
-        for (piece, expected) in [("a", ""), ("bc", ""), ("d", "abcd"), ("efghij", "abcdefghij"), ("k", "abcdefghij")] {
+        for (piece, expected) in [
+            ("a", ""),
+            ("bc", ""),
+            ("d", "abcd"),
+            ("efghij", "abcdefghij"),
+            ("k", "abcdefghij"),
+        ] {
             gather.push(piece.as_bytes(), &mut output).unwrap();
             assert_eq!(output, expected.as_bytes());
         }

@@ -16,13 +16,26 @@ impl ContentFilter for Data {
     }
 
     fn output<'f>(&'f self, passage: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
-        let media_type = passage.response.fields().first("Content-Type").unwrap_or_default();
+        let media_type = passage
+            .response
+            .fields()
+            .first("Content-Type")
+            .unwrap_or_default();
         let core = &passage.local.core;
         // Apache adds AddDefaultCharset's when everything else is done.
-        let media_type = core.without_default_charset(&String::from_utf8_lossy(media_type)).replace(' ', "").into_bytes();
-        passage.transform(Base64 { beginning: [b"data:", media_type.as_slice(), b";base64,"].concat(), left: Vec::new() });
+        let media_type = core
+            .without_default_charset(&String::from_utf8_lossy(media_type))
+            .replace(' ', "")
+            .into_bytes();
+        passage.transform(Base64 {
+            beginning: [b"data:", media_type.as_slice(), b";base64,"].concat(),
+            left: Vec::new(),
+        });
         let plain = passage.local.core.with_default_charset("text/plain");
-        passage.response.fields_mut().set("Content-Type", plain.as_bytes().to_vec());
+        passage
+            .response
+            .fields_mut()
+            .set("Content-Type", plain.as_bytes().to_vec());
         Box::pin(std::future::ready(Ok(())))
     }
 }
@@ -71,10 +84,24 @@ mod tests {
 
     #[test]
     fn any_split_gives_the_same() {
-        for (text, expected) in [("", "x:"), ("a", "x:YQ=="), ("ab", "x:YWI="), ("abc", "x:YWJj"), ("abcdefgh", "x:YWJjZGVmZ2g=")] {
+        for (text, expected) in [
+            ("", "x:"),
+            ("a", "x:YQ=="),
+            ("ab", "x:YWI="),
+            ("abc", "x:YWJj"),
+            ("abcdefgh", "x:YWJjZGVmZ2g="),
+        ] {
             for size in 1..=text.len().max(1) {
-                let (mut filter, mut output) = (Base64 { beginning: b"x:".to_vec(), left: Vec::new() }, Vec::new());
-                text.as_bytes().chunks(size).for_each(|piece| filter.push(piece, &mut output).unwrap());
+                let (mut filter, mut output) = (
+                    Base64 {
+                        beginning: b"x:".to_vec(),
+                        left: Vec::new(),
+                    },
+                    Vec::new(),
+                );
+                text.as_bytes()
+                    .chunks(size)
+                    .for_each(|piece| filter.push(piece, &mut output).unwrap());
                 filter.finish(&mut output).unwrap();
                 assert_eq!(String::from_utf8(output).unwrap(), expected, "{size}");
             }

@@ -1,7 +1,11 @@
 use super::*;
 use std::io::Write;
 
-const FREE: InflateLimits = InflateLimits { bytes_max: None, ratio_max: u64::MAX, ratio_burst: 3 };
+const FREE: InflateLimits = InflateLimits {
+    bytes_max: None,
+    ratio_max: u64::MAX,
+    ratio_burst: 3,
+};
 
 fn gzip(data: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
@@ -20,13 +24,18 @@ fn inflate(limits: InflateLimits, data: &[u8], size: usize) -> Result<Vec<u8>, B
 
 #[test]
 fn any_split_gives_the_same() {
-    let text: Vec<u8> = (0..40_000_u32).flat_map(|number| (number * number % 977).to_string().into_bytes()).collect();
+    let text: Vec<u8> = (0..40_000_u32)
+        .flat_map(|number| (number * number % 977).to_string().into_bytes())
+        .collect();
     for data in [&b""[..], b"a", &text] {
         let encoded = gzip(data);
         for size in [1, 2, 7, 100, 8192, 1 << 20] {
             assert_eq!(inflate(FREE, &encoded, size).unwrap(), data, "{size}");
         }
-        assert_eq!(inflate(FREE, &[&encoded, b"rubbish".as_slice()].concat(), 5).unwrap(), data);
+        assert_eq!(
+            inflate(FREE, &[&encoded, b"rubbish".as_slice()].concat(), 5).unwrap(),
+            data
+        );
     }
 }
 
@@ -34,8 +43,14 @@ fn any_split_gives_the_same() {
 fn what_is_broken_is_an_error() {
     let encoded = gzip(b"some content that is long enough to be cut");
     for size in [1, 1000] {
-        assert_eq!(inflate(FREE, b"no gzip at all, whatever it is", size), Err(BodyError::Malformed));
-        assert_eq!(inflate(FREE, &encoded[..encoded.len() - 1], size), Err(BodyError::Malformed));
+        assert_eq!(
+            inflate(FREE, b"no gzip at all, whatever it is", size),
+            Err(BodyError::Malformed)
+        );
+        assert_eq!(
+            inflate(FREE, &encoded[..encoded.len() - 1], size),
+            Err(BodyError::Malformed)
+        );
         let mut wrong_sum = encoded.clone();
         wrong_sum[encoded.len() - 6] ^= 1;
         assert_eq!(inflate(FREE, &wrong_sum, size), Err(BodyError::Malformed));
@@ -45,7 +60,10 @@ fn what_is_broken_is_an_error() {
 #[test]
 fn bounds_on_both_sides() {
     let encoded = gzip(&[b'x'; 100]);
-    let at_most = |bytes_max| InflateLimits { bytes_max: Some(bytes_max), ..FREE };
+    let at_most = |bytes_max| InflateLimits {
+        bytes_max: Some(bytes_max),
+        ..FREE
+    };
     assert_eq!(inflate(at_most(100), &encoded, 9).unwrap().len(), 100);
     assert_eq!(inflate(at_most(99), &encoded, 9), Err(BodyError::TooLarge));
     // A megabyte of nothing: a thousand times what it was.
@@ -59,9 +77,18 @@ fn bounds_on_both_sides() {
 
 #[test]
 fn the_last_coding_is_the_first_to_go() {
-    for (codings, expected) in
-        [("gzip", Some("")), ("X-GZIP", Some("")), ("br, gzip", Some("br")), ("gzip, br", None), ("", None), ("identity", None)]
-    {
-        assert_eq!(without_gzip(codings.as_bytes()).as_deref(), expected.map(str::as_bytes), "{codings}");
+    for (codings, expected) in [
+        ("gzip", Some("")),
+        ("X-GZIP", Some("")),
+        ("br, gzip", Some("br")),
+        ("gzip, br", None),
+        ("", None),
+        ("identity", None),
+    ] {
+        assert_eq!(
+            without_gzip(codings.as_bytes()).as_deref(),
+            expected.map(str::as_bytes),
+            "{codings}"
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! What filters need that make requests of their own.
 //!
-//! Difficulty: the services of a worker hold the filters, so what a filter knows of the services must not hold them.
+//! Difficulty: the services of a worker hold the filters, so what a filter knows of the services
+//! must not hold them.
 
 use crate::rules::ApacheRules;
 use saker_pipeline::Services;
@@ -17,7 +18,8 @@ impl Inside {
         Inside { services, rules }
     }
 
-    /// `None`: the worker has gone on to another configuration, and nobody is left who asked under this one.
+    /// `None`: the worker has gone on to another configuration, and nobody is left who asked under
+    /// this one.
     pub fn services(&self) -> Option<Rc<Services>> {
         self.services.upgrade()
     }

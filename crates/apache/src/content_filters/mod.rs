@@ -1,10 +1,12 @@
-//! Apache's filters by name: what changes content on its way, piece by piece. [`LIST`] is the one list of them.
+//! Apache's filters by name: what changes content on its way, piece by piece. [`LIST`] is the one
+//! list of them.
 //!
-//! Place in the walk: which of them a response goes through is asked twice, when the file is known (`response::encoding`: files are encoded by
-//! their handler, which keeps what comes out) and when the answer is there ([`ContentFilters`], before everything else on the way up). What a request's
-//! body goes through is decided before its handler reads it ([`wrap_request_body`]).
-//! Difficulty: Apache sorts filters by their kind first and by the order in which they were named second, so that
-//! `SetOutputFilter DEFLATE;SUBSTITUTE` substitutes before it compresses ([`Stage`]).
+//! Place in the walk: which of them a response goes through is asked twice, when the file is known
+//! (`response::encoding`: files are encoded by their handler, which keeps what comes out) and when
+//! the answer is there ([`ContentFilters`], before everything else on the way up). What a request's
+//! body goes through is decided before its handler reads it ([`wrap_request_body`]). Difficulty:
+//! Apache sorts filters by their kind first and by the order in which they were named second, so
+//! that `SetOutputFilter DEFLATE;SUBSTITUTE` substitutes before it compresses ([`Stage`]).
 
 mod buffer;
 mod data;
@@ -57,42 +59,57 @@ pub struct Passage<'p> {
 }
 
 impl Passage<'_> {
-    /// Sends the body through a transformer, whatever kind of body it is; how long it becomes is not known.
+    /// Sends the body through a transformer, whatever kind of body it is; how long it becomes is
+    /// not known.
     pub fn transform(&mut self, transform: impl Transform + 'static) {
         let source = as_stream(std::mem::take(&mut self.response.body));
-        self.response.body = saker_pipeline::Body::Stream(Box::new(TransformedStream::new(source, Box::new(transform))));
+        self.response.body = saker_pipeline::Body::Stream(Box::new(TransformedStream::new(
+            source,
+            Box::new(transform),
+        )));
         self.response.fields_mut().remove("Content-Length");
     }
 }
 
-/// One filter. Whoever implements it puts it into [`LIST`], or, if its name comes from the configuration, into [`find`].
+/// One filter. Whoever implements it puts it into [`LIST`], or, if its name comes from the
+/// configuration, into [`find`].
 pub trait ContentFilter {
     /// Compared without regard to case.
     fn name(&self) -> &str;
 
     fn stage(&self) -> Stage;
 
-    /// Whether it makes other content of a file. What does is applied on the way up, and the outcome is not kept; what does not may leave
-    /// files to their handler.
+    /// Whether it makes other content of a file. What does is applied on the way up, and the
+    /// outcome is not kept; what does not may leave files to their handler.
     fn changes_files(&self) -> bool {
         true
     }
 
-    /// What it says about an answer that its handler is to send as it is; asked when the file is known.
+    /// What it says about an answer that its handler is to send as it is; asked when the file is
+    /// known.
     fn prepare(&self, _: &mut Exchange, _: &Host, _: &Local) {}
 
-    /// What it does to a response: takes the body and leaves another (mostly a stream around it, see [`Passage::transform`]), and changes the
-    /// fields that no longer hold. The error is answered in the response's place.
+    /// What it does to a response: takes the body and leaves another (mostly a stream around it,
+    /// see [`Passage::transform`]), and changes the fields that no longer hold. The error is
+    /// answered in the response's place.
     fn output<'f>(&'f self, _: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
         Box::pin(std::future::ready(Ok(())))
     }
 
     /// What it does to the body of a request: another one around it.
-    fn input(&self, _: &mut Exchange, _: &Host, _: &Watcher, _: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
+    fn input(
+        &self,
+        _: &mut Exchange,
+        _: &Host,
+        _: &Watcher,
+        _: &Local,
+        body: Box<dyn RequestBody>,
+    ) -> Box<dyn RequestBody> {
         body
     }
 
-    /// Whether what the client has of a file says anything of what becomes of it, so that its conditions count.
+    /// Whether what the client has of a file says anything of what becomes of it, so that its
+    /// conditions count.
     fn keeps_validators(&self, _: &mut Exchange, _: &Watcher, _: &Local) -> bool {
         true
     }
@@ -131,8 +148,16 @@ const LIST: &[&dyn ContentFilter] = &[
 
 /// The filter of a name.
 pub fn find<'h>(host: &'h Host, name: &str) -> Option<&'h dyn ContentFilter> {
-    let external = || host.process.external_filters.iter().find(|filter| filter.name.eq_ignore_ascii_case(name));
-    let own = LIST.iter().copied().find(|filter| filter.name().eq_ignore_ascii_case(name));
+    let external = || {
+        host.process
+            .external_filters
+            .iter()
+            .find(|filter| filter.name.eq_ignore_ascii_case(name))
+    };
+    let own = LIST
+        .iter()
+        .copied()
+        .find(|filter| filter.name().eq_ignore_ascii_case(name));
     own.or_else(|| external().map(|filter| filter as &dyn ContentFilter))
 }
 
@@ -142,7 +167,8 @@ pub fn stage_of(host: &Host, name: &str) -> Option<Stage> {
 
 /// Whether a name stands for a filter whatever the host.
 pub fn is_known(name: &str) -> bool {
-    LIST.iter().any(|filter| filter.name().eq_ignore_ascii_case(name))
+    LIST.iter()
+        .any(|filter| filter.name().eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
@@ -152,12 +178,19 @@ mod tests {
 
     #[test]
     fn each_name_is_there_once() {
-        let names: HashSet<String> = LIST.iter().map(|filter| filter.name().to_ascii_lowercase()).collect();
+        let names: HashSet<String> = LIST
+            .iter()
+            .map(|filter| filter.name().to_ascii_lowercase())
+            .collect();
         assert_eq!(names.len(), LIST.len());
     }
 
     #[test]
     fn stages_go_from_content_to_connection() {
-        assert!(Stage::Decode < Stage::Resource && Stage::Resource < Stage::ContentSet && Stage::Protocol < Stage::Connection);
+        assert!(
+            Stage::Decode < Stage::Resource
+                && Stage::Resource < Stage::ContentSet
+                && Stage::Protocol < Stage::Connection
+        );
     }
 }

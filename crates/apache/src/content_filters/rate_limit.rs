@@ -1,6 +1,8 @@
-//! mod_ratelimit (`RATE_LIMIT`): the pace of an answer, from the variables `rate-limit` and `rate-initial-burst` (KiB).
+//! mod_ratelimit (`RATE_LIMIT`): the pace of an answer, from the variables `rate-limit` and
+//! `rate-initial-burst` (KiB).
 //!
-//! The driver keeps the pace; here it is said. Apache sends a fifth of a second's worth at a time, and so is the burst here.
+//! The driver keeps the pace; here it is said. Apache sends a fifth of a second's worth at a time,
+//! and so is the burst here.
 
 use super::{ContentFilter, Passage, Stage};
 use crate::{host::Host, local::Local, modules::setenvif};
@@ -28,7 +30,10 @@ impl ContentFilter for RateLimit {
     }
 
     fn prepare(&self, exchange: &mut Exchange, host: &Host, local: &Local) {
-        if VARIABLES.iter().any(|name| setenvif::may_vary(host, local, Some(name.as_bytes()))) {
+        if VARIABLES
+            .iter()
+            .any(|name| setenvif::may_vary(host, local, Some(name.as_bytes())))
+        {
             exchange.depends_on_request();
         }
         set_pace(exchange);
@@ -41,8 +46,15 @@ impl ContentFilter for RateLimit {
 }
 
 fn set_pace(exchange: &mut Exchange) {
-    let [limit, burst] = VARIABLES.map(|name| exchange.environment.first(name.as_bytes()).and_then(kibibytes));
-    let Some(rate) = limit.map(|limit| rate(limit, burst.unwrap_or(0))) else { return };
+    let [limit, burst] = VARIABLES.map(|name| {
+        exchange
+            .environment
+            .first(name.as_bytes())
+            .and_then(kibibytes)
+    });
+    let Some(rate) = limit.map(|limit| rate(limit, burst.unwrap_or(0))) else {
+        return;
+    };
     if exchange.settings.throttle.out_connection != Some(rate) {
         let mut settings = Settings::clone(&exchange.settings);
         settings.throttle.out_connection = Some(rate);
@@ -51,13 +63,23 @@ fn set_pace(exchange: &mut Exchange) {
 }
 
 fn rate(bytes_per_s: u64, after_bytes: u64) -> Rate {
-    Rate { bytes_per_s, burst_bytes: (bytes_per_s / 5).max(1), after_bytes }
+    Rate {
+        bytes_per_s,
+        burst_bytes: (bytes_per_s / 5).max(1),
+        after_bytes,
+    }
 }
 
 /// A positive number of KiB at the beginning of a text, in bytes.
 fn kibibytes(text: &[u8]) -> Option<u64> {
-    let digits = text.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
-    let number: u64 = std::str::from_utf8(text.get(..digits)?).ok()?.parse().ok()?;
+    let digits = text
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .unwrap_or(text.len());
+    let number: u64 = std::str::from_utf8(text.get(..digits)?)
+        .ok()?
+        .parse()
+        .ok()?;
     (number > 0).then(|| number.saturating_mul(1024))
 }
 
@@ -67,9 +89,23 @@ mod tests {
 
     #[test]
     fn numbers() {
-        for (text, expected) in [("400", Some(409_600)), ("1 k", Some(1024)), ("0", None), ("-5", None), ("", None), ("x", None)] {
+        for (text, expected) in [
+            ("400", Some(409_600)),
+            ("1 k", Some(1024)),
+            ("0", None),
+            ("-5", None),
+            ("", None),
+            ("x", None),
+        ] {
             assert_eq!(kibibytes(text.as_bytes()), expected, "{text}");
         }
-        assert_eq!(rate(1024, 7), Rate { bytes_per_s: 1024, burst_bytes: 204, after_bytes: 7 });
+        assert_eq!(
+            rate(1024, 7),
+            Rate {
+                bytes_per_s: 1024,
+                burst_bytes: 204,
+                after_bytes: 7
+            }
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Bodies that are made of other bodies, piece by piece.
 //!
-//! Difficulty: a filter may keep things back until it has seen enough, and a source may always have more; so output gathers up to a piece,
-//! what there is goes out when the source makes us wait, and after some input the worker's other connections have their turn.
+//! Difficulty: a filter may keep things back until it has seen enough, and a source may always have
+//! more; so output gathers up to a piece, what there is goes out when the source makes us wait, and
+//! after some input the worker's other connections have their turn.
 
 use saker_http::Fields;
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, FilePart, RequestBody};
@@ -23,7 +24,8 @@ const PUSHED_BYTES_MAX: usize = 8 << 10;
 /// Of a file, at a time.
 const FILE_BYTES: usize = 64 << 10;
 
-/// Content in, content out. Where the input is cut never makes a difference to the output as a whole.
+/// Content in, content out. Where the input is cut never makes a difference to the output as a
+/// whole.
 pub trait Transform {
     /// Takes a piece, and puts out what is ready.
     fn push(&mut self, input: &[u8], output: &mut Vec<u8>) -> Result<(), BodyError>;
@@ -60,7 +62,12 @@ struct Transformed<S> {
 
 impl<S: Pieces> Transformed<S> {
     fn new(source: S, transform: Box<dyn Transform>) -> Transformed<S> {
-        Transformed { source, input: None, transform: Some(transform), output: Vec::new() }
+        Transformed {
+            source,
+            input: None,
+            transform: Some(transform),
+            output: Vec::new(),
+        }
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
@@ -70,7 +77,8 @@ impl<S: Pieces> Transformed<S> {
                 let length = chunk.len().min(PUSHED_BYTES_MAX);
                 taken += length;
                 self.input = (length < chunk.len()).then(|| chunk.slice(length..chunk.len()));
-                if let Err(error) = transform.push(chunk.slice(0..length).bytes(), &mut self.output) {
+                if let Err(error) = transform.push(chunk.slice(0..length).bytes(), &mut self.output)
+                {
                     return self.fail(error);
                 }
                 if self.output.len() >= OUTPUT_BYTES {
@@ -136,12 +144,21 @@ pub struct TransformedBody {
 
 impl TransformedBody {
     pub fn new(source: Box<dyn RequestBody>, transform: Box<dyn Transform>) -> TransformedBody {
-        TransformedBody { inner: Transformed::new(source, transform), length: None }
+        TransformedBody {
+            inner: Transformed::new(source, transform),
+            length: None,
+        }
     }
 
-    pub fn same_length(source: Box<dyn RequestBody>, transform: Box<dyn Transform>) -> TransformedBody {
+    pub fn same_length(
+        source: Box<dyn RequestBody>,
+        transform: Box<dyn Transform>,
+    ) -> TransformedBody {
         let length = source.length();
-        TransformedBody { inner: Transformed::new(source, transform), length }
+        TransformedBody {
+            inner: Transformed::new(source, transform),
+            length,
+        }
     }
 }
 
@@ -194,7 +211,10 @@ impl BodyStream for Stored {
                 Some(Body::Empty) => {}
                 Some(Body::Memory(chunk)) if chunk.is_empty() => {}
                 Some(Body::Memory(chunk)) => return Poll::Ready(Some(Ok(chunk))),
-                Some(Body::Parts(parts)) => parts.into_iter().rev().for_each(|part| self.0.push_front(part)),
+                Some(Body::Parts(parts)) => parts
+                    .into_iter()
+                    .rev()
+                    .for_each(|part| self.0.push_front(part)),
                 Some(Body::File(part)) if part.length == 0 => {}
                 Some(Body::File(part)) => return Poll::Ready(Some(self.read(part))),
                 Some(Body::Stream(mut stream)) => match stream.poll_chunk(cx) {
@@ -216,9 +236,13 @@ impl BodyStream for Stored {
 impl Stored {
     /// The next piece of a file; the rest stays.
     fn read(&mut self, mut part: FilePart) -> Result<Chunk, BodyError> {
-        let length = usize::try_from(part.length).unwrap_or(usize::MAX).min(FILE_BYTES);
+        let length = usize::try_from(part.length)
+            .unwrap_or(usize::MAX)
+            .min(FILE_BYTES);
         let mut piece = vec![0; length];
-        part.file.read_exact_at(&mut piece, part.offset).map_err(|_| BodyError::Source)?;
+        part.file
+            .read_exact_at(&mut piece, part.offset)
+            .map_err(|_| BodyError::Source)?;
         (part.offset, part.length) = (part.offset + length as u64, part.length - length as u64);
         if part.length > 0 {
             self.0.push_front(Body::File(part));

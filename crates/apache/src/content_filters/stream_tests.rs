@@ -57,11 +57,18 @@ impl Transform for Capitals {
 }
 
 fn script(steps: &[Option<Result<&[u8], BodyError>>]) -> Script {
-    Script(steps.iter().map(|step| step.map(|step| step.map(<[u8]>::to_vec))).collect())
+    Script(
+        steps
+            .iter()
+            .map(|step| step.map(|step| step.map(<[u8]>::to_vec)))
+            .collect(),
+    )
 }
 
 fn text(polled: Poll<Option<Result<Chunk, BodyError>>>) -> Poll<Option<Result<String, BodyError>>> {
-    polled.map(|step| step.map(|chunk| chunk.map(|chunk| String::from_utf8_lossy(chunk.bytes()).into_owned())))
+    polled.map(|step| {
+        step.map(|chunk| chunk.map(|chunk| String::from_utf8_lossy(chunk.bytes()).into_owned()))
+    })
 }
 
 fn poll(stream: &mut dyn BodyStream) -> Poll<Option<Result<String, BodyError>>> {
@@ -70,7 +77,13 @@ fn poll(stream: &mut dyn BodyStream) -> Poll<Option<Result<String, BodyError>>> 
 
 #[test]
 fn what_is_ready_goes_out_when_the_source_waits() {
-    let source = script(&[Some(Ok(b"one ")), Some(Ok(b"two")), None, None, Some(Ok(b" three"))]);
+    let source = script(&[
+        Some(Ok(b"one ")),
+        Some(Ok(b"two")),
+        None,
+        None,
+        Some(Ok(b" three")),
+    ]);
     let mut stream = TransformedStream::new(Box::new(source), Box::new(Capitals::default()));
     assert_eq!(poll(&mut stream), Poll::Ready(Some(Ok("ONE TW".into()))));
     assert_eq!(poll(&mut stream), Poll::Pending);
@@ -81,10 +94,17 @@ fn what_is_ready_goes_out_when_the_source_waits() {
 #[test]
 fn errors_of_both_sides_end_the_body() {
     for (steps, expected) in [
-        (vec![Some(Ok(&b"one"[..])), Some(Err(BodyError::Gone))], BodyError::Gone),
-        (vec![Some(Ok(&b"one"[..])), Some(Ok(&b"!"[..]))], BodyError::Malformed),
+        (
+            vec![Some(Ok(&b"one"[..])), Some(Err(BodyError::Gone))],
+            BodyError::Gone,
+        ),
+        (
+            vec![Some(Ok(&b"one"[..])), Some(Ok(&b"!"[..]))],
+            BodyError::Malformed,
+        ),
     ] {
-        let mut stream = TransformedStream::new(Box::new(script(&steps)), Box::new(Capitals::default()));
+        let mut stream =
+            TransformedStream::new(Box::new(script(&steps)), Box::new(Capitals::default()));
         assert_eq!(poll(&mut stream), Poll::Ready(Some(Err(expected))));
         assert_eq!(poll(&mut stream), Poll::Ready(None));
     }
@@ -110,11 +130,20 @@ fn a_source_that_never_waits_gives_way() {
 
 #[test]
 fn request_bodies_end_when_everything_is_out() {
-    let mut body = TransformedBody::new(Box::new(script(&[Some(Ok(b"one")), None])), Box::new(Capitals::default()));
+    let mut body = TransformedBody::new(
+        Box::new(script(&[Some(Ok(b"one")), None])),
+        Box::new(Capitals::default()),
+    );
     let mut cx = Context::from_waker(Waker::noop());
     assert!(!body.is_end() && body.length().is_none());
-    assert_eq!(text(body.poll_chunk(&mut cx)), Poll::Ready(Some(Ok("ON".into()))));
-    assert_eq!(text(body.poll_chunk(&mut cx)), Poll::Ready(Some(Ok("E".into()))));
+    assert_eq!(
+        text(body.poll_chunk(&mut cx)),
+        Poll::Ready(Some(Ok("ON".into())))
+    );
+    assert_eq!(
+        text(body.poll_chunk(&mut cx)),
+        Poll::Ready(Some(Ok("E".into())))
+    );
     assert_eq!(text(body.poll_chunk(&mut cx)), Poll::Ready(None));
     assert!(body.is_end());
 }
@@ -131,8 +160,20 @@ fn stored_bodies_come_in_order() {
     std::fs::write(folder.join("a"), vec![b'x'; FILE_BYTES + 1]).unwrap();
     let file = Rc::new(std::fs::File::open(folder.join("a")).unwrap());
     let memory = |text: &str| Body::Memory(Chunk::from(text.as_bytes().to_vec()));
-    let part = |check| Body::File(FilePart { file: Rc::clone(&file), offset: 0, length: FILE_BYTES as u64 + 1, check });
-    let mut stream = as_stream(Body::Parts(VecDeque::from([memory("a"), Body::Empty, part(None), memory("b")])));
+    let part = |check| {
+        Body::File(FilePart {
+            file: Rc::clone(&file),
+            offset: 0,
+            length: FILE_BYTES as u64 + 1,
+            check,
+        })
+    };
+    let mut stream = as_stream(Body::Parts(VecDeque::from([
+        memory("a"),
+        Body::Empty,
+        part(None),
+        memory("b"),
+    ])));
     assert_eq!(stream.length(), Some(FILE_BYTES as u64 + 3));
     let mut lengths = Vec::new();
     while let Poll::Ready(Some(Ok(chunk))) = poll(&mut *stream) {
@@ -141,5 +182,8 @@ fn stored_bodies_come_in_order() {
     assert_eq!(lengths, [1, FILE_BYTES, 1, 1]);
     let mut changed = as_stream(part(Some(Rc::new(Gone))));
     assert!(matches!(poll(&mut *changed), Poll::Ready(Some(Ok(_)))));
-    assert_eq!(poll(&mut *changed), Poll::Ready(Some(Err(BodyError::Source))));
+    assert_eq!(
+        poll(&mut *changed),
+        Poll::Ready(Some(Err(BodyError::Source)))
+    );
 }

@@ -1,7 +1,8 @@
 //! mod_substitute (`SUBSTITUTE`): edits content line by line.
 //!
-//! Difficulty: rules with `q` leave pieces of the line that later rules see one by one; all others see the line as it has become. And every
-//! line is bounded, while it comes and while it grows: one that gets longer fails the answer, as in Apache.
+//! Difficulty: rules with `q` leave pieces of the line that later rules see one by one; all others
+//! see the line as it has become. And every line is bounded, while it comes and while it grows: one
+//! that gets longer fails the answer, as in Apache.
 
 use super::{ContentFilter, Passage, Stage, Transform};
 use crate::{modules::substitute::Rule, response::edits::fill_in};
@@ -65,7 +66,11 @@ impl Transform for Lines {
 
     fn finish(&mut self, output: &mut Vec<u8>) -> Result<(), BodyError> {
         let line = std::mem::take(&mut self.line);
-        if line.is_empty() { Ok(()) } else { self.substitute(&line, output) }
+        if line.is_empty() {
+            Ok(())
+        } else {
+            self.substitute(&line, output)
+        }
     }
 }
 
@@ -81,7 +86,9 @@ impl Lines {
         }
         self.budget.work().make(pieces.iter().map(Vec::len).sum());
         within_budget(&self.budget, "SUBSTITUTE")?;
-        pieces.iter().for_each(|piece| output.extend_from_slice(piece));
+        pieces
+            .iter()
+            .for_each(|piece| output.extend_from_slice(piece));
         Ok(())
     }
 
@@ -100,7 +107,11 @@ impl Lines {
             }
             match rule.is_literal {
                 true => so_far.extend_from_slice(&rule.replacement),
-                false => fill_in(&rule.replacement, |group| spans.text(group, rest), &mut so_far),
+                false => fill_in(
+                    &rule.replacement,
+                    |group| spans.text(group, rest),
+                    &mut so_far,
+                ),
             }
             if grown + so_far.len() > self.line_bytes_max {
                 return Err(too_long());
@@ -112,7 +123,9 @@ impl Lines {
             rest = rest.get(whole.end..).unwrap_or_default();
             // Nothing matches a second time where nothing was.
             if whole.is_empty() {
-                let Some((byte, behind)) = rest.split_first() else { break };
+                let Some((byte, behind)) = rest.split_first() else {
+                    break;
+                };
                 so_far.push(*byte);
                 rest = behind;
             }
@@ -128,15 +141,24 @@ impl Lines {
     }
 }
 
-/// The error, once the request has used up what its rules may cost. The client sees that the answer is not whole.
+/// The error, once the request has used up what its rules may cost. The client sees that the answer
+/// is not whole.
 pub fn within_budget(budget: &RequestBudget, filter: &str) -> Result<(), BodyError> {
-    let Some(limit) = budget.exceeded() else { return Ok(()) };
-    error_log::log(&message::REQUEST_GIVEN_UP, format_args!("{filter}: {limit}"));
+    let Some(limit) = budget.exceeded() else {
+        return Ok(());
+    };
+    error_log::log(
+        &message::REQUEST_GIVEN_UP,
+        format_args!("{filter}: {limit}"),
+    );
     Err(BodyError::Source)
 }
 
 fn too_long() -> BodyError {
-    error_log::log(&message::CONTENT_FILTER, format_args!("SUBSTITUTE: a line is longer than SubstituteMaxLineLength"));
+    error_log::log(
+        &message::CONTENT_FILTER,
+        format_args!("SUBSTITUTE: a line is longer than SubstituteMaxLineLength"),
+    );
     BodyError::Source
 }
 

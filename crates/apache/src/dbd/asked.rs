@@ -1,7 +1,9 @@
-//! What one request has asked the database: each question once, however often the rules that ask it begin anew.
+//! What one request has asked the database: each question once, however often the rules that ask it
+//! begin anew.
 //!
-//! Difficulty: rules don't wait; they are run again when the answer is there. So questions and answers belong to the request, and no answer
-//! is ever another request's: who is struck off in the database is out with the next request.
+//! Difficulty: rules don't wait; they are run again when the answer is there. So questions and
+//! answers belong to the request, and no answer is ever another request's: who is struck off in the
+//! database is out with the next request.
 
 use super::Dbd;
 use crate::blocking::Answer;
@@ -30,12 +32,19 @@ pub struct Question {
 }
 
 impl Question {
-    /// `query` as Apache has it. A query may have more placeholders than there are values: the last one stands in them, too.
+    /// `query` as Apache has it. A query may have more placeholders than there are values: the last
+    /// one stands in them, too.
     pub fn of(query: &str, values: &[&str], is_change: bool) -> Question {
         let (query, count) = saker_database::from_printf(query);
         let last = values.last().copied().unwrap_or_default();
-        let parameters = (0..count).map(|number| values.get(number).copied().unwrap_or(last).to_owned()).collect();
-        Question { query, parameters, is_change }
+        let parameters = (0..count)
+            .map(|number| values.get(number).copied().unwrap_or(last).to_owned())
+            .collect();
+        Question {
+            query,
+            parameters,
+            is_change,
+        }
     }
 }
 
@@ -61,7 +70,11 @@ pub struct Asked(RefCell<Vec<(Question, Place)>>);
 
 impl Asked {
     pub fn ask(self: &Rc<Self>, dbd: &Dbd, question: Question) -> Answer<Said> {
-        let at = self.0.borrow().iter().position(|(known, _)| *known == question);
+        let at = self
+            .0
+            .borrow()
+            .iter()
+            .position(|(known, _)| *known == question);
         let at = match at {
             Some(at) => at,
             None => match self.begin(dbd, question) {
@@ -90,8 +103,20 @@ impl Asked {
                 let _under_way = under_way;
                 let parameters: Vec<&str> = own.parameters.iter().map(String::as_str).collect();
                 let found = match own.is_change {
-                    true => database.change(&own.query, &parameters).await.map(|changed| Found { changed, ..Found::default() }),
-                    false => database.rows(&own.query, &parameters, ROWS_MAX).await.map(|rows| Found { rows, ..Found::default() }),
+                    true => database
+                        .change(&own.query, &parameters)
+                        .await
+                        .map(|changed| Found {
+                            changed,
+                            ..Found::default()
+                        }),
+                    false => database
+                        .rows(&own.query, &parameters, ROWS_MAX)
+                        .await
+                        .map(|rows| Found {
+                            rows,
+                            ..Found::default()
+                        }),
                 };
                 // Nobody waits any more where the client has gone.
                 let _ = sender.send(found);
@@ -104,8 +129,12 @@ impl Asked {
 
     fn poll(&self, at: usize, context: &mut Context<'_>) -> Poll<()> {
         let mut all = self.0.borrow_mut();
-        let Some((_, place)) = all.get_mut(at) else { return Poll::Ready(()) };
-        let Place::Waiting(receiver) = place else { return Poll::Ready(()) };
+        let Some((_, place)) = all.get_mut(at) else {
+            return Poll::Ready(());
+        };
+        let Place::Waiting(receiver) = place else {
+            return Poll::Ready(());
+        };
         let heard = match Pin::new(receiver).poll(context) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(heard) => heard,
@@ -125,7 +154,8 @@ mod tests {
 
     #[test]
     fn values_for_placeholders() {
-        let of = |query: &str, values: &[&str]| Question::of(query, values, false).parameters.join("|");
+        let of =
+            |query: &str, values: &[&str]| Question::of(query, values, false).parameters.join("|");
         assert_eq!(of("a = %s", &["u"]), "u");
         assert_eq!(of("a = %s AND b = %s", &["u", "r"]), "u|r");
         assert_eq!(of("a = %s OR b = %s", &["u"]), "u|u");

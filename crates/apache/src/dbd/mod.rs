@@ -1,8 +1,9 @@
 //! mod_dbd: the database of a host (DBDriver and its like), for rewrite maps, passwords and groups.
 //!
-//! Nothing is connected, and no thread started, before the first question. Hosts that say the same share one database. Difficulty: merging
-//! is Apache's, setting by setting, but what connections begin with (DBDInitSQL) is added up.
-//! Absent on purpose: statements by their labels (DBDPrepareSQL), which no module here asks for; drivers besides mysql, pgsql and sqlite3.
+//! Nothing is connected, and no thread started, before the first question. Hosts that say the same
+//! share one database. Difficulty: merging is Apache's, setting by setting, but what connections
+//! begin with (DBDInitSQL) is added up. Absent on purpose: statements by their labels
+//! (DBDPrepareSQL), which no module here asks for; drivers besides mysql, pgsql and sqlite3.
 
 mod asked;
 mod parameters;
@@ -57,14 +58,22 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
         host.dbd.parameters = Some(first(node).into());
         Ok(())
     }),
-    ("DBDPersist", |node, host, _, _| set_flag(node, &mut host.dbd.keeps_connections)),
+    ("DBDPersist", |node, host, _, _| {
+        set_flag(node, &mut host.dbd.keeps_connections)
+    }),
     ("DBDInitSQL", |node, host, _, _| {
         host.dbd.init.push(first(node));
         Ok(())
     }),
-    ("DBDMin", |node, host, _, _| set_number(node, &mut host.dbd.connections_min)),
-    ("DBDMax", |node, host, _, _| set_number(node, &mut host.dbd.connections_max)),
-    ("DBDExptime", |node, host, _, _| set_number(node, &mut host.dbd.idle_s)),
+    ("DBDMin", |node, host, _, _| {
+        set_number(node, &mut host.dbd.connections_min)
+    }),
+    ("DBDMax", |node, host, _, _| {
+        set_number(node, &mut host.dbd.connections_max)
+    }),
+    ("DBDExptime", |node, host, _, _| {
+        set_number(node, &mut host.dbd.idle_s)
+    }),
 ];
 
 fn first(node: &Node) -> String {
@@ -77,14 +86,21 @@ fn set_driver(node: &Node, host: &mut HostDraft, _: &mut Process, _: &Path) -> R
         "mysql" => Driver::Mysql,
         "pgsql" => Driver::Postgres,
         "sqlite3" => Driver::Sqlite,
-        _ => return Err(format!("DBD: No driver for {name}; there are mysql, pgsql and sqlite3")),
+        _ => {
+            return Err(format!(
+                "DBD: No driver for {name}; there are mysql, pgsql and sqlite3"
+            ));
+        }
     });
     Ok(())
 }
 
 fn set_number<N: std::str::FromStr>(node: &Node, slot: &mut Option<N>) -> Result<(), String> {
     let word = first(node);
-    *slot = Some(word.parse().map_err(|_| format!("Argument must be numeric: {word}"))?);
+    *slot = Some(
+        word.parse()
+            .map_err(|_| format!("Argument must be numeric: {word}"))?,
+    );
     Ok(())
 }
 
@@ -93,7 +109,11 @@ impl DbdDraft {
     pub fn under(&self, over: &DbdDraft) -> DbdDraft {
         DbdDraft {
             driver: over.driver.or(self.driver),
-            parameters: over.parameters.as_ref().or(self.parameters.as_ref()).cloned(),
+            parameters: over
+                .parameters
+                .as_ref()
+                .or(self.parameters.as_ref())
+                .cloned(),
             keeps_connections: over.keeps_connections.or(self.keeps_connections),
             init: self.init.iter().chain(&over.init).cloned().collect(),
             connections_min: over.connections_min.or(self.connections_min),
@@ -134,13 +154,22 @@ type KeptKey = (Box<str>, Box<[u8]>);
 impl std::fmt::Debug for Dbd {
     /// Without what lets us in.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Dbd({})", self.terms.url.split(':').next().unwrap_or_default())
+        write!(
+            f,
+            "Dbd({})",
+            self.terms.url.split(':').next().unwrap_or_default()
+        )
     }
 }
 
 impl Dbd {
     pub fn new(terms: Terms) -> Dbd {
-        Dbd { terms, desk: OnceLock::new(), under_way: Arc::default(), kept: Mutex::default() }
+        Dbd {
+            terms,
+            desk: OnceLock::new(),
+            under_way: Arc::default(),
+            kept: Mutex::default(),
+        }
     }
 
     pub fn is_of(&self, terms: &Terms) -> bool {
@@ -148,7 +177,9 @@ impl Dbd {
     }
 
     fn desk(&self) -> Result<&Desk, Box<str>> {
-        let started = self.desk.get_or_init(|| Desk::start("dbd", self.terms.clone()).map_err(|failure| failure.to_string().into()));
+        let started = self.desk.get_or_init(|| {
+            Desk::start("dbd", self.terms.clone()).map_err(|failure| failure.to_string().into())
+        });
         started.as_ref().map_err(Clone::clone)
     }
 
@@ -159,13 +190,18 @@ impl Dbd {
     }
 
     fn run(&self, job: Job) -> Result<(), Box<str>> {
-        if self.desk()?.run(job) { Ok(()) } else { Err("its thread has ended".into()) }
+        if self.desk()?.run(job) {
+            Ok(())
+        } else {
+            Err("its thread has ended".into())
+        }
     }
 
     /// What a `fastdbd` map has found once.
     pub fn kept(&self, query: &str, key: &[u8]) -> Option<Vec<u8>> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(&(query.into(), key.into())).map(|value| value.to_vec())
+        kept.get(&(query.into(), key.into()))
+            .map(|value| value.to_vec())
     }
 
     pub fn keep(&self, query: &str, key: &[u8], value: &[u8]) {
@@ -198,11 +234,29 @@ mod tests {
             init: vec!["PRAGMA a".into()],
             ..DbdDraft::default()
         };
-        assert_eq!(DbdDraft::default().under(&DbdDraft::default()).terms(), None);
-        let host = DbdDraft { parameters: Some("/b.db".into()), init: vec!["PRAGMA b".into()], idle_s: Some(5), ..DbdDraft::default() };
+        assert_eq!(
+            DbdDraft::default().under(&DbdDraft::default()).terms(),
+            None
+        );
+        let host = DbdDraft {
+            parameters: Some("/b.db".into()),
+            init: vec!["PRAGMA b".into()],
+            idle_s: Some(5),
+            ..DbdDraft::default()
+        };
         let terms = server.under(&host).terms().unwrap();
-        assert_eq!((terms.url.as_str(), terms.init.len(), terms.idle_max), ("sqlite:///b.db", 2, Duration::from_secs(5)));
-        assert_eq!((terms.connections_min, terms.connections_max, terms.keeps_connections), (1, 10, true));
+        assert_eq!(
+            (terms.url.as_str(), terms.init.len(), terms.idle_max),
+            ("sqlite:///b.db", 2, Duration::from_secs(5))
+        );
+        assert_eq!(
+            (
+                terms.connections_min,
+                terms.connections_max,
+                terms.keeps_connections
+            ),
+            (1, 10, true)
+        );
     }
 
     #[test]
@@ -213,7 +267,11 @@ mod tests {
             dbd.keep("q", number.to_string().as_bytes(), b"v");
         }
         assert!(dbd.kept.lock().unwrap().len() <= KEPT_MAX);
-        assert_eq!(dbd.kept("q", (KEPT_MAX + 5).to_string().as_bytes()).as_deref(), Some(&b"v"[..]));
+        assert_eq!(
+            dbd.kept("q", (KEPT_MAX + 5).to_string().as_bytes())
+                .as_deref(),
+            Some(&b"v"[..])
+        );
         assert_eq!(dbd.kept("p", (KEPT_MAX + 5).to_string().as_bytes()), None);
     }
 }

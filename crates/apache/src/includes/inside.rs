@@ -1,6 +1,7 @@
 //! Requests that a page makes: for another page of the site, for a file beside it, for a program.
 //!
-//! Difficulty: what the client said of the page does not hold for its parts: a part is had by GET, whole, and whatever the client has of it.
+//! Difficulty: what the client said of the page does not hold for its parts: a part is had by GET,
+//! whole, and whatever the client has of it.
 
 use super::Origin;
 use crate::{fixups::subrequest, state::state};
@@ -28,8 +29,13 @@ const OF_PAGE: [&str; 13] = [
 
 /// A copy without its body, for later; of the page that stands in for an answer, if one does.
 pub fn copy(exchange: &Exchange) -> Exchange {
-    let mut copy =
-        Exchange::new(Rc::clone(&exchange.client), exchange.head.clone(), Box::new(NoBody), Arc::clone(&exchange.site), exchange.now);
+    let mut copy = Exchange::new(
+        Rc::clone(&exchange.client),
+        exchange.head.clone(),
+        Box::new(NoBody),
+        Arc::clone(&exchange.site),
+        exchange.now,
+    );
     copy.host.clone_from(&exchange.host);
     copy.path.clone_from(&exchange.path);
     copy.query.clone_from(&exchange.query);
@@ -74,7 +80,10 @@ fn whole(head: &RequestHead) -> RequestHead {
         .filter_map(|(name, value)| Some((text(name)?, text(value)?)))
         .filter(|(name, _)| !OF_PAGE.iter().any(|known| known.eq_ignore_ascii_case(name)))
         .collect();
-    let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let fields: Vec<(&str, &str)> = fields
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.as_str()))
+        .collect();
     let target = text(view.target()).unwrap_or_else(|| "/".into());
     RequestHead::build("GET", &target, view.version(), &fields)
 }
@@ -88,7 +97,11 @@ fn by_path(origin: &Origin, text: &[u8]) -> Option<Box<Exchange>> {
     };
     let whole = match path.first() {
         Some(b'/') => path.to_vec(),
-        _ => [saker_expressions::escape_uri(folder(&origin.exchange.path)).as_slice(), path].concat(),
+        _ => [
+            saker_expressions::escape_uri(folder(&origin.exchange.path)).as_slice(),
+            path,
+        ]
+        .concat(),
     };
     let mut read = Vec::with_capacity(whole.len());
     normalise_with(&whole, origin.host.slashes, &mut read).ok()?;
@@ -100,7 +113,11 @@ fn by_path(origin: &Origin, text: &[u8]) -> Option<Box<Exchange>> {
 /// A name in the page's folder or below.
 fn by_file(origin: &Origin, name: &[u8]) -> Option<Box<Exchange>> {
     let name = below(name)?;
-    let mut inner = subrequest(&origin.exchange, [folder(&origin.exchange.path), &name].concat(), Inner::Include)?;
+    let mut inner = subrequest(
+        &origin.exchange,
+        [folder(&origin.exchange.path), &name].concat(),
+        Inner::Include,
+    )?;
     inner.query = None;
     state(&mut inner).looked_up_file = Some([folder(&origin.state.filename), &name].concat());
     Some(inner)
@@ -108,7 +125,13 @@ fn by_file(origin: &Origin, name: &[u8]) -> Option<Box<Exchange>> {
 
 /// Up to its last slash.
 pub fn folder(path: &[u8]) -> &[u8] {
-    path.get(..path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1)).unwrap_or_default()
+    path.get(
+        ..path
+            .iter()
+            .rposition(|byte| *byte == b'/')
+            .map_or(0, |at| at + 1),
+    )
+    .unwrap_or_default()
 }
 
 /// The name without its detours, if it leads nowhere above.
@@ -144,8 +167,16 @@ mod tests {
             (b"a\0", None),
         ];
         for (name, expected) in cases {
-            assert_eq!(below(name).as_deref(), expected, "{}", String::from_utf8_lossy(name));
+            assert_eq!(
+                below(name).as_deref(),
+                expected,
+                "{}",
+                String::from_utf8_lossy(name)
+            );
         }
-        assert_eq!((folder(b"/a/b.html"), folder(b"b")), (b"/a/".as_slice(), b"".as_slice()));
+        assert_eq!(
+            (folder(b"/a/b.html"), folder(b"b")),
+            (b"/a/".as_slice(), b"".as_slice())
+        );
     }
 }

@@ -1,9 +1,11 @@
 //! Pages with server-side includes (mod_include): the filter INCLUDES.
 //!
-//! Place in the walk: on the way up, before all other filters, on whatever body there is; what a page includes goes down the walk itself, as a
-//! request inside of this one, access rules and all. [`run`] drives the machine of `saker_ssi`, [`world`] answers what it asks in passing.
-//! Difficulty: a page is sent while it is made, when its exchange is long gone; so what later requests need of it is taken along ([`Origin`]).
-//! Absent on purpose: keeping what comes out. It depends on more than files.
+//! Place in the walk: on the way up, before all other filters, on whatever body there is; what a
+//! page includes goes down the walk itself, as a request inside of this one, access rules and all.
+//! [`run`] drives the machine of `saker_ssi`, [`world`] answers what it asks in passing.
+//! Difficulty: a page is sent while it is made, when its exchange is long gone; so what later
+//! requests need of it is taken along ([`Origin`]). Absent on purpose: keeping what comes out. It
+//! depends on more than files.
 
 mod inside;
 mod run;
@@ -63,7 +65,8 @@ impl ContentFilter for Includes {
 
     /// Only where permissions say that the page is as old as its file.
     fn keeps_validators(&self, exchange: &mut Exchange, watcher: &Watcher, local: &Local) -> bool {
-        local.include.x_bit_hack == Some(XBitHack::Full) && file(exchange, watcher, local).is_some_and(|file| file.mode & 0o010 != 0)
+        local.include.x_bit_hack == Some(XBitHack::Full)
+            && file(exchange, watcher, local).is_some_and(|file| file.mode & 0o010 != 0)
     }
 
     fn output<'f>(&'f self, passage: &'f mut Passage<'_>) -> LocalFuture<'f, Result<(), Status>> {
@@ -72,8 +75,8 @@ impl ContentFilter for Includes {
     }
 }
 
-/// Whether a file is such a page without any filter being named: by its handler, or by its permissions (the Apache manual, XBitHack). With the
-/// handler and the type that then are left.
+/// Whether a file is such a page without any filter being named: by its handler, or by its
+/// permissions (the Apache manual, XBitHack). With the handler and the type that then are left.
 pub fn page(
     exchange: &mut Exchange,
     watcher: &Watcher,
@@ -84,9 +87,14 @@ pub fn page(
     if handler.as_deref() == Some(HANDLER) {
         return (true, None, media_type.or_else(|| Some("text/html".into())));
     }
-    let is_wanted = local.include.x_bit_hack.is_some_and(|hack| hack != XBitHack::Off);
+    let is_wanted = local
+        .include
+        .x_bit_hack
+        .is_some_and(|hack| hack != XBitHack::Off);
     let is_page = is_wanted
-        && media_type.as_deref().is_some_and(|media_type| media_type.starts_with("text/html"))
+        && media_type
+            .as_deref()
+            .is_some_and(|media_type| media_type.starts_with("text/html"))
         && file(exchange, watcher, local).is_some_and(|file| file.mode & 0o100 != 0);
     (is_page, handler, media_type)
 }
@@ -94,7 +102,10 @@ pub fn page(
 /// Whether pages are looked through here, and may run programs.
 fn options(local: &Local) -> (bool, bool) {
     let options = local.core.options.in_force();
-    (options.contains(INCLUDES_OPTION), options.contains(INCLUDES_EXEC))
+    (
+        options.contains(INCLUDES_OPTION),
+        options.contains(INCLUDES_EXEC),
+    )
 }
 
 fn start(passage: &mut Passage<'_>) {
@@ -104,10 +115,13 @@ fn start(passage: &mut Passage<'_>) {
         if passage.local.include.entity_tag != Some(true) {
             passage.response.fields_mut().remove("ETag");
         }
-        let facts = format_args!("{path}: Options Includes is not set here, the page goes out as it is");
+        let facts =
+            format_args!("{path}: Options Includes is not set here, the page goes out as it is");
         return error_log::log_about(&message::INCLUDES, passage.exchange, facts);
     }
-    let Some(state) = peek(passage.exchange).cloned() else { return };
+    let Some(state) = peek(passage.exchange).cloned() else {
+        return;
+    };
     let file = file(passage.exchange, passage.watcher, passage.local);
     describe(passage, file.as_ref());
     if passage.exchange.head.view().method() == Method::Head && !state.is_subrequest {
@@ -118,7 +132,10 @@ fn start(passage: &mut Passage<'_>) {
     let exchange = inside::copy(passage.exchange);
     let shared = match &state.page {
         Some(shared) => {
-            query_variables(exchange.query.as_deref(), &mut shared.variables.borrow_mut());
+            query_variables(
+                exchange.query.as_deref(),
+                &mut shared.variables.borrow_mut(),
+            );
             Rc::clone(shared)
         }
         None => Rc::new(shared(&exchange, passage, &state, file.as_ref())),
@@ -134,22 +151,41 @@ fn start(passage: &mut Passage<'_>) {
     let page = saker_ssi::Page::new(passage.local.include.settings(may_run));
     let source = crate::content_filters::as_stream(std::mem::take(&mut passage.response.body));
     let inside = passage.inside.clone();
-    passage.response.body = Body::Stream(Box::new(Made::by(|out| run::run(page, source, origin, inside, out))));
+    passage.response.body = Body::Stream(Box::new(Made::by(|out| {
+        run::run(page, source, origin, inside, out)
+    })));
 }
 
 /// The file behind a request, if there is one.
 fn file(exchange: &mut Exchange, watcher: &Watcher, local: &Local) -> Option<Metadata> {
     let state = peek(exchange)?;
-    let relative = state.filename.strip_prefix(b"/").filter(|_| state.kind == Some(Kind::File))?.to_vec();
+    let relative = state
+        .filename
+        .strip_prefix(b"/")
+        .filter(|_| state.kind == Some(Kind::File))?
+        .to_vec();
     let policy = link_policy(local.core.options.in_force());
-    resolve(watcher, Path::new("/"), &relative, policy, &mut exchange.stamps).ok().map(|found| found.metadata)
+    resolve(
+        watcher,
+        Path::new("/"),
+        &relative,
+        policy,
+        &mut exchange.stamps,
+    )
+    .ok()
+    .map(|found| found.metadata)
 }
 
-/// What comes out has another length, and other validators: none, unless the configuration says that it has.
+/// What comes out has another length, and other validators: none, unless the configuration says
+/// that it has.
 fn describe(passage: &mut Passage<'_>, file: Option<&Metadata>) {
     let include = &passage.local.include;
-    let is_full = include.x_bit_hack == Some(XBitHack::Full) && file.is_some_and(|file| file.mode & 0o010 != 0);
-    let (keeps_time, keeps_tag) = (include.last_modified == Some(true), include.entity_tag == Some(true));
+    let is_full = include.x_bit_hack == Some(XBitHack::Full)
+        && file.is_some_and(|file| file.mode & 0o010 != 0);
+    let (keeps_time, keeps_tag) = (
+        include.last_modified == Some(true),
+        include.entity_tag == Some(true),
+    );
     let fields = passage.response.fields_mut();
     fields.remove("Content-Length");
     if !keeps_tag {
@@ -167,13 +203,21 @@ fn describe(passage: &mut Passage<'_>, file: Option<&Metadata>) {
 }
 
 /// The variables that a page begins with.
-fn shared(exchange: &Exchange, passage: &Passage<'_>, state: &State, file: Option<&Metadata>) -> Shared {
+fn shared(
+    exchange: &Exchange,
+    passage: &Passage<'_>,
+    state: &State,
+    file: Option<&Metadata>,
+) -> Shared {
     let mut variables = Variables::default();
     for (name, value) in meta_variables::of(exchange, state, passage.host, passage.watcher).iter() {
         variables.set(name, value);
     }
     let lazy = |name: &str| Lazy::ALL.into_iter().find(|(known, _)| *known == name);
-    for (name, lazy) in ["DATE_LOCAL", "DATE_GMT", "LAST_MODIFIED"].into_iter().filter_map(lazy) {
+    for (name, lazy) in ["DATE_LOCAL", "DATE_GMT", "LAST_MODIFIED"]
+        .into_iter()
+        .filter_map(lazy)
+    {
         variables.set_lazy(name.as_bytes(), lazy);
     }
     variables.set(b"DOCUMENT_URI", &exchange.path);
@@ -181,7 +225,11 @@ fn shared(exchange: &Exchange, passage: &Passage<'_>, state: &State, file: Optio
         variables.set(b"DOCUMENT_PATH_INFO", &exchange.path_info);
     }
     variables.set_lazy(b"USER_NAME", Lazy::UserName);
-    let name = state.filename.rsplit(|byte| *byte == b'/').next().filter(|_| !state.filename.is_empty());
+    let name = state
+        .filename
+        .rsplit(|byte| *byte == b'/')
+        .next()
+        .filter(|_| !state.filename.is_empty());
     variables.set(b"DOCUMENT_NAME", name.unwrap_or(&exchange.path));
     query_variables(exchange.query.as_deref(), &mut variables);
     Shared {
@@ -195,6 +243,9 @@ fn shared(exchange: &Exchange, passage: &Passage<'_>, state: &State, file: Optio
 fn query_variables(query: Option<&[u8]>, variables: &mut Variables) {
     if let Some(query) = query {
         variables.set(b"QUERY_STRING", query);
-        variables.set(b"QUERY_STRING_UNESCAPED", &meta_variables::shell_escaped(&saker_expressions::unescape(query, false).0));
+        variables.set(
+            b"QUERY_STRING_UNESCAPED",
+            &meta_variables::shell_escaped(&saker_expressions::unescape(query, false).0),
+        );
     }
 }

@@ -23,7 +23,13 @@ use std::{
 /// What a program may say on a page.
 const PROGRAM_BYTES_MAX: usize = 64 << 20;
 
-pub async fn run(mut page: Page, mut source: Box<dyn BodyStream>, origin: Origin, inside: Inside, out: Out) -> Result<(), BodyError> {
+pub async fn run(
+    mut page: Page,
+    mut source: Box<dyn BodyStream>,
+    origin: Origin,
+    inside: Inside,
+    out: Out,
+) -> Result<(), BodyError> {
     loop {
         let mut world = PageWorld::enter(&origin, &inside);
         let step = page.step(&mut world);
@@ -57,25 +63,38 @@ pub async fn run(mut page: Page, mut source: Box<dyn BodyStream>, origin: Origin
     }
 }
 
-async fn meet(origin: &Origin, inside: &Inside, demand: &Demand, out: &Out) -> Result<Answer, String> {
+async fn meet(
+    origin: &Origin,
+    inside: &Inside,
+    demand: &Demand,
+    out: &Out,
+) -> Result<Answer, String> {
     // Many small ones must not hold the worker.
     tokio::task::yield_now().await;
     match demand {
         Demand::Include(target) => {
             let response = answered(origin, inside, target, false).await?;
-            pass_on(response, out).await.map_err(|_| format!("{} broke off", shown(target)))?;
+            pass_on(response, out)
+                .await
+                .map_err(|_| format!("{} broke off", shown(target)))?;
         }
         Demand::Program(path) => {
             let target = Target::Virtual(path.clone());
             let response = answered(origin, inside, &target, true).await?;
-            pass_on(response, out).await.map_err(|_| format!("{} broke off", shown(&target)))?;
+            pass_on(response, out)
+                .await
+                .map_err(|_| format!("{} broke off", shown(&target)))?;
         }
         Demand::Look(target) => return look(origin, inside, target).await,
         // A shell would be the server's user, who is nobody to run what is in this folder.
         Demand::Command(_) if origin.local.cgi.user.is_some() || origin.state.home_of.is_some() => {
-            return Err("exec cmd is refused where programs run as another user: use exec cgi".into());
+            return Err(
+                "exec cmd is refused where programs run as another user: use exec cgi".into(),
+            );
         }
-        Demand::Command(command) => shell(origin, command, out).await.map_err(|error| format!("a command failed: {error}"))?,
+        Demand::Command(command) => shell(origin, command, out)
+            .await
+            .map_err(|error| format!("a command failed: {error}"))?,
     }
     Ok(Answer::Done)
 }
@@ -86,7 +105,12 @@ fn shown(target: &Target) -> String {
 }
 
 /// What another part of the site says to a request of the page's.
-async fn answered(origin: &Origin, inside: &Inside, target: &Target, is_program: bool) -> Result<Response, String> {
+async fn answered(
+    origin: &Origin,
+    inside: &Inside,
+    target: &Target,
+    is_program: bool,
+) -> Result<Response, String> {
     let refused = || shown(target);
     let services = inside.services().ok_or_else(refused)?;
     let mut inner = inside::request(origin, target).ok_or_else(refused)?;
@@ -94,12 +118,22 @@ async fn answered(origin: &Origin, inside: &Inside, target: &Target, is_program:
         as_program(origin, &mut inner).ok_or_else(refused)?;
     }
     let before = phases::descend_inside(&mut inner, &services).await;
-    if before.as_ref().is_some_and(|response| response.status != Status::OK) {
+    if before
+        .as_ref()
+        .is_some_and(|response| response.status != Status::OK)
+    {
         return Err(refused());
     }
     // The Apache manual, core, Options: without leave to run programs nothing but text is taken in.
-    let media_type = inner.settings.files.whole_type.as_deref().filter(|media_type| !media_type.is_empty());
-    if !super::options(&origin.local).1 && media_type.is_some_and(|media_type| !media_type.starts_with("text/")) {
+    let media_type = inner
+        .settings
+        .files
+        .whole_type
+        .as_deref()
+        .filter(|media_type| !media_type.is_empty());
+    if !super::options(&origin.local).1
+        && media_type.is_some_and(|media_type| !media_type.starts_with("text/"))
+    {
         return Err(format!("unable to include potential exec {}", refused()));
     }
     let response = match before {
@@ -123,12 +157,18 @@ fn as_program(origin: &Origin, inner: &mut Exchange) -> Option<()> {
 }
 
 async fn pass_on(response: Response, out: &Out) -> Result<(), BodyError> {
-    let location = response.fields().first("Location").filter(|_| (300..400).contains(&response.status.0));
+    let location = response
+        .fields()
+        .first("Location")
+        .filter(|_| (300..400).contains(&response.status.0));
     if let Some(location) = location {
         // As Apache: a program that leads elsewhere leaves a link.
         let mut link = Vec::new();
         escape::html(location, &mut link);
-        out.send(Chunk::from([b"<a href=\"", link.as_slice(), b"\">", &link, b"</a>"].concat())).await;
+        out.send(Chunk::from(
+            [b"<a href=\"", link.as_slice(), b"\">", &link, b"</a>"].concat(),
+        ))
+        .await;
         return Ok(());
     }
     out.pass_on(as_stream(response.body).as_mut()).await
@@ -136,7 +176,12 @@ async fn pass_on(response: Response, out: &Out) -> Result<(), BodyError> {
 
 async fn look(origin: &Origin, inside: &Inside, target: &Target) -> Result<Answer, String> {
     let (Target::File(name) | Target::Virtual(name)) = target;
-    let missing = || format!("unable to get information about \"{}\"", String::from_utf8_lossy(name));
+    let missing = || {
+        format!(
+            "unable to get information about \"{}\"",
+            String::from_utf8_lossy(name)
+        )
+    };
     let services = inside.services().ok_or_else(missing)?;
     let mut inner = inside::request(origin, target).ok_or_else(missing)?;
     state(&mut inner).is_answered = false;
@@ -145,24 +190,46 @@ async fn look(origin: &Origin, inside: &Inside, target: &Target) -> Result<Answe
         return Err(missing());
     }
     let own = peek(&inner).cloned().unwrap_or_default();
-    let options = own.local.as_ref().map(|local| local.core.options.in_force()).unwrap_or_default();
+    let options = own
+        .local
+        .as_ref()
+        .map(|local| local.core.options.in_force())
+        .unwrap_or_default();
     let relative = own.filename.strip_prefix(b"/").unwrap_or(&own.filename);
-    let found = resolve(&origin.watcher, Path::new("/"), relative, link_policy(options), &mut Vec::new()).map_err(|_| missing())?;
+    let found = resolve(
+        &origin.watcher,
+        Path::new("/"),
+        relative,
+        link_policy(options),
+        &mut Vec::new(),
+    )
+    .map_err(|_| missing())?;
     match found.metadata.kind {
         Kind::Other => Err(missing()),
-        _ => Ok(Answer::Found { bytes: found.metadata.size, modified_s: found.metadata.mtime_s }),
+        _ => Ok(Answer::Found {
+            bytes: found.metadata.size,
+            modified_s: found.metadata.mtime_s,
+        }),
     }
 }
 
-/// What `/bin/sh` says to a command, with the page's variables for its environment, in the page's folder.
+/// What `/bin/sh` says to a command, with the page's variables for its environment, in the page's
+/// folder.
 async fn shell(origin: &Origin, command: &[u8], out: &Out) -> std::io::Result<()> {
     let mut shell = Command::new("/bin/sh");
-    shell.arg("-c").arg(OsStr::from_bytes(command)).stdin(Stdio::null()).env_clear();
+    shell
+        .arg("-c")
+        .arg(OsStr::from_bytes(command))
+        .stdin(Stdio::null())
+        .env_clear();
     shell.current_dir(OsStr::from_bytes(inside::folder(&origin.state.filename)));
     for (name, value) in origin.shared.variables.borrow().iter() {
         let Value::Text(value) = value else { continue };
         if !value.contains(&0) {
-            shell.env(OsStr::from_bytes(&variable_name(name)), OsStr::from_bytes(value));
+            shell.env(
+                OsStr::from_bytes(&variable_name(name)),
+                OsStr::from_bytes(value),
+            );
         }
     }
     let mut program = Program::start(shell).await?;
@@ -170,7 +237,9 @@ async fn shell(origin: &Origin, command: &[u8], out: &Out) -> std::io::Result<()
     loop {
         let piece = tokio::time::timeout(IDLE, program.output.read()).await??;
         let Some(piece) = piece else { break };
-        left = left.checked_sub(piece.len()).ok_or_else(|| std::io::Error::other("it says too much"))?;
+        left = left
+            .checked_sub(piece.len())
+            .ok_or_else(|| std::io::Error::other("it says too much"))?;
         out.send(Chunk::from(piece)).await;
     }
     program.finish();

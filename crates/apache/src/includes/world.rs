@@ -2,7 +2,10 @@
 
 use super::Origin;
 use crate::{ahead, content_filters::Inside, facts::Seen, listing, time};
-use saker_expressions::{Evaluation, Expression, ExpressionOptions, Facts, FileFault, FileTest, LocalTime, Variable, Work};
+use saker_expressions::{
+    Evaluation, Expression, ExpressionOptions, Facts, FileFault, FileTest, LocalTime, Variable,
+    Work,
+};
 use saker_ssi::{Lazy, Matched, Variables, World};
 use saker_telemetry::{error_log, message};
 use std::{borrow::Cow, net::IpAddr};
@@ -16,7 +19,11 @@ pub struct PageWorld<'p> {
 
 impl<'p> PageWorld<'p> {
     pub fn enter(origin: &'p Origin, inside: &'p Inside) -> PageWorld<'p> {
-        PageWorld { origin, inside, variables: origin.shared.variables.take() }
+        PageWorld {
+            origin,
+            inside,
+            variables: origin.shared.variables.take(),
+        }
     }
 
     pub fn leave(self) {
@@ -24,8 +31,17 @@ impl<'p> PageWorld<'p> {
     }
 
     fn seen(&self) -> Seen<'_> {
-        let Origin { exchange, state, host, watcher, .. } = self.origin;
-        Seen { rules: Some((self.inside.rules(), host)), ..Seen::new(exchange, state, host, watcher) }
+        let Origin {
+            exchange,
+            state,
+            host,
+            watcher,
+            ..
+        } = self.origin;
+        Seen {
+            rules: Some((self.inside.rules(), host)),
+            ..Seen::new(exchange, state, host, watcher)
+        }
     }
 }
 
@@ -52,22 +68,43 @@ impl World for PageWorld<'_> {
         listing::short_size(bytes).into_bytes()
     }
 
-    fn holds(&mut self, expression: &[u8], matched: &mut Matched, time_format: &[u8]) -> Result<bool, String> {
-        let options = ExpressionOptions { restricted: true, ..ExpressionOptions::default() };
+    fn holds(
+        &mut self,
+        expression: &[u8],
+        matched: &mut Matched,
+        time_format: &[u8],
+    ) -> Result<bool, String> {
+        let options = ExpressionOptions {
+            restricted: true,
+            ..ExpressionOptions::default()
+        };
         let compiled = Expression::compile(expression, options).map_err(|error| error.message)?;
         let seen = self.seen();
-        let facts = InPage { seen: &seen, world: self, matched, time_format };
+        let facts = InPage {
+            seen: &seen,
+            world: self,
+            matched,
+            time_format,
+        };
         let mut evaluation = Evaluation::new(&facts);
         evaluation.backreferences = matched.0.clone();
-        let holds = compiled.evaluate(&mut evaluation).map_err(|error| error.message);
+        let holds = compiled
+            .evaluate(&mut evaluation)
+            .map_err(|error| error.message);
         let after = std::mem::take(&mut evaluation.backreferences);
         matched.0 = after;
         holds
     }
 
     fn is_accessible(&mut self, path: &[u8]) -> bool {
-        let Origin { exchange, host, watcher, .. } = self.origin;
-        ahead::by_path(self.inside.rules(), exchange, host, watcher, path).is_ok_and(|ahead| ahead.status.0 < 400)
+        let Origin {
+            exchange,
+            host,
+            watcher,
+            ..
+        } = self.origin;
+        ahead::by_path(self.inside.rules(), exchange, host, watcher, path)
+            .is_ok_and(|ahead| ahead.status.0 < 400)
     }
 
     fn make(&mut self, bytes: usize) {
@@ -85,7 +122,11 @@ impl World for PageWorld<'_> {
 
     fn complain(&mut self, fault: String) {
         let file = String::from_utf8_lossy(&self.origin.state.filename);
-        error_log::log_about(&message::INCLUDES, &self.origin.exchange, format_args!("{file}: {fault}"));
+        error_log::log_about(
+            &message::INCLUDES,
+            &self.origin.exchange,
+            format_args!("{file}: {fault}"),
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which icon, text and description an entry of a listing has, and whether it is ignored.
 //!
-//! Difficulty: three kinds of patterns, each with rules of its own; of several that match the innermost and first counts.
+//! Difficulty: three kinds of patterns, each with rules of its own; of several that match the
+//! innermost and first counts.
 
 use crate::modules::autoindex::{Autoindex, By, Item};
 use saker_expressions::{GlobOptions, glob_matches};
@@ -8,11 +9,19 @@ use saker_expressions::{GlobOptions, glob_matches};
 /// Compared with the last component of a path, for those below the folder of the rule.
 pub fn is_ignored(settings: &Autoindex, path: &[u8]) -> bool {
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    settings.ignored.iter().any(|item| path.starts_with(item.folder.as_bytes()) && matches(item.pattern.as_bytes(), name, false))
+    settings.ignored.iter().any(|item| {
+        path.starts_with(item.folder.as_bytes()) && matches(item.pattern.as_bytes(), name, false)
+    })
 }
 
 /// The first item for a path, a type, or (where there is one) a coding.
-pub fn item<'i>(items: &'i [Item], path: &[u8], kind: Option<&str>, coding: Option<&str>, path_only: bool) -> Option<&'i str> {
+pub fn item<'i>(
+    items: &'i [Item],
+    path: &[u8],
+    kind: Option<&str>,
+    coding: Option<&str>,
+    path_only: bool,
+) -> Option<&'i str> {
     let fits = |item: &&Item| {
         let subject = match item.by {
             By::Path => return matches(item.pattern.as_bytes(), path, false),
@@ -22,12 +31,19 @@ pub fn item<'i>(items: &'i [Item], path: &[u8], kind: Option<&str>, coding: Opti
         };
         subject.is_some_and(|subject| matches(item.pattern.as_bytes(), subject.as_bytes(), true))
     };
-    items.iter().filter(|item| path.starts_with(item.folder.as_bytes())).find(fits).map(|item| &*item.value)
+    items
+        .iter()
+        .filter(|item| path.starts_with(item.folder.as_bytes()))
+        .find(fits)
+        .map(|item| &*item.value)
 }
 
 /// `^^DIRECTORY^^`, `^^BLANKICON^^`.
 pub fn special<'i>(items: &'i [Item], name: &str) -> Option<&'i str> {
-    items.iter().find(|item| item.by == By::Path && item.pattern.trim_start_matches('*') == name).map(|item| &*item.value)
+    items
+        .iter()
+        .find(|item| item.by == By::Path && item.pattern.trim_start_matches('*') == name)
+        .map(|item| &*item.value)
 }
 
 pub fn description(settings: &Autoindex, path: &[u8]) -> Option<String> {
@@ -36,7 +52,9 @@ pub fn description(settings: &Autoindex, path: &[u8]) -> Option<String> {
         let subject = if one.full_path { path } else { name };
         match one.is_glob {
             true => glob_matches(one.pattern.as_bytes(), subject, GlobOptions::default()),
-            false => subject.windows(one.pattern.len().max(1)).any(|part| part == one.pattern.as_bytes()),
+            false => subject
+                .windows(one.pattern.len().max(1))
+                .any(|part| part == one.pattern.as_bytes()),
         }
     });
     found.map(|one| one.text.to_string())
@@ -46,7 +64,8 @@ pub fn description(settings: &Autoindex, path: &[u8]) -> Option<String> {
 pub fn matches(pattern: &[u8], text: &[u8], any_case: bool) -> bool {
     let (mut at, mut in_text, mut back) = (0, 0, None);
     while in_text < text.len() {
-        let same = |one: u8, other: u8| one == other || any_case && one.eq_ignore_ascii_case(&other);
+        let same =
+            |one: u8, other: u8| one == other || any_case && one.eq_ignore_ascii_case(&other);
         match (pattern.get(at), text.get(in_text)) {
             (Some(b'*'), _) => {
                 back = Some((at + 1, in_text));
@@ -63,7 +82,11 @@ pub fn matches(pattern: &[u8], text: &[u8], any_case: bool) -> bool {
             },
         }
     }
-    pattern.get(at..).unwrap_or_default().iter().all(|byte| *byte == b'*')
+    pattern
+        .get(at..)
+        .unwrap_or_default()
+        .iter()
+        .all(|byte| *byte == b'*')
 }
 
 #[cfg(test)]
@@ -72,10 +95,19 @@ mod tests {
 
     #[test]
     fn patterns_match_slashes() {
-        let cases =
-            [("*.gz", "/a/b.gz", true), ("*/b?", "/a/bc", true), ("a*b*c", "axxbyyc", true), ("a*b", "axxc", false), ("", "", true)];
+        let cases = [
+            ("*.gz", "/a/b.gz", true),
+            ("*/b?", "/a/bc", true),
+            ("a*b*c", "axxbyyc", true),
+            ("a*b", "axxc", false),
+            ("", "", true),
+        ];
         for (pattern, text, expected) in cases {
-            assert_eq!(matches(pattern.as_bytes(), text.as_bytes(), false), expected, "{pattern} {text}");
+            assert_eq!(
+                matches(pattern.as_bytes(), text.as_bytes(), false),
+                expected,
+                "{pattern} {text}"
+            );
         }
         assert!(matches(b"text/*", b"TEXT/plain", true));
     }

@@ -1,9 +1,11 @@
 //! What a folder without an index file is answered with (mod_autoindex).
 //!
-//! Place in the walk: the end of fixups, in the place of the files handler. Every entry is tried as a request of its own, so that what could
-//! not be fetched is not shown. Difficulty: a folder may hold anything. So the folder is read, titles are looked for and rows are written as jobs
-//! (`work`); entries, which the worker's rules have to try, are tried some at a time. Entries and bytes are bounded, and the outcome is never kept,
-//! since it depends on the query and on the client.
+//! Place in the walk: the end of fixups, in the place of the files handler. Every entry is tried as
+//! a request of its own, so that what could not be fetched is not shown. Difficulty: a folder may
+//! hold anything. So the folder is read, titles are looked for and rows are written as jobs
+//! (`work`); entries, which the worker's rules have to try, are tried some at a time. Entries and
+//! bytes are bounded, and the outcome is never kept, since it depends on the query and on the
+//! client.
 
 mod matching;
 mod order;
@@ -17,8 +19,8 @@ use crate::{
     magic,
     modules::{
         autoindex::{
-            Autoindex, FANCY, FOLDERS_FIRST, IGNORE_CLIENT, Item, NO_PREAMBLE, NO_SORTING, SCAN_TITLES, SHOW_FORBIDDEN, TABLE,
-            TRACK_MODIFIED, VERSION_SORT,
+            Autoindex, FANCY, FOLDERS_FIRST, IGNORE_CLIENT, Item, NO_PREAMBLE, NO_SORTING,
+            SCAN_TITLES, SHOW_FORBIDDEN, TABLE, TRACK_MODIFIED, VERSION_SORT,
         },
         mime::Facts,
     },
@@ -67,18 +69,34 @@ pub struct Entry {
 
 impl Entry {
     pub fn shown(&self) -> &[u8] {
-        if self.is_parent { b"Parent Directory" } else { &self.name }
+        if self.is_parent {
+            b"Parent Directory"
+        } else {
+            &self.name
+        }
     }
 }
 
-/// Begins the listing of the folder that the exchange has come to. The step is asked again ([`go_on`]) until the page is there.
+/// Begins the listing of the folder that the exchange has come to. The step is asked again
+/// ([`go_on`]) until the page is there.
 pub fn begin(exchange: &mut Exchange, watcher: &Watcher, local: &Arc<Local>) -> Verdict {
     exchange.depends_on_request();
-    exchange.trace("content", None, || "a folder without an index file: listed".into());
-    let filename = peek(exchange).map(|state| state.filename.clone()).unwrap_or_default();
+    exchange.trace("content", None, || {
+        "a folder without an index file: listed".into()
+    });
+    let filename = peek(exchange)
+        .map(|state| state.filename.clone())
+        .unwrap_or_default();
     let policy = link_policy(local.core.options.in_force());
     let relative = filename.strip_prefix(b"/").unwrap_or(&filename);
-    let found = resolve(watcher, Path::new("/"), relative, policy, &mut exchange.stamps).ok();
+    let found = resolve(
+        watcher,
+        Path::new("/"),
+        relative,
+        policy,
+        &mut exchange.stamps,
+    )
+    .ok();
     let Some(folder) = found.filter(|found| found.metadata.kind == Kind::Directory) else {
         complain(exchange, &filename);
         return Verdict::Answer(Response::new(Status::FORBIDDEN));
@@ -97,16 +115,23 @@ pub fn begin(exchange: &mut Exchange, watcher: &Watcher, local: &Arc<Local>) -> 
 }
 
 /// The next step of a listing that was begun.
-pub fn go_on(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, work: &Rc<Work>) -> Verdict {
+pub fn go_on(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    work: &Rc<Work>,
+) -> Verdict {
     match work.take() {
-        Stage::Found(mut trying) => match try_some(rules, exchange, host, &work.folder, &mut trying) {
-            Progress::Late => late(exchange, &work.folder, JobError::Late),
-            Progress::Some => {
-                work.put(Stage::Found(trying));
-                Verdict::Wait(Box::pin(tokio::task::yield_now()))
+        Stage::Found(mut trying) => {
+            match try_some(rules, exchange, host, &work.folder, &mut trying) {
+                Progress::Late => late(exchange, &work.folder, JobError::Late),
+                Progress::Some => {
+                    work.put(Stage::Found(trying));
+                    Verdict::Wait(Box::pin(tokio::task::yield_now()))
+                }
+                Progress::All => Verdict::Wait(work.write(*trying)),
             }
-            Progress::All => Verdict::Wait(work.write(*trying)),
-        },
+        }
         Stage::Written(rows) => Verdict::Answer(answer(rules, exchange, host, &work.folder, &rows)),
         Stage::Refused(status) => {
             complain(exchange, &work.folder.filename);
@@ -118,14 +143,25 @@ pub fn go_on(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, work: &R
 }
 
 fn complain(exchange: &Exchange, folder: &[u8]) {
-    let text = format_args!("Can't open directory for index: {}/", String::from_utf8_lossy(folder));
+    let text = format_args!(
+        "Can't open directory for index: {}/",
+        String::from_utf8_lossy(folder)
+    );
     error_log::log_httpd(&httpd_message::DIRECTORY_UNREADABLE, None, exchange, text);
 }
 
 fn late(exchange: &Exchange, folder: &Folder, error: JobError) -> Verdict {
     let name = String::from_utf8_lossy(&folder.filename);
-    error_log::log_about(&message::LISTING_GIVEN_UP, exchange, format_args!("{name}: {error}"));
-    let status = if error == JobError::Failed { Status::INTERNAL_SERVER_ERROR } else { Status::SERVICE_UNAVAILABLE };
+    error_log::log_about(
+        &message::LISTING_GIVEN_UP,
+        exchange,
+        format_args!("{name}: {error}"),
+    );
+    let status = if error == JobError::Failed {
+        Status::INTERNAL_SERVER_ERROR
+    } else {
+        Status::SERVICE_UNAVAILABLE
+    };
     Verdict::Answer(Response::new(status))
 }
 
@@ -136,7 +172,13 @@ enum Progress {
 }
 
 /// Tries entries for as long as one turn of a worker may take.
-fn try_some(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, folder: &Folder, trying: &mut Trying) -> Progress {
+fn try_some(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    folder: &Folder,
+    trying: &mut Trying,
+) -> Progress {
     let settings = &folder.local.autoindex;
     let (form, pattern) = form(settings, &folder.query);
     if trying.is_first {
@@ -145,25 +187,55 @@ fn try_some(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, folder: &
     }
     let until = Instant::now() + TURN;
     while trying.bytes < PAGE_BYTES_MAX {
-        let Some(found) = trying.left.pop() else { return Progress::All };
-        if pattern.as_deref().is_none_or(|pattern| glob_matches(pattern, &found.name, GlobOptions::default())) {
-            let of = Found { settings, form: &form, folder: &folder.filename, found: &found };
+        let Some(found) = trying.left.pop() else {
+            return Progress::All;
+        };
+        if pattern
+            .as_deref()
+            .is_none_or(|pattern| glob_matches(pattern, &found.name, GlobOptions::default()))
+        {
+            let of = Found {
+                settings,
+                form: &form,
+                folder: &folder.filename,
+                found: &found,
+            };
             trying.add(entry(rules, exchange, host, &of));
         }
         if Instant::now() >= until {
-            return if trying.place.is_late() { Progress::Late } else { Progress::Some };
+            return if trying.place.is_late() {
+                Progress::Late
+            } else {
+                Progress::Some
+            };
         }
     }
     Progress::All
 }
 
-fn answer(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, folder: &Folder, rows: &[u8]) -> Response {
+fn answer(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    folder: &Folder,
+    rows: &[u8],
+) -> Response {
     let mut response = Response::new(Status::OK);
     let settings = &folder.local.autoindex;
     describe(settings, &folder.folder, &mut response);
     let (form, _) = form(settings, &folder.query);
-    let body = body(rules, exchange, host, &folder.watcher, &folder.local, &form, rows);
-    response.fields_mut().append("Content-Length", body.len().to_string().into_bytes());
+    let body = body(
+        rules,
+        exchange,
+        host,
+        &folder.watcher,
+        &folder.local,
+        &form,
+        rows,
+    );
+    response
+        .fields_mut()
+        .append("Content-Length", body.len().to_string().into_bytes());
     response.body = Body::Memory(Chunk::from(body));
     response
 }
@@ -172,19 +244,37 @@ fn describe(settings: &Autoindex, folder: &Resolved, response: &mut Response) {
     let kind = settings.media_type.as_deref().unwrap_or("text/html");
     let charset = settings.charset.as_deref().unwrap_or("ISO-8859-1");
     let fields = response.fields_mut();
-    fields.append("Content-Type", format!("{kind};charset={charset}").into_bytes());
+    fields.append(
+        "Content-Type",
+        format!("{kind};charset={charset}").into_bytes(),
+    );
     if settings.options() & TRACK_MODIFIED != 0 {
-        fields.append("Last-Modified", format_date(folder.metadata.mtime_s).to_vec());
-        let mtime_us = folder.metadata.mtime_s * 1_000_000 + i64::from(folder.metadata.mtime_ns / 1000);
-        fields.append("ETag", format!("W/\"{:x}-{mtime_us:x}\"", folder.metadata.size).into_bytes());
+        fields.append(
+            "Last-Modified",
+            format_date(folder.metadata.mtime_s).to_vec(),
+        );
+        let mtime_us =
+            folder.metadata.mtime_s * 1_000_000 + i64::from(folder.metadata.mtime_ns / 1000);
+        fields.append(
+            "ETag",
+            format!("W/\"{:x}-{mtime_us:x}\"", folder.metadata.size).into_bytes(),
+        );
     }
 }
 
-/// What the query wants of the page: `C`, `O`, `F`, `V` and `P`, up to the first thing that is none of them. And the pattern of `P`.
+/// What the query wants of the page: `C`, `O`, `F`, `V` and `P`, up to the first thing that is none
+/// of them. And the pattern of `P`.
 fn form<'s>(settings: &'s Autoindex, query: &[u8]) -> (Form<'s>, Option<Vec<u8>>) {
     let (key, descends) = settings.order.unwrap_or((b'N', false));
     let blank_icon = special(&settings.icons, "^^BLANKICON^^");
-    let mut form = Form { settings, options: settings.options(), key, descends, arguments: Vec::new(), blank_icon };
+    let mut form = Form {
+        settings,
+        options: settings.options(),
+        key,
+        descends,
+        arguments: Vec::new(),
+        blank_icon,
+    };
     if form.options & IGNORE_CLIENT != 0 {
         form.options |= NO_SORTING;
         return (form, None);
@@ -196,11 +286,18 @@ fn form<'s>(settings: &'s Autoindex, query: &[u8]) -> (Form<'s>, Option<Vec<u8>>
             [b'O', b'=', direction @ (b'A' | b'D')] => form.descends = *direction == b'D',
             [b'F', b'=', digit @ b'0'..=b'2'] => {
                 form.options &= !(FANCY | TABLE);
-                form.options |= [0, FANCY, FANCY | TABLE].get(usize::from(*digit - b'0')).copied().unwrap_or_default();
+                form.options |= [0, FANCY, FANCY | TABLE]
+                    .get(usize::from(*digit - b'0'))
+                    .copied()
+                    .unwrap_or_default();
                 fancy = Some(*digit);
             }
             [b'V', b'=', digit @ (b'0' | b'1')] => {
-                form.options = if *digit == b'1' { form.options | VERSION_SORT } else { form.options & !VERSION_SORT };
+                form.options = if *digit == b'1' {
+                    form.options | VERSION_SORT
+                } else {
+                    form.options & !VERSION_SORT
+                };
                 version = Some(*digit);
             }
             [b'P', b'=', text @ ..] if !text.is_empty() => pattern = Some(text.to_vec()),
@@ -209,24 +306,40 @@ fn form<'s>(settings: &'s Autoindex, query: &[u8]) -> (Form<'s>, Option<Vec<u8>>
         }
     }
     for (name, digit) in [("F", fancy), ("V", version)] {
-        form.arguments.extend(digit.into_iter().flat_map(|digit| format!(";{name}={}", char::from(digit)).into_bytes()));
+        form.arguments.extend(
+            digit
+                .into_iter()
+                .flat_map(|digit| format!(";{name}={}", char::from(digit)).into_bytes()),
+        );
     }
     if let Some(text) = &pattern {
         form.arguments.extend_from_slice(b";P=");
         escape::html(text, &mut form.arguments);
     }
-    (form, pattern.map(|text| saker_expressions::unescape(&text, false).0))
+    (
+        form,
+        pattern.map(|text| saker_expressions::unescape(&text, false).0),
+    )
 }
 
 /// The folder above; none for the root.
-fn parent(exchange: &Exchange, settings: &Autoindex, form: &Form<'_>, filename: &[u8]) -> Option<Entry> {
+fn parent(
+    exchange: &Exchange,
+    settings: &Autoindex,
+    form: &Form<'_>,
+    filename: &[u8],
+) -> Option<Entry> {
     let above = exchange.path.strip_suffix(b"/")?;
     let at = above.iter().rposition(|byte| *byte == b'/')?;
     let tested = [filename, b".."].concat();
     if is_ignored(settings, &tested) {
         return None;
     }
-    let mut entry = Entry { name: above.get(..=at).unwrap_or_default().to_vec(), is_parent: true, ..Entry::default() };
+    let mut entry = Entry {
+        name: above.get(..=at).unwrap_or_default().to_vec(),
+        is_parent: true,
+        ..Entry::default()
+    };
     if form.options & FANCY != 0 {
         let find = |items: &'_ [Item]| {
             let by_path = item(items, &tested, None, None, true).map(Into::into);
@@ -248,25 +361,43 @@ struct Found<'f> {
 }
 
 /// An entry, and whether it is a page whose title is to be its description, by a link or not.
-fn entry(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, of: &Found<'_>) -> Option<(Entry, Option<Page>)> {
-    let Found { settings, form, found, .. } = of;
+fn entry(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    of: &Found<'_>,
+) -> Option<(Entry, Option<Page>)> {
+    let Found {
+        settings,
+        form,
+        found,
+        ..
+    } = of;
     let filename = [of.folder, &found.name].concat();
     if is_ignored(settings, &filename) || found.kind == Kind::Other {
         return None;
     }
     let facts = tried(rules, exchange, host, &found.name, form.options)?;
     let is_folder = found.kind == Kind::Directory;
-    let mut entry = Entry { name: found.name.clone(), ..Entry::default() };
+    let mut entry = Entry {
+        name: found.name.clone(),
+        ..Entry::default()
+    };
     if is_folder {
         entry.name.push(b'/');
     }
     if form.options & (FANCY | TABLE) == 0 {
         return Some((entry, None));
     }
-    let (kind, coding) = (facts.media_type.as_deref(), facts.codings.first().map(|coding| &**coding));
+    let (kind, coding) = (
+        facts.media_type.as_deref(),
+        facts.codings.first().map(|coding| &**coding),
+    );
     let find = |items: &'_ [Item]| -> Option<Box<str>> {
         let found = item(items, &filename, kind, coding, is_folder);
-        found.or_else(|| special(items, "^^DIRECTORY^^").filter(|_| is_folder)).map(Into::into)
+        found
+            .or_else(|| special(items, "^^DIRECTORY^^").filter(|_| is_folder))
+            .map(Into::into)
     };
     entry.modified_s = Some(found.metadata.mtime_s);
     entry.bytes = (!is_folder).then_some(found.metadata.size);
@@ -274,13 +405,25 @@ fn entry(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, of: &Found<'
     entry.icon = find(&settings.icons);
     entry.alternative = find(&settings.alternatives).or_else(|| is_folder.then(|| "DIR".into()));
     entry.description = description(settings, &filename);
-    let is_page = kind.is_some_and(|kind| kind.starts_with("text/html")) && facts.codings.is_empty();
+    let is_page =
+        kind.is_some_and(|kind| kind.starts_with("text/html")) && facts.codings.is_empty();
     let is_scanned = entry.description.is_none() && is_page && form.options & SCAN_TITLES != 0;
-    Some((entry, is_scanned.then_some(Page { is_link: found.is_link })))
+    Some((
+        entry,
+        is_scanned.then_some(Page {
+            is_link: found.is_link,
+        }),
+    ))
 }
 
 /// What an entry would be as a request of its own, if it would be answered.
-fn tried(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, name: &[u8], options: u32) -> Option<Facts> {
+fn tried(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    name: &[u8],
+    options: u32,
+) -> Option<Facts> {
     let mut inner = nested(exchange, [exchange.path.as_slice(), name].concat());
     inner.query = None;
     match descend(rules, &mut inner) {
@@ -288,7 +431,8 @@ fn tried(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, name: &[u8],
         Verdict::Answer(response) if response.status.0 < 400 => {}
         // Nothing is found out about what is closed.
         Verdict::Answer(response)
-            if matches!(response.status, Status::UNAUTHORIZED | Status::FORBIDDEN) && options & SHOW_FORBIDDEN != 0 =>
+            if matches!(response.status, Status::UNAUTHORIZED | Status::FORBIDDEN)
+                && options & SHOW_FORBIDDEN != 0 =>
         {
             return Some(Facts::default());
         }
@@ -297,8 +441,21 @@ fn tried(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, name: &[u8],
     exchange.stamps.append(&mut inner.stamps);
     let own = peek(&inner)?;
     let local = own.local.as_ref()?;
-    let mut facts = magic::facts(local, host, rules.watcher(), name, &own.filename, &mut exchange.stamps);
-    facts.media_type = local.core.force_type.clone().flatten().or_else(|| own.forced_type.clone()).or(facts.media_type);
+    let mut facts = magic::facts(
+        local,
+        host,
+        rules.watcher(),
+        name,
+        &own.filename,
+        &mut exchange.stamps,
+    );
+    facts.media_type = local
+        .core
+        .force_type
+        .clone()
+        .flatten()
+        .or_else(|| own.forced_type.clone())
+        .or(facts.media_type);
     Some(facts)
 }
 
@@ -312,12 +469,28 @@ fn body(
     rows: &[u8],
 ) -> Vec<u8> {
     let mut title = Vec::new();
-    escape::html(exchange.path.strip_suffix(b"/").filter(|path| !path.is_empty()).unwrap_or(&exchange.path), &mut title);
-    let filename = peek(exchange).map(|state| state.filename.clone()).unwrap_or_default();
-    let name = |items: &[Item]| items.iter().find(|item| filename.starts_with(item.folder.as_bytes())).map(|item| item.value.clone());
+    escape::html(
+        exchange
+            .path
+            .strip_suffix(b"/")
+            .filter(|path| !path.is_empty())
+            .unwrap_or(&exchange.path),
+        &mut title,
+    );
+    let filename = peek(exchange)
+        .map(|state| state.filename.clone())
+        .unwrap_or_default();
+    let name = |items: &[Item]| {
+        items
+            .iter()
+            .find(|item| filename.starts_with(item.folder.as_bytes()))
+            .map(|item| item.value.clone())
+    };
     let suppress = form.options & NO_PREAMBLE != 0;
     let mut out = Vec::with_capacity(4096 + rows.len());
-    match name(&local.autoindex.headers).and_then(|name| piece(rules, exchange, host, watcher, &name)) {
+    match name(&local.autoindex.headers)
+        .and_then(|name| piece(rules, exchange, host, watcher, &name))
+    {
         Some(Piece::Page(text)) => {
             if !suppress {
                 page::preamble(form, &title, &mut out);
@@ -334,7 +507,8 @@ fn body(
         }
     }
     out.extend_from_slice(rows);
-    let readme = name(&local.autoindex.readmes).and_then(|name| piece(rules, exchange, host, watcher, &name));
+    let readme = name(&local.autoindex.readmes)
+        .and_then(|name| piece(rules, exchange, host, watcher, &name));
     let ends = !(suppress && matches!(readme, Some(Piece::Page(_))));
     match readme {
         Some(Piece::Page(text)) => out.extend_from_slice(&text),
@@ -359,8 +533,18 @@ fn plain(text: &[u8], out: &mut Vec<u8>) {
 }
 
 /// A header or a readme: a request of its own, by a path or a name in the folder.
-fn piece(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Watcher, name: &str) -> Option<Piece> {
-    let path = if name.starts_with('/') { name.as_bytes().to_vec() } else { [exchange.path.as_slice(), name.as_bytes()].concat() };
+fn piece(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    name: &str,
+) -> Option<Piece> {
+    let path = if name.starts_with('/') {
+        name.as_bytes().to_vec()
+    } else {
+        [exchange.path.as_slice(), name.as_bytes()].concat()
+    };
     let mut inner = subrequest(exchange, path, Inner::Lookup)?;
     let verdict = descend(rules, &mut inner);
     let own = peek(&inner)?;
@@ -368,11 +552,30 @@ fn piece(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, watcher: &Wa
         return None;
     }
     let local = own.local.as_ref()?;
-    let facts = magic::facts(local, host, watcher, &own.filename, &own.filename, &mut exchange.stamps);
-    let kind = local.core.force_type.clone().flatten().or(facts.media_type)?;
+    let facts = magic::facts(
+        local,
+        host,
+        watcher,
+        &own.filename,
+        &own.filename,
+        &mut exchange.stamps,
+    );
+    let kind = local
+        .core
+        .force_type
+        .clone()
+        .flatten()
+        .or(facts.media_type)?;
     let policy = link_policy(local.core.options.in_force());
     let relative = own.filename.strip_prefix(b"/").unwrap_or(&own.filename);
-    let found = resolve(watcher, Path::new("/"), relative, policy, &mut exchange.stamps).ok()?;
+    let found = resolve(
+        watcher,
+        Path::new("/"),
+        relative,
+        policy,
+        &mut exchange.stamps,
+    )
+    .ok()?;
     let text = content(&found)?;
     match &*kind {
         kind if kind.starts_with("text/html") => Some(Piece::Page(text)),
@@ -396,11 +599,22 @@ mod tests {
         let settings = Autoindex::default();
         let read = |query: &str| {
             let (form, pattern) = form(&settings, query.as_bytes());
-            (char::from(form.key), form.descends, String::from_utf8(form.arguments).unwrap(), pattern)
+            (
+                char::from(form.key),
+                form.descends,
+                String::from_utf8(form.arguments).unwrap(),
+                pattern,
+            )
         };
         assert_eq!(read(""), ('N', false, String::new(), None));
-        assert_eq!(read("C=S;O=D;F=2;V=1;P=*a*"), ('S', true, ";F=2;V=1;P=*a*".into(), Some(b"*a*".to_vec())));
+        assert_eq!(
+            read("C=S;O=D;F=2;V=1;P=*a*"),
+            ('S', true, ";F=2;V=1;P=*a*".into(), Some(b"*a*".to_vec()))
+        );
         assert_eq!(read("C=M&x&O=D"), ('M', false, String::new(), None));
-        assert_eq!(read("P=%22<"), ('N', false, ";P=%22&lt;".into(), Some(b"\"<".to_vec())));
+        assert_eq!(
+            read("P=%22<"),
+            ('N', false, ";P=%22&lt;".into(), Some(b"\"<".to_vec()))
+        );
     }
 }

@@ -1,11 +1,15 @@
-//! The order of a listing's entries: the folder above first, folders before files where that is wanted, then by a column, then by name.
+//! The order of a listing's entries: the folder above first, folders before files where that is
+//! wanted, then by a column, then by name.
 
 use super::{Entry, page::Form};
 use crate::modules::autoindex::{IGNORE_CASE, VERSION_SORT};
 use std::cmp::Ordering;
 
 pub fn compare(one: &Entry, other: &Entry, form: &Form<'_>) -> Ordering {
-    let by_text = |one: &[u8], other: &[u8]| match (form.options & VERSION_SORT != 0, form.options & IGNORE_CASE != 0) {
+    let by_text = |one: &[u8], other: &[u8]| match (
+        form.options & VERSION_SORT != 0,
+        form.options & IGNORE_CASE != 0,
+    ) {
         (true, true) => natural(&one.to_ascii_lowercase(), &other.to_ascii_lowercase()),
         (true, false) => natural(one, other),
         (false, true) => one.to_ascii_lowercase().cmp(&other.to_ascii_lowercase()),
@@ -14,14 +18,23 @@ pub fn compare(one: &Entry, other: &Entry, form: &Form<'_>) -> Ordering {
     let by_key = match form.key {
         b'M' => one.modified_s.cmp(&other.modified_s),
         b'S' => one.bytes.cmp(&other.bytes),
-        b'D' => {
-            by_text(one.description.as_deref().unwrap_or_default().as_bytes(), other.description.as_deref().unwrap_or_default().as_bytes())
-        }
+        b'D' => by_text(
+            one.description.as_deref().unwrap_or_default().as_bytes(),
+            other.description.as_deref().unwrap_or_default().as_bytes(),
+        ),
         _ => Ordering::Equal,
     };
     let order = by_key.then_with(|| by_text(&one.name, &other.name));
-    let order = if form.descends { order.reverse() } else { order };
-    other.is_parent.cmp(&one.is_parent).then(other.first.cmp(&one.first)).then(order)
+    let order = if form.descends {
+        order.reverse()
+    } else {
+        order
+    };
+    other
+        .is_parent
+        .cmp(&one.is_parent)
+        .then(other.first.cmp(&one.first))
+        .then(order)
 }
 
 /// Numbers in names as numbers.

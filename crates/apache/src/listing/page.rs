@@ -1,11 +1,12 @@
-//! The page of a listing, in the three forms that Apache has: a list, columns in a `<pre>`, a table.
+//! The page of a listing, in the three forms that Apache has: a list, columns in a `<pre>`, a
+//! table.
 //!
 //! Difficulty: scripts read these pages, so every blank is where Apache has it.
 
 use super::Entry;
 use crate::modules::autoindex::{
-    Autoindex, COLUMN_WIDTH, FANCY, ICONS_ARE_LINKS, NO_DESCRIPTION, NO_ICON, NO_MODIFIED, NO_RULES, NO_SIZE, NO_SORTING, OLD_DATES, TABLE,
-    Width, XHTML,
+    Autoindex, COLUMN_WIDTH, FANCY, ICONS_ARE_LINKS, NO_DESCRIPTION, NO_ICON, NO_MODIFIED,
+    NO_RULES, NO_SIZE, NO_SORTING, OLD_DATES, TABLE, Width, XHTML,
 };
 use saker_http::escape;
 
@@ -37,7 +38,11 @@ impl Form<'_> {
 
     /// With a style sheet, everything has a class.
     fn class(&self, styled: &'static str, plain: &'static str) -> &'static str {
-        if self.settings.style_sheet.is_some() { styled } else { plain }
+        if self.settings.style_sheet.is_some() {
+            styled
+        } else {
+            plain
+        }
     }
 }
 
@@ -57,7 +62,13 @@ pub fn preamble(form: &Form<'_>, title: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(title);
     out.extend_from_slice(b"</title>\n");
     if let Some(sheet) = &form.settings.style_sheet {
-        out.extend_from_slice(format!("  <link rel=\"stylesheet\" href=\"{sheet}\" type=\"text/css\"{}\n", form.close()).as_bytes());
+        out.extend_from_slice(
+            format!(
+                "  <link rel=\"stylesheet\" href=\"{sheet}\" type=\"text/css\"{}\n",
+                form.close()
+            )
+            .as_bytes(),
+        );
     }
     if let Some(insert) = &form.settings.head_insert {
         out.extend_from_slice(insert.as_bytes());
@@ -66,7 +77,10 @@ pub fn preamble(form: &Form<'_>, title: &[u8], out: &mut Vec<u8>) {
 }
 
 pub fn heading(form: &Form<'_>, title: &[u8], out: &mut Vec<u8>) {
-    out.extend_from_slice(form.class("  <h1 id=\"indextitle\">Index of ", "<h1>Index of ").as_bytes());
+    out.extend_from_slice(
+        form.class("  <h1 id=\"indextitle\">Index of ", "<h1>Index of ")
+            .as_bytes(),
+    );
     out.extend_from_slice(title);
     out.extend_from_slice(b"</h1>\n");
 }
@@ -94,13 +108,27 @@ impl Widths {
             Some(Width::Fitting) if !form.has(TABLE) => longest.clamp(COLUMN_WIDTH, WIDTH_MAX),
             _ => COLUMN_WIDTH,
         };
-        let name = entries.iter().map(|entry| entry.name.len()).max().unwrap_or_default();
-        let description = entries.iter().filter_map(|entry| Some(entry.description.as_ref()?.len())).max().unwrap_or_default();
-        let mut widths =
-            Widths { name: fits(form.settings.name_width, name), description: fits(form.settings.description_width, description) };
+        let name = entries
+            .iter()
+            .map(|entry| entry.name.len())
+            .max()
+            .unwrap_or_default();
+        let description = entries
+            .iter()
+            .filter_map(|entry| Some(entry.description.as_ref()?.len()))
+            .max()
+            .unwrap_or_default();
+        let mut widths = Widths {
+            name: fits(form.settings.name_width, name),
+            description: fits(form.settings.description_width, description),
+        };
         if form.settings.description_width.is_none() {
             let more = [(NO_ICON, 6), (NO_MODIFIED, 19), (NO_SIZE, 7)];
-            widths.description += more.iter().filter(|(option, _)| form.has(*option)).map(|(_, more)| more).sum::<usize>();
+            widths.description += more
+                .iter()
+                .filter(|(option, _)| form.has(*option))
+                .map(|(_, more)| more)
+                .sum::<usize>();
         }
         widths
     }
@@ -123,8 +151,16 @@ fn list(entries: &[Entry], out: &mut Vec<u8>) {
 
 /// A colon in the first component would be a scheme's.
 fn anchor(entry: &Entry) -> Vec<u8> {
-    let first = entry.name.split(|byte| *byte == b'/').next().unwrap_or_default();
-    let mut link = if first.contains(&b':') { b"./".to_vec() } else { Vec::new() };
+    let first = entry
+        .name
+        .split(|byte| *byte == b'/')
+        .next()
+        .unwrap_or_default();
+    let mut link = if first.contains(&b':') {
+        b"./".to_vec()
+    } else {
+        Vec::new()
+    };
     link.extend(saker_expressions::escape_uri(&entry.name));
     html(&link)
 }
@@ -186,16 +222,29 @@ fn row_of_columns(form: &Form<'_>, entry: &Entry, widths: &Widths, out: &mut Vec
         out.extend_from_slice(size(entry.bytes).as_bytes());
         pad(2, out);
     }
-    if let Some(text) = entry.description.as_deref().filter(|_| !form.has(NO_DESCRIPTION)) {
+    if let Some(text) = entry
+        .description
+        .as_deref()
+        .filter(|_| !form.has(NO_DESCRIPTION))
+    {
         out.extend_from_slice(&cut(text, widths.description));
     }
     out.push(b'\n');
 }
 
 fn table(form: &Form<'_>, entries: &[Entry], widths: &Widths, out: &mut Vec<u8>) {
-    out.extend_from_slice(form.class("  <table id=\"indexlist\">\n   <tr class=\"indexhead\">", "  <table>\n   <tr>").as_bytes());
+    out.extend_from_slice(
+        form.class(
+            "  <table id=\"indexlist\">\n   <tr class=\"indexhead\">",
+            "  <table>\n   <tr>",
+        )
+        .as_bytes(),
+    );
     if !form.has(NO_ICON) {
-        out.extend_from_slice(form.class("<th class=\"indexcolicon\">", "<th valign=\"top\">").as_bytes());
+        out.extend_from_slice(
+            form.class("<th class=\"indexcolicon\">", "<th valign=\"top\">")
+                .as_bytes(),
+        );
         match form.blank_icon {
             Some(icon) => image(form, icon, "[ICO]", out),
             None => out.extend_from_slice(b"&nbsp;"),
@@ -204,12 +253,25 @@ fn table(form: &Form<'_>, entries: &[Entry], widths: &Widths, out: &mut Vec<u8>)
     }
     let columns = [
         (0, b'N', "Name", "<th class=\"indexcolname\">"),
-        (NO_MODIFIED, b'M', "Last modified", "<th class=\"indexcollastmod\">"),
+        (
+            NO_MODIFIED,
+            b'M',
+            "Last modified",
+            "<th class=\"indexcollastmod\">",
+        ),
         (NO_SIZE, b'S', "Size", "<th class=\"indexcolsize\">"),
-        (NO_DESCRIPTION, b'D', "Description", "<th class=\"indexcoldesc\">"),
+        (
+            NO_DESCRIPTION,
+            b'D',
+            "Description",
+            "<th class=\"indexcoldesc\">",
+        ),
     ];
     let mut count = usize::from(!form.has(NO_ICON));
-    for (option, key, title, class) in columns.into_iter().filter(|column| !form.has(column.0) || column.0 == 0) {
+    for (option, key, title, class) in columns
+        .into_iter()
+        .filter(|column| !form.has(column.0) || column.0 == 0)
+    {
         let _ = option;
         out.extend_from_slice(form.class(class, "<th>").as_bytes());
         link(form, key, title, out);
@@ -218,8 +280,15 @@ fn table(form: &Form<'_>, entries: &[Entry], widths: &Widths, out: &mut Vec<u8>)
     }
     out.extend_from_slice(b"</tr>\n");
     let start = form.class("   <tr class=\"indexbreakrow\">", "   <tr>");
-    let rule = format!("{start}<th colspan=\"{count}\"><hr{}</th></tr>\n", form.close());
-    let rule = if form.has(NO_RULES) { String::new() } else { rule };
+    let rule = format!(
+        "{start}<th colspan=\"{count}\"><hr{}</th></tr>\n",
+        form.close()
+    );
+    let rule = if form.has(NO_RULES) {
+        String::new()
+    } else {
+        rule
+    };
     out.extend_from_slice(rule.as_bytes());
     for (at, entry) in entries.iter().enumerate() {
         if out.len() >= PAGE_BYTES_MAX {
@@ -232,9 +301,22 @@ fn table(form: &Form<'_>, entries: &[Entry], widths: &Widths, out: &mut Vec<u8>)
 }
 
 fn row_of_table(form: &Form<'_>, entry: &Entry, is_odd: bool, widths: &Widths, out: &mut Vec<u8>) {
-    out.extend_from_slice(form.class(if is_odd { "   <tr class=\"odd\">" } else { "   <tr class=\"even\">" }, "<tr>").as_bytes());
+    out.extend_from_slice(
+        form.class(
+            if is_odd {
+                "   <tr class=\"odd\">"
+            } else {
+                "   <tr class=\"even\">"
+            },
+            "<tr>",
+        )
+        .as_bytes(),
+    );
     if !form.has(NO_ICON) {
-        out.extend_from_slice(form.class("<td class=\"indexcolicon\">", "<td valign=\"top\">").as_bytes());
+        out.extend_from_slice(
+            form.class("<td class=\"indexcolicon\">", "<td valign=\"top\">")
+                .as_bytes(),
+        );
         icon(form, entry, "&nbsp;", out);
         out.extend_from_slice(b"</td>");
     }
@@ -245,9 +327,16 @@ fn row_of_table(form: &Form<'_>, entry: &Entry, is_odd: bool, widths: &Widths, o
     if !form.has(NO_MODIFIED) {
         let text = match entry.modified_s {
             Some(modified_s) => {
-                format!("{}{}", form.class("<td class=\"indexcollastmod\">", "<td align=\"right\">"), date(form, modified_s))
+                format!(
+                    "{}{}",
+                    form.class("<td class=\"indexcollastmod\">", "<td align=\"right\">"),
+                    date(form, modified_s)
+                )
             }
-            None => format!("{}&nbsp;", form.class("<td class=\"indexcollastmod\">", "<td>")),
+            None => format!(
+                "{}&nbsp;",
+                form.class("<td class=\"indexcollastmod\">", "<td>")
+            ),
         };
         out.extend_from_slice(text.as_bytes());
         out.extend_from_slice(b"</td>");
@@ -259,7 +348,9 @@ fn row_of_table(form: &Form<'_>, entry: &Entry, is_odd: bool, widths: &Widths, o
     if !form.has(NO_DESCRIPTION) {
         out.extend_from_slice(form.class("<td class=\"indexcoldesc\">", "<td>").as_bytes());
         match entry.description.as_deref() {
-            Some(text) if form.settings.description_width == Some(Width::Fitting) => out.extend_from_slice(text.as_bytes()),
+            Some(text) if form.settings.description_width == Some(Width::Fitting) => {
+                out.extend_from_slice(text.as_bytes())
+            }
             Some(text) => out.extend_from_slice(&cut(text, widths.description)),
             None => out.extend_from_slice(b"&nbsp;"),
         }
@@ -272,7 +363,10 @@ fn image(form: &Form<'_>, url: &str, alternative: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"<img src=\"");
     out.extend_from_slice(&html(url.as_bytes()));
     out.extend_from_slice(format!("\" alt=\"{alternative}\"").as_bytes());
-    for (name, value) in [("width", form.settings.icon_width), ("height", form.settings.icon_height)] {
+    for (name, value) in [
+        ("width", form.settings.icon_width),
+        ("height", form.settings.icon_height),
+    ] {
         if let Some(value) = value.filter(|value| *value != 0) {
             out.extend_from_slice(format!(" {name}=\"{value}\"").as_bytes());
         }
@@ -284,8 +378,17 @@ fn icon(form: &Form<'_>, entry: &Entry, blank: &str, out: &mut Vec<u8>) {
     if form.has(ICONS_ARE_LINKS) {
         out.extend_from_slice(&[b"<a href=\"", anchor(entry).as_slice(), b"\">"].concat());
     }
-    match entry.icon.as_deref().or(form.settings.default_icon.as_deref()) {
-        Some(icon) => image(form, icon, &format!("[{}]", entry.alternative.as_deref().unwrap_or("   ")), out),
+    match entry
+        .icon
+        .as_deref()
+        .or(form.settings.default_icon.as_deref())
+    {
+        Some(icon) => image(
+            form,
+            icon,
+            &format!("[{}]", entry.alternative.as_deref().unwrap_or("   ")),
+            out,
+        ),
         None => out.extend_from_slice(blank.as_bytes()),
     }
     if form.has(ICONS_ARE_LINKS) {
@@ -297,11 +400,27 @@ fn icon(form: &Form<'_>, entry: &Entry, blank: &str, out: &mut Vec<u8>) {
 fn name(entry: &Entry, width: Option<usize>, out: &mut Vec<u8>) {
     let shown = entry.shown();
     let (text, padding) = match width {
-        Some(width) if shown.len() > width => ([shown.get(..width.saturating_sub(3)).unwrap_or_default(), b"..>"].concat(), 0),
+        Some(width) if shown.len() > width => (
+            [
+                shown.get(..width.saturating_sub(3)).unwrap_or_default(),
+                b"..>",
+            ]
+            .concat(),
+            0,
+        ),
         Some(width) => (shown.to_vec(), width - shown.len()),
         None => (shown.to_vec(), 0),
     };
-    out.extend_from_slice(&[b"<a href=\"", anchor(entry).as_slice(), b"\">", &html(&text), b"</a>"].concat());
+    out.extend_from_slice(
+        &[
+            b"<a href=\"",
+            anchor(entry).as_slice(),
+            b"\">",
+            &html(&text),
+            b"</a>",
+        ]
+        .concat(),
+    );
     pad(padding, out);
 }
 
@@ -314,21 +433,35 @@ fn link(form: &Form<'_>, key: u8, title: &str, out: &mut Vec<u8>) {
     if form.has(NO_SORTING) {
         return out.extend_from_slice(title.as_bytes());
     }
-    let direction = if key == form.key && !form.descends { 'D' } else { 'A' };
+    let direction = if key == form.key && !form.descends {
+        'D'
+    } else {
+        'A'
+    };
     out.extend_from_slice(format!("<a href=\"?C={};O={direction}", char::from(key)).as_bytes());
     out.extend_from_slice(&form.arguments);
     out.extend_from_slice(format!("\">{title}</a>").as_bytes());
 }
 
 fn date(form: &Form<'_>, unix_s: i64) -> String {
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] = [
+        "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
+    ];
     let time = crate::time::local(unix_s);
     match form.has(OLD_DATES) {
         true => {
-            let month = MONTHS.get(usize::from(time.month).saturating_sub(1)).unwrap_or(&"");
-            format!("{:02}-{month}-{:04} {:02}:{:02}  ", time.day, time.year, time.hour, time.minute)
+            let month = MONTHS
+                .get(usize::from(time.month).saturating_sub(1))
+                .unwrap_or(&"");
+            format!(
+                "{:02}-{month}-{:04} {:02}:{:02}  ",
+                time.day, time.year, time.hour, time.minute
+            )
         }
-        false => format!("{:04}-{:02}-{:02} {:02}:{:02}  ", time.year, time.month, time.day, time.hour, time.minute),
+        false => format!(
+            "{:04}-{:02}-{:02} {:02}:{:02}  ",
+            time.year, time.month, time.day, time.hour, time.minute
+        ),
     }
 }
 
@@ -351,7 +484,11 @@ pub fn short_size(bytes: u64) -> String {
         }
         if size < 9 || size == 9 && rest < 973 {
             rest = (rest * 5 + 256) / 512;
-            let (whole, tenth) = if rest >= 10 { (size + 1, 0) } else { (size, rest) };
+            let (whole, tenth) = if rest >= 10 {
+                (size + 1, 0)
+            } else {
+                (size, rest)
+            };
             return format!("{whole}.{tenth}{unit}");
         }
         return format!("{:3}{unit}", if rest >= 512 { size + 1 } else { size });
@@ -373,7 +510,12 @@ fn cut(text: &str, width: usize) -> Vec<u8> {
             left -= 1;
         }
         if let Some(end) = end {
-            at += bytes.get(at..).unwrap_or_default().iter().position(|other| *other == end).unwrap_or(bytes.len() - at - 1);
+            at += bytes
+                .get(at..)
+                .unwrap_or_default()
+                .iter()
+                .position(|other| *other == end)
+                .unwrap_or(bytes.len() - at - 1);
         }
         at += 1;
     }
@@ -408,14 +550,22 @@ mod tests {
     #[test]
     fn descriptions_are_cut() {
         let cases = [
-            ("<b>An archive</b> which has a long description &amp; more", 23, "<b>An archive</b> which has a>"),
+            (
+                "<b>An archive</b> which has a long description &amp; more",
+                23,
+                "<b>An archive</b> which has a>",
+            ),
             ("short", 23, "short"),
             ("a &amp; b", 5, "a &amp; b"),
             ("unclosed <b", 23, "unclosed <b"),
             ("", 0, ""),
         ];
         for (text, width, expected) in cases {
-            assert_eq!(String::from_utf8(cut(text, width)).unwrap(), expected, "{text}");
+            assert_eq!(
+                String::from_utf8(cut(text, width)).unwrap(),
+                expected,
+                "{text}"
+            );
         }
     }
 }

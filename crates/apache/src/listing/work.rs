@@ -1,16 +1,20 @@
 //! Jobs of a listing: reading the folder, looking for titles, sorting and writing the rows.
 //!
-//! Called by: `listing`, which tries the entries in between. A listing has its place among the jobs from its beginning to its end, so that those who
-//! ask for many at once wait for each other. Dropping the request cancels it.
-//! Out of scope: what an entry looks like (`page`), and whether it is shown.
+//! Called by: `listing`, which tries the entries in between. A listing has its place among the jobs
+//! from its beginning to its end, so that those who ask for many at once wait for each other.
+//! Dropping the request cancels it. Out of scope: what an entry looks like (`page`), and whether it
+//! is shown.
 
 use super::{Entry, form, order::compare, page};
 use crate::local::Local;
-use saker_files::{EntryChoice, LinkPolicy, Resolved, Watcher, open_entry, read_directory, resolve};
+use saker_files::{
+    EntryChoice, LinkPolicy, Resolved, Watcher, open_entry, read_directory, resolve,
+};
 use saker_http::Status;
 use saker_net::jobs::{self, Cancel, JobError, JobKind, JobPlace};
 use std::{
-    cell::RefCell, ffi::OsStr, future::Future, io, os::unix::ffi::OsStrExt, os::unix::fs::FileExt, path::Path, pin::Pin, rc::Rc, sync::Arc,
+    cell::RefCell, ffi::OsStr, future::Future, io, os::unix::ffi::OsStrExt, os::unix::fs::FileExt,
+    path::Path, pin::Pin, rc::Rc, sync::Arc,
 };
 
 /// More than anyone reads.
@@ -51,8 +55,10 @@ impl Trying {
     pub fn add(&mut self, entry: Option<(Entry, Option<Page>)>) {
         let Some((entry, page)) = entry else { return };
         let length = |text: &Option<Box<str>>| text.as_ref().map_or(0, |text| text.len());
-        self.bytes +=
-            entry.name.len() + length(&entry.icon) + length(&entry.alternative) + entry.description.as_ref().map_or(0, String::len);
+        self.bytes += entry.name.len()
+            + length(&entry.icon)
+            + length(&entry.alternative)
+            + entry.description.as_ref().map_or(0, String::len);
         self.done.push((entry, page));
     }
 }
@@ -75,7 +81,10 @@ pub struct Work {
 
 impl Work {
     pub fn new(folder: Folder) -> Work {
-        Work { folder: Arc::new(folder), stage: RefCell::new(Stage::Begun) }
+        Work {
+            folder: Arc::new(folder),
+            stage: RefCell::new(Stage::Begun),
+        }
     }
 
     pub fn take(&self) -> Stage {
@@ -97,10 +106,16 @@ impl Work {
                 Ok((place, found))
             };
             work.put(match read.await {
-                Ok((place, Ok(left))) => {
-                    Stage::Found(Box::new(Trying { place, done: Vec::with_capacity(left.len()), left, bytes: 0, is_first: true }))
+                Ok((place, Ok(left))) => Stage::Found(Box::new(Trying {
+                    place,
+                    done: Vec::with_capacity(left.len()),
+                    left,
+                    bytes: 0,
+                    is_first: true,
+                })),
+                Ok((_, Err(error))) if error.kind() == io::ErrorKind::Interrupted => {
+                    Stage::Failed(JobError::Late)
                 }
-                Ok((_, Err(error))) if error.kind() == io::ErrorKind::Interrupted => Stage::Failed(JobError::Late),
                 Ok((_, Err(_))) => Stage::Refused(Status::FORBIDDEN),
                 Err(error) => Stage::Failed(error),
             });
@@ -125,7 +140,13 @@ impl Work {
 
 /// The last one first.
 fn entries(folder: &Folder, cancel: &Cancel) -> io::Result<Vec<saker_files::Entry>> {
-    let choose = |_: &[u8]| if cancel.is_cancelled() { EntryChoice::Stop } else { EntryChoice::Take };
+    let choose = |_: &[u8]| {
+        if cancel.is_cancelled() {
+            EntryChoice::Stop
+        } else {
+            EntryChoice::Take
+        }
+    };
     let mut found = read_directory(&folder.folder.file, ENTRIES_MAX, choose)?.entries;
     found.reverse();
     Ok(found)
@@ -150,13 +171,21 @@ fn rows(folder: &Folder, tried: Vec<(Entry, Option<Page>)>, cancel: &Cancel) -> 
     Some(out)
 }
 
-/// Returns the text of the first `<title>` near the beginning of a page. The entry may have been replaced since it was listed.
+/// Returns the text of the first `<title>` near the beginning of a page. The entry may have been
+/// replaced since it was listed.
 fn title(folder: &Folder, name: &[u8], page: Page) -> Option<String> {
     let file = match page.is_link {
         false => open_entry(&folder.folder.file, name).ok()?.0,
         true => {
             let within = Path::new(OsStr::from_bytes(&folder.filename));
-            let found = resolve(&folder.watcher, within, name, folder.policy, &mut Vec::new()).ok()?;
+            let found = resolve(
+                &folder.watcher,
+                within,
+                name,
+                folder.policy,
+                &mut Vec::new(),
+            )
+            .ok()?;
             (found.metadata.kind == saker_files::Kind::File).then_some(found.file)?
         }
     };
@@ -169,7 +198,16 @@ fn title_in(text: &[u8]) -> Option<String> {
     let lower = text.to_ascii_lowercase();
     let from = lower.windows(7).position(|part| part == b"<title>")? + 7;
     let title = text.get(from..)?.split(|byte| *byte == b'<').next()?;
-    let title: Vec<u8> = title.iter().map(|byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { *byte }).collect();
+    let title: Vec<u8> = title
+        .iter()
+        .map(|byte| {
+            if matches!(byte, b'\r' | b'\n') {
+                b' '
+            } else {
+                *byte
+            }
+        })
+        .collect();
     Some(String::from_utf8_lossy(title.trim_ascii_start()).into_owned())
 }
 

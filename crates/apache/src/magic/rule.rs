@@ -1,8 +1,10 @@
-//! The rules of a magic file: where to look, for what, and what that means (`file`'s old format, as mod_mime_magic reads it).
+//! The rules of a magic file: where to look, for what, and what that means (`file`'s old format, as
+//! mod_mime_magic reads it).
 //!
-//! Difficulty: numbers are compared as C on a 64-bit machine does it in mod_mime_magic, where a 32-bit number at an offset is widened with its
-//! sign and the one in the rule is not; rules that never match there must not match here. A line that can't be read stays in its place and
-//! matches nothing, so that the lines that continue it are not taken for another's.
+//! Difficulty: numbers are compared as C on a 64-bit machine does it in mod_mime_magic, where a
+//! 32-bit number at an offset is widened with its sign and the one in the rule is not; rules that
+//! never match there must not match here. A line that can't be read stays in its place and matches
+//! nothing, so that the lines that continue it are not taken for another's.
 
 /// Every look takes so many bytes, and needs them to be there.
 const WINDOW_BYTES: usize = 64;
@@ -98,11 +100,27 @@ impl Rules {
         while let Some((at, rule)) = rules.next() {
             if let Some(window) = rule.found(content) {
                 let mut text = rule.print(&window);
-                let continuations = self.0.get(at + 1..).unwrap_or_default().iter().take_while(|rule| rule.level != 0);
-                append_continuations(continuations, content, !rule.description.is_empty(), &mut text);
+                let continuations = self
+                    .0
+                    .get(at + 1..)
+                    .unwrap_or_default()
+                    .iter()
+                    .take_while(|rule| rule.level != 0);
+                append_continuations(
+                    continuations,
+                    content,
+                    !rule.description.is_empty(),
+                    &mut text,
+                );
                 return Some(text);
             }
-            let skipped = self.0.get(at + 1..).unwrap_or_default().iter().take_while(|rule| rule.level != 0).count();
+            let skipped = self
+                .0
+                .get(at + 1..)
+                .unwrap_or_default()
+                .iter()
+                .take_while(|rule| rule.level != 0)
+                .count();
             if let Some(last) = skipped.checked_sub(1) {
                 rules.nth(last);
             }
@@ -112,14 +130,21 @@ impl Rules {
 }
 
 /// One counts if the last of the level before it did.
-fn append_continuations<'r>(rules: impl Iterator<Item = &'r Rule>, content: &[u8], mut is_after_text: bool, text: &mut Vec<u8>) {
+fn append_continuations<'r>(
+    rules: impl Iterator<Item = &'r Rule>,
+    content: &[u8],
+    mut is_after_text: bool,
+    text: &mut Vec<u8>,
+) {
     let mut level = 1;
     for rule in rules.into_iter() {
         if rule.level > level {
             continue;
         }
         level = rule.level;
-        let Some(window) = rule.found(content) else { continue };
+        let Some(window) = rule.found(content) else {
+            continue;
+        };
         if is_after_text && !rule.joined && !rule.description.is_empty() {
             text.push(b' ');
         }
@@ -133,7 +158,10 @@ impl Rule {
     /// `[>…]offset type[&mask] [relation]value description`
     fn parse(line: &[u8]) -> (Rule, Option<String>) {
         let level = line.iter().take_while(|byte| **byte == b'>').count();
-        let mut rule = Rule { level, ..Rule::default() };
+        let mut rule = Rule {
+            level,
+            ..Rule::default()
+        };
         let complaint = rule.parse_rest(line.get(level..).unwrap_or_default()).err();
         (rule, complaint.map(str::to_owned))
     }
@@ -150,7 +178,9 @@ impl Rule {
         let (test, description) = Test::parse(trimmed(rest.get(digits..).unwrap_or_default()))?;
         self.test = Some(test);
         let description = trimmed(description);
-        let bare = description.strip_prefix(b"\\b").or_else(|| description.strip_prefix(b"\x08"));
+        let bare = description
+            .strip_prefix(b"\\b")
+            .or_else(|| description.strip_prefix(b"\x08"));
         self.joined = bare.is_some();
         let bare = bare.unwrap_or(description);
         self.description = bare.get(..DESCRIPTION_BYTES_MAX).unwrap_or(bare).to_vec();
@@ -174,7 +204,9 @@ impl Rule {
 
     /// The description, in which C's printf finds its one argument.
     fn print(&self, window: &Window) -> Vec<u8> {
-        let Some(test) = &self.test else { return Vec::new() };
+        let Some(test) = &self.test else {
+            return Vec::new();
+        };
         let mut text = Vec::new();
         let mut rest = self.description.as_slice();
         while let Some((byte, behind)) = rest.split_first() {
@@ -183,7 +215,10 @@ impl Rule {
                 text.push(*byte);
                 continue;
             }
-            let skipped = rest.iter().take_while(|byte| b"-+ #.0123456789lhq".contains(byte)).count();
+            let skipped = rest
+                .iter()
+                .take_while(|byte| b"-+ #.0123456789lhq".contains(byte))
+                .count();
             let letter = rest.get(skipped).copied().unwrap_or(b'%');
             rest = rest.get(skipped + 1..).unwrap_or_default();
             test.print(letter, window, &mut text);
@@ -197,14 +232,23 @@ impl Test {
     fn parse(text: &[u8]) -> Result<(Test, &[u8]), &'static str> {
         let bare = text.strip_prefix(b"u");
         let (kind, mut rest) = kind(bare.unwrap_or(text)).ok_or("type invalid")?;
-        let mut test = Test { kind, unsigned: bare.is_some(), mask: u64::MAX, relation: b'=', number: 0, text: Vec::new() };
+        let mut test = Test {
+            kind,
+            unsigned: bare.is_some(),
+            mask: u64::MAX,
+            relation: b'=',
+            number: 0,
+            text: Vec::new(),
+        };
         if let Some(behind) = rest.strip_prefix(b"&") {
             let (mask, behind) = number(behind).unwrap_or((0, behind));
             (test.mask, rest) = (test.widened(mask as u64), behind);
         }
         rest = trimmed(rest);
         match rest.split_first() {
-            Some((relation @ (b'>' | b'<' | b'&' | b'^' | b'='), behind)) => (test.relation, rest) = (*relation, behind),
+            Some((relation @ (b'>' | b'<' | b'&' | b'^' | b'='), behind)) => {
+                (test.relation, rest) = (*relation, behind)
+            }
             Some((b'!', behind)) if kind != Kind::Text => (test.relation, rest) = (b'!', behind),
             Some((b'x', behind)) if behind.first().is_some_and(u8::is_ascii_whitespace) => {
                 test.relation = b'x';
@@ -234,7 +278,10 @@ impl Test {
 
     fn window(&self, content: &[u8], offset: i64) -> Option<Window> {
         let offset = usize::try_from(offset).ok()?;
-        let mut window: Window = content.get(offset..offset.checked_add(WINDOW_BYTES)?)?.try_into().ok()?;
+        let mut window: Window = content
+            .get(offset..offset.checked_add(WINDOW_BYTES)?)?
+            .try_into()
+            .ok()?;
         let [a, b, c, d, ..] = window;
         let in_order = |order: Order, little: &[u8]| {
             let mut bytes = little.to_vec();
@@ -252,12 +299,18 @@ impl Test {
             }
             Kind::Number(Width::Short, order @ (Order::Big | Order::Little)) => {
                 let bytes = in_order(order, &[a, b]);
-                let value = bytes.iter().rev().fold(0u16, |value, byte| value << 8 | u16::from(*byte));
+                let value = bytes
+                    .iter()
+                    .rev()
+                    .fold(0u16, |value, byte| value << 8 | u16::from(*byte));
                 window[..2].copy_from_slice(&value.to_ne_bytes());
             }
             Kind::Number(Width::Long, order @ (Order::Big | Order::Little)) => {
                 let bytes = in_order(order, &[a, b, c, d]);
-                let value = bytes.iter().rev().fold(0u32, |value, byte| value << 8 | u32::from(*byte));
+                let value = bytes
+                    .iter()
+                    .rev()
+                    .fold(0u32, |value, byte| value << 8 | u32::from(*byte));
                 window[..8].copy_from_slice(&i64::from(value as i32).to_ne_bytes());
             }
             Kind::Number(..) => {}
@@ -268,8 +321,14 @@ impl Test {
     fn value(&self, window: &Window) -> u64 {
         match self.kind {
             Kind::Text => {
-                let difference = window.iter().zip(&self.text).map(|(there, wanted)| i64::from(*there) - i64::from(*wanted));
-                difference.into_iter().find(|difference| *difference != 0).unwrap_or(0) as u64
+                let difference = window
+                    .iter()
+                    .zip(&self.text)
+                    .map(|(there, wanted)| i64::from(*there) - i64::from(*wanted));
+                difference
+                    .into_iter()
+                    .find(|difference| *difference != 0)
+                    .unwrap_or(0) as u64
             }
             Kind::Number(Width::Byte, _) => u64::from(window[0]),
             Kind::Number(Width::Short, _) => u64::from(u16::from_ne_bytes([window[0], window[1]])),
@@ -279,7 +338,8 @@ impl Test {
 
     fn holds(&self, window: &Window) -> bool {
         // As Apache: the letter x for a value matches anything.
-        if self.text == b"x" || (self.kind != Kind::Text && self.number & 0xffff == u64::from(b'x')) {
+        if self.text == b"x" || (self.kind != Kind::Text && self.number & 0xffff == u64::from(b'x'))
+        {
             return true;
         }
         let (value, wanted) = (self.widened(self.value(window)) & self.mask, self.number);
@@ -327,7 +387,9 @@ fn trimmed(text: &[u8]) -> &[u8] {
 }
 
 fn kind(text: &[u8]) -> Option<(Kind, &[u8])> {
-    KINDS.iter().find_map(|(name, kind)| Some((*kind, text.strip_prefix(*name)?)))
+    KINDS
+        .iter()
+        .find_map(|(name, kind)| Some((*kind, text.strip_prefix(*name)?)))
 }
 
 /// `[.l|.s|.b][+-number])`
@@ -340,7 +402,9 @@ fn indirect(text: &[u8]) -> Result<((Width, i64), &[u8]), &'static str> {
         rest => (Width::Long, rest),
     };
     let (more, rest) = number(rest).unwrap_or((0, rest));
-    let rest = rest.strip_prefix(b")").ok_or("missing ')' in indirect offset")?;
+    let rest = rest
+        .strip_prefix(b")")
+        .ok_or("missing ')' in indirect offset")?;
     Ok(((width, more), rest))
 }
 
@@ -357,14 +421,26 @@ fn number(text: &[u8]) -> Option<(i64, &[u8])> {
         [b'0', ..] => (8, text),
         _ => (10, text),
     };
-    let digits = text.iter().take_while(|byte| char::from(**byte).is_digit(base)).count();
-    let (digits, rest) = text.split_at_checked(digits).filter(|(digits, _)| !digits.is_empty())?;
+    let digits = text
+        .iter()
+        .take_while(|byte| char::from(**byte).is_digit(base))
+        .count();
+    let (digits, rest) = text
+        .split_at_checked(digits)
+        .filter(|(digits, _)| !digits.is_empty())?;
     let add = |value: i64, digit: &u8| {
         let digit = i64::from(char::from(*digit).to_digit(base).unwrap_or(0));
         value.saturating_mul(i64::from(base)).saturating_add(digit)
     };
     let value = digits.iter().fold(0, add);
-    Some((if negative { value.saturating_neg() } else { value }, rest))
+    Some((
+        if negative {
+            value.saturating_neg()
+        } else {
+            value
+        },
+        rest,
+    ))
 }
 
 /// Up to a space, with C's escapes; and what is behind the space.
@@ -379,7 +455,9 @@ fn unescaped(text: &[u8]) -> (Vec<u8>, &[u8]) {
             value.push(*byte);
             continue;
         }
-        let Some((letter, behind)) = rest.split_first() else { break };
+        let Some((letter, behind)) = rest.split_first() else {
+            break;
+        };
         rest = behind;
         match letter {
             b'n' => value.push(b'\n'),
@@ -406,8 +484,13 @@ fn unescaped(text: &[u8]) -> (Vec<u8>, &[u8]) {
 
 /// The value of so many digits at most, and how many there are.
 fn digits(text: &[u8], base: u32, count_max: usize) -> (u32, usize) {
-    let found = text.iter().take(count_max).map_while(|byte| char::from(*byte).to_digit(base));
-    found.fold((0, 0), |(value, count), digit| (value * base + digit, count + 1))
+    let found = text
+        .iter()
+        .take(count_max)
+        .map_while(|byte| char::from(*byte).to_digit(base));
+    found.fold((0, 0), |(value, count), digit| {
+        (value * base + digit, count + 1)
+    })
 }
 
 #[cfg(test)]

@@ -5,7 +5,9 @@ fn described(rules: &str, content: &[u8]) -> Option<String> {
     assert!(complaints.is_empty(), "{complaints:?}");
     let mut content = content.to_vec();
     content.resize(200, b' ');
-    rules.describe(&content).map(|text| String::from_utf8(text).unwrap())
+    rules
+        .describe(&content)
+        .map(|text| String::from_utf8(text).unwrap())
 }
 
 #[test]
@@ -41,25 +43,48 @@ fn texts_and_numbers() {
 
 #[test]
 fn continuations() {
-    let rules = "0 string A a\n>1 string B b\n>>2 string C c\n>1 string x \\bd\n>3 string E \n0 string F f";
+    let rules =
+        "0 string A a\n>1 string B b\n>>2 string C c\n>1 string x \\bd\n>3 string E \n0 string F f";
     for (content, expected) in [("ABC", "a b cd"), ("AxC", "ad"), ("AB", "a bd"), ("F", "f")] {
-        assert_eq!(described(rules, content.as_bytes()).as_deref(), Some(expected), "{content}");
+        assert_eq!(
+            described(rules, content.as_bytes()).as_deref(),
+            Some(expected),
+            "{content}"
+        );
     }
-    assert_eq!(described("0 string Z z\n>1 string B b\n0 string AB ab", b"AB").as_deref(), Some("ab"));
+    assert_eq!(
+        described("0 string Z z\n>1 string B b\n0 string AB ab", b"AB").as_deref(),
+        Some("ab")
+    );
 }
 
 #[test]
 fn offsets_that_stand_in_the_file() {
     let content = [&b"P\x03\x00..QR"[..], &[b' '; 80]].concat();
-    assert_eq!(described("0 string P p\n>(1.s+3) string R r", &content).as_deref(), Some("p r"));
-    assert_eq!(described("0 string P p\n>(1.b+2) byte 81 q%c", &content).as_deref(), Some("p qQ"));
-    assert_eq!(described("0 string P p\n>(1) byte 81 q", &content).as_deref(), Some("p"));
+    assert_eq!(
+        described("0 string P p\n>(1.s+3) string R r", &content).as_deref(),
+        Some("p r")
+    );
+    assert_eq!(
+        described("0 string P p\n>(1.b+2) byte 81 q%c", &content).as_deref(),
+        Some("p qQ")
+    );
+    assert_eq!(
+        described("0 string P p\n>(1) byte 81 q", &content).as_deref(),
+        Some("p")
+    );
 }
 
 #[test]
 fn values_in_descriptions() {
-    assert_eq!(described("0 string >\\0 name/%s!", b"abc\nd").as_deref(), Some("name/abc!"));
-    assert_eq!(described("0 byte >0 v%d/%x %%", b"\x41").as_deref(), Some("v65/41 %"));
+    assert_eq!(
+        described("0 string >\\0 name/%s!", b"abc\nd").as_deref(),
+        Some("name/abc!")
+    );
+    assert_eq!(
+        described("0 byte >0 v%d/%x %%", b"\x41").as_deref(),
+        Some("v65/41 %")
+    );
 }
 
 #[test]

@@ -1,6 +1,8 @@
-//! What mod_mime_magic recognises without rules: words that occur in texts of a kind, manual pages, archives of tar.
+//! What mod_mime_magic recognises without rules: words that occur in texts of a kind, manual pages,
+//! archives of tar.
 //!
-//! Difficulty: none but keeping Apache's order and bounds; which words stand for what is mod_mime_magic's own table.
+//! Difficulty: none but keeping Apache's order and bounds; which words stand for what is
+//! mod_mime_magic's own table.
 
 /// Words are looked for in so many bytes.
 const WORDS_IN_BYTES: usize = 1024;
@@ -14,10 +16,35 @@ const MAIL: &str = "message/rfc822";
 const NEWS: &str = "message/news";
 
 const KINDS: &[(&str, &[&str])] = &[
-    (PAGE, &["<html>", "<HTML>", "<head>", "<HEAD>", "<title>", "<TITLE>", "<h1>", "<H1>", "<!--", "<!DOCTYPE HTML"]),
-    (TEXT, &["/*", "#include", "char", "The", "the", "double", "extern", "float", "real", "struct", "union"]),
+    (
+        PAGE,
+        &[
+            "<html>",
+            "<HTML>",
+            "<head>",
+            "<HEAD>",
+            "<title>",
+            "<TITLE>",
+            "<h1>",
+            "<H1>",
+            "<!--",
+            "<!DOCTYPE HTML",
+        ],
+    ),
+    (
+        TEXT,
+        &[
+            "/*", "#include", "char", "The", "the", "double", "extern", "float", "real", "struct",
+            "union",
+        ],
+    ),
     (TEXT, &["CFLAGS", "LDFLAGS", "all:", ".PRECIOUS"]),
-    (TEXT, &[".ascii", ".asciiz", ".byte", ".even", ".globl", "clr", "(input,", "dcl"]),
+    (
+        TEXT,
+        &[
+            ".ascii", ".asciiz", ".byte", ".even", ".globl", "clr", "(input,", "dcl",
+        ],
+    ),
     (MAIL, &["Received:", ">From", "Return-Path:", "Cc:"]),
     (NEWS, &["Newsgroups:", "Path:", "Organization:"]),
 ];
@@ -41,23 +68,35 @@ fn is_space(byte: u8) -> bool {
 
 /// A dot, then a request of troff's.
 fn is_manual(content: &[u8]) -> bool {
-    let Some(rest) = content.strip_prefix(b".") else { return false };
+    let Some(rest) = content.strip_prefix(b".") else {
+        return false;
+    };
     let mut rest = rest.iter().copied().skip_while(|byte| is_space(*byte));
     let (first, second) = (rest.next().unwrap_or(0), rest.next().unwrap_or(0));
-    (first.is_ascii_alphanumeric() || first == b'\\') && (second.is_ascii_alphanumeric() || second == b'"')
+    (first.is_ascii_alphanumeric() || first == b'\\')
+        && (second.is_ascii_alphanumeric() || second == b'"')
 }
 
 fn by_words(content: &[u8]) -> Option<&'static str> {
     let start = content.get(..WORDS_IN_BYTES).unwrap_or(content);
     let text = start.split(|byte| *byte == 0).next().unwrap_or_default();
-    let words = text.split(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0c')).filter(|word| !word.is_empty());
-    let kind_of = |word: &[u8]| KINDS.iter().find(|(_, known)| known.iter().any(|known| known.as_bytes() == word)).map(|(kind, _)| *kind);
+    let words = text
+        .split(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0c'))
+        .filter(|word| !word.is_empty());
+    let kind_of = |word: &[u8]| {
+        KINDS
+            .iter()
+            .find(|(_, known)| known.iter().any(|known| known.as_bytes() == word))
+            .map(|(kind, _)| *kind)
+    };
     words.filter_map(kind_of).next()
 }
 
 /// The sum of a head's bytes, those of the sum itself taken for spaces, stands in the head.
 fn is_tar(content: &[u8]) -> bool {
-    let (Some(head), Some(written)) = (content.get(..TAR_HEAD_BYTES), content.get(TAR_SUM)) else { return false };
+    let (Some(head), Some(written)) = (content.get(..TAR_HEAD_BYTES), content.get(TAR_SUM)) else {
+        return false;
+    };
     let sum = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
     octal(written) == Some(sum(head) - sum(written) + 8 * u32::from(b' '))
 }
@@ -65,9 +104,17 @@ fn is_tar(content: &[u8]) -> bool {
 fn octal(field: &[u8]) -> Option<u32> {
     let start = field.iter().position(|byte| !is_space(*byte))?;
     let field = field.get(start..)?;
-    let end = field.iter().position(|byte| !matches!(byte, b'0'..=b'7')).unwrap_or(field.len());
-    let ends_well = field.get(end).is_none_or(|byte| *byte == 0 || is_space(*byte));
-    let digits = field.get(..end)?.iter().fold(0, |value, digit| value << 3 | u32::from(digit - b'0'));
+    let end = field
+        .iter()
+        .position(|byte| !matches!(byte, b'0'..=b'7'))
+        .unwrap_or(field.len());
+    let ends_well = field
+        .get(end)
+        .is_none_or(|byte| *byte == 0 || is_space(*byte));
+    let digits = field
+        .get(..end)?
+        .iter()
+        .fold(0, |value, digit| value << 3 | u32::from(digit - b'0'));
     ends_well.then_some(digits)
 }
 
@@ -89,7 +136,12 @@ mod tests {
             (b"Path: a!b\0", Some(NEWS)),
             (b"", None),
         ] {
-            assert_eq!(describe(content), expected, "{}", String::from_utf8_lossy(content));
+            assert_eq!(
+                describe(content),
+                expected,
+                "{}",
+                String::from_utf8_lossy(content)
+            );
         }
         let late = [&[b'x'; WORDS_IN_BYTES][..], b" the"].concat();
         assert_eq!(describe(&late), None);
@@ -105,6 +157,9 @@ mod tests {
         assert_eq!(describe(&head), Some("application/x-tar"));
         head[3] = b'f';
         assert_eq!(describe(&head), None);
-        assert_eq!((octal(b"  17 x  "), octal(b"        "), octal(b"17x     ")), (Some(15), None, None));
+        assert_eq!(
+            (octal(b"  17 x  "), octal(b"        "), octal(b"17x     ")),
+            (Some(15), None, None)
+        );
     }
 }

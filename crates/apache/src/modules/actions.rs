@@ -26,7 +26,8 @@ pub struct Actions {
 }
 
 impl Actions {
-    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[("Action", add_action), ("Script", add_script)];
+    pub const DIRECTIVES: &'static [(&'static str, Set)] =
+        &[("Action", add_action), ("Script", add_script)];
 
     pub fn under(&self, over: &Actions) -> Actions {
         Actions {
@@ -40,13 +41,20 @@ impl Actions {
     }
 
     pub fn action(&self, name: &str) -> Option<&Action> {
-        self.actions.iter().rev().find(|action| action.of.eq_ignore_ascii_case(name))
+        self.actions
+            .iter()
+            .rev()
+            .find(|action| action.of.eq_ignore_ascii_case(name))
     }
 
     /// A method that nobody has a number for has no script.
     pub fn script(&self, method: &[u8]) -> Option<&str> {
         let number = method_number(method)?;
-        self.scripts.iter().rev().find(|(of, _)| *of == number).map(|(_, script)| &**script)
+        self.scripts
+            .iter()
+            .rev()
+            .find(|(of, _)| *of == number)
+            .map(|(_, script)| &**script)
     }
 }
 
@@ -55,20 +63,36 @@ fn add_action(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(),
     let (of, script, option) = match words.as_slice() {
         [of, script] => (of, script, None),
         [of, script, option] => (of, script, Some(option)),
-        _ => return Err("Action takes a media type or handler, a script, and perhaps \"virtual\"".into()),
+        _ => {
+            return Err(
+                "Action takes a media type or handler, a script, and perhaps \"virtual\"".into(),
+            );
+        }
     };
     if let Some(option) = option.filter(|option| !option.eq_ignore_ascii_case("virtual")) {
         return Err(format!("unrecognized option '{option}'"));
     }
-    local.actions.actions.push(Action { of: of.as_str().into(), script: script.as_str().into(), is_virtual: option.is_some() });
+    local.actions.actions.push(Action {
+        of: of.as_str().into(),
+        script: script.as_str().into(),
+        is_virtual: option.is_some(),
+    });
     Ok(())
 }
 
 fn add_script(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
-    let [method, script] = words.as_slice() else { return Err("Script takes a method and a script".into()) };
+    let [method, script] = words.as_slice() else {
+        return Err("Script takes a method and a script".into());
+    };
     let number = method_number(method.as_bytes()).filter(|_| method != "TRACE");
-    let number = number.ok_or_else(|| if method == "TRACE" { "TRACE not allowed for Script" } else { "Unknown method type for Script" })?;
+    let number = number.ok_or_else(|| {
+        if method == "TRACE" {
+            "TRACE not allowed for Script"
+        } else {
+            "Unknown method type for Script"
+        }
+    })?;
     local.actions.scripts.push((number, script.as_str().into()));
     Ok(())
 }
@@ -78,15 +102,33 @@ mod tests {
     use super::*;
 
     fn actions(all: &[(&str, &str)]) -> Actions {
-        let action = |(of, script): &(&str, &str)| Action { of: (*of).into(), script: (*script).into(), is_virtual: false };
-        Actions { actions: all.iter().map(action).collect(), scripts: vec![(method_number(b"GET").unwrap(), "/get".into())] }
+        let action = |(of, script): &(&str, &str)| Action {
+            of: (*of).into(),
+            script: (*script).into(),
+            is_virtual: false,
+        };
+        Actions {
+            actions: all.iter().map(action).collect(),
+            scripts: vec![(method_number(b"GET").unwrap(), "/get".into())],
+        }
     }
 
     #[test]
     fn the_innermost_counts() {
-        let merged = actions(&[("a/b", "/outer"), ("h", "/one"), ("h", "/two")]).under(&actions(&[("A/B", "/inner")]));
+        let merged = actions(&[("a/b", "/outer"), ("h", "/one"), ("h", "/two")])
+            .under(&actions(&[("A/B", "/inner")]));
         let script = |name: &str| merged.action(name).map(|action| action.script.to_string());
-        assert_eq!((script("a/b"), script("H"), script("x")), (Some("/inner".into()), Some("/two".into()), None));
-        assert_eq!((merged.script(b"HEAD"), merged.script(b"POST"), merged.script(b"FOO")), (Some("/get"), None, None));
+        assert_eq!(
+            (script("a/b"), script("H"), script("x")),
+            (Some("/inner".into()), Some("/two".into()), None)
+        );
+        assert_eq!(
+            (
+                merged.script(b"HEAD"),
+                merged.script(b"POST"),
+                merged.script(b"FOO")
+            ),
+            (Some("/get"), None, None)
+        );
     }
 }

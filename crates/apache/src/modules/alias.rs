@@ -1,7 +1,8 @@
 //! mod_alias: other folders under a path, and redirects.
 //!
-//! Runs before anything is mapped below the document root, redirects of a section again in its fixups. Difficulty: a prefix ends at a slash,
-//! several slashes count as one, and what is appended to a target is escaped unless it came by a pattern.
+//! Runs before anything is mapped below the document root, redirects of a section again in its
+//! fixups. Difficulty: a prefix ends at a slash, several slashes count as one, and what is appended
+//! to a target is escaped unless it came by a pattern.
 
 use super::core::{is_url, texts};
 use crate::{
@@ -18,7 +19,8 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 pub enum From {
     Prefix(Box<[u8]>),
     Pattern(Arc<Pattern>),
-    /// Everything in the section (one argument in a `<Location>`); the section's own path is taken away.
+    /// Everything in the section (one argument in a `<Location>`); the section's own path is taken
+    /// away.
     Section,
 }
 
@@ -70,23 +72,51 @@ pub struct Redirected {
 
 impl Alias {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("Alias", |node, local, reading| add_mapping(node, local, reading, false)),
-        ("ScriptAlias", |node, local, reading| add_mapping(node, local, reading, true)),
-        ("AliasMatch", |node, local, _| add_mapping_by_pattern(node, local, false)),
-        ("ScriptAliasMatch", |node, local, _| add_mapping_by_pattern(node, local, true)),
-        ("Redirect", |node, local, reading| add_redirect(node, local, reading, None)),
-        ("RedirectTemp", |node, local, reading| add_redirect(node, local, reading, Some(302))),
-        ("RedirectPermanent", |node, local, reading| add_redirect(node, local, reading, Some(301))),
+        ("Alias", |node, local, reading| {
+            add_mapping(node, local, reading, false)
+        }),
+        ("ScriptAlias", |node, local, reading| {
+            add_mapping(node, local, reading, true)
+        }),
+        ("AliasMatch", |node, local, _| {
+            add_mapping_by_pattern(node, local, false)
+        }),
+        ("ScriptAliasMatch", |node, local, _| {
+            add_mapping_by_pattern(node, local, true)
+        }),
+        ("Redirect", |node, local, reading| {
+            add_redirect(node, local, reading, None)
+        }),
+        ("RedirectTemp", |node, local, reading| {
+            add_redirect(node, local, reading, Some(302))
+        }),
+        ("RedirectPermanent", |node, local, reading| {
+            add_redirect(node, local, reading, Some(301))
+        }),
         ("RedirectMatch", add_redirect_by_pattern),
-        ("RedirectRelative", |node, local, _| super::dir::set_flag(node, &mut local.alias.redirect_relative)),
-        ("AliasPreservePath", |node, local, _| super::dir::set_flag(node, &mut local.alias.preserve_path)),
+        ("RedirectRelative", |node, local, _| {
+            super::dir::set_flag(node, &mut local.alias.redirect_relative)
+        }),
+        ("AliasPreservePath", |node, local, _| {
+            super::dir::set_flag(node, &mut local.alias.preserve_path)
+        }),
     ];
 
     /// Inner ones are asked first.
     pub fn under(&self, over: &Alias) -> Alias {
         Alias {
-            mappings: over.mappings.iter().chain(&self.mappings).cloned().collect(),
-            redirects: over.redirects.iter().chain(&self.redirects).cloned().collect(),
+            mappings: over
+                .mappings
+                .iter()
+                .chain(&self.mappings)
+                .cloned()
+                .collect(),
+            redirects: over
+                .redirects
+                .iter()
+                .chain(&self.redirects)
+                .cloned()
+                .collect(),
             redirect_relative: over.redirect_relative.or(self.redirect_relative),
             preserve_path: over.preserve_path.or(self.preserve_path),
         }
@@ -94,13 +124,19 @@ impl Alias {
 
     /// Folders that something is mapped to, or that are on the way there as far as that is certain.
     pub fn folders(&self) -> impl Iterator<Item = PathBuf> {
-        self.mappings.iter().filter_map(|mapping| match mapping.from {
-            From::Pattern(_) => certain_folder(&mapping.to, b'$'),
-            From::Prefix(_) | From::Section => {
-                let whole = PathBuf::from(OsStr::from_bytes(&mapping.to));
-                if whole.is_dir() { Some(whole) } else { certain_folder(&mapping.to, b'/') }
-            }
-        })
+        self.mappings
+            .iter()
+            .filter_map(|mapping| match mapping.from {
+                From::Pattern(_) => certain_folder(&mapping.to, b'$'),
+                From::Prefix(_) | From::Section => {
+                    let whole = PathBuf::from(OsStr::from_bytes(&mapping.to));
+                    if whole.is_dir() {
+                        Some(whole)
+                    } else {
+                        certain_folder(&mapping.to, b'/')
+                    }
+                }
+            })
     }
 
     /// What a decoded path is mapped to.
@@ -109,37 +145,53 @@ impl Alias {
         let section = section.filter(|_| self.preserve_path == Some(true));
         self.mappings.iter().find_map(|mapping| {
             let file = mapping.file(path, section)?;
-            Some(Mapped { context: mapping.context(path, &file), is_script: mapping.is_script, file })
+            Some(Mapped {
+                context: mapping.context(path, &file),
+                is_script: mapping.is_script,
+                file,
+            })
         })
     }
 
     /// What a decoded path is redirected to.
     pub fn redirect(&self, path: &[u8], query: Option<&[u8]>) -> Option<Redirected> {
         let is_relative = self.redirect_relative == Some(true);
-        let redirected = self.redirects.iter().find_map(|redirect| redirect.answer(path, query))?;
-        Some(Redirected { is_relative, ..redirected })
+        let redirected = self
+            .redirects
+            .iter()
+            .find_map(|redirect| redirect.answer(path, query))?;
+        Some(Redirected {
+            is_relative,
+            ..redirected
+        })
     }
 }
 
 impl Mapping {
     fn file(&self, path: &[u8], section: Option<&[u8]>) -> Option<Vec<u8>> {
         match &self.from {
-            From::Prefix(prefix) => Some([&self.to, path.get(prefix_length(path, prefix)?..)?].concat()),
+            From::Prefix(prefix) => {
+                Some([&self.to, path.get(prefix_length(path, prefix)?..)?].concat())
+            }
             From::Pattern(pattern) => {
                 let spans = pattern.captures(path).ok()??;
                 Some(substitute(&self.to, path, &spans))
             }
-            From::Section => match section.and_then(|section| path.get(prefix_length(path, section)?..)) {
-                Some(rest) => Some([&self.to, rest].concat()),
-                None => Some(self.to.to_vec()),
-            },
+            From::Section => {
+                match section.and_then(|section| path.get(prefix_length(path, section)?..)) {
+                    Some(rest) => Some([&self.to, rest].concat()),
+                    None => Some(self.to.to_vec()),
+                }
+            }
         }
     }
 }
 
 impl Mapping {
     fn context(&self, path: &[u8], file: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-        let From::Prefix(prefix) = &self.from else { return None };
+        let From::Prefix(prefix) = &self.from else {
+            return None;
+        };
         let taken = prefix_length(path, prefix)?;
         let folder = file.len().checked_sub(path.len() - taken)?;
         Some((path.get(..taken)?.to_vec(), file.get(..folder)?.to_vec()))
@@ -151,15 +203,23 @@ impl Redirect {
         let location = match &self.from {
             From::Prefix(prefix) => {
                 let rest = path.get(prefix_length(path, prefix)?..)?;
-                self.to.as_ref().map(|to| with_query([to, escape_uri(rest).as_slice()].concat(), query))
+                self.to
+                    .as_ref()
+                    .map(|to| with_query([to, escape_uri(rest).as_slice()].concat(), query))
             }
             From::Pattern(pattern) => {
                 let spans = pattern.captures(path).ok()??;
-                self.to.as_ref().map(|to| with_query(escape_url(&substitute(to, path, &spans)), query))
+                self.to
+                    .as_ref()
+                    .map(|to| with_query(escape_url(&substitute(to, path, &spans)), query))
             }
             From::Section => self.to.as_ref().map(|to| with_query(to.to_vec(), query)),
         };
-        Some(Redirected { status: self.status, location, is_relative: false })
+        Some(Redirected {
+            status: self.status,
+            location,
+            is_relative: false,
+        })
     }
 }
 
@@ -168,7 +228,14 @@ fn escape_url(url: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(url.len());
     for byte in url {
         match byte {
-            b'!'..=b'~' if !matches!(byte, b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}') => out.push(*byte),
+            b'!'..=b'~'
+                if !matches!(
+                    byte,
+                    b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}'
+                ) =>
+            {
+                out.push(*byte)
+            }
             _ => out.extend_from_slice(format!("%{byte:02x}").as_bytes()),
         }
     }
@@ -188,13 +255,19 @@ fn with_query(mut location: Vec<u8>, query: Option<&[u8]>) -> Vec<u8> {
 pub fn certain_folder(template: &[u8], mark: u8) -> Option<PathBuf> {
     let certain = match mark {
         b'/' => template,
-        mark => template.get(..template.iter().position(|byte| *byte == mark).unwrap_or(template.len()))?,
+        mark => template.get(
+            ..template
+                .iter()
+                .position(|byte| *byte == mark)
+                .unwrap_or(template.len()),
+        )?,
     };
     let folder = certain.get(..certain.iter().rposition(|byte| *byte == b'/')?)?;
     (folder.len() > 1).then(|| PathBuf::from(OsStr::from_bytes(folder)))
 }
 
-/// How much of `path` the prefix takes, if it ends at a slash or with the path; runs of slashes match one another.
+/// How much of `path` the prefix takes, if it ends at a slash or with the path; runs of slashes
+/// match one another.
 pub fn prefix_length(path: &[u8], prefix: &[u8]) -> Option<usize> {
     let (mut at, mut from) = (0, 0);
     while let Some(byte) = prefix.get(from) {
@@ -213,7 +286,12 @@ pub fn prefix_length(path: &[u8], prefix: &[u8]) -> Option<usize> {
 }
 
 fn past_slashes(text: &[u8], at: usize) -> usize {
-    at + text.get(at..).unwrap_or_default().iter().take_while(|byte| **byte == b'/').count()
+    at + text
+        .get(at..)
+        .unwrap_or_default()
+        .iter()
+        .take_while(|byte| **byte == b'/')
+        .count()
 }
 
 /// Puts `$0` to `$9` and `&` in; `\$` and `\&` stand for themselves.
@@ -238,18 +316,37 @@ pub fn substitute(template: &[u8], subject: &[u8], spans: &Spans) -> Vec<u8> {
 }
 
 pub fn compile(text: &[u8]) -> Result<Arc<Pattern>, String> {
-    Pattern::compile(text, PatternOptions::default()).map(Arc::new).map_err(|_| "Regular expression could not be compiled.".to_owned())
+    Pattern::compile(text, PatternOptions::default())
+        .map(Arc::new)
+        .map_err(|_| "Regular expression could not be compiled.".to_owned())
 }
 
-fn add_mapping(node: &Node, local: &mut Local, reading: &mut Reading<'_>, is_script: bool) -> Result<(), String> {
+fn add_mapping(
+    node: &Node,
+    local: &mut Local,
+    reading: &mut Reading<'_>,
+    is_script: bool,
+) -> Result<(), String> {
     let mut words = node.arguments().into_iter();
     let (first, second) = (words.next().unwrap_or_default(), words.next());
     let mapping = match (second, reading.place == Place::Location) {
         (Some(_), true) | (None, false) => {
-            return Err(format!("{} takes {} here", node.canonical_name(), "a path and a folder, or inside a <Location> a folder alone"));
+            return Err(format!(
+                "{} takes {} here",
+                node.canonical_name(),
+                "a path and a folder, or inside a <Location> a folder alone"
+            ));
         }
-        (Some(to), false) => Mapping { from: From::Prefix(first.into()), to: folder(reading, &to), is_script },
-        (None, true) => Mapping { from: From::Section, to: folder(reading, &first), is_script },
+        (Some(to), false) => Mapping {
+            from: From::Prefix(first.into()),
+            to: folder(reading, &to),
+            is_script,
+        },
+        (None, true) => Mapping {
+            from: From::Section,
+            to: folder(reading, &first),
+            is_script,
+        },
     };
     local.alias.mappings.push(mapping);
     Ok(())
@@ -263,8 +360,14 @@ fn folder(reading: &Reading<'_>, text: &[u8]) -> Box<[u8]> {
 
 fn add_mapping_by_pattern(node: &Node, local: &mut Local, is_script: bool) -> Result<(), String> {
     let words = node.arguments();
-    let [pattern, to] = words.as_slice() else { return Err(format!("{} takes two arguments", node.canonical_name())) };
-    local.alias.mappings.push(Mapping { from: From::Pattern(compile(pattern)?), to: to.as_slice().into(), is_script });
+    let [pattern, to] = words.as_slice() else {
+        return Err(format!("{} takes two arguments", node.canonical_name()));
+    };
+    local.alias.mappings.push(Mapping {
+        from: From::Pattern(compile(pattern)?),
+        to: to.as_slice().into(),
+        is_script,
+    });
     Ok(())
 }
 
@@ -274,15 +377,25 @@ fn status(word: &str) -> Option<u16> {
         "temp" => Some(302),
         "seeother" => Some(303),
         "gone" => Some(410),
-        number => number.parse().ok().filter(|status| (100..1000).contains(status)),
+        number => number
+            .parse()
+            .ok()
+            .filter(|status| (100..1000).contains(status)),
     }
 }
 
-fn add_redirect(node: &Node, local: &mut Local, reading: &mut Reading<'_>, fixed: Option<u16>) -> Result<(), String> {
+fn add_redirect(
+    node: &Node,
+    local: &mut Local,
+    reading: &mut Reading<'_>,
+    fixed: Option<u16>,
+) -> Result<(), String> {
     let words = texts(node);
     let (status, rest) = match (fixed, words.split_first()) {
         (Some(fixed), _) => (fixed, words.as_slice()),
-        (None, Some((first, rest))) if !first.starts_with('/') && !is_url(first) && status(first).is_some() => {
+        (None, Some((first, rest)))
+            if !first.starts_with('/') && !is_url(first) && status(first).is_some() =>
+        {
             (status(first).unwrap_or(302), rest)
         }
         _ => (302, words.as_slice()),
@@ -309,17 +422,32 @@ fn add_redirect(node: &Node, local: &mut Local, reading: &mut Reading<'_>, fixed
     Ok(())
 }
 
-fn add_redirect_by_pattern(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+fn add_redirect_by_pattern(
+    node: &Node,
+    local: &mut Local,
+    _: &mut Reading<'_>,
+) -> Result<(), String> {
     let words = node.arguments();
-    let named = words.first().and_then(|word| status(&String::from_utf8_lossy(word))).filter(|_| words.len() > 1);
+    let named = words
+        .first()
+        .and_then(|word| status(&String::from_utf8_lossy(word)))
+        .filter(|_| words.len() > 1);
     let code = named.unwrap_or(302);
     let (pattern, to) = match (words.as_slice(), (300..400).contains(&code)) {
         ([pattern, to], true) if named.is_none() => (pattern, Some(to)),
         ([_, pattern, to], true) => (pattern, Some(to)),
         ([_, pattern], false) => (pattern, None),
-        _ => return Err("RedirectMatch takes a pattern and an URL, and a status before them".into()),
+        _ => {
+            return Err(
+                "RedirectMatch takes a pattern and an URL, and a status before them".into(),
+            );
+        }
     };
-    let redirect = Redirect { from: From::Pattern(compile(pattern)?), to: to.map(|to| to.as_slice().into()), status: code };
+    let redirect = Redirect {
+        from: From::Pattern(compile(pattern)?),
+        to: to.map(|to| to.as_slice().into()),
+        status: code,
+    };
     local.alias.redirects.push(redirect);
     Ok(())
 }
@@ -341,16 +469,26 @@ mod tests {
             ("/b", "/a", None),
         ];
         for (path, prefix, length) in rows {
-            assert_eq!(prefix_length(path.as_bytes(), prefix.as_bytes()), length, "{path} {prefix}");
+            assert_eq!(
+                prefix_length(path.as_bytes(), prefix.as_bytes()),
+                length,
+                "{path} {prefix}"
+            );
         }
     }
 
     #[test]
     fn redirects_keep_the_rest_and_the_query() {
-        let redirect =
-            Redirect { from: From::Prefix(b"/old".as_slice().into()), to: Some(b"https://x/new".as_slice().into()), status: 301 };
+        let redirect = Redirect {
+            from: From::Prefix(b"/old".as_slice().into()),
+            to: Some(b"https://x/new".as_slice().into()),
+            status: 301,
+        };
         let answer = redirect.answer(b"/old/a b", Some(b"q=1")).unwrap();
-        assert_eq!(answer.location.as_deref(), Some(&b"https://x/new/a%20b?q=1"[..]));
+        assert_eq!(
+            answer.location.as_deref(),
+            Some(&b"https://x/new/a%20b?q=1"[..])
+        );
         assert_eq!(redirect.answer(b"/older", None), None);
     }
 }

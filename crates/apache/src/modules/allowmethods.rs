@@ -17,12 +17,16 @@ impl AllowMethods {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[("AllowMethods", set)];
 
     pub fn under(&self, over: &AllowMethods) -> AllowMethods {
-        AllowMethods { allowed: over.allowed.as_ref().or(self.allowed.as_ref()).cloned() }
+        AllowMethods {
+            allowed: over.allowed.as_ref().or(self.allowed.as_ref()).cloned(),
+        }
     }
 
     pub fn allow(&self, method: &[u8]) -> bool {
         match &self.allowed {
-            Some(allowed) if !allowed.is_empty() => method_number(method).is_some_and(|number| allowed.contains(&number)),
+            Some(allowed) if !allowed.is_empty() => {
+                method_number(method).is_some_and(|number| allowed.contains(&number))
+            }
             _ => true,
         }
     }
@@ -35,10 +39,20 @@ fn set(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String
     }
     if words.iter().any(|word| word.eq_ignore_ascii_case(b"reset")) {
         local.allowmethods.allowed = Some(Vec::new());
-        return if words.len() > 1 { Err("Together with 'reset' no other methods may be given".into()) } else { Ok(()) };
+        return if words.len() > 1 {
+            Err("Together with 'reset' no other methods may be given".into())
+        } else {
+            Ok(())
+        };
     }
-    let number =
-        |word: &Vec<u8>| method_number(word).ok_or_else(|| format!("AllowMethods: Unknown method '{}'", String::from_utf8_lossy(word)));
+    let number = |word: &Vec<u8>| {
+        method_number(word).ok_or_else(|| {
+            format!(
+                "AllowMethods: Unknown method '{}'",
+                String::from_utf8_lossy(word)
+            )
+        })
+    };
     local.allowmethods.allowed = Some(words.iter().map(number).collect::<Result<_, _>>()?);
     Ok(())
 }
@@ -49,10 +63,26 @@ mod tests {
 
     #[test]
     fn methods() {
-        let of = |names: &[&str]| AllowMethods { allowed: Some(names.iter().filter_map(|name| method_number(name.as_bytes())).collect()) };
+        let of = |names: &[&str]| AllowMethods {
+            allowed: Some(
+                names
+                    .iter()
+                    .filter_map(|name| method_number(name.as_bytes()))
+                    .collect(),
+            ),
+        };
         let (some, reset, nothing) = (of(&["GET", "OPTIONS"]), of(&[]), AllowMethods::default());
-        assert!(some.allow(b"GET") && some.allow(b"HEAD") && some.allow(b"OPTIONS") && !some.allow(b"POST") && !some.allow(b"FOO"));
+        assert!(
+            some.allow(b"GET")
+                && some.allow(b"HEAD")
+                && some.allow(b"OPTIONS")
+                && !some.allow(b"POST")
+                && !some.allow(b"FOO")
+        );
         assert!(reset.allow(b"POST") && nothing.allow(b"FOO"));
-        assert!(nothing.under(&some).under(&reset).allow(b"POST") && !some.under(&nothing).allow(b"POST"));
+        assert!(
+            nothing.under(&some).under(&reset).allow(b"POST")
+                && !some.under(&nothing).allow(b"POST")
+        );
     }
 }

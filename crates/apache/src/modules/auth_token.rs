@@ -1,7 +1,9 @@
-//! mod_auth_token: links to files that only who knows a secret can make, `prefix/TOKEN/TIME/path`, for a time.
+//! mod_auth_token: links to files that only who knows a secret can make, `prefix/TOKEN/TIME/path`,
+//! for a time.
 //!
-//! Place in the walk: the guard looks at them when it is known what is in force (`pipeline/guard/links.rs`), and the walk begins again with the path
-//! behind the token. As in the module, a place without a secret asks for none, and paths that are not below the prefix pass.
+//! Place in the walk: the guard looks at them when it is known what is in force
+//! (`pipeline/guard/links.rs`), and the walk begins again with the path behind the token. As in the
+//! module, a place without a secret asks for none, and paths that are not below the prefix pass.
 
 use super::{core::texts, dir::set_flag};
 use crate::{
@@ -29,7 +31,9 @@ impl AuthToken {
         ("AuthTokenSecret", set_secret),
         ("AuthTokenPrefix", set_prefix),
         ("AuthTokenTimeout", set_timeout),
-        ("AuthTokenLimitByIp", |node, local, _| set_flag(node, &mut local.auth_token.by_address)),
+        ("AuthTokenLimitByIp", |node, local, _| {
+            set_flag(node, &mut local.auth_token.by_address)
+        }),
     ];
 
     pub fn under(&self, over: &AuthToken) -> AuthToken {
@@ -59,7 +63,10 @@ impl AuthToken {
                 is_free_elsewhere: true,
             })
         });
-        Links { signed, ..Links::default() }
+        Links {
+            signed,
+            ..Links::default()
+        }
     }
 }
 
@@ -88,7 +95,9 @@ fn set_prefix(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(),
 }
 
 fn set_timeout(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let seconds = first(node).parse().map_err(|_| "AuthTokenTimeout must be a number of seconds".to_owned())?;
+    let seconds = first(node)
+        .parse()
+        .map_err(|_| "AuthTokenTimeout must be a number of seconds".to_owned())?;
     local.auth_token.lifetime_s = Some(seconds);
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! mod_autoindex's directives: how folders without an index file are shown. The page itself is made in `listing/`.
+//! mod_autoindex's directives: how folders without an index file are shown. The page itself is made
+//! in `listing/`.
 //!
-//! Difficulty: options with signs change what is in force outside, those without replace it, and lists of icons, texts and descriptions are
-//! searched from the inside out.
+//! Difficulty: options with signs change what is in force outside, those without replace it, and
+//! lists of icons, texts and descriptions are searched from the inside out.
 
 use super::core::texts;
 use crate::{
@@ -121,12 +122,24 @@ pub struct Autoindex {
 
 impl Autoindex {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("AddIcon", |node, local, reading| add_icons(node, local, reading, By::Path)),
-        ("AddIconByType", |node, local, reading| add_icons(node, local, reading, By::Type)),
-        ("AddIconByEncoding", |node, local, reading| add_icons(node, local, reading, By::Encoding)),
-        ("AddAlt", |node, local, reading| add_alternatives(node, local, reading, By::Path)),
-        ("AddAltByType", |node, local, reading| add_alternatives(node, local, reading, By::Type)),
-        ("AddAltByEncoding", |node, local, reading| add_alternatives(node, local, reading, By::Encoding)),
+        ("AddIcon", |node, local, reading| {
+            add_icons(node, local, reading, By::Path)
+        }),
+        ("AddIconByType", |node, local, reading| {
+            add_icons(node, local, reading, By::Type)
+        }),
+        ("AddIconByEncoding", |node, local, reading| {
+            add_icons(node, local, reading, By::Encoding)
+        }),
+        ("AddAlt", |node, local, reading| {
+            add_alternatives(node, local, reading, By::Path)
+        }),
+        ("AddAltByType", |node, local, reading| {
+            add_alternatives(node, local, reading, By::Type)
+        }),
+        ("AddAltByEncoding", |node, local, reading| {
+            add_alternatives(node, local, reading, By::Encoding)
+        }),
         ("AddDescription", add_descriptions),
         ("IndexOptions", set_options),
         ("IndexOrderDefault", set_order),
@@ -137,12 +150,24 @@ impl Autoindex {
             local.autoindex.ignored_reset = on.unwrap_or_default();
             Ok(())
         }),
-        ("HeaderName", |node, local, reading| add_name(node, reading, &mut local.autoindex.headers)),
-        ("ReadmeName", |node, local, reading| add_name(node, reading, &mut local.autoindex.readmes)),
-        ("FancyIndexing", |_, _, _| Err("The FancyIndexing directive is no longer supported. Use IndexOptions FancyIndexing.".into())),
-        ("DefaultIcon", |node, local, _| set_text(node, &mut local.autoindex.default_icon)),
-        ("IndexStyleSheet", |node, local, _| set_text(node, &mut local.autoindex.style_sheet)),
-        ("IndexHeadInsert", |node, local, _| set_text(node, &mut local.autoindex.head_insert)),
+        ("HeaderName", |node, local, reading| {
+            add_name(node, reading, &mut local.autoindex.headers)
+        }),
+        ("ReadmeName", |node, local, reading| {
+            add_name(node, reading, &mut local.autoindex.readmes)
+        }),
+        ("FancyIndexing", |_, _, _| {
+            Err("The FancyIndexing directive is no longer supported. Use IndexOptions FancyIndexing.".into())
+        }),
+        ("DefaultIcon", |node, local, _| {
+            set_text(node, &mut local.autoindex.default_icon)
+        }),
+        ("IndexStyleSheet", |node, local, _| {
+            set_text(node, &mut local.autoindex.style_sheet)
+        }),
+        ("IndexHeadInsert", |node, local, _| {
+            set_text(node, &mut local.autoindex.head_insert)
+        }),
     ];
 
     pub fn under(&self, over: &Autoindex) -> Autoindex {
@@ -167,7 +192,11 @@ impl Autoindex {
             icons: joined(&self.icons, &over.icons),
             alternatives: joined(&self.alternatives, &over.alternatives),
             descriptions: joined(&self.descriptions, &over.descriptions),
-            ignored: if over.ignored_reset { over.ignored.clone() } else { joined(&self.ignored, &over.ignored) },
+            ignored: if over.ignored_reset {
+                over.ignored.clone()
+            } else {
+                joined(&self.ignored, &over.ignored)
+            },
             ignored_reset: false,
             headers: joined(&self.headers, &over.headers),
             readmes: joined(&self.readmes, &over.readmes),
@@ -206,46 +235,80 @@ fn folder(reading: &Reading<'_>) -> Box<str> {
 
 fn items(words: &[String], value: &str, by: By, reading: &Reading<'_>) -> Vec<Item> {
     let one = |word: &String| {
-        let word = if word == "**DIRECTORY**" { "^^DIRECTORY^^" } else { word.as_str() };
+        let word = if word == "**DIRECTORY**" {
+            "^^DIRECTORY^^"
+        } else {
+            word.as_str()
+        };
         let is_bare = by == By::Path && !word.contains(['*', '?']);
         let pattern = match by {
             By::Encoding => word.to_ascii_lowercase(),
             _ if is_bare => format!("*{word}"),
             _ => word.to_owned(),
         };
-        Item { by, pattern: pattern.into(), folder: folder(reading), value: value.into() }
+        Item {
+            by,
+            pattern: pattern.into(),
+            folder: folder(reading),
+            value: value.into(),
+        }
     };
     words.iter().map(one).collect()
 }
 
 /// `(ALT,url)` or a URL.
-fn add_icons(node: &Node, local: &mut Local, reading: &mut Reading<'_>, by: By) -> Result<(), String> {
+fn add_icons(
+    node: &Node,
+    local: &mut Local,
+    reading: &mut Reading<'_>,
+    by: By,
+) -> Result<(), String> {
     let words = texts(node);
-    let (icon, rest) = words.split_first().map_or(("", &words[..]), |(icon, rest)| (icon.as_str(), rest));
+    let (icon, rest) = words
+        .split_first()
+        .map_or(("", &words[..]), |(icon, rest)| (icon.as_str(), rest));
     let icon = match icon.strip_prefix('(') {
         None => icon,
         Some(pair) => {
-            let (alternative, url) = pair.split_once(')').ok_or("missing closing paren")?.0.split_once(',').unwrap_or((pair, ""));
+            let (alternative, url) = pair
+                .split_once(')')
+                .ok_or("missing closing paren")?
+                .0
+                .split_once(',')
+                .unwrap_or((pair, ""));
             let mut more = items(rest, alternative, by, reading);
             local.autoindex.alternatives.append(&mut more);
             url
         }
     };
-    local.autoindex.icons.append(&mut items(rest, icon, by, reading));
+    local
+        .autoindex
+        .icons
+        .append(&mut items(rest, icon, by, reading));
     Ok(())
 }
 
-fn add_alternatives(node: &Node, local: &mut Local, reading: &mut Reading<'_>, by: By) -> Result<(), String> {
+fn add_alternatives(
+    node: &Node,
+    local: &mut Local,
+    reading: &mut Reading<'_>,
+    by: By,
+) -> Result<(), String> {
     let words = texts(node);
     if let Some((text, rest)) = words.split_first() {
-        local.autoindex.alternatives.append(&mut items(rest, text, by, reading));
+        local
+            .autoindex
+            .alternatives
+            .append(&mut items(rest, text, by, reading));
     }
     Ok(())
 }
 
 fn add_descriptions(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
-    let Some((text, rest)) = words.split_first() else { return Ok(()) };
+    let Some((text, rest)) = words.split_first() else {
+        return Ok(());
+    };
     for word in rest {
         let full_path = word.contains('/');
         let is_glob = full_path || word.contains(['*', '?', '[']);
@@ -254,7 +317,12 @@ fn add_descriptions(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Resu
             (true, false) => format!("*{word}*"),
             (false, _) => word.clone(),
         };
-        local.autoindex.descriptions.push(Description { pattern: pattern.into(), full_path, is_glob, text: text.as_str().into() });
+        local.autoindex.descriptions.push(Description {
+            pattern: pattern.into(),
+            full_path,
+            is_glob,
+            text: text.as_str().into(),
+        });
     }
     Ok(())
 }
@@ -263,19 +331,32 @@ fn add_ignored(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Res
     for word in texts(node) {
         // Only the last component is compared.
         let pattern = word.rsplit('/').next().unwrap_or_default().into();
-        local.autoindex.ignored.push(Item { by: By::Path, pattern, folder: folder(reading), value: "".into() });
+        local.autoindex.ignored.push(Item {
+            by: By::Path,
+            pattern,
+            folder: folder(reading),
+            value: "".into(),
+        });
     }
     Ok(())
 }
 
 fn add_name(node: &Node, reading: &Reading<'_>, list: &mut Vec<Item>) -> Result<(), String> {
     let name = texts(node).into_iter().next().unwrap_or_default();
-    list.push(Item { by: By::Path, pattern: "".into(), folder: folder(reading), value: name.into() });
+    list.push(Item {
+        by: By::Path,
+        pattern: "".into(),
+        folder: folder(reading),
+        value: name.into(),
+    });
     Ok(())
 }
 
 fn set_order(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let words: Vec<String> = texts(node).iter().map(|word| word.to_ascii_lowercase()).collect();
+    let words: Vec<String> = texts(node)
+        .iter()
+        .map(|word| word.to_ascii_lowercase())
+        .collect();
     let descends = match words.first().map(String::as_str) {
         Some("ascending") => false,
         Some("descending") => true,
@@ -302,7 +383,9 @@ fn set_options(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Res
         let lower = name.to_ascii_lowercase();
         let option = match OPTIONS.iter().find(|(known, _)| *known == lower) {
             Some((_, option)) => *option,
-            None if lower == "none" && sign.is_some() => return Err("Cannot combine '+' or '-' with 'None' keyword".into()),
+            None if lower == "none" && sign.is_some() => {
+                return Err("Cannot combine '+' or '-' with 'None' keyword".into());
+            }
             None if lower == "none" => NONE,
             None => {
                 valued(settings, name, &lower, sign == Some(b'-'))?;
@@ -310,9 +393,18 @@ fn set_options(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Res
             }
         };
         match sign {
-            None => (settings.options, settings.added, settings.removed) = (settings.options | option, 0, 0),
-            Some(b'+') => (settings.added, settings.removed) = (settings.added | option, settings.removed & !option),
-            Some(_) => (settings.added, settings.removed) = (settings.added & !option, settings.removed | option),
+            None => {
+                (settings.options, settings.added, settings.removed) =
+                    (settings.options | option, 0, 0)
+            }
+            Some(b'+') => {
+                (settings.added, settings.removed) =
+                    (settings.added | option, settings.removed & !option)
+            }
+            Some(_) => {
+                (settings.added, settings.removed) =
+                    (settings.added & !option, settings.removed | option)
+            }
         }
     }
     if settings.options & NONE != 0 && settings.options & !NONE != 0 {
@@ -325,17 +417,36 @@ fn set_options(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Res
 }
 
 /// Options with a value, and their bare forms.
-fn valued(settings: &mut Autoindex, name: &str, lower: &str, takes_away: bool) -> Result<(), String> {
-    let (key, value) = lower.split_once('=').map_or((lower, None), |(key, value)| (key, Some(value)));
-    let own = name.split_once('=').map(|(_, value)| value).unwrap_or_default();
+fn valued(
+    settings: &mut Autoindex,
+    name: &str,
+    lower: &str,
+    takes_away: bool,
+) -> Result<(), String> {
+    let (key, value) = lower
+        .split_once('=')
+        .map_or((lower, None), |(key, value)| (key, Some(value)));
+    let own = name
+        .split_once('=')
+        .map(|(_, value)| value)
+        .unwrap_or_default();
     let shown = name.split('=').next().unwrap_or_default();
     let number = value.map(|value| value.trim_start_matches('+').parse::<u32>().unwrap_or(0));
     match (key, number) {
         (_, Some(_)) if takes_away => return Err(format!("Cannot combine '-' with {shown}=n")),
-        ("iconwidth", _) => settings.icon_width = Some(number.unwrap_or(if takes_away { 0 } else { ICON_WIDTH })),
-        ("iconheight", _) => settings.icon_height = Some(number.unwrap_or(if takes_away { 0 } else { ICON_HEIGHT })),
-        ("namewidth", _) => settings.name_width = Some(width("NameWidth", value, number, 5, takes_away)?),
-        ("descriptionwidth", _) => settings.description_width = Some(width("DescriptionWidth", value, number, 12, takes_away)?),
+        ("iconwidth", _) => {
+            settings.icon_width = Some(number.unwrap_or(if takes_away { 0 } else { ICON_WIDTH }))
+        }
+        ("iconheight", _) => {
+            settings.icon_height = Some(number.unwrap_or(if takes_away { 0 } else { ICON_HEIGHT }))
+        }
+        ("namewidth", _) => {
+            settings.name_width = Some(width("NameWidth", value, number, 5, takes_away)?)
+        }
+        ("descriptionwidth", _) => {
+            settings.description_width =
+                Some(width("DescriptionWidth", value, number, 12, takes_away)?)
+        }
         ("charset", Some(_)) => settings.charset = Some(own.into()),
         ("type", Some(_)) => settings.media_type = Some(own.into()),
         _ => return Err("Invalid directory indexing option".into()),
@@ -343,12 +454,20 @@ fn valued(settings: &mut Autoindex, name: &str, lower: &str, takes_away: bool) -
     Ok(())
 }
 
-fn width(name: &str, value: Option<&str>, number: Option<u32>, min: u32, takes_away: bool) -> Result<Width, String> {
+fn width(
+    name: &str,
+    value: Option<&str>,
+    number: Option<u32>,
+    min: u32,
+    takes_away: bool,
+) -> Result<Width, String> {
     match (value, number) {
         (None, _) if takes_away => Ok(Width::Fixed(COLUMN_WIDTH)),
         (None, _) => Err(format!("{name} with no value may only appear as '-{name}'")),
         (Some("*"), _) => Ok(Width::Fitting),
-        (_, Some(number)) if number != 0 && number < min => Err(format!("{name} value must be greater than {min}")),
+        (_, Some(number)) if number != 0 && number < min => {
+            Err(format!("{name} value must be greater than {min}"))
+        }
         (_, number) => Ok(Width::Fixed(number.unwrap_or_default() as usize)),
     }
 }
@@ -359,7 +478,12 @@ mod tests {
 
     #[test]
     fn signs_change_what_is_in_force_outside() {
-        let said = |options, added, removed| Autoindex { options, added, removed, ..Autoindex::default() };
+        let said = |options, added, removed| Autoindex {
+            options,
+            added,
+            removed,
+            ..Autoindex::default()
+        };
         let outside = said(FANCY, 0, 0);
         let cases = [
             (said(0, TABLE, 0), FANCY | TABLE),
@@ -376,11 +500,23 @@ mod tests {
     #[test]
     fn widths() {
         let mut settings = Autoindex::default();
-        assert_eq!(valued(&mut settings, "NameWidth=2", "namewidth=2", false), Err("NameWidth value must be greater than 5".into()));
-        assert_eq!(valued(&mut settings, "bogus", "bogus", false), Err("Invalid directory indexing option".into()));
-        assert_eq!(valued(&mut settings, "NameWidth=*", "namewidth=*", false), Ok(()));
+        assert_eq!(
+            valued(&mut settings, "NameWidth=2", "namewidth=2", false),
+            Err("NameWidth value must be greater than 5".into())
+        );
+        assert_eq!(
+            valued(&mut settings, "bogus", "bogus", false),
+            Err("Invalid directory indexing option".into())
+        );
+        assert_eq!(
+            valued(&mut settings, "NameWidth=*", "namewidth=*", false),
+            Ok(())
+        );
         assert_eq!(settings.name_width, Some(Width::Fitting));
-        assert_eq!(valued(&mut settings, "IconWidth", "iconwidth", false), Ok(()));
+        assert_eq!(
+            valued(&mut settings, "IconWidth", "iconwidth", false),
+            Ok(())
+        );
         assert_eq!(settings.icon_width, Some(20));
     }
 }

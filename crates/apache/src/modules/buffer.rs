@@ -19,7 +19,9 @@ impl Buffer {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[("BufferSize", set_size)];
 
     pub fn under(&self, over: &Buffer) -> Buffer {
-        Buffer { size_bytes: over.size_bytes.or(self.size_bytes) }
+        Buffer {
+            size_bytes: over.size_bytes.or(self.size_bytes),
+        }
     }
 
     pub fn size_bytes(&self) -> usize {
@@ -29,6 +31,10 @@ impl Buffer {
 
 fn set_size(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let number = texts(node).first().and_then(|word| word.parse().ok());
-    local.buffer.size_bytes = Some(number.filter(|size| *size > 0).ok_or("BufferSize must be a size in bytes, and greater than zero")?);
+    local.buffer.size_bytes = Some(
+        number
+            .filter(|size| *size > 0)
+            .ok_or("BufferSize must be a size in bytes, and greater than zero")?,
+    );
     Ok(())
 }

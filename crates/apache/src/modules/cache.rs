@@ -1,9 +1,11 @@
-//! The page cache's directives: LiteSpeed's, and those of mod_cache, mod_cache_disk and mod_cache_socache.
+//! The page cache's directives: LiteSpeed's, and those of mod_cache, mod_cache_disk and
+//! mod_cache_socache.
 //!
-//! Two families with one vocabulary: `CacheEnable public /shop` is LiteSpeed's, `CacheEnable disk /shop` Apache's, and what they make of a response that
-//! says nothing differs. The difficulty is that enabling goes by the beginning of the URL, while settings are kept by place: so the words are
-//! kept here, and [`Cache::verdict`] says what they come to for a path, which is the same for most paths.
-//! Absent on purpose: storing, looking up, and where the folder is (`process.rs`).
+//! Two families with one vocabulary: `CacheEnable public /shop` is LiteSpeed's, `CacheEnable disk
+//! /shop` Apache's, and what they make of a response that says nothing differs. The difficulty is
+//! that enabling goes by the beginning of the URL, while settings are kept by place: so the words
+//! are kept here, and [`Cache::verdict`] says what they come to for a path, which is the same for
+//! most paths. Absent on purpose: storing, looking up, and where the folder is (`process.rs`).
 
 use super::{core::texts, dir::set_flag};
 use crate::{
@@ -110,31 +112,77 @@ impl Cache {
         ("CacheEnable", set_enable),
         ("CacheDisable", set_disable),
         ("CacheEngine", set_engine),
-        ("LiteMage", |node, local, _| set_flag(node, &mut local.cache.say().litemage)),
-        ("CacheDefaultExpire", |node, local, _| set_number(node, &mut local.cache.say().ttl_default_s)),
-        ("CacheMaxExpire", |node, local, _| set_number(node, &mut local.cache.say().ttl_max_s)),
-        ("CacheMinExpire", |node, local, _| set_number(node, &mut local.cache.say().ttl_min_s)),
-        ("CacheMaxStaleAge", |node, local, _| set_number(node, &mut local.cache.say().max_stale_s)),
+        ("LiteMage", |node, local, _| {
+            set_flag(node, &mut local.cache.say().litemage)
+        }),
+        ("CacheDefaultExpire", |node, local, _| {
+            set_number(node, &mut local.cache.say().ttl_default_s)
+        }),
+        ("CacheMaxExpire", |node, local, _| {
+            set_number(node, &mut local.cache.say().ttl_max_s)
+        }),
+        ("CacheMinExpire", |node, local, _| {
+            set_number(node, &mut local.cache.say().ttl_min_s)
+        }),
+        ("CacheMaxStaleAge", |node, local, _| {
+            set_number(node, &mut local.cache.say().max_stale_s)
+        }),
         ("CacheLastModifiedFactor", set_factor),
-        ("CacheIgnoreNoLastMod", |node, local, _| set_flag(node, &mut local.cache.say().ignores_no_validator)),
-        ("CacheIgnoreCacheControl", |node, local, _| set_flag(node, &mut local.cache.say().ignores_client)),
-        ("CacheStoreExpired", |node, local, _| set_flag(node, &mut local.cache.say().store_expired)),
-        ("CacheStorePrivate", |node, local, _| set_flag(node, &mut local.cache.say().store_private)),
-        ("CacheStoreNoStore", |node, local, _| set_flag(node, &mut local.cache.say().store_no_store)),
-        ("CacheStaleOnError", |node, local, _| set_flag(node, &mut local.cache.say().stale_on_error)),
-        ("CacheLock", |node, local, _| set_flag(node, &mut local.cache.say().lock)),
-        ("CacheLockMaxAge", |node, local, _| set_number(node, &mut local.cache.say().lock_max_age_s)),
-        ("CacheIgnoreHeaders", |node, local, _| set_names(node, &mut local.cache.say().ignored_fields)),
-        ("CacheIgnoreQueryString", |node, local, _| set_flag(node, &mut local.cache.say().ignores_query)),
-        ("CacheIgnoreURLSessionIdentifiers", |node, local, _| set_names(node, &mut local.cache.say().session_identifiers)),
+        ("CacheIgnoreNoLastMod", |node, local, _| {
+            set_flag(node, &mut local.cache.say().ignores_no_validator)
+        }),
+        ("CacheIgnoreCacheControl", |node, local, _| {
+            set_flag(node, &mut local.cache.say().ignores_client)
+        }),
+        ("CacheStoreExpired", |node, local, _| {
+            set_flag(node, &mut local.cache.say().store_expired)
+        }),
+        ("CacheStorePrivate", |node, local, _| {
+            set_flag(node, &mut local.cache.say().store_private)
+        }),
+        ("CacheStoreNoStore", |node, local, _| {
+            set_flag(node, &mut local.cache.say().store_no_store)
+        }),
+        ("CacheStaleOnError", |node, local, _| {
+            set_flag(node, &mut local.cache.say().stale_on_error)
+        }),
+        ("CacheLock", |node, local, _| {
+            set_flag(node, &mut local.cache.say().lock)
+        }),
+        ("CacheLockMaxAge", |node, local, _| {
+            set_number(node, &mut local.cache.say().lock_max_age_s)
+        }),
+        ("CacheIgnoreHeaders", |node, local, _| {
+            set_names(node, &mut local.cache.say().ignored_fields)
+        }),
+        ("CacheIgnoreQueryString", |node, local, _| {
+            set_flag(node, &mut local.cache.say().ignores_query)
+        }),
+        ("CacheIgnoreURLSessionIdentifiers", |node, local, _| {
+            set_names(node, &mut local.cache.say().session_identifiers)
+        }),
         ("CacheKeyModify", set_parameters),
-        ("ReqHeaderVary", |node, local, _| set_names(node, &mut local.cache.say().vary_fields)),
-        ("CacheMinFileSize", |node, local, _| set_number(node, &mut local.cache.say().entry_bytes_min)),
-        ("CacheMaxFileSize", |node, local, _| set_number(node, &mut local.cache.say().entry_bytes_max)),
-        ("CacheSocacheMaxSize", |node, local, _| set_number(node, &mut local.cache.say().entry_bytes_max)),
-        ("CacheSocacheMaxTime", |node, local, _| set_number(node, &mut local.cache.say().ttl_max_s)),
-        ("CacheHeader", |node, local, _| set_flag(node, &mut local.cache.say().header)),
-        ("CacheDetailHeader", |node, local, _| set_flag(node, &mut local.cache.say().detail_header)),
+        ("ReqHeaderVary", |node, local, _| {
+            set_names(node, &mut local.cache.say().vary_fields)
+        }),
+        ("CacheMinFileSize", |node, local, _| {
+            set_number(node, &mut local.cache.say().entry_bytes_min)
+        }),
+        ("CacheMaxFileSize", |node, local, _| {
+            set_number(node, &mut local.cache.say().entry_bytes_max)
+        }),
+        ("CacheSocacheMaxSize", |node, local, _| {
+            set_number(node, &mut local.cache.say().entry_bytes_max)
+        }),
+        ("CacheSocacheMaxTime", |node, local, _| {
+            set_number(node, &mut local.cache.say().ttl_max_s)
+        }),
+        ("CacheHeader", |node, local, _| {
+            set_flag(node, &mut local.cache.say().header)
+        }),
+        ("CacheDetailHeader", |node, local, _| {
+            set_flag(node, &mut local.cache.say().detail_header)
+        }),
     ];
 
     pub fn under(&self, over: &Cache) -> Cache {
@@ -145,13 +193,19 @@ impl Cache {
     }
 
     pub fn verdict(&self, path: &[u8]) -> Verdict {
-        self.0.as_ref().map_or_else(Verdict::default, |said| said.verdict(path))
+        self.0
+            .as_ref()
+            .map_or_else(Verdict::default, |said| said.verdict(path))
     }
 
     /// Shared by all that say nothing.
     pub fn in_use(&self, verdict: Verdict) -> Arc<CacheUse> {
-        static NOTHING_SAID: LazyLock<Arc<CacheUse>> = LazyLock::new(|| Arc::new(Said::default().in_use(Verdict::default())));
-        self.0.as_ref().map_or_else(|| Arc::clone(&NOTHING_SAID), |said| Arc::new(said.in_use(verdict)))
+        static NOTHING_SAID: LazyLock<Arc<CacheUse>> =
+            LazyLock::new(|| Arc::new(Said::default().in_use(Verdict::default())));
+        self.0.as_ref().map_or_else(
+            || Arc::clone(&NOTHING_SAID),
+            |said| Arc::new(said.in_use(verdict)),
+        )
     }
 
     fn say(&mut self) -> &mut Said {
@@ -165,7 +219,10 @@ pub fn is_expected(tree: &Tree) -> bool {
     tree.walk(&mut |node| {
         is_expected |= match node.canonical_name() {
             "CacheEnable" | "CacheLookup" => true,
-            "AllowOverride" | "AllowOverrideList" => node.arguments().iter().any(|word| !word.eq_ignore_ascii_case(b"none")),
+            "AllowOverride" | "AllowOverrideList" => node
+                .arguments()
+                .iter()
+                .any(|word| !word.eq_ignore_ascii_case(b"none")),
             _ => false,
         };
     });
@@ -180,11 +237,9 @@ pub fn url_path(exchange: &Exchange) -> Cow<'_, [u8]> {
     let view = exchange.head.view();
     let mut path = Vec::new();
     match target::split(view.method(), view.target()) {
-        Ok(target::Target::Origin { path: raw, .. } | target::Target::Absolute { path: raw, .. })
-            if path::normalise(raw, &mut path).is_ok() =>
-        {
-            Cow::Owned(path)
-        }
+        Ok(
+            target::Target::Origin { path: raw, .. } | target::Target::Absolute { path: raw, .. },
+        ) if path::normalise(raw, &mut path).is_ok() => Cow::Owned(path),
         _ => Cow::Borrowed(&exchange.path),
     }
 }
@@ -198,8 +253,16 @@ impl Verdict {
 impl Said {
     fn under(&self, over: &Said) -> Said {
         Said {
-            lookup: (over.lookup.0.or(self.lookup.0), over.lookup.1.or(self.lookup.1)),
-            enabling: self.enabling.iter().chain(&over.enabling).cloned().collect(),
+            lookup: (
+                over.lookup.0.or(self.lookup.0),
+                over.lookup.1.or(self.lookup.1),
+            ),
+            enabling: self
+                .enabling
+                .iter()
+                .chain(&over.enabling)
+                .cloned()
+                .collect(),
             engine: over.engine.or(self.engine),
             litemage: over.litemage.or(self.litemage),
             ttl_default_s: over.ttl_default_s.or(self.ttl_default_s),
@@ -227,10 +290,15 @@ impl Said {
         }
     }
 
-    /// What is disabled is disabled, whoever enabled it (httpd 2.4, mod_cache: CacheDisable; LSCache likewise).
+    /// What is disabled is disabled, whoever enabled it (httpd 2.4, mod_cache: CacheDisable;
+    /// LSCache likewise).
     fn verdict(&self, path: &[u8]) -> Verdict {
         let says = |enables: bool, whose: Whose| {
-            let fits = |one: &&Enabling| one.enables == enables && one.whose == whose && path.starts_with(one.prefix.as_bytes());
+            let fits = |one: &&Enabling| {
+                one.enables == enables
+                    && one.whose == whose
+                    && path.starts_with(one.prefix.as_bytes())
+            };
             self.enabling.iter().any(|one| fits(&one))
         };
         let is_off = self.engine.is_some_and(|engine| !engine.pages) || says(false, Whose::Httpd);
@@ -255,7 +323,8 @@ impl Said {
             private: verdict.private,
             unasked_private: verdict.unasked_private,
             offer: self.offer(),
-            // LSCache protocol 6.2: where only the application's words count, HTTP's are not among them.
+            // LSCache protocol 6.2: where only the application's words count, HTTP's are not among
+            // them.
             obeys_http: verdict.by_httpd || verdict.unasked_public || verdict.unasked_private,
             obeys_lscache: true,
             entry_bytes_min: self.entry_bytes_min.unwrap_or(0),
@@ -268,7 +337,12 @@ impl Said {
             apache_field: self.header == Some(true),
             apache_detail_field: self.detail_header == Some(true),
             ignored_fields: self.ignored_fields.clone().unwrap_or_default(),
-            vary_fields: self.vary_fields.iter().flatten().map(|name| name.to_ascii_lowercase()).collect(),
+            vary_fields: self
+                .vary_fields
+                .iter()
+                .flatten()
+                .map(|name| name.to_ascii_lowercase())
+                .collect(),
             ..CacheUse::default()
         };
         self.with_parameters(self.with_lives(defaults, verdict))
@@ -277,17 +351,29 @@ impl Said {
     fn with_lives(&self, cache: CacheUse, verdict: Verdict) -> CacheUse {
         let is_unasked = verdict.by_httpd || verdict.unasked_public;
         let ttl_s = self.ttl_default_s.unwrap_or(TTL_DEFAULT_S);
-        let of_lock = if self.lock == Some(true) { self.lock_max_age_s.unwrap_or(LOCK_MAX_AGE_S) } else { 0 };
-        let on_error = verdict.by_httpd && self.stale_on_error != Some(false) || self.stale_on_error == Some(true);
+        let of_lock = if self.lock == Some(true) {
+            self.lock_max_age_s.unwrap_or(LOCK_MAX_AGE_S)
+        } else {
+            0
+        };
+        let on_error = verdict.by_httpd && self.stale_on_error != Some(false)
+            || self.stale_on_error == Some(true);
         CacheUse {
             ttl_default_s: is_unasked.then_some(ttl_s),
             ttl_max_s: self.ttl_max_s.or(verdict.by_httpd.then_some(TTL_MAX_S)),
             ttl_min_s: self.ttl_min_s.unwrap_or(0),
             lscache_ttl_s: (ttl_s, ttl_s),
-            heuristic_percent: if verdict.by_httpd { self.heuristic_percent.unwrap_or(HEURISTIC_PERCENT) } else { 0 },
+            heuristic_percent: if verdict.by_httpd {
+                self.heuristic_percent.unwrap_or(HEURISTIC_PERCENT)
+            } else {
+                0
+            },
             default_needs_validator: verdict.by_httpd && self.ignores_no_validator != Some(true),
-            honours_client: verdict.by_httpd && self.ignores_client != Some(true) || self.ignores_client == Some(false),
-            grace_s: self.max_stale_s.unwrap_or(if verdict.by_httpd { of_lock } else { STALE_S }),
+            honours_client: verdict.by_httpd && self.ignores_client != Some(true)
+                || self.ignores_client == Some(false),
+            grace_s: self
+                .max_stale_s
+                .unwrap_or(if verdict.by_httpd { of_lock } else { STALE_S }),
             stale_if_error_s: if on_error { STALE_ON_ERROR_S } else { 0 },
             ..cache
         }
@@ -296,21 +382,42 @@ impl Said {
     fn with_parameters(&self, cache: CacheUse) -> CacheUse {
         let identifiers = self.session_identifiers.clone().unwrap_or_default();
         let all = (self.ignores_query == Some(true)).then(|| "*".to_owned());
-        let ignored = self.parameters.ignored.iter().chain(&identifiers).cloned().chain(all);
-        CacheUse { ignored_parameters: ignored.collect(), ignored_path_parameters: identifiers, ..cache }
+        let ignored = self
+            .parameters
+            .ignored
+            .iter()
+            .chain(&identifiers)
+            .cloned()
+            .chain(all);
+        CacheUse {
+            ignored_parameters: ignored.collect(),
+            ignored_path_parameters: identifiers,
+            ..cache
+        }
     }
 
-    /// Told even where nothing is kept yet: it is by this that applications know to write `CacheLookup on`.
+    /// Told even where nothing is kept yet: it is by this that applications know to write
+    /// `CacheLookup on`.
     fn offer(&self) -> CacheOffer {
         let offer = self.engine.unwrap_or(CacheOffer::ALL);
-        CacheOffer { litemage: offer.pages && self.litemage != Some(false), ..offer }
+        CacheOffer {
+            litemage: offer.pages && self.litemage != Some(false),
+            ..offer
+        }
     }
 }
 
 impl Parameters {
     fn under(&self, over: &Parameters) -> Parameters {
-        let outside = if over.is_cleared { &[] } else { self.ignored.as_slice() };
-        Parameters { is_cleared: self.is_cleared || over.is_cleared, ignored: outside.iter().chain(&over.ignored).cloned().collect() }
+        let outside = if over.is_cleared {
+            &[]
+        } else {
+            self.ignored.as_slice()
+        };
+        Parameters {
+            is_cleared: self.is_cleared || over.is_cleared,
+            ignored: outside.iter().chain(&over.ignored).cloned().collect(),
+        }
     }
 }
 
@@ -335,24 +442,38 @@ fn set_lookup(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(),
     Ok(())
 }
 
-/// `cache_type [url-string]`, or LiteSpeed's `public|private url-prefix`. Which of its own caches mod_cache keeps it in is nothing to us.
+/// `cache_type [url-string]`, or LiteSpeed's `public|private url-prefix`. Which of its own caches
+/// mod_cache keeps it in is nothing to us.
 fn set_enable(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
-    let kind = words.first().map(|word| word.to_ascii_lowercase()).unwrap_or_default();
+    let kind = words
+        .first()
+        .map(|word| word.to_ascii_lowercase())
+        .unwrap_or_default();
     let whose = match kind.as_str() {
         "public" => Whose::Public,
         "private" => Whose::Private,
         _ => Whose::Httpd,
     };
-    let Some(prefix) = prefix(node, words.get(1).map(String::as_str), reading)? else { return Ok(()) };
-    local.cache.say().enabling.push(Enabling { enables: true, whose, prefix });
+    let Some(prefix) = prefix(node, words.get(1).map(String::as_str), reading)? else {
+        return Ok(());
+    };
+    local.cache.say().enabling.push(Enabling {
+        enables: true,
+        whose,
+        prefix,
+    });
     Ok(())
 }
 
 /// `url-string | on`, or LiteSpeed's `public|private url-prefix`
 fn set_disable(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
-    let kinds: &[Whose] = match words.first().map(|word| word.to_ascii_lowercase()).as_deref() {
+    let kinds: &[Whose] = match words
+        .first()
+        .map(|word| word.to_ascii_lowercase())
+        .as_deref()
+    {
         Some("public") => &[Whose::Public],
         Some("private") => &[Whose::Private],
         _ => &[Whose::Httpd],
@@ -360,22 +481,48 @@ fn set_disable(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Res
     let url = match (kinds, words.as_slice()) {
         ([Whose::Httpd], [only]) if only.eq_ignore_ascii_case("on") => None,
         ([Whose::Httpd], [only]) => Some(only.as_str()),
-        ([Whose::Httpd], _) => return Err("CacheDisable takes one argument, A partial URL prefix below which caching is disabled".into()),
+        ([Whose::Httpd], _) => return Err(
+            "CacheDisable takes one argument, A partial URL prefix below which caching is disabled"
+                .into(),
+        ),
         (_, words) => words.get(1).map(String::as_str),
     };
-    let Some(prefix) = prefix(node, url, reading)? else { return Ok(()) };
-    local.cache.say().enabling.extend(kinds.iter().map(|whose| Enabling { enables: false, whose: *whose, prefix: prefix.clone() }));
+    let Some(prefix) = prefix(node, url, reading)? else {
+        return Ok(());
+    };
+    local
+        .cache
+        .say()
+        .enabling
+        .extend(kinds.iter().map(|whose| Enabling {
+            enables: false,
+            whose: *whose,
+            prefix: prefix.clone(),
+        }));
     Ok(())
 }
 
-/// The path that a URL begins with; in a `<Location>`, without one, everything there. `None`: it is about a forward proxy, which there is none of.
-fn prefix(node: &Node, url: Option<&str>, reading: &mut Reading<'_>) -> Result<Option<Box<str>>, String> {
-    let Some(url) = url else { return Ok(Some("".into())) };
+/// The path that a URL begins with; in a `<Location>`, without one, everything there. `None`: it is
+/// about a forward proxy, which there is none of.
+fn prefix(
+    node: &Node,
+    url: Option<&str>,
+    reading: &mut Reading<'_>,
+) -> Result<Option<Box<str>>, String> {
+    let Some(url) = url else {
+        return Ok(Some("".into()));
+    };
     if url.starts_with('/') {
         return Ok(Some(url.into()));
     }
     if url.contains("://") || url.starts_with(['*', '.']) {
-        reading.warn(node, format!("{} {url} is about requests to a forward proxy, and Saker is none", node.canonical_name()));
+        reading.warn(
+            node,
+            format!(
+                "{} {url} is about requests to a forward proxy, and Saker is none",
+                node.canonical_name()
+            ),
+        );
         return Ok(None);
     }
     Err(format!("{}: {url} is no path", node.canonical_name()))
@@ -390,7 +537,11 @@ fn set_engine(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(),
             "on" => offer.pages = true,
             "crawler" => (offer.pages, offer.crawler) = (true, true),
             "esi" => (offer.pages, offer.esi) = (true, true),
-            other => return Err(format!("CacheEngine takes on, off, crawler and esi, not {other}")),
+            other => {
+                return Err(format!(
+                    "CacheEngine takes on, off, crawler and esi, not {other}"
+                ));
+            }
         }
     }
     local.cache.say().engine = Some(offer);
@@ -403,8 +554,17 @@ fn set_parameters(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result
     for word in texts(node) {
         match word.strip_prefix("-qs:").filter(|name| !name.is_empty()) {
             Some(name) => parameters.ignored.push(name.to_owned()),
-            None if word.eq_ignore_ascii_case("clear") => *parameters = Parameters { is_cleared: true, ignored: Vec::new() },
-            None => return Err(format!("CacheKeyModify takes -qs:name, -qs:prefix* and clear, not {word}")),
+            None if word.eq_ignore_ascii_case("clear") => {
+                *parameters = Parameters {
+                    is_cleared: true,
+                    ignored: Vec::new(),
+                }
+            }
+            None => {
+                return Err(format!(
+                    "CacheKeyModify takes -qs:name, -qs:prefix* and clear, not {word}"
+                ));
+            }
         }
     }
     Ok(())
@@ -412,7 +572,10 @@ fn set_parameters(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result
 
 /// A fraction, kept in percent.
 fn set_factor(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let factor = texts(node).first().and_then(|word| word.parse::<f64>().ok()).filter(|factor| (0.0..=1e6).contains(factor));
+    let factor = texts(node)
+        .first()
+        .and_then(|word| word.parse::<f64>().ok())
+        .filter(|factor| (0.0..=1e6).contains(factor));
     let factor = factor.ok_or("CacheLastModifiedFactor value must be a float")?;
     // In bounds, as was just seen.
     local.cache.say().heuristic_percent = Some((factor * 100.0).round() as u64);
@@ -433,7 +596,12 @@ fn set_names(node: &Node, slot: &mut Option<Vec<String>>) -> Result<(), String> 
 
 fn set_number(node: &Node, slot: &mut Option<u64>) -> Result<(), String> {
     let number = texts(node).first().and_then(|word| word.parse().ok());
-    *slot = Some(number.ok_or_else(|| format!("{} value must be a non-negative integer", node.canonical_name()))?);
+    *slot = Some(number.ok_or_else(|| {
+        format!(
+            "{} value must be a non-negative integer",
+            node.canonical_name()
+        )
+    })?);
     Ok(())
 }
 
@@ -446,7 +614,10 @@ fn switched(word: &str) -> Option<bool> {
 }
 
 fn lower(node: &Node) -> Vec<String> {
-    texts(node).iter().map(|word| word.to_ascii_lowercase()).collect()
+    texts(node)
+        .iter()
+        .map(|word| word.to_ascii_lowercase())
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
-//! mod_cgi and mod_cgid, and what module core says about programs: time, limits, what they are told.
+//! mod_cgi and mod_cgid, and what module core says about programs: time, limits, what they are
+//! told.
 //!
-//! Absent on purpose: sizes of what their logs keep (ScriptLog), because what programs say on standard error is in the error log.
+//! Absent on purpose: sizes of what their logs keep (ScriptLog), because what programs say on
+//! standard error is in the error log.
 
 use super::core::texts;
 use crate::{
@@ -32,11 +34,19 @@ impl Cgi {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
         ("CGIScriptTimeout", set_timeout),
         ("CGIDScriptTimeout", set_timeout),
-        ("CGIPassAuth", |node, local, _| super::dir::set_flag(node, &mut local.cgi.passes_authorization)),
+        ("CGIPassAuth", |node, local, _| {
+            super::dir::set_flag(node, &mut local.cgi.passes_authorization)
+        }),
         ("CGIVar", set_variable),
-        ("RLimitCPU", |node, local, _| set_limit(node, &mut local.cgi.cpu_s)),
-        ("RLimitMEM", |node, local, _| set_limit(node, &mut local.cgi.memory_bytes)),
-        ("RLimitNPROC", |node, local, _| set_limit(node, &mut local.cgi.processes)),
+        ("RLimitCPU", |node, local, _| {
+            set_limit(node, &mut local.cgi.cpu_s)
+        }),
+        ("RLimitMEM", |node, local, _| {
+            set_limit(node, &mut local.cgi.memory_bytes)
+        }),
+        ("RLimitNPROC", |node, local, _| {
+            set_limit(node, &mut local.cgi.processes)
+        }),
         ("SuexecUserGroup", set_user),
         ("AssignUserID", set_user),
         ("lsapi_user_group", set_user),
@@ -60,45 +70,82 @@ impl Cgi {
 fn set_timeout(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let word = texts(node).into_iter().next().unwrap_or_default();
     let digits = word.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let factor = match word.get(digits.len()..).unwrap_or_default().to_ascii_lowercase().as_str() {
+    let factor = match word
+        .get(digits.len()..)
+        .unwrap_or_default()
+        .to_ascii_lowercase()
+        .as_str()
+    {
         "" | "s" => Some(1000),
         "ms" => Some(1),
         "mi" | "min" => Some(60_000),
         "h" => Some(3_600_000),
         _ => None,
     };
-    let time: Option<u64> = digits.parse().ok().zip(factor).map(|(number, factor): (u64, u64)| number.saturating_mul(factor));
-    local.cgi.timeout_ms = Some(time.ok_or_else(|| format!("{} has wrong format", node.canonical_name()))?);
+    let time: Option<u64> = digits
+        .parse()
+        .ok()
+        .zip(factor)
+        .map(|(number, factor): (u64, u64)| number.saturating_mul(factor));
+    local.cgi.timeout_ms =
+        Some(time.ok_or_else(|| format!("{} has wrong format", node.canonical_name()))?);
     Ok(())
 }
 
 /// Names, or numbers behind `#`. Root is nobody to run programs as.
 fn set_user(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     if reading.place != Place::Server {
-        return Err(format!("{} is for whole hosts: their programs have one user", node.canonical_name()));
+        return Err(format!(
+            "{} is for whole hosts: their programs have one user",
+            node.canonical_name()
+        ));
     }
     let words = texts(node);
-    let [user, group] = words.as_slice() else { return Err(format!("{} takes a user and a group", node.canonical_name())) };
+    let [user, group] = words.as_slice() else {
+        return Err(format!(
+            "{} takes a user and a group",
+            node.canonical_name()
+        ));
+    };
     let (user, group) = (user.trim_start_matches('#'), group.trim_start_matches('#'));
-    let identity = Identity::look_up(user, Some(group)).map_err(|error| format!("{}: {error}", node.canonical_name()))?;
+    let identity = Identity::look_up(user, Some(group))
+        .map_err(|error| format!("{}: {error}", node.canonical_name()))?;
     if identity.uid() == 0 {
-        return Err(format!("{}: programs are not run as root", node.canonical_name()));
+        return Err(format!(
+            "{}: programs are not run as root",
+            node.canonical_name()
+        ));
     }
-    local.cgi.user = Some(ProgramUser { user: user.into(), group: Some(group.into()) });
+    local.cgi.user = Some(ProgramUser {
+        user: user.into(),
+        group: Some(group.into()),
+    });
     Ok(())
 }
 
 fn set_variable(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
     let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
-    local.cgi.uri_is_current = Some(match (words.first().map(String::as_str), lower.get(1).map(String::as_str)) {
-        (Some("REQUEST_URI"), Some("current-uri")) => true,
-        (Some("REQUEST_URI"), Some("original-uri")) => false,
-        (Some("REQUEST_URI"), Some(other)) => {
-            return Err(format!("Rule '{other}' for variable 'REQUEST_URI' is invalid, not one of original-uri, current-uri"));
-        }
-        (name, _) => return Err(format!("Variable '{}' not configurable, not one of REQUEST_URI", name.unwrap_or_default())),
-    });
+    local.cgi.uri_is_current = Some(
+        match (
+            words.first().map(String::as_str),
+            lower.get(1).map(String::as_str),
+        ) {
+            (Some("REQUEST_URI"), Some("current-uri")) => true,
+            (Some("REQUEST_URI"), Some("original-uri")) => false,
+            (Some("REQUEST_URI"), Some(other)) => {
+                return Err(format!(
+                    "Rule '{other}' for variable 'REQUEST_URI' is invalid, not one of original-uri, current-uri"
+                ));
+            }
+            (name, _) => {
+                return Err(format!(
+                    "Variable '{}' not configurable, not one of REQUEST_URI",
+                    name.unwrap_or_default()
+                ));
+            }
+        },
+    );
     Ok(())
 }
 
@@ -106,7 +153,9 @@ fn set_variable(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(
 fn set_limit(node: &Node, limit: &mut Limit) -> Result<(), String> {
     let one = |word: &str| match word.eq_ignore_ascii_case("max") {
         true => Ok(u64::MAX),
-        false => word.parse().map_err(|_| format!("Invalid parameters for {}", node.canonical_name())),
+        false => word
+            .parse()
+            .map_err(|_| format!("Invalid parameters for {}", node.canonical_name())),
     };
     *limit = match texts(node).as_slice() {
         [soft] => Some((one(soft)?, u64::MAX)),

@@ -1,6 +1,7 @@
 //! Module core: options, overrides, error documents, handlers and types that are forced.
 //!
-//! Difficulty: `Options` with signs change what is in force outside, and go on doing so however deep they are laid over.
+//! Difficulty: `Options` with signs change what is in force outside, and go on doing so however
+//! deep they are laid over.
 
 use crate::{
     local::{Local, Set, said},
@@ -10,7 +11,10 @@ use crate::{
 use saker_config::model::ErrorPage;
 use saker_config_apache::{
     Node, Permission,
-    options::{ANY_OPTION, FOLLOW_SYM_LINKS, INCLUDES, INCLUDES_EXEC, OptionSet, OptionsChange, parse_options},
+    options::{
+        ANY_OPTION, FOLLOW_SYM_LINKS, INCLUDES, INCLUDES_EXEC, OptionSet, OptionsChange,
+        parse_options,
+    },
 };
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -45,13 +49,19 @@ impl OptionsSaid {
         let mut added = self.added.without(over.removed).or(over.added);
         let removed = self.removed.without(over.added).or(over.removed);
         let mut set = self.set.without(removed).or(added);
-        // `Includes` outside and `+IncludesNOEXEC` inside: programs are not run. httpd forgets that with the next section that is laid over
-        // the two; here it holds until a section says `Includes` again.
+        // `Includes` outside and `+IncludesNOEXEC` inside: programs are not run. httpd forgets that
+        // with the next section that is laid over the two; here it holds until a section says
+        // `Includes` again.
         let runs_outside = self.set.contains(INCLUDES.or(INCLUDES_EXEC));
         if runs_outside && over.set.contains(INCLUDES) && !over.set.contains(INCLUDES_EXEC) {
             (set, added) = (set.without(INCLUDES_EXEC), added.without(INCLUDES_EXEC));
         }
-        OptionsSaid { is_absolute: self.is_absolute, set, added, removed }
+        OptionsSaid {
+            is_absolute: self.is_absolute,
+            set,
+            added,
+            removed,
+        }
     }
 
     /// With Apache's default where nothing was said.
@@ -104,7 +114,8 @@ pub struct FileEtag {
     pub size: bool,
 }
 
-/// What FileETag lines say, of inode, time and size: set, or added to and taken from what is in force outside.
+/// What FileETag lines say, of inode, time and size: set, or added to and taken from what is in
+/// force outside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileEtagSaid {
     absolute: Option<[bool; 3]>,
@@ -120,7 +131,10 @@ impl FileEtagSaid {
             return *over;
         }
         let changes = [0, 1, 2].map(|part| over.changes[part].or(self.changes[part]));
-        FileEtagSaid { absolute: self.absolute, changes }
+        FileEtagSaid {
+            absolute: self.absolute,
+            changes,
+        }
     }
 
     pub fn in_force(&self) -> FileEtag {
@@ -153,22 +167,34 @@ impl Core {
         ("AllowOverrideList", set_allow_override_list),
         ("ErrorDocument", set_error_document),
         ("AddDefaultCharset", set_default_charset),
-        ("ForceType", |node, local, _| set_or_none(node, &mut local.core.force_type)),
-        ("SetHandler", |node, local, _| set_or_none(node, &mut local.core.set_handler)),
+        ("ForceType", |node, local, _| {
+            set_or_none(node, &mut local.core.force_type)
+        }),
+        ("SetHandler", |node, local, _| {
+            set_or_none(node, &mut local.core.set_handler)
+        }),
         ("AcceptPathInfo", set_accept_path_info),
         ("FileETag", set_file_etag),
         ("LimitRequestBody", set_limit_request_body),
         ("ServerSignature", set_signature),
         ("UseCanonicalName", set_canonical_name),
         ("HostnameLookups", set_lookups),
-        ("QualifyRedirectURL", |node, local, _| super::dir::set_flag(node, &mut local.core.qualify_redirect_url)),
+        ("QualifyRedirectURL", |node, local, _| {
+            super::dir::set_flag(node, &mut local.core.qualify_redirect_url)
+        }),
         ("MaxRanges", set_ranges),
-        ("UseCanonicalPhysicalPort", |node, local, _| super::dir::set_flag(node, &mut local.core.canonical_physical_port)),
+        ("UseCanonicalPhysicalPort", |node, local, _| {
+            super::dir::set_flag(node, &mut local.core.canonical_physical_port)
+        }),
     ];
 
     pub fn under(&self, over: &Core) -> Core {
         let mut error_documents = self.error_documents.clone();
-        error_documents.extend(over.error_documents.iter().map(|(status, page)| (*status, page.clone())));
+        error_documents.extend(
+            over.error_documents
+                .iter()
+                .map(|(status, page)| (*status, page.clone())),
+        );
         Core {
             options: self.options.under(&over.options),
             allow_override: said(&self.allow_override, &over.allow_override),
@@ -183,20 +209,33 @@ impl Core {
             signature: over.signature.or(self.signature),
             canonical_name: over.canonical_name.or(self.canonical_name),
             lookups: over.lookups.or(self.lookups),
-            canonical_physical_port: over.canonical_physical_port.or(self.canonical_physical_port),
+            canonical_physical_port: over
+                .canonical_physical_port
+                .or(self.canonical_physical_port),
             qualify_redirect_url: over.qualify_redirect_url.or(self.qualify_redirect_url),
             ranges_max: over.ranges_max.or(self.ranges_max),
             files: self.files.iter().chain(&over.files).cloned().collect(),
-            conditions: self.conditions.iter().chain(&over.conditions).cloned().collect(),
+            conditions: self
+                .conditions
+                .iter()
+                .chain(&over.conditions)
+                .cloned()
+                .collect(),
         }
     }
 
-    /// A type with AddDefaultCharset's charset, where it is one of the two that take it and has none.
+    /// A type with AddDefaultCharset's charset, where it is one of the two that take it and has
+    /// none.
     pub fn with_default_charset(&self, content_type: &str) -> Box<str> {
-        let takes_one = |essence: &str| essence.eq_ignore_ascii_case("text/html") || essence.eq_ignore_ascii_case("text/plain");
+        let takes_one = |essence: &str| {
+            essence.eq_ignore_ascii_case("text/html") || essence.eq_ignore_ascii_case("text/plain")
+        };
         let essence = content_type.split(';').next().unwrap_or_default().trim();
         match &self.default_charset {
-            Some(Charset::Name(name)) if takes_one(essence) && !content_type.to_ascii_lowercase().contains("charset=") => {
+            Some(Charset::Name(name))
+                if takes_one(essence)
+                    && !content_type.to_ascii_lowercase().contains("charset=") =>
+            {
                 format!("{content_type}; charset={name}").into()
             }
             _ => content_type.into(),
@@ -206,7 +245,9 @@ impl Core {
     /// The type that AddDefaultCharset's was added to.
     pub fn without_default_charset<'t>(&self, content_type: &'t str) -> &'t str {
         match &self.default_charset {
-            Some(Charset::Name(name)) => content_type.strip_suffix(&format!("; charset={name}")).unwrap_or(content_type),
+            Some(Charset::Name(name)) => content_type
+                .strip_suffix(&format!("; charset={name}"))
+                .unwrap_or(content_type),
             _ => content_type,
         }
     }
@@ -214,19 +255,30 @@ impl Core {
     /// What `.htaccess` may say.
     pub fn permission(&self) -> Permission {
         let mut permission = self.allow_override.clone().unwrap_or_default();
-        permission.list = self.allow_override_list.iter().flatten().map(|name| name.to_ascii_lowercase()).collect();
+        permission.list = self
+            .allow_override_list
+            .iter()
+            .flatten()
+            .map(|name| name.to_ascii_lowercase())
+            .collect();
         permission
     }
 }
 
 /// The arguments as text; what is no UTF-8 is replaced.
 pub fn texts(node: &Node) -> Vec<String> {
-    node.arguments().iter().map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    node.arguments()
+        .iter()
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
 }
 
 fn set_options(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     // What .htaccess may not change was refused when it was read.
-    local.core.options.change(parse_options(&node.arguments(), ANY_OPTION)?);
+    local
+        .core
+        .options
+        .change(parse_options(&node.arguments(), ANY_OPTION)?);
     Ok(())
 }
 
@@ -235,8 +287,14 @@ fn set_allow_override(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Re
     Ok(())
 }
 
-fn set_allow_override_list(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let names = texts(node).into_iter().filter(|name| !name.eq_ignore_ascii_case("none"));
+fn set_allow_override_list(
+    node: &Node,
+    local: &mut Local,
+    _: &mut Reading<'_>,
+) -> Result<(), String> {
+    let names = texts(node)
+        .into_iter()
+        .filter(|name| !name.eq_ignore_ascii_case("none"));
     local.core.allow_override_list = Some(names.map(Into::into).collect());
     Ok(())
 }
@@ -248,14 +306,30 @@ fn is_error_status(status: u16) -> bool {
 
 fn set_error_document(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let text = node.argument_text();
-    let (number, rest) = text.split_at(text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len()));
-    let status: u16 = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok()).unwrap_or_default();
+    let (number, rest) = text.split_at(
+        text.iter()
+            .position(u8::is_ascii_whitespace)
+            .unwrap_or(text.len()),
+    );
+    let status: u16 = std::str::from_utf8(number)
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_default();
     if !is_error_status(status) {
-        return Err(format!("Unsupported HTTP response code {}", String::from_utf8_lossy(number)));
+        return Err(format!(
+            "Unsupported HTTP response code {}",
+            String::from_utf8_lossy(number)
+        ));
     }
     let rest = rest.trim_ascii();
     let is_text = rest.first() == Some(&b'"') || rest.contains(&b' ');
-    let word = String::from_utf8_lossy(node.arguments().get(1).map(Vec::as_slice).unwrap_or_default()).into_owned();
+    let word = String::from_utf8_lossy(
+        node.arguments()
+            .get(1)
+            .map(Vec::as_slice)
+            .unwrap_or_default(),
+    )
+    .into_owned();
     let page = match word.as_str() {
         "default" => None,
         path if path.starts_with('/') => Some(ErrorPage::Path(path.to_owned())),
@@ -269,8 +343,14 @@ fn set_error_document(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Re
 
 /// As Apache tells a URL: a scheme and a colon.
 pub fn is_url(text: &str) -> bool {
-    let scheme = text.split_once(':').map(|(scheme, _)| scheme).unwrap_or_default();
-    !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+    let scheme = text
+        .split_once(':')
+        .map(|(scheme, _)| scheme)
+        .unwrap_or_default();
+    !scheme.is_empty()
+        && scheme
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }
 
 fn set_default_charset(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
@@ -304,7 +384,10 @@ fn set_file_etag(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> R
     let mut said = FileEtagSaid::default();
     for word in texts(node) {
         let name = word.to_ascii_lowercase();
-        let change = name.strip_prefix('+').map(|name| (true, name)).or_else(|| name.strip_prefix('-').map(|name| (false, name)));
+        let change = name
+            .strip_prefix('+')
+            .map(|name| (true, name))
+            .or_else(|| name.strip_prefix('-').map(|name| (false, name)));
         let (on, bare) = change.unwrap_or((true, &name));
         let part = match bare {
             "all" => [true; 3],
@@ -313,14 +396,26 @@ fn set_file_etag(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> R
             "mtime" => [false, true, false],
             "size" => [false, false, true],
             "digest" => {
-                reading.warn(node, "no digests are made of files: the tag is made of time and size");
+                reading.warn(
+                    node,
+                    "no digests are made of files: the tag is made of time and size",
+                );
                 [false, true, true]
             }
             _ => return Err(format!("Unknown keyword '{word}' for FileETag directive")),
         };
         match change {
-            Some(_) => part.iter().zip(&mut said.changes).filter(|(has, _)| **has).for_each(|(_, slot)| *slot = Some(on)),
-            None => said.absolute = Some(said.absolute.map_or(part, |so_far| [0, 1, 2].map(|at| so_far[at] || part[at]))),
+            Some(_) => part
+                .iter()
+                .zip(&mut said.changes)
+                .filter(|(has, _)| **has)
+                .for_each(|(_, slot)| *slot = Some(on)),
+            None => {
+                said.absolute = Some(
+                    said.absolute
+                        .map_or(part, |so_far| [0, 1, 2].map(|at| so_far[at] || part[at])),
+                )
+            }
         }
     }
     local.core.file_etag = local.core.file_etag.under(&said);
@@ -328,14 +423,22 @@ fn set_file_etag(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> R
 }
 
 fn set_ranges(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let word = texts(node).into_iter().next().unwrap_or_default().to_ascii_lowercase();
+    let word = texts(node)
+        .into_iter()
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     local.core.ranges_max = match word.as_str() {
         "default" => None,
         "none" => Some(0),
         "unlimited" => Some(RANGES_MAX),
         number => {
-            let number: u32 = number.parse().map_err(|_| "MaxRanges requires 'none', 'default', 'unlimited' or a positive integer")?;
-            Some(number.min(RANGES_MAX)).filter(|number| *number > 0).map_or(Err("MaxRanges 0 is 'none'"), |number| Ok(Some(number)))?
+            let number: u32 = number.parse().map_err(
+                |_| "MaxRanges requires 'none', 'default', 'unlimited' or a positive integer",
+            )?;
+            Some(number.min(RANGES_MAX))
+                .filter(|number| *number > 0)
+                .map_or(Err("MaxRanges 0 is 'none'"), |number| Ok(Some(number)))?
         }
     };
     Ok(())
@@ -344,9 +447,15 @@ fn set_ranges(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(),
 /// What `unlimited` comes to: more parts than that do not fit into the field of a request.
 const RANGES_MAX: u32 = 10_000;
 
-fn set_limit_request_body(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
+fn set_limit_request_body(
+    node: &Node,
+    local: &mut Local,
+    _: &mut Reading<'_>,
+) -> Result<(), String> {
     let word = texts(node).into_iter().next().unwrap_or_default();
-    let bytes = word.parse().map_err(|_| format!("LimitRequestBody requires a non-negative integer: {word}"))?;
+    let bytes = word
+        .parse()
+        .map_err(|_| format!("LimitRequestBody requires a non-negative integer: {word}"))?;
     local.core.request_body_bytes_max = Some(bytes);
     Ok(())
 }
@@ -363,22 +472,35 @@ fn set_signature(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<
 }
 
 fn set_lookups(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    local.core.lookups = Some(match texts(node).first().map(|word| word.to_ascii_lowercase()).as_deref() {
-        Some("off") => Lookups::Off,
-        Some("on") => Lookups::On,
-        Some("double") => Lookups::Double,
-        _ => return Err("parameter must be 'on', 'off', or 'double'".into()),
-    });
+    local.core.lookups = Some(
+        match texts(node)
+            .first()
+            .map(|word| word.to_ascii_lowercase())
+            .as_deref()
+        {
+            Some("off") => Lookups::Off,
+            Some("on") => Lookups::On,
+            Some("double") => Lookups::Double,
+            _ => return Err("parameter must be 'on', 'off', or 'double'".into()),
+        },
+    );
     Ok(())
 }
 
-fn set_canonical_name(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
+fn set_canonical_name(
+    node: &Node,
+    local: &mut Local,
+    reading: &mut Reading<'_>,
+) -> Result<(), String> {
     let word = texts(node).into_iter().next().unwrap_or_default();
     local.core.canonical_name = Some(match word.to_ascii_lowercase().as_str() {
         "on" => true,
         "off" => false,
         "dns" => {
-            reading.warn(node, "UseCanonicalName DNS takes the ServerName: addresses are not looked up");
+            reading.warn(
+                node,
+                "UseCanonicalName DNS takes the ServerName: addresses are not looked up",
+            );
             true
         }
         _ => return Err("parameter must be 'on', 'off', or 'dns'".into()),
@@ -396,12 +518,19 @@ mod tests {
         let said = |lines: &&str| {
             let mut said = OptionsSaid::default();
             for line in lines.split(';') {
-                let words: Vec<Vec<u8>> = line.split_ascii_whitespace().map(|word| word.as_bytes().to_vec()).collect();
+                let words: Vec<Vec<u8>> = line
+                    .split_ascii_whitespace()
+                    .map(|word| word.as_bytes().to_vec())
+                    .collect();
                 said.change(parse_options(&words, ANY_OPTION).unwrap());
             }
             said
         };
-        sections.iter().map(said).fold(OptionsSaid::default(), |outer, inner| outer.under(&inner)).in_force()
+        sections
+            .iter()
+            .map(said)
+            .fold(OptionsSaid::default(), |outer, inner| outer.under(&inner))
+            .in_force()
     }
 
     #[test]
@@ -409,9 +538,18 @@ mod tests {
         let both = INCLUDES.or(INCLUDES_EXEC);
         let cases: &[(&[&str], OptionSet)] = &[
             (&["Includes", "+IncludesNOEXEC"], INCLUDES),
-            (&["+Includes", "+IncludesNOEXEC"], INCLUDES.or(FOLLOW_SYM_LINKS)),
-            (&["Includes", "+IncludesNOEXEC", "+Indexes"], INCLUDES.or(INDEXES)),
-            (&["+Includes", "+IncludesNOEXEC", "+Indexes"], INCLUDES.or(INDEXES).or(FOLLOW_SYM_LINKS)),
+            (
+                &["+Includes", "+IncludesNOEXEC"],
+                INCLUDES.or(FOLLOW_SYM_LINKS),
+            ),
+            (
+                &["Includes", "+IncludesNOEXEC", "+Indexes"],
+                INCLUDES.or(INDEXES),
+            ),
+            (
+                &["+Includes", "+IncludesNOEXEC", "+Indexes"],
+                INCLUDES.or(INDEXES).or(FOLLOW_SYM_LINKS),
+            ),
             (&["Includes", "+IncludesNOEXEC", "+Includes"], both),
             (&["Includes", "IncludesNOEXEC"], INCLUDES),
             (&["IncludesNOEXEC", "+Includes"], both),

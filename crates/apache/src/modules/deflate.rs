@@ -1,4 +1,5 @@
-//! mod_deflate's limits on what is decoded. The filters are in `content_filters::inflate`; how content is encoded is in `filters`.
+//! mod_deflate's limits on what is decoded. The filters are in `content_filters::inflate`; how
+//! content is encoded is in `filters`.
 
 use super::core::texts;
 use crate::local::Set;
@@ -25,13 +26,28 @@ pub struct InflateLimits {
 impl Deflate {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
         ("DeflateInflateLimitRequestBody", |node, local, _| {
-            set(node, &mut local.deflate.request_bytes_max, 0, "DeflateInflateLimitRequestBody is not parsable.")
+            set(
+                node,
+                &mut local.deflate.request_bytes_max,
+                0,
+                "DeflateInflateLimitRequestBody is not parsable.",
+            )
         }),
         ("DeflateInflateRatioLimit", |node, local, _| {
-            set(node, &mut local.deflate.ratio_max, 1, "DeflateInflateRatioLimit must be positive")
+            set(
+                node,
+                &mut local.deflate.ratio_max,
+                1,
+                "DeflateInflateRatioLimit must be positive",
+            )
         }),
         ("DeflateInflateRatioBurst", |node, local, _| {
-            set(node, &mut local.deflate.ratio_burst, 1, "DeflateInflateRatioBurst must be positive")
+            set(
+                node,
+                &mut local.deflate.ratio_burst,
+                1,
+                "DeflateInflateRatioBurst must be positive",
+            )
         }),
     ];
 
@@ -43,15 +59,23 @@ impl Deflate {
         }
     }
 
-    /// `otherwise`: where DeflateInflateLimitRequestBody says nothing, LimitRequestBody counts; 0 is no bound.
+    /// `otherwise`: where DeflateInflateLimitRequestBody says nothing, LimitRequestBody counts; 0
+    /// is no bound.
     pub fn of_requests(&self, otherwise: Option<u64>) -> InflateLimits {
         let bytes_max = self.request_bytes_max.or(otherwise).filter(|max| *max > 0);
-        InflateLimits { bytes_max, ..self.of_responses() }
+        InflateLimits {
+            bytes_max,
+            ..self.of_responses()
+        }
     }
 
     /// Apache's defaults are a ratio of 200, three times.
     pub fn of_responses(&self) -> InflateLimits {
-        InflateLimits { bytes_max: None, ratio_max: self.ratio_max.unwrap_or(200), ratio_burst: self.ratio_burst.unwrap_or(3) }
+        InflateLimits {
+            bytes_max: None,
+            ratio_max: self.ratio_max.unwrap_or(200),
+            ratio_burst: self.ratio_burst.unwrap_or(3),
+        }
     }
 }
 

@@ -22,8 +22,12 @@ pub struct Dir {
 impl Dir {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
         ("DirectoryIndex", set_index),
-        ("DirectorySlash", |node, local, _| set_flag(node, &mut local.dir.slash)),
-        ("DirectoryCheckHandler", |node, local, _| set_flag(node, &mut local.dir.check_handler)),
+        ("DirectorySlash", |node, local, _| {
+            set_flag(node, &mut local.dir.slash)
+        }),
+        ("DirectoryCheckHandler", |node, local, _| {
+            set_flag(node, &mut local.dir.check_handler)
+        }),
         ("DirectoryIndexRedirect", set_index_redirect),
         ("FallbackResource", set_fallback),
     ];
@@ -40,7 +44,12 @@ impl Dir {
 
     /// Names to try, in order.
     pub fn index_names(&self) -> impl Iterator<Item = &str> {
-        let named = self.index.as_deref().unwrap_or_default().iter().map(|name| &**name);
+        let named = self
+            .index
+            .as_deref()
+            .unwrap_or_default()
+            .iter()
+            .map(|name| &**name);
         let default = self.index.is_none().then_some("index.html");
         named.chain(default)
     }
@@ -78,7 +87,11 @@ fn set_index_redirect(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Re
         "seeother" => Some(303),
         number => match number.parse() {
             Ok(status @ 300..=399) => Some(status),
-            _ => return Err("DirectoryIndexRedirect only accepts values between 300 and 399".into()),
+            _ => {
+                return Err(
+                    "DirectoryIndexRedirect only accepts values between 300 and 399".into(),
+                );
+            }
         },
     });
     Ok(())

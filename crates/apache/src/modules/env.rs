@@ -1,6 +1,7 @@
 //! mod_env: variables that are the same for every request, set among the fixups.
 //!
-//! Difficulty: `UnsetEnv` takes back what stands before it in its own section and what is said outside, not what other modules have set.
+//! Difficulty: `UnsetEnv` takes back what stands before it in its own section and what is said
+//! outside, not what other modules have set.
 
 use super::core::texts;
 use crate::{
@@ -29,29 +30,48 @@ struct Said {
 pub struct Env(Option<Arc<Said>>);
 
 impl Env {
-    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[("SetEnv", set), ("PassEnv", pass), ("UnsetEnv", unset)];
+    pub const DIRECTIVES: &'static [(&'static str, Set)] =
+        &[("SetEnv", set), ("PassEnv", pass), ("UnsetEnv", unset)];
 
     pub fn under(&self, over: &Env) -> Env {
-        let (Some(outer), Some(inner)) = (&self.0, &over.0) else { return Env(over.0.as_ref().or(self.0.as_ref()).cloned()) };
-        let mut merged = Said { variables: outer.variables.clone(), unset: Vec::new() };
+        let (Some(outer), Some(inner)) = (&self.0, &over.0) else {
+            return Env(over.0.as_ref().or(self.0.as_ref()).cloned());
+        };
+        let mut merged = Said {
+            variables: outer.variables.clone(),
+            unset: Vec::new(),
+        };
         inner.unset.iter().for_each(|name| merged.remove(name));
-        inner.variables.iter().for_each(|(name, value)| merged.put(name, value));
+        inner
+            .variables
+            .iter()
+            .for_each(|(name, value)| merged.put(name, value));
         Env(Some(Arc::new(merged)))
     }
 
-    /// Later than what SetEnvIf and rewrite rules have set, and over it. Where there are many, the request's budget is charged.
+    /// Later than what SetEnvIf and rewrite rules have set, and over it. Where there are many, the
+    /// request's budget is charged.
     pub fn apply_to(&self, exchange: &mut Exchange) {
         const FEW: usize = 64;
         let Some(said) = &self.0 else { return };
         if said.variables.len() > FEW {
-            let looks = said.variables.len().saturating_mul(exchange.environment.len() + said.variables.len());
-            exchange.budget().work().look_at(looks.saturating_mul(LOOK_BYTES));
+            let looks = said
+                .variables
+                .len()
+                .saturating_mul(exchange.environment.len() + said.variables.len());
+            exchange
+                .budget()
+                .work()
+                .look_at(looks.saturating_mul(LOOK_BYTES));
         }
         self.apply(&mut exchange.environment);
     }
 
     fn apply(&self, environment: &mut Environment) {
-        self.0.iter().flat_map(|said| &said.variables).for_each(|(name, value)| environment.set(name, value));
+        self.0
+            .iter()
+            .flat_map(|said| &said.variables)
+            .for_each(|(name, value)| environment.set(name, value));
     }
 
     fn said(&mut self) -> &mut Said {
@@ -61,12 +81,15 @@ impl Env {
 
 impl Said {
     fn remove(&mut self, name: &[u8]) {
-        self.variables.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        self.variables
+            .retain(|(known, _)| !known.eq_ignore_ascii_case(name));
     }
 
     fn put_one(&mut self, name: &[u8], value: &[u8]) -> Result<(), String> {
         if self.variables.len() >= VARIABLES_MAX {
-            return Err(format!("SetEnv: more than {VARIABLES_MAX} variables in one section"));
+            return Err(format!(
+                "SetEnv: more than {VARIABLES_MAX} variables in one section"
+            ));
         }
         self.put(name, value);
         Ok(())
@@ -107,7 +130,8 @@ fn unset(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), Stri
     Ok(())
 }
 
-/// What an internal redirect makes of the variables so far: each with `REDIRECT_` before it. Where it came from is told to programs only.
+/// What an internal redirect makes of the variables so far: each with `REDIRECT_` before it. Where
+/// it came from is told to programs only.
 pub fn redirected(before: &Environment, status: u16) -> Environment {
     let mut environment = Environment::default();
     for (name, value) in before.iter() {
@@ -124,7 +148,9 @@ mod tests {
     fn env(variables: &[(&str, &str)], unset: &[&str]) -> Env {
         let mut env = Env::default();
         let said = env.said();
-        variables.iter().for_each(|(name, value)| said.put(name.as_bytes(), value.as_bytes()));
+        variables
+            .iter()
+            .for_each(|(name, value)| said.put(name.as_bytes(), value.as_bytes()));
         said.unset = unset.iter().map(|name| name.as_bytes().into()).collect();
         env
     }
@@ -133,7 +159,13 @@ mod tests {
         let mut environment = Environment::default();
         environment.set(b"A", b"before");
         env.apply(&mut environment);
-        let show = |(name, value): (&[u8], &[u8])| format!("{}={}", String::from_utf8_lossy(name), String::from_utf8_lossy(value));
+        let show = |(name, value): (&[u8], &[u8])| {
+            format!(
+                "{}={}",
+                String::from_utf8_lossy(name),
+                String::from_utf8_lossy(value)
+            )
+        };
         environment.iter().map(show).collect::<Vec<_>>().join(" ")
     }
 

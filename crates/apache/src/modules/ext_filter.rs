@@ -1,4 +1,5 @@
-//! mod_ext_filter's settings: filters that are programs, by the names that the configuration gives them. What they do is in `external_filter`.
+//! mod_ext_filter's settings: filters that are programs, by the names that the configuration gives
+//! them. What they do is in `external_filter`.
 
 use super::core::texts;
 use crate::{
@@ -88,18 +89,29 @@ impl Definition {
             rest = definition.parameter(rest)?;
         }
         // Apache notices when it is used, and then answers with an error.
-        if definition.command.is_empty() { Err("Invalid cmd= parameter".into()) } else { Ok(definition) }
+        if definition.command.is_empty() {
+            Err("Invalid cmd= parameter".into())
+        } else {
+            Ok(definition)
+        }
     }
 
     /// Takes one, gives what follows it.
     fn parameter<'t>(&mut self, text: &'t [u8]) -> Result<&'t [u8], String> {
-        if text.get(..4).is_some_and(|name| name.eq_ignore_ascii_case(b"cmd=")) {
+        if text
+            .get(..4)
+            .is_some_and(|name| name.eq_ignore_ascii_case(b"cmd="))
+        {
             let (command, rest) = command(text.get(4..).unwrap_or_default())?;
             self.command = command;
             return Ok(rest);
         }
         let (parameter, rest) = word(text);
-        let (name, value) = parameter.split_once('=').map_or((parameter.as_str(), None), |(name, value)| (name, Some(value)));
+        let (name, value) = parameter
+            .split_once('=')
+            .map_or((parameter.as_str(), None), |(name, value)| {
+                (name, Some(value))
+            });
         let text = || value.map(Into::into);
         match (name.to_ascii_lowercase().as_str(), value) {
             ("preservescontentlength", None) => self.keeps_length = true,
@@ -124,7 +136,11 @@ impl Definition {
 /// Up to the next blank.
 fn word(text: &[u8]) -> (String, &[u8]) {
     let text = text.trim_ascii_start();
-    let (word, rest) = text.split_at(text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len()));
+    let (word, rest) = text.split_at(
+        text.iter()
+            .position(u8::is_ascii_whitespace)
+            .unwrap_or(text.len()),
+    );
     (String::from_utf8_lossy(word).into_owned(), rest)
 }
 
@@ -133,9 +149,18 @@ type Words = Vec<Box<[u8]>>;
 /// A program without arguments, or all of it in quotes.
 fn command(text: &[u8]) -> Result<(Words, &[u8]), String> {
     let Some(quoted) = text.strip_prefix(b"\"") else {
-        let (name, rest) = text.split_at(text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len()));
-        return Ok((vec![name.into()], rest))
-            .and_then(|(words, rest)| if name.is_empty() { Err("Invalid cmd= parameter".into()) } else { Ok((words, rest)) });
+        let (name, rest) = text.split_at(
+            text.iter()
+                .position(u8::is_ascii_whitespace)
+                .unwrap_or(text.len()),
+        );
+        return Ok((vec![name.into()], rest)).and_then(|(words, rest)| {
+            if name.is_empty() {
+                Err("Invalid cmd= parameter".into())
+            } else {
+                Ok((words, rest))
+            }
+        });
     };
     let mut is_escaped = false;
     let end = quoted.iter().position(|byte| {
@@ -145,7 +170,11 @@ fn command(text: &[u8]) -> Result<(Words, &[u8]), String> {
     });
     let (inner, rest) = quoted.split_at(end.ok_or("Expected cmd= delimiter")?);
     let words = arguments(inner);
-    if words.is_empty() { Err("Invalid cmd= parameter".into()) } else { Ok((words, rest.get(1..).unwrap_or_default())) }
+    if words.is_empty() {
+        Err("Invalid cmd= parameter".into())
+    } else {
+        Ok((words, rest.get(1..).unwrap_or_default()))
+    }
 }
 
 /// Between blanks; quotes hold together, a backslash takes the meaning from what follows it.
@@ -175,8 +204,18 @@ mod tests {
     fn shown(text: &str) -> String {
         match Definition::parse(text.as_bytes()) {
             Ok(definition) => {
-                let command: Vec<_> = definition.command.iter().map(|word| String::from_utf8_lossy(word)).collect();
-                format!("{} [{}] input {} kind {}", definition.name, command.join("|"), definition.is_input, definition.kind)
+                let command: Vec<_> = definition
+                    .command
+                    .iter()
+                    .map(|word| String::from_utf8_lossy(word))
+                    .collect();
+                format!(
+                    "{} [{}] input {} kind {}",
+                    definition.name,
+                    command.join("|"),
+                    definition.is_input,
+                    definition.kind
+                )
             }
             Err(fault) => fault,
         }
@@ -186,7 +225,10 @@ mod tests {
     fn definitions() {
         let cases = [
             ("a cmd=/bin/cat", "a [/bin/cat] input false kind 10"),
-            ("a mode=input ftype=30 cmd=\"/bin/sed -e \\\"s/a b/c/\\\" 'x y'\"", "a [/bin/sed|-e|\"s/a|b/c/\"|x y] input true kind 30"),
+            (
+                "a mode=input ftype=30 cmd=\"/bin/sed -e \\\"s/a b/c/\\\" 'x y'\"",
+                "a [/bin/sed|-e|\"s/a|b/c/\"|x y] input true kind 30",
+            ),
             ("a cmd=\"/bin/sed", "Expected cmd= delimiter"),
             ("a cmd=\"\"", "Invalid cmd= parameter"),
             ("a cmd=", "Invalid cmd= parameter"),
@@ -198,8 +240,18 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(shown(text), expected, "{text}");
         }
-        let all = Definition::parse(b"a PreservesContentLength intype=text/x outtype=text/y enableenv=E disableenv=D cmd=x").unwrap();
-        assert!(all.keeps_length && all.media_type.as_deref() == Some("text/x") && all.makes.as_deref() == Some("text/y"));
-        assert_eq!((all.enabled_by.as_deref(), all.disabled_by.as_deref()), (Some("E"), Some("D")));
+        let all = Definition::parse(
+            b"a PreservesContentLength intype=text/x outtype=text/y enableenv=E disableenv=D cmd=x",
+        )
+        .unwrap();
+        assert!(
+            all.keeps_length
+                && all.media_type.as_deref() == Some("text/x")
+                && all.makes.as_deref() == Some("text/y")
+        );
+        assert_eq!(
+            (all.enabled_by.as_deref(), all.disabled_by.as_deref()),
+            (Some("E"), Some("D"))
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! mod_filter, mod_deflate, mod_brotli: which filters content goes through, and how it is encoded. The filters are in `content_filters`.
+//! mod_filter, mod_deflate, mod_brotli: which filters content goes through, and how it is encoded.
+//! The filters are in `content_filters`.
 //!
-//! Difficulty: Apache's filters are chosen by name, place, extension, type and expression. Chains are links whose providers are asked in the
-//! reverse of their order, and a link that an inner section says anything about is the inner section's alone: it forgets the providers, and the
+//! Difficulty: Apache's filters are chosen by name, place, extension, type and expression. Chains
+//! are links whose providers are asked in the reverse of their order, and a link that an inner
+//! section says anything about is the inner section's alone: it forgets the providers, and the
 //! types, that an outer section gave it.
 
 use super::core::texts;
@@ -69,8 +71,11 @@ impl Condition {
         match self {
             Condition::Holds(expression) => expression.evaluate(evaluation).unwrap_or(false),
             Condition::Types(types) => {
-                let essence = content_type.map(|kind| kind.split([';', ' ', '\t']).next().unwrap_or_default());
-                essence.is_some_and(|essence| types.iter().any(|kind| kind.eq_ignore_ascii_case(essence)))
+                let essence = content_type
+                    .map(|kind| kind.split([';', ' ', '\t']).next().unwrap_or_default());
+                essence.is_some_and(|essence| {
+                    types.iter().any(|kind| kind.eq_ignore_ascii_case(essence))
+                })
             }
         }
     }
@@ -100,24 +105,47 @@ impl Filters {
         ("FilterProtocol", check_protocol),
         ("FilterChain", set_chain),
         ("DeflateCompressionLevel", |node, local, _| {
-            set_number(node, &mut local.filters.deflate_level, 1, 9, "Compression Level must be between 1 and 9")
+            set_number(
+                node,
+                &mut local.filters.deflate_level,
+                1,
+                9,
+                "Compression Level must be between 1 and 9",
+            )
         }),
-        ("DeflateAlterEtag", |node, local, _| set_tags(node, &mut local.filters.deflate_tags)),
+        ("DeflateAlterEtag", |node, local, _| {
+            set_tags(node, &mut local.filters.deflate_tags)
+        }),
         ("BrotliCompressionQuality", |node, local, _| {
-            set_number(node, &mut local.filters.brotli_quality, 0, 11, "BrotliCompressionQuality must be between 0 and 11")
+            set_number(
+                node,
+                &mut local.filters.brotli_quality,
+                0,
+                11,
+                "BrotliCompressionQuality must be between 0 and 11",
+            )
         }),
-        ("BrotliAlterETag", |node, local, _| set_tags(node, &mut local.filters.brotli_tags)),
+        ("BrotliAlterETag", |node, local, _| {
+            set_tags(node, &mut local.filters.brotli_tags)
+        }),
     ];
 
     pub fn under(&self, over: &Filters) -> Filters {
         let mut links = self.links.clone();
-        links.extend(over.links.iter().map(|(name, link)| (name.clone(), link.clone())));
+        links.extend(
+            over.links
+                .iter()
+                .map(|(name, link)| (name.clone(), link.clone())),
+        );
         let outside = self.chain.names.iter().filter(|_| !over.chain.is_new);
         Filters {
             set: said(&self.set, &over.set),
             input: said(&self.input, &over.input),
             links,
-            chain: Chain { is_new: self.chain.is_new || over.chain.is_new, names: outside.chain(&over.chain.names).cloned().collect() },
+            chain: Chain {
+                is_new: self.chain.is_new || over.chain.is_new,
+                names: outside.chain(&over.chain.names).cloned().collect(),
+            },
             deflate_level: over.deflate_level.or(self.deflate_level),
             deflate_tags: over.deflate_tags.or(self.deflate_tags),
             brotli_quality: over.brotli_quality.or(self.brotli_quality),
@@ -130,7 +158,8 @@ impl Filters {
         self.set.is_none() && self.chain.names.is_empty()
     }
 
-    /// The filters in the order in which content goes through them. `by_extension`: of AddOutputFilter. What expressions asked for is noted.
+    /// The filters in the order in which content goes through them. `by_extension`: of
+    /// AddOutputFilter. What expressions asked for is noted.
     pub fn chosen<'f>(
         &'f self,
         stage_of: impl Fn(&str) -> Option<Stage>,
@@ -140,14 +169,44 @@ impl Filters {
         dependencies: &mut Dependencies,
     ) -> Vec<Chosen<'f>> {
         let direct = by_extension.iter().chain(self.set.iter().flatten());
-        let mut chosen: Vec<(Option<Stage>, Chosen<'f>)> =
-            direct.map(|name| (stage_of(name), Chosen { name, only_success: false })).collect();
-        for link in self.chain.names.iter().filter_map(|name| self.links.get(name)) {
+        let mut chosen: Vec<(Option<Stage>, Chosen<'f>)> = direct
+            .map(|name| {
+                (
+                    stage_of(name),
+                    Chosen {
+                        name,
+                        only_success: false,
+                    },
+                )
+            })
+            .collect();
+        for link in self
+            .chain
+            .names
+            .iter()
+            .filter_map(|name| self.links.get(name))
+        {
             let mut evaluation = Evaluation::new(facts);
-            let met = link.providers.iter().rev().find(|one| one.condition.is_met(content_type, &mut evaluation));
+            let met = link
+                .providers
+                .iter()
+                .rev()
+                .find(|one| one.condition.is_met(content_type, &mut evaluation));
             dependencies.merge(&evaluation.dependencies);
-            let stage = link.stage.or_else(|| link.providers.first().and_then(|first| stage_of(&first.filter)));
-            chosen.extend(met.map(|one| (stage, Chosen { name: &one.filter, only_success: true })));
+            let stage = link.stage.or_else(|| {
+                link.providers
+                    .first()
+                    .and_then(|first| stage_of(&first.filter))
+            });
+            chosen.extend(met.map(|one| {
+                (
+                    stage,
+                    Chosen {
+                        name: &one.filter,
+                        only_success: true,
+                    },
+                )
+            }));
         }
         chosen.sort_by_key(|(stage, _)| *stage);
         chosen.into_iter().map(|(_, one)| one).collect()
@@ -158,13 +217,21 @@ impl Filters {
         match self.deflate_tags.unwrap_or(CodedTags::Coding) {
             CodedTags::Absent => None,
             CodedTags::Same => Some(tag.to_vec()),
-            CodedTags::Coding | CodedTags::Level => Some([tag.strip_suffix(b"\"").unwrap_or(tag), b"-gunzip\""].concat()),
+            CodedTags::Coding | CodedTags::Level => {
+                Some([tag.strip_suffix(b"\"").unwrap_or(tag), b"-gunzip\""].concat())
+            }
         }
     }
 
     /// How content is encoded that goes through these filters.
-    pub fn compression(&self, chosen: &[Chosen<'_>], content_type: Option<&str>, environment: impl Fn(&str) -> bool) -> Compression {
-        let html_only = environment("gzip-only-text/html") && content_type.is_none_or(|kind| !kind.starts_with("text/html"));
+    pub fn compression(
+        &self,
+        chosen: &[Chosen<'_>],
+        content_type: Option<&str>,
+        environment: impl Fn(&str) -> bool,
+    ) -> Compression {
+        let html_only = environment("gzip-only-text/html")
+            && content_type.is_none_or(|kind| !kind.starts_with("text/html"));
         let mut codings = Vec::new();
         for one in chosen {
             let coding = match one.name.to_ascii_lowercase().as_str() {
@@ -177,7 +244,11 @@ impl Filters {
             }
         }
         let has_brotli = codings.contains(&CompressionCoding::Brotli);
-        let tags = if has_brotli { self.brotli_tags } else { self.deflate_tags };
+        let tags = if has_brotli {
+            self.brotli_tags
+        } else {
+            self.deflate_tags
+        };
         Compression {
             codings,
             min_bytes: if has_brotli { 1 } else { DEFLATE_BYTES_MIN },
@@ -195,17 +266,30 @@ impl Filters {
 
 /// Names between semicolons; those that nobody stands for are told.
 fn filters(text: &str, node: &Node, reading: &mut Reading<'_>) -> Vec<Box<str>> {
-    let names: Vec<Box<str>> = text.split(';').filter(|name| !name.is_empty()).map(Into::into).collect();
+    let names: Vec<Box<str>> = text
+        .split(';')
+        .filter(|name| !name.is_empty())
+        .map(Into::into)
+        .collect();
     let defined = &reading.aliases.filters;
-    for name in names.iter().filter(|name| !is_known(name) && !defined.iter().any(|known| known.eq_ignore_ascii_case(name))) {
-        reading.warn(node, format!("the filter {name} is not there: content goes out without it"));
+    for name in names.iter().filter(|name| {
+        !is_known(name) && !defined.iter().any(|known| known.eq_ignore_ascii_case(name))
+    }) {
+        reading.warn(
+            node,
+            format!("the filter {name} is not there: content goes out without it"),
+        );
     }
     names
 }
 
 fn named(node: &Node, reading: &mut Reading<'_>) -> Vec<Box<str>> {
     let text = texts(node).into_iter().next().unwrap_or_default();
-    if text.eq_ignore_ascii_case("none") { Vec::new() } else { filters(&text, node, reading) }
+    if text.eq_ignore_ascii_case("none") {
+        Vec::new()
+    } else {
+        filters(&text, node, reading)
+    }
 }
 
 /// One link of the chain for each filter, where it was named first.
@@ -218,8 +302,17 @@ fn add_by_type(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Res
         if !local.filters.links.contains_key(&name) {
             local.filters.chain.names.push(name.clone());
         }
-        let provider = Provider { filter, condition: Condition::Types(types.clone()) };
-        local.filters.links.entry(name).or_default().providers.push(Arc::new(provider));
+        let provider = Provider {
+            filter,
+            condition: Condition::Types(types.clone()),
+        };
+        local
+            .filters
+            .links
+            .entry(name)
+            .or_default()
+            .providers
+            .push(Arc::new(provider));
     }
     Ok(())
 }
@@ -234,7 +327,13 @@ fn declare(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), St
         "CONNECTION" | "NETWORK" => Stage::Connection,
         _ => Stage::Resource,
     };
-    local.filters.links.insert(word(0).into(), Link { stage: Some(stage), providers: Vec::new() });
+    local.filters.links.insert(
+        word(0).into(),
+        Link {
+            stage: Some(stage),
+            providers: Vec::new(),
+        },
+    );
     Ok(())
 }
 
@@ -244,18 +343,36 @@ fn add_provider(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Re
     let text = |at: usize| String::from_utf8_lossy(word(at)).into_owned();
     let condition = Expression::compile(word(2), reading.expression_options())
         .map_err(|error| format!("Error parsing FilterProvider expression:{error}"))?;
-    let provider = Provider { filter: text(1).into(), condition: Condition::Holds(condition) };
+    let provider = Provider {
+        filter: text(1).into(),
+        condition: Condition::Holds(condition),
+    };
     filters(&provider.filter, node, reading);
-    local.filters.links.entry(text(0).into()).or_default().providers.push(Arc::new(provider));
+    local
+        .filters
+        .links
+        .entry(text(0).into())
+        .or_default()
+        .providers
+        .push(Arc::new(provider));
     Ok(())
 }
 
-/// What it says about fields is kept in order by the filters themselves: each knows what it changes.
+/// What it says about fields is kept in order by the filters themselves: each knows what it
+/// changes.
 fn check_protocol(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
     let word = |at: usize| words.get(at).map(String::as_str).unwrap_or_default();
-    let link = local.filters.links.get(word(0)).ok_or("FilterProtocol: No such filter")?;
-    let has = |name: &str| link.providers.iter().any(|one| one.filter.eq_ignore_ascii_case(name));
+    let link = local
+        .filters
+        .links
+        .get(word(0))
+        .ok_or("FilterProtocol: No such filter")?;
+    let has = |name: &str| {
+        link.providers
+            .iter()
+            .any(|one| one.filter.eq_ignore_ascii_case(name))
+    };
     if words.len() > 2 && !has(word(1)) {
         return Err("FilterProtocol: No such provider for this filter".into());
     }
@@ -270,17 +387,38 @@ fn set_chain(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), 
         match word.bytes().next() {
             Some(b'@') => chain.names.insert(0, name.into()),
             Some(b'-') => chain.names.retain(|known| **known != *name),
-            Some(b'=') => *chain = Chain { is_new: true, names: vec![name.into()] },
-            Some(b'!') => *chain = Chain { is_new: true, names: Vec::new() },
+            Some(b'=') => {
+                *chain = Chain {
+                    is_new: true,
+                    names: vec![name.into()],
+                }
+            }
+            Some(b'!') => {
+                *chain = Chain {
+                    is_new: true,
+                    names: Vec::new(),
+                }
+            }
             _ => chain.names.push(name.into()),
         }
     }
     Ok(())
 }
 
-fn set_number(node: &Node, slot: &mut Option<u32>, min: u32, max: u32, complaint: &str) -> Result<(), String> {
+fn set_number(
+    node: &Node,
+    slot: &mut Option<u32>,
+    min: u32,
+    max: u32,
+    complaint: &str,
+) -> Result<(), String> {
     let word = texts(node).into_iter().next().unwrap_or_default();
-    *slot = Some(word.parse().ok().filter(|number| (min..=max).contains(number)).ok_or(complaint)?);
+    *slot = Some(
+        word.parse()
+            .ok()
+            .filter(|number| (min..=max).contains(number))
+            .ok_or(complaint)?,
+    );
     Ok(())
 }
 
@@ -290,7 +428,12 @@ fn set_tags(node: &Node, slot: &mut Option<CodedTags>) -> Result<(), String> {
         "addsuffix" => CodedTags::Coding,
         "nochange" => CodedTags::Same,
         "remove" => CodedTags::Absent,
-        _ => return Err(format!("{} should be 'AddSuffix' (default), 'NoChange' or 'Remove'", node.canonical_name())),
+        _ => {
+            return Err(format!(
+                "{} should be 'AddSuffix' (default), 'NoChange' or 'Remove'",
+                node.canonical_name()
+            ));
+        }
     });
     Ok(())
 }

@@ -1,7 +1,9 @@
-//! mod_log_forensic: a line before anything is done about a request, and one when it is over (`telemetry::forensic_log`).
+//! mod_log_forensic: a line before anything is done about a request, and one when it is over
+//! (`telemetry::forensic_log`).
 //!
-//! Place in the walk: before the host's rules; the second line is written with the access log's. Difficulty: a request keeps its name
-//! wherever rules lead it, and has its line once. With mod_unique_id it goes by the name that it has there.
+//! Place in the walk: before the host's rules; the second line is written with the access log's.
+//! Difficulty: a request keeps its name wherever rules lead it, and has its line once. With
+//! mod_unique_id it goes by the name that it has there.
 
 use crate::{host::Host, modules::unique_id, state::peek};
 use saker_pipeline::Exchange;
@@ -10,8 +12,13 @@ use saker_pipeline::Exchange;
 const NOTE: &[u8] = b"forensic-id";
 
 pub fn begin(exchange: &mut Exchange, host: &Host) {
-    let Some(log) = &host.forensic_log else { return };
-    if exchange.notes.first(NOTE).is_some() || exchange.redirects > 0 || peek(exchange).is_some_and(|state| state.is_subrequest) {
+    let Some(log) = &host.forensic_log else {
+        return;
+    };
+    if exchange.notes.first(NOTE).is_some()
+        || exchange.redirects > 0
+        || peek(exchange).is_some_and(|state| state.is_subrequest)
+    {
         return;
     }
     // The next one has lines of its own.
@@ -19,7 +26,11 @@ pub fn begin(exchange: &mut Exchange, host: &Host) {
     let id = match host.process.names_requests {
         true => {
             unique_id::name(exchange);
-            exchange.environment.first(b"UNIQUE_ID").unwrap_or_default().to_vec()
+            exchange
+                .environment
+                .first(b"UNIQUE_ID")
+                .unwrap_or_default()
+                .to_vec()
         }
         false => unique_id::fresh(exchange.now).to_vec(),
     };

@@ -1,9 +1,11 @@
 //! mod_maxminddb and mod_geoip: where the client is, as variables, from MaxMind's database files.
 //!
-//! Once for the host before everything else, and again for sections that say more (MaxMind's module as it behaves), so that SetEnvIf, rewrite
-//! rules, Require env, logs and programs see them. Difficulty: the variables depend on the client, so whoever looks at one must not be kept;
+//! Once for the host before everything else, and again for sections that say more (MaxMind's module
+//! as it behaves), so that SetEnvIf, rewrite rules, Require env, logs and programs see them.
+//! Difficulty: the variables depend on the client, so whoever looks at one must not be kept;
 //! `may_vary` says which they are. A file that is replaced is read again while the server runs.
-//! Absent on purpose: GeoIP's old `.dat` files, which nobody brings up to date any more; files that an `.htaccess` file names.
+//! Absent on purpose: GeoIP's old `.dat` files, which nobody brings up to date any more; files that
+//! an `.htaccess` file names.
 
 use super::{core::texts, dir::set_flag};
 use crate::{
@@ -62,12 +64,18 @@ const GEOIP: &[(&str, &str)] = &[
 
 impl Geo {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("MaxMindDBEnable", |node, local, _| set_flag(node, &mut local.geo.said().maxmind)),
-        ("MaxMindDBSetNotes", |node, local, _| set_flag(node, &mut local.geo.said().sets_notes)),
+        ("MaxMindDBEnable", |node, local, _| {
+            set_flag(node, &mut local.geo.said().maxmind)
+        }),
+        ("MaxMindDBSetNotes", |node, local, _| {
+            set_flag(node, &mut local.geo.said().sets_notes)
+        }),
         ("MaxMindDBFile", add_file),
         ("MaxMindDBEnv", add_variable),
         ("MaxMindDBNetworkEnv", add_network),
-        ("GeoIPEnable", |node, local, _| set_flag(node, &mut local.geo.said().geoip)),
+        ("GeoIPEnable", |node, local, _| {
+            set_flag(node, &mut local.geo.said().geoip)
+        }),
         ("GeoIPDBFile", add_geoip_file),
     ];
 
@@ -85,28 +93,60 @@ impl Geo {
 
     /// Files that are read again when they change.
     pub fn databases(&self) -> impl Iterator<Item = &Arc<GeoDatabase>> {
-        self.said.iter().flat_map(|said| said.databases.iter().map(|(_, database)| database).chain(&said.geoip_files))
+        self.said.iter().flat_map(|said| {
+            said.databases
+                .iter()
+                .map(|(_, database)| database)
+                .chain(&said.geoip_files)
+        })
     }
 }
 
 impl Said {
     fn under(&self, over: &Said) -> Said {
-        let is_other =
-            |lookup: &&Lookup| !over.lookups.iter().any(|one| one.database == lookup.database && one.variable == lookup.variable);
-        let is_unnamed = |(name, _): &&(Box<str>, _)| !over.databases.iter().any(|(other, _)| other == name);
+        let is_other = |lookup: &&Lookup| {
+            !over
+                .lookups
+                .iter()
+                .any(|one| one.database == lookup.database && one.variable == lookup.variable)
+        };
+        let is_unnamed =
+            |(name, _): &&(Box<str>, _)| !over.databases.iter().any(|(other, _)| other == name);
         Said {
             maxmind: over.maxmind.or(self.maxmind),
             sets_notes: over.sets_notes.or(self.sets_notes),
-            databases: self.databases.iter().filter(is_unnamed).chain(&over.databases).cloned().collect(),
-            lookups: self.lookups.iter().filter(is_other).chain(&over.lookups).cloned().collect(),
+            databases: self
+                .databases
+                .iter()
+                .filter(is_unnamed)
+                .chain(&over.databases)
+                .cloned()
+                .collect(),
+            lookups: self
+                .lookups
+                .iter()
+                .filter(is_other)
+                .chain(&over.lookups)
+                .cloned()
+                .collect(),
             geoip: over.geoip.or(self.geoip),
-            geoip_files: self.geoip_files.iter().chain(&over.geoip_files).cloned().collect(),
+            geoip_files: self
+                .geoip_files
+                .iter()
+                .chain(&over.geoip_files)
+                .cloned()
+                .collect(),
         }
     }
 
     fn has_variable(&self, name: &[u8]) -> bool {
-        let of_maxmind = name.starts_with(b"MMDB_") || self.lookups.iter().any(|lookup| lookup.variable.as_bytes() == name);
-        self.maxmind == Some(true) && of_maxmind || self.geoip == Some(true) && name.starts_with(b"GEOIP_")
+        let of_maxmind = name.starts_with(b"MMDB_")
+            || self
+                .lookups
+                .iter()
+                .any(|lookup| lookup.variable.as_bytes() == name);
+        self.maxmind == Some(true) && of_maxmind
+            || self.geoip == Some(true) && name.starts_with(b"GEOIP_")
     }
 
     fn tell(&self, exchange: &mut Exchange) {
@@ -120,17 +160,37 @@ impl Said {
 
     fn tell_maxmind(&self, exchange: &mut Exchange) {
         // SetEnvIf may have said which address it is about.
-        let said = exchange.environment.first(b"MMDB_ADDR").and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+        let said = exchange
+            .environment
+            .first(b"MMDB_ADDR")
+            .and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
         let address: IpAddr = said.unwrap_or_else(|| exchange.client.ip());
         self.set(exchange, "MMDB_ADDR", &address.to_string());
         for (name, database) in &self.databases {
-            let lookups: Vec<&Lookup> = self.lookups.iter().filter(|lookup| lookup.database == *name).collect();
+            let lookups: Vec<&Lookup> = self
+                .lookups
+                .iter()
+                .filter(|lookup| lookup.database == *name)
+                .collect();
             if !lookups.iter().any(|lookup| lookup.path.is_some()) {
                 continue;
             }
-            let paths: Vec<Vec<Box<str>>> = lookups.iter().map(|lookup| lookup.path.clone().unwrap_or_default()).collect();
-            let Some(record) = database.record(address, &paths) else { continue };
-            self.set(exchange, "MMDB_INFO", if record.is_found { "result found" } else { "lookup success" });
+            let paths: Vec<Vec<Box<str>>> = lookups
+                .iter()
+                .map(|lookup| lookup.path.clone().unwrap_or_default())
+                .collect();
+            let Some(record) = database.record(address, &paths) else {
+                continue;
+            };
+            self.set(
+                exchange,
+                "MMDB_INFO",
+                if record.is_found {
+                    "result found"
+                } else {
+                    "lookup success"
+                },
+            );
             for (lookup, value) in lookups.iter().zip(&record.values) {
                 match (&lookup.path, value) {
                     (Some(_), Some(value)) => self.set(exchange, &lookup.variable, value),
@@ -151,10 +211,17 @@ impl Said {
     /// Of several files the first that knows a thing has the word.
     fn tell_geoip(&self, exchange: &mut Exchange) {
         let address = exchange.client.ip();
-        exchange.environment.set(b"GEOIP_ADDR", address.to_string().as_bytes());
-        let paths: Vec<Vec<&str>> = GEOIP.iter().map(|(_, path)| path.split('/').collect()).collect();
+        exchange
+            .environment
+            .set(b"GEOIP_ADDR", address.to_string().as_bytes());
+        let paths: Vec<Vec<&str>> = GEOIP
+            .iter()
+            .map(|(_, path)| path.split('/').collect())
+            .collect();
         for database in self.geoip_files.iter().rev() {
-            let Some(record) = database.record(address, &paths) else { continue };
+            let Some(record) = database.record(address, &paths) else {
+                continue;
+            };
             for ((name, _), value) in GEOIP.iter().zip(&record.values) {
                 if let Some(value) = value {
                     exchange.environment.set(name.as_bytes(), value.as_bytes());
@@ -174,7 +241,12 @@ pub fn of_server(exchange: &mut Exchange, host: &Host) {
 /// Once the file is known, where more is said of it.
 pub fn of_section(exchange: &mut Exchange, host: &Host, local: &Local) {
     let of_host = host.defaults.geo.said.as_ref().map(Arc::as_ptr);
-    if let Some(said) = local.geo.said.as_ref().filter(|said| Some(Arc::as_ptr(said)) != of_host) {
+    if let Some(said) = local
+        .geo
+        .said
+        .as_ref()
+        .filter(|said| Some(Arc::as_ptr(said)) != of_host)
+    {
         said.tell(exchange);
     }
 }
@@ -190,14 +262,18 @@ pub fn may_vary(host: &Host, local: &Local, name: Option<&[u8]>) -> bool {
 
 fn opened(path: &str, reading: &Reading<'_>) -> Result<Arc<GeoDatabase>, String> {
     let database = GeoDatabase::new(reading.server_path(path.as_bytes()));
-    database.refresh().map_err(|fault| format!("Failed to open {path}: {}", fault.message))?;
+    database
+        .refresh()
+        .map_err(|fault| format!("Failed to open {path}: {}", fault.message))?;
     Ok(Arc::new(database))
 }
 
 /// A name, and the file.
 fn add_file(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
-    let [name, path, ..] = words.as_slice() else { return Err("MaxMindDBFile takes a name and a file".into()) };
+    let [name, path, ..] = words.as_slice() else {
+        return Err("MaxMindDBFile takes a name and a file".into());
+    };
     let database = opened(path, reading).map_err(|why| format!("MaxMindDBFile: {why}"))?;
     let said = local.geo.said();
     said.databases.retain(|(known, _)| **known != **name);
@@ -208,18 +284,35 @@ fn add_file(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result
 /// A variable, and `DATABASE/path/to/the/value`.
 fn add_variable(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
-    let [variable, path, ..] = words.as_slice() else { return Err("MaxMindDBEnv takes a variable and a path".into()) };
-    let mut parts = path.split('/').filter(|part| !part.is_empty()).map(Box::<str>::from);
-    let Some(database) = parts.next() else { return Err(format!("MaxMindDBEnv: {path} names no database")) };
-    let lookup = Lookup { database, variable: variable.as_str().into(), path: Some(parts.collect()) };
+    let [variable, path, ..] = words.as_slice() else {
+        return Err("MaxMindDBEnv takes a variable and a path".into());
+    };
+    let mut parts = path
+        .split('/')
+        .filter(|part| !part.is_empty())
+        .map(Box::<str>::from);
+    let Some(database) = parts.next() else {
+        return Err(format!("MaxMindDBEnv: {path} names no database"));
+    };
+    let lookup = Lookup {
+        database,
+        variable: variable.as_str().into(),
+        path: Some(parts.collect()),
+    };
     local.geo.said().lookups.push(lookup);
     Ok(())
 }
 
 fn add_network(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
-    let [database, variable, ..] = words.as_slice() else { return Err("MaxMindDBNetworkEnv takes a name and a variable".into()) };
-    local.geo.said().lookups.push(Lookup { database: database.as_str().into(), variable: variable.as_str().into(), path: None });
+    let [database, variable, ..] = words.as_slice() else {
+        return Err("MaxMindDBNetworkEnv takes a name and a variable".into());
+    };
+    local.geo.said().lookups.push(Lookup {
+        database: database.as_str().into(),
+        variable: variable.as_str().into(),
+        path: None,
+    });
     Ok(())
 }
 

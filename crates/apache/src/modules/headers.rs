@@ -1,7 +1,8 @@
 //! mod_headers: edits of request and response fields, read into a form that needs no more thought.
 //!
-//! Difficulty: an edit that a kept head can't have, because it looks at the request or the clock, must be known before the head is made; so
-//! each says when it is read whether it asks for more than the resource. Applying them is in `response/edits.rs`.
+//! Difficulty: an edit that a kept head can't have, because it looks at the request or the clock,
+//! must be known before the head is made; so each says when it is read whether it asks for more
+//! than the resource. Applying them is in `response/edits.rs`.
 
 use crate::{
     local::{Local, Set},
@@ -10,7 +11,10 @@ use crate::{
 };
 use saker_config::model::Origin;
 use saker_config_apache::Node;
-use saker_expressions::{Dependencies, Dependency, Expression, ExpressionOptions, Pattern, PatternOptions, StringExpression};
+use saker_expressions::{
+    Dependencies, Dependency, Expression, ExpressionOptions, Pattern, PatternOptions,
+    StringExpression,
+};
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Default)]
@@ -99,14 +103,25 @@ enum Table {
 }
 
 /// What a kept head may depend on.
-const KEPT: &[Dependency] = &[Dependency::Path, Dependency::Host, Dependency::Scheme, Dependency::Environment, Dependency::Response];
+const KEPT: &[Dependency] = &[
+    Dependency::Path,
+    Dependency::Host,
+    Dependency::Scheme,
+    Dependency::Environment,
+    Dependency::Response,
+];
 
 impl Headers {
-    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[("Header", set_header), ("RequestHeader", set_request_header)];
+    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
+        ("Header", set_header),
+        ("RequestHeader", set_request_header),
+    ];
 
     /// Those of inner sections run after those from outside.
     pub fn under(&self, over: &Headers) -> Headers {
-        let joined = |outside: &[Arc<Edit>], over: &[Arc<Edit>]| outside.iter().chain(over).cloned().collect();
+        let joined = |outside: &[Arc<Edit>], over: &[Arc<Edit>]| {
+            outside.iter().chain(over).cloned().collect()
+        };
         Headers {
             request: joined(&self.request, &over.request),
             success: joined(&self.success, &over.success),
@@ -114,12 +129,14 @@ impl Headers {
         }
     }
 
-    /// Whether edits one after the other may make more of a response's fields than any head should have: each that puts what is there into
-    /// what it makes may multiply it. An estimate that is never too small for values of the usual length.
+    /// Whether edits one after the other may make more of a response's fields than any head should
+    /// have: each that puts what is there into what it makes may multiply it. An estimate that is
+    /// never too small for values of the usual length.
     pub fn may_grow(&self) -> bool {
         const USUAL_BYTES: usize = 1024;
         let edits = self.success.iter().chain(&self.always);
-        edits.fold(USUAL_BYTES, |bytes, edit| edit.action.grown(bytes)) > EDITED_FIELDS_BYTES_MAX / 4
+        edits.fold(USUAL_BYTES, |bytes, edit| edit.action.grown(bytes))
+            > EDITED_FIELDS_BYTES_MAX / 4
     }
 
     /// Those of a response, each with the edit that makes it vain, if there is one.
@@ -127,10 +144,16 @@ impl Headers {
         [&self.success, &self.always].into_iter().flat_map(|edits| {
             let overrides = |edit: &Edit, later: &Edit| {
                 edit.name.eq_ignore_ascii_case(&later.name)
-                    && matches!((&later.action, &later.condition), (Action::Set(_) | Action::Unset, When::Always))
+                    && matches!(
+                        (&later.action, &later.condition),
+                        (Action::Set(_) | Action::Unset, When::Always)
+                    )
             };
             edits.iter().enumerate().map(move |(at, edit)| {
-                let later = edits.iter().skip(at + 1).rfind(|later| overrides(edit, later));
+                let later = edits
+                    .iter()
+                    .skip(at + 1)
+                    .rfind(|later| overrides(edit, later));
                 (&**edit, later.map(|later| &**later))
             })
         })
@@ -145,14 +168,20 @@ impl Action {
     /// Bytes of all fields after the action, where there were so many before.
     fn grown(&self, bytes: usize) -> usize {
         match self {
-            Action::Set(value) | Action::Append(value) | Action::Merge(value) | Action::Add(value) | Action::SetIfEmpty(value) => {
-                value.estimate(bytes).saturating_add(bytes)
-            }
-            Action::Edit { replacement, all, .. } => {
+            Action::Set(value)
+            | Action::Append(value)
+            | Action::Merge(value)
+            | Action::Add(value)
+            | Action::SetIfEmpty(value) => value.estimate(bytes).saturating_add(bytes),
+            Action::Edit {
+                replacement, all, ..
+            } => {
                 let groups = replacement.groups().max(1);
                 // A match may be empty, before each byte and behind the last.
                 let times = if *all { bytes.saturating_add(1) } else { 1 };
-                bytes.saturating_mul(groups).saturating_add(replacement.estimate(0).saturating_mul(times))
+                bytes
+                    .saturating_mul(groups)
+                    .saturating_add(replacement.estimate(0).saturating_mul(times))
             }
             Action::Unset | Action::Echo(_) | Action::Note => bytes,
         }
@@ -171,10 +200,15 @@ fn set_header(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Resu
         word if word.eq_ignore_ascii_case(b"always") => Table::Always,
         _ => Table::Success,
     };
-    if words.first().is_some_and(|word| word.eq_ignore_ascii_case(b"always") || word.eq_ignore_ascii_case(b"onsuccess")) {
+    if words.first().is_some_and(|word| {
+        word.eq_ignore_ascii_case(b"always") || word.eq_ignore_ascii_case(b"onsuccess")
+    }) {
         words.remove(0);
     }
-    let edit = Arc::new(Edit { origin: node.origin.clone(), ..edit(words, table, reading.expression_options())? });
+    let edit = Arc::new(Edit {
+        origin: node.origin.clone(),
+        ..edit(words, table, reading.expression_options())?
+    });
     warn_about(node, &edit, reading);
     match table {
         Table::Always => local.headers.always.push(edit),
@@ -183,27 +217,48 @@ fn set_header(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Resu
     Ok(())
 }
 
-fn set_request_header(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
-    let edit = edit(node.arguments(), Table::Request, reading.expression_options())?;
-    local.headers.request.push(Arc::new(Edit { origin: node.origin.clone(), ..edit }));
+fn set_request_header(
+    node: &Node,
+    local: &mut Local,
+    reading: &mut Reading<'_>,
+) -> Result<(), String> {
+    let edit = edit(
+        node.arguments(),
+        Table::Request,
+        reading.expression_options(),
+    )?;
+    local.headers.request.push(Arc::new(Edit {
+        origin: node.origin.clone(),
+        ..edit
+    }));
     Ok(())
 }
 
 /// What has no counterpart here is said.
 fn warn_about(node: &Node, edit: &Edit, reading: &mut Reading<'_>) {
     let tags = match &edit.action {
-        Action::Set(Value::Format(tags)) | Action::Append(Value::Format(tags)) | Action::Add(Value::Format(tags)) => tags,
-        Action::Note => return reading.warn(node, "Header note has no effect: nothing here reads notes"),
+        Action::Set(Value::Format(tags))
+        | Action::Append(Value::Format(tags))
+        | Action::Add(Value::Format(tags)) => tags,
+        Action::Note => {
+            return reading.warn(node, "Header note has no effect: nothing here reads notes");
+        }
         _ => return,
     };
     if tags.iter().any(|tag| matches!(tag, Tag::Idle | Tag::Busy)) {
-        reading.warn(node, "%i and %b always say that the server is idle: Saker has no workers that wait");
+        reading.warn(
+            node,
+            "%i and %b always say that the server is idle: Saker has no workers that wait",
+        );
     }
 }
 
 fn edit(words: Vec<Vec<u8>>, table: Table, options: ExpressionOptions) -> Result<Edit, String> {
     let mut words = words.into_iter();
-    let (action, name) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (action, name) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
     let (value, third, fourth) = (words.next(), words.next(), words.next());
     let name = String::from_utf8_lossy(&name).into_owned();
     let action = String::from_utf8_lossy(&action).to_ascii_lowercase();
@@ -215,7 +270,10 @@ fn edit(words: Vec<Vec<u8>>, table: Table, options: ExpressionOptions) -> Result
         (true, None, _) => return Err("Header edit requires a match and a substitution".into()),
         (true, Some(replacement), clause) => {
             let (is_all, pattern) = (action == "edit*", value.unwrap_or_default());
-            let (replacement, condition) = (Value::parse(&replacement, options)?, When::of(clause, options)?);
+            let (replacement, condition) = (
+                Value::parse(&replacement, options)?,
+                When::of(clause, options)?,
+            );
             return edit_action(&name, &pattern, replacement, is_all, condition);
         }
         (false, _, Some(_)) => return Err("Too many arguments to directive".into()),
@@ -223,7 +281,9 @@ fn edit(words: Vec<Vec<u8>>, table: Table, options: ExpressionOptions) -> Result
     };
     if matches!(action.as_str(), "unset" | "echo") {
         let clause = match (value, clause) {
-            (Some(_), Some(_)) if action == "unset" => return Err("header unset takes two arguments".into()),
+            (Some(_), Some(_)) if action == "unset" => {
+                return Err("header unset takes two arguments".into());
+            }
             (Some(_), Some(_)) => return Err("Header echo takes two arguments".into()),
             (value, clause) => value.or(clause),
         };
@@ -235,7 +295,9 @@ fn edit(words: Vec<Vec<u8>>, table: Table, options: ExpressionOptions) -> Result
         "append" => Action::Append,
         "merge" => Action::Merge,
         "setifempty" => Action::SetIfEmpty,
-        "note" if table == Table::Request => return Err("RequestHeader does not support the 'note' action".into()),
+        "note" if table == Table::Request => {
+            return Err("RequestHeader does not support the 'note' action".into());
+        }
         "note" => |_| Action::Note,
         _ => {
             return Err(
@@ -244,17 +306,42 @@ fn edit(words: Vec<Vec<u8>>, table: Table, options: ExpressionOptions) -> Result
         }
     };
     let value = Value::parse(&value.ok_or("Header requires three arguments")?, options)?;
-    Ok(made(&name, When::of(clause, options)?, value.asks_request(), make(value)))
+    Ok(made(
+        &name,
+        When::of(clause, options)?,
+        value.asks_request(),
+        make(value),
+    ))
 }
 
 fn directive(table: Table) -> &'static str {
-    if table == Table::Request { "RequestHeader" } else { "Header" }
+    if table == Table::Request {
+        "RequestHeader"
+    } else {
+        "Header"
+    }
 }
 
-fn edit_action(name: &str, pattern: &[u8], replacement: Value, all: bool, condition: When) -> Result<Edit, String> {
-    let pattern = Pattern::compile(pattern, PatternOptions::default()).map_err(|_| "Header edit regex could not be compiled")?;
+fn edit_action(
+    name: &str,
+    pattern: &[u8],
+    replacement: Value,
+    all: bool,
+    condition: When,
+) -> Result<Edit, String> {
+    let pattern = Pattern::compile(pattern, PatternOptions::default())
+        .map_err(|_| "Header edit regex could not be compiled")?;
     let asks = replacement.asks_request();
-    Ok(made(name, condition, asks, Action::Edit { pattern, replacement, all }))
+    Ok(made(
+        name,
+        condition,
+        asks,
+        Action::Edit {
+            pattern,
+            replacement,
+            all,
+        },
+    ))
 }
 
 fn bare_action(name: &str, action: &str, condition: When, table: Table) -> Result<Edit, String> {
@@ -264,27 +351,40 @@ fn bare_action(name: &str, action: &str, condition: When, table: Table) -> Resul
     if table == Table::Request {
         return Err("Header echo only valid on Header directives".into());
     }
-    let pattern = Pattern::compile(name, PatternOptions::default()).map_err(|_| "Header echo regex could not be compiled")?;
+    let pattern = Pattern::compile(name, PatternOptions::default())
+        .map_err(|_| "Header echo regex could not be compiled")?;
     Ok(made(name, condition, true, Action::Echo(pattern)))
 }
 
 fn made(name: &str, condition: When, asks_request: bool, action: Action) -> Edit {
-    let asks_request = asks_request || matches!(&condition, When::Holds(expression) if !may_be_kept(&expression.may_depend()));
+    let asks_request = asks_request
+        || matches!(&condition, When::Holds(expression) if !may_be_kept(&expression.may_depend()));
     let name = name.split(':').next().unwrap_or_default().into();
     let variables = variables(&action, &condition);
-    Edit { action, name, origin: Origin::built_in(), condition, asks_request, variables }
+    Edit {
+        action,
+        name,
+        origin: Origin::built_in(),
+        condition,
+        asks_request,
+        variables,
+    }
 }
 
 fn variables(action: &Action, condition: &When) -> Vec<Option<Box<[u8]>>> {
     let of_condition = match condition {
         When::Set(name) | When::Unset(name) => vec![Some(name.clone())],
-        When::Holds(expression) if expression.may_depend().has(Dependency::Environment) => vec![None],
+        When::Holds(expression) if expression.may_depend().has(Dependency::Environment) => {
+            vec![None]
+        }
         When::Holds(_) | When::Always | When::Early => Vec::new(),
     };
     let of_action = match action {
-        Action::Set(value) | Action::Append(value) | Action::Merge(value) | Action::Add(value) | Action::SetIfEmpty(value) => {
-            value.variables()
-        }
+        Action::Set(value)
+        | Action::Append(value)
+        | Action::Merge(value)
+        | Action::Add(value)
+        | Action::SetIfEmpty(value) => value.variables(),
         Action::Edit { replacement, .. } => replacement.variables(),
         Action::Unset | Action::Echo(_) | Action::Note => Vec::new(),
     };
@@ -314,13 +414,19 @@ impl When {
         }
         if let Some(text) = strip_prefix_any_case(clause, b"expr=") {
             let compiled = Expression::compile(text, options);
-            return compiled.map(When::Holds).map_err(|error| format!("Can't parse envclause/expression: {error}"));
+            return compiled
+                .map(When::Holds)
+                .map_err(|error| format!("Can't parse envclause/expression: {error}"));
         }
-        Err(format!("Unknown parameter: {}", String::from_utf8_lossy(clause)))
+        Err(format!(
+            "Unknown parameter: {}",
+            String::from_utf8_lossy(clause)
+        ))
     }
 }
 
-const NO_NAME: &str = "error: missing environment variable name. envclause should be in the form env=envar ";
+const NO_NAME: &str =
+    "error: missing environment variable name. envclause should be in the form env=envar ";
 
 fn strip_prefix_any_case<'t>(text: &'t [u8], prefix: &[u8]) -> Option<&'t [u8]> {
     let (start, rest) = text.split_at_checked(prefix.len())?;
@@ -331,7 +437,9 @@ impl Value {
     pub fn parse(text: &[u8], options: ExpressionOptions) -> Result<Value, String> {
         if let Some(text) = strip_prefix_any_case(text, b"expr=") {
             let compiled = StringExpression::compile(text, options);
-            return compiled.map(Value::Expression).map_err(|error| format!("Can't parse value expression : {error}"));
+            return compiled
+                .map(Value::Expression)
+                .map_err(|error| format!("Can't parse value expression : {error}"));
         }
         tags(text).map(|tags| Value::Format(tags.into()))
     }
@@ -339,10 +447,20 @@ impl Value {
     fn variables(&self) -> Vec<Option<Box<[u8]>>> {
         match self {
             Value::Format(tags) => {
-                let name = |tag: &Tag| if let Tag::Environment(name) = tag { Some(Some(name.clone())) } else { None };
+                let name = |tag: &Tag| {
+                    if let Tag::Environment(name) = tag {
+                        Some(Some(name.clone()))
+                    } else {
+                        None
+                    }
+                };
                 tags.iter().filter_map(name).collect()
             }
-            Value::Expression(expression) if expression.may_depend().has(Dependency::Environment) => vec![None],
+            Value::Expression(expression)
+                if expression.may_depend().has(Dependency::Environment) =>
+            {
+                vec![None]
+            }
             Value::Expression(_) => Vec::new(),
         }
     }
@@ -352,30 +470,57 @@ impl Value {
         const VARIABLE_BYTES: usize = 256;
         match self {
             Value::Format(tags) => {
-                let bytes = |tag: &Tag| if let Tag::Text(text) = tag { text.len() } else { VARIABLE_BYTES };
+                let bytes = |tag: &Tag| {
+                    if let Tag::Text(text) = tag {
+                        text.len()
+                    } else {
+                        VARIABLE_BYTES
+                    }
+                };
                 tags.iter().map(bytes).sum()
             }
-            Value::Expression(expression) if expression.constant().is_some() => expression.text().len(),
+            Value::Expression(expression) if expression.constant().is_some() => {
+                expression.text().len()
+            }
             // Each mention is at least four bytes long.
             Value::Expression(expression) if expression.may_depend().has(Dependency::Response) => {
-                fields.saturating_add(VARIABLE_BYTES).saturating_mul(1 + expression.text().len() / 4)
+                fields
+                    .saturating_add(VARIABLE_BYTES)
+                    .saturating_mul(1 + expression.text().len() / 4)
             }
-            Value::Expression(expression) => expression.text().len().saturating_mul(VARIABLE_BYTES / 16),
+            Value::Expression(expression) => {
+                expression.text().len().saturating_mul(VARIABLE_BYTES / 16)
+            }
         }
     }
 
     /// Mentions of groups of a pattern.
     fn groups(&self) -> usize {
-        let in_text = |text: &[u8]| text.windows(2).filter(|two| two[0] == b'$' && two[1].is_ascii_digit()).count();
+        let in_text = |text: &[u8]| {
+            text.windows(2)
+                .filter(|two| two[0] == b'$' && two[1].is_ascii_digit())
+                .count()
+        };
         match self {
-            Value::Format(tags) => tags.iter().map(|tag| if let Tag::Text(text) = tag { in_text(text) } else { 4 }).sum(),
+            Value::Format(tags) => tags
+                .iter()
+                .map(|tag| {
+                    if let Tag::Text(text) = tag {
+                        in_text(text)
+                    } else {
+                        4
+                    }
+                })
+                .sum(),
             Value::Expression(expression) => 1 + expression.text().len() / 2,
         }
     }
 
     fn asks_request(&self) -> bool {
         match self {
-            Value::Format(tags) => !tags.iter().all(|tag| matches!(tag, Tag::Text(_) | Tag::Environment(_))),
+            Value::Format(tags) => !tags
+                .iter()
+                .all(|tag| matches!(tag, Tag::Text(_) | Tag::Environment(_))),
             Value::Expression(expression) => !may_be_kept(&expression.may_depend()),
         }
     }
@@ -430,12 +575,17 @@ fn unescaped<'t>(rest: &'t [u8], literal: &mut Vec<u8>) -> &'t [u8] {
 fn item(rest: &[u8]) -> Result<(Tag, &[u8]), String> {
     let (name, rest): (&[u8], &[u8]) = match rest.strip_prefix(b"{") {
         Some(inner) => match inner.iter().position(|byte| *byte == b'}') {
-            Some(at) => (inner.get(..at).unwrap_or_default(), inner.get(at + 1..).unwrap_or_default()),
+            Some(at) => (
+                inner.get(..at).unwrap_or_default(),
+                inner.get(at + 1..).unwrap_or_default(),
+            ),
             None => (inner, b""),
         },
         None => (b"", rest),
     };
-    let Some((letter, rest)) = rest.split_first() else { return Err("Unrecognized header format %".into()) };
+    let Some((letter, rest)) = rest.split_first() else {
+        return Err("Unrecognized header format %".into());
+    };
     let tag = match letter {
         b'e' => Tag::Environment(name.into()),
         b's' => Tag::Tls(name.into()),
@@ -444,7 +594,12 @@ fn item(rest: &[u8]) -> Result<(Tag, &[u8]), String> {
         b'l' => Tag::Load,
         b'i' => Tag::Idle,
         b'b' => Tag::Busy,
-        other => return Err(format!("Unrecognized header format %{}", char::from(*other))),
+        other => {
+            return Err(format!(
+                "Unrecognized header format %{}",
+                char::from(*other)
+            ));
+        }
     };
     Ok((tag, rest))
 }
@@ -454,7 +609,11 @@ mod tests {
     use super::*;
 
     fn read(words: &[&str]) -> Result<Edit, String> {
-        edit(words.iter().map(|word| word.as_bytes().to_vec()).collect(), Table::Success, ExpressionOptions::default())
+        edit(
+            words.iter().map(|word| word.as_bytes().to_vec()).collect(),
+            Table::Success,
+            ExpressionOptions::default(),
+        )
     }
 
     /// As `apache2 -t` words them.
@@ -466,21 +625,37 @@ mod tests {
             (&["set", "X", "%{foo}"], "Unrecognized header format %"),
             (&["set", "X"], "Header requires three arguments"),
             (&["unset", "X", "y"], "Unknown parameter: y"),
-            (&["unset", "X", "early", "z"], "header unset takes two arguments"),
-            (&["edit", "X", "y"], "Header edit requires a match and a substitution"),
-            (&["edit", "X", "(", "b"], "Header edit regex could not be compiled"),
+            (
+                &["unset", "X", "early", "z"],
+                "header unset takes two arguments",
+            ),
+            (
+                &["edit", "X", "y"],
+                "Header edit requires a match and a substitution",
+            ),
+            (
+                &["edit", "X", "(", "b"],
+                "Header edit regex could not be compiled",
+            ),
             (&["echo", "("], "Header echo regex could not be compiled"),
             (&["set", "X", "y", "env="], NO_NAME),
             (&["set", "X", "y", "env=!"], NO_NAME),
             (&["set", "X", "y", "blah"], "Unknown parameter: blah"),
-            (&["set", "X", "y", "a", "b", "c"], "Header has too many arguments"),
+            (
+                &["set", "X", "y", "a", "b", "c"],
+                "Header has too many arguments",
+            ),
             (
                 &["foo", "X", "y"],
                 "first argument must be 'add', 'set', 'setifempty', 'append', 'merge', 'unset', 'echo', 'note', 'edit', or 'edit*'.",
             ),
         ];
         for (words, expected) in cases {
-            assert_eq!(read(words).map(|_| ()), Err(expected.to_owned()), "{words:?}");
+            assert_eq!(
+                read(words).map(|_| ()),
+                Err(expected.to_owned()),
+                "{words:?}"
+            );
         }
     }
 
@@ -490,7 +665,14 @@ mod tests {
         let cases = [
             ("a%%b\\tc", vec![text("a%b\tc")]),
             ("x\\d", vec![text("x\\d")]),
-            ("%{A}e-%t", vec![Tag::Environment(b"A"[..].into()), text("-"), Tag::ReceivedAt]),
+            (
+                "%{A}e-%t",
+                vec![
+                    Tag::Environment(b"A"[..].into()),
+                    text("-"),
+                    Tag::ReceivedAt,
+                ],
+            ),
             ("", vec![]),
         ];
         for (format, expected) in cases {
@@ -512,7 +694,11 @@ mod tests {
             (&["set", "X:", "%{SSL_PROTOCOL}s"], true),
         ];
         for (words, expected) in cases {
-            assert_eq!(read(words).map(|edit| edit.asks_request), Ok(expected), "{words:?}");
+            assert_eq!(
+                read(words).map(|edit| edit.asks_request),
+                Ok(expected),
+                "{words:?}"
+            );
         }
     }
 }

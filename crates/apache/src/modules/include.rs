@@ -1,4 +1,5 @@
-//! mod_include's settings: what pages with server-side includes say where, and when files are such pages. What they do is in `includes`.
+//! mod_include's settings: what pages with server-side includes say where, and when files are such
+//! pages. What they do is in `includes`.
 
 use super::{core::texts, dir::set_flag};
 use crate::{
@@ -33,19 +34,39 @@ pub struct Include {
 impl Include {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
         ("XBitHack", set_x_bit_hack),
-        ("SSIErrorMsg", |node, local, _| set_text(node, &mut local.include.error_message)),
-        ("SSITimeFormat", |node, local, _| set_text(node, &mut local.include.time_format)),
-        ("SSIUndefinedEcho", |node, local, _| set_text(node, &mut local.include.undefined_echo)),
-        ("SSIStartTag", |node, local, _| set_tag(node, &mut local.include.start_tag)),
-        ("SSIEndTag", |node, local, _| set_tag(node, &mut local.include.end_tag)),
-        ("SSILegacyExprParser", |node, local, _| set_flag(node, &mut local.include.legacy_expressions)),
-        ("SSILastModified", |node, local, _| set_flag(node, &mut local.include.last_modified)),
-        ("SSIEtag", |node, local, _| set_flag(node, &mut local.include.entity_tag)),
+        ("SSIErrorMsg", |node, local, _| {
+            set_text(node, &mut local.include.error_message)
+        }),
+        ("SSITimeFormat", |node, local, _| {
+            set_text(node, &mut local.include.time_format)
+        }),
+        ("SSIUndefinedEcho", |node, local, _| {
+            set_text(node, &mut local.include.undefined_echo)
+        }),
+        ("SSIStartTag", |node, local, _| {
+            set_tag(node, &mut local.include.start_tag)
+        }),
+        ("SSIEndTag", |node, local, _| {
+            set_tag(node, &mut local.include.end_tag)
+        }),
+        ("SSILegacyExprParser", |node, local, _| {
+            set_flag(node, &mut local.include.legacy_expressions)
+        }),
+        ("SSILastModified", |node, local, _| {
+            set_flag(node, &mut local.include.last_modified)
+        }),
+        ("SSIEtag", |node, local, _| {
+            set_flag(node, &mut local.include.entity_tag)
+        }),
     ];
 
     pub fn under(&self, over: &Include) -> Include {
         // A host that says one of them has none of the server's (mod_include as it behaves).
-        let tags = if over.start_tag.is_some() || over.end_tag.is_some() { over } else { self };
+        let tags = if over.start_tag.is_some() || over.end_tag.is_some() {
+            over
+        } else {
+            self
+        };
         Include {
             x_bit_hack: over.x_bit_hack.or(self.x_bit_hack),
             last_modified: over.last_modified.or(self.last_modified),
@@ -67,7 +88,10 @@ impl Include {
             end_tag: self.end_tag.clone().unwrap_or(default.end_tag),
             error_message: self.error_message.clone().unwrap_or(default.error_message),
             time_format: self.time_format.clone().unwrap_or(default.time_format),
-            undefined_echo: self.undefined_echo.clone().unwrap_or(default.undefined_echo),
+            undefined_echo: self
+                .undefined_echo
+                .clone()
+                .unwrap_or(default.undefined_echo),
             legacy_expressions: self.legacy_expressions.unwrap_or(false),
             may_run,
         }
@@ -75,7 +99,11 @@ impl Include {
 }
 
 fn first(node: &Node) -> Box<[u8]> {
-    node.arguments().into_iter().next().unwrap_or_default().into()
+    node.arguments()
+        .into_iter()
+        .next()
+        .unwrap_or_default()
+        .into()
 }
 
 /// Bytes as they are: a page's charset is its own.
@@ -87,7 +115,10 @@ fn set_text(node: &Node, slot: &mut Option<Box<[u8]>>) -> Result<(), String> {
 fn set_tag(node: &Node, slot: &mut Option<Box<[u8]>>) -> Result<(), String> {
     let tag = first(node);
     if tag.iter().any(u8::is_ascii_whitespace) {
-        return Err(format!("{} may not contain any whitespaces", node.canonical_name()));
+        return Err(format!(
+            "{} may not contain any whitespaces",
+            node.canonical_name()
+        ));
     }
     if tag.is_empty() {
         return Err(format!("{} may not be empty", node.canonical_name()));

@@ -17,14 +17,20 @@ impl LimitIpConn {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[("MaxConnPerIP", set)];
 
     pub fn under(&self, over: &LimitIpConn) -> LimitIpConn {
-        LimitIpConn { per_address_max: said(&self.per_address_max, &over.per_address_max) }
+        LimitIpConn {
+            per_address_max: said(&self.per_address_max, &over.per_address_max),
+        }
     }
 
     /// What is over it is answered with 503, as the module does.
     pub fn throttle(&self) -> Throttle {
         match self.per_address_max {
             None | Some(0) => Throttle::default(),
-            Some(max) => Throttle { at_a_time_address: max, over: Some(Consequence::Refuse(503)), ..Throttle::default() },
+            Some(max) => Throttle {
+                at_a_time_address: max,
+                over: Some(Consequence::Refuse(503)),
+                ..Throttle::default()
+            },
         }
     }
 }

@@ -1,8 +1,10 @@
-//! mod_log_debug (LogMessage): lines in the error log that the operator words himself, at a step of the request's life.
+//! mod_log_debug (LogMessage): lines in the error log that the operator words himself, at a step of
+//! the request's life.
 //!
-//! Place in the walk: behind each phase, which stand for Apache's hooks; `log_transaction` on the way up.
-//! Difficulty: a phase may have to wait and be asked again, so messages come once it has decided. What they say is about the request: an
-//! outcome that they are told of is not kept. Absent on purpose: lines about requests that rules make themselves (index files that are tried).
+//! Place in the walk: behind each phase, which stand for Apache's hooks; `log_transaction` on the
+//! way up. Difficulty: a phase may have to wait and be asked again, so messages come once it has
+//! decided. What they say is about the request: an outcome that they are told of is not kept.
+//! Absent on purpose: lines about requests that rules make themselves (index files that are tried).
 
 use super::core::texts;
 use crate::{
@@ -59,7 +61,9 @@ impl LogDebug {
 
     /// Those of an inner section come behind the others.
     pub fn under(&self, over: &LogDebug) -> LogDebug {
-        LogDebug { entries: self.entries.iter().chain(&over.entries).cloned().collect() }
+        LogDebug {
+            entries: self.entries.iter().chain(&over.entries).cloned().collect(),
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -70,8 +74,13 @@ impl LogDebug {
 fn add(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
     let message = words.first().map(String::as_str).unwrap_or_default();
-    let message = StringExpression::compile(message, reading.expression_options())
-        .map_err(|error| format!("Could not parse message expression '{message}': {}", error.message))?;
+    let message =
+        StringExpression::compile(message, reading.expression_options()).map_err(|error| {
+            format!(
+                "Could not parse message expression '{message}': {}",
+                error.message
+            )
+        })?;
     let (mut hook, mut condition) = (Some(LOG_TRANSACTION), None);
     for word in words.iter().skip(1) {
         let (name, value) = word.split_once('=').unwrap_or((word, ""));
@@ -83,19 +92,32 @@ fn add(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), 
             }
             "expr" => {
                 let compiled = Expression::compile(value, reading.expression_options());
-                condition = Some(compiled.map_err(|error| format!("Could not parse expression '{value}': {}", error.message))?);
+                condition = Some(compiled.map_err(|error| {
+                    format!("Could not parse expression '{value}': {}", error.message)
+                })?);
             }
             _ => return Err(format!("Invalid argument {word}")),
         }
     }
-    local.log_debug.entries.push(Arc::new(Entry { message, hook, condition, origin: node.origin.clone() }));
+    local.log_debug.entries.push(Arc::new(Entry {
+        message,
+        hook,
+        condition,
+        origin: node.origin.clone(),
+    }));
     Ok(())
 }
 
 /// Behind the phase that finds what the path means.
 pub fn translated(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) {
     tell(exchange, host, watcher, &host.defaults, &["quick_handler"]);
-    tell(exchange, host, watcher, local, &["pre_translate_name", "translate_name"]);
+    tell(
+        exchange,
+        host,
+        watcher,
+        local,
+        &["pre_translate_name", "translate_name"],
+    );
 }
 
 pub fn mapped(exchange: &mut Exchange, host: &Host, watcher: &Watcher) {
@@ -104,9 +126,15 @@ pub fn mapped(exchange: &mut Exchange, host: &Host, watcher: &Watcher) {
 
 /// Who is not asked for a name comes to no check of one.
 pub fn admitted(exchange: &mut Exchange, host: &Host, watcher: &Watcher, verdict: &Verdict) {
-    let is_asked = matches!(verdict, Verdict::Answer(response) if response.status == Status::UNAUTHORIZED);
+    let is_asked =
+        matches!(verdict, Verdict::Answer(response) if response.status == Status::UNAUTHORIZED);
     let hooks = match (exchange.user.is_some(), is_asked) {
-        (true, _) => &["check_access", "check_access_ex", "check_authn", "check_authz"][..],
+        (true, _) => &[
+            "check_access",
+            "check_access_ex",
+            "check_authn",
+            "check_authz",
+        ][..],
         (false, true) => &["check_access", "check_access_ex", "check_authn"],
         (false, false) => &["check_access", "check_access_ex"],
     };
@@ -117,11 +145,18 @@ pub fn admitted(exchange: &mut Exchange, host: &Host, watcher: &Watcher, verdict
 pub fn fixed_up(exchange: &mut Exchange, host: &Host, watcher: &Watcher, verdict: &Verdict) {
     let is_over = matches!(verdict, Verdict::Answer(response) if response.status.0 >= 300);
     let hooks = &["type_checker", "fixups", "insert_filter", "handler"];
-    at_file(exchange, host, watcher, if is_over { &hooks[..2] } else { hooks });
+    at_file(
+        exchange,
+        host,
+        watcher,
+        if is_over { &hooks[..2] } else { hooks },
+    );
 }
 
 fn at_file(exchange: &mut Exchange, host: &Host, watcher: &Watcher, hooks: &[&str]) {
-    let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else { return };
+    let Some(local) = peek(exchange).and_then(|state| state.local.clone()) else {
+        return;
+    };
     tell(exchange, host, watcher, &local, hooks);
 }
 
@@ -132,7 +167,9 @@ fn tell(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local, 
     exchange.depends_on_request();
     let own = peek(exchange).cloned().unwrap_or_default();
     let seen = Seen::new(exchange, &own, host, watcher);
-    hooks.iter().for_each(|hook| write(exchange, &seen, local, hook));
+    hooks
+        .iter()
+        .for_each(|hook| write(exchange, &seen, local, hook));
 }
 
 /// When it is known what is answered.
@@ -144,7 +181,12 @@ pub fn answered(exchange: &mut Exchange, host: &Host, watcher: &Watcher, respons
     }
     exchange.depends_on_request();
     let seen = Seen::new(exchange, &own, host, watcher);
-    let facts = Answered { request: &seen, status: response.status, fields: response.fields(), always: &Fields::new() };
+    let facts = Answered {
+        request: &seen,
+        status: response.status,
+        fields: response.fields(),
+        always: &Fields::new(),
+    };
     write(exchange, &facts, local, LOG_TRANSACTION);
 }
 
@@ -152,10 +194,20 @@ fn write(exchange: &Exchange, facts: &dyn Facts, local: &Local, hook: &str) {
     if !local.loglevel.tells_info("log_debug") {
         return;
     }
-    for entry in local.log_debug.entries.iter().filter(|entry| entry.hook.is_none_or(|own| own == hook)) {
-        let holds = entry.condition.as_ref().map_or(Ok(true), |condition| condition.evaluate(&mut Evaluation::new(facts)));
+    for entry in local
+        .log_debug
+        .entries
+        .iter()
+        .filter(|entry| entry.hook.is_none_or(|own| own == hook))
+    {
+        let holds = entry.condition.as_ref().map_or(Ok(true), |condition| {
+            condition.evaluate(&mut Evaluation::new(facts))
+        });
         let text = holds.and_then(|holds| match holds {
-            true => entry.message.evaluate(&mut Evaluation::new(facts)).map(Some),
+            true => entry
+                .message
+                .evaluate(&mut Evaluation::new(facts))
+                .map(Some),
             false => Ok(None),
         });
         let Origin { file, line, .. } = &entry.origin;
@@ -163,11 +215,21 @@ fn write(exchange: &Exchange, facts: &dyn Facts, local: &Local, hook: &str) {
             Ok(None) => {}
             Ok(Some(text)) => {
                 let text = String::from_utf8_lossy(&text);
-                let place = if local.loglevel.tells_debug("log_debug") { format!(" ({hook} hook, {file}:{line})") } else { String::new() };
-                error_log::note("log_debug", Level::Info, exchange, format_args!("{text}{place}"));
+                let place = if local.loglevel.tells_debug("log_debug") {
+                    format!(" ({hook} hook, {file}:{line})")
+                } else {
+                    String::new()
+                };
+                error_log::note(
+                    "log_debug",
+                    Level::Info,
+                    exchange,
+                    format_args!("{text}{place}"),
+                );
             }
             Err(error) => {
-                let facts = format_args!("Can't evaluate message expression: {error} ({file}:{line})");
+                let facts =
+                    format_args!("Can't evaluate message expression: {error} ({file}:{line})");
                 error_log::note("log_debug", Level::Error, exchange, facts);
             }
         }

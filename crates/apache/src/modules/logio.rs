@@ -1,4 +1,5 @@
-//! mod_logio: whether logs tell when the first byte of an answer left. Counting bytes needs no directive, and is always done.
+//! mod_logio: whether logs tell when the first byte of an answer left. Counting bytes needs no
+//! directive, and is always done.
 
 use crate::local::{Local, Set};
 
@@ -9,9 +10,13 @@ pub struct LogIo {
 
 impl LogIo {
     pub const DIRECTIVES: &'static [(&'static str, Set)] =
-        &[("LogIOTrackTTFB", |node, local: &mut Local, _| super::dir::set_flag(node, &mut local.logio.tracks_first_byte))];
+        &[("LogIOTrackTTFB", |node, local: &mut Local, _| {
+            super::dir::set_flag(node, &mut local.logio.tracks_first_byte)
+        })];
 
     pub fn under(&self, over: &LogIo) -> LogIo {
-        LogIo { tracks_first_byte: over.tracks_first_byte.or(self.tracks_first_byte) }
+        LogIo {
+            tracks_first_byte: over.tracks_first_byte.or(self.tracks_first_byte),
+        }
     }
 }

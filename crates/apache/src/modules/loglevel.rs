@@ -1,7 +1,8 @@
 //! LogLevel: of the whole server, and of a module, here or in a section.
 //!
-//! Difficulty: our messages have areas, not Apache's modules. Traces of rewriting go by what is said at the file; all else by what is said for
-//! the server, as far as a module has an area of its own.
+//! Difficulty: our messages have areas, not Apache's modules. Traces of rewriting go by what is
+//! said at the file; all else by what is said for the server, as far as a module has an area of its
+//! own.
 
 use super::core::texts;
 use crate::{
@@ -21,7 +22,9 @@ pub struct LogLevel {
 }
 
 /// As Apache counts: 0 emerg, 3 error, 4 warn, 7 debug, 8 to 15 trace1 to trace8.
-const NAMES: [&str; 8] = ["emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"];
+const NAMES: [&str; 8] = [
+    "emerg", "alert", "crit", "error", "warn", "notice", "info", "debug",
+];
 const INFO: u8 = 6;
 const DEBUG: u8 = 7;
 
@@ -30,8 +33,13 @@ impl LogLevel {
 
     pub fn under(&self, over: &LogLevel) -> LogLevel {
         let mut modules = self.modules.clone();
-        over.modules.iter().for_each(|(name, level)| say(&mut modules, name, *level));
-        LogLevel { default: over.default.or(self.default), modules }
+        over.modules
+            .iter()
+            .for_each(|(name, level)| say(&mut modules, name, *level));
+        LogLevel {
+            default: over.default.or(self.default),
+            modules,
+        }
     }
 
     pub fn is_said(&self) -> bool {
@@ -40,7 +48,10 @@ impl LogLevel {
 
     /// How far rewriting is traced; 0: not at all.
     pub fn rewrite_trace(&self) -> u8 {
-        self.of("rewrite").or(self.default).unwrap_or_default().saturating_sub(DEBUG)
+        self.of("rewrite")
+            .or(self.default)
+            .unwrap_or_default()
+            .saturating_sub(DEBUG)
     }
 
     pub fn tells_info(&self, module: &str) -> bool {
@@ -52,20 +63,31 @@ impl LogLevel {
     }
 
     fn of(&self, module: &str) -> Option<u8> {
-        self.modules.iter().find(|(name, _)| **name == *module).map(|(_, level)| *level)
+        self.modules
+            .iter()
+            .find(|(name, _)| **name == *module)
+            .map(|(_, level)| *level)
     }
 
-    /// Of the server's messages. What it says of its own life is a notice, which Apache writes at `warn`, too.
+    /// Of the server's messages. What it says of its own life is a notice, which Apache writes at
+    /// `warn`, too.
     pub fn of_server(&self) -> Level {
         self.default.map_or(Level::Notice, level)
     }
 
-    /// Of those areas of messages that have a module's name, and of the modules whose lines are written in Apache's words.
+    /// Of those areas of messages that have a module's name, and of the modules whose lines are
+    /// written in Apache's words.
     pub fn of_areas(&self) -> Vec<(&'static str, Level)> {
         const AREAS: [(&str, &str); 3] = [("ssl", "tls"), ("http", "http"), ("http2", "http")];
         let of_area = |module: &str, area: &'static str| Some((area, level(self.of(module)?)));
-        let of_modules = BTreeSet::from_iter(httpd_message::modules()).into_iter().filter_map(|module| of_area(module, module));
-        AREAS.iter().filter_map(|(module, area)| of_area(module, area)).chain(of_modules).collect()
+        let of_modules = BTreeSet::from_iter(httpd_message::modules())
+            .into_iter()
+            .filter_map(|module| of_area(module, module));
+        AREAS
+            .iter()
+            .filter_map(|(module, area)| of_area(module, area))
+            .chain(of_modules)
+            .collect()
     }
 }
 
@@ -88,25 +110,40 @@ fn say(modules: &mut Vec<(Box<str>, u8)>, name: &str, level: u8) {
 fn parse(word: &str) -> Option<u8> {
     let lower = word.to_ascii_lowercase();
     if let Some(number) = lower.strip_prefix("trace") {
-        return number.parse().ok().filter(|number| (1..=8).contains(number)).map(|number: u8| DEBUG + number);
+        return number
+            .parse()
+            .ok()
+            .filter(|number| (1..=8).contains(number))
+            .map(|number: u8| DEBUG + number);
     }
-    NAMES.iter().position(|name| *name == lower).map(|at| at as u8)
+    NAMES
+        .iter()
+        .position(|name| *name == lower)
+        .map(|at| at as u8)
 }
 
 fn set(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     for word in texts(node) {
-        let (module, name) = word.rsplit_once(':').map_or((None, word.as_str()), |(module, name)| (Some(module), name));
+        let (module, name) = word
+            .rsplit_once(':')
+            .map_or((None, word.as_str()), |(module, name)| (Some(module), name));
         let level = parse(name).ok_or_else(|| {
             format!("LogLevel keyword must be one of emerg/alert/crit/error/warn/notice/info/debug/trace1/.../trace8: {name}")
         })?;
         match module {
             None => {
                 // As Apache: what was said of modules before is forgotten.
-                local.loglevel = LogLevel { default: Some(level), modules: Vec::new() };
+                local.loglevel = LogLevel {
+                    default: Some(level),
+                    modules: Vec::new(),
+                };
             }
             Some(module) => {
                 let bare = module.strip_prefix("mod_").unwrap_or(module);
-                let bare = bare.strip_suffix(".c").or_else(|| bare.strip_suffix("_module")).unwrap_or(bare);
+                let bare = bare
+                    .strip_suffix(".c")
+                    .or_else(|| bare.strip_suffix("_module"))
+                    .unwrap_or(bare);
                 say(&mut local.loglevel.modules, bare, level);
             }
         }
@@ -121,14 +158,45 @@ mod tests {
     #[test]
     fn levels() {
         assert_eq!(
-            (parse("Warn"), parse("trace1"), parse("trace8"), parse("trace9"), parse("loud")),
+            (
+                parse("Warn"),
+                parse("trace1"),
+                parse("trace8"),
+                parse("trace9"),
+                parse("loud")
+            ),
             (Some(4), Some(8), Some(15), None, None)
         );
-        let outer = LogLevel { default: Some(4), modules: vec![("rewrite".into(), 10), ("ssl".into(), 6)] };
-        assert_eq!((outer.rewrite_trace(), outer.of_server()), (3, Level::Notice));
-        assert_eq!(outer.of_areas(), [("tls", Level::Info), ("ssl", Level::Info)]);
-        let inner = LogLevel { default: Some(15), modules: vec![("rewrite".into(), 8)] };
-        assert_eq!((outer.under(&inner).rewrite_trace(), outer.under(&LogLevel::default()).rewrite_trace()), (1, 3));
-        assert_eq!(LogLevel { default: Some(9), modules: Vec::new() }.rewrite_trace(), 2);
+        let outer = LogLevel {
+            default: Some(4),
+            modules: vec![("rewrite".into(), 10), ("ssl".into(), 6)],
+        };
+        assert_eq!(
+            (outer.rewrite_trace(), outer.of_server()),
+            (3, Level::Notice)
+        );
+        assert_eq!(
+            outer.of_areas(),
+            [("tls", Level::Info), ("ssl", Level::Info)]
+        );
+        let inner = LogLevel {
+            default: Some(15),
+            modules: vec![("rewrite".into(), 8)],
+        };
+        assert_eq!(
+            (
+                outer.under(&inner).rewrite_trace(),
+                outer.under(&LogLevel::default()).rewrite_trace()
+            ),
+            (1, 3)
+        );
+        assert_eq!(
+            LogLevel {
+                default: Some(9),
+                modules: Vec::new()
+            }
+            .rewrite_trace(),
+            2
+        );
     }
 }

@@ -1,7 +1,8 @@
-//! mod_mime: what a file's extensions say about its type, coding, language, charset, handler and filters.
+//! mod_mime: what a file's extensions say about its type, coding, language, charset, handler and
+//! filters.
 //!
-//! Difficulty: a name may have several extensions in any order, each means something for itself, and the last one of a kind wins
-//! (of codings all count).
+//! Difficulty: a name may have several extensions in any order, each means something for itself,
+//! and the last one of a kind wins (of codings all count).
 
 use super::core::texts;
 use crate::{
@@ -73,8 +74,15 @@ impl Facts {
     /// The type with the charset that some extension stands for, in the place of its own.
     pub fn content_type(&self) -> Option<Box<str>> {
         let media_type = self.media_type.as_ref()?;
-        let Some(charset) = &self.charset else { return Some(media_type.clone()) };
-        let kept = media_type.split(';').filter(|part| !part.trim_start().to_ascii_lowercase().starts_with("charset="));
+        let Some(charset) = &self.charset else {
+            return Some(media_type.clone());
+        };
+        let kept = media_type.split(';').filter(|part| {
+            !part
+                .trim_start()
+                .to_ascii_lowercase()
+                .starts_with("charset=")
+        });
         let kept: Vec<&str> = kept.collect();
         Some(format!("{}; charset={charset}", kept.join(";").trim_end()).into())
     }
@@ -85,22 +93,52 @@ type Slot = fn(&mut Extension) -> &mut Option<Option<Box<str>>>;
 
 impl Mime {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("AddType", |node, local, _| add(node, local, |extension| &mut extension.media_type)),
-        ("AddEncoding", |node, local, _| add(node, local, |extension| &mut extension.coding)),
-        ("AddLanguage", |node, local, _| add(node, local, |extension| &mut extension.language)),
-        ("AddCharset", |node, local, _| add(node, local, |extension| &mut extension.charset)),
-        ("AddHandler", |node, local, _| add(node, local, |extension| &mut extension.handler)),
-        ("AddOutputFilter", |node, local, _| add(node, local, |extension| &mut extension.output_filters)),
-        ("AddInputFilter", |node, local, _| add(node, local, |extension| &mut extension.input_filters)),
-        ("RemoveType", |node, local, _| remove(node, local, |extension| &mut extension.media_type)),
-        ("RemoveEncoding", |node, local, _| remove(node, local, |extension| &mut extension.coding)),
-        ("RemoveLanguage", |node, local, _| remove(node, local, |extension| &mut extension.language)),
-        ("RemoveCharset", |node, local, _| remove(node, local, |extension| &mut extension.charset)),
-        ("RemoveHandler", |node, local, _| remove(node, local, |extension| &mut extension.handler)),
-        ("RemoveOutputFilter", |node, local, _| remove(node, local, |extension| &mut extension.output_filters)),
-        ("RemoveInputFilter", |node, local, _| remove(node, local, |extension| &mut extension.input_filters)),
+        ("AddType", |node, local, _| {
+            add(node, local, |extension| &mut extension.media_type)
+        }),
+        ("AddEncoding", |node, local, _| {
+            add(node, local, |extension| &mut extension.coding)
+        }),
+        ("AddLanguage", |node, local, _| {
+            add(node, local, |extension| &mut extension.language)
+        }),
+        ("AddCharset", |node, local, _| {
+            add(node, local, |extension| &mut extension.charset)
+        }),
+        ("AddHandler", |node, local, _| {
+            add(node, local, |extension| &mut extension.handler)
+        }),
+        ("AddOutputFilter", |node, local, _| {
+            add(node, local, |extension| &mut extension.output_filters)
+        }),
+        ("AddInputFilter", |node, local, _| {
+            add(node, local, |extension| &mut extension.input_filters)
+        }),
+        ("RemoveType", |node, local, _| {
+            remove(node, local, |extension| &mut extension.media_type)
+        }),
+        ("RemoveEncoding", |node, local, _| {
+            remove(node, local, |extension| &mut extension.coding)
+        }),
+        ("RemoveLanguage", |node, local, _| {
+            remove(node, local, |extension| &mut extension.language)
+        }),
+        ("RemoveCharset", |node, local, _| {
+            remove(node, local, |extension| &mut extension.charset)
+        }),
+        ("RemoveHandler", |node, local, _| {
+            remove(node, local, |extension| &mut extension.handler)
+        }),
+        ("RemoveOutputFilter", |node, local, _| {
+            remove(node, local, |extension| &mut extension.output_filters)
+        }),
+        ("RemoveInputFilter", |node, local, _| {
+            remove(node, local, |extension| &mut extension.input_filters)
+        }),
         ("DefaultLanguage", set_default_language),
-        ("ModMimeUsePathInfo", |node, local, _| super::dir::set_flag(node, &mut local.mime.use_path_info)),
+        ("ModMimeUsePathInfo", |node, local, _| {
+            super::dir::set_flag(node, &mut local.mime.use_path_info)
+        }),
         ("MultiviewsMatch", set_multiviews_match),
     ];
 
@@ -108,7 +146,9 @@ impl Mime {
         // Distributions name some hundred of them, and most sections none: those share the table.
         let mut extensions = Arc::clone(&self.extensions);
         for (name, extension) in over.extensions.iter() {
-            let merged = extensions.get(name).map_or_else(|| extension.clone(), |outside| outside.under(extension));
+            let merged = extensions
+                .get(name)
+                .map_or_else(|| extension.clone(), |outside| outside.under(extension));
             Arc::make_mut(&mut extensions).insert(name.clone(), merged);
         }
         Mime {
@@ -121,10 +161,21 @@ impl Mime {
 
     /// `types`: from TypesConfig, by extension in lower case.
     pub fn facts(&self, file_name: &[u8], types: &HashMap<Box<str>, Box<str>>) -> Facts {
-        let name = String::from_utf8_lossy(file_name.rsplit(|byte| *byte == b'/').next().unwrap_or_default()).into_owned();
+        let name = String::from_utf8_lossy(
+            file_name
+                .rsplit(|byte| *byte == b'/')
+                .next()
+                .unwrap_or_default(),
+        )
+        .into_owned();
         let mut facts = Facts::default();
         // What comes before the first dot is the name, even where it is empty.
-        for part in name.trim_start_matches('.').split('.').skip(1).filter(|part| !part.is_empty()) {
+        for part in name
+            .trim_start_matches('.')
+            .split('.')
+            .skip(1)
+            .filter(|part| !part.is_empty())
+        {
             let lower = part.to_ascii_lowercase();
             self.apply(&mut facts, &lower, types);
         }
@@ -136,7 +187,9 @@ impl Mime {
 
     fn apply(&self, facts: &mut Facts, extension: &str, types: &HashMap<Box<str>, Box<str>>) {
         let said = self.extensions.get(extension);
-        let own = |slot: fn(&Extension) -> &Option<Option<Box<str>>>| said.and_then(|said| slot(said).clone());
+        let own = |slot: fn(&Extension) -> &Option<Option<Box<str>>>| {
+            said.and_then(|said| slot(said).clone())
+        };
         match own(|said| &said.media_type) {
             Some(None) => {}
             Some(media_type) => facts.media_type = media_type,
@@ -150,10 +203,17 @@ impl Mime {
         }
         facts.languages.extend(own(|said| &said.language).flatten());
         facts.codings.extend(own(|said| &said.coding).flatten());
-        let split =
-            |names: Option<Option<Box<str>>>| names.flatten().map(|names| names.split(';').map(Into::into).collect::<Vec<Box<str>>>());
-        facts.output_filters.extend(split(own(|said| &said.output_filters)).unwrap_or_default());
-        facts.input_filters.extend(split(own(|said| &said.input_filters)).unwrap_or_default());
+        let split = |names: Option<Option<Box<str>>>| {
+            names
+                .flatten()
+                .map(|names| names.split(';').map(Into::into).collect::<Vec<Box<str>>>())
+        };
+        facts
+            .output_filters
+            .extend(split(own(|said| &said.output_filters)).unwrap_or_default());
+        facts
+            .input_filters
+            .extend(split(own(|said| &said.input_filters)).unwrap_or_default());
     }
 }
 
@@ -171,7 +231,10 @@ pub fn types(text: &str) -> HashMap<Box<str>, Box<str>> {
 }
 
 fn extension_of(word: &str) -> Box<str> {
-    word.strip_prefix('.').unwrap_or(word).to_ascii_lowercase().into()
+    word.strip_prefix('.')
+        .unwrap_or(word)
+        .to_ascii_lowercase()
+        .into()
 }
 
 fn add(node: &Node, local: &mut Local, slot: Slot) -> Result<(), String> {
@@ -179,14 +242,22 @@ fn add(node: &Node, local: &mut Local, slot: Slot) -> Result<(), String> {
     // Apache lowers what it compares: types, codings, languages.
     let value: Box<str> = words.next().unwrap_or_default().to_ascii_lowercase().into();
     for word in words {
-        *slot(Arc::make_mut(&mut local.mime.extensions).entry(extension_of(&word)).or_default()) = Some(Some(value.clone()));
+        *slot(
+            Arc::make_mut(&mut local.mime.extensions)
+                .entry(extension_of(&word))
+                .or_default(),
+        ) = Some(Some(value.clone()));
     }
     Ok(())
 }
 
 fn remove(node: &Node, local: &mut Local, slot: Slot) -> Result<(), String> {
     for word in texts(node) {
-        *slot(Arc::make_mut(&mut local.mime.extensions).entry(extension_of(&word)).or_default()) = Some(None);
+        *slot(
+            Arc::make_mut(&mut local.mime.extensions)
+                .entry(extension_of(&word))
+                .or_default(),
+        ) = Some(None);
     }
     Ok(())
 }
@@ -197,14 +268,26 @@ fn set_default_language(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> 
 }
 
 fn set_multiviews_match(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let words: Vec<String> = texts(node).iter().map(|word| word.to_ascii_lowercase()).collect();
+    let words: Vec<String> = texts(node)
+        .iter()
+        .map(|word| word.to_ascii_lowercase())
+        .collect();
     let has = |name: &str| words.iter().any(|word| word == name);
-    local.mime.multiviews_match = Some(match (has("any"), has("negotiatedonly"), has("handlers"), has("filters")) {
-        (true, false, false, false) => MultiviewsMatch::Any,
-        (false, true, false, false) => MultiviewsMatch::NegotiatedOnly,
-        (false, false, handlers, filters) if handlers || filters => MultiviewsMatch::Also { handlers, filters },
-        _ => return Err("Unrecognized option for MultiviewsMatch".into()),
-    });
+    local.mime.multiviews_match = Some(
+        match (
+            has("any"),
+            has("negotiatedonly"),
+            has("handlers"),
+            has("filters"),
+        ) {
+            (true, false, false, false) => MultiviewsMatch::Any,
+            (false, true, false, false) => MultiviewsMatch::NegotiatedOnly,
+            (false, false, handlers, filters) if handlers || filters => {
+                MultiviewsMatch::Also { handlers, filters }
+            }
+            _ => return Err("Unrecognized option for MultiviewsMatch".into()),
+        },
+    );
     Ok(())
 }
 
@@ -215,13 +298,27 @@ mod tests {
     fn mime() -> (Mime, HashMap<Box<str>, Box<str>>) {
         let mut mime = Mime::default();
         let entry = |mime: &mut Mime, name: &str, set: &dyn Fn(&mut Extension)| {
-            set(Arc::make_mut(&mut mime.extensions).entry(name.into()).or_default())
+            set(Arc::make_mut(&mut mime.extensions)
+                .entry(name.into())
+                .or_default())
         };
-        entry(&mut mime, "gz", &|extension| extension.coding = Some(Some("x-gzip".into())));
-        entry(&mut mime, "en", &|extension| extension.language = Some(Some("en".into())));
-        entry(&mut mime, "php", &|extension| extension.handler = Some(Some("php".into())));
+        entry(&mut mime, "gz", &|extension| {
+            extension.coding = Some(Some("x-gzip".into()))
+        });
+        entry(&mut mime, "en", &|extension| {
+            extension.language = Some(Some("en".into()))
+        });
+        entry(&mut mime, "php", &|extension| {
+            extension.handler = Some(Some("php".into()))
+        });
         let types = [("html", "text/html"), ("tar", "application/x-tar")];
-        (mime, types.into_iter().map(|(name, kind)| (name.into(), kind.into())).collect())
+        (
+            mime,
+            types
+                .into_iter()
+                .map(|(name, kind)| (name.into(), kind.into()))
+                .collect(),
+        )
     }
 
     #[test]
@@ -229,22 +326,42 @@ mod tests {
         let (mime, types) = mime();
         for name in ["a.html.en.gz", "a.gz.en.html", "x/y.z/a.en.HTML.gz"] {
             let facts = mime.facts(name.as_bytes(), &types);
-            assert_eq!((facts.media_type.as_deref(), facts.languages.len(), facts.codings.len()), (Some("text/html"), 1, 1), "{name}");
+            assert_eq!(
+                (
+                    facts.media_type.as_deref(),
+                    facts.languages.len(),
+                    facts.codings.len()
+                ),
+                (Some("text/html"), 1, 1),
+                "{name}"
+            );
         }
         assert_eq!(mime.facts(b"html", &types), Facts::default());
         assert_eq!(mime.facts(b".html", &types), Facts::default());
-        assert_eq!(mime.facts(b"a.php.txt", &types).handler.as_deref(), Some("php"));
+        assert_eq!(
+            mime.facts(b"a.php.txt", &types).handler.as_deref(),
+            Some("php")
+        );
     }
 
     #[test]
     fn inner_sections_add_and_take_back() {
         let (mime, types) = mime();
         let mut over = Mime::default();
-        Arc::make_mut(&mut over.extensions).entry("gz".into()).or_default().coding = Some(None);
-        Arc::make_mut(&mut over.extensions).entry("php".into()).or_default().media_type = Some(Some("text/plain".into()));
+        Arc::make_mut(&mut over.extensions)
+            .entry("gz".into())
+            .or_default()
+            .coding = Some(None);
+        Arc::make_mut(&mut over.extensions)
+            .entry("php".into())
+            .or_default()
+            .media_type = Some(Some("text/plain".into()));
         let merged = mime.under(&over);
         assert!(merged.facts(b"a.gz", &types).codings.is_empty());
         let php = merged.facts(b"a.php", &types);
-        assert_eq!((php.handler.as_deref(), php.media_type.as_deref()), (Some("php"), Some("text/plain")));
+        assert_eq!(
+            (php.handler.as_deref(), php.media_type.as_deref()),
+            (Some("php"), Some("text/plain"))
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! mod_negotiation's directives: which language goes before which. The choice itself is made in `negotiate.rs`.
+//! mod_negotiation's directives: which language goes before which. The choice itself is made in
+//! `negotiate.rs`.
 
 use super::core::texts;
 use crate::{
@@ -24,33 +25,59 @@ pub struct Force {
 }
 
 impl Negotiation {
-    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[("LanguagePriority", set_priority), ("ForceLanguagePriority", set_force)];
+    pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
+        ("LanguagePriority", set_priority),
+        ("ForceLanguagePriority", set_force),
+    ];
 
     pub fn under(&self, over: &Negotiation) -> Negotiation {
-        Negotiation { priority: said(&self.priority, &over.priority), force: over.force.or(self.force) }
+        Negotiation {
+            priority: said(&self.priority, &over.priority),
+            force: over.force.or(self.force),
+        }
     }
 
     pub fn force(&self) -> Force {
-        self.force.unwrap_or(Force { prefer: true, fallback: false })
+        self.force.unwrap_or(Force {
+            prefer: true,
+            fallback: false,
+        })
     }
 
     /// The place of a language in the priority.
     pub fn rank(&self, language: &str) -> Option<usize> {
-        self.priority.iter().flatten().position(|known| language.eq_ignore_ascii_case(known))
+        self.priority
+            .iter()
+            .flatten()
+            .position(|known| language.eq_ignore_ascii_case(known))
     }
 }
 
 fn set_priority(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let words = texts(node).into_iter().map(|word| word.to_ascii_lowercase().into());
-    local.negotiation.priority.get_or_insert_default().extend(words);
+    let words = texts(node)
+        .into_iter()
+        .map(|word| word.to_ascii_lowercase().into());
+    local
+        .negotiation
+        .priority
+        .get_or_insert_default()
+        .extend(words);
     Ok(())
 }
 
 fn set_force(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let mut force = Force { prefer: false, fallback: false };
+    let mut force = Force {
+        prefer: false,
+        fallback: false,
+    };
     for word in texts(node) {
         match word.to_ascii_lowercase().as_str() {
-            "none" => force = Force { prefer: false, fallback: false },
+            "none" => {
+                force = Force {
+                    prefer: false,
+                    fallback: false,
+                }
+            }
             "prefer" => force.prefer = true,
             "fallback" => force.fallback = true,
             _ => return Err(format!("Invalid ForceLanguagePriority option {word}")),

@@ -1,7 +1,8 @@
-//! mod_proxy's directives that sections may have: the path of a `<Location>`, what is made of requests and answers on the way.
+//! mod_proxy's directives that sections may have: the path of a `<Location>`, what is made of
+//! requests and answers on the way.
 //!
-//! Difficulty: lists of ProxyPassReverse are asked from the outside in, unlike those of mod_alias; and of several ProxyPass for one request
-//! only the innermost section's counts.
+//! Difficulty: lists of ProxyPassReverse are asked from the outside in, unlike those of mod_alias;
+//! and of several ProxyPass for one request only the innermost section's counts.
 
 use super::core::texts;
 use super::dir::set_flag;
@@ -67,26 +68,44 @@ pub struct Proxy(Option<Arc<Said>>);
 impl Proxy {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
         ("ProxyPass", |node, local, _| set_pass(node, local, false)),
-        ("ProxyPassMatch", |node, local, _| set_pass(node, local, true)),
+        ("ProxyPassMatch", |node, local, _| {
+            set_pass(node, local, true)
+        }),
         ("ProxyPassReverse", add_reversal),
         ("ProxyPassReverseCookiePath", |node, local, _| {
-            local.proxy.change().cookie_paths.push(cookie_reversal(node)?);
+            local
+                .proxy
+                .change()
+                .cookie_paths
+                .push(cookie_reversal(node)?);
             Ok(())
         }),
         ("ProxyPassReverseCookieDomain", |node, local, _| {
-            local.proxy.change().cookie_domains.push(cookie_reversal(node)?);
+            local
+                .proxy
+                .change()
+                .cookie_domains
+                .push(cookie_reversal(node)?);
             Ok(())
         }),
-        ("ProxyPreserveHost", |node, local, _| set_flag(node, &mut local.proxy.change().preserves_host)),
-        ("ProxyAddHeaders", |node, local, _| set_flag(node, &mut local.proxy.change().adds_forwarded)),
-        ("ProxyPassInterpolateEnv", |node, local, _| set_flag(node, &mut local.proxy.change().interpolates)),
+        ("ProxyPreserveHost", |node, local, _| {
+            set_flag(node, &mut local.proxy.change().preserves_host)
+        }),
+        ("ProxyAddHeaders", |node, local, _| {
+            set_flag(node, &mut local.proxy.change().adds_forwarded)
+        }),
+        ("ProxyPassInterpolateEnv", |node, local, _| {
+            set_flag(node, &mut local.proxy.change().interpolates)
+        }),
         ("ProxyErrorOverride", set_error_override),
         ("ProxyFCGIBackendType", set_backend_type),
         ("ProxyFCGISetEnvIf", add_set_env_if),
     ];
 
     pub fn under(&self, over: &Proxy) -> Proxy {
-        let (Some(outer), Some(inner)) = (&self.0, &over.0) else { return Proxy(over.0.as_ref().or(self.0.as_ref()).cloned()) };
+        let (Some(outer), Some(inner)) = (&self.0, &over.0) else {
+            return Proxy(over.0.as_ref().or(self.0.as_ref()).cloned());
+        };
         Proxy(Some(Arc::new(Said {
             pass: said(&outer.pass, &inner.pass),
             reversals: [outer.reversals.as_slice(), &inner.reversals].concat(),
@@ -117,7 +136,10 @@ impl Proxy {
 /// In a `<Location>`; that of the server is in `proxy/draft.rs`.
 fn set_pass(node: &Node, local: &mut Local, by_pattern: bool) -> Result<(), String> {
     let line = pass::parse(node.canonical_name(), &texts(node), true, by_pattern)?;
-    local.proxy.change().pass = Some(Arc::new(SectionPass { pass: line.pass, parameters: line.parameters }));
+    local.proxy.change().pass = Some(Arc::new(SectionPass {
+        pass: line.pass,
+        parameters: line.parameters,
+    }));
     Ok(())
 }
 
@@ -129,31 +151,56 @@ fn add_reversal(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Re
     };
     let (to, from) = match (words, reading.place == Place::Location) {
         ([path, url], false) => (path.as_str().into(), url),
-        ([url], true) => (reading.section.clone().ok_or("ProxyPassReverse needs a path in a section without one")?, url),
-        (_, true) => return Err("ProxyPassReverse can not have a path when defined in a location".into()),
+        ([url], true) => (
+            reading
+                .section
+                .clone()
+                .ok_or("ProxyPassReverse needs a path in a section without one")?,
+            url,
+        ),
+        (_, true) => {
+            return Err("ProxyPassReverse can not have a path when defined in a location".into());
+        }
         _ => return Err("ProxyPassReverse needs a path when not defined in a location".into()),
     };
-    local.proxy.change().reversals.push(Reversal { from: from.as_str().into(), to, interpolates });
+    local.proxy.change().reversals.push(Reversal {
+        from: from.as_str().into(),
+        to,
+        interpolates,
+    });
     Ok(())
 }
 
 fn cookie_reversal(node: &Node) -> Result<Reversal, String> {
     let words = texts(node);
-    let [from, to, rest @ ..] = words.as_slice() else { return Err(format!("{} takes two arguments", node.canonical_name())) };
-    let interpolates = rest.first().is_some_and(|word| word.eq_ignore_ascii_case("interpolate"));
-    Ok(Reversal { from: from.as_str().into(), to: to.as_str().into(), interpolates })
+    let [from, to, rest @ ..] = words.as_slice() else {
+        return Err(format!("{} takes two arguments", node.canonical_name()));
+    };
+    let interpolates = rest
+        .first()
+        .is_some_and(|word| word.eq_ignore_ascii_case("interpolate"));
+    Ok(Reversal {
+        from: from.as_str().into(),
+        to: to.as_str().into(),
+        interpolates,
+    })
 }
 
 fn set_error_override(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
-    let (first, rest) = words.split_first().ok_or("ProxyErrorOverride takes at least one argument")?;
+    let (first, rest) = words
+        .split_first()
+        .ok_or("ProxyErrorOverride takes at least one argument")?;
     let is_on = match first.to_ascii_lowercase().as_str() {
         "on" => true,
         "off" if rest.is_empty() => false,
         _ => return Err("ProxyErrorOverride first parameter must be one of: off | on".into()),
     };
     let status = |word: &String| {
-        let status = word.parse().ok().filter(|status| (400..600).contains(status));
+        let status = word
+            .parse()
+            .ok()
+            .filter(|status| (400..600).contains(status));
         status.ok_or_else(|| "ProxyErrorOverride: Status codes in 400-599 range only".to_owned())
     };
     let statuses = rest.iter().map(status).collect::<Result<_, _>>()?;
@@ -166,25 +213,47 @@ fn set_backend_type(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Resu
     local.proxy.change().is_generic_fastcgi = Some(match word.to_ascii_uppercase().as_str() {
         "FPM" => false,
         "GENERIC" => true,
-        _ => return Err("ProxyFCGIBackendType must be one of the following arguments: 'FPM', 'GENERIC'".into()),
+        _ => {
+            return Err(
+                "ProxyFCGIBackendType must be one of the following arguments: 'FPM', 'GENERIC'"
+                    .into(),
+            );
+        }
     });
     Ok(())
 }
 
 fn add_set_env_if(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = node.arguments();
-    let [condition, name, rest @ ..] = words.as_slice() else { return Err("ProxyFCGISetEnvIf takes two or three arguments".into()) };
-    let condition = Expression::compile(condition, reading.expression_options())
-        .map_err(|error| format!("Could not parse expression \"{}\": {}", String::from_utf8_lossy(condition), error.message))?;
+    let [condition, name, rest @ ..] = words.as_slice() else {
+        return Err("ProxyFCGISetEnvIf takes two or three arguments".into());
+    };
+    let condition =
+        Expression::compile(condition, reading.expression_options()).map_err(|error| {
+            format!(
+                "Could not parse expression \"{}\": {}",
+                String::from_utf8_lossy(condition),
+                error.message
+            )
+        })?;
     let value = match rest.first() {
         Some(text) => Some(Arc::new(
-            StringExpression::compile(text, reading.expression_options())
-                .map_err(|error| format!("Could not parse expression \"{}\": {}", String::from_utf8_lossy(text), error.message))?,
+            StringExpression::compile(text, reading.expression_options()).map_err(|error| {
+                format!(
+                    "Could not parse expression \"{}\": {}",
+                    String::from_utf8_lossy(text),
+                    error.message
+                )
+            })?,
         )),
         None => None,
     };
     let name = String::from_utf8_lossy(name).into();
-    local.proxy.change().set_env_if.push(SetEnvIf { condition: Arc::new(condition), name, value });
+    local.proxy.change().set_env_if.push(SetEnvIf {
+        condition: Arc::new(condition),
+        name,
+        value,
+    });
     Ok(())
 }
 
@@ -199,7 +268,11 @@ mod tests {
     }
 
     fn reversal(from: &str) -> Reversal {
-        Reversal { from: from.into(), to: "/".into(), interpolates: false }
+        Reversal {
+            from: from.into(),
+            to: "/".into(),
+            interpolates: false,
+        }
     }
 
     #[test]
@@ -215,8 +288,25 @@ mod tests {
         });
         let merged = outer.under(&inner);
         let said = merged.said().unwrap();
-        assert_eq!(said.reversals.iter().map(|one| &*one.from).collect::<Vec<_>>(), ["a", "b"]);
-        assert_eq!((said.preserves_host, said.adds_forwarded), (Some(false), Some(false)));
-        assert_eq!(outer.under(&Proxy::default()).said().unwrap().reversals.len(), 1);
+        assert_eq!(
+            said.reversals
+                .iter()
+                .map(|one| &*one.from)
+                .collect::<Vec<_>>(),
+            ["a", "b"]
+        );
+        assert_eq!(
+            (said.preserves_host, said.adds_forwarded),
+            (Some(false), Some(false))
+        );
+        assert_eq!(
+            outer
+                .under(&Proxy::default())
+                .said()
+                .unwrap()
+                .reversals
+                .len(),
+            1
+        );
     }
 }

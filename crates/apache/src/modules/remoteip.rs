@@ -1,8 +1,9 @@
 //! mod_remoteip: the client behind trusted proxies, as their field names it.
 //!
-//! Before everything else that looks at the client. Difficulty: the list is read from its end, hop by hop, as long as the hop before is
-//! trusted to say the truth; a proxy outside of our own networks is not believed to know addresses inside of them.
-//! Absent on purpose: the PROXY preface, which is the listener's business.
+//! Before everything else that looks at the client. Difficulty: the list is read from its end, hop
+//! by hop, as long as the hop before is trusted to say the truth; a proxy outside of our own
+//! networks is not believed to know addresses inside of them. Absent on purpose: the PROXY preface,
+//! which is the listener's business.
 
 use super::core::texts;
 use crate::{
@@ -38,12 +39,24 @@ pub struct RemoteIp {
 
 impl RemoteIp {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("RemoteIPHeader", |node, local, _| set_name(node, &mut local.remoteip.header)),
-        ("RemoteIPProxiesHeader", |node, local, _| set_name(node, &mut local.remoteip.proxies_header)),
-        ("RemoteIPInternalProxy", |node, local, _| add(node, local, &texts(node), true)),
-        ("RemoteIPTrustedProxy", |node, local, _| add(node, local, &texts(node), false)),
-        ("RemoteIPInternalProxyList", |node, local, reading| add_list(node, local, reading, true)),
-        ("RemoteIPTrustedProxyList", |node, local, reading| add_list(node, local, reading, false)),
+        ("RemoteIPHeader", |node, local, _| {
+            set_name(node, &mut local.remoteip.header)
+        }),
+        ("RemoteIPProxiesHeader", |node, local, _| {
+            set_name(node, &mut local.remoteip.proxies_header)
+        }),
+        ("RemoteIPInternalProxy", |node, local, _| {
+            add(node, local, &texts(node), true)
+        }),
+        ("RemoteIPTrustedProxy", |node, local, _| {
+            add(node, local, &texts(node), false)
+        }),
+        ("RemoteIPInternalProxyList", |node, local, reading| {
+            add_list(node, local, reading, true)
+        }),
+        ("RemoteIPTrustedProxyList", |node, local, reading| {
+            add_list(node, local, reading, false)
+        }),
     ];
 
     pub fn under(&self, over: &RemoteIp) -> RemoteIp {
@@ -58,7 +71,10 @@ impl RemoteIp {
     fn is_internal(&self, address: IpAddr) -> Option<bool> {
         match &self.proxies {
             None => Some(false),
-            Some(proxies) => proxies.iter().find(|proxy| proxy.network.contains(address)).map(|proxy| proxy.is_internal),
+            Some(proxies) => proxies
+                .iter()
+                .find(|proxy| proxy.network.contains(address))
+                .map(|proxy| proxy.is_internal),
         }
     }
 }
@@ -76,18 +92,31 @@ struct Named {
 /// Puts the client in the place of its proxy.
 pub fn find_client(exchange: &mut Exchange, host: &Host) {
     let settings = &host.defaults.remoteip;
-    let Some(header) = &settings.header else { return };
+    let Some(header) = &settings.header else {
+        return;
+    };
     // Logs name the client, so no answer goes out without its walk.
     exchange.depends_on_request();
     drop_spoofs(exchange, settings);
-    let lines = exchange.head.view().fields().filter(|(name, _)| name.eq_ignore_ascii_case(header.as_bytes())).map(|(_, value)| value);
+    let lines = exchange
+        .head
+        .view()
+        .fields()
+        .filter(|(name, _)| name.eq_ignore_ascii_case(header.as_bytes()))
+        .map(|(_, value)| value);
     let text = String::from_utf8_lossy(&lines.collect::<Vec<_>>().join(&b", "[..])).into_owned();
     if text.is_empty() {
         return;
     }
-    let Some(named) = read(settings, exchange.client.ip(), &text) else { return };
+    let Some(named) = read(settings, exchange.client.ip(), &text) else {
+        return;
+    };
     let mut fields = vec![(header.clone(), named.left.clone().unwrap_or_default())];
-    if let Some(name) = settings.proxies_header.as_ref().filter(|_| !named.proxies.is_empty()) {
+    if let Some(name) = settings
+        .proxies_header
+        .as_ref()
+        .filter(|_| !named.proxies.is_empty())
+    {
         let list: Vec<String> = named.proxies.iter().map(IpAddr::to_string).collect();
         fields.push((name.clone(), list.join(", ")));
     }
@@ -95,20 +124,42 @@ pub fn find_client(exchange: &mut Exchange, host: &Host) {
     exchange.client = Rc::new(with_address(&exchange.client, named.client));
 }
 
-/// Takes away other spellings of the fields that tell the client's address: programs can't tell them from the real ones.
+/// Takes away other spellings of the fields that tell the client's address: programs can't tell
+/// them from the real ones.
 fn drop_spoofs(exchange: &mut Exchange, settings: &RemoteIp) {
     let is_spoof = |name: &[u8]| {
-        let is_alike_only = |own: &str| is_alike(name, own.as_bytes()) && !name.eq_ignore_ascii_case(own.as_bytes());
-        [&settings.header, &settings.proxies_header].into_iter().flatten().any(|own| is_alike_only(own))
+        let is_alike_only = |own: &str| {
+            is_alike(name, own.as_bytes()) && !name.eq_ignore_ascii_case(own.as_bytes())
+        };
+        [&settings.header, &settings.proxies_header]
+            .into_iter()
+            .flatten()
+            .any(|own| is_alike_only(own))
     };
-    if exchange.head.view().fields().any(|(name, _)| is_spoof(name)) {
-        exchange.head = exchange.head.with_fields(exchange.head.view().fields().filter(|(name, _)| !is_spoof(name)));
+    if exchange
+        .head
+        .view()
+        .fields()
+        .any(|(name, _)| is_spoof(name))
+    {
+        exchange.head = exchange.head.with_fields(
+            exchange
+                .head
+                .view()
+                .fields()
+                .filter(|(name, _)| !is_spoof(name)),
+        );
     }
 }
 
 fn with_address(client: &Client, address: IpAddr) -> Client {
     let listener = Arc::clone(&client.listener);
-    let mut named = Client::new(SocketAddr::new(address, 0), client.local, listener, client.secure);
+    let mut named = Client::new(
+        SocketAddr::new(address, 0),
+        client.local,
+        listener,
+        client.secure,
+    );
     named.tls = client.tls;
     (named.peer, named.log_id) = (client.peer, Rc::clone(&client.log_id));
     named.session.clone_from(&client.session);
@@ -119,21 +170,41 @@ fn with_address(client: &Client, address: IpAddr) -> Client {
 /// Empty values take the field away.
 fn set_fields(exchange: &mut Exchange, fields: &[(Box<str>, String)]) {
     let head = exchange.head.clone();
-    let others = head.view().fields().filter(|(name, _)| !fields.iter().any(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes())));
-    let own = fields.iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    let others = head.view().fields().filter(|(name, _)| {
+        !fields
+            .iter()
+            .any(|(own, _)| name.eq_ignore_ascii_case(own.as_bytes()))
+    });
+    let own = fields
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
     exchange.head = head.with_fields(others.chain(own));
 }
 
 /// `None`: the field changes nothing.
 fn read(settings: &RemoteIp, connection: IpAddr, text: &str) -> Option<Named> {
-    let mut named = Named { client: connection, left: Some(text.to_owned()), proxies: Vec::new() };
+    let mut named = Named {
+        client: connection,
+        left: Some(text.to_owned()),
+        proxies: Vec::new(),
+    };
     let mut has_changed = false;
     while let Some(left) = named.left.clone() {
-        let Some(is_internal) = settings.is_internal(named.client) else { break };
-        let (before, last) = left.rsplit_once(',').map_or((None, left.as_str()), |(before, last)| (Some(before), last));
-        let Ok(address) = last.trim().parse::<IpAddr>() else { break };
+        let Some(is_internal) = settings.is_internal(named.client) else {
+            break;
+        };
+        let (before, last) = left
+            .rsplit_once(',')
+            .map_or((None, left.as_str()), |(before, last)| (Some(before), last));
+        let Ok(address) = last.trim().parse::<IpAddr>() else {
+            break;
+        };
         if !is_internal && is_private(address) {
-            error_log::log(&message::REMOTE_ADDRESS, format_args!("{address}, named by {}", named.client));
+            error_log::log(
+                &message::REMOTE_ADDRESS,
+                format_args!("{address}, named by {}", named.client),
+            );
             break;
         }
         if !is_internal {
@@ -149,7 +220,9 @@ fn read(settings: &RemoteIp, connection: IpAddr, text: &str) -> Option<Named> {
 /// As mod_remoteip has it: networks that nobody outside can speak about.
 fn is_private(address: IpAddr) -> bool {
     match address.to_canonical() {
-        IpAddr::V4(address) => address.is_private() || address.is_link_local() || address.is_loopback(),
+        IpAddr::V4(address) => {
+            address.is_private() || address.is_link_local() || address.is_loopback()
+        }
         IpAddr::V6(address) => address.segments()[0] & 0xe000 != 0x2000,
     }
 }
@@ -162,9 +235,16 @@ fn set_name(node: &Node, slot: &mut Option<Box<str>>) -> Result<(), String> {
 fn add(node: &Node, local: &mut Local, words: &[String], is_internal: bool) -> Result<(), String> {
     let proxies = Arc::make_mut(local.remoteip.proxies.get_or_insert_default());
     for word in words {
-        let networks =
-            networks(word).map_err(|error| format!("RemoteIP: Error parsing IP {word} ({error} error) for {}", node.canonical_name()))?;
-        proxies.extend(networks.into_iter().map(|network| Proxy { network, is_internal }));
+        let networks = networks(word).map_err(|error| {
+            format!(
+                "RemoteIP: Error parsing IP {word} ({error} error) for {}",
+                node.canonical_name()
+            )
+        })?;
+        proxies.extend(networks.into_iter().map(|network| Proxy {
+            network,
+            is_internal,
+        }));
     }
     Ok(())
 }
@@ -177,17 +257,38 @@ fn networks(word: &str) -> Result<Vec<Subnet>, String> {
     if word.contains('/') || word.starts_with(|first: char| first.is_ascii_digit()) {
         return Err("The specified IP address or network mask is invalid.".into());
     }
-    let addresses = (word, 0).to_socket_addrs().map_err(|error| error.to_string())?;
-    Ok(addresses.filter_map(|address| Subnet::parse(address.ip().to_string().as_bytes()).ok()).collect())
+    let addresses = (word, 0)
+        .to_socket_addrs()
+        .map_err(|error| error.to_string())?;
+    Ok(addresses
+        .filter_map(|address| Subnet::parse(address.ip().to_string().as_bytes()).ok())
+        .collect())
 }
 
-fn add_list(node: &Node, local: &mut Local, reading: &mut Reading<'_>, is_internal: bool) -> Result<(), String> {
+fn add_list(
+    node: &Node,
+    local: &mut Local,
+    reading: &mut Reading<'_>,
+    is_internal: bool,
+) -> Result<(), String> {
     let name = texts(node).into_iter().next().unwrap_or_default();
     let path = reading.server_path(name.as_bytes());
-    let text = saker_net::privileged::read_to_string(&path)
-        .map_err(|error| format!("{}: Could not open file {name}: {error}", node.canonical_name()))?;
-    let words = text.lines().filter_map(|line| line.split('#').next()).flat_map(str::split_whitespace);
-    add(node, local, &words.map(str::to_owned).collect::<Vec<_>>(), is_internal)
+    let text = saker_net::privileged::read_to_string(&path).map_err(|error| {
+        format!(
+            "{}: Could not open file {name}: {error}",
+            node.canonical_name()
+        )
+    })?;
+    let words = text
+        .lines()
+        .filter_map(|line| line.split('#').next())
+        .flat_map(str::split_whitespace);
+    add(
+        node,
+        local,
+        &words.map(str::to_owned).collect::<Vec<_>>(),
+        is_internal,
+    )
 }
 
 #[cfg(test)]
@@ -195,9 +296,19 @@ mod tests {
     use super::*;
 
     fn settings() -> RemoteIp {
-        let proxy = |text: &str, is_internal| Proxy { network: Subnet::parse(text.as_bytes()).unwrap(), is_internal };
-        let proxies = vec![proxy("127.0.0.1", true), proxy("10.0.0.0/8", true), proxy("11.0.0.0/8", false)];
-        RemoteIp { proxies: Some(Arc::new(proxies)), ..RemoteIp::default() }
+        let proxy = |text: &str, is_internal| Proxy {
+            network: Subnet::parse(text.as_bytes()).unwrap(),
+            is_internal,
+        };
+        let proxies = vec![
+            proxy("127.0.0.1", true),
+            proxy("10.0.0.0/8", true),
+            proxy("11.0.0.0/8", false),
+        ];
+        RemoteIp {
+            proxies: Some(Arc::new(proxies)),
+            ..RemoteIp::default()
+        }
     }
 
     #[test]
@@ -218,22 +329,43 @@ mod tests {
             ("1.2.3.4:80", "-"),
             ("", "-"),
         ] {
-            let shown = read(&settings(), "127.0.0.1".parse().unwrap(), text).map_or("-".into(), |named| {
-                let proxies: Vec<String> = named.proxies.iter().map(IpAddr::to_string).collect();
-                format!("{}|{}|{}", named.client, named.left.unwrap_or_default(), proxies.join(","))
-            });
+            let shown =
+                read(&settings(), "127.0.0.1".parse().unwrap(), text).map_or("-".into(), |named| {
+                    let proxies: Vec<String> =
+                        named.proxies.iter().map(IpAddr::to_string).collect();
+                    format!(
+                        "{}|{}|{}",
+                        named.client,
+                        named.left.unwrap_or_default(),
+                        proxies.join(",")
+                    )
+                });
             assert_eq!(shown, expected, "{text}");
         }
-        assert_eq!(read(&settings(), "1.1.1.1".parse().unwrap(), "2.2.2.2"), None);
+        assert_eq!(
+            read(&settings(), "1.1.1.1".parse().unwrap(), "2.2.2.2"),
+            None
+        );
         let everybody = read(&RemoteIp::default(), "1.1.1.1".parse().unwrap(), "2.2.2.2").unwrap();
-        assert_eq!((everybody.client.to_string().as_str(), everybody.proxies.len()), ("2.2.2.2", 1));
+        assert_eq!(
+            (
+                everybody.client.to_string().as_str(),
+                everybody.proxies.len()
+            ),
+            ("2.2.2.2", 1)
+        );
     }
 
     #[test]
     fn private_addresses() {
-        for (address, expected) in
-            [("10.1.1.1", true), ("172.31.0.1", true), ("8.8.8.8", false), ("::1", true), ("fe80::1", true), ("2001:db8::1", false)]
-        {
+        for (address, expected) in [
+            ("10.1.1.1", true),
+            ("172.31.0.1", true),
+            ("8.8.8.8", false),
+            ("::1", true),
+            ("fe80::1", true),
+            ("2001:db8::1", false),
+        ] {
             assert_eq!(is_private(address.parse().unwrap()), expected, "{address}");
         }
     }

@@ -1,4 +1,5 @@
-//! mod_rewrite's directives into the settings of their place; what rules do is in the crate `rewrite`.
+//! mod_rewrite's directives into the settings of their place; what rules do is in the crate
+//! `rewrite`.
 
 use super::core::texts;
 use crate::{
@@ -27,17 +28,30 @@ impl Rewrite {
     ];
 
     pub fn under(&self, over: &Rewrite) -> Rewrite {
-        Rewrite { server: merged(&self.server, &over.server), section: merged(&self.section, &over.section) }
+        Rewrite {
+            server: merged(&self.server, &over.server),
+            section: merged(&self.section, &over.section),
+        }
     }
 
     fn of_place(&mut self, place: &Place) -> &mut Settings {
         let (slot, new) = match place {
             Place::Server => (&mut self.server, Settings::server()),
-            Place::Directory(path) => {
-                (&mut self.section, Settings::directory(RulePlace::Directory, path.as_deref().unwrap_or_default().as_bytes()))
-            }
-            Place::Location | Place::Inner => (&mut self.section, Settings::directory(RulePlace::Directory, b"")),
-            Place::Htaccess(path) => (&mut self.section, Settings::directory(RulePlace::Htaccess, path.as_bytes())),
+            Place::Directory(path) => (
+                &mut self.section,
+                Settings::directory(
+                    RulePlace::Directory,
+                    path.as_deref().unwrap_or_default().as_bytes(),
+                ),
+            ),
+            Place::Location | Place::Inner => (
+                &mut self.section,
+                Settings::directory(RulePlace::Directory, b""),
+            ),
+            Place::Htaccess(path) => (
+                &mut self.section,
+                Settings::directory(RulePlace::Htaccess, path.as_bytes()),
+            ),
         };
         Arc::make_mut(slot.get_or_insert_with(|| Arc::new(new)))
     }
@@ -53,42 +67,74 @@ fn merged(outside: &Option<Arc<Settings>>, over: &Option<Arc<Settings>>) -> Opti
 fn set_engine(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let mut on = None;
     super::dir::set_flag(node, &mut on)?;
-    local.rewrite.of_place(&reading.place).set_engine(on.unwrap_or_default());
+    local
+        .rewrite
+        .of_place(&reading.place)
+        .set_engine(on.unwrap_or_default());
     Ok(())
 }
 
 fn add_options(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     for word in texts(node) {
-        let notice = local.rewrite.of_place(&reading.place).add_option(&word).map_err(|error| error.to_string())?;
-        notice.into_iter().for_each(|notice| reading.warn(node, notice));
+        let notice = local
+            .rewrite
+            .of_place(&reading.place)
+            .add_option(&word)
+            .map_err(|error| error.to_string())?;
+        notice
+            .into_iter()
+            .for_each(|notice| reading.warn(node, notice));
     }
     Ok(())
 }
 
 fn set_base(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let url = node.arguments().into_iter().next().unwrap_or_default();
-    local.rewrite.of_place(&reading.place).set_base(&url).map_err(|error| error.to_string())
+    local
+        .rewrite
+        .of_place(&reading.place)
+        .set_base(&url)
+        .map_err(|error| error.to_string())
 }
 
 fn add_condition(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
-    let notice = local.rewrite.of_place(&reading.place).add_condition(node.argument_text()).map_err(|error| error.to_string())?;
-    notice.into_iter().for_each(|notice| reading.warn(node, notice));
+    let notice = local
+        .rewrite
+        .of_place(&reading.place)
+        .add_condition(node.argument_text())
+        .map_err(|error| error.to_string())?;
+    notice
+        .into_iter()
+        .for_each(|notice| reading.warn(node, notice));
     Ok(())
 }
 
 fn add_rule(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
-    local.rewrite.of_place(&reading.place).add_rule(node.argument_text()).map_err(|error| error.to_string())
+    local
+        .rewrite
+        .of_place(&reading.place)
+        .add_rule(node.argument_text())
+        .map_err(|error| error.to_string())
 }
 
 fn add_map(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
-    let (name, source) = (words.first().map(String::as_str).unwrap_or_default(), words.get(1).map(String::as_str).unwrap_or_default());
+    let (name, source) = (
+        words.first().map(String::as_str).unwrap_or_default(),
+        words.get(1).map(String::as_str).unwrap_or_default(),
+    );
     let path = |text: &str| Some(reading.server_path(text.as_bytes()));
     let settings = local.rewrite.of_place(&reading.place);
-    settings.add_map(name, source, words.get(2).map(String::as_str), path).map(drop).map_err(|error| error.to_string())?;
+    settings
+        .add_map(name, source, words.get(2).map(String::as_str), path)
+        .map(drop)
+        .map_err(|error| error.to_string())?;
     let lower = source.to_ascii_lowercase();
     if lower.starts_with("prg:") && words.len() > 2 {
-        reading.warn(node, format!("the program of the map {name} runs as the server's own user"));
+        reading.warn(
+            node,
+            format!("the program of the map {name} runs as the server's own user"),
+        );
     }
     Ok(())
 }

@@ -22,27 +22,44 @@ struct Scripts {
 
 impl Sed {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("OutputSed", |node, local, reading| add(node, reading, local, |scripts| &mut scripts.output)),
-        ("InputSed", |node, local, reading| add(node, reading, local, |scripts| &mut scripts.input)),
+        ("OutputSed", |node, local, reading| {
+            add(node, reading, local, |scripts| &mut scripts.output)
+        }),
+        ("InputSed", |node, local, reading| {
+            add(node, reading, local, |scripts| &mut scripts.input)
+        }),
     ];
 
     pub fn under(&self, over: &Sed) -> Sed {
-        Sed { scripts: over.scripts.as_ref().or(self.scripts.as_ref()).cloned() }
+        Sed {
+            scripts: over.scripts.as_ref().or(self.scripts.as_ref()).cloned(),
+        }
     }
 
     /// A script that lacks something fails where it runs, as in Apache.
     pub fn output(&self) -> Option<Arc<Script>> {
-        self.scripts.as_ref().and_then(|scripts| scripts.output.clone())
+        self.scripts
+            .as_ref()
+            .and_then(|scripts| scripts.output.clone())
     }
 
     pub fn input(&self) -> Option<Arc<Script>> {
-        self.scripts.as_ref().and_then(|scripts| scripts.input.clone())
+        self.scripts
+            .as_ref()
+            .and_then(|scripts| scripts.input.clone())
     }
 }
 
-fn add(node: &Node, _: &mut Reading<'_>, local: &mut Local, slot: fn(&mut Scripts) -> &mut Option<Arc<Script>>) -> Result<(), String> {
+fn add(
+    node: &Node,
+    _: &mut Reading<'_>,
+    local: &mut Local,
+    slot: fn(&mut Scripts) -> &mut Option<Arc<Script>>,
+) -> Result<(), String> {
     let words = node.arguments();
     let text = words.first().map(Vec::as_slice).unwrap_or_default();
     let script = slot(local.sed.scripts.get_or_insert_default()).get_or_insert_default();
-    Arc::make_mut(script).add(text).map_err(|error| format!("Failed to compile sed expression. {error}"))
+    Arc::make_mut(script)
+        .add(text)
+        .map_err(|error| format!("Failed to compile sed expression. {error}"))
 }

@@ -1,7 +1,8 @@
 //! mod_usertrack: a cookie that tells one visitor's requests from another's.
 //!
-//! Difficulty: the cookie goes out with whatever becomes of the request, errors and redirects included, and the first line of a log tells it
-//! already. Absent on purpose: Set-Cookie2 (`CookieStyle Cookie2`), which nobody reads; such a cookie goes out in Set-Cookie.
+//! Difficulty: the cookie goes out with whatever becomes of the request, errors and redirects
+//! included, and the first line of a log tells it already. Absent on purpose: Set-Cookie2
+//! (`CookieStyle Cookie2`), which nobody reads; such a cookie goes out in Set-Cookie.
 
 use super::core::texts;
 use crate::{
@@ -39,19 +40,29 @@ pub struct UserTrack {
 
 impl UserTrack {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("CookieTracking", |node, local, _| super::dir::set_flag(node, &mut local.usertrack.is_on)),
+        ("CookieTracking", |node, local, _| {
+            super::dir::set_flag(node, &mut local.usertrack.is_on)
+        }),
         ("CookieName", set_name),
         ("CookieExpires", set_expires),
         ("CookieDomain", set_domain),
         ("CookieStyle", set_style),
         ("CookieSameSite", set_same_site),
-        ("CookieSecure", |node, local, _| super::dir::set_flag(node, &mut local.usertrack.is_secure)),
-        ("CookieHttpOnly", |node, local, _| super::dir::set_flag(node, &mut local.usertrack.is_http_only)),
+        ("CookieSecure", |node, local, _| {
+            super::dir::set_flag(node, &mut local.usertrack.is_secure)
+        }),
+        ("CookieHttpOnly", |node, local, _| {
+            super::dir::set_flag(node, &mut local.usertrack.is_http_only)
+        }),
     ];
 
     /// As Apache: what a section says of any of them replaces all that was said outside.
     pub fn under(&self, over: &UserTrack) -> UserTrack {
-        if *over == UserTrack::default() { self.clone() } else { over.clone() }
+        if *over == UserTrack::default() {
+            self.clone()
+        } else {
+            over.clone()
+        }
     }
 
     fn name(&self) -> &str {
@@ -64,18 +75,36 @@ impl UserTrack {
         let style = self.style.unwrap_or(Style::Netscape);
         if let Some(expires_s) = self.expires_s.filter(|seconds| *seconds > 0) {
             let _ = match style {
-                Style::Netscape => write!(cookie, "; expires={}", date(now_s.saturating_add_unsigned(expires_s))),
+                Style::Netscape => write!(
+                    cookie,
+                    "; expires={}",
+                    date(now_s.saturating_add_unsigned(expires_s))
+                ),
                 _ => write!(cookie, "; max-age={expires_s}"),
             };
         }
         if let Some(domain) = &self.domain {
-            let _ = write!(cookie, "; domain={domain}{}", if style == Style::Rfc2965 { "; version=1" } else { "" });
+            let _ = write!(
+                cookie,
+                "; domain={domain}{}",
+                if style == Style::Rfc2965 {
+                    "; version=1"
+                } else {
+                    ""
+                }
+            );
         }
         if let Some(same_site) = &self.same_site {
             let _ = write!(cookie, "; {same_site}");
         }
-        let flags = [(self.is_secure, "; Secure"), (self.is_http_only, "; HttpOnly")];
-        flags.iter().filter(|(is_on, _)| *is_on == Some(true)).for_each(|(_, text)| cookie.push_str(text));
+        let flags = [
+            (self.is_secure, "; Secure"),
+            (self.is_http_only, "; HttpOnly"),
+        ];
+        flags
+            .iter()
+            .filter(|(is_on, _)| *is_on == Some(true))
+            .for_each(|(_, text)| cookie.push_str(text));
         cookie
     }
 }
@@ -95,7 +124,10 @@ pub fn spot(exchange: &mut Exchange, local: &Local) {
     if peek(exchange).is_some_and(|state| state.cookies.iter().any(|(other, _)| *other == name)) {
         return;
     }
-    let now_us = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros();
+    let now_us = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_micros();
     let value = format!("{:x}.{now_us:x}", chance() as u32);
     let cookie = settings.cookie(&value, exchange.now).into_bytes();
     exchange.notes.set(b"cookie", value.as_bytes());
@@ -103,10 +135,22 @@ pub fn spot(exchange: &mut Exchange, local: &Local) {
 }
 
 fn known(exchange: &Exchange, name: &str) -> Option<Vec<u8>> {
-    let lines = exchange.head.view().fields().filter(|field| field.0.eq_ignore_ascii_case(b"cookie")).map(|field| field.1);
+    let lines = exchange
+        .head
+        .view()
+        .fields()
+        .filter(|field| field.0.eq_ignore_ascii_case(b"cookie"))
+        .map(|field| field.1);
     let mut pairs = lines.flat_map(|line| line.split(|byte| matches!(byte, b';' | b',')));
     pairs
-        .find_map(|pair| Some(pair.trim_ascii().strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec()))
+        .find_map(|pair| {
+            Some(
+                pair.trim_ascii()
+                    .strip_prefix(name.as_bytes())?
+                    .strip_prefix(b"=")?
+                    .to_vec(),
+            )
+        })
         .filter(|value| !value.is_empty())
 }
 
@@ -132,7 +176,10 @@ fn first(node: &Node) -> String {
 
 fn set_name(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let name = first(node);
-    let is_token = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(&byte));
+    let is_token = !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && !b"()<>@,;:\\\"/[]?={}".contains(&byte));
     if !is_token {
         return Err("CookieName must be the name of a cookie".into());
     }
@@ -147,11 +194,18 @@ fn set_expires(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<()
         local.usertrack.expires_s = Some(seconds);
         return Ok(());
     }
-    let mut words = text.split_whitespace().skip_while(|word| word.starts_with(['p', 'P']));
+    let mut words = text
+        .split_whitespace()
+        .skip_while(|word| word.starts_with(['p', 'P']));
     let mut sum_s = 0_u64;
     while let Some(number) = words.next() {
-        let number: u64 = number.parse().map_err(|_| "bad expires code, numeric value expected.")?;
-        let unit = words.next().ok_or("bad expires code, missing <type>")?.to_ascii_lowercase();
+        let number: u64 = number
+            .parse()
+            .map_err(|_| "bad expires code, numeric value expected.")?;
+        let unit = words
+            .next()
+            .ok_or("bad expires code, missing <type>")?
+            .to_ascii_lowercase();
         let factor = match unit.as_bytes() {
             [b'y', ..] => 31_536_000,
             [b'm', b'o', ..] => 2_592_000,
@@ -188,7 +242,10 @@ fn set_style(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Resul
         "netscape" => Style::Netscape,
         "cookie" | "rfc2109" => Style::Rfc2109,
         "cookie2" | "rfc2965" => {
-            reading.warn(node, "nobody reads Set-Cookie2: the cookie is sent in Set-Cookie");
+            reading.warn(
+                node,
+                "nobody reads Set-Cookie2: the cookie is sent in Set-Cookie",
+            );
             Style::Rfc2965
         }
         _ => return Err(format!("Invalid CookieStyle keyword: {word}")),
@@ -226,7 +283,13 @@ mod tests {
         };
         let expected = "trk=v; path=/; expires=Sat, 05-Dec-26 20:35:27 GMT; domain=.x.test; SameSite=Lax; Secure; HttpOnly";
         assert_eq!(full.cookie("v", 1_795_293_327), expected);
-        let newer = UserTrack { style: Some(Style::Rfc2965), ..full };
-        assert_eq!(newer.cookie("v", 0), "trk=v; path=/; max-age=1209600; domain=.x.test; version=1; SameSite=Lax; Secure; HttpOnly");
+        let newer = UserTrack {
+            style: Some(Style::Rfc2965),
+            ..full
+        };
+        assert_eq!(
+            newer.cookie("v", 0),
+            "trk=v; path=/; max-age=1209600; domain=.x.test; version=1; SameSite=Lax; Secure; HttpOnly"
+        );
     }
 }

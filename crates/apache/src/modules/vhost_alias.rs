@@ -1,4 +1,5 @@
-//! mod_vhost_alias: a document root, and a folder of scripts, made of the host's name, or of the address that the connection came in on.
+//! mod_vhost_alias: a document root, and a folder of scripts, made of the host's name, or of the
+//! address that the connection came in on.
 
 use super::{alias::certain_folder, core::texts};
 use crate::local::{Set, said};
@@ -18,14 +19,25 @@ type Pattern = (HostPattern, bool);
 
 impl VhostAlias {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("VirtualDocumentRoot", |node, local, _| set(node, &mut local.vhost_alias.root, false)),
-        ("VirtualDocumentRootIP", |node, local, _| set(node, &mut local.vhost_alias.root, true)),
-        ("VirtualScriptAlias", |node, local, _| set(node, &mut local.vhost_alias.scripts, false)),
-        ("VirtualScriptAliasIP", |node, local, _| set(node, &mut local.vhost_alias.scripts, true)),
+        ("VirtualDocumentRoot", |node, local, _| {
+            set(node, &mut local.vhost_alias.root, false)
+        }),
+        ("VirtualDocumentRootIP", |node, local, _| {
+            set(node, &mut local.vhost_alias.root, true)
+        }),
+        ("VirtualScriptAlias", |node, local, _| {
+            set(node, &mut local.vhost_alias.scripts, false)
+        }),
+        ("VirtualScriptAliasIP", |node, local, _| {
+            set(node, &mut local.vhost_alias.scripts, true)
+        }),
     ];
 
     pub fn under(&self, over: &VhostAlias) -> VhostAlias {
-        VhostAlias { root: said(&self.root, &over.root), scripts: said(&self.scripts, &over.scripts) }
+        VhostAlias {
+            root: said(&self.root, &over.root),
+            scripts: said(&self.scripts, &over.scripts),
+        }
     }
 
     /// The folder that all document roots are in.
@@ -41,7 +53,12 @@ impl VhostAlias {
 
     /// The folder of its scripts.
     pub fn scripts(&self, host: &str, address: &str, port: u16) -> Option<String> {
-        Some(folder(self.scripts.as_ref()?.as_ref()?, host, address, port))
+        Some(folder(
+            self.scripts.as_ref()?.as_ref()?,
+            host,
+            address,
+            port,
+        ))
     }
 }
 

@@ -1,6 +1,7 @@
 //! LiteSpeed's WordPressProtect: attempts at wp-login.php and xmlrpc.php, in a place and below.
 //!
-//! `WordPressProtect [off|on|throttle|drop|deny|captcha,] [limit]`; 0 is off, 1 on as the server above says, and the limit from 5 to 1000.
+//! `WordPressProtect [off|on|throttle|drop|deny|captcha,] [limit]`; 0 is off, 1 on as the server
+//! above says, and the limit from 5 to 1000.
 
 use super::core::texts;
 use crate::{
@@ -25,13 +26,26 @@ impl WordPressProtect {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[("WordPressProtect", set)];
 
     pub fn under(&self, over: &WordPressProtect) -> WordPressProtect {
-        WordPressProtect { is_on: over.is_on.or(self.is_on), action: over.action.or(self.action), limit: over.limit.or(self.limit) }
+        WordPressProtect {
+            is_on: over.is_on.or(self.is_on),
+            action: over.action.or(self.action),
+            limit: over.limit.or(self.limit),
+        }
     }
 
     pub fn in_use(&self) -> Option<Arc<Logins>> {
         let defaults = Logins::default();
-        let (action, attempts) = (self.action.unwrap_or(defaults.action), self.limit.unwrap_or(defaults.attempts));
-        (self.is_on == Some(true)).then(|| Arc::new(Logins { action, attempts, ..defaults }))
+        let (action, attempts) = (
+            self.action.unwrap_or(defaults.action),
+            self.limit.unwrap_or(defaults.attempts),
+        );
+        (self.is_on == Some(true)).then(|| {
+            Arc::new(Logins {
+                action,
+                attempts,
+                ..defaults
+            })
+        })
     }
 }
 
@@ -41,7 +55,10 @@ fn set(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String
 }
 
 fn read(text: &str) -> Result<WordPressProtect, String> {
-    let mut read = WordPressProtect { is_on: Some(true), ..WordPressProtect::default() };
+    let mut read = WordPressProtect {
+        is_on: Some(true),
+        ..WordPressProtect::default()
+    };
     let words = text.split([',', ' ']).filter(|word| !word.is_empty());
     for word in words {
         match word.to_ascii_lowercase().as_str() {
@@ -54,7 +71,9 @@ fn read(text: &str) -> Result<WordPressProtect, String> {
             other => match other.parse::<u32>() {
                 Ok(limit) => read.limit = Some(limit.clamp(*LIMIT.start(), *LIMIT.end())),
                 Err(_) => {
-                    return Err(format!("WordPressProtect: {other:?} is neither off, on, throttle, drop, deny, captcha nor a number"));
+                    return Err(format!(
+                        "WordPressProtect: {other:?} is neither off, on, throttle, drop, deny, captcha nor a number"
+                    ));
                 }
             },
         }
@@ -68,16 +87,33 @@ mod tests {
 
     #[test]
     fn what_is_said() {
-        let in_use = |text: &str| read(text).unwrap().in_use().map(|rule| (rule.action, rule.attempts));
+        let in_use = |text: &str| {
+            read(text)
+                .unwrap()
+                .in_use()
+                .map(|rule| (rule.action, rule.attempts))
+        };
         assert_eq!(in_use("drop, 20"), Some((LoginAction::Drop, 20)));
         assert_eq!(in_use("deny,2"), Some((LoginAction::Deny, 5)));
         assert_eq!(in_use("5000"), Some((LoginAction::Throttle, 1000)));
         assert_eq!(in_use("captcha"), Some((LoginAction::Challenge, 10)));
-        assert_eq!((in_use("on"), in_use("1")), (Some((LoginAction::Throttle, 10)), Some((LoginAction::Throttle, 10))));
+        assert_eq!(
+            (in_use("on"), in_use("1")),
+            (
+                Some((LoginAction::Throttle, 10)),
+                Some((LoginAction::Throttle, 10))
+            )
+        );
         assert_eq!((in_use("off"), in_use("0")), (None, None));
         assert!(read("often").is_err());
         let outer = read("drop, 20").unwrap();
-        assert_eq!(outer.under(&read("7").unwrap()).in_use().map(|rule| (rule.action, rule.attempts)), Some((LoginAction::Drop, 7)));
+        assert_eq!(
+            outer
+                .under(&read("7").unwrap())
+                .in_use()
+                .map(|rule| (rule.action, rule.attempts)),
+            Some((LoginAction::Drop, 7))
+        );
         assert_eq!(outer.under(&read("off").unwrap()).in_use(), None);
     }
 }

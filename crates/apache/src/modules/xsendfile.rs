@@ -1,8 +1,8 @@
 //! mod_xsendfile: programs may have files sent in place of their own content.
 //!
-//! The gateway does it (`saker_pipeline::Trust`); here is what it may. X-LiteSpeed-Location is believed of all programs besides, as LiteSpeed does
-//! with the same configurations: it leads to a path, whose own rules hold.
-//! Absent on purpose: removing files that were sent (AllowFileDelete).
+//! The gateway does it (`saker_pipeline::Trust`); here is what it may. X-LiteSpeed-Location is
+//! believed of all programs besides, as LiteSpeed does with the same configurations: it leads to a
+//! path, whose own rules hold. Absent on purpose: removing files that were sent (AllowFileDelete).
 
 use super::{core::texts, dir::set_flag};
 use crate::{
@@ -27,11 +27,21 @@ pub struct XSendFile {
 
 impl XSendFile {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("XSendFile", |node, local, _| set_flag(node, &mut local.xsendfile.is_on)),
-        ("XSendFileIgnoreEtag", |node, local, _| set_flag(node, &mut local.xsendfile.ignores_entity_tag)),
-        ("XSendFileIgnoreLastModified", |node, local, _| set_flag(node, &mut local.xsendfile.ignores_last_modified)),
-        ("XSendFileUnescape", |node, local, _| set_flag(node, &mut local.xsendfile.unescapes)),
-        ("XSendFileUnsetContentEncoding", |node, local, _| set_flag(node, &mut local.xsendfile.unsets_encoding)),
+        ("XSendFile", |node, local, _| {
+            set_flag(node, &mut local.xsendfile.is_on)
+        }),
+        ("XSendFileIgnoreEtag", |node, local, _| {
+            set_flag(node, &mut local.xsendfile.ignores_entity_tag)
+        }),
+        ("XSendFileIgnoreLastModified", |node, local, _| {
+            set_flag(node, &mut local.xsendfile.ignores_last_modified)
+        }),
+        ("XSendFileUnescape", |node, local, _| {
+            set_flag(node, &mut local.xsendfile.unescapes)
+        }),
+        ("XSendFileUnsetContentEncoding", |node, local, _| {
+            set_flag(node, &mut local.xsendfile.unsets_encoding)
+        }),
         ("XSendFilePath", add_root),
     ];
 
@@ -62,13 +72,19 @@ impl XSendFile {
                 is_for_success: true,
             })
         });
-        Trust { litespeed, files, ..Trust::default() }
+        Trust {
+            litespeed,
+            files,
+            ..Trust::default()
+        }
     }
 }
 
 fn add_root(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
-    let Some(root) = words.first() else { return Err("XSendFilePath takes a folder".into()) };
+    let Some(root) = words.first() else {
+        return Err("XSendFilePath takes a folder".into());
+    };
     if words.get(1).is_some_and(|word| word == "AllowFileDelete") {
         reading.warn(node, "files that were sent are not removed");
     }
@@ -82,11 +98,24 @@ mod tests {
 
     #[test]
     fn inner_folders_come_first_and_nothing_is_on_by_itself() {
-        let of = |root: &str, is_on| XSendFile { is_on, roots: vec![root.into()], ..XSendFile::default() };
+        let of = |root: &str, is_on| XSendFile {
+            is_on,
+            roots: vec![root.into()],
+            ..XSendFile::default()
+        };
         let merged = of("/outer", Some(true)).under(&of("/inner", None));
         let files = merged.trust(true).files.unwrap();
-        assert_eq!(files.roots, [PathBuf::from("/inner"), PathBuf::from("/outer")]);
+        assert_eq!(
+            files.roots,
+            [PathBuf::from("/inner"), PathBuf::from("/outer")]
+        );
         assert!(!files.is_escaped && files.keeps_entity_tag && !files.keeps_encoding);
-        assert_eq!(of("/x", None).trust(true), Trust { litespeed: true, ..Trust::default() });
+        assert_eq!(
+            of("/x", None).trust(true),
+            Trust {
+                litespeed: true,
+                ..Trust::default()
+            }
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! The call that a request has become: its URL taken apart, the worker found, the path written as Apache writes it.
+//! The call that a request has become: its URL taken apart, the worker found, the path written as
+//! Apache writes it.
 //!
-//! The last of the fixups for what ProxyPass and `[P]` pass on, and for `SetHandler "proxy:…"`. Difficulty: programs are told of the URL in
-//! variables of their own kind; PHP-FPM knows Apache's `proxy:fcgi://…` and takes it apart again, so it gets exactly that.
+//! The last of the fixups for what ProxyPass and `[P]` pass on, and for `SetHandler "proxy:…"`.
+//! Difficulty: programs are told of the URL in variables of their own kind; PHP-FPM knows Apache's
+//! `proxy:fcgi://…` and takes it apart again, so it gets exactly that.
 
 use super::{
     canonical, forward,
@@ -11,7 +13,9 @@ use super::{
     translate::Proxied,
     workers::Found,
 };
-use crate::{call, cgi, host::Host, local::Local, methods, origin, rules::ApacheRules, state::peek};
+use crate::{
+    call, cgi, host::Host, local::Local, methods, origin, rules::ApacheRules, state::peek,
+};
 use saker_config::model::{Backend, BackendAddress, Protocol, Through, Upstream};
 use saker_http::{Method, Status, path::EncodedSlashes};
 use saker_pipeline::{Call, CallManner, CallNames, CallTo, Exchange, Response, Script, Verdict};
@@ -31,7 +35,13 @@ struct Target {
 }
 
 /// Leaves the call in the exchange, or says why there is none.
-pub fn pass_on(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, local: &Arc<Local>, proxied: &Proxied) -> Verdict {
+pub fn pass_on(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Arc<Host>,
+    local: &Arc<Local>,
+    proxied: &Proxied,
+) -> Verdict {
     if let Some(verdict) = forwards(exchange, host) {
         return verdict;
     }
@@ -42,13 +52,20 @@ pub fn pass_on(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, l
         Ok(target) => target,
         Err(status) => return Verdict::Answer(Response::new(status)),
     };
-    let query = exchange.query.clone().filter(|_| proxied.encoding != Encoding::Whole);
+    let query = exchange
+        .query
+        .clone()
+        .filter(|_| proxied.encoding != Encoding::Whole);
     let keeps_slashes = host.slashes.encoded == EncodedSlashes::Keep;
     let path = match proxied.encoding {
         Encoding::Decoded => canonical::encode(&with_slash(&target.path), keeps_slashes),
         _ => with_slash(&target.path),
     };
-    if !canonical::is_clean(&path) || query.as_deref().is_some_and(|query| !canonical::is_clean(query)) {
+    if !canonical::is_clean(&path)
+        || query
+            .as_deref()
+            .is_some_and(|query| !canonical::is_clean(query))
+    {
         return Verdict::Answer(Response::new(Status::FORBIDDEN));
     }
     let script = takes_variables(&target.upstream).then(|| {
@@ -59,7 +76,10 @@ pub fn pass_on(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, l
         }
         script
     });
-    let request_target = query.map_or_else(|| path.clone(), |query| [&path, b"?".as_slice(), &query].concat());
+    let request_target = query.map_or_else(
+        || path.clone(),
+        |query| [&path, b"?".as_slice(), &query].concat(),
+    );
     leave(rules, exchange, host, local, target, request_target, script)
 }
 
@@ -67,22 +87,45 @@ pub fn pass_on(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, l
 fn tunnel(exchange: &mut Exchange, host: &Host, url: &[u8]) -> Verdict {
     let authority = String::from_utf8_lossy(url).into_owned();
     if host.proxy.blocks(&authority) {
-        error_log::log_about(&message::HANDLER_NOT_THERE, exchange, format_args!("CONNECT {authority}: ProxyBlock"));
+        error_log::log_about(
+            &message::HANDLER_NOT_THERE,
+            exchange,
+            format_args!("CONNECT {authority}: ProxyBlock"),
+        );
         return Verdict::Answer(Response::new(Status::FORBIDDEN));
     }
     let timeout_ms = host.process.timeout_s.unwrap_or(60).saturating_mul(1000);
-    let Some(upstream) = forward::tunnel_to(&authority, timeout_ms) else { return Verdict::Answer(Response::new(Status::BAD_REQUEST)) };
-    let (to, manner) = (CallTo::Upstream(Arc::new(upstream)), Arc::new(CallManner::default()));
-    exchange.call = Some(Box::new(Call { to, target: Vec::new(), script: None, manner, names: CallNames::default() }));
+    let Some(upstream) = forward::tunnel_to(&authority, timeout_ms) else {
+        return Verdict::Answer(Response::new(Status::BAD_REQUEST));
+    };
+    let (to, manner) = (
+        CallTo::Upstream(Arc::new(upstream)),
+        Arc::new(CallManner::default()),
+    );
+    exchange.call = Some(Box::new(Call {
+        to,
+        target: Vec::new(),
+        script: None,
+        manner,
+        names: CallNames::default(),
+    }));
     Verdict::Pass
 }
 
 /// `SetHandler "proxy:…"`: the file is for the program at that URL.
-pub fn by_handler(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, local: &Arc<Local>, url: &str) -> Verdict {
+pub fn by_handler(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Arc<Host>,
+    local: &Arc<Local>,
+    url: &str,
+) -> Verdict {
     if let Some(verdict) = forwards(exchange, host) {
         return verdict;
     }
-    let file = peek(exchange).map(|state| state.filename.clone()).unwrap_or_default();
+    let file = peek(exchange)
+        .map(|state| state.filename.clone())
+        .unwrap_or_default();
     let whole = [url.as_bytes(), &file].concat();
     let target = match target(rules, exchange, host, &whole) {
         Ok(target) => target,
@@ -96,7 +139,10 @@ pub fn by_handler(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>
         true => call::target_of(exchange),
         false => {
             let path = canonical::encode(&with_slash(&target.path), false);
-            exchange.query.as_ref().map_or_else(|| path.clone(), |query| [&path, b"?".as_slice(), query].concat())
+            exchange.query.as_ref().map_or_else(
+                || path.clone(),
+                |query| [&path, b"?".as_slice(), query].concat(),
+            )
         }
     };
     leave(rules, exchange, host, local, target, request_target, script)
@@ -110,10 +156,19 @@ fn script(
     target: &Target,
     filename: Vec<u8>,
 ) -> Box<Script> {
-    let edits = local.proxy.said().map(|said| said.set_env_if.as_slice()).unwrap_or_default();
+    let edits = local
+        .proxy
+        .said()
+        .map(|said| said.set_env_if.as_slice())
+        .unwrap_or_default();
     let own = peek(exchange).cloned().unwrap_or_default();
     let adjust = told::adjust(edits, host, rules.watcher(), own);
-    let mut script = Script { filename, adjust, names_member: target.is_balancer, ..call::script(exchange, host, local) };
+    let mut script = Script {
+        filename,
+        adjust,
+        names_member: target.is_balancer,
+        ..call::script(exchange, host, local)
+    };
     script.path_translated = cgi::translated(rules, exchange);
     // mod_proxy_uwsgi keeps no credentials back.
     script.passes_authorization |= protocol(target) == Some(Protocol::Uwsgi);
@@ -121,36 +176,61 @@ fn script(
 }
 
 fn protocol(target: &Target) -> Option<Protocol> {
-    target.upstream.members.first().map(|member| member.backend.protocol)
+    target
+        .upstream
+        .members
+        .first()
+        .map(|member| member.backend.protocol)
 }
 
 /// `proxy-fcgi-pathinfo` and its kin: what of the path follows the script.
 pub fn find_path_info(exchange: &mut Exchange) {
-    let Some(proxied) = peek(exchange).and_then(|state| state.proxied.clone()) else { return };
+    let Some(proxied) = peek(exchange).and_then(|state| state.proxied.clone()) else {
+        return;
+    };
     let name: &[u8] = match proxied.url.get(..5) {
         Some(scheme) if scheme.eq_ignore_ascii_case(b"scgi:") => b"proxy-scgi-pathinfo",
         _ => b"proxy-fcgi-pathinfo",
     };
-    let (Some(kind), Some((_, path))) = (exchange.environment.first(name), canonical::split(&proxied.url)) else { return };
+    let (Some(kind), Some((_, path))) = (
+        exchange.environment.first(name),
+        canonical::split(&proxied.url),
+    ) else {
+        return;
+    };
     let dot = match kind.to_ascii_lowercase().as_slice() {
         b"first-dot" => path.iter().position(|byte| *byte == b'.'),
         b"last-dot" => path.iter().rposition(|byte| *byte == b'.'),
         _ => Some(0),
     };
-    let slash = dot.and_then(|dot| Some(dot + path.get(dot..)?.iter().position(|byte| *byte == b'/')?));
-    exchange.path_info = slash.and_then(|slash| path.get(slash..)).unwrap_or_default().to_vec();
+    let slash =
+        dot.and_then(|dot| Some(dot + path.get(dot..)?.iter().position(|byte| *byte == b'/')?));
+    exchange.path_info = slash
+        .and_then(|slash| path.get(slash..))
+        .unwrap_or_default()
+        .to_vec();
 }
 
-/// mod_proxy_uwsgi: all of the path is PATH_INFO, with one slash at its beginning, and what stands before it in the request's the script.
+/// mod_proxy_uwsgi: all of the path is PATH_INFO, with one slash at its beginning, and what stands
+/// before it in the request's the script.
 fn of_uwsgi(exchange: &Exchange, target: &Target, script: &mut Script) {
     let path = with_slash(&target.path);
-    script.filename = [b"proxy:uwsgi://".as_slice(), authority_of(target).as_bytes(), &path].concat();
+    script.filename = [
+        b"proxy:uwsgi://".as_slice(),
+        authority_of(target).as_bytes(),
+        &path,
+    ]
+    .concat();
     let slashes = path.iter().take_while(|byte| **byte == b'/').count();
     let info = path.get(slashes.saturating_sub(1)..).unwrap_or_default();
     if let Some(name) = exchange.path.strip_suffix(info).filter(|_| info != b"/") {
-        script.variables.push((b"SCRIPT_NAME".to_vec(), name.to_vec()));
+        script
+            .variables
+            .push((b"SCRIPT_NAME".to_vec(), name.to_vec()));
     }
-    script.variables.push((b"PATH_INFO".to_vec(), info.to_vec()));
+    script
+        .variables
+        .push((b"PATH_INFO".to_vec(), info.to_vec()));
 }
 
 fn leave(
@@ -166,29 +246,54 @@ fn leave(
         true => Arc::new(manner::manner(local, host, target.extras, Some(exchange))),
         false => rules.memo.borrow_mut().manner(local, host, target.extras),
     };
-    // What is added says who asked through us, whom a forward proxy keeps to itself (mod_proxy as it behaves).
+    // What is added says who asked through us, whom a forward proxy keeps to itself (mod_proxy as
+    // it behaves).
     let manner = match peek(exchange).is_some_and(|own| own.is_forwarded) {
-        true => Arc::new(CallManner { adds_forwarded: false, preserves_host: false, ..(*manner).clone() }),
+        true => Arc::new(CallManner {
+            adds_forwarded: false,
+            preserves_host: false,
+            ..(*manner).clone()
+        }),
         false => manner,
     };
     let names = names(exchange, host, &manner);
     let to = CallTo::Upstream(target.upstream);
-    exchange.call = Some(Box::new(Call { to, target: request_target, script, manner, names }));
+    exchange.call = Some(Box::new(Call {
+        to,
+        target: request_target,
+        script,
+        manner,
+        names,
+    }));
     Verdict::Pass
 }
 
 /// What this server calls itself, where anybody wants to know.
 fn names(exchange: &Exchange, host: &Host, manner: &CallManner) -> CallNames {
-    let origin = if manner.reverse.is_empty() { Vec::new() } else { origin::origin(exchange, host) };
+    let origin = if manner.reverse.is_empty() {
+        Vec::new()
+    } else {
+        origin::origin(exchange, host)
+    };
     let via = match manner.via {
         saker_pipeline::Via::On | saker_pipeline::Via::Full => {
             let whole = origin::origin(exchange, host);
-            let at = whole.windows(3).position(|window| window == b"://").map_or(0, |at| at + 3);
+            let at = whole
+                .windows(3)
+                .position(|window| window == b"://")
+                .map_or(0, |at| at + 3);
             let own = whole.get(at..).unwrap_or_default();
             // Of a forward proxy the request's host is another server's.
-            match (peek(exchange).is_some_and(|own| own.is_forwarded), host.server_name.as_deref()) {
+            match (
+                peek(exchange).is_some_and(|own| own.is_forwarded),
+                host.server_name.as_deref(),
+            ) {
                 (true, Some(name)) => {
-                    let port = own.iter().rposition(|byte| *byte == b':').and_then(|at| own.get(at..)).unwrap_or_default();
+                    let port = own
+                        .iter()
+                        .rposition(|byte| *byte == b':')
+                        .and_then(|at| own.get(at..))
+                        .unwrap_or_default();
                     [name.as_bytes(), port].concat()
                 }
                 _ => own.to_vec(),
@@ -202,7 +307,10 @@ fn names(exchange: &Exchange, host: &Host, manner: &CallManner) -> CallNames {
 /// RFC 9110 section 7.6.2, and ProxyMaxForwards.
 fn forwards(exchange: &mut Exchange, host: &Host) -> Option<Verdict> {
     let left = match exchange.head.view().first("max-forwards") {
-        Some(text) => match std::str::from_utf8(text).ok().and_then(|text| text.trim().parse::<u64>().ok()) {
+        Some(text) => match std::str::from_utf8(text)
+            .ok()
+            .and_then(|text| text.trim().parse::<u64>().ok())
+        {
             None => return Some(Verdict::Answer(Response::new(Status::BAD_REQUEST))),
             Some(0) => return Some(at_the_end(exchange, host)),
             Some(left) => left - 1,
@@ -226,23 +334,42 @@ fn set_field(exchange: &mut Exchange, name: &str, value: &[u8]) {
     let others = |field: &(&[u8], &[u8])| !field.0.eq_ignore_ascii_case(name.as_bytes());
     exchange.head = {
         let view = exchange.head.view();
-        let fields = view.fields().filter(others).chain(std::iter::once((name.as_bytes(), value)));
+        let fields = view
+            .fields()
+            .filter(others)
+            .chain(std::iter::once((name.as_bytes(), value)));
         exchange.head.with_fields(fields)
     };
 }
 
 fn with_slash(path: &[u8]) -> Vec<u8> {
-    if path.starts_with(b"/") { path.to_vec() } else { [b"/", path].concat() }
+    if path.starts_with(b"/") {
+        path.to_vec()
+    } else {
+        [b"/", path].concat()
+    }
 }
 
 fn takes_variables(upstream: &Upstream) -> bool {
-    upstream.members.iter().any(|member| member.backend.protocol.takes_variables())
+    upstream
+        .members
+        .iter()
+        .any(|member| member.backend.protocol.takes_variables())
 }
 
-fn target(rules: &ApacheRules, exchange: &Exchange, host: &Host, url: &[u8]) -> Result<Target, Status> {
+fn target(
+    rules: &ApacheRules,
+    exchange: &Exchange,
+    host: &Host,
+    url: &[u8],
+) -> Result<Target, Status> {
     let complain = |reason: &str| {
         let url = String::from_utf8_lossy(url);
-        error_log::log_about(&message::HANDLER_NOT_THERE, exchange, format_args!("proxy:{url}: {reason}"));
+        error_log::log_about(
+            &message::HANDLER_NOT_THERE,
+            exchange,
+            format_args!("proxy:{url}: {reason}"),
+        );
     };
     let (head, path) = canonical::split(url).ok_or(Status::BAD_REQUEST)?;
     let head = std::str::from_utf8(head).map_err(|_| Status::BAD_REQUEST)?;
@@ -256,14 +383,29 @@ fn target(rules: &ApacheRules, exchange: &Exchange, host: &Host, url: &[u8]) -> 
         Status::INTERNAL_SERVER_ERROR
     })?;
     let candidate = found.for_path(path).ok_or(Status::INTERNAL_SERVER_ERROR)?;
-    let speaks = candidate.upstream.members.first().map(|member| member.backend.protocol);
+    let speaks = candidate
+        .upstream
+        .members
+        .first()
+        .map(|member| member.backend.protocol);
     let is_literal = matches!(speaks, Some(Protocol::FastCgi | Protocol::Uwsgi));
     let is_program = takes_variables(&candidate.upstream);
-    let extras = Extras { flushes: candidate.flushes, upgrades: candidate.upgrades, is_literal, is_program };
-    Ok(Target { upstream: Arc::clone(&candidate.upstream), extras, is_balancer: candidate.is_balancer, path: path.to_vec() })
+    let extras = Extras {
+        flushes: candidate.flushes,
+        upgrades: candidate.upgrades,
+        is_literal,
+        is_program,
+    };
+    Ok(Target {
+        upstream: Arc::clone(&candidate.upstream),
+        extras,
+        is_balancer: candidate.is_balancer,
+        path: path.to_vec(),
+    })
 }
 
-/// The same upstreams for the same text, as long as it is remembered: the gateway knows them by their place in memory.
+/// The same upstreams for the same text, as long as it is remembered: the gateway knows them by
+/// their place in memory.
 fn found(
     rules: &ApacheRules,
     host_index: usize,
@@ -271,7 +413,10 @@ fn found(
     head: &str,
     way: Option<(usize, &Arc<Through>)>,
 ) -> Result<Rc<Found>, String> {
-    let key = way.map_or_else(|| head.to_owned(), |(number, _)| format!("{head} through {number}"));
+    let key = way.map_or_else(
+        || head.to_owned(),
+        |(number, _)| format!("{head} through {number}"),
+    );
     let mut all = rules.found_workers.borrow_mut();
     let of_host = all.entry(host_index).or_default();
     if let Some(known) = of_host.get(&*key) {
@@ -289,26 +434,45 @@ fn found(
     Ok(found)
 }
 
-/// SCRIPT_FILENAME as mod_proxy's modules for programs leave it. Of a balancer the gateway says which member it is.
+/// SCRIPT_FILENAME as mod_proxy's modules for programs leave it. Of a balancer the gateway says
+/// which member it is.
 fn filename(target: &Target, path: &[u8], local: &Local) -> Vec<u8> {
     let is_generic = local.proxy.said().and_then(|said| said.is_generic_fastcgi) == Some(true);
     match protocol(target) {
         Some(Protocol::FastCgi) if is_generic || target.is_balancer => path.to_vec(),
-        Some(protocol @ (Protocol::FastCgi | Protocol::Scgi | Protocol::Uwsgi)) if !target.is_balancer => {
-            [format!("proxy:{}://{}", protocol.scheme(false), authority_of(target)).as_bytes(), path].concat()
+        Some(protocol @ (Protocol::FastCgi | Protocol::Scgi | Protocol::Uwsgi))
+            if !target.is_balancer =>
+        {
+            [
+                format!(
+                    "proxy:{}://{}",
+                    protocol.scheme(false),
+                    authority_of(target)
+                )
+                .as_bytes(),
+                path,
+            ]
+            .concat()
         }
         _ => path.to_vec(),
     }
 }
 
 fn authority_of(target: &Target) -> String {
-    target.upstream.members.first().map(|member| authority(&member.backend, &member.authority)).unwrap_or_default()
+    target
+        .upstream
+        .members
+        .first()
+        .map(|member| authority(&member.backend, &member.authority))
+        .unwrap_or_default()
 }
 
 /// Without a port that is the scheme's own.
 fn authority(backend: &Backend, known: &str) -> String {
     match &backend.address {
-        BackendAddress::Tcp { host, port } if *port == backend.protocol.default_port(false) => host.to_string(),
+        BackendAddress::Tcp { host, port } if *port == backend.protocol.default_port(false) => {
+            host.to_string()
+        }
         BackendAddress::Tcp { host, port } => format!("{host}:{port}"),
         BackendAddress::Unix(_) => known.to_owned(),
     }

@@ -1,7 +1,9 @@
-//! mod_proxy's directives of the server and its hosts, while they are read: paths that are passed on, workers, balancers, `<Proxy>`.
+//! mod_proxy's directives of the server and its hosts, while they are read: paths that are passed
+//! on, workers, balancers, `<Proxy>`.
 //!
-//! Difficulty: a worker is told of in many places (ProxyPass, `<Proxy url>`, ProxySet) and is one all the same: the first that tells of it makes
-//! it, parameters behind later mentions do not count, and those of ProxySet always do.
+//! Difficulty: a worker is told of in many places (ProxyPass, `<Proxy url>`, ProxySet) and is one
+//! all the same: the first that tells of it makes it, parameters behind later mentions do not
+//! count, and those of ProxySet always do.
 
 use super::{
     forward, health,
@@ -61,18 +63,36 @@ pub struct ProxyDraft {
 }
 
 pub const SETTERS: &[(&str, ServerSet)] = &[
-    ("ProxyPass", |node, draft, _, _| add_pass(node, draft, false)),
-    ("ProxyPassMatch", |node, draft, _, _| add_pass(node, draft, true)),
-    ("ProxyPassInherit", |node, draft, _, _| flag(node, &mut draft.proxy.inherits_passes)),
-    ("BalancerInherit", |node, draft, _, _| flag(node, &mut draft.proxy.inherits_balancers)),
-    ("BalancerMember", |node, draft, _, _| add_member(node, &mut draft.proxy, None)),
-    ("ProxySet", |node, draft, _, _| set_parameters(node, &mut draft.proxy, None)),
+    ("ProxyPass", |node, draft, _, _| {
+        add_pass(node, draft, false)
+    }),
+    ("ProxyPassMatch", |node, draft, _, _| {
+        add_pass(node, draft, true)
+    }),
+    ("ProxyPassInherit", |node, draft, _, _| {
+        flag(node, &mut draft.proxy.inherits_passes)
+    }),
+    ("BalancerInherit", |node, draft, _, _| {
+        flag(node, &mut draft.proxy.inherits_balancers)
+    }),
+    ("BalancerMember", |node, draft, _, _| {
+        add_member(node, &mut draft.proxy, None)
+    }),
+    ("ProxySet", |node, draft, _, _| {
+        set_parameters(node, &mut draft.proxy, None)
+    }),
     ("ProxyTimeout", set_timeout),
     ("ProxyVia", set_via),
     ("ProxyMaxForwards", set_forwards_max),
-    ("ProxyRequests", |node, draft, _, _| flag(node, &mut draft.proxy.forwards_requests)),
+    ("ProxyRequests", |node, draft, _, _| {
+        flag(node, &mut draft.proxy.forwards_requests)
+    }),
     ("ProxyBlock", |node, draft, _, _| {
-        draft.proxy.blocked.extend(texts(node).into_iter().map(|word| word.to_ascii_lowercase().into()));
+        draft.proxy.blocked.extend(
+            texts(node)
+                .into_iter()
+                .map(|word| word.to_ascii_lowercase().into()),
+        );
         Ok(())
     }),
     ("ProxyRemote", |node, draft, _, _| {
@@ -83,12 +103,19 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
         draft.proxy.remotes.push(Remote::parse(node, true)?);
         Ok(())
     }),
-    ("AllowCONNECT", |node, draft, _, _| forward::add_ports(&texts(node), &mut draft.proxy)),
+    ("AllowCONNECT", |node, draft, _, _| {
+        forward::add_ports(&texts(node), &mut draft.proxy)
+    }),
     ("NoProxy", |node, draft, _, _| {
-        draft.proxy.direct.extend(texts(node).into_iter().map(Into::into));
+        draft
+            .proxy
+            .direct
+            .extend(texts(node).into_iter().map(Into::into));
         Ok(())
     }),
-    ("ProxyExpressEnable", |node, draft, _, _| flag(node, &mut draft.proxy.express.is_on)),
+    ("ProxyExpressEnable", |node, draft, _, _| {
+        flag(node, &mut draft.proxy.express.is_on)
+    }),
     ("ProxyExpressDBMFile", |node, draft, _, root| {
         ExpressDraft::set_file(node, draft, root);
         Ok(())
@@ -99,7 +126,10 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
     }),
     ("ProxyHCTemplate", add_health_template),
     ("ProxyHCExpr", |node, draft, _, _| {
-        draft.proxy.health_expressions.push(health::expression(node)?);
+        draft
+            .proxy
+            .health_expressions
+            .push(health::expression(node)?);
         Ok(())
     }),
 ];
@@ -107,12 +137,26 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
 impl ProxyDraft {
     /// A host that has nothing of its own shares the server's.
     pub fn is_empty(&self) -> bool {
-        let lists = [self.passes.is_empty(), self.workers.is_empty(), self.balancers.is_empty(), self.sections.is_empty()];
-        let flags = [self.inherits_passes, self.inherits_balancers, self.forwards_requests];
+        let lists = [
+            self.passes.is_empty(),
+            self.workers.is_empty(),
+            self.balancers.is_empty(),
+            self.sections.is_empty(),
+        ];
+        let flags = [
+            self.inherits_passes,
+            self.inherits_balancers,
+            self.forwards_requests,
+        ];
         lists.iter().all(|empty| *empty)
             && flags.iter().all(Option::is_none)
-            && (self.health_templates.is_empty() && self.health_expressions.is_empty() && self.blocked.is_empty())
-            && (self.remotes.is_empty() && self.direct.is_empty() && self.express.is_empty() && self.connect_ports.is_empty())
+            && (self.health_templates.is_empty()
+                && self.health_expressions.is_empty()
+                && self.blocked.is_empty())
+            && (self.remotes.is_empty()
+                && self.direct.is_empty()
+                && self.express.is_empty()
+                && self.connect_ports.is_empty())
             && (self.timeout_ms.is_none() && self.via.is_none() && self.forwards_max.is_none())
     }
 
@@ -120,48 +164,78 @@ impl ProxyDraft {
     pub fn define(&mut self, url: &str, parameters: &[(String, String)]) -> Result<(), String> {
         if let Some(name) = balancer_name(url) {
             let balancer = self.balancer(&name);
-            return parameters.iter().try_for_each(|(key, value)| balancer.parameters.set(key, value));
+            return parameters
+                .iter()
+                .try_for_each(|(key, value)| balancer.parameters.set(key, value));
         }
-        // Of one with groups in it, as much as is the same for all (`ap_proxy_define_match_worker`).
+        // Of one with groups in it, as much as is the same for all
+        // (`ap_proxy_define_match_worker`).
         let fixed = url.split('$').next().unwrap_or_default();
         let is_whole = fixed.len() == url.len();
         let parsed = match worker_url::parse(fixed) {
             Ok(parsed) => parsed,
             Err(_) if !is_whole => return Ok(()),
-            // As in Apache a scheme that nobody speaks is a matter of its requests, which are refused.
+            // As in Apache a scheme that nobody speaks is a matter of its requests, which are
+            // refused.
             Err(_) if is_of_unknown_scheme(url) => return Ok(()),
             Err(error) => return Err(error),
         };
-        let parsed = if is_whole { parsed } else { without_last_component(parsed) };
+        let parsed = if is_whole {
+            parsed
+        } else {
+            without_last_component(parsed)
+        };
         let mut said = WorkerParameters::default();
-        parameters.iter().try_for_each(|(key, value)| said.set(key, value))?;
+        parameters
+            .iter()
+            .try_for_each(|(key, value)| said.set(key, value))?;
         if !self.workers.iter().any(|known| known.url == parsed) {
-            self.workers.push(WorkerDraft { url: parsed, parameters: said });
+            self.workers.push(WorkerDraft {
+                url: parsed,
+                parameters: said,
+            });
         }
         Ok(())
     }
 
     fn balancer(&mut self, name: &str) -> &mut BalancerDraft {
-        let at = self.balancers.iter().position(|balancer| *balancer.name == *name).unwrap_or_else(|| {
-            let fresh = BalancerDraft { name: name.into(), members: Vec::new(), parameters: BalancerParameters::default() };
-            self.balancers.push(fresh);
-            self.balancers.len() - 1
-        });
+        let at = self
+            .balancers
+            .iter()
+            .position(|balancer| *balancer.name == *name)
+            .unwrap_or_else(|| {
+                let fresh = BalancerDraft {
+                    name: name.into(),
+                    members: Vec::new(),
+                    parameters: BalancerParameters::default(),
+                };
+                self.balancers.push(fresh);
+                self.balancers.len() - 1
+            });
         &mut self.balancers[at]
     }
 
     fn worker(&mut self, url: WorkerUrl) -> &mut WorkerDraft {
-        let at = self.workers.iter().position(|known| known.url == url).unwrap_or_else(|| {
-            self.workers.push(WorkerDraft { url, parameters: WorkerParameters::default() });
-            self.workers.len() - 1
-        });
+        let at = self
+            .workers
+            .iter()
+            .position(|known| known.url == url)
+            .unwrap_or_else(|| {
+                self.workers.push(WorkerDraft {
+                    url,
+                    parameters: WorkerParameters::default(),
+                });
+                self.workers.len() - 1
+            });
         &mut self.workers[at]
     }
 }
 
 fn is_of_unknown_scheme(url: &str) -> bool {
     url.split_once("://").is_some_and(|(scheme, rest)| {
-        !rest.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) && Protocol::from_scheme(scheme).is_none()
+        !rest.is_empty()
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+            && Protocol::from_scheme(scheme).is_none()
     })
 }
 
@@ -179,18 +253,28 @@ fn flag(node: &Node, slot: &mut Option<bool>) -> Result<(), String> {
 fn add_pass(node: &Node, draft: &mut HostDraft, by_pattern: bool) -> Result<(), String> {
     let line = pass::parse(node.canonical_name(), &texts(node), false, by_pattern)?;
     if let Some(to) = &line.pass.to {
-        draft.proxy.define(to, &line.parameters).map_err(|error| format!("ProxyPass {error}"))?;
+        draft
+            .proxy
+            .define(to, &line.parameters)
+            .map_err(|error| format!("ProxyPass {error}"))?;
     }
     draft.proxy.passes.push(line.pass);
     Ok(())
 }
 
 /// Words of the form `key=value`.
-pub fn pairs<'w>(words: impl Iterator<Item = &'w String>, directive: &str) -> Result<Vec<(String, String)>, String> {
+pub fn pairs<'w>(
+    words: impl Iterator<Item = &'w String>,
+    directive: &str,
+) -> Result<Vec<(String, String)>, String> {
     let pair = |word: &'w String| {
         let (key, value) = word.split_once('=').ok_or_else(|| match directive {
-            "BalancerMember" => "BalancerMember parameter must be in the form 'key=value'".to_owned(),
-            _ => format!("{directive}: Invalid parameter. Parameter must be in the form 'key=value'"),
+            "BalancerMember" => {
+                "BalancerMember parameter must be in the form 'key=value'".to_owned()
+            }
+            _ => {
+                format!("{directive}: Invalid parameter. Parameter must be in the form 'key=value'")
+            }
         })?;
         Ok((key.to_ascii_lowercase(), value.to_owned()))
     };
@@ -198,27 +282,44 @@ pub fn pairs<'w>(words: impl Iterator<Item = &'w String>, directive: &str) -> Re
 }
 
 /// `[balancer://name] url [key=value …]`; `section`: the balancer around it.
-pub fn add_member(node: &Node, draft: &mut ProxyDraft, section: Option<&str>) -> Result<(), String> {
+pub fn add_member(
+    node: &Node,
+    draft: &mut ProxyDraft,
+    section: Option<&str>,
+) -> Result<(), String> {
     let words = texts(node);
     let mut words = words.iter();
     let balancer = match section {
         Some(name) => Some(name.to_owned()),
         None => words.next().cloned(),
     };
-    let name =
-        balancer.as_deref().and_then(balancer_name).ok_or("BalancerMember must define balancer name when outside <Proxy > section")?;
-    let url = words.next().ok_or("BalancerMember must define remote proxy server")?;
+    let name = balancer
+        .as_deref()
+        .and_then(balancer_name)
+        .ok_or("BalancerMember must define balancer name when outside <Proxy > section")?;
+    let url = words
+        .next()
+        .ok_or("BalancerMember must define remote proxy server")?;
     let url = worker_url::parse(url).map_err(|error| format!("BalancerMember {error}"))?;
     let mut parameters = WorkerParameters::default();
     for (key, value) in pairs(words, "BalancerMember")? {
-        parameters.set(&key, &value).map_err(|error| format!("BalancerMember {error}"))?;
+        parameters
+            .set(&key, &value)
+            .map_err(|error| format!("BalancerMember {error}"))?;
     }
-    draft.balancer(&name).members.push(WorkerDraft { url, parameters });
+    draft
+        .balancer(&name)
+        .members
+        .push(WorkerDraft { url, parameters });
     Ok(())
 }
 
 /// `[url] key=value …`; `section`: the URL around it.
-pub fn set_parameters(node: &Node, draft: &mut ProxyDraft, section: Option<&str>) -> Result<(), String> {
+pub fn set_parameters(
+    node: &Node,
+    draft: &mut ProxyDraft,
+    section: Option<&str>,
+) -> Result<(), String> {
     let words = texts(node);
     let mut words = words.iter();
     let url = match section {
@@ -229,15 +330,30 @@ pub fn set_parameters(node: &Node, draft: &mut ProxyDraft, section: Option<&str>
     let complain = |error: String| format!("ProxySet: {error}");
     if let Some(name) = balancer_name(&url) {
         let balancer = draft.balancer(&name);
-        return pairs.iter().try_for_each(|(key, value)| balancer.parameters.set(key, value)).map_err(complain);
+        return pairs
+            .iter()
+            .try_for_each(|(key, value)| balancer.parameters.set(key, value))
+            .map_err(complain);
     }
     let worker = draft.worker(worker_url::parse(&url).map_err(complain)?);
-    pairs.iter().try_for_each(|(key, value)| worker.parameters.set(key, value)).map_err(complain)
+    pairs
+        .iter()
+        .try_for_each(|(key, value)| worker.parameters.set(key, value))
+        .map_err(complain)
 }
 
-fn set_timeout(node: &Node, draft: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+fn set_timeout(
+    node: &Node,
+    draft: &mut HostDraft,
+    _: &mut Process,
+    _: &Path,
+) -> Result<(), String> {
     let word = texts(node).into_iter().next().unwrap_or_default();
-    draft.proxy.timeout_ms = Some(time_ms(&word, 1000).filter(|ms| *ms >= 1000).ok_or("Proxy Timeout must be at least 1 second.")?);
+    draft.proxy.timeout_ms = Some(
+        time_ms(&word, 1000)
+            .filter(|ms| *ms >= 1000)
+            .ok_or("Proxy Timeout must be at least 1 second.")?,
+    );
     Ok(())
 }
 
@@ -254,21 +370,38 @@ fn set_via(node: &Node, draft: &mut HostDraft, _: &mut Process, _: &Path) -> Res
 }
 
 /// Negative: the field is left as it is.
-fn set_forwards_max(node: &Node, draft: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+fn set_forwards_max(
+    node: &Node,
+    draft: &mut HostDraft,
+    _: &mut Process,
+    _: &Path,
+) -> Result<(), String> {
     let word = texts(node).into_iter().next().unwrap_or_default();
-    let count: i64 = word.parse().map_err(|_| "ProxyMaxForwards must be a number")?;
+    let count: i64 = word
+        .parse()
+        .map_err(|_| "ProxyMaxForwards must be a number")?;
     draft.proxy.forwards_max = Some(u64::try_from(count).ok());
     Ok(())
 }
 
-fn add_health_template(node: &Node, draft: &mut HostDraft, _: &mut Process, _: &Path) -> Result<(), String> {
+fn add_health_template(
+    node: &Node,
+    draft: &mut HostDraft,
+    _: &mut Process,
+    _: &Path,
+) -> Result<(), String> {
     let words = texts(node);
     let mut words = words.iter();
     let name = words.next().ok_or("ProxyHCTemplate requires a name")?;
     let mut template = HealthParameters::default();
     for (key, value) in pairs(words, "ProxyHCTemplate")? {
-        template.set(&key, &value).map_err(|error| format!("ProxyHCTemplate {error}"))?;
+        template
+            .set(&key, &value)
+            .map_err(|error| format!("ProxyHCTemplate {error}"))?;
     }
-    draft.proxy.health_templates.push((name.as_str().into(), template));
+    draft
+        .proxy
+        .health_templates
+        .push((name.as_str().into(), template));
     Ok(())
 }

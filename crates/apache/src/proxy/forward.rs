@@ -1,8 +1,10 @@
-//! Requests for other servers than this one's hosts, where it is a forward proxy (ProxyRequests On).
+//! Requests for other servers than this one's hosts, where it is a forward proxy (ProxyRequests
+//! On).
 //!
-//! Place in the walk: before the host's rules, which have no say in what is not theirs. Difficulty: an open proxy is found within hours. So it
-//! passes nothing on unless a `<Proxy>` section with rules about access is for the URL; Apache, without any, lets everybody.
-//! Absent on purpose: FTP, and other proxies on the way of CONNECT (it is refused where ProxyRemote names one).
+//! Place in the walk: before the host's rules, which have no say in what is not theirs. Difficulty:
+//! an open proxy is found within hours. So it passes nothing on unless a `<Proxy>` section with
+//! rules about access is for the URL; Apache, without any, lets everybody. Absent on purpose: FTP,
+//! and other proxies on the way of CONNECT (it is refused where ProxyRemote names one).
 
 use super::{draft::ProxyDraft, pass::Encoding, translate::Proxied};
 use crate::{
@@ -19,25 +21,40 @@ use std::sync::Arc;
 /// mod_proxy_connect's defaults of AllowCONNECT.
 const PORTS: [(u16, u16); 2] = [(443, 443), (563, 563)];
 
-/// Finds out whether the request is for another server, and notes it. `Some`: it is for none at all.
+/// Finds out whether the request is for another server, and notes it. `Some`: it is for none at
+/// all.
 pub fn detect(exchange: &mut Exchange, host: &Host) -> Option<Verdict> {
     let view = exchange.head.view();
     let is_connect = view.method() == Method::Connect;
     let url = match target::split(view.method(), view.target_as_sent()) {
-        Ok(target::Target::Absolute { scheme, authority, .. }) if host.proxy.forwards_requests => {
+        Ok(target::Target::Absolute {
+            scheme, authority, ..
+        }) if host.proxy.forwards_requests => {
             if is_ours(exchange, scheme, authority) {
                 return None;
             }
             view.target_as_sent().to_vec()
         }
         // Over connections that many requests share it is not carried out.
-        Ok(target::Target::Authority(authority)) if host.proxy.forwards_requests && view.version() <= Version::Http11 => authority.to_vec(),
-        _ if is_connect => return Some(Verdict::Answer(crate::methods::with_methods(Status::METHOD_NOT_ALLOWED, host))),
+        Ok(target::Target::Authority(authority))
+            if host.proxy.forwards_requests && view.version() <= Version::Http11 =>
+        {
+            authority.to_vec()
+        }
+        _ if is_connect => {
+            return Some(Verdict::Answer(crate::methods::with_methods(
+                Status::METHOD_NOT_ALLOWED,
+                host,
+            )));
+        }
         _ => return None,
     };
     exchange.depends_on_request();
     let own = state(exchange);
-    own.proxied = Some(Box::new(Proxied { url, encoding: Encoding::Whole }));
+    own.proxied = Some(Box::new(Proxied {
+        url,
+        encoding: Encoding::Whole,
+    }));
     own.is_forwarded = true;
     None
 }
@@ -46,12 +63,18 @@ pub fn detect(exchange: &mut Exchange, host: &Host) -> Option<Verdict> {
 fn is_ours(exchange: &Exchange, scheme: &[u8], authority: &[u8]) -> bool {
     let is_secure = scheme.eq_ignore_ascii_case(b"https");
     let port = port_of(authority).unwrap_or(if is_secure { 443 } else { 80 });
-    is_secure == exchange.client.secure && port == exchange.client.local.port() && is_named(exchange)
+    is_secure == exchange.client.secure
+        && port == exchange.client.local.port()
+        && is_named(exchange)
 }
 
 fn port_of(authority: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(authority).ok()?;
-    text.rsplit_once(':').filter(|(_, port)| !port.contains(']'))?.1.parse().ok()
+    text.rsplit_once(':')
+        .filter(|(_, port)| !port.contains(']'))?
+        .1
+        .parse()
+        .ok()
 }
 
 /// Whether what is in force for the URL lets anybody be asked at all.
@@ -59,20 +82,41 @@ pub fn refusal(exchange: &Exchange, host: &Host, url: &[u8]) -> Option<Verdict> 
     if !peek(exchange).is_some_and(|own| own.is_forwarded) {
         return None;
     }
-    let mut sections = host.proxy.sections.iter().filter(|section| section.is_for(url));
-    let is_ruled = sections.any(|section| section.local.authz.group.is_some() || section.local.access_compat.is_said());
+    let mut sections = host
+        .proxy
+        .sections
+        .iter()
+        .filter(|section| section.is_for(url));
+    let is_ruled = sections.any(|section| {
+        section.local.authz.group.is_some() || section.local.access_compat.is_said()
+    });
     let complain = |reason: &str| {
         let url = String::from_utf8_lossy(url);
-        error_log::log_about(&message::ACCESS_REFUSED, exchange, format_args!("{url}: {reason}"));
+        error_log::log_about(
+            &message::ACCESS_REFUSED,
+            exchange,
+            format_args!("{url}: {reason}"),
+        );
         Some(Verdict::Answer(Response::new(Status::FORBIDDEN)))
     };
     if !is_ruled {
-        return complain("a forward proxy passes on what a <Proxy> section with rules about access is for");
+        return complain(
+            "a forward proxy passes on what a <Proxy> section with rules about access is for",
+        );
     }
-    let is_allowed = |port: u16| host.proxy.connect_ports.iter().any(|(first, last)| (*first..=*last).contains(&port));
+    let is_allowed = |port: u16| {
+        host.proxy
+            .connect_ports
+            .iter()
+            .any(|(first, last)| (*first..=*last).contains(&port))
+    };
     match exchange.head.view().method() {
-        Method::Connect if !port_of(url).is_some_and(is_allowed) => complain("AllowCONNECT does not name the port"),
-        Method::Connect if !host.proxy.remotes.is_empty() => complain("CONNECT through another proxy is not supported"),
+        Method::Connect if !port_of(url).is_some_and(is_allowed) => {
+            complain("AllowCONNECT does not name the port")
+        }
+        Method::Connect if !host.proxy.remotes.is_empty() => {
+            complain("CONNECT through another proxy is not supported")
+        }
         _ => None,
     }
 }
@@ -80,42 +124,67 @@ pub fn refusal(exchange: &Exchange, host: &Host, url: &[u8]) -> Option<Verdict> 
 /// Whoever a tunnel is asked for.
 pub fn tunnel_to(authority: &str, timeout_ms: u64) -> Option<Upstream> {
     let (name, port) = authority.rsplit_once(':')?;
-    let backend = Backend::new(Protocol::Http1, BackendAddress::Tcp { host: name.into(), port: port.parse().ok()? });
-    let tuning = Tuning { kept_max: 0, timeout_ms, ..Tuning::default() };
+    let backend = Backend::new(
+        Protocol::Http1,
+        BackendAddress::Tcp {
+            host: name.into(),
+            port: port.parse().ok()?,
+        },
+    );
+    let tuning = Tuning {
+        kept_max: 0,
+        timeout_ms,
+        ..Tuning::default()
+    };
     Some(Upstream::new(authority, vec![Member::new(backend, tuning)]))
 }
 
-/// Access is decided by what was said to the proxy, and refused as a proxy refuses (RFC 9110 sections 11.7.1 and 15.5.8).
+/// Access is decided by what was said to the proxy, and refused as a proxy refuses (RFC 9110
+/// sections 11.7.1 and 15.5.8).
 pub fn as_proxy(exchange: &mut Exchange, decide: impl FnOnce(&mut Exchange) -> Verdict) -> Verdict {
     if !peek(exchange).is_some_and(|own| own.is_forwarded) {
         return decide(exchange);
     }
     let head = exchange.head.clone();
-    exchange.head =
-        {
-            let is_credentials = |name: &[u8], which: &str| name.eq_ignore_ascii_case(which.as_bytes());
-            let view = head.view();
-            let others = view.fields().filter(|(name, _)| !is_credentials(name, "Authorization"));
-            head.with_fields(others.map(|(name, value)| {
-                if is_credentials(name, "Proxy-Authorization") { (&b"Authorization"[..], value) } else { (name, value) }
-            }))
-        };
+    exchange.head = {
+        let is_credentials = |name: &[u8], which: &str| name.eq_ignore_ascii_case(which.as_bytes());
+        let view = head.view();
+        let others = view
+            .fields()
+            .filter(|(name, _)| !is_credentials(name, "Authorization"));
+        head.with_fields(others.map(|(name, value)| {
+            if is_credentials(name, "Proxy-Authorization") {
+                (&b"Authorization"[..], value)
+            } else {
+                (name, value)
+            }
+        }))
+    };
     let verdict = decide(exchange);
     exchange.head = match exchange.user.is_some() {
         // They were for us.
-        true => head.with_fields(head.view().fields().filter(|(name, _)| !name.eq_ignore_ascii_case(b"Proxy-Authorization"))),
+        true => head.with_fields(
+            head.view()
+                .fields()
+                .filter(|(name, _)| !name.eq_ignore_ascii_case(b"Proxy-Authorization")),
+        ),
         false => head,
     };
     match verdict {
         Verdict::Answer(mut response) if response.status == Status::UNAUTHORIZED => {
             response.status = Status(407);
             let challenges: Vec<Vec<u8>> = {
-                let lines = response.fields().iter().filter(|(name, _)| name.eq_ignore_ascii_case("WWW-Authenticate"));
+                let lines = response
+                    .fields()
+                    .iter()
+                    .filter(|(name, _)| name.eq_ignore_ascii_case("WWW-Authenticate"));
                 lines.map(|(_, value)| value.to_vec()).collect()
             };
             let fields = response.fields_mut();
             fields.remove("WWW-Authenticate");
-            challenges.into_iter().for_each(|challenge| fields.append("Proxy-Authenticate", challenge));
+            challenges
+                .into_iter()
+                .for_each(|challenge| fields.append("Proxy-Authenticate", challenge));
             Verdict::Answer(response)
         }
         verdict => verdict,
@@ -126,14 +195,29 @@ pub fn as_proxy(exchange: &mut Exchange, decide: impl FnOnce(&mut Exchange) -> V
 pub fn add_ports(words: &[String], draft: &mut ProxyDraft) -> Result<(), String> {
     for word in words {
         let (first, last) = word.split_once('-').unwrap_or((word, word));
-        let range = first.parse().ok().zip(last.parse().ok()).filter(|(first, last): &(u16, u16)| first <= last);
-        draft.connect_ports.push(range.ok_or_else(|| format!("AllowCONNECT: port numbers must be numeric: {word}"))?);
+        let range = first
+            .parse()
+            .ok()
+            .zip(last.parse().ok())
+            .filter(|(first, last): &(u16, u16)| first <= last);
+        draft.connect_ports.push(
+            range.ok_or_else(|| format!("AllowCONNECT: port numbers must be numeric: {word}"))?,
+        );
     }
     Ok(())
 }
 
 /// A host's own, the server's, or the defaults.
 pub fn ports(main: &ProxyDraft, own: &ProxyDraft) -> Arc<[(u16, u16)]> {
-    let said: Vec<_> = main.connect_ports.iter().chain(&own.connect_ports).copied().collect();
-    if said.is_empty() { PORTS.into() } else { said.into() }
+    let said: Vec<_> = main
+        .connect_ports
+        .iter()
+        .chain(&own.connect_ports)
+        .copied()
+        .collect();
+    if said.is_empty() {
+        PORTS.into()
+    } else {
+        said.into()
+    }
 }

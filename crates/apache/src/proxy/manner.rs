@@ -1,4 +1,5 @@
-//! How calls are made in one place: settings of mod_proxy as the gateway wants them, made once for all requests to whom they apply.
+//! How calls are made in one place: settings of mod_proxy as the gateway wants them, made once for
+//! all requests to whom they apply.
 //!
 //! Difficulty: ProxyPassReverse may name a balancer, which stands for the URLs of all its members.
 
@@ -22,25 +23,44 @@ pub struct Extras {
 }
 
 /// `exchange`: present where texts have variables to be put in.
-pub fn manner(local: &Local, host: &Host, extras: Extras, exchange: Option<&Exchange>) -> CallManner {
+pub fn manner(
+    local: &Local,
+    host: &Host,
+    extras: Extras,
+    exchange: Option<&Exchange>,
+) -> CallManner {
     let nothing = Said::default();
     let said = local.proxy.said().unwrap_or(&nothing);
-    let overrides = said.error_override.as_ref().filter(|overriding| overriding.is_on);
+    let overrides = said
+        .error_override
+        .as_ref()
+        .filter(|overriding| overriding.is_on);
     let text = |reversal: &Reversal, text: &str| match exchange {
         Some(exchange) if reversal.interpolates => interpolate(exchange, text),
         _ => text.to_owned(),
     };
-    let pair = |reversal: &Reversal| (text(reversal, &reversal.from).into(), text(reversal, &reversal.to).into());
+    let pair = |reversal: &Reversal| {
+        (
+            text(reversal, &reversal.from).into(),
+            text(reversal, &reversal.to).into(),
+        )
+    };
     CallManner {
         preserves_host: said.preserves_host == Some(true),
         adds_forwarded: said.adds_forwarded != Some(false),
         overrides_errors: overrides.is_some(),
-        overridden: overrides.map(|overriding| overriding.statuses.clone()).unwrap_or_default(),
+        overridden: overrides
+            .map(|overriding| overriding.statuses.clone())
+            .unwrap_or_default(),
         via: host.proxy.via,
         is_unbuffered: extras.flushes,
         upgrades: extras.upgrades,
         follows_locations: !extras.is_literal,
-        reverse: said.reversals.iter().flat_map(|one| reverses(host, &text(one, &one.to), &text(one, &one.from))).collect(),
+        reverse: said
+            .reversals
+            .iter()
+            .flat_map(|one| reverses(host, &text(one, &one.to), &text(one, &one.from)))
+            .collect(),
         reverse_cookie_paths: said.cookie_paths.iter().map(pair).collect(),
         reverse_cookie_domains: said.cookie_domains.iter().map(pair).collect(),
         server_name: host.server_name.clone().unwrap_or_default(),
@@ -52,7 +72,11 @@ pub fn manner(local: &Local, host: &Host, extras: Extras, exchange: Option<&Exch
 /// Whether the texts of a place are different for each request.
 pub fn interpolates(local: &Local) -> bool {
     let wants = |said: &Said| {
-        let mut all = said.reversals.iter().chain(&said.cookie_paths).chain(&said.cookie_domains);
+        let mut all = said
+            .reversals
+            .iter()
+            .chain(&said.cookie_paths)
+            .chain(&said.cookie_domains);
         said.interpolates == Some(true) && all.any(|one| one.interpolates)
     };
     local.proxy.said().is_some_and(wants)
@@ -63,13 +87,27 @@ fn reverses(host: &Host, path: &str, url: &str) -> Vec<Reverse> {
     let (head, rest) = canonical::split(url.as_bytes()).unwrap_or((b"", b""));
     let head = String::from_utf8_lossy(head);
     match host.proxy.workers.member_urls(&head) {
-        None => vec![Reverse { path: path.into(), url: url.into() }],
+        None => vec![Reverse {
+            path: path.into(),
+            url: url.into(),
+        }],
         Some(members) => {
-            let rest = if rest == b"/" { "" } else { std::str::from_utf8(rest).unwrap_or_default() };
+            let rest = if rest == b"/" {
+                ""
+            } else {
+                std::str::from_utf8(rest).unwrap_or_default()
+            };
             let one = |member: String| {
                 // "/" with what follows the member's URL would begin with two slashes.
-                let path = if path == "/" && rest.is_empty() { "" } else { path };
-                Reverse { path: path.into(), url: format!("{member}{rest}").into() }
+                let path = if path == "/" && rest.is_empty() {
+                    ""
+                } else {
+                    path
+                };
+                Reverse {
+                    path: path.into(),
+                    url: format!("{member}{rest}").into(),
+                }
             };
             members.into_iter().map(one).collect()
         }

@@ -1,7 +1,9 @@
 //! ProxyPass and ProxyPassMatch: for which paths, and what URL they become.
 //!
-//! Difficulty: what is compared and what is passed on need not be the same text. By default both are the decoded path; with `nocanon` the path
-//! goes on as it was received, and with `mapping=encoded` it is compared as it was received, too (Apache manual, mod_proxy, "ProxyPass").
+//! Difficulty: what is compared and what is passed on need not be the same text. By default both
+//! are the decoded path; with `nocanon` the path goes on as it was received, and with
+//! `mapping=encoded` it is compared as it was received, too (Apache manual, mod_proxy,
+//! "ProxyPass").
 
 use crate::modules::alias::{compile, prefix_length, substitute};
 use saker_expressions::Pattern;
@@ -69,10 +71,29 @@ pub enum Passed {
 
 impl Pass {
     /// `fill_in`: puts variables into texts, where that is wanted.
-    pub fn passes(&self, paths: Paths<'_>, section: &From, fill_in: &dyn Fn(&str) -> String) -> Passed {
-        let from = if matches!(self.from, From::Section) { section } else { &self.from };
-        let subject = if self.flags.is_encoded { paths.raw } else { paths.decoded };
-        let to = self.to.as_deref().map(|to| if self.flags.interpolates { Cow::Owned(fill_in(to)) } else { Cow::Borrowed(to) });
+    pub fn passes(
+        &self,
+        paths: Paths<'_>,
+        section: &From,
+        fill_in: &dyn Fn(&str) -> String,
+    ) -> Passed {
+        let from = if matches!(self.from, From::Section) {
+            section
+        } else {
+            &self.from
+        };
+        let subject = if self.flags.is_encoded {
+            paths.raw
+        } else {
+            paths.decoded
+        };
+        let to = self.to.as_deref().map(|to| {
+            if self.flags.interpolates {
+                Cow::Owned(fill_in(to))
+            } else {
+                Cow::Borrowed(to)
+            }
+        });
         match from {
             From::Prefix(prefix) => match prefix_length(subject, prefix) {
                 Some(length) => self.to_prefix(to.as_deref(), paths, (prefix, subject, length)),
@@ -83,35 +104,86 @@ impl Pass {
         }
     }
 
-    fn to_prefix(&self, to: Option<&str>, paths: Paths<'_>, (prefix, subject, length): (&[u8], &[u8], usize)) -> Passed {
-        let Some(to) = to else { return Passed::Exception };
-        let url = |text: &[u8], from: usize| [to.as_bytes(), text.get(from..).unwrap_or_default()].concat();
-        // If decoding has made the beginning another one, what was received can't go on (Apache falls back likewise).
+    fn to_prefix(
+        &self,
+        to: Option<&str>,
+        paths: Paths<'_>,
+        (prefix, subject, length): (&[u8], &[u8], usize),
+    ) -> Passed {
+        let Some(to) = to else {
+            return Passed::Exception;
+        };
+        let url = |text: &[u8], from: usize| {
+            [to.as_bytes(), text.get(from..).unwrap_or_default()].concat()
+        };
+        // If decoding has made the beginning another one, what was received can't go on (Apache
+        // falls back likewise).
         if self.flags.nocanon && prefix_length(paths.raw, prefix) == Some(length) {
-            let raw = if self.flags.noquery { paths.raw } else { paths.raw_with_query };
-            return Passed::To { url: url(raw, length), encoding: Encoding::Whole };
+            let raw = if self.flags.noquery {
+                paths.raw
+            } else {
+                paths.raw_with_query
+            };
+            return Passed::To {
+                url: url(raw, length),
+                encoding: Encoding::Whole,
+            };
         }
-        let encoding = if self.flags.is_encoded { Encoding::Ready } else { Encoding::Decoded };
-        Passed::To { url: url(subject, length), encoding }
+        let encoding = if self.flags.is_encoded {
+            Encoding::Ready
+        } else {
+            Encoding::Decoded
+        };
+        Passed::To {
+            url: url(subject, length),
+            encoding,
+        }
     }
 
-    fn to_pattern(&self, to: Option<&str>, paths: Paths<'_>, (pattern, subject): (&Pattern, &[u8])) -> Passed {
+    fn to_pattern(
+        &self,
+        to: Option<&str>,
+        paths: Paths<'_>,
+        (pattern, subject): (&Pattern, &[u8]),
+    ) -> Passed {
         let spans = match pattern.captures(subject) {
             Ok(Some(spans)) => spans,
             Ok(None) => return Passed::No,
-            // One that is given up is taken to match nothing that could be passed on: better no answer than a wrong one.
-            Err(_) => return Passed::To { url: Vec::new(), encoding: Encoding::Whole },
+            // One that is given up is taken to match nothing that could be passed on: better no
+            // answer than a wrong one.
+            Err(_) => {
+                return Passed::To {
+                    url: Vec::new(),
+                    encoding: Encoding::Whole,
+                };
+            }
         };
-        let Some(to) = to else { return Passed::Exception };
+        let Some(to) = to else {
+            return Passed::Exception;
+        };
         let raw = || pattern.captures(paths.raw_with_query).ok().flatten();
         if self.flags.nocanon
             && let Some(spans) = raw()
         {
-            let found = with_path(to, substitute(to.as_bytes(), paths.raw_with_query, &spans), paths.raw_with_query);
-            return Passed::To { url: found, encoding: Encoding::Whole };
+            let found = with_path(
+                to,
+                substitute(to.as_bytes(), paths.raw_with_query, &spans),
+                paths.raw_with_query,
+            );
+            return Passed::To {
+                url: found,
+                encoding: Encoding::Whole,
+            };
         }
-        let encoding = if self.flags.is_encoded { Encoding::Ready } else { Encoding::Decoded };
-        Passed::To { url: with_path(to, substitute(to.as_bytes(), subject, &spans), subject), encoding }
+        let encoding = if self.flags.is_encoded {
+            Encoding::Ready
+        } else {
+            Encoding::Decoded
+        };
+        Passed::To {
+            url: with_path(to, substitute(to.as_bytes(), subject, &spans), subject),
+            encoding,
+        }
     }
 }
 
@@ -130,7 +202,12 @@ pub struct Line {
 }
 
 /// `[path] url [name=value …]`; in a section without the path.
-pub fn parse(name: &str, words: &[String], in_section: bool, mut by_pattern: bool) -> Result<Line, String> {
+pub fn parse(
+    name: &str,
+    words: &[String],
+    in_section: bool,
+    mut by_pattern: bool,
+) -> Result<Line, String> {
     let mut words = words.iter().map(String::as_str).peekable();
     if words.peek() == Some(&"~") && !in_section {
         if by_pattern {
@@ -144,11 +221,22 @@ pub fn parse(name: &str, words: &[String], in_section: bool, mut by_pattern: boo
         true => From::Section,
         false => {
             let path = words.next().ok_or_else(needs_path)?;
-            if by_pattern { From::Pattern(compile(path.as_bytes())?) } else { From::Prefix(path.as_bytes().into()) }
+            if by_pattern {
+                From::Pattern(compile(path.as_bytes())?)
+            } else {
+                From::Prefix(path.as_bytes().into())
+            }
         }
     };
     let to = words.next().ok_or_else(needs_path)?;
-    let mut line = Line { pass: Pass { from, to: (to != "!").then(|| to.into()), flags: Flags::default() }, parameters: Vec::new() };
+    let mut line = Line {
+        pass: Pass {
+            from,
+            to: (to != "!").then(|| to.into()),
+            flags: Flags::default(),
+        },
+        parameters: Vec::new(),
+    };
     for word in words {
         parameter(&mut line, word, in_section && to.starts_with('/'))?;
     }
@@ -179,25 +267,59 @@ mod tests {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
         let line = parse("ProxyPass", &words, false, by_pattern).unwrap();
         let path = raw.split('?').next().unwrap();
-        let paths = Paths { decoded: decoded.as_bytes(), raw: path.as_bytes(), raw_with_query: raw.as_bytes() };
-        match line.pass.passes(paths, &From::Section, &|text| text.replace("${A}", "1")) {
+        let paths = Paths {
+            decoded: decoded.as_bytes(),
+            raw: path.as_bytes(),
+            raw_with_query: raw.as_bytes(),
+        };
+        match line
+            .pass
+            .passes(paths, &From::Section, &|text| text.replace("${A}", "1"))
+        {
             Passed::No => "no".into(),
             Passed::Exception => "!".into(),
-            Passed::To { url, encoding } => format!("{} {encoding:?}", String::from_utf8_lossy(&url)),
+            Passed::To { url, encoding } => {
+                format!("{} {encoding:?}", String::from_utf8_lossy(&url))
+            }
         }
     }
 
     #[test]
     fn prefixes() {
         for (line, decoded, raw, expected) in [
-            ("/a http://b", "/a/x y", "/a/x%20y?q", "http://b/x y Decoded"),
+            (
+                "/a http://b",
+                "/a/x y",
+                "/a/x%20y?q",
+                "http://b/x y Decoded",
+            ),
             ("/a http://b", "/ab", "/ab", "no"),
             ("/a/ http://b/", "/a/x", "/a/x", "http://b/x Decoded"),
             ("/a !", "/a/x", "/a/x", "!"),
-            ("/a http://b nocanon", "/a/x y", "/a/x%20y?q", "http://b/x%20y?q Whole"),
-            ("/a http://b nocanon", "/a/x", "/%61/x", "http://b/x Decoded"),
-            ("/a http://b mapping=encoded", "/a/x/y", "/a/x%2fy?q", "http://b/x%2fy Ready"),
-            ("/a http://b${A} interpolate", "/a/x", "/a/x", "http://b1/x Decoded"),
+            (
+                "/a http://b nocanon",
+                "/a/x y",
+                "/a/x%20y?q",
+                "http://b/x%20y?q Whole",
+            ),
+            (
+                "/a http://b nocanon",
+                "/a/x",
+                "/%61/x",
+                "http://b/x Decoded",
+            ),
+            (
+                "/a http://b mapping=encoded",
+                "/a/x/y",
+                "/a/x%2fy?q",
+                "http://b/x%2fy Ready",
+            ),
+            (
+                "/a http://b${A} interpolate",
+                "/a/x",
+                "/a/x",
+                "http://b1/x Decoded",
+            ),
         ] {
             assert_eq!(passed(line, false, decoded, raw), expected, "{line} {raw}");
         }
@@ -206,11 +328,26 @@ mod tests {
     #[test]
     fn patterns() {
         for (line, decoded, raw, expected) in [
-            ("^/(.*\\.php)$ fcgi://h/srv/$1", "/a.php", "/a.php", "fcgi://h/srv/a.php Decoded"),
-            ("\\.gif$ http://b", "/x.gif", "/x.gif", "http://b/x.gif Decoded"),
+            (
+                "^/(.*\\.php)$ fcgi://h/srv/$1",
+                "/a.php",
+                "/a.php",
+                "fcgi://h/srv/a.php Decoded",
+            ),
+            (
+                "\\.gif$ http://b",
+                "/x.gif",
+                "/x.gif",
+                "http://b/x.gif Decoded",
+            ),
             ("\\.gif$ http://b", "/x.jpg", "/x.jpg", "no"),
             ("^/no !", "/no/x", "/no/x", "!"),
-            ("^/(.*)$ http://b/$1 nocanon", "/x y", "/x%20y?q", "http://b/x%20y?q Whole"),
+            (
+                "^/(.*)$ http://b/$1 nocanon",
+                "/x y",
+                "/x%20y?q",
+                "http://b/x%20y?q Whole",
+            ),
         ] {
             assert_eq!(passed(line, true, decoded, raw), expected, "{line} {raw}");
         }
@@ -219,9 +356,19 @@ mod tests {
     #[test]
     fn faults() {
         let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let fault = |line: &str, in_section| parse("ProxyPass", &words(line), in_section, false).err().unwrap();
-        assert_eq!(fault("/a", false), "ProxyPass needs a path when not defined in a location");
-        assert_eq!(fault("/a http://b", true), "ProxyPass|ProxyPassMatch can not have a path when defined in a location");
+        let fault = |line: &str, in_section| {
+            parse("ProxyPass", &words(line), in_section, false)
+                .err()
+                .unwrap()
+        };
+        assert_eq!(
+            fault("/a", false),
+            "ProxyPass needs a path when not defined in a location"
+        );
+        assert_eq!(
+            fault("/a http://b", true),
+            "ProxyPass|ProxyPassMatch can not have a path when defined in a location"
+        );
         assert!(fault("/a http://b x", false).starts_with("Invalid ProxyPass"));
     }
 }

@@ -1,11 +1,16 @@
-//! Other proxies on the way to servers (ProxyRemote, ProxyRemoteMatch, NoProxy), and hosts whose servers a database names (mod_proxy_express).
+//! Other proxies on the way to servers (ProxyRemote, ProxyRemoteMatch, NoProxy), and hosts whose
+//! servers a database names (mod_proxy_express).
 //!
-//! Place in the walk: `call` asks for each URL that a request is passed on to. Difficulty: what goes through is the same server for the pools
-//! only as long as it goes through the same proxy. Absent on purpose: NoProxy by what a name resolves to; networks are compared with
-//! addresses that stand in its place.
+//! Place in the walk: `call` asks for each URL that a request is passed on to. Difficulty: what
+//! goes through is the same server for the pools only as long as it goes through the same proxy.
+//! Absent on purpose: NoProxy by what a name resolves to; networks are compared with addresses that
+//! stand in its place.
 
 use super::{draft::ProxyDraft, translate::Proxied};
-use crate::{host::Host, modules::core::texts, proxy::pass::Encoding, rules::ApacheRules, server::HostDraft, state::state, worker_url};
+use crate::{
+    host::Host, modules::core::texts, proxy::pass::Encoding, rules::ApacheRules, server::HostDraft,
+    state::state, worker_url,
+};
 use saker_config::model::{BackendAddress, Protocol, Through, Upstream};
 use saker_config_apache::Node;
 use saker_expressions::{Pattern, PatternOptions, Subnet, base64_encode};
@@ -42,30 +47,45 @@ impl Remote {
         };
         let wrong = || "ProxyRemote: Bad proxy URL syntax for a remote proxy server".to_owned();
         let url = worker_url::parse(proxy).map_err(|_| wrong())?;
-        let BackendAddress::Tcp { host, port } = url.backend.address else { return Err(wrong()) };
+        let BackendAddress::Tcp { host, port } = url.backend.address else {
+            return Err(wrong());
+        };
         if url.backend.protocol != Protocol::Http1 || url.backend.tls.is_some() {
-            return Err(format!("ProxyRemote {proxy}: other proxies are spoken to by http:// only"));
+            return Err(format!(
+                "ProxyRemote {proxy}: other proxies are spoken to by http:// only"
+            ));
         }
         let authorization = words.get(2).map(|credentials| basic(credentials).into());
         let of = match of {
             "*" if !by_pattern => Of::All,
             of if by_pattern => {
                 let compiled = Pattern::compile(of, PatternOptions::default());
-                Of::Pattern(Arc::new(
-                    compiled.map_err(|error| format!("Regular expression for ProxyRemoteMatch could not be compiled: {error}"))?,
-                ))
+                Of::Pattern(Arc::new(compiled.map_err(|error| {
+                    format!(
+                        "Regular expression for ProxyRemoteMatch could not be compiled: {error}"
+                    )
+                })?))
             }
             of if of.contains(':') => Of::Prefix(of.to_ascii_lowercase().into()),
             of => Of::Scheme(of.to_ascii_lowercase().into()),
         };
-        Ok(Remote { of, through: Arc::new(Through { host, port, authorization }) })
+        Ok(Remote {
+            of,
+            through: Arc::new(Through {
+                host,
+                port,
+                authorization,
+            }),
+        })
     }
 
     fn is_for(&self, url: &str) -> bool {
         let lower = url.to_ascii_lowercase();
         match &self.of {
             Of::All => true,
-            Of::Scheme(scheme) => lower.strip_prefix(&**scheme).is_some_and(|rest| rest.starts_with("://")),
+            Of::Scheme(scheme) => lower
+                .strip_prefix(&**scheme)
+                .is_some_and(|rest| rest.starts_with("://")),
             Of::Prefix(prefix) => lower.starts_with(&**prefix),
             Of::Pattern(pattern) => pattern.is_match(url.as_bytes()).unwrap_or(false),
         }
@@ -74,18 +94,29 @@ impl Remote {
 
 /// RFC 7617 section 2.
 fn basic(credentials: &str) -> String {
-    format!("Basic {}", String::from_utf8_lossy(&base64_encode(credentials.as_bytes())))
+    format!(
+        "Basic {}",
+        String::from_utf8_lossy(&base64_encode(credentials.as_bytes()))
+    )
 }
 
-/// The proxy on the way to a URL, with its number; the first that is for it.
-/// `asked`: the host of the request, which is what NoProxy is compared with (mod_proxy as it behaves; of a forward proxy it is the server's).
-pub fn on_the_way<'h>(host: &'h Host, asked: &[u8], url: &[u8]) -> Option<(usize, &'h Arc<Through>)> {
+/// The proxy on the way to a URL, with its number; the first that is for it. `asked`: the host of
+/// the request, which is what NoProxy is compared with (mod_proxy as it behaves; of a forward proxy
+/// it is the server's).
+pub fn on_the_way<'h>(
+    host: &'h Host,
+    asked: &[u8],
+    url: &[u8],
+) -> Option<(usize, &'h Arc<Through>)> {
     let remotes = &host.proxy.remotes;
     if remotes.is_empty() || is_direct(&host.proxy.direct, asked) {
         return None;
     }
     let url = std::str::from_utf8(url).ok()?;
-    remotes.iter().position(|remote| remote.is_for(url)).and_then(|at| Some((at, &remotes.get(at)?.through)))
+    remotes
+        .iter()
+        .position(|remote| remote.is_for(url))
+        .and_then(|at| Some((at, &remotes.get(at)?.through)))
 }
 
 /// NoProxy: names, domains with their dot, addresses, networks.
@@ -93,17 +124,25 @@ fn is_direct(words: &[Box<str>], host: &[u8]) -> bool {
     let host = String::from_utf8_lossy(host).to_ascii_lowercase();
     let address: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
     words.iter().any(|word| match address {
-        Some(address) => Subnet::parse(word.as_bytes()).is_ok_and(|network| network.contains(address)) || word.eq_ignore_ascii_case(&host),
-        None if word.starts_with('.') => host.len() > word.len() && host.ends_with(&*word.to_ascii_lowercase()),
+        Some(address) => {
+            Subnet::parse(word.as_bytes()).is_ok_and(|network| network.contains(address))
+                || word.eq_ignore_ascii_case(&host)
+        }
+        None if word.starts_with('.') => {
+            host.len() > word.len() && host.ends_with(&*word.to_ascii_lowercase())
+        }
         None => word.eq_ignore_ascii_case(&host),
     })
 }
 
-/// The same servers, asked through a proxy: over a tunnel where TLS is to be theirs, else by their whole URL (RFC 9112 section 3.2.2).
+/// The same servers, asked through a proxy: over a tunnel where TLS is to be theirs, else by their
+/// whole URL (RFC 9112 section 3.2.2).
 pub fn through(upstream: &Upstream, proxy: &Arc<Through>) -> Upstream {
     let mut upstream = upstream.clone();
     for member in &mut upstream.members {
-        if member.backend.protocol != Protocol::Http1 || !matches!(member.backend.address, BackendAddress::Tcp { .. }) {
+        if member.backend.protocol != Protocol::Http1
+            || !matches!(member.backend.address, BackendAddress::Tcp { .. })
+        {
             continue;
         }
         if member.backend.tls.is_none() {
@@ -139,8 +178,21 @@ impl ExpressDraft {
     /// Each of the three by itself.
     pub fn over(&self, main: &ExpressDraft) -> Option<Express> {
         let is_on = self.is_on.or(main.is_on) == Some(true);
-        let file = self.file.as_ref().or(main.file.as_ref()).filter(|_| is_on)?.clone();
-        Some(Express { file, kind: self.kind.as_ref().or(main.kind.as_ref()).cloned().unwrap_or_else(|| "default".into()) })
+        let file = self
+            .file
+            .as_ref()
+            .or(main.file.as_ref())
+            .filter(|_| is_on)?
+            .clone();
+        Some(Express {
+            file,
+            kind: self
+                .kind
+                .as_ref()
+                .or(main.kind.as_ref())
+                .cloned()
+                .unwrap_or_else(|| "default".into()),
+        })
     }
 
     pub fn set_file(node: &Node, draft: &mut HostDraft, root: &Path) {
@@ -148,15 +200,22 @@ impl ExpressDraft {
     }
 }
 
-/// The server of the host that is asked for, if the database has one. A database that can't be read has none (mod_proxy_express as it behaves).
+/// The server of the host that is asked for, if the database has one. A database that can't be read
+/// has none (mod_proxy_express as it behaves).
 pub fn express(rules: &ApacheRules, exchange: &mut Exchange, host: &Host) {
-    let Some(express) = &host.proxy.express else { return };
+    let Some(express) = &host.proxy.express else {
+        return;
+    };
     exchange.depends_on_request();
     let records = match rules.read_database(&express.kind, &express.file) {
         Ok(records) => records,
         Err(reason) => {
             let file = express.file.display();
-            return error_log::log_about(&message::HANDLER_NOT_THERE, exchange, format_args!("ProxyExpressDBMFile {file}: {reason}"));
+            return error_log::log_about(
+                &message::HANDLER_NOT_THERE,
+                exchange,
+                format_args!("ProxyExpressDBMFile {file}: {reason}"),
+            );
         }
     };
     let name = match (exchange.host.is_empty(), host.server_name.as_deref()) {
@@ -165,12 +224,19 @@ pub fn express(rules: &ApacheRules, exchange: &mut Exchange, host: &Host) {
     };
     // Some of what makes such files counts the byte behind a text.
     let ended = [name.as_slice(), b"\0"].concat();
-    let Some(backend) = records.get(name.as_slice()).or_else(|| records.get(ended.as_slice())).and_then(|values| values.first()) else {
+    let Some(backend) = records
+        .get(name.as_slice())
+        .or_else(|| records.get(ended.as_slice()))
+        .and_then(|values| values.first())
+    else {
         return;
     };
     let backend = backend.strip_suffix(b"\0").unwrap_or(backend);
     let url = [backend, &exchange.path].concat();
-    state(exchange).proxied = Some(Box::new(Proxied { url, encoding: Encoding::Decoded }));
+    state(exchange).proxied = Some(Box::new(Proxied {
+        url,
+        encoding: Encoding::Decoded,
+    }));
 }
 
 impl ProxyDraft {
@@ -185,7 +251,9 @@ mod tests {
 
     #[test]
     fn who_is_reached_directly() {
-        let words: Vec<Box<str>> = [".inside.test", "one.test", "10.0.0.0/8", "192.168.1.1"].map(Into::into).into();
+        let words: Vec<Box<str>> = [".inside.test", "one.test", "10.0.0.0/8", "192.168.1.1"]
+            .map(Into::into)
+            .into();
         for (host, expected) in [
             ("a.inside.test", true),
             ("inside.test", false),

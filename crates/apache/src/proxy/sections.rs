@@ -1,7 +1,9 @@
-//! `<Proxy>` and `<ProxyMatch>`: settings for what is passed on to certain URLs, and for the servers behind them.
+//! `<Proxy>` and `<ProxyMatch>`: settings for what is passed on to certain URLs, and for the
+//! servers behind them.
 //!
-//! Difficulty: such a section is two things. Its URL is the beginning of the URLs that its settings (access above all) are for; and it names a
-//! worker or balancer that ProxySet, BalancerMember and parameters on its own line are about.
+//! Difficulty: such a section is two things. Its URL is the beginning of the URLs that its settings
+//! (access above all) are for; and it names a worker or balancer that ProxySet, BalancerMember and
+//! parameters on its own line are about.
 
 use super::draft::{ProxyDraft, add_member, pairs, set_parameters};
 use crate::{
@@ -45,8 +47,15 @@ impl ProxySection {
 pub fn read(node: &Node, draft: &mut ProxyDraft, reading: &mut Reading<'_>) -> Result<(), String> {
     let words = texts(node);
     let is_pattern = node.is("<ProxyMatch") || words.first().is_some_and(|word| word == "~");
-    let mut words = words.iter().skip(usize::from(words.first().is_some_and(|word| word == "~")));
-    let url = words.next().ok_or_else(|| format!("{} directive requires additional arguments", node.canonical_name()))?;
+    let mut words = words
+        .iter()
+        .skip(usize::from(words.first().is_some_and(|word| word == "~")));
+    let url = words.next().ok_or_else(|| {
+        format!(
+            "{} directive requires additional arguments",
+            node.canonical_name()
+        )
+    })?;
     let matcher = match (is_pattern, url.contains(['*', '?', '['])) {
         (true, _) => Matcher::Pattern(compile(url.as_bytes())?),
         (_, true) => Matcher::Wild(url.as_bytes().into()),
@@ -58,17 +67,23 @@ pub fn read(node: &Node, draft: &mut ProxyDraft, reading: &mut Reading<'_>) -> R
         let outcome = match child.canonical_name() {
             "BalancerMember" => add_member(child, draft, Some(url)),
             "ProxySet" => set_parameters(child, draft, Some(url)),
-            _ => upstream_tls::set(child, &mut upstream_tls, reading.server_root).unwrap_or_else(|| {
-                crate::load::read_one(child, &mut local, reading);
-                Ok(())
-            }),
+            _ => upstream_tls::set(child, &mut upstream_tls, reading.server_root).unwrap_or_else(
+                || {
+                    crate::load::read_one(child, &mut local, reading);
+                    Ok(())
+                },
+            ),
         };
         if let Err(message) = outcome {
             reading.diagnostics.push(child.error(message, None));
         }
     }
     crate::load::check_access(node, &local, reading);
-    draft.sections.push(Arc::new(ProxySection { matcher, local: Arc::new(local), upstream_tls }));
+    draft.sections.push(Arc::new(ProxySection {
+        matcher,
+        local: Arc::new(local),
+        upstream_tls,
+    }));
     Ok(())
 }
 
@@ -83,16 +98,24 @@ fn define<'w>(
     let parameters = pairs(words, node.canonical_name())?;
     match (parameters.is_empty(), matcher) {
         (true, _) => Ok(()),
-        (_, Matcher::Pattern(_) | Matcher::Wild(_)) => Err("Multiple <ProxyMatch> arguments not (yet) supported.".into()),
-        (_, Matcher::Prefix(_)) if !url.contains(':') => Err("<Proxy > arguments are not supported for non url.".into()),
-        _ => draft.define(url, &parameters).map_err(|error| format!("<Proxy > {error}")),
+        (_, Matcher::Pattern(_) | Matcher::Wild(_)) => {
+            Err("Multiple <ProxyMatch> arguments not (yet) supported.".into())
+        }
+        (_, Matcher::Prefix(_)) if !url.contains(':') => {
+            Err("<Proxy > arguments are not supported for non url.".into())
+        }
+        _ => draft
+            .define(url, &parameters)
+            .map_err(|error| format!("<Proxy > {error}")),
     }
 }
 
 /// The URLs of requests name no socket while rules look at them.
 fn without_socket(url: &str) -> &str {
     match url.get(..5) {
-        Some(scheme) if scheme.eq_ignore_ascii_case("unix:") => url.split_once('|').map_or(url, |(_, url)| url),
+        Some(scheme) if scheme.eq_ignore_ascii_case("unix:") => {
+            url.split_once('|').map_or(url, |(_, url)| url)
+        }
         _ => url,
     }
 }
@@ -102,7 +125,11 @@ mod tests {
     use super::*;
 
     fn section(matcher: Matcher) -> ProxySection {
-        ProxySection { matcher, local: Arc::default(), upstream_tls: UpstreamTlsDraft::default() }
+        ProxySection {
+            matcher,
+            local: Arc::default(),
+            upstream_tls: UpstreamTlsDraft::default(),
+        }
     }
 
     #[test]

@@ -1,19 +1,32 @@
-//! Unix sockets that directives pass requests to (`SetHandler "proxy:unix:/run/php/php-fpm.sock|fcgi://localhost"`), for `saker check`.
+//! Unix sockets that directives pass requests to (`SetHandler
+//! "proxy:unix:/run/php/php-fpm.sock|fcgi://localhost"`), for `saker check`.
 //!
-//! Called by: `load`. Out of scope: sockets whose path follows from the request, and those that `.htaccess` files name.
+//! Called by: `load`. Out of scope: sockets whose path follows from the request, and those that
+//! `.htaccess` files name.
 
 use saker_config::model::NamedSocket;
 use saker_config_apache::Node;
 
-const DIRECTIVES: [&str; 8] =
-    ["SetHandler", "AddHandler", "ProxyPass", "ProxyPassMatch", "BalancerMember", "RewriteRule", "<Proxy", "<ProxyMatch"];
+const DIRECTIVES: [&str; 8] = [
+    "SetHandler",
+    "AddHandler",
+    "ProxyPass",
+    "ProxyPassMatch",
+    "BalancerMember",
+    "RewriteRule",
+    "<Proxy",
+    "<ProxyMatch",
+];
 
 /// Looks through a tree.
 pub fn find(nodes: &[Node], found: &mut Vec<NamedSocket>) {
     for node in nodes {
         if node.row.is_some() && DIRECTIVES.contains(&node.canonical_name()) {
             let text = String::from_utf8_lossy(&node.text);
-            found.extend(path(&text).map(|path| NamedSocket { path: path.into(), origin: node.origin.clone() }));
+            found.extend(path(&text).map(|path| NamedSocket {
+                path: path.into(),
+                origin: node.origin.clone(),
+            }));
         }
         find(&node.children, found);
     }
@@ -31,9 +44,19 @@ mod tests {
 
     #[test]
     fn paths_of_sockets() {
-        assert_eq!(path("\"proxy:unix:/run/php/php8.2-fpm.sock|fcgi://localhost\""), Some("/run/php/php8.2-fpm.sock"));
-        assert_eq!(path("/app unix:/run/app.sock|http: retry=0"), Some("/run/app.sock"));
-        for text in ["^/(.+) unix:/run/$1.sock|http:", "application/x-httpd-php .php", "/ http://localhost/"] {
+        assert_eq!(
+            path("\"proxy:unix:/run/php/php8.2-fpm.sock|fcgi://localhost\""),
+            Some("/run/php/php8.2-fpm.sock")
+        );
+        assert_eq!(
+            path("/app unix:/run/app.sock|http: retry=0"),
+            Some("/run/app.sock")
+        );
+        for text in [
+            "^/(.+) unix:/run/$1.sock|http:",
+            "application/x-httpd-php .php",
+            "/ http://localhost/",
+        ] {
             assert_eq!(path(text), None);
         }
     }

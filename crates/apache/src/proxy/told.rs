@@ -1,7 +1,8 @@
-//! ProxyFCGISetEnvIf: the last word on what a program is told, by expressions over everything that it would be.
+//! ProxyFCGISetEnvIf: the last word on what a program is told, by expressions over everything that
+//! it would be.
 //!
-//! Difficulty: `reqenv()` means the variables as they stand at that moment, those among them that only the gateway makes, and what earlier lines
-//! have changed.
+//! Difficulty: `reqenv()` means the variables as they stand at that moment, those among them that
+//! only the gateway makes, and what earlier lines have changed.
 
 use crate::{facts::Seen, host::Host, modules::proxy::SetEnvIf, state::State};
 use saker_expressions::{Evaluation, Facts, FileFault, FileTest, LocalTime, Variable, Work};
@@ -12,7 +13,12 @@ use std::{borrow::Cow, net::IpAddr, rc::Rc, sync::Arc};
 type Told = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// `None`: there is nothing to be said.
-pub fn adjust(edits: &[SetEnvIf], host: &Arc<Host>, watcher: &Watcher, state: State) -> Option<Adjust> {
+pub fn adjust(
+    edits: &[SetEnvIf],
+    host: &Arc<Host>,
+    watcher: &Watcher,
+    state: State,
+) -> Option<Adjust> {
     if edits.is_empty() {
         return None;
     }
@@ -36,8 +42,15 @@ fn apply(edit: &SetEnvIf, request: &dyn Facts, told: &mut Told) {
     if let Some(name) = edit.name.strip_prefix('!') {
         return told.retain(|(known, _)| *known != name.as_bytes());
     }
-    let value = edit.value.as_ref().map_or(Ok(Vec::new()), |value| value.evaluate(&mut evaluation)).unwrap_or_default();
-    match told.iter_mut().find(|(known, _)| *known == edit.name.as_bytes()) {
+    let value = edit
+        .value
+        .as_ref()
+        .map_or(Ok(Vec::new()), |value| value.evaluate(&mut evaluation))
+        .unwrap_or_default();
+    match told
+        .iter_mut()
+        .find(|(known, _)| *known == edit.name.as_bytes())
+    {
         Some((_, old)) => *old = value,
         None => told.push((edit.name.as_bytes().to_vec(), value)),
     }
@@ -58,7 +71,10 @@ impl Facts for WithVariables<'_> {
     }
 
     fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        self.told.iter().find(|(known, _)| known == name).map(|(_, value)| Cow::Borrowed(value.as_slice()))
+        self.told
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| Cow::Borrowed(value.as_slice()))
     }
 
     fn process_environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {

@@ -1,7 +1,9 @@
-//! Which requests are passed on, before anything is looked for in the file system; and what is in force for them.
+//! Which requests are passed on, before anything is looked for in the file system; and what is in
+//! force for them.
 //!
-//! In Apache's order: rules of the host have had their say (`[P]` among them); then the innermost `<Location>` with a ProxyPass, then the host's
-//! own in the order in which they stand. Settings are the host's with `<Proxy>` and `<Location>` laid over; no folder has a say.
+//! In Apache's order: rules of the host have had their say (`[P]` among them); then the innermost
+//! `<Location>` with a ProxyPass, then the host's own in the order in which they stand. Settings
+//! are the host's with `<Proxy>` and `<Location>` laid over; no folder has a say.
 
 use super::forward;
 use super::pass::{Encoding, From, Pass, Passed, Paths};
@@ -25,11 +27,18 @@ pub struct Proxied {
     pub encoding: Encoding,
 }
 
-/// `mapping=encoded`: before the path is decoded, so that what can't be decoded may be passed on all the same.
+/// `mapping=encoded`: before the path is decoded, so that what can't be decoded may be passed on
+/// all the same.
 pub fn translate_encoded(exchange: &mut Exchange, host: &Host) {
     let is_one = |pass: &Pass| pass.flags.is_encoded;
     if host.proxy.passes.iter().any(is_one)
-        || host.locations.iter().any(|section| section.local.proxy.pass().is_some_and(|one| is_one(&one.pass)))
+        || host.locations.iter().any(|section| {
+            section
+                .local
+                .proxy
+                .pass()
+                .is_some_and(|one| is_one(&one.pass))
+        })
     {
         find(exchange, host, true);
     }
@@ -41,22 +50,65 @@ pub fn translate(exchange: &mut Exchange, host: &Host) {
 }
 
 fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) {
-    let sections = host.locations.iter().rev().filter(|section| section.local.proxy.pass().is_some());
-    let section = sections.into_iter().find(|section| section.is_for_path(if is_encoded { path_of(exchange) } else { &exchange.path }));
+    let sections = host
+        .locations
+        .iter()
+        .rev()
+        .filter(|section| section.local.proxy.pass().is_some());
+    let section = sections.into_iter().find(|section| {
+        section.is_for_path(if is_encoded {
+            path_of(exchange)
+        } else {
+            &exchange.path
+        })
+    });
     if section.is_none() && host.proxy.passes.is_empty() {
         return;
     }
     let raw = raw(exchange);
-    let raw = if is_encoded { Cow::Owned(unreserved_decoded(&raw)) } else { raw };
-    let path_end = raw.iter().position(|byte| *byte == b'?').unwrap_or(raw.len());
-    let paths = Paths { decoded: &exchange.path, raw: raw.get(..path_end).unwrap_or_default(), raw_with_query: &raw };
-    let of_section = section.and_then(|section| Some((&section.local.proxy.pass()?.pass, of_matcher(&section.matcher))));
+    let raw = if is_encoded {
+        Cow::Owned(unreserved_decoded(&raw))
+    } else {
+        raw
+    };
+    let path_end = raw
+        .iter()
+        .position(|byte| *byte == b'?')
+        .unwrap_or(raw.len());
+    let paths = Paths {
+        decoded: &exchange.path,
+        raw: raw.get(..path_end).unwrap_or_default(),
+        raw_with_query: &raw,
+    };
+    let of_section = section.and_then(|section| {
+        Some((
+            &section.local.proxy.pass()?.pass,
+            of_matcher(&section.matcher),
+        ))
+    });
     let of_host = host.proxy.passes.iter().map(|pass| (pass, From::Section));
-    let interpolates = section.map_or(&host.defaults, |section| &section.local).proxy.said().and_then(|said| said.interpolates);
-    let outer = host.defaults.proxy.said().and_then(|said| said.interpolates);
+    let interpolates = section
+        .map_or(&host.defaults, |section| &section.local)
+        .proxy
+        .said()
+        .and_then(|said| said.interpolates);
+    let outer = host
+        .defaults
+        .proxy
+        .said()
+        .and_then(|said| said.interpolates);
     let fills_in = interpolates.or(outer) == Some(true);
-    let fill_in = |text: &str| if fills_in { interpolate(exchange, text) } else { text.to_owned() };
-    let mut passes = of_section.into_iter().chain(of_host).filter(|(pass, _)| pass.flags.is_encoded == is_encoded);
+    let fill_in = |text: &str| {
+        if fills_in {
+            interpolate(exchange, text)
+        } else {
+            text.to_owned()
+        }
+    };
+    let mut passes = of_section
+        .into_iter()
+        .chain(of_host)
+        .filter(|(pass, _)| pass.flags.is_encoded == is_encoded);
     let found = passes.find_map(|(pass, from)| decide(pass, &from, paths, &fill_in));
     if let Some(Some(proxied)) = found {
         state(exchange).proxied = Some(Box::new(proxied));
@@ -64,7 +116,12 @@ fn find(exchange: &mut Exchange, host: &Host, is_encoded: bool) {
 }
 
 /// `Some(None)`: it is ours, and nobody else is asked.
-fn decide(pass: &Pass, section: &From, paths: Paths<'_>, fill_in: &dyn Fn(&str) -> String) -> Option<Option<Proxied>> {
+fn decide(
+    pass: &Pass,
+    section: &From,
+    paths: Paths<'_>,
+    fill_in: &dyn Fn(&str) -> String,
+) -> Option<Option<Proxied>> {
     match pass.passes(paths, section, fill_in) {
         Passed::No => None,
         Passed::Exception => Some(None),
@@ -77,7 +134,10 @@ fn unreserved_decoded(target: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(target.len());
     let mut at = 0;
     while let Some(byte) = target.get(at) {
-        let digits = target.get(at + 1..at + 3).filter(|_| *byte == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = target
+            .get(at + 1..at + 3)
+            .filter(|_| *byte == b'%')
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         let decoded = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok());
         match decoded.filter(|byte| byte.is_ascii_alphanumeric() || b"-._~".contains(byte)) {
             Some(decoded) => {
@@ -109,20 +169,25 @@ fn of_matcher(matcher: &Matcher) -> From {
 /// As received, without the query.
 pub fn path_of(exchange: &Exchange) -> &[u8] {
     let view = exchange.head.view();
-    view.target().split(|byte| *byte == b'?').next().unwrap_or_default()
+    view.target()
+        .split(|byte| *byte == b'?')
+        .next()
+        .unwrap_or_default()
 }
 
 /// Path and query as received; of a path that rules have led to, as it would have been.
 fn raw(exchange: &Exchange) -> Cow<'_, [u8]> {
     let view = exchange.head.view();
-    let is_own = exchange.is_as_received() && !peek(exchange).is_some_and(|state| state.is_subrequest);
+    let is_own =
+        exchange.is_as_received() && !peek(exchange).is_some_and(|state| state.is_subrequest);
     match target::split(view.method(), view.target()) {
         Ok(target::Target::Origin { .. }) if is_own => Cow::Borrowed(view.target()),
         _ => Cow::Owned(crate::call::target_of(exchange)),
     }
 }
 
-/// `${name}` of the request's variables; unknown ones are empty (Apache manual, "ProxyPassInterpolateEnv").
+/// `${name}` of the request's variables; unknown ones are empty (Apache manual,
+/// "ProxyPassInterpolateEnv").
 pub fn interpolate(exchange: &Exchange, text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -131,7 +196,10 @@ pub fn interpolate(exchange: &Exchange, text: &str) -> String {
         let Some(end) = behind.find('}') else { break };
         out.push_str(before);
         let name = behind.get(2..end).unwrap_or_default();
-        let value = exchange.environment.first(name.as_bytes()).unwrap_or_default();
+        let value = exchange
+            .environment
+            .first(name.as_bytes())
+            .unwrap_or_default();
         out.push_str(&String::from_utf8_lossy(value));
         rest = behind.get(end + 1..).unwrap_or_default();
     }
@@ -140,7 +208,12 @@ pub fn interpolate(exchange: &Exchange, text: &str) -> String {
 }
 
 /// What map_to_storage does for such a request.
-pub fn settings(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, proxied: &Proxied) -> Verdict {
+pub fn settings(
+    rules: &ApacheRules,
+    exchange: &mut Exchange,
+    host: &Arc<Host>,
+    proxied: &Proxied,
+) -> Verdict {
     if exchange.head.view().method() == Method::Trace && !host.trace_enabled {
         return Verdict::Answer(Response::new(Status::METHOD_NOT_ALLOWED));
     }
@@ -152,7 +225,12 @@ pub fn settings(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, 
     let mut captures = Vec::new();
     {
         let mut memo = rules.memo.borrow_mut();
-        for section in host.proxy.sections.iter().filter(|section| section.is_for(url_in_rules(&proxied.url))) {
+        for section in host
+            .proxy
+            .sections
+            .iter()
+            .filter(|section| section.is_for(url_in_rules(&proxied.url)))
+        {
             local = memo.over(&local, &section.local);
         }
         // Paths of another server are none of ours.
@@ -160,15 +238,28 @@ pub fn settings(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, 
             local = walk::locations(&mut memo, host, local, &exchange.path, &mut captures);
         }
     }
-    captures.iter().for_each(|(name, value)| exchange.environment.set(name.as_bytes(), value));
+    captures
+        .iter()
+        .for_each(|(name, value)| exchange.environment.set(name.as_bytes(), value));
     exchange.path_info.clear();
     exchange.mapped = None;
     let path = exchange.path.clone();
     let own = state(exchange);
     (own.filename, own.kind, own.path) = ([b"proxy:", proxied.url.as_slice()].concat(), None, path);
-    let local = walk::conditions(&mut rules.memo.borrow_mut(), exchange, host, rules.watcher(), local);
-    exchange.settings = rules.memo.borrow_mut().settings(&local, host, &cache::url_path(exchange));
-    exchange.trace("map_to_storage", Some(&host.origin), || format!("passed on to {}", String::from_utf8_lossy(&proxied.url)));
+    let local = walk::conditions(
+        &mut rules.memo.borrow_mut(),
+        exchange,
+        host,
+        rules.watcher(),
+        local,
+    );
+    exchange.settings = rules
+        .memo
+        .borrow_mut()
+        .settings(&local, host, &cache::url_path(exchange));
+    exchange.trace("map_to_storage", Some(&host.origin), || {
+        format!("passed on to {}", String::from_utf8_lossy(&proxied.url))
+    });
     if !state(exchange).is_subrequest {
         setenvif::of_section(exchange, host, rules.watcher(), &local);
     }
@@ -179,9 +270,11 @@ pub fn settings(rules: &ApacheRules, exchange: &mut Exchange, host: &Arc<Host>, 
 /// Without the socket.
 fn url_in_rules(url: &[u8]) -> &[u8] {
     match url.get(..5) {
-        Some(scheme) if scheme.eq_ignore_ascii_case(b"unix:") => {
-            url.iter().position(|byte| *byte == b'|').and_then(|at| url.get(at + 1..)).unwrap_or(url)
-        }
+        Some(scheme) if scheme.eq_ignore_ascii_case(b"unix:") => url
+            .iter()
+            .position(|byte| *byte == b'|')
+            .and_then(|at| url.get(at + 1..))
+            .unwrap_or(url),
         _ => url,
     }
 }
@@ -192,8 +285,17 @@ mod tests {
 
     #[test]
     fn what_needs_no_escape_has_none() {
-        for (target, expected) in [("/%41%2f%7e", "/A%2f~"), ("/a%4", "/a%4"), ("/a?%41", "/a?%41"), ("/%zz%20", "/%zz%20")] {
-            assert_eq!(unreserved_decoded(target.as_bytes()), expected.as_bytes(), "{target}");
+        for (target, expected) in [
+            ("/%41%2f%7e", "/A%2f~"),
+            ("/a%4", "/a%4"),
+            ("/a?%41", "/a?%41"),
+            ("/%zz%20", "/%zz%20"),
+        ] {
+            assert_eq!(
+                unreserved_decoded(target.as_bytes()),
+                expected.as_bytes(),
+                "{target}"
+            );
         }
     }
 

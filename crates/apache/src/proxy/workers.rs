@@ -1,8 +1,9 @@
 //! Who is known to a host by which URL: workers with their parameters, and balancers.
 //!
-//! Asked with the URL that a request has become. As in Apache the worker with the longest matching path answers for it; a URL that nobody has
-//! told of has a worker without kept connections. Difficulty: `SetHandler "proxy:unix:/sock|fcgi://name"` names a socket that a worker
-//! `<Proxy "fcgi://name">` knows nothing of and whose parameters count all the same.
+//! Asked with the URL that a request has become. As in Apache the worker with the longest matching
+//! path answers for it; a URL that nobody has told of has a worker without kept connections.
+//! Difficulty: `SetHandler "proxy:unix:/sock|fcgi://name"` names a socket that a worker `<Proxy
+//! "fcgi://name">` knows nothing of and whose parameters count all the same.
 
 use super::{
     canonical,
@@ -46,12 +47,16 @@ pub struct Candidate {
 impl Found {
     /// Asks them in another way.
     pub fn lead(&mut self, otherwise: impl Fn(&Upstream) -> Arc<Upstream>) {
-        self.candidates.iter_mut().for_each(|candidate| candidate.upstream = otherwise(&candidate.upstream));
+        self.candidates
+            .iter_mut()
+            .for_each(|candidate| candidate.upstream = otherwise(&candidate.upstream));
     }
 
     /// Never without one.
     pub fn for_path(&self, path: &[u8]) -> Option<&Candidate> {
-        self.candidates.iter().find(|candidate| path.starts_with(&candidate.path))
+        self.candidates
+            .iter()
+            .find(|candidate| path.starts_with(&candidate.path))
     }
 }
 
@@ -66,8 +71,18 @@ impl Workers {
     /// The server's, and the host's own.
     pub fn new(main: &ProxyDraft, own: &ProxyDraft, defaults: Defaults) -> Workers {
         let named = Named {
-            templates: main.health_templates.iter().chain(&own.health_templates).map(|(name, template)| (&**name, template)).collect(),
-            expressions: main.health_expressions.iter().chain(&own.health_expressions).map(|(name, judge)| (&**name, judge)).collect(),
+            templates: main
+                .health_templates
+                .iter()
+                .chain(&own.health_templates)
+                .map(|(name, template)| (&**name, template))
+                .collect(),
+            expressions: main
+                .health_expressions
+                .iter()
+                .chain(&own.health_expressions)
+                .map(|(name, judge)| (&**name, judge))
+                .collect(),
         };
         let mut workers: Vec<Worker> = Vec::new();
         for draft in own.workers.iter().chain(&main.workers) {
@@ -75,20 +90,30 @@ impl Workers {
                 workers.push(worker(draft, &defaults));
             }
         }
-        let inherits = own.inherits_balancers.or(main.inherits_balancers).unwrap_or(true);
+        let inherits = own
+            .inherits_balancers
+            .or(main.inherits_balancers)
+            .unwrap_or(true);
         let inherited = main.balancers.iter().filter(|_| inherits);
         let balancers = inherited.chain(&own.balancers).map(|draft| {
             let upstream = balancer(draft, &defaults, &named);
             (upstream.name.clone(), Arc::new(upstream))
         });
-        Workers { balancers: balancers.collect(), workers, defaults }
+        Workers {
+            balancers: balancers.collect(),
+            workers,
+            defaults,
+        }
     }
 
     /// `head`: scheme, socket and authority. The error is for the log.
     pub fn find(&self, head: &str) -> Result<Found, String> {
         let lower = head.to_ascii_lowercase();
         if lower.starts_with("balancer://") {
-            let upstream = self.balancers.get(lower.as_str()).ok_or_else(|| format!("there is no {head}"))?;
+            let upstream = self
+                .balancers
+                .get(lower.as_str())
+                .ok_or_else(|| format!("there is no {head}"))?;
             return Ok(Found {
                 candidates: vec![Candidate {
                     path: Box::default(),
@@ -100,18 +125,30 @@ impl Workers {
             });
         }
         let wanted = worker_url::parse(head)?;
-        let mut known: Vec<&Worker> = self.workers.iter().filter(|worker| answers_for(&worker.url, &wanted)).collect();
+        let mut known: Vec<&Worker> = self
+            .workers
+            .iter()
+            .filter(|worker| answers_for(&worker.url, &wanted))
+            .collect();
         let mut urls = known.iter().map(|worker| &worker.url).chain([&wanted]);
-        if wanted.backend.tls.is_some() && urls.all(|url| self.defaults.demands(&text(url)).is_none()) {
+        if wanted.backend.tls.is_some()
+            && urls.all(|url| self.defaults.demands(&text(url)).is_none())
+        {
             return Err("TLS towards servers is not enabled here [Hint: SSLProxyEngine]".into());
         }
         known.sort_by_key(|worker| std::cmp::Reverse(worker.url.path.len()));
-        let mut candidates: Vec<Candidate> = known.into_iter().map(|worker| self.candidate(worker, &wanted)).collect();
+        let mut candidates: Vec<Candidate> = known
+            .into_iter()
+            .map(|worker| self.candidate(worker, &wanted))
+            .collect();
         if candidates.last().is_none_or(|last| !last.path.is_empty()) {
             // mod_proxy's "reverse" worker: a connection for each request.
             let mut parameters = WorkerParameters::default();
             parameters.set("disablereuse", "on")?;
-            let draft = WorkerDraft { url: wanted.clone(), parameters };
+            let draft = WorkerDraft {
+                url: wanted.clone(),
+                parameters,
+            };
             let worker = worker(&draft, &self.defaults);
             candidates.push(self.candidate(&worker, &wanted));
         }
@@ -119,20 +156,34 @@ impl Workers {
     }
 
     fn candidate(&self, worker: &Worker, wanted: &WorkerUrl) -> Candidate {
-        let is_same = worker.url.backend == wanted.backend && worker.url.authority == wanted.authority;
+        let is_same =
+            worker.url.backend == wanted.backend && worker.url.authority == wanted.authority;
         let upstream = match is_same {
             true => Arc::clone(&worker.upstream),
             false => Arc::new(single(wanted, &worker.parameters, &self.defaults)),
         };
         let upgrades = wanted.is_websocket || worker.parameters.upgrade.is_some();
         let flushes = worker.parameters.flushes == Some(true);
-        Candidate { path: worker.url.path.as_bytes().into(), upstream, flushes, upgrades, is_balancer: false }
+        Candidate {
+            path: worker.url.path.as_bytes().into(),
+            upstream,
+            flushes,
+            upgrades,
+            is_balancer: false,
+        }
     }
 
     /// URLs of a balancer's members, for ProxyPassReverse.
     pub fn member_urls(&self, head: &str) -> Option<Vec<String>> {
         let upstream = self.balancers.get(head.to_ascii_lowercase().as_str())?;
-        let url = |member: &Member| format!("{}://{}{}", member.backend.scheme(), member.authority, member.path);
+        let url = |member: &Member| {
+            format!(
+                "{}://{}{}",
+                member.backend.scheme(),
+                member.authority,
+                member.path
+            )
+        };
         Some(upstream.members.iter().map(url).collect())
     }
 
@@ -143,15 +194,25 @@ impl Workers {
 
     /// All of them, for what looks after them without a request.
     pub fn upstreams(&self) -> impl Iterator<Item = &Arc<Upstream>> {
-        self.workers.iter().map(|worker| &worker.upstream).chain(self.balancers.values())
+        self.workers
+            .iter()
+            .map(|worker| &worker.upstream)
+            .chain(self.balancers.values())
     }
 }
 
-/// The same server by the same protocol; a worker that names no socket answers for its name's wherever they are.
+/// The same server by the same protocol; a worker that names no socket answers for its name's
+/// wherever they are.
 fn answers_for(worker: &WorkerUrl, wanted: &WorkerUrl) -> bool {
-    let of_name = |url: &WorkerUrl| (url.backend.protocol, url.backend.tls.is_some(), url.authority.to_ascii_lowercase());
-    let is_named =
-        matches!(wanted.backend.address, BackendAddress::Unix(_)) && matches!(worker.backend.address, BackendAddress::Tcp { .. });
+    let of_name = |url: &WorkerUrl| {
+        (
+            url.backend.protocol,
+            url.backend.tls.is_some(),
+            url.authority.to_ascii_lowercase(),
+        )
+    };
+    let is_named = matches!(wanted.backend.address, BackendAddress::Unix(_))
+        && matches!(worker.backend.address, BackendAddress::Tcp { .. });
     match is_named {
         true => of_name(worker) == of_name(wanted),
         false => same_address(&worker.backend, &wanted.backend),
@@ -161,16 +222,24 @@ fn answers_for(worker: &WorkerUrl, wanted: &WorkerUrl) -> bool {
 fn same_address(one: &Backend, other: &Backend) -> bool {
     (one.protocol, one.tls.is_some()) == (other.protocol, other.tls.is_some())
         && match (&one.address, &other.address) {
-            (BackendAddress::Tcp { host, port }, BackendAddress::Tcp { host: other_host, port: other_port }) => {
-                host.eq_ignore_ascii_case(other_host) && port == other_port
-            }
+            (
+                BackendAddress::Tcp { host, port },
+                BackendAddress::Tcp {
+                    host: other_host,
+                    port: other_port,
+                },
+            ) => host.eq_ignore_ascii_case(other_host) && port == other_port,
             (one, other) => one == other,
         }
 }
 
 fn worker(draft: &WorkerDraft, defaults: &Defaults) -> Worker {
     let upstream = Arc::new(single(&draft.url, &draft.parameters, defaults));
-    Worker { url: draft.url.clone(), parameters: draft.parameters.clone(), upstream }
+    Worker {
+        url: draft.url.clone(),
+        parameters: draft.parameters.clone(),
+        upstream,
+    }
 }
 
 /// The beginning of the URLs that it is asked by.
@@ -187,12 +256,22 @@ fn single(url: &WorkerUrl, parameters: &WorkerParameters, defaults: &Defaults) -
 }
 
 /// `asked`: the URL that sections `<Proxy>` are looked for by.
-fn member(url: &WorkerUrl, parameters: &WorkerParameters, defaults: &Defaults, asked: &str) -> Member {
+fn member(
+    url: &WorkerUrl,
+    parameters: &WorkerParameters,
+    defaults: &Defaults,
+    asked: &str,
+) -> Member {
     let mut backend = url.backend.clone();
     let mut is_forbidden = false;
     if let Some(own) = &mut backend.tls {
         match defaults.demands(asked) {
-            Some(demands) => *own = BackendTls { name: own.name.take(), ..demands },
+            Some(demands) => {
+                *own = BackendTls {
+                    name: own.name.take(),
+                    ..demands
+                }
+            }
             None => is_forbidden = true,
         }
     }
@@ -221,6 +300,7 @@ fn balancer(draft: &BalancerDraft, defaults: &Defaults, named: &Named<'_>) -> Up
 pub fn balancer_name(url: &str) -> Option<Box<str>> {
     let (head, _) = canonical::split(url.as_bytes())?;
     let head = std::str::from_utf8(head).ok()?.to_ascii_lowercase();
-    head.strip_prefix("balancer://").filter(|name| !name.is_empty())?;
+    head.strip_prefix("balancer://")
+        .filter(|name| !name.is_empty())?;
     Some(head.into())
 }

@@ -1,7 +1,8 @@
 //! What mod_headers does to a table of fields.
 //!
-//! Difficulty: Apache has two tables of response fields and lays the one before the other in the end, so that the same name may go out
-//! twice; users' configurations show it, and so it is the same here (`super::lay`).
+//! Difficulty: Apache has two tables of response fields and lays the one before the other in the
+//! end, so that the same name may go out twice; users' configurations show it, and so it is the
+//! same here (`super::lay`).
 
 use crate::modules::headers::{Action, Edit, Tag, Value, When};
 use saker_expressions::{Evaluation, Facts, Pattern, Work};
@@ -29,7 +30,8 @@ pub struct World<'w> {
     pub work: &'w Work,
 }
 
-/// A table of fields that edits have made: names and values together. An answer or a request with more is given up.
+/// A table of fields that edits have made: names and values together. An answer or a request with
+/// more is given up.
 pub const EDITED_FIELDS_BYTES_MAX: usize = 256 << 10;
 /// A step is charged for as many fields that an edit has to look through.
 const STEP_FIELDS: u64 = 16;
@@ -47,12 +49,17 @@ fn may_edit(table: &Fields, work: &Work) -> bool {
 }
 
 fn size(table: &Fields) -> (u64, usize) {
-    table.iter().fold((0, 0), |(count, bytes), (name, value)| (count + 1, bytes + name.len() + value.len()))
+    table.iter().fold((0, 0), |(count, bytes), (name, value)| {
+        (count + 1, bytes + name.len() + value.len())
+    })
 }
 
 impl Received {
     pub fn now() -> Received {
-        Received { at: SystemTime::now(), began: Instant::now() }
+        Received {
+            at: SystemTime::now(),
+            began: Instant::now(),
+        }
     }
 }
 
@@ -63,7 +70,9 @@ pub fn holds(edit: &Edit, facts: &dyn Facts) -> bool {
         When::Set(name) => facts.environment(name).is_some(),
         When::Unset(name) => facts.environment(name).is_none(),
         // As Apache: what can't be evaluated is as if there were no condition.
-        When::Holds(expression) => expression.evaluate(&mut Evaluation::new(facts)).unwrap_or(true),
+        When::Holds(expression) => expression
+            .evaluate(&mut Evaluation::new(facts))
+            .unwrap_or(true),
     }
 }
 
@@ -92,13 +101,24 @@ fn apply_unbounded(edit: &Edit, table: &mut Fields, world: &World<'_>) -> Vec<(S
             set_first(table, &edit.name, joined);
         }
         Action::Merge(value) => merge(table, &edit.name, &safe(text(value, world))),
-        Action::SetIfEmpty(value) if old().is_none_or(|old| old.is_empty()) => table.set(name(), safe(text(value, world))),
+        Action::SetIfEmpty(value) if old().is_none_or(|old| old.is_empty()) => {
+            table.set(name(), safe(text(value, world)))
+        }
         Action::SetIfEmpty(_) | Action::Note => {}
         Action::Unset => {
             table.remove(&edit.name);
         }
-        Action::Edit { pattern, replacement, all } => {
-            let replacing = Replacing { pattern, text: &text(replacement, world), all: *all, work: world.work };
+        Action::Edit {
+            pattern,
+            replacement,
+            all,
+        } => {
+            let replacing = Replacing {
+                pattern,
+                text: &text(replacement, world),
+                all: *all,
+                work: world.work,
+            };
             rewrite(table, &edit.name, &replacing);
         }
         Action::Echo(pattern) => return echo(pattern, world),
@@ -108,7 +128,10 @@ fn apply_unbounded(edit: &Edit, table: &mut Fields, world: &World<'_>) -> Vec<(S
 
 /// Line breaks in a value would start fields of their own (RFC 9110 section 5.5).
 fn safe(mut value: Vec<u8>) -> Vec<u8> {
-    value.iter_mut().filter(|byte| matches!(byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
+    value
+        .iter_mut()
+        .filter(|byte| matches!(byte, b'\r' | b'\n' | 0))
+        .for_each(|byte| *byte = b' ');
     value
 }
 
@@ -123,7 +146,10 @@ fn set_first(table: &mut Fields, name: &str, value: Vec<u8>) {
     for (known, old) in table.iter() {
         let is_it = !done && known.eq_ignore_ascii_case(name);
         done |= is_it;
-        changed.append(known.to_owned(), if is_it { value.clone() } else { old.to_vec() });
+        changed.append(
+            known.to_owned(),
+            if is_it { value.clone() } else { old.to_vec() },
+        );
     }
     if !done {
         changed.append(name.to_owned(), value);
@@ -134,7 +160,9 @@ fn set_first(table: &mut Fields, name: &str, value: Vec<u8>) {
 /// Adds an element to a list unless it is there, compared as it is written.
 fn merge(table: &mut Fields, name: &str, new: &[u8]) {
     let old = table.first(name).map(<[u8]>::to_vec);
-    let is_there = old.as_deref().is_some_and(|old| elements(old).any(|element| element == new));
+    let is_there = old
+        .as_deref()
+        .is_some_and(|old| elements(old).any(|element| element == new));
     if !is_there {
         set_first(table, name, joined(old, new));
     }
@@ -160,7 +188,9 @@ fn rewrite(table: &mut Fields, name: &str, replacing: &Replacing<'_>) {
             false => kept.append(known.to_owned(), value.to_vec()),
         }
     }
-    edited.into_iter().for_each(|(name, value)| kept.append(name, value));
+    edited
+        .into_iter()
+        .for_each(|(name, value)| kept.append(name, value));
     *table = kept;
 }
 
@@ -173,9 +203,15 @@ struct Replacing<'r> {
     work: &'r Work,
 }
 
-/// More matches than a value has bytes there can't be; patterns that match nothing advance by a byte.
+/// More matches than a value has bytes there can't be; patterns that match nothing advance by a
+/// byte.
 fn replaced(replacing: &Replacing<'_>, value: &[u8]) -> Vec<u8> {
-    let Replacing { pattern, text, all, work } = *replacing;
+    let Replacing {
+        pattern,
+        text,
+        all,
+        work,
+    } = *replacing;
     let mut done = Vec::new();
     let mut rest = value;
     while let Ok(Some(spans)) = work.captures_at(pattern, rest, 0) {
@@ -218,14 +254,24 @@ pub fn fill_in<'t>(replacement: &[u8], group: impl Fn(usize) -> &'t [u8], done: 
 }
 
 fn echo(pattern: &Pattern, world: &World<'_>) -> Vec<(String, Vec<u8>)> {
-    let wanted = world.request.iter().filter(|(name, _)| pattern.is_match(name).unwrap_or(false));
-    wanted.map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), value.to_vec())).collect()
+    let wanted = world
+        .request
+        .iter()
+        .filter(|(name, _)| pattern.is_match(name).unwrap_or(false));
+    wanted
+        .map(|(name, value)| (String::from_utf8_lossy(name).into_owned(), value.to_vec()))
+        .collect()
 }
 
 fn text(value: &Value, world: &World<'_>) -> Vec<u8> {
     match value {
-        Value::Expression(expression) => expression.evaluate(&mut Evaluation::new(world.facts)).unwrap_or_default(),
-        Value::Format(tags) => tags.iter().flat_map(|tag| tag_text(tag, world).into_owned()).collect(),
+        Value::Expression(expression) => expression
+            .evaluate(&mut Evaluation::new(world.facts))
+            .unwrap_or_default(),
+        Value::Format(tags) => tags
+            .iter()
+            .flat_map(|tag| tag_text(tag, world).into_owned())
+            .collect(),
     }
 }
 
@@ -233,13 +279,22 @@ fn tag_text<'t>(tag: &'t Tag, world: &'t World<'_>) -> Cow<'t, [u8]> {
     let null = || Cow::Borrowed(&b"(null)"[..]);
     match tag {
         Tag::Text(text) => Cow::Borrowed(text),
-        Tag::Environment(name) => world.facts.environment(name).map_or_else(null, |value| Cow::Owned(safe(value.into_owned()))),
+        Tag::Environment(name) => world
+            .facts
+            .environment(name)
+            .map_or_else(null, |value| Cow::Owned(safe(value.into_owned()))),
         Tag::Tls(name) => world.facts.tls_variable(name).unwrap_or_else(null),
         Tag::ReceivedAt => {
-            let since = world.received.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let since = world
+                .received
+                .at
+                .duration_since(SystemTime::UNIX_EPOCH)
+                .unwrap_or_default();
             Cow::Owned(format!("t={}", micros(since)).into_bytes())
         }
-        Tag::Duration => Cow::Owned(format!("D={}", micros(world.received.began.elapsed())).into_bytes()),
+        Tag::Duration => {
+            Cow::Owned(format!("D={}", micros(world.received.began.elapsed())).into_bytes())
+        }
         Tag::Load => Cow::Owned(load().into_bytes()),
         Tag::Idle => Cow::Borrowed(b"i=100"),
         Tag::Busy => Cow::Borrowed(b"b=0"),
@@ -258,9 +313,17 @@ fn load() -> String {
 }
 
 /// The edits in order, but for those of the other time.
-pub fn apply_all(edits: &[Arc<Edit>], early: bool, table: &mut Fields, world: &World<'_>) -> Vec<(String, Vec<u8>)> {
+pub fn apply_all(
+    edits: &[Arc<Edit>],
+    early: bool,
+    table: &mut Fields,
+    world: &World<'_>,
+) -> Vec<(String, Vec<u8>)> {
     let mut echoed = Vec::new();
-    for edit in edits.iter().filter(|edit| edit.is_early() == early && holds(edit, world.facts)) {
+    for edit in edits
+        .iter()
+        .filter(|edit| edit.is_early() == early && holds(edit, world.facts))
+    {
         if world.work.is_exhausted() {
             break;
         }
@@ -286,7 +349,12 @@ mod tests {
         environment.set(b"E", b"value");
         let request: [(&[u8], &[u8]); 2] = [(b"TS-One", b"1"), (b"Other", b"2")];
         let work = Work::default();
-        let world = World { facts: &OfEnvironment(&environment), received: Received::now(), request: &request, work: &work };
+        let world = World {
+            facts: &OfEnvironment(&environment),
+            received: Received::now(),
+            request: &request,
+            work: &work,
+        };
         let edit = Edit {
             action,
             name: name.into(),
@@ -296,13 +364,21 @@ mod tests {
             variables: Vec::new(),
         };
         let echoed = apply(&edit, &mut table, &world);
-        let lines = table.iter().map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(value)));
-        let echoed = echoed.iter().map(|(name, value)| format!("echo {name}={}", String::from_utf8_lossy(value)));
+        let lines = table
+            .iter()
+            .map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(value)));
+        let echoed = echoed
+            .iter()
+            .map(|(name, value)| format!("echo {name}={}", String::from_utf8_lossy(value)));
         lines.chain(echoed).collect::<Vec<_>>().join("|")
     }
 
     fn value(text: &str) -> Value {
-        Value::parse(text.as_bytes(), saker_expressions::ExpressionOptions::default()).unwrap()
+        Value::parse(
+            text.as_bytes(),
+            saker_expressions::ExpressionOptions::default(),
+        )
+        .unwrap()
     }
 
     fn pattern(text: &str) -> Pattern {
@@ -310,7 +386,11 @@ mod tests {
     }
 
     fn edit(text: &str, replacement: &str, all: bool) -> Action {
-        Action::Edit { pattern: pattern(text), replacement: value(replacement), all }
+        Action::Edit {
+            pattern: pattern(text),
+            replacement: value(replacement),
+            all,
+        }
     }
 
     #[test]
@@ -318,31 +398,77 @@ mod tests {
         let list = "L=x, \"y, z\"";
         let cases = [
             ("a", Action::Set(value("3")), format!("A=3|{list}")),
-            ("A", Action::Append(value("3")), format!("A=1, 3|{list}|A=2")),
-            ("A", Action::Add(value("%{E}e")), format!("A=1|{list}|A=2|A=value")),
+            (
+                "A",
+                Action::Append(value("3")),
+                format!("A=1, 3|{list}|A=2"),
+            ),
+            (
+                "A",
+                Action::Add(value("%{E}e")),
+                format!("A=1|{list}|A=2|A=value"),
+            ),
             ("A", Action::Unset, list.to_owned()),
-            ("A", Action::SetIfEmpty(value("3")), format!("A=1|{list}|A=2")),
-            ("B", Action::SetIfEmpty(value("3")), format!("A=1|{list}|A=2|B=3")),
+            (
+                "A",
+                Action::SetIfEmpty(value("3")),
+                format!("A=1|{list}|A=2"),
+            ),
+            (
+                "B",
+                Action::SetIfEmpty(value("3")),
+                format!("A=1|{list}|A=2|B=3"),
+            ),
             ("L", Action::Merge(value("x")), format!("A=1|{list}|A=2")),
-            ("L", Action::Merge(value("z\"")), format!("A=1|{list}, z\"|A=2")),
-            ("L", edit("[xy]", "<$0&>", false), "A=1|A=2|L=<x&>, \"y, z\"".to_owned()),
-            ("L", edit("[xy]", "<$0>", true), "A=1|A=2|L=<x>, \"<y>, z\"".to_owned()),
+            (
+                "L",
+                Action::Merge(value("z\"")),
+                format!("A=1|{list}, z\"|A=2"),
+            ),
+            (
+                "L",
+                edit("[xy]", "<$0&>", false),
+                "A=1|A=2|L=<x&>, \"y, z\"".to_owned(),
+            ),
+            (
+                "L",
+                edit("[xy]", "<$0>", true),
+                "A=1|A=2|L=<x>, \"<y>, z\"".to_owned(),
+            ),
             ("A", edit("$", ";s", true), format!("{list}|A=1;s|A=2;s")),
-            ("x", Action::Echo(pattern("^TS")), format!("A=1|{list}|A=2|echo TS-One=1")),
-            ("B", Action::Set(value("a\\r\\nC: d")), format!("A=1|{list}|A=2|B=a  C: d")),
-            ("B", Action::Set(value("expr=%{env:E}x")), format!("A=1|{list}|A=2|B=valuex")),
+            (
+                "x",
+                Action::Echo(pattern("^TS")),
+                format!("A=1|{list}|A=2|echo TS-One=1"),
+            ),
+            (
+                "B",
+                Action::Set(value("a\\r\\nC: d")),
+                format!("A=1|{list}|A=2|B=a  C: d"),
+            ),
+            (
+                "B",
+                Action::Set(value("expr=%{env:E}x")),
+                format!("A=1|{list}|A=2|B=valuex"),
+            ),
         ];
         for (name, action, expected) in cases {
             assert_eq!(run(name, action), expected, "{name}");
         }
     }
 
-    /// Edits one after the other until they are given up; how many were made, and bytes of the table then.
+    /// Edits one after the other until they are given up; how many were made, and bytes of the
+    /// table then.
     fn grown(first: &str, more: Action) -> (usize, usize) {
         let mut table = Fields::new();
         table.append("X", first.as_bytes().to_vec());
         let (environment, work) = (Environment::default(), Work::default());
-        let world = World { facts: &OfEnvironment(&environment), received: Received::now(), request: &[], work: &work };
+        let world = World {
+            facts: &OfEnvironment(&environment),
+            received: Received::now(),
+            request: &[],
+            work: &work,
+        };
         let edit = Edit {
             action: more,
             name: "X".into(),
@@ -367,7 +493,10 @@ mod tests {
         let (count, bytes) = grown("aaaaaaaa", edit("^(.*)$", "$1$1$1$1", false));
         assert!(count < 15 && bytes < bytes_max, "{count} {bytes}");
         let (count, bytes) = grown("a", Action::Append(value(&"x".repeat(4096))));
-        assert!(count <= 2 + EDITED_FIELDS_BYTES_MAX / 4096 && bytes < 2 * EDITED_FIELDS_BYTES_MAX, "{count} {bytes}");
+        assert!(
+            count <= 2 + EDITED_FIELDS_BYTES_MAX / 4096 && bytes < 2 * EDITED_FIELDS_BYTES_MAX,
+            "{count} {bytes}"
+        );
         let (count, _) = grown("a", Action::Add(value("x")));
         assert!(count < 40_000, "many small lines: {count}");
     }
@@ -375,7 +504,12 @@ mod tests {
     #[test]
     fn a_table_as_large_as_allowed_is_edited() {
         let (environment, work) = (Environment::default(), Work::default());
-        let world = World { facts: &OfEnvironment(&environment), received: Received::now(), request: &[], work: &work };
+        let world = World {
+            facts: &OfEnvironment(&environment),
+            received: Received::now(),
+            request: &[],
+            work: &work,
+        };
         let set = |bytes: usize| Edit {
             action: Action::Set(value(&"x".repeat(bytes - 1))),
             name: "X".into(),
@@ -386,7 +520,10 @@ mod tests {
         };
         let mut table = Fields::new();
         apply(&set(EDITED_FIELDS_BYTES_MAX), &mut table, &world);
-        assert_eq!((size(&table).1, work.is_exhausted()), (EDITED_FIELDS_BYTES_MAX, false));
+        assert_eq!(
+            (size(&table).1, work.is_exhausted()),
+            (EDITED_FIELDS_BYTES_MAX, false)
+        );
         apply(&set(EDITED_FIELDS_BYTES_MAX + 1), &mut table, &world);
         assert!(work.is_exhausted());
     }

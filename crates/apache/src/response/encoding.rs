@@ -1,4 +1,5 @@
-//! Which filters the content of a file will go through: its codings are its handler's, everything else comes on the way up.
+//! Which filters the content of a file will go through: its codings are its handler's, everything
+//! else comes on the way up.
 
 use super::facts::Answered;
 use crate::{
@@ -20,35 +21,77 @@ use saker_http::{
 use saker_pipeline::Exchange;
 
 /// What an expression about a filter may ask for without making the outcome the request's.
-const RESOURCE: &[Dependency] =
-    &[Dependency::Path, Dependency::Host, Dependency::Scheme, Dependency::Files, Dependency::Environment, Dependency::Response];
+const RESOURCE: &[Dependency] = &[
+    Dependency::Path,
+    Dependency::Host,
+    Dependency::Scheme,
+    Dependency::Files,
+    Dependency::Environment,
+    Dependency::Response,
+];
 
 /// Puts the codings into the exchange's settings, or says that the content will be other content.
-pub fn choose(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local, content_type: Option<&str>) {
+pub fn choose(
+    memo: &mut Memo,
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    local: &Local,
+    content_type: Option<&str>,
+) {
     let own = peek(exchange).cloned().unwrap_or_default();
     if local.filters.is_empty() && own.output_filters.is_empty() {
         return;
     }
     // Listings are pages.
-    let content_type = if own.kind == Some(Kind::Directory) { Some("text/html") } else { content_type };
+    let content_type = if own.kind == Some(Kind::Directory) {
+        Some("text/html")
+    } else {
+        content_type
+    };
     let mut fields = Fields::new();
-    content_type.into_iter().for_each(|kind| fields.append("Content-Type", kind.as_bytes().to_vec()));
+    content_type
+        .into_iter()
+        .for_each(|kind| fields.append("Content-Type", kind.as_bytes().to_vec()));
     let mut dependencies = Dependencies::new();
     let (compression, changes_content, chosen, stamps) = {
         let seen = Seen::new(exchange, &own, host, watcher);
-        let facts = Answered { request: &seen, status: Status::OK, fields: &fields, always: &Fields::new() };
-        let chosen = local.filters.chosen(|name| stage_of(host, name), &own.output_filters, content_type, &facts, &mut dependencies);
+        let facts = Answered {
+            request: &seen,
+            status: Status::OK,
+            fields: &fields,
+            always: &Fields::new(),
+        };
+        let chosen = local.filters.chosen(
+            |name| stage_of(host, name),
+            &own.output_filters,
+            content_type,
+            &facts,
+            &mut dependencies,
+        );
         let environment = |name: &str| exchange.environment.first(name.as_bytes()).is_some();
-        let changes = chosen.iter().any(|one| find(host, one.name).is_some_and(|filter| filter.changes_files()));
+        let changes = chosen
+            .iter()
+            .any(|one| find(host, one.name).is_some_and(|filter| filter.changes_files()));
         let names: Vec<String> = chosen.iter().map(|one| one.name.to_owned()).collect();
-        (local.filters.compression(&chosen, content_type, environment), changes, names, seen.stamps.take())
+        (
+            local
+                .filters
+                .compression(&chosen, content_type, environment),
+            changes,
+            names,
+            seen.stamps.take(),
+        )
     };
     if dependencies.is_within(RESOURCE) {
         exchange.stamps.extend(stamps);
     } else {
         note_dependencies(exchange, &dependencies, stamps);
     }
-    if ["no-gzip", "no-brotli", "gzip-only-text/html"].iter().any(|name| setenvif::may_vary(host, local, Some(name.as_bytes()))) {
+    if ["no-gzip", "no-brotli", "gzip-only-text/html"]
+        .iter()
+        .any(|name| setenvif::may_vary(host, local, Some(name.as_bytes())))
+    {
         exchange.depends_on_request();
     }
     for filter in chosen.iter().filter_map(|name| find(host, name)) {
@@ -69,7 +112,12 @@ pub fn choose(memo: &mut Memo, exchange: &mut Exchange, host: &Host, watcher: &W
 
 /// Whether the file is too large to be encoded whole, and kept.
 fn is_large(exchange: &mut Exchange, host: &Host, watcher: &Watcher) -> bool {
-    let Some(own) = peek(exchange).cloned().filter(|own| own.kind == Some(Kind::File)) else { return false };
+    let Some(own) = peek(exchange)
+        .cloned()
+        .filter(|own| own.kind == Some(Kind::File))
+    else {
+        return false;
+    };
     let (bytes, stamps) = {
         let seen = Seen::new(exchange, &own, host, watcher);
         (seen.file_bytes(&own.filename), seen.stamps.take())
@@ -89,12 +137,15 @@ fn encode_while_sent(exchange: &mut Exchange, compression: &Compression) {
     });
     let offered: Vec<Coding> = codings.chain([Coding::Identity]).collect();
     let best = AcceptedCodings::of(exchange.head.view()).best(&offered);
-    if best.is_some_and(|best| best != Coding::Identity) && exchange.head.view().first("range").is_none() {
+    if best.is_some_and(|best| best != Coding::Identity)
+        && exchange.head.view().first("range").is_none()
+    {
         leave_whole(exchange);
     }
 }
 
-/// The handler is to answer with all of the file, uncoded: parts and codings are those of other bytes. What comes of it is not kept.
+/// The handler is to answer with all of the file, uncoded: parts and codings are those of other
+/// bytes. What comes of it is not kept.
 fn leave_whole(exchange: &mut Exchange) {
     exchange.depends_on_request();
     state(exchange).changes_content = true;
@@ -102,12 +153,23 @@ fn leave_whole(exchange: &mut Exchange) {
 }
 
 /// RFC 9110 section 13.1.
-const CONDITIONS: &[&str] = &["if-match", "if-none-match", "if-modified-since", "if-unmodified-since"];
+const CONDITIONS: &[&str] = &[
+    "if-match",
+    "if-none-match",
+    "if-modified-since",
+    "if-unmodified-since",
+];
 
 fn without_fields(exchange: &mut Exchange, names: &[&str]) {
     let view = exchange.head.view();
     if names.iter().any(|name| view.first(name).is_some()) {
-        let is_kept = |name: &[u8]| !names.iter().any(|gone| gone.as_bytes().eq_ignore_ascii_case(name));
-        exchange.head = exchange.head.with_fields(view.fields().filter(|(name, _)| is_kept(name)));
+        let is_kept = |name: &[u8]| {
+            !names
+                .iter()
+                .any(|gone| gone.as_bytes().eq_ignore_ascii_case(name))
+        };
+        exchange.head = exchange
+            .head
+            .with_fields(view.fields().filter(|(name, _)| is_kept(name)));
     }
 }

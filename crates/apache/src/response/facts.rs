@@ -57,7 +57,10 @@ impl Facts for Answered<'_> {
 
     fn response_field(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let name = std::str::from_utf8(name).ok()?;
-        self.fields.first(name).or_else(|| self.always.first(name)).map(Cow::Borrowed)
+        self.fields
+            .first(name)
+            .or_else(|| self.always.first(name))
+            .map(Cow::Borrowed)
     }
 
     fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {

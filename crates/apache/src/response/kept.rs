@@ -1,7 +1,9 @@
-//! What the rules say of a head that is kept: everything in it follows from the resource, its response, and the clock.
+//! What the rules say of a head that is kept: everything in it follows from the resource, its
+//! response, and the clock.
 //!
-//! Difficulty: it is laid over when the exchange is gone (a 304 is made when the first client asks for one), so what it may be asked for is
-//! taken along: the environment always, the exchange only where an expression may want it.
+//! Difficulty: it is laid over when the exchange is gone (a 304 is made when the first client asks
+//! for one), so what it may be asked for is taken along: the environment always, the exchange only
+//! where an expression may want it.
 
 use super::{
     Layers, Way, content_lines,
@@ -38,28 +40,60 @@ struct Asked {
 }
 
 impl Kept {
-    pub fn new(exchange: &Exchange, own: State, host: &Arc<Host>, watcher: &Watcher, local: &Arc<Local>) -> Kept {
+    pub fn new(
+        exchange: &Exchange,
+        own: State,
+        host: &Arc<Host>,
+        watcher: &Watcher,
+        local: &Arc<Local>,
+    ) -> Kept {
         let content = content_lines(&own);
         let is_error_page = own.is_error_page;
-        let wants_more = local.headers.success.iter().chain(&local.headers.always).any(|edit| {
-            let value = match &edit.action {
-                Action::Set(value) | Action::Append(value) | Action::Merge(value) | Action::Add(value) | Action::SetIfEmpty(value) => {
-                    Some(value)
-                }
-                Action::Edit { replacement, .. } => Some(replacement),
-                Action::Unset | Action::Echo(_) | Action::Note => None,
-            };
-            matches!(edit.condition, When::Holds(_)) || matches!(value, Some(Value::Expression(_)))
+        let wants_more = local
+            .headers
+            .success
+            .iter()
+            .chain(&local.headers.always)
+            .any(|edit| {
+                let value = match &edit.action {
+                    Action::Set(value)
+                    | Action::Append(value)
+                    | Action::Merge(value)
+                    | Action::Add(value)
+                    | Action::SetIfEmpty(value) => Some(value),
+                    Action::Edit { replacement, .. } => Some(replacement),
+                    Action::Unset | Action::Echo(_) | Action::Note => None,
+                };
+                matches!(edit.condition, When::Holds(_))
+                    || matches!(value, Some(Value::Expression(_)))
+            });
+        let asked = wants_more.then(|| {
+            Box::new(Asked {
+                exchange: resource(exchange),
+                state: own,
+                watcher: watcher.clone(),
+            })
         });
-        let asked = wants_more.then(|| Box::new(Asked { exchange: resource(exchange), state: own, watcher: watcher.clone() }));
-        Kept { local: Arc::clone(local), host: Arc::clone(host), environment: exchange.environment.clone(), content, is_error_page, asked }
+        Kept {
+            local: Arc::clone(local),
+            host: Arc::clone(host),
+            environment: exchange.environment.clone(),
+            content,
+            is_error_page,
+            asked,
+        }
     }
 }
 
 /// A copy without a body.
 fn resource(exchange: &Exchange) -> Exchange {
-    let mut copy =
-        Exchange::new(exchange.client.clone(), exchange.head.clone(), Box::new(NoBody), Arc::clone(&exchange.site), exchange.now);
+    let mut copy = Exchange::new(
+        exchange.client.clone(),
+        exchange.head.clone(),
+        Box::new(NoBody),
+        Arc::clone(&exchange.site),
+        exchange.now,
+    );
     copy.host.clone_from(&exchange.host);
     copy.path.clone_from(&exchange.path);
     copy.path_info.clone_from(&exchange.path_info);
@@ -71,18 +105,39 @@ fn resource(exchange: &Exchange) -> Exchange {
 
 impl HeadEdits for Kept {
     fn apply(&self, head: &HeadFacts, fields: &mut Fields) {
-        let layers = Layers { local: &self.local, defaults: &self.host.defaults, always: &[], content: &self.content, vary: &[] };
+        let layers = Layers {
+            local: &self.local,
+            defaults: &self.host.defaults,
+            always: &[],
+            content: &self.content,
+            vary: &[],
+        };
         let (received, work) = (Received::now(), Work::default());
         match &self.asked {
             None => layers.lay(
                 Way::Content,
                 head,
-                &World { facts: &OfEnvironment(&self.environment), received, request: &[], work: &work },
+                &World {
+                    facts: &OfEnvironment(&self.environment),
+                    received,
+                    request: &[],
+                    work: &work,
+                },
                 fields,
             ),
             Some(asked) => {
                 let seen = Seen::new(&asked.exchange, &asked.state, &self.host, &asked.watcher);
-                layers.lay(Way::Content, head, &World { facts: &seen, received, request: &[], work: &work }, fields);
+                layers.lay(
+                    Way::Content,
+                    head,
+                    &World {
+                        facts: &seen,
+                        received,
+                        request: &[],
+                        work: &work,
+                    },
+                    fields,
+                );
             }
         }
     }
@@ -96,10 +151,15 @@ impl HeadEdits for Kept {
     }
 
     fn is_same(&self, other: &dyn HeadEdits) -> bool {
-        let Some(other) = other.as_any().downcast_ref::<Kept>() else { return false };
+        let Some(other) = other.as_any().downcast_ref::<Kept>() else {
+            return false;
+        };
         let same_place = match (&self.asked, &other.asked) {
             (None, None) => true,
-            (Some(one), Some(other)) => (&one.exchange.path, &one.exchange.host) == (&other.exchange.path, &other.exchange.host),
+            (Some(one), Some(other)) => {
+                (&one.exchange.path, &one.exchange.host)
+                    == (&other.exchange.path, &other.exchange.host)
+            }
             _ => false,
         };
         Arc::ptr_eq(&self.local, &other.local)

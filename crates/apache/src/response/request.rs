@@ -12,23 +12,47 @@ use saker_http::{Fields, field_name::is_alike};
 use saker_pipeline::Exchange;
 use std::sync::Arc;
 
-/// Fields that decide what a file is answered with: an outcome that kept them would look at those of the next request.
-const DECIDING: [&str; 7] =
-    ["Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "Accept-Encoding"];
+/// Fields that decide what a file is answered with: an outcome that kept them would look at those
+/// of the next request.
+const DECIDING: [&str; 7] = [
+    "Range",
+    "If-Range",
+    "If-Match",
+    "If-None-Match",
+    "If-Modified-Since",
+    "If-Unmodified-Since",
+    "Accept-Encoding",
+];
 
-/// Takes away what the client says in other spellings of a name that rules set or unset: to a program `X_User` and `X-User` are one. (Apache
-/// lets them pass to servers.)
+/// Takes away what the client says in other spellings of a name that rules set or unset: to a
+/// program `X_User` and `X-User` are one. (Apache lets them pass to servers.)
 fn drop_spoofs(own: &str, fields: &mut Fields) {
-    fields.retain(|name| name.eq_ignore_ascii_case(own) || !is_alike(name.as_bytes(), own.as_bytes()));
+    fields.retain(|name| {
+        name.eq_ignore_ascii_case(own) || !is_alike(name.as_bytes(), own.as_bytes())
+    });
 }
 
 /// Applies those of the time to the request's head.
-pub fn edit(exchange: &mut Exchange, host: &Host, watcher: &Watcher, edits: &[Arc<Edit>], early: bool) {
-    let mut wanted = edits.iter().filter(|edit| edit.is_early() == early).peekable();
+pub fn edit(
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    edits: &[Arc<Edit>],
+    early: bool,
+) {
+    let mut wanted = edits
+        .iter()
+        .filter(|edit| edit.is_early() == early)
+        .peekable();
     if wanted.peek().is_none() {
         return;
     }
-    if wanted.any(|edit| edit.asks_request || DECIDING.iter().any(|name| name.eq_ignore_ascii_case(&edit.name))) {
+    if wanted.any(|edit| {
+        edit.asks_request
+            || DECIDING
+                .iter()
+                .any(|name| name.eq_ignore_ascii_case(&edit.name))
+    }) {
         exchange.depends_on_request();
     }
     let own = peek(exchange).cloned().unwrap_or_default();
@@ -39,13 +63,31 @@ pub fn edit(exchange: &mut Exchange, host: &Host, watcher: &Watcher, edits: &[Ar
     }
     {
         let seen = Seen::new(exchange, &own, host, watcher);
-        let sets = |edit: &&Arc<Edit>| edit.is_early() == early && matches!(edit.action, Action::Set(_) | Action::Unset);
-        edits.iter().filter(sets).filter(|edit| holds(edit, &seen)).for_each(|edit| drop_spoofs(&edit.name, &mut fields));
-        apply_all(edits, early, &mut fields, &World { facts: &seen, received, request: &[], work: exchange.budget().work() });
+        let sets = |edit: &&Arc<Edit>| {
+            edit.is_early() == early && matches!(edit.action, Action::Set(_) | Action::Unset)
+        };
+        edits
+            .iter()
+            .filter(sets)
+            .filter(|edit| holds(edit, &seen))
+            .for_each(|edit| drop_spoofs(&edit.name, &mut fields));
+        apply_all(
+            edits,
+            early,
+            &mut fields,
+            &World {
+                facts: &seen,
+                received,
+                request: &[],
+                work: exchange.budget().work(),
+            },
+        );
     }
     if exchange.budget().work().is_exhausted() {
         // The phase that asked for it ends with 500.
         return;
     }
-    exchange.head = exchange.head.with_fields(fields.iter().map(|(name, value)| (name.as_bytes(), value)));
+    exchange.head = exchange
+        .head
+        .with_fields(fields.iter().map(|(name, value)| (name.as_bytes(), value)));
 }

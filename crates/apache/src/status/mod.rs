@@ -1,8 +1,11 @@
-//! mod_status: what the server does right now (handler `server-status`), as a page and, with `?auto`, for programs.
+//! mod_status: what the server does right now (handler `server-status`), as a page and, with
+//! `?auto`, for programs.
 //!
-//! Place in the walk: content, in the place of a file. The numbers are the server's, behind a narrow trait. Difficulty: Apache's page is about
-//! threads that each look after one connection; ours look after many. So a busy worker is a request that is being answered, and an idle
-//! one a request more that could be. Absent on purpose: the last request of workers that rest; only what is under way is listed.
+//! Place in the walk: content, in the place of a file. The numbers are the server's, behind a
+//! narrow trait. Difficulty: Apache's page is about threads that each look after one connection;
+//! ours look after many. So a busy worker is a request that is being answered, and an idle one a
+//! request more that could be. Absent on purpose: the last request of workers that rest; only what
+//! is under way is listed.
 
 mod auto;
 mod numbers;
@@ -78,14 +81,19 @@ impl View<'_> {
     }
 
     fn connections(&self) -> u64 {
-        self.report.workers.iter().map(|worker| worker.connections).sum()
+        self.report
+            .workers
+            .iter()
+            .map(|worker| worker.connections)
+            .sum()
     }
 
     fn idle(&self) -> u64 {
         self.slots.saturating_sub(self.busy())
     }
 
-    /// One character per request that there may be at a time: `W` for those that are answered, `_` for the rest.
+    /// One character per request that there may be at a time: `W` for those that are answered, `_`
+    /// for the rest.
     fn scoreboard(&self) -> String {
         let busy = self.busy() as usize;
         "W".repeat(busy) + &"_".repeat(self.idle() as usize)
@@ -98,7 +106,12 @@ const SLOTS: u64 = 400;
 const SLOTS_MAX: u64 = 20_000;
 
 /// The answer to a GET; `None` for other methods.
-pub fn answer(exchange: &mut Exchange, host: &Host, local: &Local, figures: &dyn Figures) -> Option<Response> {
+pub fn answer(
+    exchange: &mut Exchange,
+    host: &Host,
+    local: &Local,
+    figures: &dyn Figures,
+) -> Option<Response> {
     if !matches!(exchange.head.view().method(), Method::Get | Method::Head) {
         return None;
     }
@@ -106,7 +119,10 @@ pub fn answer(exchange: &mut Exchange, host: &Host, local: &Local, figures: &dyn
     let report = figures.report();
     let settings = &host.process;
     let view = View {
-        slots: settings.request_workers_max.unwrap_or(SLOTS).clamp(1, SLOTS_MAX),
+        slots: settings
+            .request_workers_max
+            .unwrap_or(SLOTS)
+            .clamp(1, SLOTS_MAX),
         is_extended: settings.extended_status,
         name: origin::name(exchange, host),
         address: exchange.client.local.ip().to_canonical().to_string(),
@@ -117,13 +133,23 @@ pub fn answer(exchange: &mut Exchange, host: &Host, local: &Local, figures: &dyn
     let query = exchange.query.clone().unwrap_or_default();
     let has = |word: &[u8]| query.windows(word.len()).any(|part| part == word);
     let (kind, text) = match has(b"auto") {
-        true => ("text/plain; charset=ISO-8859-1", auto::text(&view).into_bytes()),
-        false => ("text/html; charset=ISO-8859-1", page::html(&view, !has(b"notable"))),
+        true => (
+            "text/plain; charset=ISO-8859-1",
+            auto::text(&view).into_bytes(),
+        ),
+        false => (
+            "text/html; charset=ISO-8859-1",
+            page::html(&view, !has(b"notable")),
+        ),
     };
     let mut response = Response::new(Status::OK);
-    response.fields_mut().set("Content-Type", kind.as_bytes().to_vec());
+    response
+        .fields_mut()
+        .set("Content-Type", kind.as_bytes().to_vec());
     if let Some(seconds) = refresh(&query) {
-        response.fields_mut().set("Refresh", seconds.to_string().into_bytes());
+        response
+            .fields_mut()
+            .set("Refresh", seconds.to_string().into_bytes());
     }
     response.body = Body::Memory(Chunk::from(text));
     Some(response)
@@ -133,8 +159,18 @@ pub fn answer(exchange: &mut Exchange, host: &Host, local: &Local, figures: &dyn
 fn refresh(query: &[u8]) -> Option<u64> {
     let at = query.windows(7).position(|part| part == b"refresh")?;
     let digits = query.get(at + 7..)?.strip_prefix(b"=").unwrap_or_default();
-    let digits = digits.split(|byte| !byte.is_ascii_digit()).next().unwrap_or_default();
-    Some(std::str::from_utf8(digits).ok()?.parse().ok().filter(|seconds| *seconds > 0).unwrap_or(10))
+    let digits = digits
+        .split(|byte| !byte.is_ascii_digit())
+        .next()
+        .unwrap_or_default();
+    Some(
+        std::str::from_utf8(digits)
+            .ok()?
+            .parse()
+            .ok()
+            .filter(|seconds| *seconds > 0)
+            .unwrap_or(10),
+    )
 }
 
 #[cfg(test)]

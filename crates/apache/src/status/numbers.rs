@@ -19,28 +19,48 @@ pub fn general(value: f64) -> String {
 }
 
 fn without_zeros(digits: &str) -> &str {
-    if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits }
+    if digits.contains('.') {
+        digits.trim_end_matches('0').trim_end_matches('.')
+    } else {
+        digits
+    }
 }
 
 /// `Saturday, 21-Nov-2026 19:57:28 UTC`
 pub fn time(unix_s: i64) -> String {
     let local = TimeZone::local().at(unix_s);
     let mut text = Vec::new();
-    append_strftime("%A, %d-%b-%Y %H:%M:%S %Z", unix_s, &Civil::at(unix_s, local.offset_s), &local.abbreviation, &mut text);
+    append_strftime(
+        "%A, %d-%b-%Y %H:%M:%S %Z",
+        unix_s,
+        &Civil::at(unix_s, local.offset_s),
+        &local.abbreviation,
+        &mut text,
+    );
     String::from_utf8_lossy(&text).into_owned()
 }
 
 /// `2026-11-12T08:58:41`
 pub fn built(unix_s: i64) -> String {
     let civil = Civil::at(unix_s, 0);
-    format!("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", civil.year, civil.month, civil.day, civil.hour, civil.minute, civil.second)
+    format!(
+        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}",
+        civil.year, civil.month, civil.day, civil.hour, civil.minute, civil.second
+    )
 }
 
 /// ` 1 day 2 hours 3 minutes 4 seconds`, each with a blank before it; what is none is left out.
 pub fn duration(seconds: u64) -> String {
-    let parts = [(seconds / 86_400, "day"), (seconds / 3600 % 24, "hour"), (seconds / 60 % 60, "minute"), (seconds % 60, "second")];
-    let shown =
-        parts.iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!(" {count} {unit}{}", if *count == 1 { "" } else { "s" }));
+    let parts = [
+        (seconds / 86_400, "day"),
+        (seconds / 3600 % 24, "hour"),
+        (seconds / 60 % 60, "minute"),
+        (seconds % 60, "second"),
+    ];
+    let shown = parts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, unit)| format!(" {count} {unit}{}", if *count == 1 { "" } else { "s" }));
     shown.collect()
 }
 

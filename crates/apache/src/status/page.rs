@@ -15,7 +15,12 @@ pub fn html(view: &View<'_>, with_table: bool) -> Vec<u8> {
         "<!DOCTYPE HTML PUBLIC \"-//W3C//DTD HTML 4.01//EN\" \"http://www.w3.org/TR/html4/strict.dtd\">\n\
          <html><head>\n<title>Apache Status</title>\n</head><body>\n",
     );
-    let _ = write!(page, "<h1>Apache Server Status for {} (via {})</h1>\n\n", escaped(&view.name), view.address);
+    let _ = write!(
+        page,
+        "<h1>Apache Server Status for {} (via {})</h1>\n\n",
+        escaped(&view.name),
+        view.address
+    );
     server(view, &mut page);
     workers(view, &mut page);
     scoreboard(view, &mut page);
@@ -50,8 +55,14 @@ fn server(view: &View<'_>, page: &mut String) {
     };
     line("Current Time", time(report.now_unix_s));
     line("Restart Time", time(report.started_unix_s));
-    line("Parent Server Config. Generation", report.generation.to_string());
-    line("Parent Server MPM Generation", report.generation.saturating_sub(1).to_string());
+    line(
+        "Parent Server Config. Generation",
+        report.generation.to_string(),
+    );
+    line(
+        "Parent Server MPM Generation",
+        report.generation.saturating_sub(1).to_string(),
+    );
     line("Server uptime", duration(report.uptime.as_secs()));
     if let Some([one, five, fifteen]) = report.load {
         line("Server load", format!("{one:.2} {five:.2} {fifteen:.2}"));
@@ -79,7 +90,10 @@ fn extended(view: &View<'_>, page: &mut String) {
     );
     let [user, system, child_user, child_system] = report.cpu_s.map(general);
     let load = per(report.cpu_s.iter().sum(), report.uptime.as_secs_f64()) * 100.0;
-    let _ = writeln!(page, "<dt>CPU Usage: u{user} s{system} cu{child_user} cs{child_system} - {load:.3}% CPU load</dt>");
+    let _ = writeln!(
+        page,
+        "<dt>CPU Usage: u{user} s{system} cu{child_user} cs{child_system} - {load:.3}% CPU load</dt>"
+    );
     let _ = writeln!(
         page,
         "<dt>{} requests/sec - {}/second - {}/request - {} ms/request</dt>",
@@ -122,7 +136,10 @@ fn workers(view: &View<'_>, page: &mut String) {
 
 fn scoreboard(view: &View<'_>, page: &mut String) {
     let board = view.scoreboard();
-    let lines: Vec<&str> = (0..board.len()).step_by(LINE).filter_map(|at| board.get(at..(at + LINE).min(board.len()))).collect();
+    let lines: Vec<&str> = (0..board.len())
+        .step_by(LINE)
+        .filter_map(|at| board.get(at..(at + LINE).min(board.len())))
+        .collect();
     let _ = writeln!(page, "<pre>{}</pre>", lines.join("\n"));
     page.push_str("<p>Scoreboard Key:<br />\n");
     for (key, meaning) in [('_', "Waiting for Connection"), ('W', "Sending Reply")] {
@@ -131,12 +148,17 @@ fn scoreboard(view: &View<'_>, page: &mut String) {
     page.push_str("one character for each request that may be answered at a time.</p>\n");
 }
 
-const COLUMNS: &[&str] =
-    &["Srv", "PID", "Acc", "M", "CPU\n", "SS", "Req", "Dur", "Conn", "Child", "Slot", "Client", "Protocol", "VHost", "Request"];
+const COLUMNS: &[&str] = &[
+    "Srv", "PID", "Acc", "M", "CPU\n", "SS", "Req", "Dur", "Conn", "Child", "Slot", "Client",
+    "Protocol", "VHost", "Request",
+];
 
 /// The requests under way, in Apache's columns; what is not counted per worker is a dash.
 fn table(view: &View<'_>, page: &mut String) {
-    let columns: String = COLUMNS.iter().map(|column| format!("<th>{column}</th>")).collect();
+    let columns: String = COLUMNS
+        .iter()
+        .map(|column| format!("<th>{column}</th>"))
+        .collect();
     let _ = write!(page, "\n\n<table border=\"0\"><tr>{columns}</tr>\n\n");
     for open in &view.report.open {
         let _ = write!(
@@ -185,5 +207,8 @@ fn list(view: &View<'_>, page: &mut String) {
             escaped(&open.host)
         )
     };
-    view.report.open.iter().for_each(|open| page.push_str(&line(open)));
+    view.report
+        .open
+        .iter()
+        .for_each(|open| page.push_str(&line(open)));
 }

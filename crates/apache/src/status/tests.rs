@@ -12,7 +12,16 @@ fn report() -> Report {
         requests: 50,
         bytes_out: 10 << 10,
         busy: Duration::from_millis(250),
-        workers: vec![WorkerReport { connections: 3, busy: 1 }, WorkerReport { connections: 1, busy: 1 }],
+        workers: vec![
+            WorkerReport {
+                connections: 3,
+                busy: 1,
+            },
+            WorkerReport {
+                connections: 1,
+                busy: 1,
+            },
+        ],
         cpu_s: [0.5, 0.25, 0.0, 0.0],
         load: Some([0.1, 0.25, 2.0]),
         open: vec![OpenRequest {
@@ -39,7 +48,8 @@ fn view(report: &Report, is_extended: bool) -> View<'_> {
 }
 
 fn value<'t>(text: &'t str, key: &str) -> Option<&'t str> {
-    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "))
+    text.lines()
+        .find_map(|line| line.strip_prefix(key)?.strip_prefix(": "))
 }
 
 #[test]
@@ -71,7 +81,11 @@ fn keys_and_values() {
     }
     let board = value(&text, "Scoreboard").unwrap();
     assert!(board.len() == 150 && board.starts_with("WW_"), "{board}");
-    assert_eq!(value(&auto::text(&view(&report, false)), "Total Accesses"), None, "ExtendedStatus Off");
+    assert_eq!(
+        value(&auto::text(&view(&report, false)), "Total Accesses"),
+        None,
+        "ExtendedStatus Off"
+    );
 }
 
 #[test]
@@ -79,7 +93,12 @@ fn pages_are_escaped() {
     let report = report();
     for with_table in [true, false] {
         let page = String::from_utf8(page::html(&view(&report, true), with_table)).unwrap();
-        assert!(page.contains("GET /&lt;b&gt; HTTP/1.1") && page.contains("a&amp;b") && !page.contains("<b> HTTP"), "{page}");
+        assert!(
+            page.contains("GET /&lt;b&gt; HTTP/1.1")
+                && page.contains("a&amp;b")
+                && !page.contains("<b> HTTP"),
+            "{page}"
+        );
         assert_eq!(page.contains("<th>Srv</th>"), with_table);
         assert!(page.contains("2 requests currently being processed, 0 workers gracefully restarting, 148 idle workers"));
     }
@@ -99,17 +118,40 @@ fn numbers_as_c_writes_them() {
     for (value, expected) in rows {
         assert_eq!(general(value), expected, "{value}");
     }
-    assert_eq!((duration(0), duration(90_061).as_str()), (String::new(), " 1 day 1 hour 1 minute 1 second"));
-    assert_eq!((bytes(5119).as_str(), bytes(6 << 10).as_str(), bytes(3 << 20).as_str()), ("5119 B", "6.0 kB", "3.0 MB"));
-    assert_eq!((kilobytes(12).as_str(), kilobytes(2048).as_str()), ("12 kB", "2.0 MB"));
+    assert_eq!(
+        (duration(0), duration(90_061).as_str()),
+        (String::new(), " 1 day 1 hour 1 minute 1 second")
+    );
+    assert_eq!(
+        (
+            bytes(5119).as_str(),
+            bytes(6 << 10).as_str(),
+            bytes(3 << 20).as_str()
+        ),
+        ("5119 B", "6.0 kB", "3.0 MB")
+    );
+    assert_eq!(
+        (kilobytes(12).as_str(), kilobytes(2048).as_str()),
+        ("12 kB", "2.0 MB")
+    );
     assert_eq!(built(1_795_291_134), "2026-11-21T19:58:54");
 }
 
 #[test]
 fn refreshing() {
-    let rows: [(&[u8], Option<u64>); 5] =
-        [(b"", None), (b"refresh=5", Some(5)), (b"auto&refresh=10&x", Some(10)), (b"refresh", Some(10)), (b"refresh=x", Some(10))];
+    let rows: [(&[u8], Option<u64>); 5] = [
+        (b"", None),
+        (b"refresh=5", Some(5)),
+        (b"auto&refresh=10&x", Some(10)),
+        (b"refresh", Some(10)),
+        (b"refresh=x", Some(10)),
+    ];
     for (query, expected) in rows {
-        assert_eq!(refresh(query), expected, "{}", String::from_utf8_lossy(query));
+        assert_eq!(
+            refresh(query),
+            expected,
+            "{}",
+            String::from_utf8_lossy(query)
+        );
     }
 }

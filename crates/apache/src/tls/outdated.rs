@@ -1,7 +1,8 @@
-//! Ciphers and protocol versions that are not there any more: what is served in their place is said when the configuration is read.
+//! Ciphers and protocol versions that are not there any more: what is served in their place is said
+//! when the configuration is read.
 //!
-//! Called by: `load`, over the whole configuration. Sections and `.htaccess` files say it where they are read.
-//! Caveat: a list of which something remains is no matter: what remains is served.
+//! Called by: `load`, over the whole configuration. Sections and `.htaccess` files say it where
+//! they are read. Caveat: a list of which something remains is no matter: what remains is served.
 
 use super::{groups, read_versions};
 use crate::modules::{core::texts, ssl_ciphers};
@@ -13,8 +14,12 @@ pub fn warn(nodes: &[Node], diagnostics: &mut Vec<Diagnostic>) {
     for node in nodes {
         let name = node.canonical_name();
         let warning = match name {
-            "SSLCipherSuite" | "SSLProxyCipherSuite" => ssl_ciphers::without_any(name, &texts(node)),
-            "SSLProtocol" | "SSLProxyProtocol" => read_versions(node).is_ok_and(|versions| versions.is_outdated).then(|| of_versions(name)),
+            "SSLCipherSuite" | "SSLProxyCipherSuite" => {
+                ssl_ciphers::without_any(name, &texts(node))
+            }
+            "SSLProtocol" | "SSLProxyProtocol" => read_versions(node)
+                .is_ok_and(|versions| versions.is_outdated)
+                .then(|| of_versions(name)),
             "SSLOpenSSLConfCmd" => of_command(&texts(node)),
             _ => None,
         };
@@ -32,13 +37,17 @@ fn of_versions(name: &str) -> String {
 }
 
 fn of_command(words: &[String]) -> Option<String> {
-    let [command, value, ..] = words else { return None };
+    let [command, value, ..] = words else {
+        return None;
+    };
     match command.to_ascii_lowercase().as_str() {
         "cipherstring" => ssl_ciphers::without_any("CipherString", std::slice::from_ref(value)),
-        "ciphersuites" => ssl_ciphers::without_any("Ciphersuites", &["TLSv1.3".to_owned(), value.clone()]),
-        "groups" | "curves" if groups(value).is_empty() => {
-            Some(format!("{command}: none of the groups {value} is there: Saker's own are used"))
+        "ciphersuites" => {
+            ssl_ciphers::without_any("Ciphersuites", &["TLSv1.3".to_owned(), value.clone()])
         }
+        "groups" | "curves" if groups(value).is_empty() => Some(format!(
+            "{command}: none of the groups {value} is there: Saker's own are used"
+        )),
         "maxprotocol" if super::is_outdated(value) => Some(of_versions("MaxProtocol")),
         _ => None,
     }

@@ -1,7 +1,8 @@
 //! SSLStapling*: on which terms OCSP responses are fetched. SSLUseStapling says whether.
 //!
-//! Absent on purpose: passing a responder's errors on to visitors (SSLStaplingReturnResponderErrors, SSLStaplingFakeTryLater): a response
-//! that is no good one is not shown.
+//! Absent on purpose: passing a responder's errors on to visitors
+//! (SSLStaplingReturnResponderErrors, SSLStaplingFakeTryLater): a response that is no good one is
+//! not shown.
 
 use super::first;
 use crate::server::ServerSet;
@@ -27,7 +28,10 @@ impl StaplingDraft {
         let seconds = |own: Option<u64>, outer: Option<u64>| own.or(outer);
         Stapling {
             responder: self.responder.clone().or_else(|| server.responder.clone()),
-            timeout_ms: seconds(self.timeout_s, server.timeout_s).map_or(default.timeout_ms, |timeout_s| timeout_s.saturating_mul(1000)),
+            timeout_ms: seconds(self.timeout_s, server.timeout_s)
+                .map_or(default.timeout_ms, |timeout_s| {
+                    timeout_s.saturating_mul(1000)
+                }),
             skew_s: seconds(self.skew_s, server.skew_s).unwrap_or(default.skew_s),
             age_max_s: self.age_max_s.or(server.age_max_s).flatten(),
             lifetime_s: seconds(self.lifetime_s, server.lifetime_s).unwrap_or(default.lifetime_s),
@@ -41,14 +45,24 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
         host.tls.stapling.responder = first(node);
         Ok(())
     }),
-    ("SSLStaplingResponderTimeout", |node, host, _, _| set(node, &mut host.tls.stapling.timeout_s)),
-    ("SSLStaplingResponseTimeSkew", |node, host, _, _| set(node, &mut host.tls.stapling.skew_s)),
-    ("SSLStaplingStandardCacheTimeout", |node, host, _, _| set(node, &mut host.tls.stapling.lifetime_s)),
-    ("SSLStaplingErrorCacheTimeout", |node, host, _, _| set(node, &mut host.tls.stapling.retry_s)),
+    ("SSLStaplingResponderTimeout", |node, host, _, _| {
+        set(node, &mut host.tls.stapling.timeout_s)
+    }),
+    ("SSLStaplingResponseTimeSkew", |node, host, _, _| {
+        set(node, &mut host.tls.stapling.skew_s)
+    }),
+    ("SSLStaplingStandardCacheTimeout", |node, host, _, _| {
+        set(node, &mut host.tls.stapling.lifetime_s)
+    }),
+    ("SSLStaplingErrorCacheTimeout", |node, host, _, _| {
+        set(node, &mut host.tls.stapling.retry_s)
+    }),
     ("SSLStaplingResponseMaxAge", |node, host, _, _| {
         // -1, the default: no limit.
         let word = first(node).unwrap_or_default();
-        let age: i64 = word.parse().map_err(|_| "SSLStaplingResponseMaxAge: invalid argument".to_owned())?;
+        let age: i64 = word
+            .parse()
+            .map_err(|_| "SSLStaplingResponseMaxAge: invalid argument".to_owned())?;
         host.tls.stapling.age_max_s = Some(u64::try_from(age).ok());
         Ok(())
     }),
@@ -56,7 +70,10 @@ pub const SETTERS: &[(&str, ServerSet)] = &[
 
 fn set(node: &Node, slot: &mut Option<u64>) -> Result<(), String> {
     let word = first(node).unwrap_or_default();
-    *slot = Some(word.parse().map_err(|_| format!("{}: invalid argument", node.canonical_name()))?);
+    *slot = Some(
+        word.parse()
+            .map_err(|_| format!("{}: invalid argument", node.canonical_name()))?,
+    );
     Ok(())
 }
 
@@ -66,9 +83,21 @@ mod tests {
 
     #[test]
     fn what_is_not_said_is_the_servers() {
-        let server = StaplingDraft { timeout_s: Some(3), age_max_s: Some(Some(60)), ..StaplingDraft::default() };
-        let own = StaplingDraft { age_max_s: Some(None), retry_s: Some(1), ..StaplingDraft::default() };
-        let expected = Stapling { timeout_ms: 3000, retry_s: 1, ..Stapling::default() };
+        let server = StaplingDraft {
+            timeout_s: Some(3),
+            age_max_s: Some(Some(60)),
+            ..StaplingDraft::default()
+        };
+        let own = StaplingDraft {
+            age_max_s: Some(None),
+            retry_s: Some(1),
+            ..StaplingDraft::default()
+        };
+        let expected = Stapling {
+            timeout_ms: 3000,
+            retry_s: 1,
+            ..Stapling::default()
+        };
         assert_eq!(own.over(&server), expected);
     }
 }

@@ -3,7 +3,11 @@ use proptest::prelude::*;
 
 /// Patterns of the tests: text to be found, `^` and `$` at its ends, `!` for one that gives up.
 fn compile(pattern: &str) -> Result<String, String> {
-    if pattern.contains('(') { Err("a parenthesis".into()) } else { Ok(pattern.to_owned()) }
+    if pattern.contains('(') {
+        Err("a parenthesis".into())
+    } else {
+        Ok(pattern.to_owned())
+    }
 }
 
 fn is_match(pattern: &String, text: &[u8]) -> Option<bool> {
@@ -11,11 +15,13 @@ fn is_match(pattern: &String, text: &[u8]) -> Option<bool> {
         return None;
     }
     let text = String::from_utf8_lossy(text);
-    Some(match (pattern.strip_prefix('^'), pattern.strip_suffix('$')) {
-        (Some(start), _) => text.starts_with(start),
-        (None, Some(end)) => text.ends_with(end),
-        (None, None) => text.contains(pattern.as_str()),
-    })
+    Some(
+        match (pattern.strip_prefix('^'), pattern.strip_suffix('$')) {
+            (Some(start), _) => text.starts_with(start),
+            (None, Some(end)) => text.ends_with(end),
+            (None, None) => text.contains(pattern.as_str()),
+        },
+    )
 }
 
 #[test]
@@ -23,7 +29,12 @@ fn expressions() {
     let mut fields = Fields::new();
     fields.append("X-Magento-Tags", &b"cat_p_1,cat_p_2"[..]);
     fields.append("x-magento-tags", &b"FPC"[..]);
-    let subject = Subject { url: b"/shop/a?b=1", host: b"example.com", status: 200, fields: &fields };
+    let subject = Subject {
+        url: b"/shop/a?b=1",
+        host: b"example.com",
+        status: 200,
+        fields: &fields,
+    };
     let rows = [
         ("req.url ~ ^/shop", true),
         ("req.url ~ ^/blog", false),
@@ -67,14 +78,26 @@ fn what_is_no_expression() {
         ("req.url ~", BanError::Unfinished("~".into())),
         ("req.url ~ a &&", BanError::Unfinished("&&".into())),
         ("req.url ~ \"a", BanError::Unfinished("\"a".into())),
-        ("req.method ~ a", BanError::UnknownField("req.method".into())),
-        ("req.http.cookie ~ a", BanError::UnknownField("req.http.cookie".into())),
+        (
+            "req.method ~ a",
+            BanError::UnknownField("req.method".into()),
+        ),
+        (
+            "req.http.cookie ~ a",
+            BanError::UnknownField("req.http.cookie".into()),
+        ),
         ("obj.ttl > 5s", BanError::UnknownField("obj.ttl".into())),
         ("obj.http. ~ a", BanError::UnknownField("obj.http.".into())),
         ("req.url = a", BanError::UnknownOperator("=".into())),
-        ("req.url ~ a || req.url ~ b", BanError::ExpectedAnd("||".into())),
+        (
+            "req.url ~ a || req.url ~ b",
+            BanError::ExpectedAnd("||".into()),
+        ),
         ("req.url ~ a b", BanError::ExpectedAnd("b".into())),
-        ("req.url ~ (", BanError::BadPattern("(".into(), "a parenthesis".into())),
+        (
+            "req.url ~ (",
+            BanError::BadPattern("(".into(), "a parenthesis".into()),
+        ),
         (long.as_str(), BanError::TooMany),
     ];
     for (text, want) in rows {
@@ -86,7 +109,12 @@ fn what_is_no_expression() {
 
 #[test]
 fn quotes() {
-    let texts = [("\"a\\\"b\"", "a\"b"), ("\"a\\.b\"", "a\\.b"), ("\"\"", ""), ("a\"b", "a\"b")];
+    let texts = [
+        ("\"a\\\"b\"", "a\"b"),
+        ("\"a\\.b\"", "a\\.b"),
+        ("\"\"", ""),
+        ("a\"b", "a\"b"),
+    ];
     for (text, want) in texts {
         assert_eq!(words(text), Ok(vec![want.to_owned()]), "{text}");
     }
@@ -94,11 +122,16 @@ fn quotes() {
 
 #[test]
 fn patterns_of_magento() {
-    let tags = |tags: &[&str]| MagentoPurge::Tags(tags.iter().map(|tag| tag.as_bytes().to_vec()).collect());
+    let tags = |tags: &[&str]| {
+        MagentoPurge::Tags(tags.iter().map(|tag| tag.as_bytes().to_vec()).collect())
+    };
     let rows = [
         (".*", MagentoPurge::All),
         ("((^|,)cat_p_1(,|$))", tags(&["cat_p_1"])),
-        ("((^|,)cat_p_1(,|$))|((^|,)FPC(,|$))", tags(&["cat_p_1", "FPC"])),
+        (
+            "((^|,)cat_p_1(,|$))|((^|,)FPC(,|$))",
+            tags(&["cat_p_1", "FPC"]),
+        ),
         ("((^|,)cat.p(,|$))", MagentoPurge::Pattern),
         ("cat_p_1", MagentoPurge::Pattern),
         ("((^|,)a(,|$))|b", MagentoPurge::Pattern),

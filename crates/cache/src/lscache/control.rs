@@ -1,8 +1,10 @@
-//! `X-LiteSpeed-Cache-Control` and what else may say the same: configuration, rewrite rules, requests (LSCache protocol 6.1 to 6.3).
+//! `X-LiteSpeed-Cache-Control` and what else may say the same: configuration, rewrite rules,
+//! requests (LSCache protocol 6.1 to 6.3).
 //!
-//! Place in the walk: a [`Control`] starts from the configuration, takes in what comes by layer, and is judged with the response.
-//! Difficulty: order counts within a list and between layers: a later age cancels an earlier no-cache, a later `public` an earlier `private`.
-//! Absent on purpose: min-fresh, must-revalidate and others that the protocol accepts without effect.
+//! Place in the walk: a [`Control`] starts from the configuration, takes in what comes by layer,
+//! and is judged with the response. Difficulty: order counts within a list and between layers: a
+//! later age cancels an earlier no-cache, a later `public` an earlier `private`. Absent on purpose:
+//! min-fresh, must-revalidate and others that the protocol accepts without effect.
 
 use super::settings::LscacheSettings;
 use crate::rules::{
@@ -37,7 +39,8 @@ pub struct Control {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     Public,
-    /// One visitor; `shared`: visitors with the same private tags may share, which to treat as one visitor's is always right.
+    /// One visitor; `shared`: visitors with the same private tags may share, which to treat as one
+    /// visitor's is always right.
     Private {
         shared: bool,
     },
@@ -85,7 +88,9 @@ impl NotStored {
             NotStored::NoCache => "the cache control in force says no-cache or no-store",
             NotStored::NoAge => "the age in force is 0",
             NotStored::Method => "only responses to GET are stored",
-            NotStored::Status => "a status other than 200 is stored only with X-LiteSpeed-Cache-Control",
+            NotStored::Status => {
+                "a status other than 200 is stored only with X-LiteSpeed-Cache-Control"
+            }
             NotStored::SetCookie => "the response has Set-Cookie, and respCookieCache is off",
             NotStored::Empty => "the response has no content",
             NotStored::TooLarge => "the content is larger than maxCacheObjSize",
@@ -115,7 +120,12 @@ pub struct Outcome {
 impl Control {
     /// The starting point (6.2).
     pub fn from_settings(settings: &LscacheSettings) -> Control {
-        Control { public: settings.enable_public, private: settings.enable_private, no_vary: settings.no_vary, ..Control::default() }
+        Control {
+            public: settings.enable_public,
+            private: settings.enable_private,
+            no_vary: settings.no_vary,
+            ..Control::default()
+        }
     }
 
     /// Takes in a list, after all that came before.
@@ -123,8 +133,8 @@ impl Control {
         directives(list).for_each(|directive| self.add(&directive));
     }
 
-    /// The response's own word (6.2); returns whether it had one. The ordinary Cache-Control is read only without it, and only where the
-    /// age in force is 0.
+    /// The response's own word (6.2); returns whether it had one. The ordinary Cache-Control is
+    /// read only without it, and only where the age in force is 0.
     pub fn apply_response(&mut self, fields: &Fields, settings: &LscacheSettings) -> bool {
         let explicit = fields.has(CONTROL);
         if explicit {
@@ -138,7 +148,9 @@ impl Control {
     pub fn audience(&self) -> Option<Audience> {
         match (self.private, self.public) {
             // 6.1: private takes precedence when both end up set.
-            (true, _) => Some(Audience::Private { shared: self.shared }),
+            (true, _) => Some(Audience::Private {
+                shared: self.shared,
+            }),
             (false, true) => Some(Audience::Public),
             (false, false) => None,
         }
@@ -150,7 +162,11 @@ impl Control {
 
     /// Lifetime in force.
     pub fn age_s(&self, settings: &LscacheSettings) -> u64 {
-        let default_s = if self.private { settings.private_expire_s } else { settings.expire_s };
+        let default_s = if self.private {
+            settings.private_expire_s
+        } else {
+            settings.expire_s
+        };
         self.s_maxage_s.or(self.max_age_s).unwrap_or(default_s)
     }
 
@@ -160,7 +176,11 @@ impl Control {
     }
 
     /// 6.3.
-    pub fn judge(&self, outcome: Outcome, settings: &LscacheSettings) -> Result<Audience, NotStored> {
+    pub fn judge(
+        &self,
+        outcome: Outcome,
+        settings: &LscacheSettings,
+    ) -> Result<Audience, NotStored> {
         if self.no_cache {
             return Err(NotStored::NoCache);
         }
@@ -168,7 +188,8 @@ impl Control {
         if outcome.method != Method::Get {
             return Err(NotStored::Method);
         }
-        let status_fits = outcome.status == Status::OK || (outcome.explicit && is_storable(outcome.status));
+        let status_fits =
+            outcome.status == Status::OK || (outcome.explicit && is_storable(outcome.status));
         if !status_fits {
             return Err(NotStored::Status);
         }
@@ -192,7 +213,8 @@ impl Control {
             stale_while_revalidate_until_ms: stale_until_ms,
             stale_if_error_until_ms: stale_until_ms,
             keep_until_ms: stale_until_ms,
-            // The application said for whom it is, and its key has the visitor in it where that matters.
+            // The application said for whom it is, and its key has the visitor in it where that
+            // matters.
             for_sessions: true,
             for_authorized: true,
             ..Life::default()
@@ -211,7 +233,12 @@ impl Control {
             b"s-maxage" => self.add_age(None, seconds()),
             b"max-stale" => self.max_stale_s = seconds(),
             b"no-vary" => self.no_vary = true,
-            b"esi" => self.esi = directive.argument.as_deref().is_some_and(|text| text.eq_ignore_ascii_case(b"on")),
+            b"esi" => {
+                self.esi = directive
+                    .argument
+                    .as_deref()
+                    .is_some_and(|text| text.eq_ignore_ascii_case(b"on"))
+            }
             b"set-blank" => self.set_blank = true,
             b"no-autoflush" => self.no_autoflush = true,
             _ => {}
@@ -228,8 +255,15 @@ impl Control {
 }
 
 /// Whether a request may lead to an entry at all (3.3).
-pub fn judge_request(has_query: bool, has_cookies: bool, settings: &LscacheSettings) -> Result<(), NotStored> {
-    match (has_query && !settings.store_with_query, has_cookies && !settings.store_with_request_cookie) {
+pub fn judge_request(
+    has_query: bool,
+    has_cookies: bool,
+    settings: &LscacheSettings,
+) -> Result<(), NotStored> {
+    match (
+        has_query && !settings.store_with_query,
+        has_cookies && !settings.store_with_request_cookie,
+    ) {
         (true, _) => Err(NotStored::Query),
         (_, true) => Err(NotStored::RequestCookie),
         _ => Ok(()),
@@ -246,7 +280,11 @@ fn is_storable(status: Status) -> bool {
     !matches!(status.0, ..200 | 206 | 304 | 600..) && !is_about_request(status)
 }
 
-fn by_content(outcome: Outcome, may_be_blank: bool, settings: &LscacheSettings) -> Result<(), NotStored> {
+fn by_content(
+    outcome: Outcome,
+    may_be_blank: bool,
+    settings: &LscacheSettings,
+) -> Result<(), NotStored> {
     if outcome.static_file {
         return Err(NotStored::StaticFile);
     }
@@ -256,7 +294,9 @@ fn by_content(outcome: Outcome, may_be_blank: bool, settings: &LscacheSettings) 
     match outcome.content_bytes {
         // A redirect has its say in its fields; a blank block says that it is meant so.
         Some(0) if !may_be_blank && outcome.status.is_success() => Err(NotStored::Empty),
-        Some(bytes) if settings.object_bytes_max != 0 && bytes > settings.object_bytes_max => Err(NotStored::TooLarge),
+        Some(bytes) if settings.object_bytes_max != 0 && bytes > settings.object_bytes_max => {
+            Err(NotStored::TooLarge)
+        }
         _ => Ok(()),
     }
 }

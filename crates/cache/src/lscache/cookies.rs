@@ -1,19 +1,30 @@
-//! Cookies of a request as LSCache reads them: pairs in order, and text made safe to be part of a key.
+//! Cookies of a request as LSCache reads them: pairs in order, and text made safe to be part of a
+//! key.
 
 /// Names and values of all Cookie lines; a piece without `=` is a name without value.
-pub fn pairs<'a>(lines: impl Iterator<Item = &'a [u8]>) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-    let pieces = lines.flat_map(|line| line.split(|byte| *byte == b';')).map(<[u8]>::trim_ascii);
+pub fn pairs<'a>(
+    lines: impl Iterator<Item = &'a [u8]>,
+) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+    let pieces = lines
+        .flat_map(|line| line.split(|byte| *byte == b';'))
+        .map(<[u8]>::trim_ascii);
     pieces.filter(|piece| !piece.is_empty()).map(|piece| {
         let at = memchr::memchr(b'=', piece).unwrap_or(piece.len());
-        (piece[..at].trim_ascii(), piece.get(at + 1..).unwrap_or_default().trim_ascii())
+        (
+            piece[..at].trim_ascii(),
+            piece.get(at + 1..).unwrap_or_default().trim_ascii(),
+        )
     })
 }
 
-/// Appends text so that nothing in it can be taken for a separator of keys: else one visitor's cookie could look like another's variant.
+/// Appends text so that nothing in it can be taken for a separator of keys: else one visitor's
+/// cookie could look like another's variant.
 pub(super) fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
     for byte in text {
         match byte {
-            b'%' | b';' | b'~' | b'@' | b'#' | b'\0'..=b' ' | 0x7f => out.extend_from_slice(format!("%{byte:02X}").as_bytes()),
+            b'%' | b';' | b'~' | b'@' | b'#' | b'\0'..=b' ' | 0x7f => {
+                out.extend_from_slice(format!("%{byte:02X}").as_bytes())
+            }
             byte => out.push(*byte),
         }
     }

@@ -12,7 +12,11 @@ pub enum Crawler {
 impl Crawler {
     /// By its User-Agent.
     pub fn of(user_agent: &[u8]) -> Option<Crawler> {
-        let begins = |names: [&[u8]; 2]| names.iter().any(|name| super::tags::strip_prefix(user_agent, name).is_some());
+        let begins = |names: [&[u8]; 2]| {
+            names
+                .iter()
+                .any(|name| super::tags::strip_prefix(user_agent, name).is_some())
+        };
         match () {
             () if begins([b"lscache_walker", b"litemage_walker"]) => Some(Crawler::Walker),
             () if begins([b"lscache_runner", b"litemage_runner"]) => Some(Crawler::Runner),

@@ -1,7 +1,7 @@
 //! Keys (LSCache protocol 4.1): what requests must have in common to get the same entry.
 //!
-//! Difficulty: two different requests must never make the same bytes. Host, port, path and query can't contain the separators behind them,
-//! and every text that visitors choose freely is escaped.
+//! Difficulty: two different requests must never make the same bytes. Host, port, path and query
+//! can't contain the separators behind them, and every text that visitors choose freely is escaped.
 //! Absent on purpose: hashing; whoever looks up by a hash compares the whole key.
 
 use std::{fmt::Write, net::IpAddr};
@@ -26,9 +26,12 @@ pub struct Page<'a> {
     pub fields: &'a [u8],
 }
 
-/// Without the variant: what is remembered about a URL goes by this, and so do purges by URL ([`crate::names::url_tag`], 6.5).
+/// Without the variant: what is remembered about a URL goes by this, and so do purges by URL
+/// ([`crate::names::url_tag`], 6.5).
 pub fn page_key(page: &Page<'_>) -> Vec<u8> {
-    let mut key = Vec::with_capacity(page.host.len() + page.path.len() + page.query.map_or(0, <[u8]>::len) + 8);
+    let mut key = Vec::with_capacity(
+        page.host.len() + page.path.len() + page.query.map_or(0, <[u8]>::len) + 8,
+    );
     key.extend_from_slice(page.host);
     key.extend_from_slice(format!(":{}", page.port).as_bytes());
     if !page.path.starts_with(b"/") {
@@ -50,9 +53,12 @@ pub fn public_key(page: &Page<'_>) -> Option<Vec<u8>> {
         key.extend_from_slice(vary);
     }
     if !page.fields.is_empty() {
-        // Its bytes are anything, so they go in as digits; a vary string ends with a semicolon, so the two can't be taken for each other.
+        // Its bytes are anything, so they go in as digits; a vary string ends with a semicolon, so
+        // the two can't be taken for each other.
         key.push(b'#');
-        page.fields.iter().for_each(|byte| key.extend_from_slice(format!("{byte:02x}").as_bytes()));
+        page.fields
+            .iter()
+            .for_each(|byte| key.extend_from_slice(format!("{byte:02x}").as_bytes()));
     }
     (key.len() <= KEY_BYTES_MAX).then_some(key)
 }

@@ -1,8 +1,10 @@
-//! Purges: `X-LiteSpeed-Purge` and `-Purge2` of responses, and PURGE and REFRESH requests (LSCache protocol 7 and 8).
+//! Purges: `X-LiteSpeed-Purge` and `-Purge2` of responses, and PURGE and REFRESH requests (LSCache
+//! protocol 7 and 8).
 //!
-//! Place in the walk: a response's purges are carried out before it is itself considered for storing.
-//! Difficulty: a purge that is misread leaves a wrong page in place, so what is doubtful is taken for a target.
-//! Absent on purpose: whose site and which visitor it is about; the caller binds both, and `*` never goes beyond them.
+//! Place in the walk: a response's purges are carried out before it is itself considered for
+//! storing. Difficulty: a purge that is misread leaves a wrong page in place, so what is doubtful
+//! is taken for a target. Absent on purpose: whose site and which visitor it is about; the caller
+//! binds both, and `*` never goes beyond them.
 
 use super::tags::strip_prefix;
 use crate::rules::targeted::lines;
@@ -33,7 +35,10 @@ pub enum Target {
 
 /// All purges of a response, in order.
 pub fn purges(fields: &Fields) -> Vec<Purge> {
-    lines(fields, PURGE).chain(lines(fields, PURGE_2)).flat_map(parse).collect()
+    lines(fields, PURGE)
+        .chain(lines(fields, PURGE_2))
+        .flat_map(parse)
+        .collect()
 }
 
 /// One line: groups with semicolons between them.
@@ -41,8 +46,9 @@ pub fn parse(line: &[u8]) -> Vec<Purge> {
     line.split(|byte| *byte == b';').flat_map(group).collect()
 }
 
-/// What a PURGE or REFRESH request asks for (8.2, 8.3); `None` for other methods. `header`: its own [`PURGE`] lines, which count only at
-/// the purge path. `target`: path and query of the request. Whether it is allowed is the caller's.
+/// What a PURGE or REFRESH request asks for (8.2, 8.3); `None` for other methods. `header`: its own
+/// [`PURGE`] lines, which count only at the purge path. `target`: path and query of the request.
+/// Whether it is allowed is the caller's.
 pub fn of_request<'a>(
     method: &[u8],
     target: &[u8],
@@ -54,13 +60,27 @@ pub fn of_request<'a>(
         b"REFRESH" => true,
         _ => return None,
     };
-    let path = target.split(|byte| *byte == b'?').next().unwrap_or_default();
+    let path = target
+        .split(|byte| *byte == b'?')
+        .next()
+        .unwrap_or_default();
     if purge_path.is_some_and(|purge_path| purge_path.as_bytes() == path) {
         let purges = header.flat_map(parse);
-        return Some(purges.map(|purge| Purge { soft: purge.soft | soft, ..purge }).collect());
+        return Some(
+            purges
+                .map(|purge| Purge {
+                    soft: purge.soft | soft,
+                    ..purge
+                })
+                .collect(),
+        );
     }
     // Public, and the caller's private.
-    let url = |private| Purge { private, soft, target: Target::Url(target.to_vec()) };
+    let url = |private| Purge {
+        private,
+        soft,
+        target: Target::Url(target.to_vec()),
+    };
     Some(vec![url(false), url(true)])
 }
 
@@ -68,7 +88,11 @@ pub fn of_request<'a>(
 fn group(text: &[u8]) -> Vec<Purge> {
     let (mut private, mut soft, mut begun) = (false, false, false);
     let mut purges = Vec::new();
-    for part in text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii).filter(|part| !part.is_empty()) {
+    for part in text
+        .split(|byte| *byte == b',')
+        .map(<[u8]>::trim_ascii)
+        .filter(|part| !part.is_empty())
+    {
         if !begun {
             match part.to_ascii_lowercase().as_slice() {
                 b"public" => private = false,
@@ -82,7 +106,11 @@ fn group(text: &[u8]) -> Vec<Purge> {
         }
         let tag = strip_prefix(part, b"tag=");
         match tag {
-            None if part.starts_with(b"/") => purges.push(Purge { private, soft, target: Target::Url(part.to_vec()) }),
+            None if part.starts_with(b"/") => purges.push(Purge {
+                private,
+                soft,
+                target: Target::Url(part.to_vec()),
+            }),
             _ => push_tags(&mut purges, tag.unwrap_or(part), private, soft),
         }
     }
@@ -91,7 +119,10 @@ fn group(text: &[u8]) -> Vec<Purge> {
 
 /// A tag has no white space in it, so what is there are several.
 fn push_tags(purges: &mut Vec<Purge>, text: &[u8], private: bool, soft: bool) {
-    for word in text.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()) {
+    for word in text
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty())
+    {
         let (word, marked) = without_mark(word);
         let target = match word {
             b"" => continue,
@@ -99,12 +130,18 @@ fn push_tags(purges: &mut Vec<Purge>, text: &[u8], private: bool, soft: bool) {
             [prefix @ .., b'*'] => Target::TagPrefix(prefix.to_vec()),
             tag => Target::Tag(tag.to_vec()),
         };
-        purges.push(Purge { private, soft: soft || marked, target });
+        purges.push(Purge {
+            private,
+            soft: soft || marked,
+            target,
+        });
     }
 }
 
 /// `~s` and `~stale` make one tag's purge soft.
 fn without_mark(word: &[u8]) -> (&[u8], bool) {
-    let mark = [&b"~stale"[..], b"~s"].into_iter().find_map(|mark| word.strip_suffix(mark));
+    let mark = [&b"~stale"[..], b"~s"]
+        .into_iter()
+        .find_map(|mark| word.strip_suffix(mark));
     mark.map_or((word, false), |word| (word, true))
 }

@@ -1,7 +1,7 @@
 //! `CacheKeyModify` (LSCache protocol 4.2): query parameters that make no page of their own.
 //!
-//! Place in the walk: made while sections merge, used for every key. The application still gets the whole query.
-//! Absent on purpose: decoding; names are compared as they are written.
+//! Place in the walk: made while sections merge, used for every key. The application still gets the
+//! whole query. Absent on purpose: decoding; names are compared as they are written.
 
 /// What to leave out, in the order it was said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,14 +20,20 @@ enum Removed {
 pub struct UnknownEdit;
 
 impl KeyEdits {
-    /// One argument, after what is inherited. Several may stand in one, with white space or commas between them.
+    /// One argument, after what is inherited. Several may stand in one, with white space or commas
+    /// between them.
     pub fn add(&mut self, argument: &[u8]) -> Result<(), UnknownEdit> {
-        for word in argument.split(|byte| *byte == b',' || byte.is_ascii_whitespace()).filter(|word| !word.is_empty()) {
+        for word in argument
+            .split(|byte| *byte == b',' || byte.is_ascii_whitespace())
+            .filter(|word| !word.is_empty())
+        {
             if word.eq_ignore_ascii_case(b"clear") {
                 self.removed.clear();
                 continue;
             }
-            let name = super::tags::strip_prefix(word, b"-qs:").filter(|name| !name.is_empty()).ok_or(UnknownEdit)?;
+            let name = super::tags::strip_prefix(word, b"-qs:")
+                .filter(|name| !name.is_empty())
+                .ok_or(UnknownEdit)?;
             self.remove(name);
         }
         Ok(())
@@ -45,22 +51,29 @@ impl KeyEdits {
         self.removed.is_empty()
     }
 
-    /// The query of the key; `None` if nothing survives. What is not removed stays as it is, in its order.
+    /// The query of the key; `None` if nothing survives. What is not removed stays as it is, in its
+    /// order.
     pub fn edited(&self, query: Option<&[u8]>) -> Option<Vec<u8>> {
         let query = query?;
         if self.removed.is_empty() {
             return Some(query.to_vec());
         }
-        let kept: Vec<&[u8]> = query.split(|byte| *byte == b'&').filter(|piece| !self.removes(piece)).collect();
+        let kept: Vec<&[u8]> = query
+            .split(|byte| *byte == b'&')
+            .filter(|piece| !self.removes(piece))
+            .collect();
         let edited = kept.join(&b"&"[..]);
         (!edited.is_empty()).then_some(edited)
     }
 
-    /// The path of the key: `;name=value` at its end left out as well, as `CacheIgnoreURLSessionIdentifiers` does.
+    /// The path of the key: `;name=value` at its end left out as well, as
+    /// `CacheIgnoreURLSessionIdentifiers` does.
     pub fn edited_path<'a>(&self, path: &'a [u8]) -> &'a [u8] {
         let mut path = path;
-        let is_identifier = |piece: &[u8]| piece.contains(&b'=') && !piece.contains(&b'/') && self.removes(piece);
-        while let Some(at) = memchr::memrchr(b';', path).filter(|at| is_identifier(&path[at + 1..])) {
+        let is_identifier =
+            |piece: &[u8]| piece.contains(&b'=') && !piece.contains(&b'/') && self.removes(piece);
+        while let Some(at) = memchr::memrchr(b';', path).filter(|at| is_identifier(&path[at + 1..]))
+        {
             path = &path[..at];
         }
         path

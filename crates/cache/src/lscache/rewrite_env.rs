@@ -1,9 +1,9 @@
 //! What rewrite rules say to the cache with `[E=name:value]` (LSCache protocol 3.2).
 //!
-//! Place in the walk: collected while rules run, applied once after the last.
-//! Difficulty: `Cache-Control` is two things, a control list that adds up and a vary value that replaces; and an internal redirect between two
-//! rules puts `REDIRECT_` before what the first one said.
-//! Absent on purpose: the variables themselves, which stay readable to later rules and to the application.
+//! Place in the walk: collected while rules run, applied once after the last. Difficulty:
+//! `Cache-Control` is two things, a control list that adds up and a vary value that replaces; and
+//! an internal redirect between two rules puts `REDIRECT_` before what the first one said. Absent
+//! on purpose: the variables themselves, which stay readable to later rules and to the application.
 
 use super::{
     control::Control,
@@ -28,17 +28,29 @@ pub struct RewriteEnv {
 impl RewriteEnv {
     /// Starts from the key edits of the configuration.
     pub fn new(edits: KeyEdits) -> RewriteEnv {
-        RewriteEnv { edits, ..RewriteEnv::default() }
+        RewriteEnv {
+            edits,
+            ..RewriteEnv::default()
+        }
     }
 
     /// Whether a variable of that name is for the cache.
     pub fn is_ours(name: &[u8]) -> bool {
-        [&b"cache-control"[..], b"cache-ctrl", b"cache-vary", b"cache-key-mod", b"modcache", b"noabort", b"lscache_vary_value"]
-            .iter()
-            .any(|ours| ours.eq_ignore_ascii_case(name))
+        [
+            &b"cache-control"[..],
+            b"cache-ctrl",
+            b"cache-vary",
+            b"cache-key-mod",
+            b"modcache",
+            b"noabort",
+            b"lscache_vary_value",
+        ]
+        .iter()
+        .any(|ours| ours.eq_ignore_ascii_case(name))
     }
 
-    /// Takes in a request's variables: what was said before an internal redirect, then what was said behind it.
+    /// Takes in a request's variables: what was said before an internal redirect, then what was
+    /// said behind it.
     pub fn take_in<'v>(&mut self, variables: impl Iterator<Item = (&'v [u8], &'v [u8])>) {
         let mut ours: Vec<_> = variables
             .map(|(name, value)| {
@@ -54,7 +66,8 @@ impl RewriteEnv {
         }
     }
 
-    /// Takes in a variable, in the order that rules set them; others than [`RewriteEnv::is_ours`] are let pass.
+    /// Takes in a variable, in the order that rules set them; others than [`RewriteEnv::is_ours`]
+    /// are let pass.
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), UnknownEdit> {
         match name.to_ascii_lowercase().as_slice() {
             b"cache-control" | b"cache-ctrl" => self.add_control(value),

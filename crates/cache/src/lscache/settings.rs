@@ -74,7 +74,12 @@ impl Default for LscacheSettings {
 impl LscacheSettings {
     /// 3.3: whether this host or URL is never cached.
     pub fn is_off(&self, host: &[u8], url: &[u8]) -> bool {
-        self.off_hosts.iter().any(|off| off.as_bytes().eq_ignore_ascii_case(host))
-            || self.off_urls.iter().any(|off| memchr::memmem::find(url, off.as_bytes()).is_some())
+        self.off_hosts
+            .iter()
+            .any(|off| off.as_bytes().eq_ignore_ascii_case(host))
+            || self
+                .off_urls
+                .iter()
+                .any(|off| memchr::memmem::find(url, off.as_bytes()).is_some())
     }
 }

@@ -1,8 +1,8 @@
 //! `X-LiteSpeed-Tag` (LSCache protocol 6.5): what an entry can be purged by.
 //!
-//! Difficulty: tags of a private entry are its visitor's own, but for those that begin with `public:`, so that a public purge can reach
-//! private entries.
-//! Absent on purpose: the implicit tag of the URL ([`crate::names::url_tag`]).
+//! Difficulty: tags of a private entry are its visitor's own, but for those that begin with
+//! `public:`, so that a public purge can reach private entries. Absent on purpose: the implicit tag
+//! of the URL ([`crate::names::url_tag`]).
 
 use crate::rules::{
     tags::{TAGS_BYTES_MAX, TooManyTags},
@@ -22,7 +22,8 @@ pub struct Tags {
     pub private: Vec<Vec<u8>>,
 }
 
-/// From all lines of the field. Too many can't all be purged by, so such a response must not be stored.
+/// From all lines of the field. Too many can't all be purged by, so such a response must not be
+/// stored.
 pub fn tags(fields: &Fields, private_entry: bool) -> Result<Tags, TooManyTags> {
     let mut tags = Tags::default();
     let mut seen: HashSet<(bool, &[u8])> = HashSet::new();
@@ -34,17 +35,27 @@ pub fn tags(fields: &Fields, private_entry: bool) -> Result<Tags, TooManyTags> {
             None => (!private_entry, tag),
         };
         if !tag.is_empty() && seen.insert((public, tag)) {
-            let list = if public { &mut tags.public } else { &mut tags.private };
+            let list = if public {
+                &mut tags.public
+            } else {
+                &mut tags.private
+            };
             list.push(tag.to_vec());
         }
     }
     // The last tag has no comma.
-    if bytes > TAGS_BYTES_MAX + 1 { Err(TooManyTags) } else { Ok(tags) }
+    if bytes > TAGS_BYTES_MAX + 1 {
+        Err(TooManyTags)
+    } else {
+        Ok(tags)
+    }
 }
 
-/// What stands between commas, semicolons and white space: none of them can be in a tag, and a purge is cut at the same places.
+/// What stands between commas, semicolons and white space: none of them can be in a tag, and a
+/// purge is cut at the same places.
 fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
-    line.split(|byte| matches!(byte, b',' | b';') || byte.is_ascii_whitespace()).filter(|word| !word.is_empty())
+    line.split(|byte| matches!(byte, b',' | b';') || byte.is_ascii_whitespace())
+        .filter(|word| !word.is_empty())
 }
 
 /// Without regard to case.

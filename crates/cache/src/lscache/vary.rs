@@ -1,9 +1,10 @@
 //! The vary string (LSCache protocol 4.3 and 6.6): which variant of a URL a visitor gets.
 //!
-//! Place in the walk: part of the key. Made from rewrite rules before the application ran, and from `X-LiteSpeed-Vary` after.
-//! Difficulty: what the application says replaces what rewrite rules said, for the key that its response is stored under, and is remembered
-//! for the URL; [`VaryRules::encode`] is for that memory.
-//! Absent on purpose: fields that Vary names; `rules::Vary` makes their part of the key.
+//! Place in the walk: part of the key. Made from rewrite rules before the application ran, and from
+//! `X-LiteSpeed-Vary` after. Difficulty: what the application says replaces what rewrite rules
+//! said, for the key that its response is stored under, and is remembered for the URL;
+//! [`VaryRules::encode`] is for that memory. Absent on purpose: fields that Vary names;
+//! `rules::Vary` makes their part of the key.
 
 use super::{
     cookies::{pairs, push_escaped, push_piece},
@@ -38,10 +39,16 @@ impl VaryRules {
     /// `None` where the response does not say (6.6).
     pub fn of_response(fields: &Fields) -> Option<VaryRules> {
         let mut rules = None;
-        for item in lines(fields, VARY).flat_map(|line| line.split(|byte| *byte == b',')).map(<[u8]>::trim_ascii) {
+        for item in lines(fields, VARY)
+            .flat_map(|line| line.split(|byte| *byte == b','))
+            .map(<[u8]>::trim_ascii)
+        {
             let rules = rules.get_or_insert_with(VaryRules::default);
             match strip_prefix(item, b"value=") {
-                Some(value) => rules.value = Some(value.trim_ascii().to_vec()).filter(|value| !value.is_empty()),
+                Some(value) => {
+                    rules.value =
+                        Some(value.trim_ascii().to_vec()).filter(|value| !value.is_empty())
+                }
                 // A name without `cookie=` in front is one all the same; what else could it be?
                 None => rules.add_cookies(item),
             }
@@ -56,7 +63,11 @@ impl VaryRules {
         for (name, value) in further_vary_cookies(request) {
             push_piece(&mut out, name, Some(value));
         }
-        for name in self.cookies.iter().filter(|name| !name.starts_with(VARY_COOKIE)) {
+        for name in self
+            .cookies
+            .iter()
+            .filter(|name| !name.starts_with(VARY_COOKIE))
+        {
             push_cookie(&mut out, request, name);
         }
         if let Some(value) = &self.value {
@@ -71,7 +82,9 @@ impl VaryRules {
     /// To be remembered for a URL.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
-        self.cookies.iter().for_each(|name| push_piece(&mut out, name, None));
+        self.cookies
+            .iter()
+            .for_each(|name| push_piece(&mut out, name, None));
         if let Some(value) = &self.value {
             push_piece(&mut out, b"", Some(value));
         }
@@ -84,10 +97,13 @@ impl VaryRules {
     }
 }
 
-/// The cookie of that name. One that is there several times, or under names that applications may take for it, is there with all of its values: some
-/// take the first, others the last, and PHP takes `a.b` and `a_b[c]` for `a_b`.
+/// The cookie of that name. One that is there several times, or under names that applications may
+/// take for it, is there with all of its values: some take the first, others the last, and PHP
+/// takes `a.b` and `a_b[c]` for `a_b`.
 fn push_cookie(out: &mut Vec<u8>, request: HeadView<'_>, name: &[u8]) {
-    let mut found = pairs(request.lines(KnownField::Cookie)).filter(|pair| pair.0 == name || is_same(pair.0, name)).peekable();
+    let mut found = pairs(request.lines(KnownField::Cookie))
+        .filter(|pair| pair.0 == name || is_same(pair.0, name))
+        .peekable();
     if found.peek().is_none() {
         push_piece(out, name, None);
     }
@@ -96,8 +112,11 @@ fn push_cookie(out: &mut Vec<u8>, request: HeadView<'_>, name: &[u8]) {
 
 /// Every cookie whose name begins with the vary cookie's, by name, because browsers keep no order.
 fn further_vary_cookies(request: HeadView<'_>) -> Vec<(&[u8], &[u8])> {
-    let longer = |pair: &(&[u8], &[u8])| pair.0.len() > VARY_COOKIE.len() && pair.0.starts_with(VARY_COOKIE);
-    let mut found: Vec<(&[u8], &[u8])> = pairs(request.lines(KnownField::Cookie)).filter(longer).collect();
+    let longer =
+        |pair: &(&[u8], &[u8])| pair.0.len() > VARY_COOKIE.len() && pair.0.starts_with(VARY_COOKIE);
+    let mut found: Vec<(&[u8], &[u8])> = pairs(request.lines(KnownField::Cookie))
+        .filter(longer)
+        .collect();
     found.sort_by(|one, other| one.0.cmp(other.0));
     found
 }

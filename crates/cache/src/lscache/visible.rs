@@ -1,7 +1,9 @@
-//! Fields on their way out and into the store: `LSC-Cookie`, the protocol's own fields, `X-LiteSpeed-Cache` (LSCache protocol 5, 6.4, 6.7, 10).
+//! Fields on their way out and into the store: `LSC-Cookie`, the protocol's own fields,
+//! `X-LiteSpeed-Cache` (LSCache protocol 5, 6.4, 6.7, 10).
 //!
-//! Place in the walk: the last filter of a response that the cache had a say in.
-//! Difficulty: what a visitor sees depends on hit, miss and on whether a front cache stands between; crawlers rely on the control of misses.
+//! Place in the walk: the last filter of a response that the cache had a say in. Difficulty: what a
+//! visitor sees depends on hit, miss and on whether a front cache stands between; crawlers rely on
+//! the control of misses.
 
 use super::{
     control::{Audience, CONTROL},
@@ -40,22 +42,30 @@ pub fn finish(fields: &mut Fields, served: Served, front_cache: bool, litemage: 
     show_cookies(fields);
     let hit = matches!(served, Served::Hit(_));
     // Misses keep control and tags: crawlers read them.
-    let hidden: &[&str] = if hit { &[CONTROL, TAG, VARY, PURGE, PURGE_2] } else { &[VARY, PURGE, PURGE_2] };
+    let hidden: &[&str] = if hit {
+        &[CONTROL, TAG, VARY, PURGE, PURGE_2]
+    } else {
+        &[VARY, PURGE, PURGE_2]
+    };
     hidden.iter().for_each(|name| {
         fields.remove(name);
     });
 }
 
-/// Takes out what bans go by (`obj.http.X-Magento-Tags`), which is the cache's business once a page is kept.
+/// Takes out what bans go by (`obj.http.X-Magento-Tags`), which is the cache's business once a page
+/// is kept.
 pub fn hide_ban_tags(fields: &mut Fields) {
     fields.remove(BAN_TAGS);
 }
 
-/// Takes out of an entry's fields what is not to be replayed (6.4); the rest of that is `rules::fields`'.
+/// Takes out of an entry's fields what is not to be replayed (6.4); the rest of that is
+/// `rules::fields`'.
 pub fn strip_for_store(fields: &mut Fields) {
-    [STATUS, PURGE, PURGE_2, "Set-Cookie", "Date"].iter().for_each(|name| {
-        fields.remove(name);
-    });
+    [STATUS, PURGE, PURGE_2, "Set-Cookie", "Date"]
+        .iter()
+        .for_each(|name| {
+            fields.remove(name);
+        });
 }
 
 fn status_value(served: Served, litemage: bool) -> Option<&'static str> {
@@ -75,7 +85,11 @@ fn show_cookies(fields: &mut Fields) {
     }
     let mut shown = Fields::new();
     for (name, value) in fields.iter() {
-        let name = if name.eq_ignore_ascii_case(LSC_COOKIE) { "Set-Cookie" } else { name };
+        let name = if name.eq_ignore_ascii_case(LSC_COOKIE) {
+            "Set-Cookie"
+        } else {
+            name
+        };
         shown.append(known_name(name), value.to_vec());
     }
     *fields = shown;

@@ -1,9 +1,10 @@
 //! Identity of a client that may have private entries (LSCache protocol 4.4).
 //!
-//! Called by: the page cache, for the second half of a private key and the scope of private purges. Caveat: too wide an identity shows one client's page
-//! to another, too narrow a one only misses. So one thing has to identify the client (a session cookie, credentials, an authenticated user), and then
-//! everything that may tell clients apart is part of the identity: all cookies but those known to be nobody's.
-//! Out of scope: the address; [`super::key`] adds it.
+//! Called by: the page cache, for the second half of a private key and the scope of private purges.
+//! Caveat: too wide an identity shows one client's page to another, too narrow a one only misses.
+//! So one thing has to identify the client (a session cookie, credentials, an authenticated user),
+//! and then everything that may tell clients apart is part of the identity: all cookies but those
+//! known to be nobody's. Out of scope: the address; [`super::key`] adds it.
 
 use super::{
     cookies::{pairs, push_escaped, push_piece},
@@ -17,7 +18,8 @@ const SESSION_BYTES_MIN: usize = 16;
 /// 4.1: a longer identity is not cached.
 pub const IDENTITY_BYTES_MAX: usize = 32_767;
 
-/// What the server itself knows of a client, beside the request's cookies: digests or names, each of its own kind.
+/// What the server itself knows of a client, beside the request's cookies: digests or names, each
+/// of its own kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
     /// Of the Authorization field.
@@ -30,19 +32,38 @@ pub struct Known<'a> {
     pub granted: Option<&'a [u8]>,
 }
 
-/// The client's identity. `None` where nothing identifies it, or it is too long to be part of a key.
-pub fn identity(request: HeadView<'_>, known: Known<'_>, settings: &LscacheSettings) -> Option<Vec<u8>> {
-    let cookies = || pairs(request.lines(KnownField::Cookie)).filter(|(name, _)| counts(name, settings));
-    let kinds = [(&b"#authorization="[..], known.credentials), (b"#user=", known.user), (b"#certificate=", known.certificate)];
-    let known = || kinds.into_iter().chain([(&b"#granted="[..], known.granted)]).filter_map(|(kind, text)| Some((kind, text?)));
-    if known().next().is_none() && !cookies().any(|(name, value)| identifies(name, value, settings)) {
+/// The client's identity. `None` where nothing identifies it, or it is too long to be part of a
+/// key.
+pub fn identity(
+    request: HeadView<'_>,
+    known: Known<'_>,
+    settings: &LscacheSettings,
+) -> Option<Vec<u8>> {
+    let cookies =
+        || pairs(request.lines(KnownField::Cookie)).filter(|(name, _)| counts(name, settings));
+    let kinds = [
+        (&b"#authorization="[..], known.credentials),
+        (b"#user=", known.user),
+        (b"#certificate=", known.certificate),
+    ];
+    let known = || {
+        kinds
+            .into_iter()
+            .chain([(&b"#granted="[..], known.granted)])
+            .filter_map(|(kind, text)| Some((kind, text?)))
+    };
+    if known().next().is_none() && !cookies().any(|(name, value)| identifies(name, value, settings))
+    {
         return None;
     }
     let mut cookies: Vec<(&[u8], &[u8])> = cookies().collect();
-    // Browsers keep no order among names; among cookies of one name the application takes the first, or the last.
+    // Browsers keep no order among names; among cookies of one name the application takes the
+    // first, or the last.
     cookies.sort_by(|one, other| one.0.cmp(other.0));
     let mut out = Vec::new();
-    cookies.iter().for_each(|(name, value)| push_piece(&mut out, name, Some(value)));
+    cookies
+        .iter()
+        .for_each(|(name, value)| push_piece(&mut out, name, Some(value)));
     for (kind, text) in known() {
         // No escaped text begins so.
         out.extend_from_slice(kind);
@@ -55,7 +76,9 @@ pub fn identity(request: HeadView<'_>, known: Known<'_>, settings: &LscacheSetti
 /// The name of the first cookie that identifies the client.
 pub fn session<'a>(request: HeadView<'a>, settings: &LscacheSettings) -> Option<&'a [u8]> {
     let mut cookies = pairs(request.lines(KnownField::Cookie));
-    cookies.find(|(name, value)| identifies(name, value, settings)).map(|(name, _)| name)
+    cookies
+        .find(|(name, value)| identifies(name, value, settings))
+        .map(|(name, _)| name)
 }
 
 fn identifies(name: &[u8], value: &[u8], settings: &LscacheSettings) -> bool {
@@ -63,11 +86,17 @@ fn identifies(name: &[u8], value: &[u8], settings: &LscacheSettings) -> bool {
 }
 
 fn is_session(name: &[u8], settings: &LscacheSettings) -> bool {
-    cookie_names::is_usual_session(name) || cookie_names::is_session(name, &settings.session_cookies)
+    cookie_names::is_usual_session(name)
+        || cookie_names::is_session(name, &settings.session_cookies)
 }
 
 /// Whether a cookie is part of an identity.
 fn counts(name: &[u8], settings: &LscacheSettings) -> bool {
-    let fits = |patterns: &[String]| patterns.iter().any(|pattern| cookie_names::fits(name, pattern));
-    fits(&settings.session_cookies) || !(cookie_names::is_no_identity(name) || fits(&settings.ignored_cookies))
+    let fits = |patterns: &[String]| {
+        patterns
+            .iter()
+            .any(|pattern| cookie_names::fits(name, pattern))
+    };
+    fits(&settings.session_cookies)
+        || !(cookie_names::is_no_identity(name) || fits(&settings.ignored_cookies))
 }

@@ -1,8 +1,9 @@
 //! Cache-Status (RFC 9211): what this cache did, for whoever debugs it.
 //!
-//! Place in the walk: the last thing added to a response that the cache had a say in.
-//! Difficulty: it is a list to which each cache on the way appends (section 2), and a structured field, so every value is checked or quoted.
-//! Absent on purpose: parameters that would show keys to visitors unless the caller gives them.
+//! Place in the walk: the last thing added to a response that the cache had a say in. Difficulty:
+//! it is a list to which each cache on the way appends (section 2), and a structured field, so
+//! every value is checked or quoted. Absent on purpose: parameters that would show keys to visitors
+//! unless the caller gives them.
 
 use saker_http::Fields;
 
@@ -73,7 +74,10 @@ impl CacheStatus<'_> {
         }
         // Section 3.3.1 of RFC 9651: fifteen digits.
         if let Some(ttl_s) = self.ttl_s {
-            out.push_str(&format!("; ttl={}", ttl_s.clamp(-999_999_999_999_999, 999_999_999_999_999)));
+            out.push_str(&format!(
+                "; ttl={}",
+                ttl_s.clamp(-999_999_999_999_999, 999_999_999_999_999)
+            ));
         }
         for (name, value) in [("key", self.key), ("detail", self.detail)] {
             if let Some(value) = value {
@@ -99,8 +103,15 @@ impl CacheStatus<'_> {
 
 /// A token where it can be one, else a string.
 fn word(text: &str) -> String {
-    let starts = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'*');
-    match starts && text.bytes().all(|byte| saker_http::chars::is_token_char(byte) || matches!(byte, b':' | b'/')) {
+    let starts = text
+        .bytes()
+        .next()
+        .is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'*');
+    match starts
+        && text
+            .bytes()
+            .all(|byte| saker_http::chars::is_token_char(byte) || matches!(byte, b':' | b'/'))
+    {
         true => text.to_owned(),
         false => quoted(text),
     }
@@ -127,17 +138,78 @@ mod tests {
     #[test]
     fn values() {
         let none = CacheStatus::default();
-        let forwarded = |forward| CacheStatus { forward: Some(forward), ..CacheStatus::default() };
+        let forwarded = |forward| CacheStatus {
+            forward: Some(forward),
+            ..CacheStatus::default()
+        };
         let rows = [
-            (CacheStatus { hit: true, ttl_s: Some(376), ..none.clone() }, "Saker; hit; ttl=376"),
-            (CacheStatus { hit: true, ttl_s: Some(-412), ..none.clone() }, "Saker; hit; ttl=-412"),
-            (CacheStatus { hit: true, forward: Some(Forward::Miss), stored: true, ..none.clone() }, "Saker; hit"),
-            (CacheStatus { stored: true, ..forwarded(Forward::UriMiss) }, "Saker; fwd=uri-miss; stored"),
-            (CacheStatus { collapsed: true, ..forwarded(Forward::VaryMiss) }, "Saker; fwd=vary-miss; collapsed"),
-            (CacheStatus { forward_status: Some(304), ..forwarded(Forward::Stale) }, "Saker; fwd=stale; fwd-status=304"),
-            (CacheStatus { detail: Some("set-cookie"), ..forwarded(Forward::Bypass) }, "Saker; fwd=bypass; detail=\"set-cookie\""),
-            (CacheStatus { key: Some("a\"b\\ü"), ..forwarded(Forward::Miss) }, "Saker; fwd=miss; key=\"a\\\"b\\\\?\""),
-            (CacheStatus { ttl_s: Some(i64::MAX), ..none.clone() }, "Saker; ttl=999999999999999"),
+            (
+                CacheStatus {
+                    hit: true,
+                    ttl_s: Some(376),
+                    ..none.clone()
+                },
+                "Saker; hit; ttl=376",
+            ),
+            (
+                CacheStatus {
+                    hit: true,
+                    ttl_s: Some(-412),
+                    ..none.clone()
+                },
+                "Saker; hit; ttl=-412",
+            ),
+            (
+                CacheStatus {
+                    hit: true,
+                    forward: Some(Forward::Miss),
+                    stored: true,
+                    ..none.clone()
+                },
+                "Saker; hit",
+            ),
+            (
+                CacheStatus {
+                    stored: true,
+                    ..forwarded(Forward::UriMiss)
+                },
+                "Saker; fwd=uri-miss; stored",
+            ),
+            (
+                CacheStatus {
+                    collapsed: true,
+                    ..forwarded(Forward::VaryMiss)
+                },
+                "Saker; fwd=vary-miss; collapsed",
+            ),
+            (
+                CacheStatus {
+                    forward_status: Some(304),
+                    ..forwarded(Forward::Stale)
+                },
+                "Saker; fwd=stale; fwd-status=304",
+            ),
+            (
+                CacheStatus {
+                    detail: Some("set-cookie"),
+                    ..forwarded(Forward::Bypass)
+                },
+                "Saker; fwd=bypass; detail=\"set-cookie\"",
+            ),
+            (
+                CacheStatus {
+                    key: Some("a\"b\\ü"),
+                    ..forwarded(Forward::Miss)
+                },
+                "Saker; fwd=miss; key=\"a\\\"b\\\\?\"",
+            ),
+            (
+                CacheStatus {
+                    ttl_s: Some(i64::MAX),
+                    ..none.clone()
+                },
+                "Saker; ttl=999999999999999",
+            ),
             (forwarded(Forward::Method), "Saker; fwd=method"),
             (forwarded(Forward::Request), "Saker; fwd=request"),
             (forwarded(Forward::Partial), "Saker; fwd=partial"),
@@ -154,7 +226,14 @@ mod tests {
         let mut fields = Fields::new();
         fields.append("cache-status", &b"origin; hit"[..]);
         fields.append("Cache-Status", &b"\"cdn\"; fwd=miss"[..]);
-        CacheStatus { hit: true, ..CacheStatus::default() }.append_to(&mut fields, "Saker");
-        assert_eq!((fields.len(), fields.first("cache-status")), (1, Some(&b"origin; hit, \"cdn\"; fwd=miss, Saker; hit"[..])));
+        CacheStatus {
+            hit: true,
+            ..CacheStatus::default()
+        }
+        .append_to(&mut fields, "Saker");
+        assert_eq!(
+            (fields.len(), fields.first("cache-status")),
+            (1, Some(&b"origin; hit, \"cdn\"; fwd=miss, Saker; hit"[..]))
+        );
     }
 }

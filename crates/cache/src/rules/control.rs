@@ -1,9 +1,11 @@
-//! Cache-Control (RFC 9111 section 5.2): what requests and responses say about caching, read once from all their lines.
+//! Cache-Control (RFC 9111 section 5.2): what requests and responses say about caching, read once
+//! from all their lines.
 //!
-//! Place in the walk: the first step of every judgement. [`directives`] reads the grammar alone and serves fields of the same shape too.
-//! Difficulty: what is broken must never make a response live longer. A word that forbids counts however it is written, an age counts
-//! only if it is a plain number, and ages that contradict each other are none (section 4.2.1).
-//! Absent on purpose: fields by other names with a grammar of their own ([`super::targeted`]).
+//! Place in the walk: the first step of every judgement. [`directives`] reads the grammar alone and
+//! serves fields of the same shape too. Difficulty: what is broken must never make a response live
+//! longer. A word that forbids counts however it is written, an age counts only if it is a plain
+//! number, and ages that contradict each other are none (section 4.2.1). Absent on purpose: fields
+//! by other names with a grammar of their own ([`super::targeted`]).
 
 use saker_http::{HeadView, KnownField, chars};
 use std::borrow::Cow;
@@ -35,11 +37,16 @@ impl Seconds {
             Some(seconds) => Seconds::Given(seconds),
             None => Seconds::Invalid,
         };
-        *self = if matches!(self, Seconds::Absent) || *self == found { found } else { Seconds::Invalid };
+        *self = if matches!(self, Seconds::Absent) || *self == found {
+            found
+        } else {
+            Seconds::Invalid
+        };
     }
 }
 
-/// A directive that may be about the whole response or about some of its fields (sections 5.2.2.4 and 5.2.2.7).
+/// A directive that may be about the whole response or about some of its fields (sections 5.2.2.4
+/// and 5.2.2.7).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     #[default]
@@ -62,10 +69,13 @@ impl Scope {
     }
 
     pub fn names(&self, field: &str) -> bool {
-        self.fields().iter().any(|name| name.eq_ignore_ascii_case(field))
+        self.fields()
+            .iter()
+            .any(|name| name.eq_ignore_ascii_case(field))
     }
 
-    /// An argument that is no list of names leaves us without a name to hide, so it is about everything.
+    /// An argument that is no list of names leaves us without a name to hide, so it is about
+    /// everything.
     pub(super) fn add(&mut self, argument: Option<&[u8]>) {
         let names = argument.and_then(field_names);
         match (names, &mut *self) {
@@ -100,7 +110,9 @@ impl ResponseControl {
     /// From all lines of the field, in order.
     pub fn parse<'a>(lines: impl Iterator<Item = &'a [u8]>) -> ResponseControl {
         let mut control = ResponseControl::default();
-        lines.flat_map(directives).for_each(|directive| control.add(&directive));
+        lines
+            .flat_map(directives)
+            .for_each(|directive| control.add(&directive));
         control
     }
 
@@ -127,7 +139,8 @@ impl ResponseControl {
     }
 }
 
-/// What a request's Cache-Control says (section 5.2.1), and Pragma where there is none (section 5.4).
+/// What a request's Cache-Control says (section 5.2.1), and Pragma where there is none (section
+/// 5.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestControl {
     pub max_age: Seconds,
@@ -154,9 +167,14 @@ impl RequestControl {
     pub fn of(head: HeadView<'_>) -> RequestControl {
         let mut control = RequestControl::default();
         if head.has(KnownField::CacheControl) {
-            head.lines(KnownField::CacheControl).flat_map(directives).for_each(|directive| control.add(&directive));
+            head.lines(KnownField::CacheControl)
+                .flat_map(directives)
+                .for_each(|directive| control.add(&directive));
         } else {
-            control.no_cache = head.all("pragma").flat_map(directives).any(|directive| directive.name.eq_ignore_ascii_case(b"no-cache"));
+            control.no_cache = head
+                .all("pragma")
+                .flat_map(directives)
+                .any(|directive| directive.name.eq_ignore_ascii_case(b"no-cache"));
         }
         control
     }
@@ -183,7 +201,9 @@ impl RequestControl {
         };
         self.max_stale = match (self.max_stale, found) {
             (MaxStale::Absent | MaxStale::Any, found) => found,
-            (MaxStale::Seconds(held), MaxStale::Seconds(found)) => MaxStale::Seconds(held.min(found)),
+            (MaxStale::Seconds(held), MaxStale::Seconds(found)) => {
+                MaxStale::Seconds(held.min(found))
+            }
             (held, _) => held,
         };
     }
@@ -196,14 +216,19 @@ pub struct Directive<'a> {
     pub name: &'a [u8],
     /// Without its quotes.
     pub argument: Option<Cow<'a, [u8]>>,
-    /// Whether it is written as the grammar has it: a token, and an argument that is a token or a quoted string, no spaces between.
+    /// Whether it is written as the grammar has it: a token, and an argument that is a token or a
+    /// quoted string, no spaces between.
     pub sound: bool,
 }
 
 impl Directive<'_> {
-    /// The argument as delta-seconds (section 1.2.2); both forms of argument are accepted (section 5.2).
+    /// The argument as delta-seconds (section 1.2.2); both forms of argument are accepted (section
+    /// 5.2).
     pub fn seconds(&self) -> Option<u64> {
-        self.argument.as_deref().filter(|_| self.sound).and_then(delta_seconds)
+        self.argument
+            .as_deref()
+            .filter(|_| self.sound)
+            .and_then(delta_seconds)
     }
 
     fn is_plain(&self) -> bool {
@@ -211,7 +236,8 @@ impl Directive<'_> {
     }
 }
 
-/// The directives of one line. Empty members are skipped (RFC 9110 section 5.6.1.2); quoted commas do not separate.
+/// The directives of one line. Empty members are skipped (RFC 9110 section 5.6.1.2); quoted commas
+/// do not separate.
 pub fn directives(line: &[u8]) -> impl Iterator<Item = Directive<'_>> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -230,11 +256,15 @@ pub fn directives(line: &[u8]) -> impl Iterator<Item = Directive<'_>> {
 /// Digits only; a number too large is the largest (section 1.2.2).
 pub fn delta_seconds(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
-    digits.then(|| text.iter().fold(0u64, |sum, byte| (sum * 10 + u64::from(byte - b'0')).min(DELTA_SECONDS_MAX)))
+    digits.then(|| {
+        text.iter().fold(0u64, |sum, byte| {
+            (sum * 10 + u64::from(byte - b'0')).min(DELTA_SECONDS_MAX)
+        })
+    })
 }
 
-/// Up to the next comma that is not within quotes, and what follows it. A quote that nothing closes quotes nothing: else a `no-store`
-/// behind it would go unheard.
+/// Up to the next comma that is not within quotes, and what follows it. A quote that nothing closes
+/// quotes nothing: else a `no-store` behind it would go unheard.
 fn take_member(text: &[u8]) -> (&[u8], &[u8]) {
     let mut at = 0;
     while let Some(byte) = text.get(at) {
@@ -268,7 +298,11 @@ fn directive(member: &[u8]) -> Directive<'_> {
         let (text, sound) = unquoted(text);
         (Some(text), sound)
     });
-    Directive { name: chars::trim_ows(name), argument, sound: chars::is_token(name) && argument_sound }
+    Directive {
+        name: chars::trim_ows(name),
+        argument,
+        sound: chars::is_token(name) && argument_sound,
+    }
 }
 
 /// An argument without its quotes and escapes, and whether it was a token or a quoted string.
@@ -292,9 +326,15 @@ fn unquoted(text: &[u8]) -> (Cow<'_, [u8]>, bool) {
 
 /// A list of field names in lower case; `None` where it is none.
 fn field_names(list: &[u8]) -> Option<Vec<String>> {
-    let members = list.split(|byte| *byte == b',').map(chars::trim_ows).filter(|name| !name.is_empty());
-    let names: Option<Vec<String>> =
-        members.map(|name| chars::is_token(name).then(|| String::from_utf8_lossy(name).to_ascii_lowercase())).collect();
+    let members = list
+        .split(|byte| *byte == b',')
+        .map(chars::trim_ows)
+        .filter(|name| !name.is_empty());
+    let names: Option<Vec<String>> = members
+        .map(|name| {
+            chars::is_token(name).then(|| String::from_utf8_lossy(name).to_ascii_lowercase())
+        })
+        .collect();
     names.filter(|names| !names.is_empty())
 }
 

@@ -1,9 +1,9 @@
 //! Invalidation (RFC 9111 section 4.4): what an answered unsafe request makes invalid.
 //!
-//! Place in the walk: after the head of a response to anything but a safe method.
-//! Difficulty: Location and Content-Location are references that anyone may have put together, so they are resolved as RFC 3986 has it and
-//! count only within the origin of the request.
-//! Absent on purpose: the key that a URI has in the store, and what else an application wants purged (tags).
+//! Place in the walk: after the head of a response to anything but a safe method. Difficulty:
+//! Location and Content-Location are references that anyone may have put together, so they are
+//! resolved as RFC 3986 has it and count only within the origin of the request. Absent on purpose:
+//! the key that a URI has in the store, and what else an application wants purged (tags).
 
 use super::targeted::lines;
 use saker_http::{
@@ -20,16 +20,24 @@ pub struct Origin<'a> {
     pub authority: &'a [u8],
 }
 
-/// Paths with queries of that origin whose entries are to be invalidated; none for safe methods and for errors. `target`: the path and
-/// query of the request.
-pub fn invalidated(method: Method, origin: Origin<'_>, target: &[u8], status: Status, fields: &Fields) -> Vec<Vec<u8>> {
+/// Paths with queries of that origin whose entries are to be invalidated; none for safe methods and
+/// for errors. `target`: the path and query of the request.
+pub fn invalidated(
+    method: Method,
+    origin: Origin<'_>,
+    target: &[u8],
+    status: Status,
+    fields: &Fields,
+) -> Vec<Vec<u8>> {
     // "Non-error" is 2xx and 3xx; a method that is not known is taken for unsafe.
     if method.is_safe() || !(status.is_success() || status.is_redirection()) {
         return Vec::new();
     }
     let mut targets = vec![without_fragment(target).to_vec()];
     for reference in lines(fields, "location").chain(lines(fields, "content-location")) {
-        if let Some(found) = resolve(origin, target, reference).filter(|found| !targets.contains(found)) {
+        if let Some(found) =
+            resolve(origin, target, reference).filter(|found| !targets.contains(found))
+        {
             targets.push(found);
         }
     }
@@ -41,7 +49,10 @@ fn resolve(origin: Origin<'_>, target: &[u8], reference: &[u8]) -> Option<Vec<u8
     let reference = without_fragment(reference.trim_ascii());
     if let Some((scheme, rest)) = scheme(reference) {
         let rest = rest.strip_prefix(b"//")?;
-        return scheme.eq_ignore_ascii_case(origin.scheme.as_bytes()).then(|| of_authority(origin, rest)).flatten();
+        return scheme
+            .eq_ignore_ascii_case(origin.scheme.as_bytes())
+            .then(|| of_authority(origin, rest))
+            .flatten();
     }
     if let Some(rest) = reference.strip_prefix(b"//") {
         return of_authority(origin, rest);
@@ -63,19 +74,37 @@ fn resolve(origin: Origin<'_>, target: &[u8], reference: &[u8]) -> Option<Vec<u8
 fn of_authority(origin: Origin<'_>, rest: &[u8]) -> Option<Vec<u8>> {
     let end = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    let port = if origin.scheme.eq_ignore_ascii_case("https") { 443 } else { 80 };
-    let same = |text: &[u8]| parse_authority(text).map(|read| (canonical_host(read.host), read.port.unwrap_or(port)));
+    let port = if origin.scheme.eq_ignore_ascii_case("https") {
+        443
+    } else {
+        80
+    };
+    let same = |text: &[u8]| {
+        parse_authority(text).map(|read| (canonical_host(read.host), read.port.unwrap_or(port)))
+    };
     let ours = same(origin.authority)?;
-    (same(authority)? == ours).then(|| without_dots(&if path.starts_with(b"/") { path.to_vec() } else { [b"/", path].concat() }))
+    (same(authority)? == ours).then(|| {
+        without_dots(&if path.starts_with(b"/") {
+            path.to_vec()
+        } else {
+            [b"/", path].concat()
+        })
+    })
 }
 
 /// A scheme and what follows its colon.
 fn scheme(reference: &[u8]) -> Option<(&[u8], &[u8])> {
-    let end = reference.iter().position(|byte| matches!(byte, b':' | b'/' | b'?'))?;
+    let end = reference
+        .iter()
+        .position(|byte| matches!(byte, b':' | b'/' | b'?'))?;
     let (scheme, rest) = reference.split_at(end);
     let rest = rest.strip_prefix(b":")?;
     let starts = scheme.first().is_some_and(u8::is_ascii_alphabetic);
-    (starts && scheme.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte))).then_some((scheme, rest))
+    (starts
+        && scheme
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(byte)))
+    .then_some((scheme, rest))
 }
 
 fn without_fragment(text: &[u8]) -> &[u8] {

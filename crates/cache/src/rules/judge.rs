@@ -1,9 +1,11 @@
-//! May this response be stored, and what will its life be? RFC 9111 section 3 for a shared cache, and what is safe beyond it.
+//! May this response be stored, and what will its life be? RFC 9111 section 3 for a shared cache,
+//! and what is safe beyond it.
 //!
 //! Place in the walk: asked when a response's head is there, before its content is kept.
-//! Difficulty: the standard trusts origins that many applications are not: pages made for one visitor come without a word about it. So
-//! whatever a session cookie, Set-Cookie or Authorization took part in is for all only if the response says so.
-//! Absent on purpose: what is done with the fields ([`super::fields`]), and LSCache's own control, which is asked before this.
+//! Difficulty: the standard trusts origins that many applications are not: pages made for one
+//! visitor come without a word about it. So whatever a session cookie, Set-Cookie or Authorization
+//! took part in is for all only if the response says so. Absent on purpose: what is done with the
+//! fields ([`super::fields`]), and LSCache's own control, which is asked before this.
 
 use super::{
     control::{RequestControl, ResponseControl, Seconds},
@@ -16,7 +18,8 @@ use super::{
 };
 use saker_http::{Fields, HeadView, KnownField, Method, Status};
 
-/// Judges a response by its head. `request_ms` is when the request was sent, `response_ms` when the head had come.
+/// Judges a response by its head. `request_ms` is when the request was sent, `response_ms` when the
+/// head had come.
 pub fn judge_response(
     request: HeadView<'_>,
     status: Status,
@@ -34,7 +37,10 @@ pub fn judge_response(
     let times = Times::of(fields, request_ms, response_ms);
     let lifetime = lifetime(&policy, fields, status, settings, times);
     by_lifetime(status, &policy, lifetime)?;
-    if settings.query_needs_expiry && !matches!(lifetime, Lifetime::Explicit(_)) && request.target().contains(&b'?') {
+    if settings.query_needs_expiry
+        && !matches!(lifetime, Lifetime::Explicit(_))
+        && request.target().contains(&b'?')
+    {
         return Err(Pass::Query);
     }
     let life = life(&policy, fields, settings, times, lifetime, audience);
@@ -42,19 +48,25 @@ pub fn judge_response(
 }
 
 fn by_request(request: HeadView<'_>, settings: &RuleSettings) -> Result<(), Pass> {
-    // Section 3 and RFC 9110 section 9.2.3: others than GET could be stored, but nobody asks for them a second time.
+    // Section 3 and RFC 9110 section 9.2.3: others than GET could be stored, but nobody asks for
+    // them a second time.
     if request.method() != Method::Get {
         return Err(Pass::Method);
     }
     // Section 5.2.1.5.
     let is_kept_all_the_same = settings.store_no_store && !settings.no_store_bypasses;
-    match settings.honours_client() && RequestControl::of(request).no_store && !is_kept_all_the_same {
+    match settings.honours_client() && RequestControl::of(request).no_store && !is_kept_all_the_same
+    {
         true => Err(Pass::RequestNoStore),
         false => Ok(()),
     }
 }
 
-fn by_status(status: Status, control: &ResponseControl, settings: &RuleSettings) -> Result<(), Pass> {
+fn by_status(
+    status: Status,
+    control: &ResponseControl,
+    settings: &RuleSettings,
+) -> Result<(), Pass> {
     match status.0 {
         206 if !settings.store_parts => Err(Pass::Partial),
         // Not final, not a representation, or not a status at all.
@@ -66,10 +78,30 @@ fn by_status(status: Status, control: &ResponseControl, settings: &RuleSettings)
     }
 }
 
-/// Not of the standard, which lets an origin say that they be kept: statuses by which it judges one request, by fields that are part of no key. One client
-/// would have the resource answered so to all.
+/// Not of the standard, which lets an origin say that they be kept: statuses by which it judges one
+/// request, by fields that are part of no key. One client would have the resource answered so to
+/// all.
 pub fn is_about_request(status: Status) -> bool {
-    matches!(status.0, 400 | 401 | 407 | 408 | 411 | 412 | 413 | 415 | 416 | 417 | 421 | 425 | 426 | 428 | 429 | 431 | 505 | 511)
+    matches!(
+        status.0,
+        400 | 401
+            | 407
+            | 408
+            | 411
+            | 412
+            | 413
+            | 415
+            | 416
+            | 417
+            | 421
+            | 425
+            | 426
+            | 428
+            | 429
+            | 431
+            | 505
+            | 511
+    )
 }
 
 /// Statuses whose caching we know: those of RFC 9110, and those that are registered beside it.
@@ -79,7 +111,8 @@ fn is_understood(status: Status) -> bool {
 
 fn by_control(policy: &Policy, settings: &RuleSettings) -> Result<(), Pass> {
     let control = &policy.control;
-    // Section 5.2.2.3: must-understand takes no-store back for those who understand; by_status saw to that.
+    // Section 5.2.2.3: must-understand takes no-store back for those who understand; by_status saw
+    // to that.
     if control.no_store && !control.must_understand && !settings.store_no_store {
         return Err(Pass::NoStore(policy.field.clone()));
     }
@@ -100,7 +133,13 @@ struct Audience {
 }
 
 impl Audience {
-    fn of(request: HeadView<'_>, fields: &Fields, policy: &Policy, settings: &RuleSettings, vary: &Vary) -> Result<Audience, Pass> {
+    fn of(
+        request: HeadView<'_>,
+        fields: &Fields,
+        policy: &Policy,
+        settings: &RuleSettings,
+        vary: &Vary,
+    ) -> Result<Audience, Pass> {
         let control = &policy.control;
         let for_all = says_for_all(policy, settings);
         let audience = Audience {
@@ -111,7 +150,8 @@ impl Audience {
         if request.has(KnownField::Authorization) && !audience.authorized {
             return Err(Pass::Authorization);
         }
-        // Section 7.3 warns of storing Set-Cookie; a response that sets one was made for somebody, unless it says otherwise.
+        // Section 7.3 warns of storing Set-Cookie; a response that sets one was made for somebody,
+        // unless it says otherwise.
         let set_aside = control.no_cache.names("set-cookie") || control.private.names("set-cookie");
         if fields.has("set-cookie") && !for_all && !set_aside {
             return Err(Pass::SetCookie);
@@ -134,39 +174,74 @@ fn says_for_all(policy: &Policy, settings: &RuleSettings) -> bool {
 
 /// The name of the first session cookie among the request's.
 pub(super) fn session_cookie(request: HeadView<'_>, settings: &RuleSettings) -> Option<String> {
-    let pairs = request.lines(KnownField::Cookie).flat_map(|line| line.split(|byte| *byte == b';'));
-    let mut names = pairs.filter_map(|pair| pair.split(|byte| *byte == b'=').next()).map(<[u8]>::trim_ascii);
-    names.find(|name| settings.is_session_cookie(name)).map(|name| String::from_utf8_lossy(name).into_owned())
+    let pairs = request
+        .lines(KnownField::Cookie)
+        .flat_map(|line| line.split(|byte| *byte == b';'));
+    let mut names = pairs
+        .filter_map(|pair| pair.split(|byte| *byte == b'=').next())
+        .map(<[u8]>::trim_ascii);
+    names
+        .find(|name| settings.is_session_cookie(name))
+        .map(|name| String::from_utf8_lossy(name).into_owned())
 }
 
 /// The last condition of section 3: something has to say that the response may be stored.
 fn by_lifetime(status: Status, policy: &Policy, lifetime: Lifetime) -> Result<(), Pass> {
-    let said = matches!(lifetime, Lifetime::Explicit(_)) || policy.control.public || policy.targeted;
+    let said =
+        matches!(lifetime, Lifetime::Explicit(_)) || policy.control.public || policy.targeted;
     match said || is_heuristically_cacheable(status) {
         true => Ok(()),
         false => Err(Pass::NoLifetime),
     }
 }
 
-fn life(policy: &Policy, fields: &Fields, settings: &RuleSettings, times: Times, lifetime: Lifetime, audience: Audience) -> Life {
+fn life(
+    policy: &Policy,
+    fields: &Fields,
+    settings: &RuleSettings,
+    times: Times,
+    lifetime: Lifetime,
+    audience: Audience,
+) -> Life {
     let control = &policy.control;
-    let born_ms = times.response_ms.saturating_sub(times.initial_age_ms(fields));
+    let born_ms = times
+        .response_ms
+        .saturating_sub(times.initial_age_ms(fields));
     let always_validates = control.no_cache.is_whole() && settings.ttl_override_s.is_none();
-    let fresh_s = if always_validates { 0 } else { lifetime.seconds() };
+    let fresh_s = if always_validates {
+        0
+    } else {
+        lifetime.seconds()
+    };
     let fresh_until_ms = born_ms.saturating_add(ms(fresh_s));
-    // Section 4.2.4. s-maxage forbids a client's max-stale as well (section 5.2.2.10), but neither what the response itself allows beside it,
-    // as content networks read it, nor what the operator set: Varnish's grace is set for pages with s-maxage.
+    // Section 4.2.4. s-maxage forbids a client's max-stale as well (section 5.2.2.10), but neither
+    // what the response itself allows beside it, as content networks read it, nor what the operator
+    // set: Varnish's grace is set for pages with s-maxage.
     let forbidden = always_validates || control.must_revalidate || control.proxy_revalidate;
     let until = |said: Seconds, default_s: u64| {
-        // Who was never fresh does not become stale: it would be served for a while to all without ever having been said to be for them.
+        // Who was never fresh does not become stale: it would be served for a while to all without
+        // ever having been said to be for them.
         let of_settings = if fresh_s > 0 { default_s } else { 0 };
-        let seconds = if forbidden { 0 } else { said_or(said, of_settings) };
+        let seconds = if forbidden {
+            0
+        } else {
+            said_or(said, of_settings)
+        };
         fresh_until_ms.saturating_add(ms(seconds))
     };
-    let stale_while_revalidate_until_ms = until(control.stale_while_revalidate, settings.stale_while_revalidate_s);
+    let stale_while_revalidate_until_ms = until(
+        control.stale_while_revalidate,
+        settings.stale_while_revalidate_s,
+    );
     let stale_if_error_until_ms = until(control.stale_if_error, settings.stale_if_error_s);
-    let kept_ms = if has_validator(fields) { ms(settings.keep_s) } else { 0 };
-    let last_ms = stale_while_revalidate_until_ms.max(stale_if_error_until_ms).max(times.response_ms);
+    let kept_ms = if has_validator(fields) {
+        ms(settings.keep_s)
+    } else {
+        0
+    };
+    let last_ms = stale_while_revalidate_until_ms
+        .max(stale_if_error_until_ms)
+        .max(times.response_ms);
     Life {
         stored_ms: times.response_ms,
         born_ms,
@@ -193,17 +268,26 @@ fn said_or(said: Seconds, default_s: u64) -> u64 {
     }
 }
 
-fn worth_storing(life: Life, fields: &Fields, policy: &Policy, settings: &RuleSettings) -> Result<Life, Pass> {
+fn worth_storing(
+    life: Life,
+    fields: &Fields,
+    policy: &Policy,
+    settings: &RuleSettings,
+) -> Result<Life, Pass> {
     if life.hides_too_much() {
         return Err(Pass::HidesTooMuch);
     }
-    let useful_ms = life.stale_while_revalidate_until_ms.max(life.stale_if_error_until_ms);
+    let useful_ms = life
+        .stale_while_revalidate_until_ms
+        .max(life.stale_if_error_until_ms);
     let validates = has_validator(fields) && settings.keep_for_validation && settings.keep_s > 0;
     if useful_ms > life.stored_ms || validates || settings.store_expired {
         return Ok(life);
     }
     let control = &policy.control;
-    let aged = control.max_age != Seconds::Absent || control.s_maxage != Seconds::Absent || control.no_cache.is_whole();
+    let aged = control.max_age != Seconds::Absent
+        || control.s_maxage != Seconds::Absent
+        || control.no_cache.is_whole();
     match (aged || policy.targeted, fields.has("expires")) {
         (true, _) => Err(Pass::Stale(policy.field.clone())),
         (false, true) => Err(Pass::Stale("Expires".into())),

@@ -1,15 +1,18 @@
-//! The life of an entry: what was judged when it came, kept beside it, enough to judge every use of it.
+//! The life of an entry: what was judged when it came, kept beside it, enough to judge every use of
+//! it.
 //!
-//! Place in the walk: made by [`super::judge`], stored as bytes with the entry, read by [`super::reuse`].
-//! Difficulty: bytes come back from a disk, maybe written by another version, so they are checked, and what is not understood is no life.
-//! Absent on purpose: a checksum, which the store has around all of an entry.
+//! Place in the walk: made by [`super::judge`], stored as bytes with the entry, read by
+//! [`super::reuse`]. Difficulty: bytes come back from a disk, maybe written by another version, so
+//! they are checked, and what is not understood is no life. Absent on purpose: a checksum, which
+//! the store has around all of an entry.
 
 /// Plain data; times in milliseconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Life {
     /// When the response was received: what purges compare with.
     pub stored_ms: i64,
-    /// When the origin made it, as far as can be told (RFC 9111 section 4.2.3): what Age counts from.
+    /// When the origin made it, as far as can be told (RFC 9111 section 4.2.3): what Age counts
+    /// from.
     pub born_ms: i64,
     pub fresh_until_ms: i64,
     /// RFC 5861 section 3; equal to `fresh_until_ms` where there is no such time.
@@ -18,7 +21,8 @@ pub struct Life {
     pub stale_if_error_until_ms: i64,
     /// When it is of no use any more.
     pub keep_until_ms: i64,
-    /// Never served stale because a client would take it (must-revalidate, proxy-revalidate, s-maxage).
+    /// Never served stale because a client would take it (must-revalidate, proxy-revalidate,
+    /// s-maxage).
     pub must_revalidate: bool,
     /// Asked for before each use (no-cache).
     pub always_validates: bool,
@@ -26,11 +30,13 @@ pub struct Life {
     pub immutable: bool,
     /// The freshness is our guess (section 4.2.2).
     pub guessed: bool,
-    /// May answer requests that carry somebody's session cookie: it says that it is for all, or is selected by the cookie.
+    /// May answer requests that carry somebody's session cookie: it says that it is for all, or is
+    /// selected by the cookie.
     pub for_sessions: bool,
     /// May answer requests with Authorization (section 3.5).
     pub for_authorized: bool,
-    /// Fields that `no-cache="…"` and `private="…"` name, in lower case: not stored (sections 5.2.2.4 and 5.2.2.7).
+    /// Fields that `no-cache="…"` and `private="…"` name, in lower case: not stored (sections
+    /// 5.2.2.4 and 5.2.2.7).
     pub hidden_fields: Vec<String>,
 }
 
@@ -44,7 +50,11 @@ impl Life {
         for time in self.times() {
             out.extend_from_slice(&time.to_le_bytes());
         }
-        let flags = self.flags().iter().enumerate().fold(0u8, |bits, (at, flag)| bits | (u8::from(*flag) << at));
+        let flags = self
+            .flags()
+            .iter()
+            .enumerate()
+            .fold(0u8, |bits, (at, flag)| bits | (u8::from(*flag) << at));
         let names = self.storable_names();
         out.extend_from_slice(&[flags, names.len() as u8]);
         for name in names {
@@ -66,7 +76,9 @@ impl Life {
             *time = i64::from_le_bytes(take(&mut rest, 8)?.try_into().ok()?);
         }
         life.set_times(times);
-        let [flags, names] = *take(&mut rest, 2)? else { return None };
+        let [flags, names] = *take(&mut rest, 2)? else {
+            return None;
+        };
         life.set_flags(flags)?;
         for _ in 0..names {
             let length = *take(&mut rest, 1)?.first()?;
@@ -74,18 +86,24 @@ impl Life {
             if !saker_http::chars::is_token(name) {
                 return None;
             }
-            life.hidden_fields.push(std::str::from_utf8(name).ok()?.to_owned());
+            life.hidden_fields
+                .push(std::str::from_utf8(name).ok()?.to_owned());
         }
         rest.is_empty().then_some(life)
     }
 
-    /// Whether more fields are hidden than can be written down, or longer ones: such a response is not stored.
+    /// Whether more fields are hidden than can be written down, or longer ones: such a response is
+    /// not stored.
     pub fn hides_too_much(&self) -> bool {
         self.storable_names().len() != self.hidden_fields.len()
     }
 
     fn storable_names(&self) -> Vec<&String> {
-        self.hidden_fields.iter().filter(|name| name.len() <= usize::from(u8::MAX)).take(NAMES_MAX).collect()
+        self.hidden_fields
+            .iter()
+            .filter(|name| name.len() <= usize::from(u8::MAX))
+            .take(NAMES_MAX)
+            .collect()
     }
 
     fn times(&self) -> [i64; TIMES] {
@@ -111,7 +129,14 @@ impl Life {
     }
 
     fn flags(&self) -> [bool; 6] {
-        [self.must_revalidate, self.always_validates, self.immutable, self.guessed, self.for_sessions, self.for_authorized]
+        [
+            self.must_revalidate,
+            self.always_validates,
+            self.immutable,
+            self.guessed,
+            self.for_sessions,
+            self.for_authorized,
+        ]
     }
 
     fn set_flags(&mut self, bits: u8) -> Option<()> {
@@ -139,12 +164,22 @@ mod tests {
 
     #[test]
     fn what_is_not_whole_is_no_life() {
-        let life = Life { stored_ms: -1, for_sessions: true, hidden_fields: vec!["set-cookie".into(), "x".into()], ..Life::default() };
+        let life = Life {
+            stored_ms: -1,
+            for_sessions: true,
+            hidden_fields: vec!["set-cookie".into(), "x".into()],
+            ..Life::default()
+        };
         let bytes = life.encode();
         assert_eq!(Life::decode(&bytes), Some(life));
         (0..bytes.len()).for_each(|end| assert_eq!(Life::decode(&bytes[..end]), None, "{end}"));
-        assert_eq!(Life::decode(&[&bytes[..], b"x"].concat()), None, "more than whole");
-        let changed = |at: usize, byte: u8| Life::decode(&[&bytes[..at], &[byte], &bytes[at + 1..]].concat());
+        assert_eq!(
+            Life::decode(&[&bytes[..], b"x"].concat()),
+            None,
+            "more than whole"
+        );
+        let changed =
+            |at: usize, byte: u8| Life::decode(&[&bytes[..at], &[byte], &bytes[at + 1..]].concat());
         assert_eq!(changed(0, 2), None, "another version");
         assert_eq!(changed(49, 0x40), None, "a flag of the future");
         assert_eq!(changed(52, b' '), None, "no name");
@@ -152,7 +187,13 @@ mod tests {
 
     #[test]
     fn names_that_do_not_fit_are_told() {
-        let hides = |names: Vec<String>| Life { hidden_fields: names, ..Life::default() }.hides_too_much();
+        let hides = |names: Vec<String>| {
+            Life {
+                hidden_fields: names,
+                ..Life::default()
+            }
+            .hides_too_much()
+        };
         assert!(!hides(vec!["x".repeat(255); 255]));
         assert!(hides(vec!["x".repeat(256)]));
         assert!(hides(vec!["x".into(); 256]));

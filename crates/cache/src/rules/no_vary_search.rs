@@ -1,9 +1,10 @@
-//! No-Vary-Search (draft-ietf-httpbis-no-vary-search-04): which query parameters of a URI make no difference.
+//! No-Vary-Search (draft-ietf-httpbis-no-vary-search-04): which query parameters of a URI make no
+//! difference.
 //!
-//! Place in the walk: where a response with this field is stored, its key is made from [`SearchVariance::key_of`]; a look-up that knows
-//! what the last response of a path said makes the same.
-//! Difficulty: anything unexpected must lead back to comparing whole queries, which only costs hits.
-//! Absent on purpose: remembering per path, which is the store's.
+//! Place in the walk: where a response with this field is stored, its key is made from
+//! [`SearchVariance::key_of`]; a look-up that knows what the last response of a path said makes the
+//! same. Difficulty: anything unexpected must lead back to comparing whole queries, which only
+//! costs hits. Absent on purpose: remembering per path, which is the store's.
 
 use super::{
     structured::{Dictionary, Item, Member, dictionary},
@@ -30,7 +31,9 @@ pub struct SearchVariance {
 impl SearchVariance {
     pub fn of(fields: &Fields) -> SearchVariance {
         let read = dictionary(lines(fields, "no-vary-search"));
-        read.as_ref().and_then(SearchVariance::from_members).unwrap_or_default()
+        read.as_ref()
+            .and_then(SearchVariance::from_members)
+            .unwrap_or_default()
     }
 
     pub fn is_default(&self) -> bool {
@@ -39,10 +42,15 @@ impl SearchVariance {
 
     /// Section 6: whether a response for one query answers the other, all else being equal.
     pub fn equivalent(&self, one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
-        if self.is_default() { one == other } else { self.key_of(one) == self.key_of(other) }
+        if self.is_default() {
+            one == other
+        } else {
+            self.key_of(one) == self.key_of(other)
+        }
     }
 
-    /// Bytes that equivalent queries share, and no others. With the default: the query behind its question mark, or nothing.
+    /// Bytes that equivalent queries share, and no others. With the default: the query behind its
+    /// question mark, or nothing.
     pub fn key_of(&self, query: Option<&[u8]>) -> Vec<u8> {
         if self.is_default() {
             return query.map_or_else(Vec::new, |query| [b"?", query].concat());
@@ -69,7 +77,12 @@ impl SearchVariance {
 
     /// Section 5.1; `None` for the default.
     fn from_members(members: &Dictionary) -> Option<SearchVariance> {
-        let member = |key: &[u8]| members.iter().find(|member| member.0 == key).map(|member| &member.1);
+        let member = |key: &[u8]| {
+            members
+                .iter()
+                .find(|member| member.0 == key)
+                .map(|member| &member.1)
+        };
         let any_order = match member(b"key-order") {
             None => false,
             Some(Member::Item(Item::Boolean(truth))) => *truth,
@@ -77,7 +90,9 @@ impl SearchVariance {
         };
         let counting = match (member(b"params"), member(b"except")) {
             (Some(Member::Item(Item::Boolean(true))), None) => Counting::Only(Vec::new()),
-            (Some(Member::Item(Item::Boolean(true))), Some(Member::List(names))) => Counting::Only(keys(names)?),
+            (Some(Member::Item(Item::Boolean(true))), Some(Member::List(names))) => {
+                Counting::Only(keys(names)?)
+            }
             (None | Some(Member::Item(Item::Boolean(false))), None) => Counting::All,
             (Some(Member::List(names)), None) => match keys(names)? {
                 names if names.is_empty() => Counting::All,
@@ -85,7 +100,10 @@ impl SearchVariance {
             },
             _ => return None,
         };
-        Some(SearchVariance { counting, any_order })
+        Some(SearchVariance {
+            counting,
+            any_order,
+        })
     }
 }
 
@@ -99,21 +117,29 @@ fn keys(items: &[Item]) -> Option<Vec<Vec<u8>>> {
 
 /// The form parser of the URL standard: names with values, empty pieces left out.
 fn pairs(query: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let pieces = query.split(|byte| *byte == b'&').filter(|piece| !piece.is_empty());
+    let pieces = query
+        .split(|byte| *byte == b'&')
+        .filter(|piece| !piece.is_empty());
     let pair = |piece: &[u8]| {
         let at = memchr::memchr(b'=', piece).unwrap_or(piece.len());
-        (decoded(&piece[..at]), decoded(piece.get(at + 1..).unwrap_or_default()))
+        (
+            decoded(&piece[..at]),
+            decoded(piece.get(at + 1..).unwrap_or_default()),
+        )
     };
     pieces.map(pair).collect()
 }
 
-/// `+` and percent escapes decoded; what is no UTF-8 becomes the replacement character, as in every browser.
+/// `+` and percent escapes decoded; what is no UTF-8 becomes the replacement character, as in every
+/// browser.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| (*byte as char).to_digit(16));
     let mut bytes = Vec::with_capacity(text.len());
     let mut at = 0;
     while let Some(byte) = text.get(at) {
-        let escape = digit(text.get(at + 1)).zip(digit(text.get(at + 2))).filter(|_| *byte == b'%');
+        let escape = digit(text.get(at + 1))
+            .zip(digit(text.get(at + 2)))
+            .filter(|_| *byte == b'%');
         match (escape, byte) {
             (Some((high, low)), _) => {
                 bytes.push((high * 16 + low) as u8);
@@ -200,11 +226,20 @@ mod tests {
             ("key-order", "a=%20", "a=+", true),
             ("key-order", "a=%", "a=%25", true),
             ("key-order", "a=1%26b=2", "a=1&b=2", false),
-            ("params=(\"%C3%A9+%E6%B0%97\")", "%C3%A9%20%E6%B0%97=1", "", true),
+            (
+                "params=(\"%C3%A9+%E6%B0%97\")",
+                "%C3%A9%20%E6%B0%97=1",
+                "",
+                true,
+            ),
             ("params=(\"a\"), key-order", "c=1&a=2&b=3", "b=3&c=1", true),
         ];
         for (value, one, other, want) in rows {
-            assert_eq!(variance(value).equivalent(some(one), some(other)), want, "{value}: {one} {other}");
+            assert_eq!(
+                variance(value).equivalent(some(one), some(other)),
+                want,
+                "{value}: {one} {other}"
+            );
         }
         assert!(!variance("").equivalent(None, some("")));
         assert!(variance("key-order").equivalent(None, some("")));

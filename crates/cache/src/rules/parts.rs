@@ -1,8 +1,9 @@
-//! Partial content (RFC 9111 sections 3.3 and 3.4): which bytes of a representation are held, and when they are all.
+//! Partial content (RFC 9111 sections 3.3 and 3.4): which bytes of a representation are held, and
+//! when they are all.
 //!
-//! Place in the walk: where parts are stored at all, beside an entry whose bytes came as 206 or were cut short.
-//! Difficulty: parts of different versions must never meet; whoever adds one has asked [`super::validation::same_bytes`] first, and a
-//! total length that differs is refused here.
+//! Place in the walk: where parts are stored at all, beside an entry whose bytes came as 206 or
+//! were cut short. Difficulty: parts of different versions must never meet; whoever adds one has
+//! asked [`super::validation::same_bytes`] first, and a total length that differs is refused here.
 //! Absent on purpose: `multipart/byteranges`, which is never stored, and the bytes.
 
 use saker_http::range::ByteRange;
@@ -24,10 +25,19 @@ impl ContentRange {
         let (unit, rest) = text.split_once(' ')?;
         let (positions, total) = rest.split_once('/')?;
         let (first, last) = positions.split_once('-')?;
-        let range = ByteRange { first: number(first)?, last: number(last)? };
-        let total = if total == "*" { None } else { Some(number(total)?) };
+        let range = ByteRange {
+            first: number(first)?,
+            last: number(last)?,
+        };
+        let total = if total == "*" {
+            None
+        } else {
+            Some(number(total)?)
+        };
         // Section 14.4: such a value is invalid.
-        let sound = unit.eq_ignore_ascii_case("bytes") && range.first <= range.last && total.is_none_or(|total| range.last < total);
+        let sound = unit.eq_ignore_ascii_case("bytes")
+            && range.first <= range.last
+            && total.is_none_or(|total| range.last < total);
         sound.then_some(ContentRange { range, total })
     }
 }
@@ -44,10 +54,14 @@ impl Parts {
     /// Of a response that broke off: the first `held` bytes of `total`.
     pub fn prefix(held: u64, total: Option<u64>) -> Parts {
         let range = held.checked_sub(1).map(|last| ByteRange { first: 0, last });
-        Parts { total, held: range.into_iter().collect() }
+        Parts {
+            total,
+            held: range.into_iter().collect(),
+        }
     }
 
-    /// Adds a part of the same bytes. Refused (and nothing changed) where lengths contradict each other or pieces become too many.
+    /// Adds a part of the same bytes. Refused (and nothing changed) where lengths contradict each
+    /// other or pieces become too many.
     pub fn add(&mut self, part: ContentRange) -> bool {
         let total = self.total.or(part.total);
         let agrees = part.total.is_none_or(|theirs| total == Some(theirs));
@@ -82,30 +96,48 @@ impl Parts {
 
     /// Whether a range asked for can be answered without the origin.
     pub fn holds(&self, range: ByteRange) -> bool {
-        self.held.iter().any(|held| held.first <= range.first && range.last <= held.last)
+        self.held
+            .iter()
+            .any(|held| held.first <= range.first && range.last <= held.last)
     }
 
     /// What of a range is missing, in order: what to ask the origin for.
     pub fn missing(&self, range: ByteRange) -> Vec<ByteRange> {
         let mut missing = Vec::new();
         let mut next = range.first;
-        for held in self.held.iter().filter(|held| held.last >= range.first && held.first <= range.last) {
+        for held in self
+            .held
+            .iter()
+            .filter(|held| held.last >= range.first && held.first <= range.last)
+        {
             if held.first > next {
-                missing.push(ByteRange { first: next, last: held.first - 1 });
+                missing.push(ByteRange {
+                    first: next,
+                    last: held.first - 1,
+                });
             }
             next = held.last.saturating_add(1);
         }
         if next <= range.last && next >= range.first {
-            missing.push(ByteRange { first: next, last: range.last });
+            missing.push(ByteRange {
+                first: next,
+                last: range.last,
+            });
         }
         missing
     }
 
     fn with(&self, mut range: ByteRange) -> Vec<ByteRange> {
-        let touches = |held: &ByteRange| held.first <= range.last.saturating_add(1) && range.first <= held.last.saturating_add(1);
-        let (touching, mut apart): (Vec<ByteRange>, Vec<ByteRange>) = self.held.iter().copied().partition(touches);
+        let touches = |held: &ByteRange| {
+            held.first <= range.last.saturating_add(1) && range.first <= held.last.saturating_add(1)
+        };
+        let (touching, mut apart): (Vec<ByteRange>, Vec<ByteRange>) =
+            self.held.iter().copied().partition(touches);
         for held in touching {
-            range = ByteRange { first: range.first.min(held.first), last: range.last.max(held.last) };
+            range = ByteRange {
+                first: range.first.min(held.first),
+                last: range.last.max(held.last),
+            };
         }
         apart.push(range);
         apart.sort_unstable_by_key(|held| held.first);
@@ -116,7 +148,10 @@ impl Parts {
 fn number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     // The largest number has no successor, and no representation is that long.
-    digits.then(|| text.parse().ok()).flatten().filter(|number| *number < u64::MAX)
+    digits
+        .then(|| text.parse().ok())
+        .flatten()
+        .filter(|number| *number < u64::MAX)
 }
 
 #[cfg(test)]
@@ -129,7 +164,10 @@ mod tests {
     }
 
     fn part(first: u64, last: u64, total: Option<u64>) -> ContentRange {
-        ContentRange { range: range(first, last), total }
+        ContentRange {
+            range: range(first, last),
+            total,
+        }
     }
 
     #[test]
@@ -166,14 +204,22 @@ mod tests {
         assert!(!parts.add(part(10, 30, None)), "beyond the end");
         assert!(parts.add(part(8, 21, Some(30))) && parts.is_complete());
         assert!(Parts::prefix(0, Some(0)).is_complete());
-        assert_eq!(Parts::prefix(10, Some(30)).missing(range(0, 29)), [range(10, 29)]);
-        assert!(!Parts::prefix(40, None).add(part(0, 1, Some(30))), "what is held does not fit");
+        assert_eq!(
+            Parts::prefix(10, Some(30)).missing(range(0, 29)),
+            [range(10, 29)]
+        );
+        assert!(
+            !Parts::prefix(40, None).add(part(0, 1, Some(30))),
+            "what is held does not fit"
+        );
     }
 
     #[test]
     fn pieces_are_counted() {
         let mut parts = Parts::default();
-        let added = (0..100).filter(|number| parts.add(part(number * 10, number * 10, None))).count();
+        let added = (0..100)
+            .filter(|number| parts.add(part(number * 10, number * 10, None)))
+            .count();
         assert_eq!(added, PIECES_MAX);
     }
 

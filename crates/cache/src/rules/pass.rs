@@ -1,6 +1,7 @@
 //! Why a response is not stored, each reason with the sentence that `saker explain` shows.
 //!
-//! Place in the walk: what [`super::judge`] answers in place of a life; counters go by [`Pass::name`].
+//! Place in the walk: what [`super::judge`] answers in place of a life; counters go by
+//! [`Pass::name`].
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! May this entry answer this request now? RFC 9111 section 4, and RFC 5861.
 //!
 //! Place in the walk: the look-up, once key and Vary have selected an entry. On the hot path:
-//! allocates nothing, unless a client's Cache-Control is there and honoured.
-//! Absent on purpose: purges and bans, which the store knows; conditions of the client ([`super::validation`]).
+//! allocates nothing, unless a client's Cache-Control is there and honoured. Absent on purpose:
+//! purges and bans, which the store knows; conditions of the client ([`super::validation`]).
 
 use super::{
     cache_status::Forward,
@@ -48,7 +48,10 @@ impl Why {
         match self {
             Why::Method => Forward::Method,
             Why::SessionCookie | Why::Authorization => Forward::Bypass,
-            Why::RequestNoCache | Why::RequestNoStore | Why::RequestMaxAge | Why::RequestMinFresh => Forward::Request,
+            Why::RequestNoCache
+            | Why::RequestNoStore
+            | Why::RequestMaxAge
+            | Why::RequestMinFresh => Forward::Request,
             Why::ResponseNoCache | Why::Expired => Forward::Stale,
             Why::Gone => Forward::Miss,
         }
@@ -57,13 +60,19 @@ impl Why {
     pub fn sentence(self) -> &'static str {
         match self {
             Why::Method => "only GET and HEAD are answered from the cache",
-            Why::SessionCookie => "the request has a session cookie, and the entry does not say that it is for all",
-            Why::Authorization => "the request has Authorization, and the entry does not say that it is for all",
+            Why::SessionCookie => {
+                "the request has a session cookie, and the entry does not say that it is for all"
+            }
+            Why::Authorization => {
+                "the request has Authorization, and the entry does not say that it is for all"
+            }
             Why::ResponseNoCache => "the response said no-cache: it is validated before each use",
             Why::RequestNoCache => "the request says no-cache",
             Why::RequestNoStore => "the request says no-store",
             Why::RequestMaxAge => "the entry is older than the max-age of the request",
-            Why::RequestMinFresh => "the entry is not fresh for as long as min-fresh of the request asks",
+            Why::RequestMinFresh => {
+                "the entry is not fresh for as long as min-fresh of the request asks"
+            }
             Why::Expired => "the entry is stale",
             Why::Gone => "the entry is past all its times",
         }
@@ -84,17 +93,27 @@ pub fn age_s(life: &Life, now_ms: i64) -> u64 {
     (u64::try_from(age_ms).unwrap_or(0) / 1000).min(DELTA_SECONDS_MAX)
 }
 
-/// Whether the entry may stand in for an answer that did not come or was one of [`is_error`] (RFC 5861 section 4).
-pub fn may_serve_after_error(request: HeadView<'_>, life: &Life, settings: &RuleSettings, now_ms: i64) -> bool {
+/// Whether the entry may stand in for an answer that did not come or was one of [`is_error`] (RFC
+/// 5861 section 4).
+pub fn may_serve_after_error(
+    request: HeadView<'_>,
+    life: &Life,
+    settings: &RuleSettings,
+    now_ms: i64,
+) -> bool {
     if for_whom(request, life, settings).is_some() || life.always_validates {
         return false;
     }
     if now_ms < life.fresh_until_ms.max(life.stale_if_error_until_ms) {
         return true;
     }
-    let asked = settings.honours_client().then(|| RequestControl::of(request).stale_if_error);
+    let asked = settings
+        .honours_client()
+        .then(|| RequestControl::of(request).stale_if_error);
     match asked {
-        Some(Seconds::Given(seconds)) => !life.must_revalidate && now_ms < life.fresh_until_ms.saturating_add(ms(seconds)),
+        Some(Seconds::Given(seconds)) => {
+            !life.must_revalidate && now_ms < life.fresh_until_ms.saturating_add(ms(seconds))
+        }
         _ => false,
     }
 }
@@ -109,14 +128,23 @@ pub fn only_if_cached(request: HeadView<'_>) -> bool {
     request.has(KnownField::CacheControl) && RequestControl::of(request).only_if_cached
 }
 
-fn unless_only_cached(request: HeadView<'_>, life: &Life, settings: &RuleSettings, now_ms: i64) -> Use {
+fn unless_only_cached(
+    request: HeadView<'_>,
+    life: &Life,
+    settings: &RuleSettings,
+    now_ms: i64,
+) -> Use {
     if !matches!(request.method(), Method::Get | Method::Head) {
         return Use::NotUsable(Why::Method);
     }
     if let Some(why) = for_whom(request, life, settings) {
         return Use::NotUsable(why);
     }
-    let control = if settings.honours_client() { RequestControl::of(request) } else { RequestControl::default() };
+    let control = if settings.honours_client() {
+        RequestControl::of(request)
+    } else {
+        RequestControl::default()
+    };
     if settings.no_store_bypasses && control.no_store {
         return Use::NotUsable(Why::RequestNoStore);
     }
@@ -143,12 +171,15 @@ fn by_age(control: &RequestControl, life: &Life, now_ms: i64) -> Use {
     }
 }
 
-/// Not of the standard: who sends a session cookie or credentials gets what is for all only if it was said to be.
+/// Not of the standard: who sends a session cookie or credentials gets what is for all only if it
+/// was said to be.
 fn for_whom(request: HeadView<'_>, life: &Life, settings: &RuleSettings) -> Option<Why> {
     if request.has(KnownField::Authorization) && !life.for_authorized {
         return Some(Why::Authorization);
     }
-    let own = !life.for_sessions && request.has(KnownField::Cookie) && judge::session_cookie(request, settings).is_some();
+    let own = !life.for_sessions
+        && request.has(KnownField::Cookie)
+        && judge::session_cookie(request, settings).is_some();
     own.then_some(Why::SessionCookie)
 }
 
@@ -170,8 +201,13 @@ fn client_objects(control: &RequestControl, life: &Life, now_ms: i64) -> Option<
     if too_old && control.max_stale == MaxStale::Absent {
         return Some(Why::RequestMaxAge);
     }
-    let wanted_until_ms = control.min_fresh.given().map(|seconds| now_ms.saturating_add(ms(seconds)));
-    wanted_until_ms.filter(|until_ms| *until_ms >= life.fresh_until_ms).map(|_| Why::RequestMinFresh)
+    let wanted_until_ms = control
+        .min_fresh
+        .given()
+        .map(|seconds| now_ms.saturating_add(ms(seconds)));
+    wanted_until_ms
+        .filter(|until_ms| *until_ms >= life.fresh_until_ms)
+        .map(|_| Why::RequestMinFresh)
 }
 
 /// Section 5.2.1.2, unless the response forbids (section 4.2.4).

@@ -1,8 +1,9 @@
-//! Dictionaries of structured fields (RFC 9651 sections 3.2 and 4.2.2), as far as caching uses them.
+//! Dictionaries of structured fields (RFC 9651 sections 3.2 and 4.2.2), as far as caching uses
+//! them.
 //!
-//! Difficulty: one bad byte anywhere makes the whole field as good as absent (section 4.2), so nothing is skipped that is not checked.
-//! Parameters are checked and dropped: no field that is read here gives them a meaning.
-//! Absent on purpose: lists, and writing.
+//! Difficulty: one bad byte anywhere makes the whole field as good as absent (section 4.2), so
+//! nothing is skipped that is not checked. Parameters are checked and dropped: no field that is
+//! read here gives them a meaning. Absent on purpose: lists, and writing.
 
 /// A bare item (section 3.3). What no caller looks into keeps no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,7 +26,8 @@ pub enum Member {
 /// Keys with their members, in order; of a repeated key the last counts.
 pub type Dictionary = Vec<(Vec<u8>, Member)>;
 
-/// The dictionary that all lines of a field make together; `None` where it is none. Without lines, or with empty ones, it is empty.
+/// The dictionary that all lines of a field make together; `None` where it is none. Without lines,
+/// or with empty ones, it is empty.
 pub fn dictionary<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Dictionary> {
     let joined = lines.collect::<Vec<_>>().join(&b","[..]);
     let mut reader = Reader(joined.as_slice());
@@ -54,7 +56,11 @@ struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
     fn skip(&mut self, bytes: &[u8]) {
-        let count = self.0.iter().take_while(|byte| bytes.contains(byte)).count();
+        let count = self
+            .0
+            .iter()
+            .take_while(|byte| bytes.contains(byte))
+            .count();
         self.0 = &self.0[count..];
     }
 
@@ -76,7 +82,11 @@ impl Reader<'_> {
         let member = match self.0.first() {
             Some(b'=') => {
                 self.0 = &self.0[1..];
-                if self.0.first() == Some(&b'(') { Member::List(self.inner_list()?) } else { Member::Item(self.bare_item()?) }
+                if self.0.first() == Some(&b'(') {
+                    Member::List(self.inner_list()?)
+                } else {
+                    Member::Item(self.bare_item()?)
+                }
             }
             _ => Member::Item(Item::Boolean(true)),
         };
@@ -90,7 +100,9 @@ impl Reader<'_> {
         if !first.is_ascii_lowercase() && *first != b'*' {
             return None;
         }
-        Some(self.take_while(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(&byte)))
+        Some(self.take_while(|byte| {
+            byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-.*".contains(&byte)
+        }))
     }
 
     /// Section 4.2.3.2.
@@ -129,9 +141,9 @@ impl Reader<'_> {
         match self.0.first()? {
             b'-' | b'0'..=b'9' => self.number(),
             b'"' => self.string().map(Item::String),
-            b'*' | b'A'..=b'Z' | b'a'..=b'z' => {
-                Some(Item::Token(self.take_while(|byte| saker_http::chars::is_token_char(byte) || byte == b':' || byte == b'/')))
-            }
+            b'*' | b'A'..=b'Z' | b'a'..=b'z' => Some(Item::Token(self.take_while(|byte| {
+                saker_http::chars::is_token_char(byte) || byte == b':' || byte == b'/'
+            }))),
             b'?' => self.boolean(),
             b':' => self.byte_sequence(),
             b'@' => {
@@ -154,12 +166,15 @@ impl Reader<'_> {
         if self.0.first() == Some(&b'.') {
             self.0 = &self.0[1..];
             let fraction = self.take_while(|byte| byte.is_ascii_digit());
-            return ((1..=12).contains(&whole.len()) && (1..=3).contains(&fraction.len())).then_some(Item::Other);
+            return ((1..=12).contains(&whole.len()) && (1..=3).contains(&fraction.len()))
+                .then_some(Item::Other);
         }
         if !(1..=15).contains(&whole.len()) {
             return None;
         }
-        let number = whole.iter().fold(0i64, |sum, byte| sum * 10 + i64::from(byte - b'0'));
+        let number = whole
+            .iter()
+            .fold(0i64, |sum, byte| sum * 10 + i64::from(byte - b'0'));
         Some(Item::Integer(if negative { -number } else { number }))
     }
 
@@ -173,7 +188,10 @@ impl Reader<'_> {
             match first {
                 b'"' => return Some(text),
                 b'\\' => {
-                    let (escaped, rest) = self.0.split_first().filter(|(byte, _)| matches!(byte, b'"' | b'\\'))?;
+                    let (escaped, rest) = self
+                        .0
+                        .split_first()
+                        .filter(|(byte, _)| matches!(byte, b'"' | b'\\'))?;
                     text.push(*escaped);
                     self.0 = rest;
                 }
@@ -214,23 +232,45 @@ mod tests {
             ("a", vec![item("a", Item::Boolean(true))]),
             ("a=?0", vec![item("a", Item::Boolean(false))]),
             ("max-age=60", vec![item("max-age", Item::Integer(60))]),
-            ("a=-1,\tb", vec![item("a", Item::Integer(-1)), item("b", Item::Boolean(true))]),
+            (
+                "a=-1,\tb",
+                vec![item("a", Item::Integer(-1)), item("b", Item::Boolean(true))],
+            ),
             ("a=1, a=2", vec![item("a", Item::Integer(2))]),
-            ("a;x=1;y, b=2; z=\"\\\"\"", vec![item("a", Item::Boolean(true)), item("b", Item::Integer(2))]),
-            ("a=\"x, \\\\y\"", vec![item("a", Item::String(b"x, \\y".to_vec()))]),
-            ("a=tok/en:1", vec![item("a", Item::Token(b"tok/en:1".to_vec()))]),
+            (
+                "a;x=1;y, b=2; z=\"\\\"\"",
+                vec![item("a", Item::Boolean(true)), item("b", Item::Integer(2))],
+            ),
+            (
+                "a=\"x, \\\\y\"",
+                vec![item("a", Item::String(b"x, \\y".to_vec()))],
+            ),
+            (
+                "a=tok/en:1",
+                vec![item("a", Item::Token(b"tok/en:1".to_vec()))],
+            ),
             ("a=1.5", vec![item("a", Item::Other)]),
             ("a=:YQ==:", vec![item("a", Item::Other)]),
             ("a=@1659578233", vec![item("a", Item::Other)]),
             (
                 "a=( \"x\"  b;c=1 2 )",
-                vec![(b"a".to_vec(), Member::List(vec![Item::String(b"x".to_vec()), Item::Token(b"b".to_vec()), Item::Integer(2)]))],
+                vec![(
+                    b"a".to_vec(),
+                    Member::List(vec![
+                        Item::String(b"x".to_vec()),
+                        Item::Token(b"b".to_vec()),
+                        Item::Integer(2),
+                    ]),
+                )],
             ),
         ];
         for (text, want) in rows {
             assert_eq!(read(text), Some(want), "{text}");
         }
-        assert_eq!(dictionary([&b"a=1"[..], b"b"].into_iter()).map(|read| read.len()), Some(2));
+        assert_eq!(
+            dictionary([&b"a=1"[..], b"b"].into_iter()).map(|read| read.len()),
+            Some(2)
+        );
     }
 
     #[test]

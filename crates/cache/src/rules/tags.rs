@@ -1,7 +1,8 @@
-//! Tags that applications give responses for other caches: Surrogate-Key, Cache-Tag, xkey, X-Magento-Tags and their kin.
+//! Tags that applications give responses for other caches: Surrogate-Key, Cache-Tag, xkey,
+//! X-Magento-Tags and their kin.
 //!
-//! Place in the walk: beside the fields of an entry, so that a purge by tag finds it whoever the tag was written for.
-//! Absent on purpose: X-LiteSpeed-Tag, which has scopes ([`crate::lscache`]).
+//! Place in the walk: beside the fields of an entry, so that a purge by tag finds it whoever the
+//! tag was written for. Absent on purpose: X-LiteSpeed-Tag, which has scopes ([`crate::lscache`]).
 
 use saker_http::Fields;
 
@@ -19,23 +20,36 @@ const TAG_FIELDS: &[(&str, bool)] = &[
     ("x-cache-tags", true),
 ];
 
-/// Each tag once, in order. What would go beyond [`TAGS_BYTES_MAX`] is left out and said so: such a response can't be purged by all its
-/// tags, so it must not be stored.
+/// Each tag once, in order. What would go beyond [`TAGS_BYTES_MAX`] is left out and said so: such a
+/// response can't be purged by all its tags, so it must not be stored.
 pub fn tags(fields: &Fields) -> Result<Vec<Vec<u8>>, TooManyTags> {
     let mut tags: Vec<Vec<u8>> = Vec::new();
     let mut seen = std::collections::HashSet::new();
     let mut bytes = 0;
     for (name, value) in fields.iter() {
-        let Some((_, commas)) = TAG_FIELDS.iter().find(|field| field.0.eq_ignore_ascii_case(name)) else { continue };
+        let Some((_, commas)) = TAG_FIELDS
+            .iter()
+            .find(|field| field.0.eq_ignore_ascii_case(name))
+        else {
+            continue;
+        };
         let separates = |byte: &u8| *byte == b',' || (!commas && byte.is_ascii_whitespace());
-        for tag in value.split(separates).map(<[u8]>::trim_ascii).filter(|tag| !tag.is_empty()) {
+        for tag in value
+            .split(separates)
+            .map(<[u8]>::trim_ascii)
+            .filter(|tag| !tag.is_empty())
+        {
             if seen.insert(tag) {
                 bytes += tag.len();
                 tags.push(tag.to_vec());
             }
         }
     }
-    if bytes > TAGS_BYTES_MAX { Err(TooManyTags) } else { Ok(tags) }
+    if bytes > TAGS_BYTES_MAX {
+        Err(TooManyTags)
+    } else {
+        Ok(tags)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +57,9 @@ pub struct TooManyTags;
 
 /// Whether a field is one of tags, which visitors need not see.
 pub fn is_tag_field(name: &str) -> bool {
-    TAG_FIELDS.iter().any(|field| field.0.eq_ignore_ascii_case(name))
+    TAG_FIELDS
+        .iter()
+        .any(|field| field.0.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
@@ -58,7 +74,11 @@ mod tests {
             ("Cache-Tag", "a, b c ,d", &["a", "b c", "d"]),
             ("Edge-Cache-Tag", "a,b", &["a", "b"]),
             ("xkey", "a b", &["a", "b"]),
-            ("X-Magento-Tags", "cat_p,cat_p_1,FPC", &["cat_p", "cat_p_1", "FPC"]),
+            (
+                "X-Magento-Tags",
+                "cat_p,cat_p_1,FPC",
+                &["cat_p", "cat_p_1", "FPC"],
+            ),
             ("Cache-Tag", "a,a,,A", &["a", "A"]),
             ("Cache-Tag", " , ", &[]),
             ("X-Tag", "a", &[]),
@@ -67,7 +87,13 @@ mod tests {
             let mut fields = Fields::new();
             fields.append(name, value.as_bytes());
             let found = tags(&fields).expect("few");
-            assert_eq!(found, want.iter().map(|tag| tag.as_bytes().to_vec()).collect::<Vec<_>>(), "{name}: {value}");
+            assert_eq!(
+                found,
+                want.iter()
+                    .map(|tag| tag.as_bytes().to_vec())
+                    .collect::<Vec<_>>(),
+                "{name}: {value}"
+            );
         }
     }
 

@@ -1,8 +1,10 @@
-//! Which field steers this cache: Surrogate-Control, a targeted field (RFC 9213), or Cache-Control with Expires.
+//! Which field steers this cache: Surrogate-Control, a targeted field (RFC 9213), or Cache-Control
+//! with Expires.
 //!
-//! Place in the walk: the first question about a response.
-//! Difficulty: a targeted field replaces the others entirely if it can be read, and counts as absent if it can't (section 2.1).
-//! Absent on purpose: names ending in `-Cache-Control` that nobody listed; section 2.4 forbids to go by the ending.
+//! Place in the walk: the first question about a response. Difficulty: a targeted field replaces
+//! the others entirely if it can be read, and counts as absent if it can't (section 2.1). Absent on
+//! purpose: names ending in `-Cache-Control` that nobody listed; section 2.4 forbids to go by the
+//! ending.
 
 use super::{
     control::{Directive, ResponseControl, Scope, Seconds, directives},
@@ -17,7 +19,8 @@ pub struct Policy {
     pub control: ResponseControl,
     /// Name of the field that decides.
     pub field: String,
-    /// Whether that field was meant for caches like this one alone, so that Cache-Control and Expires say nothing.
+    /// Whether that field was meant for caches like this one alone, so that Cache-Control and
+    /// Expires say nothing.
     pub targeted: bool,
     /// Surrogate-Control: `content="ESI/1.0"`.
     pub esi: bool,
@@ -31,23 +34,39 @@ pub fn policy(fields: &Fields, settings: &RuleSettings) -> Policy {
             return surrogate;
         }
         // Only about the content: how long is told elsewhere.
-        return Policy { esi: surrogate.esi, ..untargeted(fields, settings) };
+        return Policy {
+            esi: surrogate.esi,
+            ..untargeted(fields, settings)
+        };
     }
     untargeted(fields, settings)
 }
 
 /// All lines of a field.
 pub(crate) fn lines<'a>(fields: &'a Fields, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-    fields.iter().filter(move |line| line.0.eq_ignore_ascii_case(name)).map(|line| line.1)
+    fields
+        .iter()
+        .filter(move |line| line.0.eq_ignore_ascii_case(name))
+        .map(|line| line.1)
 }
 
 fn untargeted(fields: &Fields, settings: &RuleSettings) -> Policy {
-    let targeted = settings.targets.iter().find_map(|name| Some((name, targeted(fields, name)?)));
+    let targeted = settings
+        .targets
+        .iter()
+        .find_map(|name| Some((name, targeted(fields, name)?)));
     match targeted {
-        Some((name, control)) => Policy { control, field: name.clone(), targeted: true, esi: false },
-        None => {
-            Policy { control: ResponseControl::parse(lines(fields, "cache-control")), field: "Cache-Control".into(), ..Policy::default() }
-        }
+        Some((name, control)) => Policy {
+            control,
+            field: name.clone(),
+            targeted: true,
+            esi: false,
+        },
+        None => Policy {
+            control: ResponseControl::parse(lines(fields, "cache-control")),
+            field: "Cache-Control".into(),
+            ..Policy::default()
+        },
     }
 }
 
@@ -55,21 +74,24 @@ fn untargeted(fields: &Fields, settings: &RuleSettings) -> Policy {
 fn targeted(fields: &Fields, name: &str) -> Option<ResponseControl> {
     let members = dictionary(lines(fields, name)).filter(|members| !members.is_empty())?;
     let mut control = ResponseControl::default();
-    members.iter().for_each(|(key, member)| add(&mut control, key, member));
+    members
+        .iter()
+        .for_each(|(key, member)| add(&mut control, key, member));
     Some(control)
 }
 
-/// Section 2.1: a value of another type than the directive has is not to be consumed. An age then is none, and a word that forbids
-/// stands unless it is plainly denied.
+/// Section 2.1: a value of another type than the directive has is not to be consumed. An age then
+/// is none, and a word that forbids stands unless it is plainly denied.
 fn add(control: &mut ResponseControl, key: &[u8], member: &Member) {
     let truth = match member {
         Member::Item(Item::Boolean(truth)) => Some(*truth),
         _ => None,
     };
     let seconds = match member {
-        Member::Item(Item::Integer(seconds)) => {
-            u64::try_from(*seconds).map_or(Seconds::Invalid, |seconds| Seconds::Given(seconds.min(super::control::DELTA_SECONDS_MAX)))
-        }
+        Member::Item(Item::Integer(seconds)) => u64::try_from(*seconds)
+            .map_or(Seconds::Invalid, |seconds| {
+                Seconds::Given(seconds.min(super::control::DELTA_SECONDS_MAX))
+            }),
         _ => Seconds::Invalid,
     };
     match key {
@@ -98,15 +120,27 @@ fn add_scope(scope: &mut Scope, member: &Member) {
     }
 }
 
-/// The Edge Architecture's field as Varnish's and Fastly's users know it: `max-age=600`, `max-age=600+30` (stale for 30 more),
-/// `no-store`, `content="ESI/1.0"`.
+/// The Edge Architecture's field as Varnish's and Fastly's users know it: `max-age=600`,
+/// `max-age=600+30` (stale for 30 more), `no-store`, `content="ESI/1.0"`.
 fn surrogate(fields: &Fields) -> Policy {
-    let mut policy = Policy { field: "Surrogate-Control".into(), ..Policy::default() };
+    let mut policy = Policy {
+        field: "Surrogate-Control".into(),
+        ..Policy::default()
+    };
     for directive in lines(fields, "surrogate-control").flat_map(directives) {
         match directive.name.to_ascii_lowercase().as_slice() {
-            b"content" => policy.esi |= directive.argument.as_deref().is_some_and(|text| has_word(text, b"ESI/1.0")),
+            b"content" => {
+                policy.esi |= directive
+                    .argument
+                    .as_deref()
+                    .is_some_and(|text| has_word(text, b"ESI/1.0"))
+            }
             b"max-age" => add_surrogate_age(&mut policy, &directive),
-            b"no-store" | b"no-cache" | b"private" | b"stale-while-revalidate" | b"stale-if-error" => {
+            b"no-store"
+            | b"no-cache"
+            | b"private"
+            | b"stale-while-revalidate"
+            | b"stale-if-error" => {
                 policy.targeted = true;
                 policy.control.add(&directive);
             }
@@ -120,12 +154,21 @@ fn add_surrogate_age(policy: &mut Policy, directive: &Directive<'_>) {
     policy.targeted = true;
     let text = directive.argument.as_deref().unwrap_or_default();
     let mut parts = text.splitn(2, |byte| *byte == b'+');
-    let mut part =
-        |name: &'static [u8]| parts.next().map(|text| Directive { name, argument: Some(text.to_vec().into()), sound: directive.sound });
+    let mut part = |name: &'static [u8]| {
+        parts.next().map(|text| Directive {
+            name,
+            argument: Some(text.to_vec().into()),
+            sound: directive.sound,
+        })
+    };
     let (fresh, stale) = (part(b"max-age"), part(b"stale-while-revalidate"));
-    fresh.into_iter().chain(stale).for_each(|directive| policy.control.add(&directive));
+    fresh
+        .into_iter()
+        .chain(stale)
+        .for_each(|directive| policy.control.add(&directive));
 }
 
 fn has_word(text: &[u8], word: &[u8]) -> bool {
-    text.split(|byte| byte.is_ascii_whitespace()).any(|part| part.eq_ignore_ascii_case(word))
+    text.split(|byte| byte.is_ascii_whitespace())
+        .any(|part| part.eq_ignore_ascii_case(word))
 }

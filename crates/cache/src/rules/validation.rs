@@ -1,14 +1,15 @@
-//! Validation (RFC 9111 section 4.3): asking the origin whether an entry still holds, what its answer means, and answering a client that
-//! asks the same of us.
+//! Validation (RFC 9111 section 4.3): asking the origin whether an entry still holds, what its
+//! answer means, and answering a client that asks the same of us.
 //!
-//! Place in the walk: around a request to the origin for an entry that is not fresh; and on the way out of every hit.
-//! Difficulty: a 304 may be about another representation than ours, and then refreshes nothing; its fields replace ours, but not those that
-//! describe bytes which we hold and it does not bring.
-//! Absent on purpose: If-Match and If-Unmodified-Since, which are not for caches (section 4.3.2); If-Range (`saker_http::conditional`).
+//! Place in the walk: around a request to the origin for an entry that is not fresh; and on the way
+//! out of every hit. Difficulty: a 304 may be about another representation than ours, and then
+//! refreshes nothing; its fields replace ours, but not those that describe bytes which we hold and
+//! it does not bring. Absent on purpose: If-Match and If-Unmodified-Since, which are not for caches
+//! (section 4.3.2); If-Range (`saker_http::conditional`).
 
 use super::{
-    fields::is_never_stored, freshness::Times, judge::judge_response, life::Life, pass::Pass, reuse::is_error, settings::RuleSettings,
-    targeted::lines,
+    fields::is_never_stored, freshness::Times, judge::judge_response, life::Life, pass::Pass,
+    reuse::is_error, settings::RuleSettings, targeted::lines,
 };
 use saker_http::{
     Fields, HeadView, KnownField, Method, Status,
@@ -17,11 +18,19 @@ use saker_http::{
     fields::known_name,
 };
 
-/// The conditions to send for an entry with these fields (section 4.3.1); none where it has no validator.
+/// The conditions to send for an entry with these fields (section 4.3.1); none where it has no
+/// validator.
 pub fn conditions(stored: &Fields) -> Vec<(&'static str, Vec<u8>)> {
-    let tag = stored.first("etag").filter(|tag| EntityTag::parse(tag).is_some());
-    let date = stored.first("last-modified").filter(|date| parse_date(date, 0).is_some());
-    let both = [tag.map(|tag| ("If-None-Match", tag.to_vec())), date.map(|date| ("If-Modified-Since", date.to_vec()))];
+    let tag = stored
+        .first("etag")
+        .filter(|tag| EntityTag::parse(tag).is_some());
+    let date = stored
+        .first("last-modified")
+        .filter(|date| parse_date(date, 0).is_some());
+    let both = [
+        tag.map(|tag| ("If-None-Match", tag.to_vec())),
+        date.map(|date| ("If-Modified-Since", date.to_vec())),
+    ];
     both.into_iter().flatten().collect()
 }
 
@@ -32,7 +41,8 @@ pub enum Answer {
     Freshens,
     /// The entry is over; the answer is judged like any other, and goes to the client.
     Replaces,
-    /// The origin failed: the entry may stand in if its times allow, else the answer goes to the client. The entry stays.
+    /// The origin failed: the entry may stand in if its times allow, else the answer goes to the
+    /// client. The entry stays.
     Failed,
     /// A 304 about something else: ask again without conditions.
     Unrelated,
@@ -48,13 +58,18 @@ pub fn judge_answer(stored: &Fields, status: Status, answer: &Fields) -> Answer 
     }
 }
 
-/// Section 4.3.4: whether a 304 is about the stored response. One without validators is about what was asked for.
+/// Section 4.3.4: whether a 304 is about the stored response. One without validators is about what
+/// was asked for.
 fn is_about(stored: &Fields, answer: &Fields) -> bool {
     let tag = |fields: &Fields| fields.first("etag").map(<[u8]>::to_vec);
     if let Some(theirs) = tag(answer) {
         let ours = tag(stored);
-        return match (EntityTag::parse(&theirs), ours.as_deref().and_then(EntityTag::parse)) {
-            // Weak comparison: our request was answered by it (RFC 9110 section 13.1.2), and origins weaken tags of compressed bodies.
+        return match (
+            EntityTag::parse(&theirs),
+            ours.as_deref().and_then(EntityTag::parse),
+        ) {
+            // Weak comparison: our request was answered by it (RFC 9110 section 13.1.2), and
+            // origins weaken tags of compressed bodies.
             (Some(theirs), Some(ours)) => theirs.weak_eq(ours),
             (Some(_), None) => false,
             (None, _) => true,
@@ -70,10 +85,16 @@ fn is_about(stored: &Fields, answer: &Fields) -> bool {
 pub fn freshened(stored: &Fields, answer: &Fields) -> Fields {
     let mut fresh = stored.clone();
     let replaces = |name: &str| !is_never_stored(name) && !describes_content(name);
-    answer.iter().filter(|line| replaces(line.0)).for_each(|line| {
-        fresh.remove(line.0);
-    });
-    answer.iter().filter(|line| replaces(line.0)).for_each(|line| fresh.append(known_name(line.0), line.1.to_vec()));
+    answer
+        .iter()
+        .filter(|line| replaces(line.0))
+        .for_each(|line| {
+            fresh.remove(line.0);
+        });
+    answer
+        .iter()
+        .filter(|line| replaces(line.0))
+        .for_each(|line| fresh.append(known_name(line.0), line.1.to_vec()));
     fresh
 }
 
@@ -84,7 +105,8 @@ pub struct Refreshed {
     pub life: Result<Life, Pass>,
 }
 
-/// Section 4.3.4: the entry's fields made new by those of a 304, and judged again as if they had come with it. `status`: the entry's own.
+/// Section 4.3.4: the entry's fields made new by those of a 304, and judged again as if they had
+/// come with it. `status`: the entry's own.
 pub fn refreshed(
     request: HeadView<'_>,
     status: Status,
@@ -95,7 +117,8 @@ pub fn refreshed(
     response_ms: i64,
 ) -> Refreshed {
     let mut fields = freshened(stored, answer);
-    // A Date of the first answer would make the second as old; RFC 9110 section 6.6.1 says what stands for one that is not there.
+    // A Date of the first answer would make the second as old; RFC 9110 section 6.6.1 says what
+    // stands for one that is not there.
     let date_s = Times::of(answer, request_ms, response_ms).date_s;
     fields.set("Date", format_date(date_s).to_vec());
     let mut judged = fields.clone();
@@ -104,9 +127,17 @@ pub fn refreshed(
     Refreshed { fields, life }
 }
 
-/// Section 3.2: what tells how our bytes are to be read is not changed by an answer that brings none.
+/// Section 3.2: what tells how our bytes are to be read is not changed by an answer that brings
+/// none.
 fn describes_content(name: &str) -> bool {
-    ["content-length", "content-encoding", "content-range", "content-type"].iter().any(|held| held.eq_ignore_ascii_case(name))
+    [
+        "content-length",
+        "content-encoding",
+        "content-range",
+        "content-type",
+    ]
+    .iter()
+    .any(|held| held.eq_ignore_ascii_case(name))
 }
 
 /// What an answer to HEAD means for a stored response to GET (section 4.3.5).
@@ -121,12 +152,25 @@ pub enum HeadAnswer {
 }
 
 /// `content_bytes`: the length of the stored content as the origin sent it.
-pub fn judge_head_answer(stored: &Fields, content_bytes: u64, status: Status, answer: &Fields) -> HeadAnswer {
+pub fn judge_head_answer(
+    stored: &Fields,
+    content_bytes: u64,
+    status: Status,
+    answer: &Fields,
+) -> HeadAnswer {
     if status != Status::OK {
         return HeadAnswer::Nothing;
     }
-    let same = |name: &'static str| answer.first(name).is_none_or(|theirs| stored.first(name) == Some(theirs));
-    let length = answer.first("content-length").map(|text| std::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok()));
+    let same = |name: &'static str| {
+        answer
+            .first(name)
+            .is_none_or(|theirs| stored.first(name) == Some(theirs))
+    };
+    let length = answer.first("content-length").map(|text| {
+        std::str::from_utf8(text)
+            .ok()
+            .and_then(|text| text.parse::<u64>().ok())
+    });
     let same_length = length.is_none_or(|length| length == Some(content_bytes));
     match same("etag") && same("last-modified") && same_length {
         true => HeadAnswer::Freshens,
@@ -142,18 +186,27 @@ pub fn is_not_modified(request: HeadView<'_>, status: Status, stored: &Fields, n
     if request.has(KnownField::IfNoneMatch) {
         return names_ours(request, stored);
     }
-    let asked = (request.known_count(KnownField::IfModifiedSince) == 1).then(|| request.known(KnownField::IfModifiedSince)).flatten();
+    let asked = (request.known_count(KnownField::IfModifiedSince) == 1)
+        .then(|| request.known(KnownField::IfModifiedSince))
+        .flatten();
     let asked = asked.and_then(|text| parse_date(text, now_s));
     // A response without Last-Modified is compared by its Date.
-    let ours = stored.first("last-modified").or(stored.first("date")).and_then(|text| parse_date(text, now_s));
+    let ours = stored
+        .first("last-modified")
+        .or(stored.first("date"))
+        .and_then(|text| parse_date(text, now_s));
     asked.zip(ours).is_some_and(|(asked, ours)| ours <= asked)
 }
 
 fn names_ours(request: HeadView<'_>, stored: &Fields) -> bool {
-    if request.known_count(KnownField::IfNoneMatch) == 1 && request.known(KnownField::IfNoneMatch) == Some(b"*") {
+    if request.known_count(KnownField::IfNoneMatch) == 1
+        && request.known(KnownField::IfNoneMatch) == Some(b"*")
+    {
         return true;
     }
-    let Some(ours) = stored.first("etag").and_then(EntityTag::parse) else { return false };
+    let Some(ours) = stored.first("etag").and_then(EntityTag::parse) else {
+        return false;
+    };
     let mut found = false;
     for line in request.lines(KnownField::IfNoneMatch) {
         match any_of_list(line, |asked| asked.weak_eq(ours)) {
@@ -164,33 +217,51 @@ fn names_ours(request: HeadView<'_>, stored: &Fields) -> bool {
     found
 }
 
-/// The fields of a 304 made from an entry (RFC 9110 section 15.4.5); for `Set-Cookie` and others see the caller's filters.
+/// The fields of a 304 made from an entry (RFC 9110 section 15.4.5); for `Set-Cookie` and others
+/// see the caller's filters.
 pub fn not_modified_fields(stored: &Fields) -> Fields {
-    const SENT: [&str; 8] = ["cache-control", "content-location", "date", "etag", "expires", "vary", "last-modified", "cdn-cache-control"];
+    const SENT: [&str; 8] = [
+        "cache-control",
+        "content-location",
+        "date",
+        "etag",
+        "expires",
+        "vary",
+        "last-modified",
+        "cdn-cache-control",
+    ];
     let mut fields = stored.clone();
     fields.retain(|name| SENT.iter().any(|sent| sent.eq_ignore_ascii_case(name)));
     fields
 }
 
-/// Whether two responses are parts of the same bytes: the same strong validator (RFC 9111 section 3.4, RFC 9110 section 8.8.1).
+/// Whether two responses are parts of the same bytes: the same strong validator (RFC 9111 section
+/// 3.4, RFC 9110 section 8.8.1).
 pub fn same_bytes(one: &Fields, other: &Fields) -> bool {
     let single = |fields: &Fields| lines(fields, "etag").count() <= 1;
     if !single(one) || !single(other) {
         return false;
     }
     match (one.first("etag"), other.first("etag")) {
-        (Some(one), Some(other)) => EntityTag::parse(one).zip(EntityTag::parse(other)).is_some_and(|(one, other)| one.strong_eq(other)),
+        (Some(one), Some(other)) => EntityTag::parse(one)
+            .zip(EntityTag::parse(other))
+            .is_some_and(|(one, other)| one.strong_eq(other)),
         (None, None) => same_strong_date(one, other),
         _ => false,
     }
 }
 
-/// RFC 9110 section 8.8.2.2: a date of modification is strong if the response is at least a second younger.
+/// RFC 9110 section 8.8.2.2: a date of modification is strong if the response is at least a second
+/// younger.
 fn same_strong_date(one: &Fields, other: &Fields) -> bool {
     let of = |fields: &Fields| {
-        let modified = fields.first("last-modified").and_then(|text| parse_date(text, 0))?;
+        let modified = fields
+            .first("last-modified")
+            .and_then(|text| parse_date(text, 0))?;
         let date = fields.first("date").and_then(|text| parse_date(text, 0))?;
         (date > modified).then_some(modified)
     };
-    of(one).zip(of(other)).is_some_and(|(one, other)| one == other)
+    of(one)
+        .zip(of(other))
+        .is_some_and(|(one, other)| one == other)
 }

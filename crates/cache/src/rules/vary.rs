@@ -1,10 +1,11 @@
-//! Vary: which fields of a request select among the stored responses of one URI (RFC 9111 section 4.1).
+//! Vary: which fields of a request select among the stored responses of one URI (RFC 9111 section
+//! 4.1).
 //!
-//! Place in the walk: the second half of an entry's key.
-//! Difficulty: the bytes of a key must differ whenever the standard says that requests differ, and differ as little as possible otherwise:
-//! each spelling more is a page more to make. White space and case are evened out where a
-//! field's grammar says that they mean nothing.
-//! Absent on purpose: Accept-Encoding, which the entry's own codings answer, and any judgement of what a field's value means.
+//! Place in the walk: the second half of an entry's key. Difficulty: the bytes of a key must differ
+//! whenever the standard says that requests differ, and differ as little as possible otherwise:
+//! each spelling more is a page more to make. White space and case are evened out where a field's
+//! grammar says that they mean nothing. Absent on purpose: Accept-Encoding, which the entry's own
+//! codings answer, and any judgement of what a field's value means.
 
 use super::targeted::lines;
 use saker_http::{Fields, HeadView, chars, chars::trim_ows, field_name::is_alike};
@@ -22,7 +23,9 @@ impl Vary {
     /// `None` where nothing can be selected by: `*`, or something that is no list of names.
     pub fn of(fields: &Fields) -> Option<Vary> {
         let mut names = Vec::new();
-        let members = lines(fields, "vary").flat_map(|line| line.split(|byte| *byte == b',')).map(trim_ows);
+        let members = lines(fields, "vary")
+            .flat_map(|line| line.split(|byte| *byte == b','))
+            .map(trim_ows);
         for name in members.filter(|name| !name.is_empty()) {
             if name == b"*" || !chars::is_token(name) {
                 return None;
@@ -34,7 +37,9 @@ impl Vary {
 
     /// From names in any case and order; `None` for too many.
     pub fn new(mut names: Vec<String>) -> Option<Vary> {
-        names.iter_mut().for_each(|name| name.make_ascii_lowercase());
+        names
+            .iter_mut()
+            .for_each(|name| name.make_ascii_lowercase());
         names.retain(|name| name != "accept-encoding");
         names.sort_unstable();
         names.dedup();
@@ -58,15 +63,25 @@ impl Vary {
         self.secondary_key_without(request, &[])
     }
 
-    /// The same, where some cookies are as good as not sent: names, or their beginnings with `*`. An origin that says `Vary: Cookie` means the
-    /// cookies that it reads, and visitors carry those of statistics along.
-    pub fn secondary_key_without(&self, request: HeadView<'_>, ignored_cookies: &[String]) -> Vec<u8> {
+    /// The same, where some cookies are as good as not sent: names, or their beginnings with `*`.
+    /// An origin that says `Vary: Cookie` means the cookies that it reads, and visitors carry those
+    /// of statistics along.
+    pub fn secondary_key_without(
+        &self,
+        request: HeadView<'_>,
+        ignored_cookies: &[String],
+    ) -> Vec<u8> {
         let mut key = Vec::new();
         for name in &self.names {
             push_sized(&mut key, name.as_bytes());
             // Section 4.1: absent matches absent only, so an empty value is something else.
-            let value =
-                combined(request, name).and_then(|value| if name == "cookie" { without(value, ignored_cookies) } else { Some(value) });
+            let value = combined(request, name).and_then(|value| {
+                if name == "cookie" {
+                    without(value, ignored_cookies)
+                } else {
+                    Some(value)
+                }
+            });
             match value {
                 None => key.extend_from_slice(&u32::MAX.to_le_bytes()),
                 Some(value) => push_sized(&mut key, &value),
@@ -92,7 +107,10 @@ fn combined(request: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
     // RFC 9113 section 8.2.3: cookies are joined by semicolons.
     let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
     // Others make the same variable of `X_Foo` as of `X-Foo`, or another one.
-    for (spelling, line) in request.fields().filter(|(spelling, _)| is_alike(spelling, name.as_bytes())) {
+    for (spelling, line) in request
+        .fields()
+        .filter(|(spelling, _)| is_alike(spelling, name.as_bytes()))
+    {
         if value.is_some() {
             value.get_or_insert_default().extend_from_slice(separator);
         }
@@ -103,11 +121,14 @@ fn combined(request: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
         }
         value.extend_from_slice(line);
     }
-    // Only what a field's own grammar takes for the same may be made the same: lists, and ranges of languages and names of character
-    // sets, which know no case (RFC 9110 sections 12.5.1 to 12.5.4).
+    // Only what a field's own grammar takes for the same may be made the same: lists, and ranges of
+    // languages and names of character sets, which know no case (RFC 9110 sections 12.5.1 to
+    // 12.5.4).
     match name {
         "accept" => value.map(|value| evened(&value)),
-        "accept-language" | "accept-charset" => value.map(|value| evened(&value).to_ascii_lowercase()),
+        "accept-language" | "accept-charset" => {
+            value.map(|value| evened(&value).to_ascii_lowercase())
+        }
         _ => value,
     }
 }
@@ -118,14 +139,27 @@ fn without(cookies: Vec<u8>, ignored: &[String]) -> Option<Vec<u8>> {
         return Some(cookies);
     }
     let is_ignored = |piece: &&[u8]| {
-        let name = piece.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii();
-        ignored.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(prefix) => name.starts_with(prefix.as_bytes()),
-            None => name == pattern.as_bytes(),
-        })
+        let name = piece
+            .split(|byte| *byte == b'=')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii();
+        ignored
+            .iter()
+            .any(|pattern| match pattern.strip_suffix('*') {
+                Some(prefix) => name.starts_with(prefix.as_bytes()),
+                None => name == pattern.as_bytes(),
+            })
     };
-    let kept: Vec<&[u8]> = cookies.split(|byte| *byte == b';').map(<[u8]>::trim_ascii).filter(|piece| !piece.is_empty()).collect();
-    let kept: Vec<&[u8]> = kept.into_iter().filter(|piece| !is_ignored(piece)).collect();
+    let kept: Vec<&[u8]> = cookies
+        .split(|byte| *byte == b';')
+        .map(<[u8]>::trim_ascii)
+        .filter(|piece| !piece.is_empty())
+        .collect();
+    let kept: Vec<&[u8]> = kept
+        .into_iter()
+        .filter(|piece| !is_ignored(piece))
+        .collect();
     (!kept.is_empty()).then(|| kept.join(&b"; "[..]))
 }
 
@@ -140,7 +174,10 @@ fn evened(value: &[u8]) -> Vec<u8> {
             if byte == b',' && matches!(out.last(), None | Some(b',')) {
                 continue;
             }
-        } else if !quoted && matches!(byte, b' ' | b'\t') && matches!(out.last(), None | Some(b',' | b';')) {
+        } else if !quoted
+            && matches!(byte, b' ' | b'\t')
+            && matches!(out.last(), None | Some(b',' | b';'))
+        {
             continue;
         }
         quoted ^= byte == b'"' && !escaped;
@@ -169,45 +206,146 @@ mod tests {
         let mut response = Fields::new();
         response.append("Vary", vary.as_bytes().to_vec());
         let request = RequestHead::build("GET", "/", Version::Http11, fields);
-        Vary::of(&response).expect("a list").secondary_key(request.view())
+        Vary::of(&response)
+            .expect("a list")
+            .secondary_key(request.view())
     }
 
     /// A Vary list, two requests, and whether one's response answers the other.
-    type Row = (&'static str, &'static [(&'static str, &'static str)], &'static [(&'static str, &'static str)], bool);
+    type Row = (
+        &'static str,
+        &'static [(&'static str, &'static str)],
+        &'static [(&'static str, &'static str)],
+        bool,
+    );
 
     #[test]
     fn selecting() {
         let rows: [Row; 27] = [
-            ("Accept-Language", &[("accept-language", "de, en;q=0.5")], &[("Accept-Language", "DE,en; q=0.5")], true),
-            ("Accept-Language", &[("accept-language", "de")], &[("accept-language", "en")], false),
-            ("Accept-Language", &[("accept-language", "de, en")], &[("accept-language", "en, de")], false),
-            ("Accept-Language", &[("accept-language", "de"), ("accept-language", "en")], &[("accept-language", "de,en")], true),
-            ("Accept-Language", &[("accept-language", "de,,en,")], &[("accept-language", "de,en")], true),
+            (
+                "Accept-Language",
+                &[("accept-language", "de, en;q=0.5")],
+                &[("Accept-Language", "DE,en; q=0.5")],
+                true,
+            ),
+            (
+                "Accept-Language",
+                &[("accept-language", "de")],
+                &[("accept-language", "en")],
+                false,
+            ),
+            (
+                "Accept-Language",
+                &[("accept-language", "de, en")],
+                &[("accept-language", "en, de")],
+                false,
+            ),
+            (
+                "Accept-Language",
+                &[("accept-language", "de"), ("accept-language", "en")],
+                &[("accept-language", "de,en")],
+                true,
+            ),
+            (
+                "Accept-Language",
+                &[("accept-language", "de,,en,")],
+                &[("accept-language", "de,en")],
+                true,
+            ),
             ("Accept-Language", &[], &[], true),
             ("Accept-Language", &[], &[("accept-language", "")], false),
-            ("Accept-Encoding", &[("accept-encoding", "gzip")], &[("accept-encoding", "br")], true),
-            ("accept-encoding, foo", &[("accept-encoding", "gzip"), ("foo", "1")], &[("foo", "1")], true),
+            (
+                "Accept-Encoding",
+                &[("accept-encoding", "gzip")],
+                &[("accept-encoding", "br")],
+                true,
+            ),
+            (
+                "accept-encoding, foo",
+                &[("accept-encoding", "gzip"), ("foo", "1")],
+                &[("foo", "1")],
+                true,
+            ),
             ("Foo", &[("foo", "A")], &[("foo", "a")], false),
-            ("Foo", &[("foo", "1"), ("bar", "1")], &[("foo", "1"), ("bar", "2")], true),
-            ("Foo, Bar", &[("foo", "1"), ("bar", "1")], &[("foo", "1"), ("bar", "2")], false),
-            ("Foo, Bar", &[("foo", "1"), ("bar", "1")], &[("bar", "1"), ("foo", "1")], true),
-            ("Accept", &[("accept", "\"a , b\"")], &[("accept", "\"a,b\"")], false),
-            ("Accept", &[("accept", "\"a\\\" , b\"")], &[("accept", "\"a\\\",b\"")], false),
-            ("Accept", &[("accept", "\"a\" , b")], &[("accept", "\"a\",b")], true),
+            (
+                "Foo",
+                &[("foo", "1"), ("bar", "1")],
+                &[("foo", "1"), ("bar", "2")],
+                true,
+            ),
+            (
+                "Foo, Bar",
+                &[("foo", "1"), ("bar", "1")],
+                &[("foo", "1"), ("bar", "2")],
+                false,
+            ),
+            (
+                "Foo, Bar",
+                &[("foo", "1"), ("bar", "1")],
+                &[("bar", "1"), ("foo", "1")],
+                true,
+            ),
+            (
+                "Accept",
+                &[("accept", "\"a , b\"")],
+                &[("accept", "\"a,b\"")],
+                false,
+            ),
+            (
+                "Accept",
+                &[("accept", "\"a\\\" , b\"")],
+                &[("accept", "\"a\\\",b\"")],
+                false,
+            ),
+            (
+                "Accept",
+                &[("accept", "\"a\" , b")],
+                &[("accept", "\"a\",b")],
+                true,
+            ),
             ("Foo", &[("foo", "a ,b")], &[("foo", "a,b")], false),
-            ("Foo", &[("foo", "a"), ("foo", "b")], &[("foo", "a, b")], true),
+            (
+                "Foo",
+                &[("foo", "a"), ("foo", "b")],
+                &[("foo", "a, b")],
+                true,
+            ),
             ("Foo", &[("foo", "a b")], &[("foo", "a  b")], false),
-            ("Cookie", &[("cookie", "a=1; b=2")], &[("cookie", "a=1"), ("cookie", "b=2")], true),
-            ("Cookie", &[("cookie", "a=1; b=2")], &[("cookie", "a=1; b=3")], false),
+            (
+                "Cookie",
+                &[("cookie", "a=1; b=2")],
+                &[("cookie", "a=1"), ("cookie", "b=2")],
+                true,
+            ),
+            (
+                "Cookie",
+                &[("cookie", "a=1; b=2")],
+                &[("cookie", "a=1; b=3")],
+                false,
+            ),
             ("Cookie", &[("cookie", "a=1; b=2")], &[], false),
             ("a, b", &[("a", "xb")], &[("a", "x"), ("b", "")], false),
-            ("User-Agent", &[("user-agent", "A (x, like y)")], &[("user-agent", "A (x, like y)")], true),
+            (
+                "User-Agent",
+                &[("user-agent", "A (x, like y)")],
+                &[("user-agent", "A (x, like y)")],
+                true,
+            ),
             ("X-Foo", &[("x_foo", "1")], &[], false),
             ("X-Foo", &[("x_foo", "1")], &[("x-foo", "1")], false),
-            ("X-Foo", &[("x-foo", "1"), ("x.foo", "2")], &[("x-foo", "1")], false),
+            (
+                "X-Foo",
+                &[("x-foo", "1"), ("x.foo", "2")],
+                &[("x-foo", "1")],
+                false,
+            ),
         ];
         for (vary, one, other, same) in rows {
-            assert_eq!(key(vary, one) == key(vary, other), same, "{vary}: {one:?} {other:?}");
+            assert_eq!(
+                key(vary, one) == key(vary, other),
+                same,
+                "{vary}: {one:?} {other:?}"
+            );
         }
     }
 
@@ -215,8 +353,12 @@ mod tests {
     fn cookies_that_are_as_good_as_not_sent() {
         let vary = Vary::new(vec!["Cookie".into()]).expect("few");
         let ignored = ["_ga*".to_owned(), "seen".to_owned()];
-        let key =
-            |fields: &[(&str, &str)]| vary.secondary_key_without(RequestHead::build("GET", "/", Version::Http11, fields).view(), &ignored);
+        let key = |fields: &[(&str, &str)]| {
+            vary.secondary_key_without(
+                RequestHead::build("GET", "/", Version::Http11, fields).view(),
+                &ignored,
+            )
+        };
         let rows = [
             ("a=1; _ga=2; _ga_X=3", "a=1", true),
             ("seen=1;a=1", "a=1", true),
@@ -226,24 +368,50 @@ mod tests {
             ("a=_ga", "", false),
         ];
         for (one, other, same) in rows {
-            assert_eq!(key(&[("cookie", one)]) == key(&[("cookie", other)]), same, "{one} {other}");
+            assert_eq!(
+                key(&[("cookie", one)]) == key(&[("cookie", other)]),
+                same,
+                "{one} {other}"
+            );
         }
-        assert_eq!(key(&[("cookie", "_ga=1; seen=2")]), key(&[]), "none left is none sent");
+        assert_eq!(
+            key(&[("cookie", "_ga=1; seen=2")]),
+            key(&[]),
+            "none left is none sent"
+        );
     }
 
     #[test]
     fn lists_that_select_nothing() {
         let of = |lines: &[&str]| {
             let mut fields = Fields::new();
-            lines.iter().for_each(|line| fields.append("vary", line.as_bytes().to_vec()));
+            lines
+                .iter()
+                .for_each(|line| fields.append("vary", line.as_bytes().to_vec()));
             Vary::of(&fields)
         };
-        for lines in [&["*"][..], &["a, *"], &["a", "*"], &["a b"], &["\"a\""], &["a;b"]] {
+        for lines in [
+            &["*"][..],
+            &["a, *"],
+            &["a", "*"],
+            &["a b"],
+            &["\"a\""],
+            &["a;b"],
+        ] {
             assert_eq!(of(lines), None, "{lines:?}");
         }
-        let many = (0..33).map(|number| format!("x{number}")).collect::<Vec<_>>().join(",");
+        let many = (0..33)
+            .map(|number| format!("x{number}"))
+            .collect::<Vec<_>>()
+            .join(",");
         assert_eq!(of(&[&many]), None);
         assert!(of(&[]).expect("a list").is_empty());
-        assert_eq!(of(&["B, a", "A,,"]).expect("a list").iter().collect::<Vec<_>>(), ["a", "b"]);
+        assert_eq!(
+            of(&["B, a", "A,,"])
+                .expect("a list")
+                .iter()
+                .collect::<Vec<_>>(),
+            ["a", "b"]
+        );
     }
 }

@@ -4,11 +4,23 @@ use super::fields;
 use saker_cache::rules::invalidation::{Origin, invalidated};
 use saker_http::{Method, Status};
 
-const ORIGIN: Origin<'_> = Origin { scheme: "http", authority: b"Example.com" };
+const ORIGIN: Origin<'_> = Origin {
+    scheme: "http",
+    authority: b"Example.com",
+};
 
 fn run(method: &str, target: &str, status: u16, answer: &str) -> Vec<String> {
-    let found = invalidated(Method::from_token(method.as_bytes()), ORIGIN, target.as_bytes(), Status(status), &fields(answer));
-    found.into_iter().map(|target| String::from_utf8(target).expect("text")).collect()
+    let found = invalidated(
+        Method::from_token(method.as_bytes()),
+        ORIGIN,
+        target.as_bytes(),
+        Status(status),
+        &fields(answer),
+    );
+    found
+        .into_iter()
+        .map(|target| String::from_utf8(target).expect("text"))
+        .collect()
 }
 
 #[test]
@@ -36,7 +48,11 @@ fn methods_and_statuses() {
     ];
     for (method, status, want) in rows {
         let found = run(method, "/a?b=1", status, "Location: /c");
-        assert_eq!(found, if want { vec!["/a?b=1", "/c"] } else { vec![] }, "{method} {status}");
+        assert_eq!(
+            found,
+            if want { vec!["/a?b=1", "/c"] } else { vec![] },
+            "{method} {status}"
+        );
     }
 }
 
@@ -79,8 +95,12 @@ fn references() {
 
 #[test]
 fn ports_of_the_origin() {
-    let secure = Origin { scheme: "https", authority: b"example.com:443" };
-    let found = |answer: &str| invalidated(Method::Post, secure, b"/", Status::OK, &fields(answer)).len();
+    let secure = Origin {
+        scheme: "https",
+        authority: b"example.com:443",
+    };
+    let found =
+        |answer: &str| invalidated(Method::Post, secure, b"/", Status::OK, &fields(answer)).len();
     assert_eq!(found("Location: https://example.com/x"), 2);
     assert_eq!(found("Location: //example.com/x"), 2);
     assert_eq!(found("Location: https://example.com:80/x"), 1);

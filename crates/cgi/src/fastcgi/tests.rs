@@ -20,7 +20,15 @@ fn brief(heard: &[Heard]) -> String {
         Heard::Head(head) => head.status.0.to_string(),
         Heard::Content(content) => format!("content {}", content.escape_ascii()),
         Heard::Log(text) => format!("log {}", text.escape_ascii()),
-        Heard::Broken(broken) => format!("{:?}{}", broken.fault, if broken.is_untouched { " untouched" } else { "" }),
+        Heard::Broken(broken) => format!(
+            "{:?}{}",
+            broken.fault,
+            if broken.is_untouched {
+                " untouched"
+            } else {
+                ""
+            }
+        ),
         other => format!("{other:?}"),
     };
     heard.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -29,9 +37,13 @@ fn brief(heard: &[Heard]) -> String {
 /// Appendix B of the specification, example 1, with its request id.
 #[test]
 fn the_request_of_the_specification() {
-    let asked = Asked::new().variable("SERVER_PORT", "80").variable("SERVER_ADDR", "199.170.183.42");
+    let asked = Asked::new()
+        .variable("SERVER_PORT", "80")
+        .variable("SERVER_ADDR", "199.170.183.42");
     let (mut out, mut dialogue) = (Vec::new(), FastCgi::new(Role::Responder, false));
-    asked.begin(&mut dialogue, &mut out).expect("it can be said");
+    asked
+        .begin(&mut dialogue, &mut out)
+        .expect("it can be said");
     dialogue.end(&mut out);
     let params = b"\x0b\x02SERVER_PORT80\x0b\x0eSERVER_ADDR199.170.183.42";
     let want = [
@@ -48,10 +60,21 @@ fn the_request_of_the_specification() {
 fn the_answers_of_the_specification() {
     let html = b"Content-type: text/html\r\n\r\n<html>\n<head> ... ";
     let good = [stdout(html), stdout(b""), end_request(0)].concat();
-    assert_eq!(brief(&hear(&mut said(), [&good[..]], false)), "200, content <html>\\n<head> ... , End(true)");
-    let failed =
-        [record(kind::STDERR, b"config error: missing SI_UID\n", 0), stdout(b""), record(kind::STDERR, b"", 0), end_request(0)].concat();
-    assert_eq!(brief(&hear(&mut said(), [&failed[..]], false)), "log config error: missing SI_UID\\n, Premature");
+    assert_eq!(
+        brief(&hear(&mut said(), [&good[..]], false)),
+        "200, content <html>\\n<head> ... , End(true)"
+    );
+    let failed = [
+        record(kind::STDERR, b"config error: missing SI_UID\n", 0),
+        stdout(b""),
+        record(kind::STDERR, b"", 0),
+        end_request(0),
+    ]
+    .concat();
+    assert_eq!(
+        brief(&hear(&mut said(), [&failed[..]], false)),
+        "log config error: missing SI_UID\\n, Premature"
+    );
 }
 
 #[test]
@@ -60,63 +83,149 @@ fn answers() {
     let rows: Vec<(&str, Vec<u8>, &str)> = vec![
         (
             "padding",
-            [record(kind::STDOUT, HEAD, 7), record(kind::STDOUT, b"x", 255), record(kind::END_REQUEST, &[0; 8], 3)].concat(),
+            [
+                record(kind::STDOUT, HEAD, 7),
+                record(kind::STDOUT, b"x", 255),
+                record(kind::END_REQUEST, &[0; 8], 3),
+            ]
+            .concat(),
             "404, content x, End(true)",
         ),
-        ("head over records", [stdout(&HEAD[..30]), stdout(&HEAD[30..]), end_request(0)].concat(), "404, End(true)"),
-        ("long end", [head.clone(), record(kind::END_REQUEST, &[0; 20], 0)].concat(), "404, End(true)"),
+        (
+            "head over records",
+            [stdout(&HEAD[..30]), stdout(&HEAD[30..]), end_request(0)].concat(),
+            "404, End(true)",
+        ),
+        (
+            "long end",
+            [head.clone(), record(kind::END_REQUEST, &[0; 20], 0)].concat(),
+            "404, End(true)",
+        ),
         (
             "log between",
-            [head.clone(), stdout(b"a"), record(kind::STDERR, b"w", 0), stdout(b"b"), end_request(0)].concat(),
+            [
+                head.clone(),
+                stdout(b"a"),
+                record(kind::STDERR, b"w", 0),
+                stdout(b"b"),
+                end_request(0),
+            ]
+            .concat(),
             "404, content a, log w, content b, End(true)",
         ),
-        ("unread behind the end", [head.clone(), end_request(0), stdout(b"a")].concat(), "404, End(false)"),
+        (
+            "unread behind the end",
+            [head.clone(), end_request(0), stdout(b"a")].concat(),
+            "404, End(false)",
+        ),
         (
             "management",
-            [record_of(0, 11, &[9, 0, 0, 0, 0, 0, 0, 0], 0), record_of(0, 10, b"", 0), head.clone(), end_request(0)].concat(),
+            [
+                record_of(0, 11, &[9, 0, 0, 0, 0, 0, 0, 0], 0),
+                record_of(0, 10, b"", 0),
+                head.clone(),
+                end_request(0),
+            ]
+            .concat(),
             "404, End(true)",
         ),
         ("multiplex", end_request(1), "CannotMultiplex untouched"),
         ("overloaded", end_request(2), "Overloaded untouched"),
         ("role", end_request(3), "UnknownRole untouched"),
         ("status", end_request(4), "BadRecord"),
-        ("short end", record(kind::END_REQUEST, &[0; 7], 0), "BadRecord"),
-        ("other request", [head.clone(), record_of(2, kind::STDOUT, b"a", 0)].concat(), "404, WrongRequest"),
-        ("other type", [head.clone(), record(kind::STDIN, b"a", 0)].concat(), "404, Misplaced"),
-        ("HTTP", b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "WrongVersion"),
-        ("garbage in the head", [stdout(b"<b>Fatal</b>\n\n"), end_request(0)].concat(), "Malformed"),
+        (
+            "short end",
+            record(kind::END_REQUEST, &[0; 7], 0),
+            "BadRecord",
+        ),
+        (
+            "other request",
+            [head.clone(), record_of(2, kind::STDOUT, b"a", 0)].concat(),
+            "404, WrongRequest",
+        ),
+        (
+            "other type",
+            [head.clone(), record(kind::STDIN, b"a", 0)].concat(),
+            "404, Misplaced",
+        ),
+        (
+            "HTTP",
+            b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+            "WrongVersion",
+        ),
+        (
+            "garbage in the head",
+            [stdout(b"<b>Fatal</b>\n\n"), end_request(0)].concat(),
+            "Malformed",
+        ),
         ("nothing", Vec::new(), "Premature"),
         ("cut in the head", stdout(&HEAD[..30]), "Premature"),
-        ("cut in the content", [head.clone(), stdout(b"a")].concat(), "404, content a, Cut"),
-        ("cut in a record", [&head[..], &record(kind::STDOUT, b"abc", 0)[..10]].concat(), "404, content ab, Cut"),
+        (
+            "cut in the content",
+            [head.clone(), stdout(b"a")].concat(),
+            "404, content a, Cut",
+        ),
+        (
+            "cut in a record",
+            [&head[..], &record(kind::STDOUT, b"abc", 0)[..10]].concat(),
+            "404, content ab, Cut",
+        ),
     ];
     for (what, bytes, want) in rows {
         let closes = !want.contains("End");
-        assert_eq!(brief(&hear(&mut said(), [&bytes[..]], closes)), want, "{what}");
-        assert_eq!(brief(&hear(&mut said(), bytes.chunks(1), closes)), want, "{what}, byte by byte");
+        assert_eq!(
+            brief(&hear(&mut said(), [&bytes[..]], closes)),
+            want,
+            "{what}"
+        );
+        assert_eq!(
+            brief(&hear(&mut said(), bytes.chunks(1), closes)),
+            want,
+            "{what}, byte by byte"
+        );
     }
 }
 
 #[test]
 fn a_connection_stays_if_both_sides_are_done_and_it_was_wanted() {
     let answer = [stdout(HEAD), end_request(0)].concat();
-    let early = hear(&mut FastCgi::new(Role::Responder, true), [&answer[..]], false);
+    let early = hear(
+        &mut FastCgi::new(Role::Responder, true),
+        [&answer[..]],
+        false,
+    );
     assert_eq!(brief(&early), "404, End(false)");
     let mut unkept = FastCgi::new(Role::Responder, false);
     unkept.end(&mut Vec::new());
-    assert_eq!(brief(&hear(&mut unkept, [&answer[..]], true)), "404, End(false)");
+    assert_eq!(
+        brief(&hear(&mut unkept, [&answer[..]], true)),
+        "404, End(false)"
+    );
 }
 
 #[test]
 fn long_variables_and_many() {
-    for (size, records) in [(100, 1), (127, 1), (128, 1), (CONTENT_BYTES_MAX - 6, 2), (CONTENT_BYTES_MAX - 5, 3), (200_000, 5)] {
+    for (size, records) in [
+        (100, 1),
+        (127, 1),
+        (128, 1),
+        (CONTENT_BYTES_MAX - 6, 2),
+        (CONTENT_BYTES_MAX - 5, 3),
+        (200_000, 5),
+    ] {
         let value = "v".repeat(size);
         let asked = Asked::new().variable("A", &value).variable("B", "2");
         let mut out = Vec::new();
-        asked.begin(&mut FastCgi::new(Role::Responder, true), &mut out).expect("it can be said");
+        asked
+            .begin(&mut FastCgi::new(Role::Responder, true), &mut out)
+            .expect("it can be said");
         let request = read_request(&out).expect("an application can read it");
         assert_eq!(
-            (request.variables.first(b"A"), request.variables.first(b"B"), request.variables.len()),
+            (
+                request.variables.first(b"A"),
+                request.variables.first(b"B"),
+                request.variables.len()
+            ),
             (Some(value.as_bytes()), Some(&b"2"[..]), 2)
         );
         let count = std::iter::successors(Some(0), |at: &usize| {
@@ -133,10 +242,17 @@ fn too_much_is_refused_and_appends_nothing() {
     // A value, its name and their lengths; BEGIN_REQUEST, and 16 headers.
     let asked = |size: usize| Asked::new().variable("A", &"x".repeat(size));
     let mut out = b"before".to_vec();
-    let refused = asked(VARIABLES_BYTES_MAX).begin(&mut FastCgi::new(Role::Responder, true), &mut out);
-    assert_eq!((refused, &out[..]), (Err(Refused::VariablesTooLong), &b"before"[..]));
+    let refused =
+        asked(VARIABLES_BYTES_MAX).begin(&mut FastCgi::new(Role::Responder, true), &mut out);
+    assert_eq!(
+        (refused, &out[..]),
+        (Err(Refused::VariablesTooLong), &b"before"[..])
+    );
     let overhead = 16 + 16 * 8 + 6;
-    for (size, fits) in [(VARIABLES_BYTES_MAX - overhead, true), (VARIABLES_BYTES_MAX - overhead + 1, false)] {
+    for (size, fits) in [
+        (VARIABLES_BYTES_MAX - overhead, true),
+        (VARIABLES_BYTES_MAX - overhead + 1, false),
+    ] {
         let said = asked(size).begin(&mut FastCgi::new(Role::Responder, true), &mut Vec::new());
         assert_eq!(said.is_ok(), fits, "{size}");
     }
@@ -145,9 +261,13 @@ fn too_much_is_refused_and_appends_nothing() {
 #[test]
 fn content_goes_in_records() {
     let (mut dialogue, mut out) = (FastCgi::new(Role::Responder, true), Vec::new());
-    Asked::new().begin(&mut dialogue, &mut out).expect("it can be said");
+    Asked::new()
+        .begin(&mut dialogue, &mut out)
+        .expect("it can be said");
     let content: Vec<u8> = (0..200_000u32).map(|number| number as u8).collect();
-    content.chunks(150_000).for_each(|piece| dialogue.content(piece, &mut out));
+    content
+        .chunks(150_000)
+        .for_each(|piece| dialogue.content(piece, &mut out));
     assert!(!read_request(&out).expect("a request").is_whole);
     dialogue.end(&mut out);
     let request = read_request(&out).expect("a request");
@@ -156,22 +276,50 @@ fn content_goes_in_records() {
 
 #[test]
 fn an_authorizer_decides() {
-    let asked = Asked::new().variable("SCRIPT_NAME", "/x").variable("PATH_INFO", "/y").variable("A", "1").variable("CONTENT_LENGTH", "5");
+    let asked = Asked::new()
+        .variable("SCRIPT_NAME", "/x")
+        .variable("PATH_INFO", "/y")
+        .variable("A", "1")
+        .variable("CONTENT_LENGTH", "5");
     let (mut dialogue, mut out) = (FastCgi::new(Role::Authorizer, true), Vec::new());
-    asked.begin(&mut dialogue, &mut out).expect("it can be said");
+    asked
+        .begin(&mut dialogue, &mut out)
+        .expect("it can be said");
     dialogue.content(b"abcde", &mut out);
     let request = read_request(&out).expect("a request");
-    assert_eq!((request.role, request.variables.len(), &request.content[..]), (2, 1, &b""[..]));
+    assert_eq!(
+        (request.role, request.variables.len(), &request.content[..]),
+        (2, 1, &b""[..])
+    );
     let head = |status: u16, fields: &[(&'static str, &'static str)]| {
         let mut all = Fields::new();
-        fields.iter().for_each(|(name, value)| all.append(*name, value.as_bytes()));
-        ResponseHead { status: Status(status), reason: None, fields: all, length: None, is_status_said: true, is_local_redirect: false }
+        fields
+            .iter()
+            .for_each(|(name, value)| all.append(*name, value.as_bytes()));
+        ResponseHead {
+            status: Status(status),
+            reason: None,
+            fields: all,
+            length: None,
+            is_status_said: true,
+            is_local_redirect: false,
+        }
     };
     let denied = head(403, &[("Variable-A", "1")]);
-    assert_eq!(authorization(denied.clone()), Authorization::Answered(denied));
+    assert_eq!(
+        authorization(denied.clone()),
+        Authorization::Answered(denied)
+    );
     let mut variables = Variables::new();
     variables.push(b"AUTH_METHOD", b"database lookup");
-    let allowed = head(200, &[("Variable-AUTH_METHOD", "database lookup"), ("X", "y"), ("Variable-", "z")]);
+    let allowed = head(
+        200,
+        &[
+            ("Variable-AUTH_METHOD", "database lookup"),
+            ("X", "y"),
+            ("Variable-", "z"),
+        ],
+    );
     assert_eq!(authorization(allowed), Authorization::Allowed(variables));
 }
 

@@ -1,7 +1,8 @@
 //! BEGIN_REQUEST: everything about a request in one packet (sections 3.1 to 3.8 of the protocol).
 //!
-//! Difficulty: offsets point into later parts of the packet, and the program writes a NUL behind every name and value of the raw fields. So the
-//! fields are written anew, a line each, with bytes between that belong to nobody; and numbers in front are filled in at the end.
+//! Difficulty: offsets point into later parts of the packet, and the program writes a NUL behind
+//! every name and value of the raw fields. So the fields are written anew, a line each, with bytes
+//! between that belong to nobody; and numbers in front are filled in at the end.
 //!
 //! Absent on purpose: the request line in the raw block, which the library does not look at.
 
@@ -67,15 +68,26 @@ pub struct Identity {
 
 impl std::fmt::Debug for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Identity").field("uid", &self.uid).field("gid", &self.gid).finish_non_exhaustive()
+        f.debug_struct("Identity")
+            .field("uid", &self.uid)
+            .field("gid", &self.gid)
+            .finish_non_exhaustive()
     }
 }
 
 /// Appends the packet, or nothing.
-pub fn encode(request: &ProgramRequest<'_>, identity: Option<&Identity>, out: &mut Vec<u8>) -> Result<(), Refused> {
+pub fn encode(
+    request: &ProgramRequest<'_>,
+    identity: Option<&Identity>,
+    out: &mut Vec<u8>,
+) -> Result<(), Refused> {
     let length = request.content_length.ok_or(Refused::LengthUnknown)?;
     let start = out.len();
-    let done = Packet { out: &mut *out, start }.encode(request, identity, length);
+    let done = Packet {
+        out: &mut *out,
+        start,
+    }
+    .encode(request, identity, length);
     if done.is_err() {
         out.truncate(start);
     }
@@ -98,15 +110,25 @@ struct Known {
 }
 
 impl Packet<'_> {
-    fn encode(&mut self, request: &ProgramRequest<'_>, identity: Option<&Identity>, length: u64) -> Result<(), Refused> {
-        self.out.extend_from_slice(&[0; PACKET_HEADER_BYTES + FIXED_BYTES]);
+    fn encode(
+        &mut self,
+        request: &ProgramRequest<'_>,
+        identity: Option<&Identity>,
+        length: u64,
+    ) -> Result<(), Refused> {
+        self.out
+            .extend_from_slice(&[0; PACKET_HEADER_BYTES + FIXED_BYTES]);
         let special_count = self.special(request.settings, identity)?;
         let (known, count) = self.environment(request)?;
         // Section 3.1: the index is aligned.
         let padded = self.offset().next_multiple_of(8);
         self.out.resize(self.start + padded, 0);
         let (raw_length, unknown_count) = self.fields(request.head, length);
-        let content_length = if length < LENGTH_BY_FIELD { length as i32 } else { IN_FIELD };
+        let content_length = if length < LENGTH_BY_FIELD {
+            length as i32
+        } else {
+            IN_FIELD
+        };
         let numbers = [
             raw_length as i32,
             content_length,
@@ -130,7 +152,8 @@ impl Packet<'_> {
         self.out.len() - self.start
     }
 
-    /// Section 1: the flag that the library has on this machine, which is 1 on everything but x86, whatever the order.
+    /// Section 1: the flag that the library has on this machine, which is 1 on everything but x86,
+    /// whatever the order.
     fn header(&mut self, size: usize, numbers: [i32; 9]) {
         let flag = u8::from(!cfg!(any(target_arch = "x86", target_arch = "x86_64")));
         let header = &mut self.out[self.start..];
@@ -142,16 +165,30 @@ impl Packet<'_> {
     }
 
     /// Section 3.5.
-    fn special(&mut self, settings: &[Setting<'_>], identity: Option<&Identity>) -> Result<usize, Refused> {
+    fn special(
+        &mut self,
+        settings: &[Setting<'_>],
+        identity: Option<&Identity>,
+    ) -> Result<usize, Refused> {
         for setting in settings {
             let level = if setting.level == Level::System { 4 } else { 1 };
-            self.entry(&[&[1, level], &setting.name.to_ascii_lowercase()], setting.value)?;
+            self.entry(
+                &[&[1, level], &setting.name.to_ascii_lowercase()],
+                setting.value,
+            )?;
         }
         if let Some(identity) = identity {
             let ids = [identity.uid.to_ne_bytes(), identity.gid.to_ne_bytes()].concat();
-            let digest = Md5::new().chain_update(identity.nonce).chain_update(identity.secret).chain_update(&ids).finalize();
+            let digest = Md5::new()
+                .chain_update(identity.nonce)
+                .chain_update(identity.secret)
+                .chain_update(&ids)
+                .finalize();
             self.entry(&[b"\0SUEXEC_UGID"], &ids)?;
-            self.entry(&[b"\0SUEXEC_AUTH"], &[&identity.nonce[..], &digest[..]].concat())?;
+            self.entry(
+                &[b"\0SUEXEC_AUTH"],
+                &[&identity.nonce[..], &digest[..]].concat(),
+            )?;
         }
         self.close_list(settings.len() + if identity.is_some() { 2 } else { 0 })
     }
@@ -159,7 +196,11 @@ impl Packet<'_> {
     /// Section 3.4: all variables but those that the program makes of the fields itself.
     fn environment(&mut self, request: &ProgramRequest<'_>) -> Result<(Known, usize), Refused> {
         let (mut known, mut count) = (Known::default(), 0);
-        for (name, value) in request.variables.iter().filter(|(name, _)| !name.is_empty() && !is_of_fields(name, request.head)) {
+        for (name, value) in request
+            .variables
+            .iter()
+            .filter(|(name, _)| !name.is_empty() && !is_of_fields(name, request.head))
+        {
             if memchr::memchr(0, name).is_some() || memchr::memchr(0, value).is_some() {
                 return Err(Refused::NulInVariable);
             }
@@ -188,21 +229,31 @@ impl Packet<'_> {
             let length = u16::try_from(length + 1).map_err(|_| Refused::VariablesTooLong)?;
             self.out.extend_from_slice(&length.to_be_bytes());
         }
-        name.iter().for_each(|part| self.out.extend_from_slice(part));
+        name.iter()
+            .for_each(|part| self.out.extend_from_slice(part));
         self.out.push(0);
         let at = self.offset();
         self.out.extend_from_slice(value);
         self.out.push(0);
         // Nothing that can't end well is written on.
-        if self.offset() > HEAD_BYTES_MAX { Err(Refused::VariablesTooLong) } else { Ok(at as u32) }
+        if self.offset() > HEAD_BYTES_MAX {
+            Err(Refused::VariablesTooLong)
+        } else {
+            Ok(at as u32)
+        }
     }
 
     fn close_list(&mut self, count: usize) -> Result<usize, Refused> {
         self.out.extend_from_slice(&[0; 4]);
-        if count > ENTRY_COUNT_MAX { Err(Refused::TooManyVariables) } else { Ok(count) }
+        if count > ENTRY_COUNT_MAX {
+            Err(Refused::TooManyVariables)
+        } else {
+            Ok(count)
+        }
     }
 
-    /// Sections 3.6 to 3.8. Returns the length of the raw block and the number of fields outside the table.
+    /// Sections 3.6 to 3.8. Returns the length of the raw block and the number of fields outside
+    /// the table.
     fn fields(&mut self, head: HeadView<'_>, content_length: u64) -> (usize, usize) {
         let mut raw = Raw::new(content_length);
         for (at, (name, value)) in head.fields().enumerate() {
@@ -211,10 +262,17 @@ impl Packet<'_> {
             }
         }
         let raw = raw.finish();
-        raw.lengths.iter().for_each(|length| self.out.extend_from_slice(&length.to_ne_bytes()));
+        raw.lengths
+            .iter()
+            .for_each(|length| self.out.extend_from_slice(&length.to_ne_bytes()));
         self.out.extend_from_slice(&[0; 2]);
-        raw.offsets.iter().for_each(|offset| self.out.extend_from_slice(&offset.to_ne_bytes()));
-        raw.unknown.iter().flatten().for_each(|number| self.out.extend_from_slice(&number.to_ne_bytes()));
+        raw.offsets
+            .iter()
+            .for_each(|offset| self.out.extend_from_slice(&offset.to_ne_bytes()));
+        raw.unknown
+            .iter()
+            .flatten()
+            .for_each(|number| self.out.extend_from_slice(&number.to_ne_bytes()));
         self.out.extend_from_slice(&raw.block);
         (raw.block.len(), raw.unknown.len())
     }
@@ -229,9 +287,15 @@ struct Raw {
 }
 
 impl Raw {
-    /// The content's length is what the engine says, not what the client said: they differ where content was unpacked or of unknown length.
+    /// The content's length is what the engine says, not what the client said: they differ where
+    /// content was unpacked or of unknown length.
     fn new(content_length: u64) -> Raw {
-        let mut raw = Raw { lengths: [0; 25], offsets: [ABSENT; 25], unknown: Vec::new(), block: Vec::with_capacity(1024) };
+        let mut raw = Raw {
+            lengths: [0; 25],
+            offsets: [ABSENT; 25],
+            unknown: Vec::new(),
+            block: Vec::with_capacity(1024),
+        };
         if content_length > 0 {
             raw.standard(CONTENT_LENGTH_SLOT, content_length.to_string().as_bytes());
         }
@@ -239,7 +303,10 @@ impl Raw {
     }
 
     fn field(&mut self, name: &[u8], value: &[u8]) {
-        match STANDARD_FIELDS.iter().position(|standard| standard.as_bytes().eq_ignore_ascii_case(name)) {
+        match STANDARD_FIELDS
+            .iter()
+            .position(|standard| standard.as_bytes().eq_ignore_ascii_case(name))
+        {
             Some(CONTENT_LENGTH_SLOT | TRANSFER_ENCODING_SLOT) => {}
             Some(slot) => self.standard(slot, value),
             // httpoxy: what would become HTTP_PROXY is not told.
@@ -247,7 +314,8 @@ impl Raw {
             None => {
                 let name_at = self.append(name, b": ");
                 let value_at = self.append(value, b"\r\n");
-                self.unknown.push([name_at, name.len() as u32, value_at, value.len() as u32]);
+                self.unknown
+                    .push([name_at, name.len() as u32, value_at, value.len() as u32]);
             }
         }
     }
@@ -272,14 +340,18 @@ impl Raw {
     }
 }
 
-/// Variables that the program makes of the fields: `HTTP_*` that have one, and those of the content. What the configuration set by hand stays.
+/// Variables that the program makes of the fields: `HTTP_*` that have one, and those of the
+/// content. What the configuration set by hand stays.
 fn is_of_fields(name: &[u8], head: HeadView<'_>) -> bool {
     if matches!(name, b"CONTENT_TYPE" | b"CONTENT_LENGTH") {
         return true;
     }
     let is_it = |field: &[u8], rest: &[u8]| {
         field.len() == rest.len()
-            && field.iter().zip(rest).all(|(byte, upper)| byte.to_ascii_uppercase() == *upper || (*byte == b'-' && *upper == b'_'))
+            && field.iter().zip(rest).all(|(byte, upper)| {
+                byte.to_ascii_uppercase() == *upper || (*byte == b'-' && *upper == b'_')
+            })
     };
-    name.strip_prefix(b"HTTP_").is_some_and(|rest| head.fields().any(|(field, _)| is_it(field, rest)))
+    name.strip_prefix(b"HTTP_")
+        .is_some_and(|rest| head.fields().any(|(field, _)| is_it(field, rest)))
 }

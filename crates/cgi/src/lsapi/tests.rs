@@ -17,12 +17,23 @@ fn said() -> Lsapi {
 
 fn brief(heard: &[Heard]) -> String {
     let one = |heard: &Heard| match heard {
-        Heard::Head(head) => {
-            head.fields.iter().fold(head.status.0.to_string(), |text, (name, value)| format!("{text} {name}={}", value.escape_ascii()))
-        }
+        Heard::Head(head) => head
+            .fields
+            .iter()
+            .fold(head.status.0.to_string(), |text, (name, value)| {
+                format!("{text} {name}={}", value.escape_ascii())
+            }),
         Heard::Content(content) => format!("content {}", content.escape_ascii()),
         Heard::Log(text) => format!("log {}", text.escape_ascii()),
-        Heard::Broken(broken) => format!("{:?}{}", broken.fault, if broken.is_untouched { " untouched" } else { "" }),
+        Heard::Broken(broken) => format!(
+            "{:?}{}",
+            broken.fault,
+            if broken.is_untouched {
+                " untouched"
+            } else {
+                ""
+            }
+        ),
         other => format!("{other:?}"),
     };
     heard.iter().map(one).collect::<Vec<_>>().join(", ")
@@ -30,7 +41,9 @@ fn brief(heard: &[Heard]) -> String {
 
 fn request(asked: &Asked) -> (Vec<u8>, crate::test_peer::lsapi::Request) {
     let mut out = Vec::new();
-    asked.begin(&mut Lsapi::new(), &mut out).expect("it can be said");
+    asked
+        .begin(&mut Lsapi::new(), &mut out)
+        .expect("it can be said");
     let request = read_request(&out).expect("the library can read it");
     assert_eq!(request.packet_bytes, out.len());
     (out, request)
@@ -41,7 +54,12 @@ fn request(asked: &Asked) -> (Vec<u8>, crate::test_peer::lsapi::Request) {
 #[cfg(target_arch = "x86_64")]
 fn a_request_byte_by_byte() {
     let (out, _) = request(&Asked::script().fields(&[("Host", "h"), ("X-A", "b")]));
-    let le = |numbers: &[i32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    let le = |numbers: &[i32]| {
+        numbers
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect::<Vec<u8>>()
+    };
     let environment = b"\0\x10\0\x0bSCRIPT_FILENAME\0/srv/a.php\0\0\x0c\0\x07SCRIPT_NAME\0/a.php\0\0\x0d\0\x01QUERY_STRING\0\0\0\x0f\0\x04REQUEST_METHOD\0GET\0\0\0\0\0";
     let raw = b"Host: h\r\nX-A: b\r\n\r\n";
     let mut want = b"LS\x01\x00".to_vec();
@@ -61,21 +79,43 @@ fn a_request_byte_by_byte() {
 
 #[test]
 fn fields_go_to_their_places() {
-    let others: Vec<(String, String)> = (0..40).map(|number| (format!("X-{number}"), format!("v{number}"))).collect();
+    let others: Vec<(String, String)> = (0..40)
+        .map(|number| (format!("X-{number}"), format!("v{number}")))
+        .collect();
     for count in [0, 1, 40] {
-        let mut fields: Vec<(&str, &str)> = STANDARD_FIELDS.iter().map(|name| (*name, "value")).collect();
-        fields.extend(others[..count].iter().map(|(name, value)| (&name[..], &value[..])));
+        let mut fields: Vec<(&str, &str)> = STANDARD_FIELDS
+            .iter()
+            .map(|name| (*name, "value"))
+            .collect();
+        fields.extend(
+            others[..count]
+                .iter()
+                .map(|(name, value)| (&name[..], &value[..])),
+        );
         fields.extend([("proxy", "evil"), ("accept", "again")]);
         let (_, request) = request(&Asked::script().fields(&fields).content(Some(12)));
-        let read = |name: &str| request.fields.first(name.as_bytes()).map(|value| String::from_utf8_lossy(value).into_owned());
+        let read = |name: &str| {
+            request
+                .fields
+                .first(name.as_bytes())
+                .map(|value| String::from_utf8_lossy(value).into_owned())
+        };
         // Transfer-Encoding is not told, the content's length is ours.
         assert_eq!(request.fields.len(), 24 + count);
         assert_eq!(
-            (read("Accept").as_deref(), read("Content-Length").as_deref(), read("Via").as_deref()),
+            (
+                read("Accept").as_deref(),
+                read("Content-Length").as_deref(),
+                read("Via").as_deref()
+            ),
             (Some("value, again"), Some("12"), Some("value"))
         );
         assert_eq!((read("proxy"), read("Transfer-Encoding")), (None, None));
-        assert!(others[..count].iter().all(|(name, value)| read(name).as_deref() == Some(value)));
+        assert!(
+            others[..count]
+                .iter()
+                .all(|(name, value)| read(name).as_deref() == Some(value))
+        );
     }
 }
 
@@ -83,16 +123,36 @@ fn fields_go_to_their_places() {
 fn every_padding() {
     for size in 0..8 {
         let value = "x".repeat(size);
-        let (_, request) = request(&Asked::script().variable("A", &value).fields(&[("Host", "h")]));
-        assert_eq!((request.variables.first(b"A"), request.fields.first(b"Host")), (Some(value.as_bytes()), Some(&b"h"[..])));
+        let (_, request) = request(
+            &Asked::script()
+                .variable("A", &value)
+                .fields(&[("Host", "h")]),
+        );
+        assert_eq!(
+            (request.variables.first(b"A"), request.fields.first(b"Host")),
+            (Some(value.as_bytes()), Some(&b"h"[..]))
+        );
     }
 }
 
 #[test]
 fn variables_of_fields_are_left_to_the_program() {
-    let asked = Asked::script().fields(&[("X-A", "1"), ("Content-Type", "a/b")]).variable("HTTP_X_A", "1").variable("HTTP_X_B", "2");
-    let (_, request) = request(&asked.variable("CONTENT_TYPE", "a/b").variable("CONTENT_LENGTH", "0").variable("MINE", "3"));
-    let names: Vec<_> = request.variables.iter().skip(4).map(|(name, _)| String::from_utf8_lossy(name).into_owned()).collect();
+    let asked = Asked::script()
+        .fields(&[("X-A", "1"), ("Content-Type", "a/b")])
+        .variable("HTTP_X_A", "1")
+        .variable("HTTP_X_B", "2");
+    let (_, request) = request(
+        &asked
+            .variable("CONTENT_TYPE", "a/b")
+            .variable("CONTENT_LENGTH", "0")
+            .variable("MINE", "3"),
+    );
+    let names: Vec<_> = request
+        .variables
+        .iter()
+        .skip(4)
+        .map(|(name, _)| String::from_utf8_lossy(name).into_owned())
+        .collect();
     assert_eq!(names, ["HTTP_X_B", "MINE"]);
     assert_eq!(request.known, [&b"/srv/a.php"[..], b"/a.php", b"", b"GET"]);
 }
@@ -101,14 +161,26 @@ fn variables_of_fields_are_left_to_the_program() {
 fn cookies_of_http2_are_put_together() {
     for (version, want) in [(Version::Http2, "a=1; b=2"), (Version::Http11, "a=1, b=2")] {
         let head = Asked::of("GET", version, &[("cookie", "a=1"), ("cookie", "b=2")]);
-        let asked = head.variable("SCRIPT_FILENAME", "/a").variable("SCRIPT_NAME", "/a").variable("REQUEST_METHOD", "GET");
-        assert_eq!(request(&asked).1.fields.first(b"Cookie"), Some(want.as_bytes()));
+        let asked = head
+            .variable("SCRIPT_FILENAME", "/a")
+            .variable("SCRIPT_NAME", "/a")
+            .variable("REQUEST_METHOD", "GET");
+        assert_eq!(
+            request(&asked).1.fields.first(b"Cookie"),
+            Some(want.as_bytes())
+        );
     }
 }
 
 #[test]
 fn lengths_of_content() {
-    for (length, want) in [(0, 0), (1, 1), ((1 << 31) - 1, i32::MAX), (1 << 31, -2), (3 << 30, -2)] {
+    for (length, want) in [
+        (0, 0),
+        (1, 1),
+        ((1 << 31) - 1, i32::MAX),
+        (1 << 31, -2),
+        (3 << 30, -2),
+    ] {
         let (_, request) = request(&Asked::script().content(Some(length)));
         assert_eq!(request.content_length, want);
         let field = (length > 0).then(|| length.to_string().into_bytes());
@@ -119,19 +191,50 @@ fn lengths_of_content() {
 #[test]
 fn settings_and_identity() {
     let settings = [
-        Setting { level: Level::System, name: b"Open_Basedir", value: b"/srv" },
-        Setting { level: Level::PerDirectory, name: b"engine", value: b"0" },
+        Setting {
+            level: Level::System,
+            name: b"Open_Basedir",
+            value: b"/srv",
+        },
+        Setting {
+            level: Level::PerDirectory,
+            name: b"engine",
+            value: b"0",
+        },
     ];
     let mut out = Vec::new();
-    let identity = Identity { uid: 33, gid: 34, secret: *b"0123456789abcdef", nonce: *b"fedcba9876543210" };
-    Asked::script().begin_with(&settings, &mut Lsapi::with_identity(identity), &mut out).expect("it can be said");
+    let identity = Identity {
+        uid: 33,
+        gid: 34,
+        secret: *b"0123456789abcdef",
+        nonce: *b"fedcba9876543210",
+    };
+    Asked::script()
+        .begin_with(&settings, &mut Lsapi::with_identity(identity), &mut out)
+        .expect("it can be said");
     let special = read_request(&out).expect("the library can read it").special;
     let ids = [33u32.to_ne_bytes(), 34u32.to_ne_bytes()].concat();
     let list: Vec<(&[u8], &[u8])> = special.iter().collect();
-    assert_eq!(list[..3], [(&b"\x01\x04open_basedir"[..], &b"/srv"[..]), (b"\x01\x01engine", b"0"), (b"\0SUEXEC_UGID", &ids)]);
-    assert_eq!((list[3].0, &list[3].1[..16], list[3].1.len(), list.len()), (&b"\0SUEXEC_AUTH"[..], &b"fedcba9876543210"[..], 32, 4));
+    assert_eq!(
+        list[..3],
+        [
+            (&b"\x01\x04open_basedir"[..], &b"/srv"[..]),
+            (b"\x01\x01engine", b"0"),
+            (b"\0SUEXEC_UGID", &ids)
+        ]
+    );
+    assert_eq!(
+        (list[3].0, &list[3].1[..16], list[3].1.len(), list.len()),
+        (&b"\0SUEXEC_AUTH"[..], &b"fedcba9876543210"[..], 32, 4)
+    );
     #[cfg(target_endian = "little")]
-    assert_eq!(list[3].1[16..].iter().map(|byte| format!("{byte:02x}")).collect::<String>(), DIGEST);
+    assert_eq!(
+        list[3].1[16..]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>(),
+        DIGEST
+    );
 }
 
 /// MD5 of nonce, secret, and 33 and 34 as 32 bit in little-endian order.
@@ -143,11 +246,28 @@ fn what_can_not_be_said_is_refused_and_appends_nothing() {
     let rows = [
         (Asked::script().content(None), Refused::LengthUnknown),
         (Asked::new(), Refused::NoScript),
-        (Asked::script().variable("A", "b\0c"), Refused::NulInVariable),
-        (Asked::script().variable("A", &"x".repeat(65535)), Refused::VariablesTooLong),
-        (Asked::script().variable("A", &"x".repeat(40_000)).variable("B", &"x".repeat(40_000)), Refused::VariablesTooLong),
-        (Asked::script().fields(&[("X", &"x".repeat(66_000))]), Refused::FieldsTooLong),
-        ((0..8200).fold(Asked::script(), |asked, _| asked.variable("A", "")), Refused::TooManyVariables),
+        (
+            Asked::script().variable("A", "b\0c"),
+            Refused::NulInVariable,
+        ),
+        (
+            Asked::script().variable("A", &"x".repeat(65535)),
+            Refused::VariablesTooLong,
+        ),
+        (
+            Asked::script()
+                .variable("A", &"x".repeat(40_000))
+                .variable("B", &"x".repeat(40_000)),
+            Refused::VariablesTooLong,
+        ),
+        (
+            Asked::script().fields(&[("X", &"x".repeat(66_000))]),
+            Refused::FieldsTooLong,
+        ),
+        (
+            (0..8200).fold(Asked::script(), |asked, _| asked.variable("A", "")),
+            Refused::TooManyVariables,
+        ),
     ];
     for (asked, refused) in rows {
         let mut out = b"before".to_vec();
@@ -155,8 +275,15 @@ fn what_can_not_be_said_is_refused_and_appends_nothing() {
         assert_eq!(out, b"before");
     }
     let base = request(&Asked::script().fields(&[("X", "")])).0.len();
-    let edge = |size: usize| Asked::script().fields(&[("X", &"x".repeat(size))]).begin(&mut Lsapi::new(), &mut Vec::new());
-    assert_eq!((edge(HEAD_BYTES_MAX - base), edge(HEAD_BYTES_MAX - base + 1)), (Ok(()), Err(Refused::FieldsTooLong)));
+    let edge = |size: usize| {
+        Asked::script()
+            .fields(&[("X", &"x".repeat(size))])
+            .begin(&mut Lsapi::new(), &mut Vec::new())
+    };
+    assert_eq!(
+        (edge(HEAD_BYTES_MAX - base), edge(HEAD_BYTES_MAX - base + 1)),
+        (Ok(()), Err(Refused::FieldsTooLong))
+    );
 }
 
 #[test]
@@ -166,51 +293,155 @@ fn answers() {
     let end = || packet(kind::RESP_END, b"");
     let text = |text: &[u8]| packet(kind::STDERR_STREAM, text);
     let rows: Vec<(&str, Vec<Vec<u8>>, &str)> = vec![
-        ("plain", vec![ok(), stream(b"ab"), stream(b"c"), end()], "200 Content-type=text/html, content abc, End(true)"),
-        ("fresh child", vec![process_notice(4711), ok(), end()], "Taken(Some(4711)), 200 Content-type=text/html, End(true)"),
-        ("received", vec![packet(kind::REQ_RECEIVED, b""), ok(), end()], "Taken(None), 200 Content-type=text/html, End(true)"),
+        (
+            "plain",
+            vec![ok(), stream(b"ab"), stream(b"c"), end()],
+            "200 Content-type=text/html, content abc, End(true)",
+        ),
+        (
+            "fresh child",
+            vec![process_notice(4711), ok(), end()],
+            "Taken(Some(4711)), 200 Content-type=text/html, End(true)",
+        ),
+        (
+            "received",
+            vec![packet(kind::REQ_RECEIVED, b""), ok(), end()],
+            "Taken(None), 200 Content-type=text/html, End(true)",
+        ),
         (
             "received, 8 bytes",
             vec![packet(kind::REQ_RECEIVED, b"opaque!!"), ok(), end()],
             "Taken(None), 200 Content-type=text/html, End(true)",
         ),
-        ("log", vec![text(b"warning"), text(b" of 8 by"), ok(), end()], "log warning of 8 by, 200 Content-type=text/html, End(true)"),
-        ("finish early", vec![ok(), end(), packet(kind::CONN_CLOSE, b"")], "200 Content-type=text/html, End(false)"),
-        ("leaving", vec![ok(), packet(kind::CONN_CLOSE, b""), end()], "200 Content-type=text/html, End(false)"),
-        ("gone before", vec![packet(kind::CONN_CLOSE, b"")], "Leaving untouched"),
-        ("failed", vec![packet(kind::INTERNAL_ERROR, b"oops")], "Failed untouched"),
-        ("failed later", vec![packet(kind::REQ_RECEIVED, b""), packet(kind::INTERNAL_ERROR, b"")], "Taken(None), Failed"),
-        ("no status", vec![head(0, &["A: b"]), end()], "200 A=b, End(true)"),
-        ("status line", vec![head(200, &["Status: 404 Not Found"]), end()], "404, End(true)"),
-        ("location", vec![head(0, &["Location: http://a/"]), end()], "302 Location=http://a/, End(true)"),
-        ("second head", vec![ok(), ok()], "200 Content-type=text/html, SecondHead"),
+        (
+            "log",
+            vec![text(b"warning"), text(b" of 8 by"), ok(), end()],
+            "log warning of 8 by, 200 Content-type=text/html, End(true)",
+        ),
+        (
+            "finish early",
+            vec![ok(), end(), packet(kind::CONN_CLOSE, b"")],
+            "200 Content-type=text/html, End(false)",
+        ),
+        (
+            "leaving",
+            vec![ok(), packet(kind::CONN_CLOSE, b""), end()],
+            "200 Content-type=text/html, End(false)",
+        ),
+        (
+            "gone before",
+            vec![packet(kind::CONN_CLOSE, b"")],
+            "Leaving untouched",
+        ),
+        (
+            "failed",
+            vec![packet(kind::INTERNAL_ERROR, b"oops")],
+            "Failed untouched",
+        ),
+        (
+            "failed later",
+            vec![
+                packet(kind::REQ_RECEIVED, b""),
+                packet(kind::INTERNAL_ERROR, b""),
+            ],
+            "Taken(None), Failed",
+        ),
+        (
+            "no status",
+            vec![head(0, &["A: b"]), end()],
+            "200 A=b, End(true)",
+        ),
+        (
+            "status line",
+            vec![head(200, &["Status: 404 Not Found"]), end()],
+            "404, End(true)",
+        ),
+        (
+            "location",
+            vec![head(0, &["Location: http://a/"]), end()],
+            "302 Location=http://a/, End(true)",
+        ),
+        (
+            "second head",
+            vec![ok(), ok()],
+            "200 Content-type=text/html, SecondHead",
+        ),
         ("content first", vec![stream(b"a")], "Misplaced"),
         ("end first", vec![end()], "Premature"),
-        ("too many lines", vec![packet(kind::RESP_HEADER, &[1001i32.to_ne_bytes(), [0; 4]].concat())], "TooManyFields"),
+        (
+            "too many lines",
+            vec![packet(
+                kind::RESP_HEADER,
+                &[1001i32.to_ne_bytes(), [0; 4]].concat(),
+            )],
+            "TooManyFields",
+        ),
         (
             "lines longer than the packet",
-            vec![packet(kind::RESP_HEADER, &[&1i32.to_ne_bytes()[..], &[0; 4], &9u16.to_ne_bytes(), b"a: b\0"].concat())],
+            vec![packet(
+                kind::RESP_HEADER,
+                &[
+                    &1i32.to_ne_bytes()[..],
+                    &[0; 4],
+                    &9u16.to_ne_bytes(),
+                    b"a: b\0",
+                ]
+                .concat(),
+            )],
             "BadRecord",
         ),
         (
             "no NUL",
-            vec![packet(kind::RESP_HEADER, &[&1i32.to_ne_bytes()[..], &[0; 4], &4u16.to_ne_bytes(), b"a: b"].concat())],
+            vec![packet(
+                kind::RESP_HEADER,
+                &[
+                    &1i32.to_ne_bytes()[..],
+                    &[0; 4],
+                    &4u16.to_ne_bytes(),
+                    b"a: b",
+                ]
+                .concat(),
+            )],
             "BadRecord",
         ),
         ("garbage line", vec![head(200, &["hello"])], "Malformed"),
         ("unknown type", vec![packet(10, b"")], "BadRecord"),
-        ("end with payload", vec![packet(kind::RESP_END, b"x")], "BadRecord"),
-        ("empty content", vec![ok(), packet(kind::RESP_STREAM, b"")], "200 Content-type=text/html, BadRecord"),
+        (
+            "end with payload",
+            vec![packet(kind::RESP_END, b"x")],
+            "BadRecord",
+        ),
+        (
+            "empty content",
+            vec![ok(), packet(kind::RESP_STREAM, b"")],
+            "200 Content-type=text/html, BadRecord",
+        ),
         ("HTTP", vec![b"HTTP/1.1 400".to_vec()], "BadRecord"),
         ("nothing", vec![], "Cut untouched"),
-        ("taken, then nothing", vec![packet(kind::REQ_RECEIVED, b"")], "Taken(None), Premature"),
-        ("cut", vec![ok(), stream(b"abc")[..10].to_vec()], "200 Content-type=text/html, content ab, Cut"),
+        (
+            "taken, then nothing",
+            vec![packet(kind::REQ_RECEIVED, b"")],
+            "Taken(None), Premature",
+        ),
+        (
+            "cut",
+            vec![ok(), stream(b"abc")[..10].to_vec()],
+            "200 Content-type=text/html, content ab, Cut",
+        ),
     ];
     for (what, packets, want) in rows {
         let bytes = packets.concat();
         let closes = !want.contains("End");
-        assert_eq!(brief(&hear(&mut said(), [&bytes[..]], closes)), want, "{what}");
-        assert_eq!(brief(&hear(&mut said(), bytes.chunks(1), closes)), want, "{what}, byte by byte");
+        assert_eq!(
+            brief(&hear(&mut said(), [&bytes[..]], closes)),
+            want,
+            "{what}"
+        );
+        assert_eq!(
+            brief(&hear(&mut said(), bytes.chunks(1), closes)),
+            want,
+            "{what}, byte by byte"
+        );
     }
 }
 
@@ -218,29 +449,81 @@ fn answers() {
 #[test]
 fn both_byte_orders_are_understood() {
     type Orders = (fn(i32) -> [u8; 4], fn(u16) -> [u8; 2]);
-    let orders: [Orders; 2] = [(i32::to_le_bytes, u16::to_le_bytes), (i32::to_be_bytes, u16::to_be_bytes)];
+    let orders: [Orders; 2] = [
+        (i32::to_le_bytes, u16::to_le_bytes),
+        (i32::to_be_bytes, u16::to_be_bytes),
+    ];
     for (i32s, u16s) in orders {
         for flag in [0, 1] {
-            let header = |kind: u8, payload: usize| [&[b'L', b'S', kind, flag][..], &i32s(payload as i32 + 8)].concat();
-            let notice = [header(kind::STDERR_STREAM, 8), b"\0PID".to_vec(), i32s(77).to_vec()].concat();
-            let head = [header(kind::RESP_HEADER, 15), i32s(1).to_vec(), i32s(404).to_vec(), u16s(5).to_vec(), b"a: b\0".to_vec()].concat();
-            let bytes = [notice, head, header(kind::RESP_STREAM, 1), b"x".to_vec(), header(kind::RESP_END, 0)].concat();
-            assert_eq!(brief(&hear(&mut said(), [&bytes[..]], false)), "Taken(Some(77)), 404 a=b, content x, End(true)", "flag {flag}");
+            let header = |kind: u8, payload: usize| {
+                [&[b'L', b'S', kind, flag][..], &i32s(payload as i32 + 8)].concat()
+            };
+            let notice = [
+                header(kind::STDERR_STREAM, 8),
+                b"\0PID".to_vec(),
+                i32s(77).to_vec(),
+            ]
+            .concat();
+            let head = [
+                header(kind::RESP_HEADER, 15),
+                i32s(1).to_vec(),
+                i32s(404).to_vec(),
+                u16s(5).to_vec(),
+                b"a: b\0".to_vec(),
+            ]
+            .concat();
+            let bytes = [
+                notice,
+                head,
+                header(kind::RESP_STREAM, 1),
+                b"x".to_vec(),
+                header(kind::RESP_END, 0),
+            ]
+            .concat();
+            assert_eq!(
+                brief(&hear(&mut said(), [&bytes[..]], false)),
+                "Taken(Some(77)), 404 a=b, content x, End(true)",
+                "flag {flag}"
+            );
         }
     }
 }
 
 #[test]
 fn limits_on_both_sides_of_their_edges() {
-    let long = |size: usize| brief(&hear(&mut said(), [&packet(kind::STDERR_STREAM, &vec![b'x'; size])[..]], false)).contains("BadRecord");
-    assert_eq!((long(TEXT_BYTES_MAX), long(TEXT_BYTES_MAX + 1)), (false, true));
+    let long = |size: usize| {
+        brief(&hear(
+            &mut said(),
+            [&packet(kind::STDERR_STREAM, &vec![b'x'; size])[..]],
+            false,
+        ))
+        .contains("BadRecord")
+    };
+    assert_eq!(
+        (long(TEXT_BYTES_MAX), long(TEXT_BYTES_MAX + 1)),
+        (false, true)
+    );
     let line = |size: usize| format!("A: {}", "x".repeat(size - 4));
     let head_of = |size: usize| {
-        brief(&hear(&mut said(), [&head(200, &[&line(30_000), &line(size - 8 - 4 - 30_000)])[..]], false)).contains("BadRecord")
+        brief(&hear(
+            &mut said(),
+            [&head(200, &[&line(30_000), &line(size - 8 - 4 - 30_000)])[..]],
+            false,
+        ))
+        .contains("BadRecord")
     };
-    assert_eq!((head_of(RESPONSE_HEAD_BYTES_MAX), head_of(RESPONSE_HEAD_BYTES_MAX + 1)), (false, true));
+    assert_eq!(
+        (
+            head_of(RESPONSE_HEAD_BYTES_MAX),
+            head_of(RESPONSE_HEAD_BYTES_MAX + 1)
+        ),
+        (false, true)
+    );
     // Section 8, check 10.
-    let lines: Vec<String> = (0..200).map(|number| format!("X-{number}: y")).chain([line(30_000)]).collect();
+    let lines: Vec<String> = (0..200)
+        .map(|number| format!("X-{number}: y"))
+        .chain([line(30_000)])
+        .collect();
     let lines: Vec<&str> = lines.iter().map(|line| &line[..]).collect();
     assert!(
         matches!(&hear(&mut said(), [&head(200, &lines)[..]], false)[..], [Heard::Head(head), Heard::Open] if head.fields.len() == 201)
@@ -256,7 +539,10 @@ fn limits_on_both_sides_of_their_edges() {
 #[test]
 fn unsaid_content_ends_the_connection() {
     let whole = [head(200, &[]), packet(kind::RESP_END, b"")].concat();
-    assert_eq!(brief(&hear(&mut Lsapi::new(), [&whole[..]], false)), "200, End(false)");
+    assert_eq!(
+        brief(&hear(&mut Lsapi::new(), [&whole[..]], false)),
+        "200, End(false)"
+    );
 }
 
 fn piece() -> impl Strategy<Value = Vec<u8>> {

@@ -6,9 +6,17 @@ use crate::{Dialogue, PlainCgi};
 use proptest::prelude::*;
 
 fn brief(head: &ResponseHead) -> String {
-    let fields: String = head.fields.iter().map(|(name, value)| format!("{name}={};", value.escape_ascii())).collect();
-    let reason = head.reason.as_ref().map_or(String::new(), |reason| format!(" {}", reason.escape_ascii()));
-    let length = head.length.map_or(String::new(), |length| format!(" [{length}]"));
+    let fields: String = head
+        .fields
+        .iter()
+        .map(|(name, value)| format!("{name}={};", value.escape_ascii()))
+        .collect();
+    let reason = head.reason.as_ref().map_or(String::new(), |reason| {
+        format!(" {}", reason.escape_ascii())
+    });
+    let length = head
+        .length
+        .map_or(String::new(), |length| format!(" [{length}]"));
     let local = if head.is_local_redirect { " local" } else { "" };
     let said = if head.is_status_said { "" } else { "~" };
     format!("{said}{}{reason}{length}{local} {fields}", head.status.0)
@@ -66,20 +74,44 @@ fn heads_of_scripts() {
         (b"X-A: a\0b\n\n", "Malformed X-A: a\\x00b"),
     ];
     for (text, want) in rows {
-        assert_eq!(outcome(text, Style::Fields), want, "{}", text.escape_ascii());
+        assert_eq!(
+            outcome(text, Style::Fields),
+            want,
+            "{}",
+            text.escape_ascii()
+        );
     }
-    assert_eq!(outcome("X-A: é\n\n".as_bytes(), Style::Fields), "~200 X-A=\\xc3\\xa9;");
+    assert_eq!(
+        outcome("X-A: é\n\n".as_bytes(), Style::Fields),
+        "~200 X-A=\\xc3\\xa9;"
+    );
 }
 
 #[test]
 fn heads_with_a_status_line() {
     let rows: [(&[u8], Style, &str); 9] = [
-        (b"HTTP/1.1 222 Odd\r\nA: b\r\n\r\n", Style::StatusLine, "222 Odd A=b;"),
-        (b"HTTP/1.0 404 Not Found\nA: b\n\n", Style::StatusLineOrFields, "404 A=b;"),
+        (
+            b"HTTP/1.1 222 Odd\r\nA: b\r\n\r\n",
+            Style::StatusLine,
+            "222 Odd A=b;",
+        ),
+        (
+            b"HTTP/1.0 404 Not Found\nA: b\n\n",
+            Style::StatusLineOrFields,
+            "404 A=b;",
+        ),
         (b"HTTP/1.1 200\n\n", Style::StatusLine, "200 "),
         (b"HTTP/1.1\n\n", Style::StatusLine, "Malformed HTTP/1.1"),
-        (b"HTTP/1.1 200 OK\nLocation: /x\n\n", Style::StatusLine, "200 Location=/x;"),
-        (b"HTTP/1.1 200 OK\nLocation: /x\n\n", Style::StatusLineOrFields, "302 local Location=/x;"),
+        (
+            b"HTTP/1.1 200 OK\nLocation: /x\n\n",
+            Style::StatusLine,
+            "200 Location=/x;",
+        ),
+        (
+            b"HTTP/1.1 200 OK\nLocation: /x\n\n",
+            Style::StatusLineOrFields,
+            "302 local Location=/x;",
+        ),
         (b"A: b\n\n", Style::StatusLineOrFields, "~200 A=b;"),
         (b"A: b\n\n", Style::StatusLine, "Malformed A: b"),
         (b"\n", Style::StatusLine, "Malformed "),
@@ -120,14 +152,26 @@ fn what_is_wrong_is_said_in_the_end() {
 fn limits_on_both_sides_of_their_edges() {
     let head_of = |size: usize| [&b"A: "[..], &vec![b'x'; size - 5], b"\n\nbody"].concat();
     assert_eq!(fault(&head_of(HEAD_BYTES_MAX)), None);
-    assert_eq!(fault(&head_of(HEAD_BYTES_MAX + 1)), Some(Fault::HeadTooLarge));
-    assert_eq!(fault(&[b'x'; HEAD_BYTES_MAX + 1]), Some(Fault::HeadTooLarge));
+    assert_eq!(
+        fault(&head_of(HEAD_BYTES_MAX + 1)),
+        Some(Fault::HeadTooLarge)
+    );
+    assert_eq!(
+        fault(&[b'x'; HEAD_BYTES_MAX + 1]),
+        Some(Fault::HeadTooLarge)
+    );
     let lines = |count: usize| ["A: b\n".repeat(count), "\n".into()].concat();
     assert_eq!(fault(lines(crate::head::FIELD_COUNT_MAX).as_bytes()), None);
-    assert_eq!(fault(lines(crate::head::FIELD_COUNT_MAX + 1).as_bytes()), Some(Fault::TooManyFields));
+    assert_eq!(
+        fault(lines(crate::head::FIELD_COUNT_MAX + 1).as_bytes()),
+        Some(Fault::TooManyFields)
+    );
     let interims = |count: u32| ["Status: 103\n\n".repeat(count as usize), "\n".into()].concat();
     assert_eq!(fault(interims(INTERIM_COUNT_MAX).as_bytes()), None);
-    assert_eq!(fault(interims(INTERIM_COUNT_MAX + 1).as_bytes()), Some(Fault::HeadTooLarge));
+    assert_eq!(
+        fault(interims(INTERIM_COUNT_MAX + 1).as_bytes()),
+        Some(Fault::HeadTooLarge)
+    );
 }
 
 #[test]
@@ -142,15 +186,24 @@ fn an_interim_head_comes_before_the_final_one() {
             other => format!("{other:?}"),
         })
         .collect();
-    assert_eq!(brief, ["interim 103 Link=</a>;", "404 ", "body", "End(false)"]);
+    assert_eq!(
+        brief,
+        ["interim 103 Link=</a>;", "404 ", "body", "End(false)"]
+    );
 }
 
 #[test]
 fn a_head_in_one_piece_is_not_copied() {
     let mut response = Response::new(Style::Fields, false);
-    assert!(matches!(response.receive(b"A: b\n\nbody"), Ok((6, Some(Event::Head(_))))));
+    assert!(matches!(
+        response.receive(b"A: b\n\nbody"),
+        Ok((6, Some(Event::Head(_))))
+    ));
     assert_eq!(response.partial.capacity(), 0);
-    assert_eq!(response.receive(b"body"), Ok((4, Some(Event::Content(0..4)))));
+    assert_eq!(
+        response.receive(b"body"),
+        Ok((4, Some(Event::Content(0..4))))
+    );
 }
 
 fn piece() -> impl Strategy<Value = Vec<u8>> {
@@ -169,7 +222,10 @@ fn piece() -> impl Strategy<Value = Vec<u8>> {
         "\0",
         "body",
     ];
-    prop_oneof![proptest::sample::select(WORDS).prop_map(|word| word.as_bytes().to_vec()), proptest::collection::vec(any::<u8>(), 0..8)]
+    prop_oneof![
+        proptest::sample::select(WORDS).prop_map(|word| word.as_bytes().to_vec()),
+        proptest::collection::vec(any::<u8>(), 0..8)
+    ]
 }
 
 proptest! {

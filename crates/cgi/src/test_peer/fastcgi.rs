@@ -8,7 +8,10 @@ pub fn record(kind: u8, content: &[u8], padding: u8) -> Vec<u8> {
 }
 
 pub fn record_of(request_id: u16, kind: u8, content: &[u8], padding: u8) -> Vec<u8> {
-    let (id, length) = (request_id.to_be_bytes(), (content.len() as u16).to_be_bytes());
+    let (id, length) = (
+        request_id.to_be_bytes(),
+        (content.len() as u16).to_be_bytes(),
+    );
     let header = [1, kind, id[0], id[1], length[0], length[1], padding, 0];
     [&header[..], content, &vec![0xee; padding.into()]].concat()
 }
@@ -37,11 +40,13 @@ pub struct Request {
 pub fn read_request(mut bytes: &[u8]) -> Option<Request> {
     let (mut request, mut params, mut has_params) = (Request::default(), Vec::new(), false);
     while let Some((header, rest)) = bytes.split_first_chunk::<8>() {
-        let (content, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes([header[4], header[5]])))?;
+        let (content, rest) =
+            rest.split_at_checked(usize::from(u16::from_be_bytes([header[4], header[5]])))?;
         bytes = rest.get(usize::from(header[6])..)?;
         match (header[1], content) {
             (kind::BEGIN_REQUEST, [role1, role0, flags, ..]) => {
-                (request.role, request.keeps) = (u16::from_be_bytes([*role1, *role0]), flags & 1 == 1)
+                (request.role, request.keeps) =
+                    (u16::from_be_bytes([*role1, *role0]), flags & 1 == 1)
             }
             (kind::PARAMS, []) => has_params = true,
             (kind::PARAMS, more) => params.extend_from_slice(more),
@@ -65,7 +70,10 @@ pub fn read_request(mut bytes: &[u8]) -> Option<Request> {
 fn read_length(bytes: &mut &[u8]) -> Option<usize> {
     let (length, rest) = match **bytes {
         [short @ 0..128, ..] => (usize::from(short), &bytes[1..]),
-        [a, b, c, d, ..] => (u32::from_be_bytes([a & 0x7f, b, c, d]) as usize, &bytes[4..]),
+        [a, b, c, d, ..] => (
+            u32::from_be_bytes([a & 0x7f, b, c, d]) as usize,
+            &bytes[4..],
+        ),
         _ => return None,
     };
     *bytes = rest;

@@ -1,8 +1,9 @@
 //! Which modules there are, and which of them a configuration has loaded.
 //!
-//! Nothing is loaded from files: `LoadModule` switches on what Saker has under that name, so that `<IfModule>` answers as Apache would.
-//! `<IfModule>` never finds a module of others that Saker does not stand in for, whatever was loaded: what configurations do without it
-//! is what should happen; unless it decides over access, which nobody may lose by that.
+//! Nothing is loaded from files: `LoadModule` switches on what Saker has under that name, so that
+//! `<IfModule>` answers as Apache would. `<IfModule>` never finds a module of others that Saker
+//! does not stand in for, whatever was loaded: what configurations do without it is what should
+//! happen; unless it decides over access, which nobody may lose by that.
 
 mod table;
 
@@ -28,9 +29,11 @@ pub enum Provision {
     Later,
     /// Apache's own, known by its directives, which are not honoured.
     Missing,
-    /// Not Apache's, and not done: `<IfModule>` says that it is absent, its directives elsewhere are warned of.
+    /// Not Apache's, and not done: `<IfModule>` says that it is absent, its directives elsewhere
+    /// are warned of.
     Foreign,
-    /// The same of one that decides over access: `<IfModule>` says that it is there, so that what it would guard is refused.
+    /// The same of one that decides over access: `<IfModule>` says that it is there, so that what
+    /// it would guard is refused.
     ForeignGuard,
 }
 
@@ -55,7 +58,14 @@ const fn module(
     link: Link,
     provision: Provision,
 ) -> ModuleRow {
-    ModuleRow { identifier, source_file, shared_object, importance, link, provision }
+    ModuleRow {
+        identifier,
+        source_file,
+        shared_object,
+        importance,
+        link,
+        provision,
+    }
 }
 
 /// Other names of one module: PHP's changed with its versions.
@@ -87,19 +97,30 @@ pub struct LoadedModules {
 impl Default for LoadedModules {
     fn default() -> LoadedModules {
         let there = modules().iter().filter(|row| row.link != Link::Loadable);
-        LoadedModules { identifiers: there.map(|row| row.identifier).collect() }
+        LoadedModules {
+            identifiers: there.map(|row| row.identifier).collect(),
+        }
     }
 }
 
 impl LoadedModules {
     /// Everything that Saker knows, as for a configuration without `LoadModule`.
     pub fn everything() -> LoadedModules {
-        let there = modules().iter().filter(|row| !matches!(row.provision, Provision::Foreign | Provision::ForeignGuard));
-        LoadedModules { identifiers: there.map(|row| row.identifier).collect() }
+        let there = modules()
+            .iter()
+            .filter(|row| !matches!(row.provision, Provision::Foreign | Provision::ForeignGuard));
+        LoadedModules {
+            identifiers: there.map(|row| row.identifier).collect(),
+        }
     }
 
     pub fn load(&mut self, identifier: &[u8]) -> LoadOutcome {
-        let Some(row) = modules().iter().find(|row| row.identifier.as_bytes() == identifier) else { return LoadOutcome::Unknown };
+        let Some(row) = modules()
+            .iter()
+            .find(|row| row.identifier.as_bytes() == identifier)
+        else {
+            return LoadOutcome::Unknown;
+        };
         match self.identifiers.insert(row.identifier) {
             true => LoadOutcome::Loaded(row.provision),
             false => LoadOutcome::Already,
@@ -108,19 +129,31 @@ impl LoadedModules {
 
     /// Whether one of them is there, also under another of its names.
     pub fn has_any(&self, identifiers: &[&str]) -> bool {
-        let other_names = |identifier: &str| ALIASES.iter().any(|(alias, name)| *name == identifier && self.identifiers.contains(alias));
-        identifiers.iter().any(|identifier| self.identifiers.contains(identifier) || other_names(identifier))
+        let other_names = |identifier: &str| {
+            ALIASES
+                .iter()
+                .any(|(alias, name)| *name == identifier && self.identifiers.contains(alias))
+        };
+        identifiers
+            .iter()
+            .any(|identifier| self.identifiers.contains(identifier) || other_names(identifier))
     }
 
     /// What `<IfModule name>` asks: an identifier or a source file, in exact spelling.
     pub fn answers_to(&self, name: &[u8]) -> bool {
-        let named = |row: &&ModuleRow| row.identifier.as_bytes() == name || row.source_file.as_bytes() == name;
-        modules().iter().filter(named).any(|row| row.provision != Provision::Foreign && self.identifiers.contains(row.identifier))
+        let named = |row: &&ModuleRow| {
+            row.identifier.as_bytes() == name || row.source_file.as_bytes() == name
+        };
+        modules().iter().filter(named).any(|row| {
+            row.provision != Provision::Foreign && self.identifiers.contains(row.identifier)
+        })
     }
 
     /// In the order of the table.
     pub fn rows(&self) -> impl Iterator<Item = &'static ModuleRow> {
-        modules().iter().filter(|row| self.identifiers.contains(row.identifier))
+        modules()
+            .iter()
+            .filter(|row| self.identifiers.contains(row.identifier))
     }
 }
 
@@ -133,8 +166,17 @@ mod tests {
     fn every_name_is_there_once() {
         let mut seen = HashSet::new();
         for row in modules() {
-            assert!(seen.insert(row.identifier) && seen.insert(row.source_file), "{}", row.identifier);
-            assert_eq!(row.shared_object.is_empty(), row.link != Link::Loadable, "{}", row.identifier);
+            assert!(
+                seen.insert(row.identifier) && seen.insert(row.source_file),
+                "{}",
+                row.identifier
+            );
+            assert_eq!(
+                row.shared_object.is_empty(),
+                row.link != Link::Loadable,
+                "{}",
+                row.identifier
+            );
         }
         for (alias, name) in ALIASES {
             assert!(find_module(alias).is_some() && find_module(name).is_some());
@@ -145,7 +187,10 @@ mod tests {
     fn loading() {
         let mut loaded = LoadedModules::default();
         assert!(!loaded.answers_to(b"mod_rewrite.c"));
-        assert_eq!(loaded.load(b"rewrite_module"), LoadOutcome::Loaded(Provision::Native));
+        assert_eq!(
+            loaded.load(b"rewrite_module"),
+            LoadOutcome::Loaded(Provision::Native)
+        );
         assert_eq!(loaded.load(b"rewrite_module"), LoadOutcome::Already);
         assert_eq!(loaded.load(b"Rewrite_Module"), LoadOutcome::Unknown);
         assert!(loaded.answers_to(b"mod_rewrite.c") && loaded.answers_to(b"rewrite_module"));
@@ -155,11 +200,22 @@ mod tests {
     #[test]
     fn modules_of_others() {
         let mut loaded = LoadedModules::default();
-        assert!(loaded.answers_to(b"LiteSpeed") && loaded.answers_to(b"mod_litespeed.c") && loaded.answers_to(b"core.c"));
+        assert!(
+            loaded.answers_to(b"LiteSpeed")
+                && loaded.answers_to(b"mod_litespeed.c")
+                && loaded.answers_to(b"core.c")
+        );
         loaded.load(b"pagespeed_module");
-        assert!(!loaded.answers_to(b"mod_pagespeed.c"), "its directives would be unknown");
+        assert!(
+            !loaded.answers_to(b"mod_pagespeed.c"),
+            "its directives would be unknown"
+        );
         loaded.load(b"php7_module");
-        assert!(loaded.answers_to(b"mod_php7.c") && !loaded.answers_to(b"mod_php.c") && loaded.has_any(&["php_module"]));
+        assert!(
+            loaded.answers_to(b"mod_php7.c")
+                && !loaded.answers_to(b"mod_php.c")
+                && loaded.has_any(&["php_module"])
+        );
         assert!(LoadedModules::everything().answers_to(b"mod_lua.c"));
     }
 }

@@ -1,4 +1,6 @@
-//! What is carried out while the configuration is read: modules, variables, conditions, macros, included files. One row per directive (`row.rs`); overrides and shapes are those of Apache 2.4.71.
+//! What is carried out while the configuration is read: modules, variables, conditions, macros,
+//! included files. One row per directive (`row.rs`); overrides and shapes are those of Apache
+//! 2.4.71.
 
 use crate::row::{
     ALL,
@@ -15,11 +17,47 @@ const MACRO: &[&str] = &["macro_module"];
 
 pub(super) const ROWS: &[Row] = &[
     row("LoadModule", SO, A, "sv", Two, SERVER, NOWHERE, Honoured),
-    row("LoadFile", SO, A, "sv", Each, SERVER, NOWHERE, NoEffect("Saker loads no shared libraries")),
-    row("<IfVersion", VERSION, A, "svdh", OneToThree, ALL, NOWHERE, Honoured),
+    row(
+        "LoadFile",
+        SO,
+        A,
+        "sv",
+        Each,
+        SERVER,
+        NOWHERE,
+        NoEffect("Saker loads no shared libraries"),
+    ),
+    row(
+        "<IfVersion",
+        VERSION,
+        A,
+        "svdh",
+        OneToThree,
+        ALL,
+        NOWHERE,
+        Honoured,
+    ),
     row("<Macro", MACRO, A, "svd", Section, ALL, NOWHERE, Honoured),
     row("Use", MACRO, A, "svd", Raw, ALL, NOWHERE, Honoured),
     row("UndefMacro", MACRO, A, "svd", One, ALL, NOWHERE, Honoured),
-    row("MacroIgnoreEmptyArgs", MACRO, C, "svdh", Raw, ALL, NOWHERE, Honoured),
-    row("MacroIgnoreBadNesting", MACRO, C, "svdh", Raw, ALL, NOWHERE, Honoured),
+    row(
+        "MacroIgnoreEmptyArgs",
+        MACRO,
+        C,
+        "svdh",
+        Raw,
+        ALL,
+        NOWHERE,
+        Honoured,
+    ),
+    row(
+        "MacroIgnoreBadNesting",
+        MACRO,
+        C,
+        "svdh",
+        Raw,
+        ALL,
+        NOWHERE,
+        Honoured,
+    ),
 ];

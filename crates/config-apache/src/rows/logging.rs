@@ -1,4 +1,5 @@
-//! Logs and reports. One row per directive (`row.rs`); overrides and shapes are those of Apache 2.4.71.
+//! Logs and reports. One row per directive (`row.rs`); overrides and shapes are those of Apache
+//! 2.4.71.
 
 use crate::row::{
     ACCESS, ALL,
@@ -18,22 +19,141 @@ const LOG_DEBUG: &[&str] = &["log_debug_module"];
 const LOG_FORENSIC: &[&str] = &["log_forensic_module"];
 
 const PACKET_CAPTURE: Treatment = Unsupported("use a packet capture");
-const NOBODY_ANSWERS: Treatment = Unsupported("nobody answers identity look-ups any more: remove it");
+const NOBODY_ANSWERS: Treatment =
+    Unsupported("nobody answers identity look-ups any more: remove it");
 
-const GATHERED: Treatment = NoEffect("lines are always gathered, for a second at most, and written whole");
+const GATHERED: Treatment =
+    NoEffect("lines are always gathered, for a second at most, and written whole");
 
 pub(super) const ROWS: &[Row] = &[
-    row("CustomLog", LOG_CONFIG, A, "sv", TwoOrThree, SERVER, NOWHERE, Honoured),
-    row("GlobalLog", LOG_CONFIG, A, "s", TwoOrThree, SERVER, VIRTUAL_HOST, Honoured),
-    row("TransferLog", LOG_CONFIG, A, "sv", One, SERVER, NOWHERE, Honoured),
-    row("LogFormat", LOG_CONFIG, A, "sv", OneOrTwo, SERVER, NOWHERE, Honoured),
-    row("BufferedLogs", LOG_CONFIG, A, "s", Flag, SERVER, NOWHERE, GATHERED),
-    row("LogIOTrackTTFB", LOGIO, A, "svdh", Flag, ALL, NOWHERE, Honoured),
-    row("DumpIOInput", DUMPIO, C, "s", Flag, SERVER, NOWHERE, PACKET_CAPTURE),
-    row("DumpIOOutput", DUMPIO, C, "s", Flag, SERVER, NOWHERE, PACKET_CAPTURE),
-    row("IdentityCheck", IDENT, C, "svd", Flag, ACCESS.or(SERVER), NOWHERE, NOBODY_ANSWERS),
-    row("IdentityCheckTimeout", IDENT, C, "svd", One, ACCESS.or(SERVER), NOWHERE, NOBODY_ANSWERS),
-    row("AddModuleInfo", INFO, B, "sv", Two, SERVER, NOWHERE, Honoured),
-    row("LogMessage", LOG_DEBUG, B, "d", OneToThree, ACCESS.or(SERVER), NOWHERE, Honoured),
-    row("ForensicLog", LOG_FORENSIC, B, "sv", One, SERVER, NOWHERE, Honoured),
+    row(
+        "CustomLog",
+        LOG_CONFIG,
+        A,
+        "sv",
+        TwoOrThree,
+        SERVER,
+        NOWHERE,
+        Honoured,
+    ),
+    row(
+        "GlobalLog",
+        LOG_CONFIG,
+        A,
+        "s",
+        TwoOrThree,
+        SERVER,
+        VIRTUAL_HOST,
+        Honoured,
+    ),
+    row(
+        "TransferLog",
+        LOG_CONFIG,
+        A,
+        "sv",
+        One,
+        SERVER,
+        NOWHERE,
+        Honoured,
+    ),
+    row(
+        "LogFormat",
+        LOG_CONFIG,
+        A,
+        "sv",
+        OneOrTwo,
+        SERVER,
+        NOWHERE,
+        Honoured,
+    ),
+    row(
+        "BufferedLogs",
+        LOG_CONFIG,
+        A,
+        "s",
+        Flag,
+        SERVER,
+        NOWHERE,
+        GATHERED,
+    ),
+    row(
+        "LogIOTrackTTFB",
+        LOGIO,
+        A,
+        "svdh",
+        Flag,
+        ALL,
+        NOWHERE,
+        Honoured,
+    ),
+    row(
+        "DumpIOInput",
+        DUMPIO,
+        C,
+        "s",
+        Flag,
+        SERVER,
+        NOWHERE,
+        PACKET_CAPTURE,
+    ),
+    row(
+        "DumpIOOutput",
+        DUMPIO,
+        C,
+        "s",
+        Flag,
+        SERVER,
+        NOWHERE,
+        PACKET_CAPTURE,
+    ),
+    row(
+        "IdentityCheck",
+        IDENT,
+        C,
+        "svd",
+        Flag,
+        ACCESS.or(SERVER),
+        NOWHERE,
+        NOBODY_ANSWERS,
+    ),
+    row(
+        "IdentityCheckTimeout",
+        IDENT,
+        C,
+        "svd",
+        One,
+        ACCESS.or(SERVER),
+        NOWHERE,
+        NOBODY_ANSWERS,
+    ),
+    row(
+        "AddModuleInfo",
+        INFO,
+        B,
+        "sv",
+        Two,
+        SERVER,
+        NOWHERE,
+        Honoured,
+    ),
+    row(
+        "LogMessage",
+        LOG_DEBUG,
+        B,
+        "d",
+        OneToThree,
+        ACCESS.or(SERVER),
+        NOWHERE,
+        Honoured,
+    ),
+    row(
+        "ForensicLog",
+        LOG_FORENSIC,
+        B,
+        "sv",
+        One,
+        SERVER,
+        NOWHERE,
+        Honoured,
+    ),
 ];

@@ -1,5 +1,5 @@
-//! mod_security 2.9, as Debian builds it (nothing of it stands in `.htaccess`), and ModSecurity's connector for Apache. One row per directive
-//! (`row.rs`).
+//! mod_security 2.9, as Debian builds it (nothing of it stands in `.htaccess`), and ModSecurity's
+//! connector for Apache. One row per directive (`row.rs`).
 
 use crate::row::{
     ACCESS,
@@ -15,8 +15,10 @@ const CONNECTOR: &[&str] = &["security3_module"];
 const ANYWHERE: Overrides = ACCESS.or(SERVER);
 const NO_GUARDIAN: &str = "no program is told of each request";
 const NO_BUFFERS: &str = "libmodsecurity has content in memory only";
-const NO_CONNECTIONS: &str = "connections are limited by [guard] and by mod_evasive's directives (docs/neighbours.md)";
-const NO_HASHES: &str = "libmodsecurity signs no links; `signed` does (docs/links.md). On is refused";
+const NO_CONNECTIONS: &str =
+    "connections are limited by [guard] and by mod_evasive's directives (docs/neighbours.md)";
+const NO_HASHES: &str =
+    "libmodsecurity signs no links; `signed` does (docs/links.md). On is refused";
 
 /// Rules and their settings: what they say is libmodsecurity's.
 const fn rule(name: &'static str) -> Row {
@@ -28,7 +30,16 @@ const fn of_server(name: &'static str) -> Row {
 }
 
 const fn idle(name: &'static str, why: &'static str) -> Row {
-    row(name, SECURITY, C, "svd", Raw, ANYWHERE, NOWHERE, NoEffect(why))
+    row(
+        name,
+        SECURITY,
+        C,
+        "svd",
+        Raw,
+        ANYWHERE,
+        NOWHERE,
+        NoEffect(why),
+    )
 }
 
 pub(super) const ROWS: &[Row] = &[
@@ -45,24 +56,60 @@ pub(super) const ROWS: &[Row] = &[
     rule("SecAuditLogRelevantStatus"),
     rule("SecAuditLogStorageDir"),
     rule("SecAuditLogType"),
-    idle("SecCacheTransformations", "libmodsecurity keeps no transformations"),
+    idle(
+        "SecCacheTransformations",
+        "libmodsecurity keeps no transformations",
+    ),
     of_server("SecChrootDir"),
     rule("SecCollectionTimeout"),
-    row("SecComponentSignature", SECURITY, C, "sv", Raw, SERVER, NOWHERE, NoEffect("libmodsecurity's audit log has none")),
+    row(
+        "SecComponentSignature",
+        SECURITY,
+        C,
+        "sv",
+        Raw,
+        SERVER,
+        NOWHERE,
+        NoEffect("libmodsecurity's audit log has none"),
+    ),
     idle("SecConnEngine", NO_CONNECTIONS),
     idle("SecConnReadStateLimit", NO_CONNECTIONS),
     idle("SecConnWriteStateLimit", NO_CONNECTIONS),
     idle("SecContentInjection", "libmodsecurity changes no content"),
     rule("SecCookieFormat"),
-    idle("SecCookiev0Separator", "libmodsecurity reads cookies of version 0 as browsers write them"),
+    idle(
+        "SecCookiev0Separator",
+        "libmodsecurity reads cookies of version 0 as browsers write them",
+    ),
     of_server("SecDataDir"),
     rule("SecDebugLog"),
     rule("SecDebugLogLevel"),
     rule("SecDefaultAction"),
-    idle("SecDisableBackendCompression", "servers behind are asked as clients ask"),
+    idle(
+        "SecDisableBackendCompression",
+        "servers behind are asked as clients ask",
+    ),
     of_server("SecGeoLookupDB"),
-    row("SecGsbLookupDB", SECURITY, C, "sv", Raw, SERVER, NOWHERE, NoEffect("the service is no more")),
-    row("SecGuardianLog", SECURITY, C, "sv", Raw, SERVER, NOWHERE, NoEffect(NO_GUARDIAN)),
+    row(
+        "SecGsbLookupDB",
+        SECURITY,
+        C,
+        "sv",
+        Raw,
+        SERVER,
+        NOWHERE,
+        NoEffect("the service is no more"),
+    ),
+    row(
+        "SecGuardianLog",
+        SECURITY,
+        C,
+        "sv",
+        Raw,
+        SERVER,
+        NOWHERE,
+        NoEffect(NO_GUARDIAN),
+    ),
     rule("SecHashEngine"),
     idle("SecHashKey", NO_HASHES),
     idle("SecHashMethodPm", NO_HASHES),
@@ -82,7 +129,10 @@ pub(super) const ROWS: &[Row] = &[
     rule("SecRequestBodyLimit"),
     rule("SecRequestBodyLimitAction"),
     rule("SecRequestBodyNoFilesLimit"),
-    idle("SecRequestEncoding", "libmodsecurity takes requests for UTF-8"),
+    idle(
+        "SecRequestEncoding",
+        "libmodsecurity takes requests for UTF-8",
+    ),
     rule("SecResponseBodyAccess"),
     rule("SecResponseBodyLimit"),
     rule("SecResponseBodyLimitAction"),
@@ -90,8 +140,20 @@ pub(super) const ROWS: &[Row] = &[
     rule("SecResponseBodyMimeTypesClear"),
     rule("SecRule"),
     rule("SecRuleEngine"),
-    row("SecRuleInheritance", SECURITY, A, "svd", Flag, ANYWHERE, NOWHERE, Honoured),
-    idle("SecRulePerfTime", "libmodsecurity does not measure single rules"),
+    row(
+        "SecRuleInheritance",
+        SECURITY,
+        A,
+        "svd",
+        Flag,
+        ANYWHERE,
+        NOWHERE,
+        Honoured,
+    ),
+    idle(
+        "SecRulePerfTime",
+        "libmodsecurity does not measure single rules",
+    ),
     rule("SecRuleRemoveById"),
     rule("SecRuleRemoveByMsg"),
     rule("SecRuleRemoveByTag"),
@@ -100,14 +162,47 @@ pub(super) const ROWS: &[Row] = &[
     rule("SecRuleUpdateTargetById"),
     rule("SecRuleUpdateTargetByMsg"),
     rule("SecRuleUpdateTargetByTag"),
-    row("SecSensorId", SECURITY, C, "sv", Raw, SERVER, NOWHERE, NoEffect("libmodsecurity's audit log has none")),
-    row("SecServerSignature", SECURITY, B, "sv", Raw, SERVER, NOWHERE, NoEffect("`ServerTokens` says what the Server field has")),
+    row(
+        "SecSensorId",
+        SECURITY,
+        C,
+        "sv",
+        Raw,
+        SERVER,
+        NOWHERE,
+        NoEffect("libmodsecurity's audit log has none"),
+    ),
+    row(
+        "SecServerSignature",
+        SECURITY,
+        B,
+        "sv",
+        Raw,
+        SERVER,
+        NOWHERE,
+        NoEffect("`ServerTokens` says what the Server field has"),
+    ),
     rule("SecStatusEngine"),
-    idle("SecStreamInBodyInspection", "libmodsecurity knows no STREAM_INPUT_BODY"),
-    idle("SecStreamOutBodyInspection", "libmodsecurity knows no STREAM_OUTPUT_BODY"),
+    idle(
+        "SecStreamInBodyInspection",
+        "libmodsecurity knows no STREAM_INPUT_BODY",
+    ),
+    idle(
+        "SecStreamOutBodyInspection",
+        "libmodsecurity knows no STREAM_OUTPUT_BODY",
+    ),
     rule("SecTmpDir"),
     rule("SecTmpSaveUploadedFiles"),
-    row("SecUnicodeCodePage", SECURITY, C, "sv", Raw, SERVER, NOWHERE, NoEffect("it goes with SecUnicodeMapFile in libmodsecurity")),
+    row(
+        "SecUnicodeCodePage",
+        SECURITY,
+        C,
+        "sv",
+        Raw,
+        SERVER,
+        NOWHERE,
+        NoEffect("it goes with SecUnicodeMapFile in libmodsecurity"),
+    ),
     of_server("SecUnicodeMapFile"),
     rule("SecUploadDir"),
     rule("SecUploadFileLimit"),
@@ -116,7 +211,34 @@ pub(super) const ROWS: &[Row] = &[
     rule("SecWebAppId"),
     idle("SecWriteStateLimit", NO_CONNECTIONS),
     rule("SecXmlExternalEntity"),
-    row("modsecurity", CONNECTOR, B, "svd", Flag, ANYWHERE, NOWHERE, Honoured),
-    row("modsecurity_rules", CONNECTOR, B, "svd", Raw, ANYWHERE, NOWHERE, Honoured),
-    row("modsecurity_rules_file", CONNECTOR, B, "svd", One, ANYWHERE, NOWHERE, Honoured),
+    row(
+        "modsecurity",
+        CONNECTOR,
+        B,
+        "svd",
+        Flag,
+        ANYWHERE,
+        NOWHERE,
+        Honoured,
+    ),
+    row(
+        "modsecurity_rules",
+        CONNECTOR,
+        B,
+        "svd",
+        Raw,
+        ANYWHERE,
+        NOWHERE,
+        Honoured,
+    ),
+    row(
+        "modsecurity_rules_file",
+        CONNECTOR,
+        B,
+        "svd",
+        One,
+        ANYWHERE,
+        NOWHERE,
+        Honoured,
+    ),
 ];

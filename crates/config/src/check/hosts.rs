@@ -1,4 +1,5 @@
-//! `[hosts]` and the sites that look hosts up in it: each needs the other, and the URL is read from its file here.
+//! `[hosts]` and the sites that look hosts up in it: each needs the other, and the URL is read from
+//! its file here.
 
 use crate::{
     diagnostic::Severity,
@@ -8,11 +9,20 @@ use crate::{
 use std::path::Path;
 
 pub(crate) fn whole(loader: &mut Loader) {
-    let wants = loader.sites.iter().find(|site| site.is_looked_up).map(|site| site.at.clone());
+    let wants = loader
+        .sites
+        .iter()
+        .find(|site| site.is_looked_up)
+        .map(|site| site.at.clone());
     let Some((mut hosts, at)) = loader.hosts.take() else {
         if let Some(at) = wants {
             let help = "add [hosts] with database = \"mysql://...\" and a query";
-            loader.report(Severity::Error, &at, "`lookup` of this site, and there is no [hosts]".into(), Some(help.into()));
+            loader.report(
+                Severity::Error,
+                &at,
+                "`lookup` of this site, and there is no [hosts]".into(),
+                Some(help.into()),
+            );
         }
         return;
     };
@@ -21,7 +31,12 @@ pub(crate) fn whole(loader: &mut Loader) {
     }
     if wants.is_none() {
         let help = "add lookup = true to a [[site]]";
-        loader.report(Severity::Warning, &at, "no site looks hosts up here".into(), Some(help.into()));
+        loader.report(
+            Severity::Warning,
+            &at,
+            "no site looks hosts up here".into(),
+            Some(help.into()),
+        );
     }
     loader.hosts = Some((hosts, at));
 }
@@ -31,23 +46,38 @@ type Complaint = (String, Option<&'static str>);
 fn complaints(hosts: &mut Hosts) -> Vec<Complaint> {
     let mut all = Vec::new();
     match (&hosts.database, &hosts.database_file) {
-        (Some(_), Some(_)) => all.push(("`database` and `database_file` are one too many".into(), None)),
+        (Some(_), Some(_)) => all.push((
+            "`database` and `database_file` are one too many".into(),
+            None,
+        )),
         (None, Some(path)) => match url_in(path) {
             Ok(url) => hosts.database = Some(url),
             Err(why) => all.push((format!("`database_file` {}: {why}", path.display()), None)),
         },
-        (None, None) => all.push(("there is no `database`".into(), Some("write database = \"mysql://user:password@localhost/name\""))),
+        (None, None) => all.push((
+            "there is no `database`".into(),
+            Some("write database = \"mysql://user:password@localhost/name\""),
+        )),
         (Some(_), None) => {}
     }
     if hosts.query.is_empty() {
         let help = "write query = \"SELECT docroot AS root FROM hosts WHERE name = ?\"";
         all.push(("there is no `query`".into(), Some(help)));
     } else if !hosts.query.contains('?') {
-        all.push(("the `query` does not ask for a host".into(), Some("write a `?` where its name belongs")));
+        all.push((
+            "the `query` does not ask for a host".into(),
+            Some("write a `?` where its name belongs"),
+        ));
     }
-    let is_ldap = hosts.database.as_ref().is_some_and(|url| DatabaseKind::of(&url.0) == Some(DatabaseKind::Ldap));
+    let is_ldap = hosts
+        .database
+        .as_ref()
+        .is_some_and(|url| DatabaseKind::of(&url.0) == Some(DatabaseKind::Ldap));
     if is_ldap && hosts.ldap_base.is_empty() {
-        all.push(("there is no `ldap_base`".into(), Some("write ldap_base = \"ou=hosts,dc=example,dc=org\"")));
+        all.push((
+            "there is no `ldap_base`".into(),
+            Some("write ldap_base = \"ou=hosts,dc=example,dc=org\""),
+        ));
     }
     if hosts.roots.is_empty() {
         let help = "write roots = [\"/srv/www\"]: document roots of the database have to lie below";
@@ -59,5 +89,7 @@ fn complaints(hosts: &mut Hosts) -> Vec<Complaint> {
 fn url_in(path: &Path) -> Result<DatabaseUrl, String> {
     let text = saker_net::privileged::read_to_string(path).map_err(|error| error.to_string())?;
     let url = text.lines().next().unwrap_or_default().trim();
-    DatabaseKind::of(url).map(|_| DatabaseUrl(url.into())).ok_or_else(|| "its first line is no URL of a database that is known".into())
+    DatabaseKind::of(url)
+        .map(|_| DatabaseUrl(url.into()))
+        .ok_or_else(|| "its first line is no URL of a database that is known".into())
 }

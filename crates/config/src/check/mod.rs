@@ -1,4 +1,5 @@
-//! Checks that need the whole configuration: what is there twice, what is missing, what refers to nothing.
+//! Checks that need the whole configuration: what is there twice, what is missing, what refers to
+//! nothing.
 
 mod hosts;
 mod routes;
@@ -35,10 +36,18 @@ fn program_users(loader: &mut Loader) {
     let mut wrong = Vec::new();
     for site in &loader.sites {
         let of_routes = site.routes.iter().map(|route| &*route.settings);
-        let mut users = std::iter::once(&site.settings).chain(of_routes).filter_map(|settings| settings.program_user.as_ref());
-        wrong.extend(users.find_map(complaint).map(|message| (site.at.clone(), message)));
+        let mut users = std::iter::once(&site.settings)
+            .chain(of_routes)
+            .filter_map(|settings| settings.program_user.as_ref());
+        wrong.extend(
+            users
+                .find_map(complaint)
+                .map(|message| (site.at.clone(), message)),
+        );
     }
-    wrong.into_iter().for_each(|(at, message)| loader.report(Severity::Error, &at, message, None));
+    wrong
+        .into_iter()
+        .for_each(|(at, message)| loader.report(Severity::Error, &at, message, None));
 }
 
 fn complaint(user: &ProgramUser) -> Option<String> {
@@ -55,11 +64,21 @@ fn complaint(user: &ProgramUser) -> Option<String> {
 fn something_to_do(loader: &mut Loader, top: &At) {
     if !loader.has_listeners {
         let help = "add [[listener]] with address = \":80\"";
-        loader.report(Severity::Error, top, "there is no [[listener]]".into(), Some(help.into()));
+        loader.report(
+            Severity::Error,
+            top,
+            "there is no [[listener]]".into(),
+            Some(help.into()),
+        );
     }
     if !loader.has_sites {
         let help = "add [[site]] with root = \"/srv/www\"";
-        loader.report(Severity::Error, top, "there is no [[site]]".into(), Some(help.into()));
+        loader.report(
+            Severity::Error,
+            top,
+            "there is no [[site]]".into(),
+            Some(help.into()),
+        );
     }
 }
 
@@ -72,21 +91,37 @@ fn listeners_once(loader: &mut Loader) {
             continue;
         }
         match seen.get(&listener.address) {
-            Some(first) => twice.push((at.clone(), format!("{} is listened on twice", listener.address), first.origin())),
+            Some(first) => twice.push((
+                at.clone(),
+                format!("{} is listened on twice", listener.address),
+                first.origin(),
+            )),
             None => drop(seen.insert(&listener.address, at)),
         }
     }
     for (at, message, first) in twice {
-        loader.report(Severity::Error, &at, message, Some(format!("the first is at {first}")));
+        loader.report(
+            Severity::Error,
+            &at,
+            message,
+            Some(format!("the first is at {first}")),
+        );
     }
 }
 
 fn site_listeners(loader: &mut Loader) {
-    let known: HashSet<&Address> = loader.listeners.iter().map(|(listener, _)| &listener.address).collect();
+    let known: HashSet<&Address> = loader
+        .listeners
+        .iter()
+        .map(|(listener, _)| &listener.address)
+        .collect();
     let mut unknown = Vec::new();
     for (address, at) in loader.sites.iter().flat_map(|site| &site.listeners) {
         if !known.contains(address) {
-            unknown.push((at.clone(), format!("no [[listener]] has the address {address}")));
+            unknown.push((
+                at.clone(),
+                format!("no [[listener]] has the address {address}"),
+            ));
         }
     }
     let mut all: Vec<String> = known.iter().map(ToString::to_string).collect();
@@ -102,12 +137,22 @@ fn idle_listeners(loader: &mut Loader) {
     if loader.sites.is_empty() || loader.sites.iter().any(|site| site.listeners.is_empty()) {
         return;
     }
-    let used: HashSet<&Address> = loader.sites.iter().flat_map(|site| &site.listeners).map(|(address, _)| address).collect();
+    let used: HashSet<&Address> = loader
+        .sites
+        .iter()
+        .flat_map(|site| &site.listeners)
+        .map(|(address, _)| address)
+        .collect();
     let idle: Vec<(At, String)> = loader
         .listeners
         .iter()
         .filter(|(listener, _)| !used.contains(&listener.address))
-        .map(|(listener, at)| (at.clone(), format!("no site is found on {}", listener.address)))
+        .map(|(listener, at)| {
+            (
+                at.clone(),
+                format!("no site is found on {}", listener.address),
+            )
+        })
         .collect();
     for (at, message) in idle {
         let help = "add it to the `listeners` of a site";
@@ -123,8 +168,15 @@ fn names_once(loader: &mut Loader) {
         let any = [(SiteName::Any, site.at.clone())];
         for (name, at) in site.names.as_deref().unwrap_or(&any) {
             let earlier = claims.entry(name.clone()).or_default();
-            match earlier.iter().find(|(other, _)| loader.sites.get(*other).is_some_and(|other| meet(other, site))) {
-                Some((other, first)) => twice.push((at.clone(), name.clone(), first.origin(), *other == index)),
+            match earlier.iter().find(|(other, _)| {
+                loader
+                    .sites
+                    .get(*other)
+                    .is_some_and(|other| meet(other, site))
+            }) {
+                Some((other, first)) => {
+                    twice.push((at.clone(), name.clone(), first.origin(), *other == index))
+                }
                 None => earlier.push((index, at.clone())),
             }
         }
@@ -132,9 +184,17 @@ fn names_once(loader: &mut Loader) {
     for (at, name, first, same_site) in twice {
         let message = match same_site {
             true => format!("the name {} is given twice", shown(&name)),
-            false => format!("two sites have the name {} on the same listener", shown(&name)),
+            false => format!(
+                "two sites have the name {} on the same listener",
+                shown(&name)
+            ),
         };
-        loader.report(Severity::Error, &at, message, Some(format!("the first is at {first}")));
+        loader.report(
+            Severity::Error,
+            &at,
+            message,
+            Some(format!("the first is at {first}")),
+        );
     }
 }
 

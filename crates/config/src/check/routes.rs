@@ -14,7 +14,11 @@ const STAR: &str = "\0";
 pub(super) fn reachable(loader: &mut Loader) {
     let shadowed = loader.sites.iter().flat_map(|site| {
         site.routes.iter().enumerate().filter_map(|(index, route)| {
-            let earlier = site.routes.iter().take(index).find(|earlier| covers(&earlier.pattern, &route.pattern))?;
+            let earlier = site
+                .routes
+                .iter()
+                .take(index)
+                .find(|earlier| covers(&earlier.pattern, &route.pattern))?;
             Some(warning(route, earlier))
         })
     });
@@ -28,7 +32,10 @@ fn warning(route: &Route, earlier: &Route) -> Diagnostic {
         route.pattern, earlier.pattern, earlier.origin
     );
     let mut warning = Diagnostic::without_source(route.origin.clone(), message);
-    (warning.severity, warning.help) = (Severity::Warning, Some("the first route that matches wins: put the narrower one first".into()));
+    (warning.severity, warning.help) = (
+        Severity::Warning,
+        Some("the first route that matches wins: put the narrower one first".into()),
+    );
     warning
 }
 
@@ -64,7 +71,11 @@ mod tests {
             ("/x*", "*/y", false),
             ("/*/y", "*/y", false),
         ] {
-            assert_eq!(covers(&PathPattern::new(wide), &PathPattern::new(narrow)), expected, "{wide} {narrow}");
+            assert_eq!(
+                covers(&PathPattern::new(wide), &PathPattern::new(narrow)),
+                expected,
+                "{wide} {narrow}"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `[acme]`: where automatic certificates come from, and how control over a name is proved.
 //!
-//! Which sites get them is said in `[site.tls]`; that names, challenges and commands fit together is checked when all files
-//! have been read (`check`).
+//! Which sites get them is said in `[site.tls]`; that names, challenges and commands fit together
+//! is checked when all files have been read (`check`).
 
 use crate::{
     diagnostic::quoted,
@@ -24,12 +24,22 @@ static ASK: Word = Word {
     read: |text| read_ask(text).map(Value::Text),
 };
 
-static EMAIL: Word = Word { expects: "a mail address", pattern: "^[^@ ]+@[^@ ]+$", read: read_email };
+static EMAIL: Word = Word {
+    expects: "a mail address",
+    pattern: "^[^@ ]+@[^@ ]+$",
+    read: read_email,
+};
 
-static HMAC_KEY: Word =
-    Word { expects: "a key in base64url", pattern: "^[A-Za-z0-9_+/-]+=*$", read: |text| base64url(text).map(Value::Octets) };
+static HMAC_KEY: Word = Word {
+    expects: "a key in base64url",
+    pattern: "^[A-Za-z0-9_+/-]+=*$",
+    read: |text| base64url(text).map(Value::Octets),
+};
 
-const DIRECTORY_TABLE: Kind = Kind::Table(&TableKind { context: ACME_DIRECTORY, read: read_directory_table });
+const DIRECTORY_TABLE: Kind = Kind::Table(&TableKind {
+    context: ACME_DIRECTORY,
+    read: read_directory_table,
+});
 const ONE_DIRECTORY: Kind = Kind::OneOf(&[Kind::Word(&DIRECTORY), DIRECTORY_TABLE]);
 
 #[derive(Debug, Default)]
@@ -54,9 +64,15 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "directory",
         contexts: ACME,
-        kind: Kind::OneOf(&[Kind::Word(&DIRECTORY), DIRECTORY_TABLE, Kind::ListOf(&ONE_DIRECTORY)]),
+        kind: Kind::OneOf(&[
+            Kind::Word(&DIRECTORY),
+            DIRECTORY_TABLE,
+            Kind::ListOf(&ONE_DIRECTORY),
+        ]),
         default: Some("\"letsencrypt\""),
-        example: Some("[\"letsencrypt\", { url = \"zerossl\", key_id = \"abc\", hmac_key = \"c2VjcmV0\" }]"),
+        example: Some(
+            "[\"letsencrypt\", { url = \"zerossl\", key_id = \"abc\", hmac_key = \"c2VjcmV0\" }]",
+        ),
         summary: "The authority: `letsencrypt`, `letsencrypt-staging` (for trials), `zerossl`, or the URL of its directory. Of a list, the next is \
                   asked when one fails.",
         apache: Some("MDCertificateAuthority"),
@@ -102,7 +118,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "dns_wait",
         contexts: ACME,
-        kind: Kind::Duration { min_ms: 0, max_ms: 3_600_000 },
+        kind: Kind::Duration {
+            min_ms: 0,
+            max_ms: 3_600_000,
+        },
         default: Some("\"30s\""),
         summary: "Time for a record to reach all servers of the zone, from the end of `dns_command` to the authority's look.",
         aliases: &["propagation_delay", "dns_delay"],
@@ -181,10 +200,14 @@ fn set_directories(draft: &mut AcmeDraft, given: Given) {
     };
     let directory = |given: &Given| match &given.value {
         Value::Directory(directory) => Some(directory.clone()),
-        Value::Text(url) => Some(AcmeDirectory { url: url.clone(), external_account: None }),
+        Value::Text(url) => Some(AcmeDirectory {
+            url: url.clone(),
+            external_account: None,
+        }),
         _ => None,
     };
-    let is_bare = |given: &&Given| matches!(&given.value, Value::Text(url) if url == Acme::ZERO_SSL);
+    let is_bare =
+        |given: &&Given| matches!(&given.value, Value::Text(url) if url == Acme::ZERO_SSL);
     draft.without_account = all.iter().find(is_bare).map(|given| given.at.clone());
     let directories: Vec<AcmeDirectory> = all.iter().filter_map(directory).collect();
     if !directories.is_empty() {
@@ -211,13 +234,26 @@ pub fn finish(reader: &mut Reader<'_>, draft: AcmeDraft) -> Acme {
     if let Some(at) = &draft.without_account {
         wants_account(reader, at);
     }
-    let AcmeDraft { mut acme, has_challenges, challenges_at, .. } = draft;
+    let AcmeDraft {
+        mut acme,
+        has_challenges,
+        challenges_at,
+        ..
+    } = draft;
     match (&challenges_at, &acme.dns_command) {
         (Some(at), _) if acme.challenges.is_empty() => {
-            reader.error(at, "without a challenge there are no certificates", Some("take `challenges` away".into()));
+            reader.error(
+                at,
+                "without a challenge there are no certificates",
+                Some("take `challenges` away".into()),
+            );
         }
         (Some(at), None) if acme.challenges.contains(&AcmeChallenge::Dns01) => {
-            reader.error(at, "dns-01 without `dns_command`", Some("add dns_command = \"/path/of/program\"".into()));
+            reader.error(
+                at,
+                "dns-01 without `dns_command`",
+                Some("add dns_command = \"/path/of/program\"".into()),
+            );
         }
         _ => {}
     }
@@ -228,8 +264,13 @@ pub fn finish(reader: &mut Reader<'_>, draft: AcmeDraft) -> Acme {
 }
 
 fn wants_account(reader: &mut Reader<'_>, at: &At) {
-    let help = "ZeroSSL's console shows one: { url = \"zerossl\", key_id = \"...\", hmac_key = \"...\" }";
-    reader.error(at, "ZeroSSL wants an account (`key_id` and `hmac_key`)", Some(help.into()));
+    let help =
+        "ZeroSSL's console shows one: { url = \"zerossl\", key_id = \"...\", hmac_key = \"...\" }";
+    reader.error(
+        at,
+        "ZeroSSL wants an account (`key_id` and `hmac_key`)",
+        Some(help.into()),
+    );
 }
 
 fn read_directory_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
@@ -238,32 +279,52 @@ fn read_directory_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> O
     let external_account = match (draft.key_id, draft.hmac_key) {
         (Some((key_id, _)), Some((hmac_key, _))) => Some(ExternalAccount { key_id, hmac_key }),
         (Some((_, at)), None) if !table.contains_key("hmac_key") => {
-            reader.error(&at, "`key_id` without `hmac_key`", Some("the authority gives both together".into()));
+            reader.error(
+                &at,
+                "`key_id` without `hmac_key`",
+                Some("the authority gives both together".into()),
+            );
             None
         }
         (None, Some((_, at))) if !table.contains_key("key_id") => {
-            reader.error(&at, "`hmac_key` without `key_id`", Some("the authority gives both together".into()));
+            reader.error(
+                &at,
+                "`hmac_key` without `key_id`",
+                Some("the authority gives both together".into()),
+            );
             None
         }
         (None, None)
-            if draft.url.as_deref() == Some(Acme::ZERO_SSL) && !table.contains_key("key_id") && !table.contains_key("hmac_key") =>
+            if draft.url.as_deref() == Some(Acme::ZERO_SSL)
+                && !table.contains_key("key_id")
+                && !table.contains_key("hmac_key") =>
         {
             wants_account(reader, &at);
             None
         }
         _ => None,
     };
-    Some(Value::Directory(AcmeDirectory { url: draft.url?, external_account }))
+    Some(Value::Directory(AcmeDirectory {
+        url: draft.url?,
+        external_account,
+    }))
 }
 
 fn read_directory(text: &str) -> Result<&str, Fault> {
     match (Acme::directory_of(text), text) {
         (Some(directory), _) => Ok(directory),
         (None, url) if !is_url(url, &["https"]) => {
-            let near = crate::suggest::nearest(text, ["letsencrypt", "letsencrypt-staging", "zerossl"]);
-            let insecure =
-                text.strip_prefix("http://").map(|rest| format!("directories speak HTTPS: {}", quoted(&format!("https://{rest}"))));
-            Err(Fault::plain(insecure.or_else(|| near.map(|name| format!("did you mean \"{name}\"?")))))
+            let near =
+                crate::suggest::nearest(text, ["letsencrypt", "letsencrypt-staging", "zerossl"]);
+            let insecure = text.strip_prefix("http://").map(|rest| {
+                format!(
+                    "directories speak HTTPS: {}",
+                    quoted(&format!("https://{rest}"))
+                )
+            });
+            Err(Fault::plain(insecure.or_else(|| {
+                near.map(|name| format!("did you mean \"{name}\"?"))
+            })))
         }
         (None, url) => Ok(url),
     }
@@ -278,18 +339,31 @@ fn read_ask(text: &str) -> Result<String, Fault> {
 }
 
 fn is_url(text: &str, schemes: &[&str]) -> bool {
-    let Some((scheme, rest)) = text.split_once("://") else { return false };
-    schemes.contains(&scheme) && !rest.is_empty() && !rest.starts_with(['/', ':', '?']) && rest.bytes().all(|byte| byte.is_ascii_graphic())
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return false;
+    };
+    schemes.contains(&scheme)
+        && !rest.is_empty()
+        && !rest.starts_with(['/', ':', '?'])
+        && rest.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn read_email(text: &str) -> Result<Value, Fault> {
     let text = text.strip_prefix("mailto:").unwrap_or(text);
     let (user, host) = text.split_once('@').ok_or(Fault::plain(None))?;
-    let is_plain = |part: &str| !part.is_empty() && !part.contains(|c: char| c == '@' || c == ',' || c.is_whitespace() || c.is_control());
-    if is_plain(user) && is_plain(host) { Ok(Value::Text(text.to_owned())) } else { Err(Fault::plain(None)) }
+    let is_plain = |part: &str| {
+        !part.is_empty()
+            && !part.contains(|c: char| c == '@' || c == ',' || c.is_whitespace() || c.is_control())
+    };
+    if is_plain(user) && is_plain(host) {
+        Ok(Value::Text(text.to_owned()))
+    } else {
+        Err(Fault::plain(None))
+    }
 }
 
-/// Base64url without padding (RFC 4648 section 5), as authorities hand out keys; padding and plain base64 are let pass.
+/// Base64url without padding (RFC 4648 section 5), as authorities hand out keys; padding and plain
+/// base64 are let pass.
 fn base64url(text: &str) -> Result<Vec<u8>, Fault> {
     let sextet = |byte: u8| match byte {
         b'A'..=b'Z' => Ok(byte - b'A'),
@@ -299,13 +373,23 @@ fn base64url(text: &str) -> Result<Vec<u8>, Fault> {
         b'_' | b'/' => Ok(63),
         _ => Err(Fault::plain(None)),
     };
-    let sextets: Vec<u8> = text.trim_end_matches('=').bytes().map(sextet).collect::<Result<_, _>>()?;
+    let sextets: Vec<u8> = text
+        .trim_end_matches('=')
+        .bytes()
+        .map(sextet)
+        .collect::<Result<_, _>>()?;
     if sextets.is_empty() || sextets.len() % 4 == 1 {
         return Err(Fault::new("it is cut short"));
     }
     let octets = |four: &[u8]| {
-        let bits = four.iter().enumerate().fold(0_u32, |bits, (at, sextet)| bits | u32::from(*sextet) << (18 - 6 * at));
-        bits.to_be_bytes().into_iter().skip(1).take(four.len() - 1).collect::<Vec<u8>>()
+        let bits = four.iter().enumerate().fold(0_u32, |bits, (at, sextet)| {
+            bits | u32::from(*sextet) << (18 - 6 * at)
+        });
+        bits.to_be_bytes()
+            .into_iter()
+            .skip(1)
+            .take(four.len() - 1)
+            .collect::<Vec<u8>>()
     };
     Ok(sextets.chunks(4).flat_map(octets).collect())
 }
@@ -316,9 +400,14 @@ mod tests {
 
     #[test]
     fn base64url_of_rfc_4648_section_10() {
-        for (text, octets) in
-            [("Zg", "f"), ("Zm8=", "fo"), ("Zm9v", "foo"), ("Zm9vYg==", "foob"), ("Zm9vYmE", "fooba"), ("Zm9vYmFy", "foobar")]
-        {
+        for (text, octets) in [
+            ("Zg", "f"),
+            ("Zm8=", "fo"),
+            ("Zm9v", "foo"),
+            ("Zm9vYg==", "foob"),
+            ("Zm9vYmE", "fooba"),
+            ("Zm9vYmFy", "foobar"),
+        ] {
             assert_eq!(base64url(text), Ok(octets.as_bytes().to_vec()), "{text}");
         }
         assert_eq!(base64url("-_-_"), Ok(vec![0xfb, 0xff, 0xbf]));
@@ -330,8 +419,18 @@ mod tests {
     #[test]
     fn directories() {
         assert_eq!(read_directory("letsencrypt"), Ok(Acme::LETS_ENCRYPT));
-        assert_eq!(read_directory("https://ca.example/dir"), Ok("https://ca.example/dir"));
-        for bad in ["", "http://ca.example/dir", "https://", "https:///x", "https://a b", "letsencript"] {
+        assert_eq!(
+            read_directory("https://ca.example/dir"),
+            Ok("https://ca.example/dir")
+        );
+        for bad in [
+            "",
+            "http://ca.example/dir",
+            "https://",
+            "https:///x",
+            "https://a b",
+            "letsencript",
+        ] {
             assert!(read_directory(bad).is_err(), "{bad}");
         }
     }

@@ -1,5 +1,5 @@
-//! `authorize`: requests that pass only when somebody else says so (nginx's auth_request, Caddy's and Traefik's forward auth, FastCGI's
-//! authorizers).
+//! `authorize`: requests that pass only when somebody else says so (nginx's auth_request, Caddy's
+//! and Traefik's forward auth, FastCGI's authorizers).
 
 use super::upstream::PROXY;
 use crate::{
@@ -12,15 +12,28 @@ use std::sync::Arc;
 static ASKED: Word = Word {
     expects: "the URL of a server, such as \"http://127.0.0.1:9091\", the name of an [[upstream]], or \"off\"",
     pattern: "",
-    read: |text| if text == "off" { Ok(Value::Text(text.to_owned())) } else { (PROXY.read)(text) },
+    read: |text| {
+        if text == "off" {
+            Ok(Value::Text(text.to_owned()))
+        } else {
+            (PROXY.read)(text)
+        }
+    },
 };
 
 static TARGET: Word = Word {
     expects: "a path, with a query if need be, such as \"/api/verify?rd=1\"",
     pattern: "^/[!-~]*$",
     read: |text| {
-        let is_target = text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
-        if is_target { Ok(Value::Text(text.to_owned())) } else { Err(Fault::plain(None)) }
+        let is_target = text.starts_with('/')
+            && text
+                .bytes()
+                .all(|byte| byte.is_ascii_graphic() && byte != b'#');
+        if is_target {
+            Ok(Value::Text(text.to_owned()))
+        } else {
+            Err(Fault::plain(None))
+        }
     },
 };
 

@@ -17,12 +17,33 @@ static SITEMAP: Word = Word {
     },
 };
 
-const SIZE: Kind = Kind::Bytes { min: 0, max: 1 << 50 };
-const COUNT: Kind = Kind::Integer { min: 0, max: 1_000_000_000 };
+const SIZE: Kind = Kind::Bytes {
+    min: 0,
+    max: 1 << 50,
+};
+const COUNT: Kind = Kind::Integer {
+    min: 0,
+    max: 1_000_000_000,
+};
 
 /// A bound that any store has.
-const fn bound(name: &'static str, kind: Kind, default: &'static str, summary: &'static str, set: fn(&mut CacheStore, Given)) -> Row {
-    Row { name, contexts: CACHE_STORE, kind, default: Some(default), summary, since: "0.5", set: Set::CacheStore(set), ..ROW }
+const fn bound(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    summary: &'static str,
+    set: fn(&mut CacheStore, Given),
+) -> Row {
+    Row {
+        name,
+        contexts: CACHE_STORE,
+        kind,
+        default: Some(default),
+        summary,
+        since: "0.5",
+        set: Set::CacheStore(set),
+        ..ROW
+    }
 }
 
 pub static ROWS: &[Row] = &[
@@ -41,7 +62,13 @@ pub static ROWS: &[Row] = &[
         example: Some("\"/var/cache/saker\""),
         summary: "Folder of the entries, which is nobody else's; without it, `cache` below the state directory. Changes with the next start, as sizes do.",
         apache: Some("CacheRoot"),
-        aliases: &["path", "storage", "proxy_cache_path", "fastcgi_cache_path", "storagePath"],
+        aliases: &[
+            "path",
+            "storage",
+            "proxy_cache_path",
+            "fastcgi_cache_path",
+            "storagePath",
+        ],
         since: "0.5",
         set: Set::CacheStore(|cache, given| cache.folder = Some(given.path())),
         ..ROW
@@ -59,30 +86,58 @@ pub static ROWS: &[Row] = &[
             },
         )
     },
-    bound("entries", COUNT, "2000000", "Entries in all; each takes some 100 bytes of memory. 0: no limit.", |cache, given| {
-        cache.entries_max = given.number();
-    }),
+    bound(
+        "entries",
+        COUNT,
+        "2000000",
+        "Entries in all; each takes some 100 bytes of memory. 0: no limit.",
+        |cache, given| {
+            cache.entries_max = given.number();
+        },
+    ),
     Row {
         unit: Some("bytes"),
-        ..bound("site_size", SIZE, "0", "Of the entries of one site, so that it leaves room to the others. 0: no limit.", |cache, given| {
-            cache.site_bytes_max = given.number();
-        })
+        ..bound(
+            "site_size",
+            SIZE,
+            "0",
+            "Of the entries of one site, so that it leaves room to the others. 0: no limit.",
+            |cache, given| {
+                cache.site_bytes_max = given.number();
+            },
+        )
     },
-    bound("site_entries", COUNT, "0", "Entries of one site. 0: no limit.", |cache, given| cache.site_entries_max = given.number()),
+    bound(
+        "site_entries",
+        COUNT,
+        "0",
+        "Entries of one site. 0: no limit.",
+        |cache, given| cache.site_entries_max = given.number(),
+    ),
     Row {
         unit: Some("bytes"),
         aliases: &["keys_zone", "malloc"],
-        ..bound("memory", SIZE, "\"64MiB\"", "Of what is asked for most, kept in memory by all workers together.", |cache, given| {
-            cache.memory_bytes_max = given.number();
-        })
+        ..bound(
+            "memory",
+            SIZE,
+            "\"64MiB\"",
+            "Of what is asked for most, kept in memory by all workers together.",
+            |cache, given| {
+                cache.memory_bytes_max = given.number();
+            },
+        )
     },
     Row {
         unit: Some("bytes"),
         apache: Some("CacheMaxFileSize"),
         aliases: &["maxCacheObjSize"],
-        ..bound("entry_size", SIZE, "\"64MiB\"", "Responses with more content are not kept.", |cache, given| {
-            cache.entry_bytes_max = given.number()
-        })
+        ..bound(
+            "entry_size",
+            SIZE,
+            "\"64MiB\"",
+            "Responses with more content are not kept.",
+            |cache, given| cache.entry_bytes_max = given.number(),
+        )
     },
     Row {
         name: "reserve",
@@ -111,7 +166,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "warm_every",
         contexts: CACHE_STORE,
-        kind: Kind::Duration { min_ms: 0, max_ms: 365 * 86_400_000 },
+        kind: Kind::Duration {
+            min_ms: 0,
+            max_ms: 365 * 86_400_000,
+        },
         default: Some("\"0s\""),
         example: Some("\"6h\""),
         summary: "So long after its beginning it is done again. 0: once.",

@@ -1,7 +1,9 @@
-//! `[site.cache]`: what the page cache does for a site, or for a route of it. `cache = true` is a table with nothing in it.
+//! `[site.cache]`: what the page cache does for a site, or for a route of it. `cache = true` is a
+//! table with nothing in it.
 //!
-//! The difficulty is the short form: a value that is either a word or a table is read before it is known what it is laid over. So the table's values
-//! are collected with their setters, and set when the whole is.
+//! The difficulty is the short form: a value that is either a word or a table is read before it is
+//! known what it is laid over. So the table's values are collected with their setters, and set when
+//! the whole is.
 
 use super::{cache::networks, listener::NETWORK};
 use crate::{
@@ -14,8 +16,14 @@ use crate::{
 use std::sync::Arc;
 
 const YEAR_MS: u64 = 365 * 86_400_000;
-const TIME: Kind = Kind::Duration { min_ms: 0, max_ms: YEAR_MS };
-const SIZE: Kind = Kind::Bytes { min: 0, max: 1 << 50 };
+const TIME: Kind = Kind::Duration {
+    min_ms: 0,
+    max_ms: YEAR_MS,
+};
+const SIZE: Kind = Kind::Bytes {
+    min: 0,
+    max: 1 << 50,
+};
 
 static PARAMETER: Word = Word {
     expects: "the name of a parameter, the beginning of names (\"utm_*\"), or \"tracking\"",
@@ -32,17 +40,38 @@ static COOKIE: Word = Word {
 static SESSION: Word = Word {
     expects: "the name of a cookie, or its beginning (\"wordpress_logged_in_*\"), end or middle (\"*sess*\")",
     pattern: "^[*]?[^*=;, ]*[*]?$",
-    read: |text| name(text.strip_prefix('*').filter(|rest| !rest.is_empty()).unwrap_or(text), "=;, ").map(|_| Value::Text(text.to_owned())),
+    read: |text| {
+        name(
+            text.strip_prefix('*')
+                .filter(|rest| !rest.is_empty())
+                .unwrap_or(text),
+            "=;, ",
+        )
+        .map(|_| Value::Text(text.to_owned()))
+    },
 };
 
-static FIELD: Word = Word { expects: "the name of a field, such as \"X-Device\"", pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", read: field };
+static FIELD: Word = Word {
+    expects: "the name of a field, such as \"X-Device\"",
+    pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+    read: field,
+};
 
-static RESULT_FIELD: Word = Word { expects: "the name of a field, such as \"X-Cache\"", ..FIELD };
+static RESULT_FIELD: Word = Word {
+    expects: "the name of a field, such as \"X-Cache\"",
+    ..FIELD
+};
 
 static PURGE_PATH: Word = Word {
     expects: "a path, such as \"/purge\"",
     pattern: "^/",
-    read: |text| if text.starts_with('/') { Ok(Value::Text(text.to_owned())) } else { Err(Fault::plain(None)) },
+    read: |text| {
+        if text.starts_with('/') {
+            Ok(Value::Text(text.to_owned()))
+        } else {
+            Err(Fault::plain(None))
+        }
+    },
 };
 
 const PARAMETERS: Kind = Kind::ListOf(&Kind::Word(&PARAMETER));
@@ -78,7 +107,9 @@ fn set(settings: &mut Settings, given: Given) {
         Value::Boolean(is_on) => switch(cache, is_on),
         Value::Cache(CacheDraft(values)) => {
             switch(cache, true);
-            values.into_iter().for_each(|(set, given)| set(cache, given));
+            values
+                .into_iter()
+                .for_each(|(set, given)| set(cache, given));
         }
         other => debug_assert!(false, "neither a word nor a table: {other:?}"),
     }
@@ -86,35 +117,86 @@ fn set(settings: &mut Settings, given: Given) {
 
 fn switch(cache: &mut CacheUse, is_on: bool) {
     if cache.is_on != is_on {
-        cache.offer = if is_on { CacheOffer::ALL } else { CacheOffer::NOTHING };
+        cache.offer = if is_on {
+            CacheOffer::ALL
+        } else {
+            CacheOffer::NOTHING
+        };
     }
     cache.is_on = is_on;
 }
 
-const BASE: Row = Row { contexts: CACHE, since: "0.5", ..ROW };
+const BASE: Row = Row {
+    contexts: CACHE,
+    since: "0.5",
+    ..ROW
+};
 
-const fn flag(name: &'static str, default: &'static str, summary: &'static str, set: Setter) -> Row {
-    Row { name, kind: Kind::Boolean, default: Some(default), summary, set: Set::CacheUse(set), ..BASE }
+const fn flag(
+    name: &'static str,
+    default: &'static str,
+    summary: &'static str,
+    set: Setter,
+) -> Row {
+    Row {
+        name,
+        kind: Kind::Boolean,
+        default: Some(default),
+        summary,
+        set: Set::CacheUse(set),
+        ..BASE
+    }
 }
 
-const fn time(name: &'static str, default: &'static str, summary: &'static str, set: Setter) -> Row {
-    Row { name, kind: TIME, default: Some(default), summary, set: Set::CacheUse(set), ..BASE }
+const fn time(
+    name: &'static str,
+    default: &'static str,
+    summary: &'static str,
+    set: Setter,
+) -> Row {
+    Row {
+        name,
+        kind: TIME,
+        default: Some(default),
+        summary,
+        set: Set::CacheUse(set),
+        ..BASE
+    }
 }
 
 const fn list(name: &'static str, kind: Kind, summary: &'static str, set: Setter) -> Row {
-    Row { name, kind, default: Some("[]"), summary, set: Set::CacheUse(set), ..BASE }
+    Row {
+        name,
+        kind,
+        default: Some("[]"),
+        summary,
+        set: Set::CacheUse(set),
+        ..BASE
+    }
 }
 
 pub static ROWS: &[Row] = &[
     Row {
         name: "cache",
         contexts: SITE.or(ROUTE),
-        kind: Kind::OneOf(&[Kind::Boolean, Kind::Table(&TableKind { context: CACHE, read: read_table })]),
+        kind: Kind::OneOf(&[
+            Kind::Boolean,
+            Kind::Table(&TableKind {
+                context: CACHE,
+                read: read_table,
+            }),
+        ]),
         default: Some("false"),
         example: Some("true"),
         summary: "Keep pages, and answer from them? `true` obeys what responses say; a table says more, and is `true`, too.",
         apache: Some("CacheEnable, CacheLookup"),
-        aliases: &["proxy_cache", "fastcgi_cache", "page_cache", "lscache", "varnish"],
+        aliases: &[
+            "proxy_cache",
+            "fastcgi_cache",
+            "page_cache",
+            "lscache",
+            "varnish",
+        ],
         since: "0.5",
         set: Set::Settings(set),
         ..ROW
@@ -122,7 +204,12 @@ pub static ROWS: &[Row] = &[
     Row {
         apache: Some("CacheDisable, CacheEngine"),
         aliases: &["on", "pass", "proxy_no_cache"],
-        ..flag("enabled", "true", "`false`: requests pass by, though there is a table.", |cache, given| switch(cache, given.boolean()))
+        ..flag(
+            "enabled",
+            "true",
+            "`false`: requests pass by, though there is a table.",
+            |cache, given| switch(cache, given.boolean()),
+        )
     },
     Row {
         name: "obey",
@@ -131,7 +218,11 @@ pub static ROWS: &[Row] = &[
         summary: "Whose words in responses count: HTTP's own (Cache-Control, Expires, CDN-Cache-Control...), and LSCache's \
                   (X-LiteSpeed-Cache-Control...), which come first.",
         apache: Some("CacheIgnoreCacheControl"),
-        aliases: &["proxy_ignore_headers", "fastcgi_ignore_headers", "ignoreRespCacheCtrl"],
+        aliases: &[
+            "proxy_ignore_headers",
+            "fastcgi_ignore_headers",
+            "ignoreRespCacheCtrl",
+        ],
         set: Set::CacheUse(|cache, given| {
             let words = given.texts();
             cache.obeys_http = words.iter().any(|word| word == "http");
@@ -162,13 +253,21 @@ pub static ROWS: &[Row] = &[
     },
     Row {
         apache: Some("CacheMaxExpire"),
-        ..time("max_ttl", "\"0s\"", "No response is fresh for longer. 0: no bound.", |cache, given| cache.ttl_max_s = some_seconds(given))
+        ..time(
+            "max_ttl",
+            "\"0s\"",
+            "No response is fresh for longer. 0: no bound.",
+            |cache, given| cache.ttl_max_s = some_seconds(given),
+        )
     },
     Row {
         apache: Some("CacheMinExpire"),
-        ..time("min_ttl", "\"0s\"", "What was guessed of how long a response is fresh is at least this.", |cache, given| {
-            cache.ttl_min_s = seconds(given)
-        })
+        ..time(
+            "min_ttl",
+            "\"0s\"",
+            "What was guessed of how long a response is fresh is at least this.",
+            |cache, given| cache.ttl_min_s = seconds(given),
+        )
     },
     Row {
         name: "last_modified_percent",
@@ -181,44 +280,76 @@ pub static ROWS: &[Row] = &[
     },
     Row {
         aliases: &["expireInSeconds"],
-        ..time("lscache_ttl", "\"1h\"", "How long an LSCache entry for all is fresh that says nothing about it.", |cache, given| {
-            cache.lscache_ttl_s.0 = seconds(given)
-        })
+        ..time(
+            "lscache_ttl",
+            "\"1h\"",
+            "How long an LSCache entry for all is fresh that says nothing about it.",
+            |cache, given| cache.lscache_ttl_s.0 = seconds(given),
+        )
     },
     Row {
         aliases: &["privateExpireInSeconds"],
-        ..time("lscache_private_ttl", "\"1h\"", "How long one for a single visitor is.", |cache, given| {
-            cache.lscache_ttl_s.1 = seconds(given)
-        })
+        ..time(
+            "lscache_private_ttl",
+            "\"1h\"",
+            "How long one for a single visitor is.",
+            |cache, given| cache.lscache_ttl_s.1 = seconds(given),
+        )
     },
     Row {
         apache: Some("CacheMaxStaleAge, CacheLock"),
-        aliases: &["stale_while_revalidate", "proxy_cache_background_update", "maxStaleAge"],
-        ..time("grace", "\"10s\"", "How long after its end a page is served while a new one is made.", |cache, given| {
-            cache.grace_s = seconds(given)
-        })
+        aliases: &[
+            "stale_while_revalidate",
+            "proxy_cache_background_update",
+            "maxStaleAge",
+        ],
+        ..time(
+            "grace",
+            "\"10s\"",
+            "How long after its end a page is served while a new one is made.",
+            |cache, given| cache.grace_s = seconds(given),
+        )
     },
     Row {
         apache: Some("CacheStaleOnError"),
         aliases: &["keep", "proxy_cache_use_stale", "fastcgi_cache_use_stale"],
-        ..time("stale_if_error", "\"0s\"", "How long after its end a page is served when a new one can't be had.", |cache, given| {
-            cache.stale_if_error_s = seconds(given)
-        })
+        ..time(
+            "stale_if_error",
+            "\"0s\"",
+            "How long after its end a page is served when a new one can't be had.",
+            |cache, given| cache.stale_if_error_s = seconds(given),
+        )
     },
     Row {
         aliases: &["ignoreReqCacheCtrl", "obey_request"],
-        ..flag("obey_client", "false", "Does a client's reload (Cache-Control, Pragma) make a new page?", |cache, given| {
-            cache.honours_client = given.boolean()
-        })
+        ..flag(
+            "obey_client",
+            "false",
+            "Does a client's reload (Cache-Control, Pragma) make a new page?",
+            |cache, given| cache.honours_client = given.boolean(),
+        )
     },
-    flag("public", "true", "Keep pages that are for all?", |cache, given| cache.public = given.boolean()),
-    flag("private", "true", "Keep pages of LSCache that are for one visitor, for him alone?", |cache, given| {
-        cache.private = given.boolean()
-    }),
+    flag(
+        "public",
+        "true",
+        "Keep pages that are for all?",
+        |cache, given| cache.public = given.boolean(),
+    ),
+    flag(
+        "private",
+        "true",
+        "Keep pages of LSCache that are for one visitor, for him alone?",
+        |cache, given| cache.private = given.boolean(),
+    ),
     Row {
         example: Some("[\"tracking\", \"ref\", \"campaign_*\"]"),
         apache: Some("CacheIgnoreQueryString, CacheKeyModify"),
-        aliases: &["ignore_query", "strip_query", "strip_parameters", "proxy_cache_key"],
+        aliases: &[
+            "ignore_query",
+            "strip_query",
+            "strip_parameters",
+            "proxy_cache_key",
+        ],
         ..list(
             "ignore_parameters",
             PARAMETERS,
@@ -230,22 +361,42 @@ pub static ROWS: &[Row] = &[
     Row {
         example: Some("[\"jsessionid\"]"),
         apache: Some("CacheIgnoreURLSessionIdentifiers"),
-        ..list("ignore_path_parameters", PARAMETERS, "The same for `;name=value` at the end of a path.", |cache, given| {
-            cache.ignored_path_parameters = given.texts();
-        })
+        ..list(
+            "ignore_path_parameters",
+            PARAMETERS,
+            "The same for `;name=value` at the end of a path.",
+            |cache, given| {
+                cache.ignored_path_parameters = given.texts();
+            },
+        )
     },
     Row {
         aliases: &["qsCache"],
-        ..flag("with_query", "true", "Keep pages whose URL has a query?", |cache, given| cache.with_query = given.boolean())
+        ..flag(
+            "with_query",
+            "true",
+            "Keep pages whose URL has a query?",
+            |cache, given| cache.with_query = given.boolean(),
+        )
     },
     Row {
         aliases: &["reqCookieCache"],
-        ..flag("with_cookies", "true", "Answer requests with cookies from the cache?", |cache, given| cache.with_cookies = given.boolean())
+        ..flag(
+            "with_cookies",
+            "true",
+            "Answer requests with cookies from the cache?",
+            |cache, given| cache.with_cookies = given.boolean(),
+        )
     },
     Row {
         default: None,
         example: Some("[\"PHPSESSID\", \"wordpress_logged_in_*\"]"),
-        aliases: &["bypass_cookies", "pass_cookies", "proxy_cache_bypass", "fastcgi_cache_bypass"],
+        aliases: &[
+            "bypass_cookies",
+            "pass_cookies",
+            "proxy_cache_bypass",
+            "fastcgi_cache_bypass",
+        ],
         ..list(
             "session_cookies",
             SESSIONS,
@@ -269,18 +420,37 @@ pub static ROWS: &[Row] = &[
     Row {
         example: Some("[\"currency\"]"),
         aliases: &["hash_cookies"],
-        ..list("vary_cookies", COOKIES, "Cookies whose values make another page.", |cache, given| cache.vary_cookies = given.texts())
+        ..list(
+            "vary_cookies",
+            COOKIES,
+            "Cookies whose values make another page.",
+            |cache, given| cache.vary_cookies = given.texts(),
+        )
     },
     Row {
         example: Some("[\"X-Device\"]"),
         apache: Some("ReqHeaderVary"),
-        ..list("vary_headers", FIELDS, "Request fields beyond HTTP's own that Vary may name in a response of LSCache.", |cache, given| {
-            cache.vary_fields = given.texts().into_iter().map(|name| name.to_ascii_lowercase()).collect();
-        })
+        ..list(
+            "vary_headers",
+            FIELDS,
+            "Request fields beyond HTTP's own that Vary may name in a response of LSCache.",
+            |cache, given| {
+                cache.vary_fields = given
+                    .texts()
+                    .into_iter()
+                    .map(|name| name.to_ascii_lowercase())
+                    .collect();
+            },
+        )
     },
     Row {
         aliases: &["no-vary"],
-        ..flag("no_vary", "false", "Leave LSCache's vary string out?", |cache, given| cache.no_vary = given.boolean())
+        ..flag(
+            "no_vary",
+            "false",
+            "Leave LSCache's vary string out?",
+            |cache, given| cache.no_vary = given.boolean(),
+        )
     },
     flag(
         "visitor_by_address",
@@ -334,9 +504,12 @@ pub static ROWS: &[Row] = &[
     },
     Row {
         aliases: &["cache_status", "debug"],
-        ..flag("status_header", "false", "Tell clients what the cache did, by Cache-Status (RFC 9211)?", |cache, given| {
-            cache.tells_status = given.boolean()
-        })
+        ..flag(
+            "status_header",
+            "false",
+            "Tell clients what the cache did, by Cache-Status (RFC 9211)?",
+            |cache, given| cache.tells_status = given.boolean(),
+        )
     },
     Row {
         name: "result_header",
@@ -361,13 +534,18 @@ pub static ROWS: &[Row] = &[
     },
     Row {
         name: "refetch",
-        kind: Kind::Integer { min: 0, max: 100_000 },
+        kind: Kind::Integer {
+            min: 0,
+            max: 100_000,
+        },
         default: Some("0"),
         example: Some("100"),
         summary: "So many pages are made again by themselves after they were purged, those first that are asked for most. 0: when somebody asks.",
         aliases: &["recrawl", "refetch_after_purge"],
         since: "0.6",
-        set: Set::CacheUse(|cache, given| cache.refetched_max = usize::try_from(given.number()).unwrap_or(usize::MAX)),
+        set: Set::CacheUse(|cache, given| {
+            cache.refetched_max = usize::try_from(given.number()).unwrap_or(usize::MAX)
+        }),
         ..BASE
     },
     Row {
@@ -386,23 +564,39 @@ pub static ROWS: &[Row] = &[
         example: Some("[\"X-Request-Id\"]"),
         apache: Some("CacheIgnoreHeaders"),
         aliases: &["proxy_hide_header"],
-        ..list("ignore_headers", FIELDS, "Response fields that are not kept.", |cache, given| cache.ignored_fields = given.texts())
+        ..list(
+            "ignore_headers",
+            FIELDS,
+            "Response fields that are not kept.",
+            |cache, given| cache.ignored_fields = given.texts(),
+        )
     },
     Row {
         apache: Some("CacheStorePrivate"),
-        ..flag("store_private", "false", "Keep for all what the response says is private?", |cache, given| {
-            cache.stores_private = given.boolean()
-        })
+        ..flag(
+            "store_private",
+            "false",
+            "Keep for all what the response says is private?",
+            |cache, given| cache.stores_private = given.boolean(),
+        )
     },
     Row {
         apache: Some("CacheStoreNoStore"),
-        ..flag("store_no_store", "false", "Keep what is not to be stored?", |cache, given| cache.stores_no_store = given.boolean())
+        ..flag(
+            "store_no_store",
+            "false",
+            "Keep what is not to be stored?",
+            |cache, given| cache.stores_no_store = given.boolean(),
+        )
     },
     Row {
         apache: Some("CacheStoreExpired"),
-        ..flag("store_expired", "false", "Keep what is stale already, to ask whether it has changed?", |cache, given| {
-            cache.stores_expired = given.boolean()
-        })
+        ..flag(
+            "store_expired",
+            "false",
+            "Keep what is stale already, to ask whether it has changed?",
+            |cache, given| cache.stores_expired = given.boolean(),
+        )
     },
     Row {
         name: "purge_from",
@@ -432,7 +626,12 @@ pub static ROWS: &[Row] = &[
         set: Set::CacheUse(|cache, given| {
             let words = given.texts();
             let has = |word: &str| words.iter().any(|known| known == word);
-            cache.offer = CacheOffer { pages: has("pages"), crawler: has("crawler"), esi: has("esi"), litemage: has("litemage") };
+            cache.offer = CacheOffer {
+                pages: has("pages"),
+                crawler: has("crawler"),
+                esi: has("esi"),
+                litemage: has("litemage"),
+            };
         }),
         ..BASE
     },
@@ -448,7 +647,10 @@ fn some_seconds(given: Given) -> Option<u64> {
 
 fn parameters(given: Given) -> Vec<String> {
     let expand = |word: String| match word.as_str() {
-        "tracking" => CacheUse::TRACKING.iter().map(|name| (*name).to_owned()).collect(),
+        "tracking" => CacheUse::TRACKING
+            .iter()
+            .map(|name| (*name).to_owned())
+            .collect(),
         _ => vec![word],
     };
     given.texts().into_iter().flat_map(expand).collect()
@@ -458,13 +660,27 @@ fn parameters(given: Given) -> Vec<String> {
 fn name(text: &str, forbidden: &str) -> Result<Value, Fault> {
     let fixed = text.strip_suffix('*').unwrap_or(text);
     if fixed.contains('*') {
-        return Err(Fault::with_help("a star stands for any ending", "write it at the end"));
+        return Err(Fault::with_help(
+            "a star stands for any ending",
+            "write it at the end",
+        ));
     }
-    let is_name = !text.is_empty() && !fixed.chars().any(|letter| letter.is_control() || forbidden.contains(letter));
-    if is_name { Ok(Value::Text(text.to_owned())) } else { Err(Fault::plain(None)) }
+    let is_name = !text.is_empty()
+        && !fixed
+            .chars()
+            .any(|letter| letter.is_control() || forbidden.contains(letter));
+    if is_name {
+        Ok(Value::Text(text.to_owned()))
+    } else {
+        Err(Fault::plain(None))
+    }
 }
 
 fn field(text: &str) -> Result<Value, Fault> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if !text.is_empty() && text.bytes().all(is_token) { Ok(Value::Text(text.to_owned())) } else { Err(Fault::plain(None)) }
+    if !text.is_empty() && text.bytes().all(is_token) {
+        Ok(Value::Text(text.to_owned()))
+    } else {
+        Err(Fault::plain(None))
+    }
 }

@@ -24,13 +24,18 @@ pub static ROWS: &[Row] = &[
         summary: "Codings by preference, where the client likes several equally. Empty: no compression.",
         apache: Some("SetOutputFilter, AddOutputFilterByType"),
         aliases: &["encodings", "algorithms"],
-        set: Set::Settings(|settings, given| settings.compression.codings = given.texts().iter().map(|word| coding(word)).collect()),
+        set: Set::Settings(|settings, given| {
+            settings.compression.codings = given.texts().iter().map(|word| coding(word)).collect()
+        }),
         ..ROW
     },
     Row {
         name: "min",
         contexts: COMPRESSION,
-        kind: Kind::Bytes { min: 0, max: 1 << 30 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 1 << 30,
+        },
         default: Some("\"1KiB\""),
         unit: Some("bytes"),
         summary: "Smaller bodies go out as they are.",
@@ -41,7 +46,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "max",
         contexts: COMPRESSION,
-        kind: Kind::Bytes { min: 0, max: 1 << 30 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 1 << 30,
+        },
         default: Some("\"4MiB\""),
         unit: Some("bytes"),
         summary: "Larger bodies go out as they are.",
@@ -56,7 +64,9 @@ pub static ROWS: &[Row] = &[
         summary: "1 is fast, 9 is small.",
         apache: Some("DeflateCompressionLevel"),
         aliases: &["gzip_comp_level", "level"],
-        set: Set::Settings(|settings, given| settings.compression.gzip_level = given.number() as u32),
+        set: Set::Settings(|settings, given| {
+            settings.compression.gzip_level = given.number() as u32
+        }),
         ..ROW
     },
     Row {
@@ -67,7 +77,9 @@ pub static ROWS: &[Row] = &[
         summary: "0 is fast, 11 is small.",
         apache: Some("BrotliCompressionQuality"),
         aliases: &["brotli_comp_level", "brotli_level"],
-        set: Set::Settings(|settings, given| settings.compression.brotli_quality = given.number() as u32),
+        set: Set::Settings(|settings, given| {
+            settings.compression.brotli_quality = given.number() as u32
+        }),
         ..ROW
     },
     Row {
@@ -77,7 +89,9 @@ pub static ROWS: &[Row] = &[
         default: Some("6"),
         summary: "1 is fast, 19 is small.",
         aliases: &["zstd_comp_level"],
-        set: Set::Settings(|settings, given| settings.compression.zstd_level = given.number() as u32),
+        set: Set::Settings(|settings, given| {
+            settings.compression.zstd_level = given.number() as u32
+        }),
         ..ROW
     },
     Row {

@@ -6,8 +6,11 @@ use crate::{
     value::{Given, Value},
 };
 
-static STATUS: KeyKind =
-    KeyKind { expects: "statuses from 400 to 599, or the classes 4xx and 5xx", pattern: "^([45][0-9][0-9]|[45]xx)$", read: read_status };
+static STATUS: KeyKind = KeyKind {
+    expects: "statuses from 400 to 599, or the classes 4xx and 5xx",
+    pattern: "^([45][0-9][0-9]|[45]xx)$",
+    read: read_status,
+};
 
 static PAGE: Word = Word {
     expects: "a path (\"/404.html\"), a text (\"text:...\") or a URL (\"https://...\")",
@@ -31,10 +34,17 @@ pub static ROWS: &[Row] = &[Row {
 
 /// Classes first, so that a status of its own goes before its class in whatever order they stand.
 fn lay_over(settings: &mut Settings, given: Given) {
-    let (classes, statuses): (Vec<_>, Vec<_>) = given.map().into_iter().partition(|(key, _)| key.ends_with("xx"));
+    let (classes, statuses): (Vec<_>, Vec<_>) = given
+        .map()
+        .into_iter()
+        .partition(|(key, _)| key.ends_with("xx"));
     for (key, one) in classes.into_iter().chain(statuses) {
-        let Value::ErrorPage(page) = one.value else { continue };
-        settings.error_pages.extend(statuses_of(&key).map(|status| (status, page.clone())));
+        let Value::ErrorPage(page) = one.value else {
+            continue;
+        };
+        settings
+            .error_pages
+            .extend(statuses_of(&key).map(|status| (status, page.clone())));
     }
 }
 
@@ -48,7 +58,10 @@ fn statuses_of(key: &str) -> std::ops::RangeInclusive<u16> {
 
 fn read_status(text: &str) -> Result<String, Fault> {
     let lower = text.to_ascii_lowercase();
-    let is_status = text.len() == 3 && text.parse::<u16>().is_ok_and(|status| (400..=599).contains(&status));
+    let is_status = text.len() == 3
+        && text
+            .parse::<u16>()
+            .is_ok_and(|status| (400..=599).contains(&status));
     match is_status || lower == "4xx" || lower == "5xx" {
         true => Ok(lower),
         false => Err(Fault::plain(None)),
@@ -67,6 +80,9 @@ fn read_page(text: &str) -> Result<ErrorPage, Fault> {
     }
     match text.starts_with("http://") || text.starts_with("https://") {
         true => Ok(ErrorPage::Redirect(text.to_owned())),
-        false => Err(Fault::plain(Some(format!("write {} for a page of the site", crate::diagnostic::quoted(&format!("/{text}")))))),
+        false => Err(Fault::plain(Some(format!(
+            "write {} for a page of the site",
+            crate::diagnostic::quoted(&format!("/{text}"))
+        )))),
     }
 }

@@ -12,15 +12,39 @@ use crate::{
 };
 use saker_http::chars;
 
-pub static FIELD_VALUE: Word = Word { expects: "the value of a header field", pattern: "^([^\\x00-\\x1f\\x7f]|\\t)*$", read: read_value };
+pub static FIELD_VALUE: Word = Word {
+    expects: "the value of a header field",
+    pattern: "^([^\\x00-\\x1f\\x7f]|\\t)*$",
+    read: read_value,
+};
 
-static FIELD_NAME: KeyKind = KeyKind { expects: "names of header fields", pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$", read: read_name };
+static FIELD_NAME: KeyKind = KeyKind {
+    expects: "names of header fields",
+    pattern: "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$",
+    read: read_name,
+};
 
-/// The engine writes these itself: framing and connection (RFC 9110 sections 7.6.1 and 8.6, RFC 9112 section 6), and the clock.
-const OWNED: &[&str] =
-    &["connection", "content-length", "date", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"];
+/// The engine writes these itself: framing and connection (RFC 9110 sections 7.6.1 and 8.6, RFC
+/// 9112 section 6), and the clock.
+const OWNED: &[&str] = &[
+    "connection",
+    "content-length",
+    "date",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
 
-const EDIT: Kind = Kind::OneOf(&[Kind::Word(&SET_VALUE), Kind::Table(&TableKind { context: FIELD, read: read_edit })]);
+const EDIT: Kind = Kind::OneOf(&[
+    Kind::Word(&SET_VALUE),
+    Kind::Table(&TableKind {
+        context: FIELD,
+        read: read_edit,
+    }),
+]);
 
 static SET_VALUE: Word = Word {
     expects: "a string",
@@ -77,7 +101,11 @@ pub static ROWS: &[Row] = &[
         example: Some("\"max-age=3600\""),
         summary: "Only where the response has no such field.",
         apache: Some("Header setifempty"),
-        set: Set::Field(|field, given| field.actions.push(FieldEditAction::SetIfAbsent(given.text()))),
+        set: Set::Field(|field, given| {
+            field
+                .actions
+                .push(FieldEditAction::SetIfAbsent(given.text()))
+        }),
         ..ROW
     },
     Row {
@@ -88,7 +116,11 @@ pub static ROWS: &[Row] = &[
         summary: "The field is taken out.",
         apache: Some("Header unset"),
         aliases: &["unset", "delete"],
-        set: Set::Field(|field, given| field.actions.extend(given.boolean().then_some(FieldEditAction::Remove))),
+        set: Set::Field(|field, given| {
+            field
+                .actions
+                .extend(given.boolean().then_some(FieldEditAction::Remove))
+        }),
         ..ROW
     },
     Row {
@@ -106,31 +138,59 @@ pub static ROWS: &[Row] = &[
 fn lay_over(fields: &mut Vec<FieldEdit>, given: Given) {
     for (name, one) in given.map() {
         let origin = one.origin();
-        let Value::Field(action, always) = one.value else { continue };
+        let Value::Field(action, always) = one.value else {
+            continue;
+        };
         fields.retain(|field| !field.name.eq_ignore_ascii_case(&name));
-        fields.push(FieldEdit { name, action, always, origin });
+        fields.push(FieldEdit {
+            name,
+            action,
+            always,
+            origin,
+        });
     }
 }
 
 fn read_edit(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
     let mut draft = FieldDraft::default();
     reader.fill(table, FIELD, &at, &mut draft);
-    let given = ["set", "append", "if_absent", "remove"].iter().filter(|key| table.contains_key(**key)).count();
+    let given = ["set", "append", "if_absent", "remove"]
+        .iter()
+        .filter(|key| table.contains_key(**key))
+        .count();
     match (given, draft.actions.pop()) {
         (1, Some(action)) => Some(Value::Field(action, draft.always)),
         (1, None) => {
-            let removal = table.get("remove").is_some_and(|node| node.get_ref().as_bool() == Some(false));
+            let removal = table
+                .get("remove")
+                .is_some_and(|node| node.get_ref().as_bool() == Some(false));
             if removal {
-                reader.error(&at, "`remove = false` does nothing", Some("take the key out".into()));
+                reader.error(
+                    &at,
+                    "`remove = false` does nothing",
+                    Some("take the key out".into()),
+                );
             }
             None
         }
         _ => {
-            if given == 0 && table.keys().any(|key| row_for(key.get_ref(), FIELD).is_none()) {
+            if given == 0
+                && table
+                    .keys()
+                    .any(|key| row_for(key.get_ref(), FIELD).is_none())
+            {
                 return None;
             }
             let help = "write one of `set`, `append`, `if_absent`, `remove`";
-            reader.error(&at, if given == 0 { "this edit does nothing" } else { "this edit does several things" }, Some(help.into()));
+            reader.error(
+                &at,
+                if given == 0 {
+                    "this edit does nothing"
+                } else {
+                    "this edit does several things"
+                },
+                Some(help.into()),
+            );
             None
         }
     }
@@ -138,11 +198,17 @@ fn read_edit(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value
 
 fn read_name(text: &str) -> Result<String, Fault> {
     if !chars::is_token(text.as_bytes()) {
-        return Err(Fault::with_help("it is not a token", "names of fields have letters, digits and !#$%&'*+-.^_`|~"));
+        return Err(Fault::with_help(
+            "it is not a token",
+            "names of fields have letters, digits and !#$%&'*+-.^_`|~",
+        ));
     }
     let lower = text.to_ascii_lowercase();
     match OWNED.contains(&lower.as_str()) {
-        true => Err(Fault::with_help("the server writes this field itself", "take it out")),
+        true => Err(Fault::with_help(
+            "the server writes this field itself",
+            "take it out",
+        )),
         false => Ok(text.to_owned()),
     }
 }
@@ -154,10 +220,15 @@ fn read_value(text: &str) -> Result<Value, Fault> {
 /// RFC 9110 section 5.5.
 fn value(text: &str) -> Result<String, Fault> {
     if text.chars().any(|c| c.is_control() && c != '\t') {
-        return Err(Fault::with_help("it has control characters", "a value is one line"));
+        return Err(Fault::with_help(
+            "it has control characters",
+            "a value is one line",
+        ));
     }
     match text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']) {
-        true => Err(Fault::new("it begins or ends with white space, which is not part of a value")),
+        true => Err(Fault::new(
+            "it begins or ends with white space, which is not part of a value",
+        )),
         false => Ok(text.to_owned()),
     }
 }

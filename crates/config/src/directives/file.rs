@@ -3,12 +3,15 @@
 use crate::{
     directives::AcmeDraft,
     model::{CacheStore, Hosts, Limits, Php, Server, ServerGuard, ServerTls},
-    row::{ACME, FILE, Kind, LIMITS, LISTENER, PHP, ROW, Row, SERVER, SITE, Set, TLS, Target, UPSTREAM},
+    row::{
+        ACME, FILE, Kind, LIMITS, LISTENER, PHP, ROW, Row, SERVER, SITE, Set, TLS, Target, UPSTREAM,
+    },
     source::At,
     value::Given,
 };
 
-/// What `[server]`, `[limits]`, `[tls]`, `[acme]`, `[php]`, `[cache]`, `[hosts]`, `[guard]` and `include` of one file say.
+/// What `[server]`, `[limits]`, `[tls]`, `[acme]`, `[php]`, `[cache]`, `[hosts]`, `[guard]` and
+/// `include` of one file say.
 #[derive(Debug, Default)]
 pub struct FileDraft {
     pub server: Server,
@@ -49,14 +52,51 @@ pub static ROWS: &[Row] = &[
         summary: "More files, relative to this one; `*` and `?` stand for parts of names. Their listeners and sites come after this file's, \
                   in the order of the list, then of the names.",
         apache: Some("Include, IncludeOptional"),
-        set: Set::File(|file, given| file.include = given.list().into_iter().map(|one| (one.clone().text(), one.at)).collect()),
+        set: Set::File(|file, given| {
+            file.include = given
+                .list()
+                .into_iter()
+                .map(|one| (one.clone().text(), one.at))
+                .collect()
+        }),
         ..ROW
     },
-    Row { name: "server", contexts: FILE, kind: Kind::Section(SERVER), summary: "The process.", ..ROW },
-    Row { name: "limits", contexts: FILE, kind: Kind::Section(LIMITS), summary: "Bounds on what clients may cost.", ..ROW },
-    Row { name: "tls", contexts: FILE, kind: Kind::Section(TLS), summary: "TLS of the whole process.", ..ROW },
-    Row { name: "acme", contexts: FILE, kind: Kind::Section(ACME), summary: "Automatic certificates.", ..ROW },
-    Row { name: "php", contexts: FILE, kind: Kind::Section(PHP), summary: "PHP that the server runs itself.", since: "0.4", ..ROW },
+    Row {
+        name: "server",
+        contexts: FILE,
+        kind: Kind::Section(SERVER),
+        summary: "The process.",
+        ..ROW
+    },
+    Row {
+        name: "limits",
+        contexts: FILE,
+        kind: Kind::Section(LIMITS),
+        summary: "Bounds on what clients may cost.",
+        ..ROW
+    },
+    Row {
+        name: "tls",
+        contexts: FILE,
+        kind: Kind::Section(TLS),
+        summary: "TLS of the whole process.",
+        ..ROW
+    },
+    Row {
+        name: "acme",
+        contexts: FILE,
+        kind: Kind::Section(ACME),
+        summary: "Automatic certificates.",
+        ..ROW
+    },
+    Row {
+        name: "php",
+        contexts: FILE,
+        kind: Kind::Section(PHP),
+        summary: "PHP that the server runs itself.",
+        since: "0.4",
+        ..ROW
+    },
     Row {
         name: "listener",
         contexts: FILE,

@@ -9,7 +9,11 @@ use crate::{
 use saker_http::chars;
 use std::sync::Arc;
 
-static FILE_NAME: Word = Word { expects: "the name of a file, without folders", pattern: "^[^/]+$", read: read_file_name };
+static FILE_NAME: Word = Word {
+    expects: "the name of a file, without folders",
+    pattern: "^[^/]+$",
+    read: read_file_name,
+};
 
 pub static MEDIA_TYPE: Word = Word {
     expects: "a media type, such as \"text/html\"",
@@ -20,13 +24,26 @@ pub static MEDIA_TYPE: Word = Word {
 static MEDIA_TYPE_OR_NONE: Word = Word {
     expects: "a media type, such as \"text/plain\", or \"\" for none",
     pattern: "^([^/ ]+/[^/ ]+( ?;.*)?)?$",
-    read: |text| if text.is_empty() { Ok(Value::Text(String::new())) } else { media_type(text).map(Value::Text) },
+    read: |text| {
+        if text.is_empty() {
+            Ok(Value::Text(String::new()))
+        } else {
+            media_type(text).map(Value::Text)
+        }
+    },
 };
 
-static CHARSET: Word =
-    Word { expects: "the name of a charset, such as \"utf-8\", or \"\" for none", pattern: "^[^ ]*$", read: read_charset };
+static CHARSET: Word = Word {
+    expects: "the name of a charset, such as \"utf-8\", or \"\" for none",
+    pattern: "^[^ ]*$",
+    read: read_charset,
+};
 
-static EXTENSION: KeyKind = KeyKind { expects: "file extensions, such as \"webp\"", pattern: "^[^/.]+(\\.[^/.]+)*$", read: read_extension };
+static EXTENSION: KeyKind = KeyKind {
+    expects: "file extensions, such as \"webp\"",
+    pattern: "^[^/.]+(\\.[^/.]+)*$",
+    read: read_extension,
+};
 
 const EVERYWHERE: crate::row::Contexts = SITE.or(ROUTE);
 
@@ -80,7 +97,9 @@ pub static ROWS: &[Row] = &[
         default: Some("[\"mtime\", \"size\"]"),
         summary: "What entity tags are made of. Empty: no ETag. Leave `inode` out where several machines serve the same files.",
         apache: Some("FileETag"),
-        set: Set::Settings(|settings, given| settings.files.entity_tag = entity_tag(&given.texts())),
+        set: Set::Settings(|settings, given| {
+            settings.files.entity_tag = entity_tag(&given.texts())
+        }),
         ..ROW
     },
     Row {
@@ -112,7 +131,12 @@ pub static ROWS: &[Row] = &[
         summary: "Media types by file extension, over the built-in table.",
         apache: Some("AddType"),
         aliases: &["mime_types", "mimetypes"],
-        set: Set::Settings(|settings, given| settings.files.types.extend(given.map().into_iter().map(|(key, one)| (key, one.text())))),
+        set: Set::Settings(|settings, given| {
+            settings
+                .files
+                .types
+                .extend(given.map().into_iter().map(|(key, one)| (key, one.text())))
+        }),
         ..ROW
     },
     Row {
@@ -137,8 +161,15 @@ pub static ROWS: &[Row] = &[
         aliases: &["x_sendfile", "xsendfile", "sendfile_roots"],
         since: "0.4",
         set: Set::Settings(|settings, given| {
-            let roots = given.list().into_iter().map(Given::path).collect::<Vec<_>>();
-            let files = SendFiles { roots, ..SendFiles::default() };
+            let roots = given
+                .list()
+                .into_iter()
+                .map(Given::path)
+                .collect::<Vec<_>>();
+            let files = SendFiles {
+                roots,
+                ..SendFiles::default()
+            };
             settings.send_files = (!files.roots.is_empty()).then(|| Arc::new(files));
         }),
         ..ROW
@@ -160,7 +191,9 @@ pub static ROWS: &[Row] = &[
 pub fn media_type(text: &str) -> Result<String, Fault> {
     let (essence, parameters) = text.split_once(';').unwrap_or((text, ""));
     let names = essence.trim_end().split_once('/');
-    let good = names.is_some_and(|(kind, subtype)| chars::is_token(kind.as_bytes()) && chars::is_token(subtype.as_bytes()));
+    let good = names.is_some_and(|(kind, subtype)| {
+        chars::is_token(kind.as_bytes()) && chars::is_token(subtype.as_bytes())
+    });
     match good && !parameters.chars().any(char::is_control) {
         true => Ok(text.to_owned()),
         false => Err(Fault::plain(None)),
@@ -202,5 +235,9 @@ fn symlinks(word: &str) -> SymlinkPolicy {
 
 fn entity_tag(parts: &[String]) -> EntityTagParts {
     let has = |name: &str| parts.iter().any(|part| part == name);
-    EntityTagParts { inode: has("inode"), mtime: has("mtime"), size: has("size") }
+    EntityTagParts {
+        inode: has("inode"),
+        mtime: has("mtime"),
+        size: has("size"),
+    }
 }

@@ -1,7 +1,8 @@
 //! `[guard]` and `[site.guard]`: who is let in, and what one address may keep open.
 //!
-//! Difficulty: lists stand in files of their own. They are read when everything else has been, so that a bad line of a list is reported with the
-//! mistakes of the configuration, by the list's name and line.
+//! Difficulty: lists stand in files of their own. They are read when everything else has been, so
+//! that a bad line of a list is reported with the mistakes of the configuration, by the list's name
+//! and line.
 
 use super::listener::NETWORK;
 use crate::{
@@ -26,32 +27,98 @@ static COUNTRY: Word = Word {
 const DAY_MS: u64 = 86_400_000;
 const NETWORKS: Kind = Kind::ListOf(&Kind::Word(&NETWORK));
 const FILES: Kind = Kind::ListOf(&Kind::Path);
-const COUNT: Kind = Kind::Integer { min: 0, max: 100_000_000 };
+const COUNT: Kind = Kind::Integer {
+    min: 0,
+    max: 100_000_000,
+};
 
-const fn networks(name: &'static str, contexts: crate::row::Contexts, summary: &'static str, set: Set) -> Row {
-    Row { name, contexts, kind: NETWORKS, example: Some("[\"192.0.2.0/24\", \"2001:db8::/32\"]"), summary, since: "0.9", set, ..ROW }
+const fn networks(
+    name: &'static str,
+    contexts: crate::row::Contexts,
+    summary: &'static str,
+    set: Set,
+) -> Row {
+    Row {
+        name,
+        contexts,
+        kind: NETWORKS,
+        example: Some("[\"192.0.2.0/24\", \"2001:db8::/32\"]"),
+        summary,
+        since: "0.9",
+        set,
+        ..ROW
+    }
 }
 
-const fn files(name: &'static str, contexts: crate::row::Contexts, summary: &'static str, set: Set) -> Row {
-    Row { name, contexts, kind: FILES, example: Some("[\"lists/bad.txt\"]"), summary, since: "0.9", set, ..ROW }
+const fn files(
+    name: &'static str,
+    contexts: crate::row::Contexts,
+    summary: &'static str,
+    set: Set,
+) -> Row {
+    Row {
+        name,
+        contexts,
+        kind: FILES,
+        example: Some("[\"lists/bad.txt\"]"),
+        summary,
+        since: "0.9",
+        set,
+        ..ROW
+    }
 }
 
 const DENIED: &str = "Clients of these countries are treated as `deny` has it; by two letters, and the databases of `geoip` in [guard].";
 const ALLOWED: &str = "Clients of these countries are treated as `allow` has it; by two letters, and the databases of `geoip` in [guard].";
 const COUNTRIES: Kind = Kind::ListOf(&Kind::Word(&COUNTRY));
-const NUMBERS: Kind = Kind::ListOf(&Kind::Integer { min: 1, max: u32::MAX as u64 });
+const NUMBERS: Kind = Kind::ListOf(&Kind::Integer {
+    min: 1,
+    max: u32::MAX as u64,
+});
 
-const fn countries(name: &'static str, contexts: crate::row::Contexts, summary: &'static str, set: Set) -> Row {
-    Row { name, contexts, kind: COUNTRIES, example: Some("[\"XA\", \"XB\"]"), summary, since: "0.9", set, ..ROW }
+const fn countries(
+    name: &'static str,
+    contexts: crate::row::Contexts,
+    summary: &'static str,
+    set: Set,
+) -> Row {
+    Row {
+        name,
+        contexts,
+        kind: COUNTRIES,
+        example: Some("[\"XA\", \"XB\"]"),
+        summary,
+        since: "0.9",
+        set,
+        ..ROW
+    }
 }
 
 const fn numbers_of_networks(name: &'static str, contexts: crate::row::Contexts, set: Set) -> Row {
     let summary = "The same by numbers of autonomous systems.";
-    Row { name, contexts, kind: NUMBERS, example: Some("[64500]"), summary, since: "0.9", set, ..ROW }
+    Row {
+        name,
+        contexts,
+        kind: NUMBERS,
+        example: Some("[64500]"),
+        summary,
+        since: "0.9",
+        set,
+        ..ROW
+    }
 }
 
 const fn count(name: &'static str, summary: &'static str, set: Set) -> Row {
-    Row { name, contexts: GUARD, kind: COUNT, default: Some("0"), summary, since: "0.9", set, ..ROW }
+    Row {
+        name,
+        contexts: GUARD,
+        kind: COUNT,
+        default: Some("0"),
+        summary,
+        since: "0.9",
+        set,
+        ..ROW
+    }
 }
 
 pub static ROWS: &[Row] = &[
@@ -63,7 +130,14 @@ pub static ROWS: &[Row] = &[
         since: "0.9",
         ..ROW
     },
-    Row { name: "guard", contexts: SITE.or(ROUTE), kind: Kind::Section(SITE_GUARD), summary: "Who is answered.", since: "0.9", ..ROW },
+    Row {
+        name: "guard",
+        contexts: SITE.or(ROUTE),
+        kind: Kind::Section(SITE_GUARD),
+        summary: "Who is answered.",
+        since: "0.9",
+        ..ROW
+    },
     Row {
         aliases: &["denied", "blacklist"],
         ..networks(
@@ -89,7 +163,12 @@ pub static ROWS: &[Row] = &[
             Set::Guard(|guard, given| guard.admittance.allow.networks = given.networks()),
         )
     },
-    files("allow_files", GUARD, "The same by files.", Set::Guard(|guard, given| guard.admittance.allow.lists = lists(given))),
+    files(
+        "allow_files",
+        GUARD,
+        "The same by files.",
+        Set::Guard(|guard, given| guard.admittance.allow.lists = lists(given)),
+    ),
     Row {
         aliases: &["trusted"],
         ..networks(
@@ -99,7 +178,12 @@ pub static ROWS: &[Row] = &[
             Set::Guard(|guard, given| guard.exempt.networks = given.networks()),
         )
     },
-    files("exempt_files", GUARD, "The same by files.", Set::Guard(|guard, given| guard.exempt.lists = lists(given))),
+    files(
+        "exempt_files",
+        GUARD,
+        "The same by files.",
+        Set::Guard(|guard, given| guard.exempt.lists = lists(given)),
+    ),
     Row {
         aliases: &["softLimit", "connections"],
         ..count(
@@ -123,7 +207,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "grace",
         contexts: GUARD,
-        kind: Kind::Duration { min_ms: 1000, max_ms: DAY_MS },
+        kind: Kind::Duration {
+            min_ms: 1000,
+            max_ms: DAY_MS,
+        },
         default: Some("\"15s\""),
         summary: "How long an address may be over its soft limit, and in which time bad and refused requests are counted.",
         aliases: &["gracePeriod", "grace_period"],
@@ -134,7 +221,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "ban",
         contexts: GUARD,
-        kind: Kind::Duration { min_ms: 1000, max_ms: 365 * DAY_MS },
+        kind: Kind::Duration {
+            min_ms: 1000,
+            max_ms: 365 * DAY_MS,
+        },
         default: Some("\"5m\""),
         summary: "How long the server itself bans an address. `saker bans` shows who is.",
         aliases: &["banPeriod", "ban_period", "ban_time"],
@@ -149,7 +239,9 @@ pub static ROWS: &[Row] = &[
         default: Some("64"),
         summary: "Of an IPv6 address, the bits that stand for one client: 64 is what a connection is given, 56 what many a home is.",
         since: "0.9",
-        set: Set::Guard(|guard, given| guard.ipv6_prefix = u8::try_from(given.number()).unwrap_or(64)),
+        set: Set::Guard(|guard, given| {
+            guard.ipv6_prefix = u8::try_from(given.number()).unwrap_or(64)
+        }),
         ..ROW
     },
     networks(
@@ -170,7 +262,9 @@ pub static ROWS: &[Row] = &[
             "allow",
             SITE_GUARD,
             "Clients that are answered though they are denied. Where nobody is denied: nobody else is answered.",
-            Set::Settings(|settings, given| of(settings).admittance.allow.networks = given.networks()),
+            Set::Settings(|settings, given| {
+                of(settings).admittance.allow.networks = given.networks()
+            }),
         )
     },
     files(
@@ -179,10 +273,28 @@ pub static ROWS: &[Row] = &[
         "The same by files.",
         Set::Settings(|settings, given| of(settings).admittance.allow.lists = lists(given)),
     ),
-    countries("deny_countries", GUARD, DENIED, Set::Guard(|guard, given| guard.admittance.deny.countries = given.texts())),
-    numbers_of_networks("deny_networks", GUARD, Set::Guard(|guard, given| guard.admittance.deny.autonomous_systems = numbers(given))),
-    countries("allow_countries", GUARD, ALLOWED, Set::Guard(|guard, given| guard.admittance.allow.countries = given.texts())),
-    numbers_of_networks("allow_networks", GUARD, Set::Guard(|guard, given| guard.admittance.allow.autonomous_systems = numbers(given))),
+    countries(
+        "deny_countries",
+        GUARD,
+        DENIED,
+        Set::Guard(|guard, given| guard.admittance.deny.countries = given.texts()),
+    ),
+    numbers_of_networks(
+        "deny_networks",
+        GUARD,
+        Set::Guard(|guard, given| guard.admittance.deny.autonomous_systems = numbers(given)),
+    ),
+    countries(
+        "allow_countries",
+        GUARD,
+        ALLOWED,
+        Set::Guard(|guard, given| guard.admittance.allow.countries = given.texts()),
+    ),
+    numbers_of_networks(
+        "allow_networks",
+        GUARD,
+        Set::Guard(|guard, given| guard.admittance.allow.autonomous_systems = numbers(given)),
+    ),
     countries(
         "deny_countries",
         SITE_GUARD,
@@ -192,7 +304,9 @@ pub static ROWS: &[Row] = &[
     numbers_of_networks(
         "deny_networks",
         SITE_GUARD,
-        Set::Settings(|settings, given| of(settings).admittance.deny.autonomous_systems = numbers(given)),
+        Set::Settings(|settings, given| {
+            of(settings).admittance.deny.autonomous_systems = numbers(given)
+        }),
     ),
     countries(
         "allow_countries",
@@ -203,13 +317,17 @@ pub static ROWS: &[Row] = &[
     numbers_of_networks(
         "allow_networks",
         SITE_GUARD,
-        Set::Settings(|settings, given| of(settings).admittance.allow.autonomous_systems = numbers(given)),
+        Set::Settings(|settings, given| {
+            of(settings).admittance.allow.autonomous_systems = numbers(given)
+        }),
     ),
     Row {
         name: "geoip",
         contexts: GUARD,
         kind: FILES,
-        example: Some("[\"/var/lib/GeoIP/GeoLite2-Country.mmdb\", \"/var/lib/GeoIP/GeoLite2-ASN.mmdb\"]"),
+        example: Some(
+            "[\"/var/lib/GeoIP/GeoLite2-Country.mmdb\", \"/var/lib/GeoIP/GeoLite2-ASN.mmdb\"]",
+        ),
         summary: "MaxMind databases (.mmdb) that say where addresses are; the first that knows a thing has the word. Changed files are read again.",
         apache: Some("MaxMindDBFile, GeoIPDBFile"),
         since: "0.9",
@@ -254,11 +372,19 @@ pub(crate) fn consequence(text: &str) -> Consequence {
 }
 
 fn lists(given: Given) -> Vec<Arc<AddressList>> {
-    given.list().into_iter().map(|one| Arc::new(AddressList::new(one.path()))).collect()
+    given
+        .list()
+        .into_iter()
+        .map(|one| Arc::new(AddressList::new(one.path())))
+        .collect()
 }
 
 fn databases(given: Given) -> Vec<Arc<GeoDatabase>> {
-    given.list().into_iter().map(|one| Arc::new(GeoDatabase::new(one.path()))).collect()
+    given
+        .list()
+        .into_iter()
+        .map(|one| Arc::new(GeoDatabase::new(one.path())))
+        .collect()
 }
 
 fn numbers(given: Given) -> Vec<u64> {
@@ -266,7 +392,11 @@ fn numbers(given: Given) -> Vec<u64> {
 }
 
 fn report(fault: ListFault) -> Diagnostic {
-    let origin = Origin { file: fault.path.display().to_string().into(), line: fault.line, column: u32::from(fault.line != 0) };
+    let origin = Origin {
+        file: fault.path.display().to_string().into(),
+        line: fault.line,
+        column: u32::from(fault.line != 0),
+    };
     Diagnostic::without_source(origin, fault.message)
 }
 
@@ -275,20 +405,46 @@ pub(crate) fn finish(loader: &mut Loader) {
     let mut known: HashMap<PathBuf, Arc<AddressList>> = HashMap::new();
     let mut found = Vec::new();
     let mut guards: Vec<&mut Addresses> = Vec::new();
-    let databases = loader.guard.as_ref().map(|(guard, _)| guard.admittance.databases.clone()).unwrap_or_default();
-    found.extend(databases.iter().filter_map(|database| database.refresh().err()).map(report));
-    if let Some((ServerGuard { admittance, exempt, .. }, _)) = &mut loader.guard {
+    let databases = loader
+        .guard
+        .as_ref()
+        .map(|(guard, _)| guard.admittance.databases.clone())
+        .unwrap_or_default();
+    found.extend(
+        databases
+            .iter()
+            .filter_map(|database| database.refresh().err())
+            .map(report),
+    );
+    if let Some((
+        ServerGuard {
+            admittance, exempt, ..
+        },
+        _,
+    )) = &mut loader.guard
+    {
         guards.extend([&mut admittance.allow, &mut admittance.deny, exempt]);
     }
     for site in &mut loader.sites {
-        let routes = site.routes.iter_mut().map(|route| Arc::make_mut(&mut route.settings));
+        let routes = site
+            .routes
+            .iter_mut()
+            .map(|route| Arc::make_mut(&mut route.settings));
         for settings in std::iter::once(&mut site.settings).chain(routes) {
             if let Some(guard) = &mut settings.guard {
                 let guard = Arc::make_mut(guard);
-                let is_by_place = guard.locates || guard.admittance.allow.is_by_place() || guard.admittance.deny.is_by_place();
+                let is_by_place = guard.locates
+                    || guard.admittance.allow.is_by_place()
+                    || guard.admittance.deny.is_by_place();
                 if is_by_place && databases.is_empty() {
-                    let message = "nobody knows where clients are: `geoip` in [guard] names no database";
-                    found.push(Diagnostic::new(Severity::Error, &site.at, message.into(), None));
+                    let message =
+                        "nobody knows where clients are: `geoip` in [guard] names no database";
+                    found.push(Diagnostic::new(
+                        Severity::Error,
+                        &site.at,
+                        message.into(),
+                        None,
+                    ));
                 }
                 guard.admittance.databases.clone_from(&databases);
                 let Admittance { allow, deny, .. } = &mut guard.admittance;
@@ -297,7 +453,13 @@ pub(crate) fn finish(loader: &mut Loader) {
         }
     }
     for addresses in guards {
-        addresses.set = Arc::new(addresses.networks.iter().filter_map(|network| network.to_string().parse().ok()).collect());
+        addresses.set = Arc::new(
+            addresses
+                .networks
+                .iter()
+                .filter_map(|network| network.to_string().parse().ok())
+                .collect(),
+        );
         for list in &mut addresses.lists {
             if let Some(known) = known.get(list.path()) {
                 *list = Arc::clone(known);

@@ -12,22 +12,65 @@ static DATABASE: Word = Word {
     pattern: "^(mysql|mariadb|postgres|postgresql|sqlite|ldap|ldapi|ldaps):",
     read: |text| match DatabaseKind::of(text) {
         Some(_) => Ok(Value::Text(text.to_owned())),
-        None => Err(Fault::with_help("this is none of the databases that are known", "mysql, mariadb, postgres, sqlite and ldap are")),
+        None => Err(Fault::with_help(
+            "this is none of the databases that are known",
+            "mysql, mariadb, postgres, sqlite and ldap are",
+        )),
     },
 };
 
-const COUNT: Kind = Kind::Integer { min: 1, max: 100_000_000 };
+const COUNT: Kind = Kind::Integer {
+    min: 1,
+    max: 100_000_000,
+};
 
-const fn row(name: &'static str, kind: Kind, summary: &'static str, set: fn(&mut Hosts, Given)) -> Row {
-    Row { name, contexts: HOSTS, kind, summary, since: "0.9", set: Set::Hosts(set), ..ROW }
+const fn row(
+    name: &'static str,
+    kind: Kind,
+    summary: &'static str,
+    set: fn(&mut Hosts, Given),
+) -> Row {
+    Row {
+        name,
+        contexts: HOSTS,
+        kind,
+        summary,
+        since: "0.9",
+        set: Set::Hosts(set),
+        ..ROW
+    }
 }
 
-const fn duration(name: &'static str, min_ms: u64, default: &'static str, summary: &'static str, set: fn(&mut Hosts, Given)) -> Row {
-    Row { default: Some(default), ..row(name, Kind::Duration { min_ms, max_ms: 366 * 86_400_000 }, summary, set) }
+const fn duration(
+    name: &'static str,
+    min_ms: u64,
+    default: &'static str,
+    summary: &'static str,
+    set: fn(&mut Hosts, Given),
+) -> Row {
+    Row {
+        default: Some(default),
+        ..row(
+            name,
+            Kind::Duration {
+                min_ms,
+                max_ms: 366 * 86_400_000,
+            },
+            summary,
+            set,
+        )
+    }
 }
 
 pub static ROWS: &[Row] = &[
-    Row { name: "hosts", contexts: FILE, kind: Kind::Section(HOSTS), summary: "Hosts that a database knows.", since: "0.9", ..ROW },
+    Row {
+        name: "hosts",
+        contexts: FILE,
+        kind: Kind::Section(HOSTS),
+        summary: "Hosts that a database knows.",
+        since: "0.9",
+        ..ROW
+    },
     Row {
         example: Some("\"mysql://saker:password@localhost/panel\""),
         apache: Some("DBDriver, DBDParams"),
@@ -73,19 +116,30 @@ pub static ROWS: &[Row] = &[
     },
     Row {
         example: Some("\"ou=hosts,dc=example,dc=org\""),
-        ..row("ldap_base", Kind::Text, "Of LDAP: the entry below which hosts are looked for.", |hosts, given| {
-            hosts.ldap_base = given.text()
-        })
+        ..row(
+            "ldap_base",
+            Kind::Text,
+            "Of LDAP: the entry below which hosts are looked for.",
+            |hosts, given| hosts.ldap_base = given.text(),
+        )
     },
     Row {
         example: Some("\"cn=saker,dc=example,dc=org\""),
-        ..row("ldap_user", Kind::Text, "Of LDAP: as whom; without it, as nobody in particular.", |hosts, given| {
-            hosts.ldap_user = given.text()
-        })
+        ..row(
+            "ldap_user",
+            Kind::Text,
+            "Of LDAP: as whom; without it, as nobody in particular.",
+            |hosts, given| hosts.ldap_user = given.text(),
+        )
     },
     Row {
         example: Some("\"secret\""),
-        ..row("ldap_password", Kind::Text, "Of LDAP: the password of `ldap_user`.", |hosts, given| hosts.ldap_password = given.text())
+        ..row(
+            "ldap_password",
+            Kind::Text,
+            "Of LDAP: the password of `ldap_user`.",
+            |hosts, given| hosts.ldap_password = given.text(),
+        )
     },
     Row {
         default: Some("[]"),
@@ -110,26 +164,48 @@ pub static ROWS: &[Row] = &[
     },
     Row {
         aliases: &["negative_ttl"],
-        ..duration("keep_missing", 0, "\"1s\"", "How long it is held that there is no such host.", |hosts, given| {
-            hosts.missing_ms = given.number()
-        })
+        ..duration(
+            "keep_missing",
+            0,
+            "\"1s\"",
+            "How long it is held that there is no such host.",
+            |hosts, given| hosts.missing_ms = given.number(),
+        )
     },
-    duration("keep_stale", 0, "\"1d\"", "While the database is away, answers go on being used for so long.", |hosts, given| {
-        hosts.stale_ms = given.number()
-    }),
+    duration(
+        "keep_stale",
+        0,
+        "\"1d\"",
+        "While the database is away, answers go on being used for so long.",
+        |hosts, given| hosts.stale_ms = given.number(),
+    ),
     Row {
         default: Some("100000"),
         unit: Some("hosts"),
-        ..row("entries", COUNT, "Hosts that are kept in memory.", |hosts, given| hosts.entries_max = given.number() as usize)
+        ..row(
+            "entries",
+            COUNT,
+            "Hosts that are kept in memory.",
+            |hosts, given| hosts.entries_max = given.number() as usize,
+        )
     },
     Row {
         default: Some("10000"),
         unit: Some("hosts"),
-        ..row("entries_missing", COUNT, "Names without a host that are kept in memory.", |hosts, given| {
-            hosts.missing_max = given.number() as usize
-        })
+        ..row(
+            "entries_missing",
+            COUNT,
+            "Names without a host that are kept in memory.",
+            |hosts, given| hosts.missing_max = given.number() as usize,
+        )
     },
-    duration("timeout", 10, "\"5s\"", "An answer that takes longer is none.", |hosts, given| hosts.timeout_ms = given.number()),
+    duration(
+        "timeout",
+        10,
+        "\"5s\"",
+        "An answer that takes longer is none.",
+        |hosts, given| hosts.timeout_ms = given.number(),
+    ),
     Row {
         default: Some("4"),
         unit: Some("connections"),
@@ -145,7 +221,10 @@ pub static ROWS: &[Row] = &[
         example: Some("\"site\""),
         ..row(
             "unknown",
-            Kind::OneOf(&[Kind::Choice(&["site"]), Kind::Integer { min: 400, max: 599 }]),
+            Kind::OneOf(&[
+                Kind::Choice(&["site"]),
+                Kind::Integer { min: 400, max: 599 },
+            ]),
             "What names get that the database does not know: a status, or `site` for the site as it is configured.",
             |hosts, given| {
                 hosts.unknown = match given.value {

@@ -8,7 +8,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "connections",
         contexts: LIMITS,
-        kind: Kind::Integer { min: 1, max: 100_000_000 },
+        kind: Kind::Integer {
+            min: 1,
+            max: 100_000_000,
+        },
         default: Some("65536"),
         summary: "Connections of all workers together. At the limit accepting pauses.",
         apache: Some("MaxRequestWorkers, ServerLimit"),
@@ -19,7 +22,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "connections_per_address",
         contexts: LIMITS,
-        kind: Kind::Integer { min: 0, max: 100_000_000 },
+        kind: Kind::Integer {
+            min: 0,
+            max: 100_000_000,
+        },
         default: Some("0"),
         summary: "Connections of one client address; further ones are closed at once. 0: no limit.",
         aliases: &["limit_conn"],
@@ -29,7 +35,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "requests_per_connection",
         contexts: LIMITS,
-        kind: Kind::Integer { min: 0, max: 1_000_000_000 },
+        kind: Kind::Integer {
+            min: 0,
+            max: 1_000_000_000,
+        },
         default: Some("0"),
         summary: "Requests on one connection; the last answer closes it. 0: no limit.",
         apache: Some("MaxKeepAliveRequests"),
@@ -40,12 +49,19 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "head_size",
         contexts: LIMITS,
-        kind: Kind::Bytes { min: 1024, max: 1 << 20 },
+        kind: Kind::Bytes {
+            min: 1024,
+            max: 1 << 20,
+        },
         default: Some("\"32KiB\""),
         unit: Some("bytes"),
         summary: "Request line and header fields together; more is answered with 431, a longer request line with 414.",
         apache: Some("LimitRequestLine, LimitRequestFieldSize"),
-        aliases: &["large_client_header_buffers", "client_header_buffer_size", "header_size"],
+        aliases: &[
+            "large_client_header_buffers",
+            "client_header_buffer_size",
+            "header_size",
+        ],
         set: Set::Limits(|limits, given| limits.head_bytes_max = given.number()),
         ..ROW
     },
@@ -62,7 +78,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "body_size",
         contexts: LIMITS,
-        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 1 << 50,
+        },
         default: Some("\"1GiB\""),
         unit: Some("bytes"),
         summary: "Body of a request; more is answered with 413. 0: no limit. A site or route may set its own.",
@@ -74,7 +93,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "buffer_files",
         contexts: LIMITS,
-        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 1 << 50,
+        },
         default: Some("\"2GiB\""),
         unit: Some("bytes"),
         summary: "On disk (in files without a name in the folder for temporary files) for clients that are slower than programs: responses \
@@ -88,7 +110,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "buffer_files_per_address",
         contexts: LIMITS,
-        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 1 << 50,
+        },
         default: Some("\"64MiB\""),
         unit: Some("bytes"),
         summary: "The same of responses for one client address (IPv6: /64).",
@@ -99,7 +124,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "head_timeout",
         contexts: LIMITS,
-        kind: Kind::Duration { min_ms: 100, max_ms: DAY_MS },
+        kind: Kind::Duration {
+            min_ms: 100,
+            max_ms: DAY_MS,
+        },
         default: Some("\"15s\""),
         summary: "From the first byte of a request to the end of its head; then 408.",
         apache: Some("RequestReadTimeout"),
@@ -110,7 +138,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "body_timeout",
         contexts: LIMITS,
-        kind: Kind::Duration { min_ms: 100, max_ms: DAY_MS },
+        kind: Kind::Duration {
+            min_ms: 100,
+            max_ms: DAY_MS,
+        },
         default: Some("\"1m\""),
         summary: "Between two pieces of a request body; then 408.",
         apache: Some("Timeout"),
@@ -121,7 +152,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "keep_alive_timeout",
         contexts: LIMITS,
-        kind: Kind::Duration { min_ms: 100, max_ms: DAY_MS },
+        kind: Kind::Duration {
+            min_ms: 100,
+            max_ms: DAY_MS,
+        },
         default: Some("\"30s\""),
         summary: "Between two requests of a connection, and before its first.",
         apache: Some("KeepAliveTimeout"),
@@ -131,7 +165,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "write_timeout",
         contexts: LIMITS,
-        kind: Kind::Duration { min_ms: 100, max_ms: DAY_MS },
+        kind: Kind::Duration {
+            min_ms: 100,
+            max_ms: DAY_MS,
+        },
         default: Some("\"1m\""),
         summary: "Between two moments at which the client takes part of a response.",
         apache: Some("Timeout"),
@@ -142,7 +179,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "tls_handshake_timeout",
         contexts: LIMITS,
-        kind: Kind::Duration { min_ms: 100, max_ms: DAY_MS },
+        kind: Kind::Duration {
+            min_ms: 100,
+            max_ms: DAY_MS,
+        },
         default: Some("\"10s\""),
         summary: "From the first byte of a TLS connection to the end of its handshake; then it is closed.",
         apache: Some("RequestReadTimeout"),
@@ -153,18 +193,28 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "http2_streams",
         contexts: LIMITS,
-        kind: Kind::Integer { min: 1, max: 10_000 },
+        kind: Kind::Integer {
+            min: 1,
+            max: 10_000,
+        },
         default: Some("100"),
         summary: "Requests that run at the same time on one HTTP/2 or HTTP/3 connection; further ones are refused, to be tried again, or wait.",
         apache: Some("H2MaxSessionStreams"),
-        aliases: &["http2_max_concurrent_streams", "max_concurrent_streams", "http2_streams_max"],
+        aliases: &[
+            "http2_max_concurrent_streams",
+            "max_concurrent_streams",
+            "http2_streams_max",
+        ],
         set: Set::Limits(|limits, given| limits.http2_streams_max = given.number()),
         ..ROW
     },
     Row {
         name: "http2_resets",
         contexts: LIMITS,
-        kind: Kind::Integer { min: 1, max: 1_000_000 },
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
         default: Some("1000"),
         summary: "Requests that a client may take back in ten seconds on one HTTP/2 connection; with more the connection ends.",
         aliases: &["http2_resets_max", "http2_max_resets"],
@@ -174,7 +224,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "http2_pings",
         contexts: LIMITS,
-        kind: Kind::Integer { min: 1, max: 1_000_000 },
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
         default: Some("100"),
         summary: "PING frames from a client in ten seconds on one connection; with more the connection ends.",
         aliases: &["http2_pings_max", "http2_max_pings"],
@@ -184,7 +237,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "http2_settings",
         contexts: LIMITS,
-        kind: Kind::Integer { min: 1, max: 1_000_000 },
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
         default: Some("20"),
         summary: "SETTINGS frames from a client in ten seconds on one connection; with more the connection ends.",
         aliases: &["http2_settings_max", "http2_max_settings"],
@@ -194,7 +250,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "http2_continuations",
         contexts: LIMITS,
-        kind: Kind::Integer { min: 0, max: 10_000 },
+        kind: Kind::Integer {
+            min: 0,
+            max: 10_000,
+        },
         default: Some("16"),
         summary: "CONTINUATION frames of one request's header fields; with more the connection ends. The fields themselves are bounded by \
                   `head_size` and `header_count`.",

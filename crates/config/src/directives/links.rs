@@ -1,11 +1,15 @@
 //! `[site.referrers]`, `[site.signed]`, `[site.trigger]`: what links may lead to.
 //!
-//! Each is a table that stands for itself: a route's takes the place of the site's, whole. Difficulty: which keys of `signed` mean something
-//! depends on `form`, so they are collected first and judged together.
+//! Each is a table that stands for itself: a route's takes the place of the site's, whole.
+//! Difficulty: which keys of `signed` mean something depends on `form`, so they are collected first
+//! and judged together.
 
 use crate::{
     diagnostic::quoted,
-    model::{PathPattern, ReferrerPattern, Referrers, Refusal, SignAlgorithm, SignForm, SignPart, SignedUrls, TokenForm, Trigger},
+    model::{
+        PathPattern, ReferrerPattern, Referrers, Refusal, SignAlgorithm, SignForm, SignPart,
+        SignedUrls, TokenForm, Trigger,
+    },
     reader::{Reader, Table},
     row::{Fault, Kind, REFERRERS, ROUTE, ROW, Row, SIGNED, SITE, Set, TRIGGER, TableKind, Word},
     source::At,
@@ -21,7 +25,11 @@ use std::{
 static REFERRER: Word = Word {
     expects: "a host (\"example.org\", \"*.example.org\", \"www.example.*\", with a path if need be), \"own\" or \"~pattern\"",
     pattern: "",
-    read: |text| ReferrerPattern::read(text).map(|_| Value::Text(text.to_owned())).map_err(Fault::new),
+    read: |text| {
+        ReferrerPattern::read(text)
+            .map(|_| Value::Text(text.to_owned()))
+            .map_err(Fault::new)
+    },
 };
 
 static EXTENSION: Word = Word {
@@ -36,23 +44,38 @@ static EXTENSION: Word = Word {
 static PLACE: Word = Word {
     expects: "a path of this site, such as \"/img/no.png\"",
     pattern: "^/",
-    read: |text| if text.starts_with('/') { Ok(Value::Text(text.to_owned())) } else { Err(Fault::plain(None)) },
+    read: |text| {
+        if text.starts_with('/') {
+            Ok(Value::Text(text.to_owned()))
+        } else {
+            Err(Fault::plain(None))
+        }
+    },
 };
 
 static GOAL: Word = Word {
     expects: "a path (\"/sorry\") or a URL (\"https://...\")",
     pattern: "^(/|https?://)",
     read: |text| {
-        let is_goal = text.starts_with('/') || text.starts_with("http://") || text.starts_with("https://");
+        let is_goal =
+            text.starts_with('/') || text.starts_with("http://") || text.starts_with("https://");
         let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic());
-        if is_goal && is_plain { Ok(Value::Text(text.to_owned())) } else { Err(Fault::plain(None)) }
+        if is_goal && is_plain {
+            Ok(Value::Text(text.to_owned()))
+        } else {
+            Err(Fault::plain(None))
+        }
     },
 };
 
 static ARGUMENT: Word = Word {
     expects: "the name of an argument, such as \"md5\"",
     pattern: "^[A-Za-z0-9_.~-]+$",
-    read: |text| match !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.~-".contains(&byte)) {
+    read: |text| match !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"_.~-".contains(&byte))
+    {
         true => Ok(Value::Text(text.to_owned())),
         false => Err(Fault::plain(None)),
     },
@@ -64,17 +87,28 @@ static EXPRESSION: Word = Word {
     read: |text| match SignPart::read(text) {
         Ok(_) => Ok(Value::Text(text.to_owned())),
         Err(offset) => {
-            let rest: String = text.get(offset..).unwrap_or_default().chars().take(24).collect();
+            let rest: String = text
+                .get(offset..)
+                .unwrap_or_default()
+                .chars()
+                .take(24)
+                .collect();
             let help = "known are $expires, $uri, $remote_addr, $host, $secret and $arg_NAME";
-            Err(Fault::with_help(format!("nothing is known as {}", quoted(&rest)), help))
+            Err(Fault::with_help(
+                format!("nothing is known as {}", quoted(&rest)),
+                help,
+            ))
         }
     },
 };
 
 const OFF: Kind = Kind::Choice(&["off"]);
 const FORMS: &[&str] = &["saker", "nginx", "nginx-path", "lighttpd", "mod_auth_token"];
-const ALGORITHMS: &[(&str, SignAlgorithm)] =
-    &[("md5", SignAlgorithm::Md5), ("hmac-sha1", SignAlgorithm::HmacSha1), ("hmac-sha256", SignAlgorithm::HmacSha256)];
+const ALGORITHMS: &[(&str, SignAlgorithm)] = &[
+    ("md5", SignAlgorithm::Md5),
+    ("hmac-sha1", SignAlgorithm::HmacSha1),
+    ("hmac-sha256", SignAlgorithm::HmacSha256),
+];
 const DEFAULT_EXPRESSION: &str = "$expires$uri$remote_addr $secret";
 const SECRETS_MAX: usize = 16;
 const YEAR_MS: u64 = 365 * 86_400_000;
@@ -127,39 +161,77 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "referrers",
         contexts: SITE.or(ROUTE),
-        kind: Kind::OneOf(&[OFF, Kind::Table(&TableKind { context: REFERRERS, read: read_referrers })]),
+        kind: Kind::OneOf(&[
+            OFF,
+            Kind::Table(&TableKind {
+                context: REFERRERS,
+                read: read_referrers,
+            }),
+        ]),
         default: Some("\"off\""),
         summary: "Hot-link protection: which pages may embed and link what is here.",
         since: "0.9",
         apache: Some("SetEnvIf Referer"),
-        aliases: &["valid_referers", "hotlink", "hotlink_protection", "referer", "referers"],
+        aliases: &[
+            "valid_referers",
+            "hotlink",
+            "hotlink_protection",
+            "referer",
+            "referers",
+        ],
         set: Set::Settings(|settings, given| {
-            settings.links.referrers = if let Value::Referrers(rule) = given.value { Some(rule) } else { None }
+            settings.links.referrers = if let Value::Referrers(rule) = given.value {
+                Some(rule)
+            } else {
+                None
+            }
         }),
         ..ROW
     },
     Row {
         name: "signed",
         contexts: SITE.or(ROUTE),
-        kind: Kind::OneOf(&[OFF, Kind::Table(&TableKind { context: SIGNED, read: read_signed })]),
+        kind: Kind::OneOf(&[
+            OFF,
+            Kind::Table(&TableKind {
+                context: SIGNED,
+                read: read_signed,
+            }),
+        ]),
         default: Some("\"off\""),
         summary: "Only URLs with a signature are answered, and only until they expire.",
         since: "0.9",
         apache: Some("AuthTokenSecret"),
         aliases: &["secure_link", "secdownload", "signed_urls"],
-        set: Set::Settings(|settings, given| settings.links.signed = if let Value::Signed(rule) = given.value { Some(rule) } else { None }),
+        set: Set::Settings(|settings, given| {
+            settings.links.signed = if let Value::Signed(rule) = given.value {
+                Some(rule)
+            } else {
+                None
+            }
+        }),
         ..ROW
     },
     Row {
         name: "trigger",
         contexts: SITE.or(ROUTE),
-        kind: Kind::OneOf(&[OFF, Kind::Table(&TableKind { context: TRIGGER, read: read_trigger })]),
+        kind: Kind::OneOf(&[
+            OFF,
+            Kind::Table(&TableKind {
+                context: TRIGGER,
+                read: read_trigger,
+            }),
+        ]),
         default: Some("\"off\""),
         summary: "Files that are only for who has asked for a page before.",
         since: "0.9",
         aliases: &["trigger_before_download", "trigger-before-download"],
         set: Set::Settings(|settings, given| {
-            settings.links.trigger = if let Value::Trigger(rule) = given.value { Some(rule) } else { None }
+            settings.links.trigger = if let Value::Trigger(rule) = given.value {
+                Some(rule)
+            } else {
+                None
+            }
         }),
         ..ROW
     },
@@ -168,13 +240,19 @@ pub static ROWS: &[Row] = &[
         contexts: REFERRERS,
         kind: Kind::ListOf(&Kind::Word(&REFERRER)),
         default: Some("[\"own\"]"),
-        example: Some("[\"own\", \"*.example.org\", \"friend.example/gallery/\", \"~\\\\.google\\\\.\"]"),
+        example: Some(
+            "[\"own\", \"*.example.org\", \"friend.example/gallery/\", \"~\\\\.google\\\\.\"]",
+        ),
         summary: "Referrers that are allowed: `own` (nginx: `server_names`) stands for the site's own names, `*.` in front for any labels, \
                   `.*` at the end likewise; a path is compared by its beginning; behind a `~` stands a pattern for all that follows the scheme, in any case.",
         since: "0.9",
         aliases: &["valid_referers"],
         set: Set::Referrers(|draft, given| {
-            draft.rule.allow = given.texts().iter().filter_map(|text| ReferrerPattern::read(text).ok()).collect();
+            draft.rule.allow = given
+                .texts()
+                .iter()
+                .filter_map(|text| ReferrerPattern::read(text).ok())
+                .collect();
         }),
         ..ROW
     },
@@ -217,7 +295,9 @@ pub static ROWS: &[Row] = &[
         example: Some("\"https://example.org/\""),
         summary: "Others are sent there (302), in place of 403.",
         since: "0.9",
-        set: Set::Referrers(|draft, given| draft.refusal.redirect = Some(super::route::text_at(given))),
+        set: Set::Referrers(|draft, given| {
+            draft.refusal.redirect = Some(super::route::text_at(given))
+        }),
         ..ROW
     },
     Row {
@@ -228,7 +308,9 @@ pub static ROWS: &[Row] = &[
         summary: "Others get what is at this path, in place of 403.",
         since: "0.9",
         aliases: &["image", "file", "replacement"],
-        set: Set::Referrers(|draft, given| draft.refusal.instead = Some(super::route::text_at(given))),
+        set: Set::Referrers(|draft, given| {
+            draft.refusal.instead = Some(super::route::text_at(given))
+        }),
         ..ROW
     },
     Row {
@@ -249,8 +331,19 @@ pub static ROWS: &[Row] = &[
         example: Some("\"a long random text\""),
         summary: "What whoever makes links knows. Of several, links are made with the first and good with each, so that a secret can be changed.",
         since: "0.9",
-        aliases: &["secrets", "secure_link_secret", "secdownload.secret", "AuthTokenSecret"],
-        set: Set::Signed(|draft, given| draft.secrets = if let Value::List(list) = given.value { list } else { vec![given] }),
+        aliases: &[
+            "secrets",
+            "secure_link_secret",
+            "secdownload.secret",
+            "AuthTokenSecret",
+        ],
+        set: Set::Signed(|draft, given| {
+            draft.secrets = if let Value::List(list) = given.value {
+                list
+            } else {
+                vec![given]
+            }
+        }),
         ..ROW
     },
     Row {
@@ -273,7 +366,12 @@ pub static ROWS: &[Row] = &[
         example: Some("\"/dl/\""),
         summary: "What stands before the token, for forms with a token in the path. Without it, what stands before the `*` of the route's path; for a site `/`.",
         since: "0.9",
-        aliases: &["uri_prefix", "uri-prefix", "secdownload.uri-prefix", "AuthTokenPrefix"],
+        aliases: &[
+            "uri_prefix",
+            "uri-prefix",
+            "secdownload.uri-prefix",
+            "AuthTokenPrefix",
+        ],
         set: Set::Signed(|draft, given| draft.prefix = Some(given.text())),
         ..ROW
     },
@@ -284,8 +382,14 @@ pub static ROWS: &[Row] = &[
         example: Some("\"/srv/downloads\""),
         summary: "Folder of the files, for forms with a token in the path. Without it they are below the prefix, at the site's own root.",
         since: "0.9",
-        aliases: &["document_root", "document-root", "secdownload.document-root"],
-        set: Set::Signed(|draft, given| draft.root = Some(crate::folder::without_parents(given.path()))),
+        aliases: &[
+            "document_root",
+            "document-root",
+            "secdownload.document-root",
+        ],
+        set: Set::Signed(|draft, given| {
+            draft.root = Some(crate::folder::without_parents(given.path()))
+        }),
         ..ROW
     },
     Row {
@@ -327,7 +431,9 @@ pub static ROWS: &[Row] = &[
         default: Some("\"expires\""),
         summary: "Name of the argument with the time of the link's end, in seconds since 1970. With `form = \"nginx\"`, an expression without $expires has none.",
         since: "0.9",
-        set: Set::Signed(|draft, given| draft.expires_argument = Some(super::route::text_at(given))),
+        set: Set::Signed(|draft, given| {
+            draft.expires_argument = Some(super::route::text_at(given))
+        }),
         ..ROW
     },
     Row {
@@ -340,14 +446,20 @@ pub static ROWS: &[Row] = &[
         aliases: &["secdownload.algorithm"],
         set: Set::Signed(|draft, given| {
             let (text, at) = super::route::text_at(given);
-            draft.algorithm = ALGORITHMS.iter().find(|(name, _)| *name == text).map(|(_, algorithm)| (*algorithm, at));
+            draft.algorithm = ALGORITHMS
+                .iter()
+                .find(|(name, _)| *name == text)
+                .map(|(_, algorithm)| (*algorithm, at));
         }),
         ..ROW
     },
     Row {
         name: "lifetime",
         contexts: SIGNED,
-        kind: Kind::Duration { min_ms: 1000, max_ms: 100 * YEAR_MS },
+        kind: Kind::Duration {
+            min_ms: 1000,
+            max_ms: 100 * YEAR_MS,
+        },
         default: Some("\"60s\""),
         summary: "With `form = \"lighttpd\"` and `\"mod_auth_token\"`: how long a link is good from the time that it names.",
         since: "0.9",
@@ -379,7 +491,11 @@ pub static ROWS: &[Row] = &[
         default: Some("false"),
         summary: "With `form = \"lighttpd\"`: the arguments are signed, too.",
         since: "0.9",
-        aliases: &["hash_querystr", "hash-querystr", "secdownload.hash-querystr"],
+        aliases: &[
+            "hash_querystr",
+            "hash-querystr",
+            "secdownload.hash-querystr",
+        ],
         set: Set::Signed(|draft, given| draft.query = Some(flag_at(given))),
         ..ROW
     },
@@ -431,7 +547,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "within",
         contexts: TRIGGER,
-        kind: Kind::Duration { min_ms: 1000, max_ms: 30 * 86_400_000 },
+        kind: Kind::Duration {
+            min_ms: 1000,
+            max_ms: 30 * 86_400_000,
+        },
         default: Some("\"10m\""),
         summary: "How long after the page, or after another of the files.",
         since: "0.9",
@@ -457,7 +576,9 @@ pub static ROWS: &[Row] = &[
         summary: "Others are sent there (302), in place of 403.",
         since: "0.9",
         aliases: &["deny_url", "deny-url"],
-        set: Set::Trigger(|draft, given| draft.refusal.redirect = Some(super::route::text_at(given))),
+        set: Set::Trigger(|draft, given| {
+            draft.refusal.redirect = Some(super::route::text_at(given))
+        }),
         ..ROW
     },
 ];
@@ -468,7 +589,13 @@ fn flag_at(given: Given) -> (bool, At) {
 }
 
 fn patterns(given: Given) -> Vec<PathPattern> {
-    let pattern = |one: Given| if let Value::Pattern(pattern) = one.value { Some(pattern) } else { None };
+    let pattern = |one: Given| {
+        if let Value::Pattern(pattern) = one.value {
+            Some(pattern)
+        } else {
+            None
+        }
+    };
     given.list().into_iter().filter_map(pattern).collect()
 }
 
@@ -482,7 +609,11 @@ fn read_referrers(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<
 fn refusal(reader: &mut Reader<'_>, draft: RefusalDraft) -> Refusal {
     match (draft.redirect, draft.instead) {
         (Some(_), Some((_, at))) => {
-            reader.error(&at, "`instead` beside `redirect`", Some("keep one of them".into()));
+            reader.error(
+                &at,
+                "`instead` beside `redirect`",
+                Some("keep one of them".into()),
+            );
             Refusal::Status(Status::FORBIDDEN)
         }
         (Some((to, _)), None) => Refusal::Redirect(to),
@@ -495,7 +626,8 @@ fn read_trigger(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Va
     let mut draft = TriggerDraft::default();
     reader.fill(table, TRIGGER, &at, &mut draft);
     let mut hasher = DefaultHasher::new();
-    let texts = |patterns: &[PathPattern]| patterns.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let texts =
+        |patterns: &[PathPattern]| patterns.iter().map(ToString::to_string).collect::<Vec<_>>();
     (texts(&draft.pages), texts(&draft.files)).hash(&mut hasher);
     Some(Value::Trigger(Arc::new(Trigger {
         within_s: draft.within_ms.map_or(600, |ms| ms / 1000),
@@ -508,12 +640,19 @@ fn read_trigger(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Va
 }
 
 fn read_signed(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
-    let mut draft = SignedDraft { form: "saker".into(), ..SignedDraft::default() };
+    let mut draft = SignedDraft {
+        form: "saker".into(),
+        ..SignedDraft::default()
+    };
     reader.fill(table, SIGNED, &at, &mut draft);
     check_form(reader, &draft);
     let expired = Status(draft.expired.unwrap_or(410));
     if !matches!(expired.0, 403 | 410) {
-        reader.error(&at, format!("`expired_status` is 403 or 410, not {}", expired.0), None);
+        reader.error(
+            &at,
+            format!("`expired_status` is 403 or 410, not {}", expired.0),
+            None,
+        );
     }
     let secrets = secrets(reader, &mut draft, &at);
     let mut prefix = draft.prefix.clone().unwrap_or_default();
@@ -521,56 +660,123 @@ fn read_signed(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Val
         prefix.push('/');
     }
     let root = draft.root.as_deref().map(Into::into);
-    Some(Value::Signed(Arc::new(SignedUrls { form: form(draft), secrets, prefix, root, expired, is_free_elsewhere: false })))
+    Some(Value::Signed(Arc::new(SignedUrls {
+        form: form(draft),
+        secrets,
+        prefix,
+        root,
+        expired,
+        is_free_elsewhere: false,
+    })))
 }
 
 /// Keys that say nothing with this form.
 fn check_form(reader: &mut Reader<'_>, draft: &SignedDraft) {
-    let (lighttpd, token) = (draft.form == "lighttpd", matches!(draft.form.as_str(), "lighttpd" | "mod_auth_token"));
+    let (lighttpd, token) = (
+        draft.form == "lighttpd",
+        matches!(draft.form.as_str(), "lighttpd" | "mod_auth_token"),
+    );
     let (nginx, ours) = (draft.form == "nginx", draft.form == "saker");
     let at = |given: Option<&At>| given.cloned();
     let given = [
-        ("expression", at(draft.expression.as_ref().map(|given| &given.1)), nginx),
-        ("argument", at(draft.hash_argument.as_ref().map(|given| &given.1)), nginx || ours),
-        ("expires_argument", at(draft.expires_argument.as_ref().map(|given| &given.1)), nginx || ours),
-        ("algorithm", at(draft.algorithm.as_ref().map(|given| &given.1)), lighttpd),
-        ("lifetime", at(draft.lifetime.as_ref().map(|given| &given.1)), token),
-        ("path_segments", at(draft.path_segments.as_ref().map(|given| &given.1)), lighttpd),
-        ("query", at(draft.query.as_ref().map(|given| &given.1)), lighttpd),
-        ("address", at(draft.address.as_ref().map(|given| &given.1)), token || ours),
+        (
+            "expression",
+            at(draft.expression.as_ref().map(|given| &given.1)),
+            nginx,
+        ),
+        (
+            "argument",
+            at(draft.hash_argument.as_ref().map(|given| &given.1)),
+            nginx || ours,
+        ),
+        (
+            "expires_argument",
+            at(draft.expires_argument.as_ref().map(|given| &given.1)),
+            nginx || ours,
+        ),
+        (
+            "algorithm",
+            at(draft.algorithm.as_ref().map(|given| &given.1)),
+            lighttpd,
+        ),
+        (
+            "lifetime",
+            at(draft.lifetime.as_ref().map(|given| &given.1)),
+            token,
+        ),
+        (
+            "path_segments",
+            at(draft.path_segments.as_ref().map(|given| &given.1)),
+            lighttpd,
+        ),
+        (
+            "query",
+            at(draft.query.as_ref().map(|given| &given.1)),
+            lighttpd,
+        ),
+        (
+            "address",
+            at(draft.address.as_ref().map(|given| &given.1)),
+            token || ours,
+        ),
         ("host", at(draft.host.as_ref().map(|given| &given.1)), ours),
     ];
     for (name, at, _) in given.into_iter().filter(|(_, _, means)| !means) {
         if let Some(at) = at {
             // What somebody believes to be signed and is not would be an open door.
-            reader.error(&at, format!("`{name}` says nothing with `form = \"{}\"`", draft.form), Some("take it away".into()));
+            reader.error(
+                &at,
+                format!("`{name}` says nothing with `form = \"{}\"`", draft.form),
+                Some("take it away".into()),
+            );
         }
     }
 }
 
 fn secrets(reader: &mut Reader<'_>, draft: &mut SignedDraft, at: &At) -> Vec<Vec<u8>> {
-    let said: Vec<Vec<u8>> = std::mem::take(&mut draft.secrets).into_iter().map(|one| one.text().into_bytes()).collect();
+    let said: Vec<Vec<u8>> = std::mem::take(&mut draft.secrets)
+        .into_iter()
+        .map(|one| one.text().into_bytes())
+        .collect();
     let all = match &draft.secret_file {
         Some((_, file_at)) if !said.is_empty() => {
-            reader.error(file_at, "`secret_file` beside `secret`", Some("keep one of them".into()));
+            reader.error(
+                file_at,
+                "`secret_file` beside `secret`",
+                Some("keep one of them".into()),
+            );
             said
         }
         Some((path, file_at)) => match saker_net::privileged::read(path) {
             Ok(text) => {
-                let lines = text.split(|byte| *byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec());
+                let lines = text
+                    .split(|byte| *byte == b'\n')
+                    .map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec());
                 let all: Vec<Vec<u8>> = lines.filter(|line| !line.is_empty()).collect();
                 if all.is_empty() {
-                    reader.error(file_at, format!("there is no secret in {}", path.display()), None);
+                    reader.error(
+                        file_at,
+                        format!("there is no secret in {}", path.display()),
+                        None,
+                    );
                 }
                 all
             }
             Err(error) => {
-                reader.error(file_at, format!("this file is not to be had: {error}"), None);
+                reader.error(
+                    file_at,
+                    format!("this file is not to be had: {error}"),
+                    None,
+                );
                 Vec::new()
             }
         },
         None if said.is_empty() => {
-            reader.error(at, "signed URLs without a secret", Some("add secret_file = \"/etc/saker/links.secret\"".into()));
+            reader.error(
+                at,
+                "signed URLs without a secret",
+                Some("add secret_file = \"/etc/saker/links.secret\"".into()),
+            );
             said
         }
         None => said,
@@ -582,7 +788,9 @@ fn secrets(reader: &mut Reader<'_>, draft: &mut SignedDraft, at: &At) -> Vec<Vec
 }
 
 fn form(draft: SignedDraft) -> SignForm {
-    let name = |given: Option<(String, At)>, default: &str| given.map_or_else(|| default.to_owned(), |(name, _)| name);
+    let name = |given: Option<(String, At)>, default: &str| {
+        given.map_or_else(|| default.to_owned(), |(name, _)| name)
+    };
     let expires = name(draft.expires_argument, "expires");
     let is = |flag: Option<(bool, At)>| flag.is_some_and(|(flag, _)| flag);
     match draft.form.as_str() {
@@ -591,7 +799,11 @@ fn form(draft: SignedDraft) -> SignForm {
             let text = name(draft.expression, DEFAULT_EXPRESSION);
             let parts = SignPart::read(&text).unwrap_or_default();
             let expires_argument = parts.contains(&SignPart::Expires).then_some(expires);
-            SignForm::Expression { parts, hash_argument: name(draft.hash_argument, "md5"), expires_argument }
+            SignForm::Expression {
+                parts,
+                hash_argument: name(draft.hash_argument, "md5"),
+                expires_argument,
+            }
         }
         "lighttpd" | "mod_auth_token" => SignForm::Token(TokenForm {
             algorithm: match draft.algorithm {
@@ -614,10 +826,15 @@ fn form(draft: SignedDraft) -> SignForm {
 
 /// Where a rule says no prefix it is what stands before the first star of the path that it is for.
 pub fn settle_prefix(signed: &mut Option<Arc<SignedUrls>>, pattern: Option<&PathPattern>) {
-    let Some(rule) = signed.as_mut().filter(|rule| rule.prefix.is_empty()) else { return };
+    let Some(rule) = signed.as_mut().filter(|rule| rule.prefix.is_empty()) else {
+        return;
+    };
     let text = pattern.map(ToString::to_string).unwrap_or_default();
     let literal = text.split('*').next().unwrap_or_default();
     let end = literal.rfind('/').map_or(0, |slash| slash + 1);
-    let prefix = literal.get(..end).filter(|prefix| !prefix.is_empty()).unwrap_or("/");
+    let prefix = literal
+        .get(..end)
+        .filter(|prefix| !prefix.is_empty())
+        .unwrap_or("/");
     Arc::make_mut(rule).prefix = prefix.to_owned();
 }

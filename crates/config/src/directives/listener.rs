@@ -12,16 +12,28 @@ use saker_net::Network;
 pub static ADDRESS: Word = Word {
     expects: "an address, such as \"127.0.0.1:8080\", \"[::1]:8080\", \":80\" (all IPv4 and IPv6 addresses) or \"unix:/run/saker.sock\"",
     pattern: "^(unix:/.+|(\\[[0-9a-fA-F:.]+\\]|[0-9.]+)?:[0-9]+)$",
-    read: |text| Address::parse_all(text).map(Value::Addresses).map_err(Fault::plain),
+    read: |text| {
+        Address::parse_all(text)
+            .map(Value::Addresses)
+            .map_err(Fault::plain)
+    },
 };
 
 pub static NETWORK: Word = Word {
     expects: "a network, such as \"10.0.0.0/8\" or \"2001:db8::/32\", or an address",
     pattern: "^[0-9a-fA-F:.]+(/[0-9]+)?$",
-    read: |text| text.parse::<Network>().map(Value::Network).map_err(|()| Fault::plain(None)),
+    read: |text| {
+        text.parse::<Network>()
+            .map(Value::Network)
+            .map_err(|()| Fault::plain(None))
+    },
 };
 
-static MODE: Word = Word { expects: "permissions in octal, such as \"0660\"", pattern: "^0?[0-7]{3}$", read: read_mode };
+static MODE: Word = Word {
+    expects: "permissions in octal, such as \"0660\"",
+    pattern: "^0?[0-7]{3}$",
+    read: read_mode,
+};
 
 #[derive(Debug, Default)]
 pub struct ListenerDraft {
@@ -59,7 +71,9 @@ pub static ROWS: &[Row] = &[
         example: Some("[\"192.0.2.1:80\", \"[2001:db8::1]:80\"]"),
         summary: "Several addresses with the same options.",
         aliases: &["binds"],
-        set: Set::Listener(|listener, given| given.list().into_iter().for_each(|one| listener.add(one))),
+        set: Set::Listener(|listener, given| {
+            given.list().into_iter().for_each(|one| listener.add(one))
+        }),
         ..ROW
     },
     Row {
@@ -77,7 +91,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "backlog",
         contexts: LISTENER,
-        kind: Kind::Integer { min: 1, max: 65_535 },
+        kind: Kind::Integer {
+            min: 1,
+            max: 65_535,
+        },
         default: Some("4096"),
         summary: "Connections that the kernel holds until they are accepted; net.core.somaxconn bounds it.",
         apache: Some("ListenBacklog"),
@@ -197,7 +214,9 @@ pub static ROWS: &[Row] = &[
         example: Some("false"),
         summary: "Tell clients of HTTP/1 and HTTP/2 that HTTP/3 is here (`Alt-Svc`, for a day)? A site's own `Alt-Svc` comes first.",
         aliases: &["alt_svc"],
-        set: Set::Listener(|listener, given| listener.terms.advertised_s = given.boolean().then_some(Http3::ADVERTISED_S)),
+        set: Set::Listener(|listener, given| {
+            listener.terms.advertised_s = given.boolean().then_some(Http3::ADVERTISED_S)
+        }),
         ..ROW
     },
     Row {
@@ -222,20 +241,48 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: &At) -> Vec<(Lis
     let mut draft = ListenerDraft::default();
     reader.fill(table, LISTENER, header, &mut draft);
     if !is_meant(table, "address", LISTENER) && !is_meant(table, "addresses", LISTENER) {
-        reader.error(header, "this listener has no address", Some("add address = \":80\"".into()));
+        reader.error(
+            header,
+            "this listener has no address",
+            Some("add address = \":80\"".into()),
+        );
     }
-    if let Some(at) = draft.both_forms.take().filter(|_| table.contains_key("address") && table.contains_key("addresses")) {
-        reader.error(&at, "`address` and `addresses` exclude each other", Some("put all into `addresses`".into()));
+    if let Some(at) = draft
+        .both_forms
+        .take()
+        .filter(|_| table.contains_key("address") && table.contains_key("addresses"))
+    {
+        reader.error(
+            &at,
+            "`address` and `addresses` exclude each other",
+            Some("put all into `addresses`".into()),
+        );
     }
     let is_unix = |(address, _): &(Address, At)| matches!(address, Address::Unix(_));
-    if let Some((_, at)) = draft.mode.as_ref().filter(|_| !draft.addresses.is_empty() && !draft.addresses.iter().any(is_unix)) {
-        reader.error(at, "`mode` is for Unix sockets", Some("take it away, or listen on \"unix:/path\"".into()));
+    if let Some((_, at)) = draft
+        .mode
+        .as_ref()
+        .filter(|_| !draft.addresses.is_empty() && !draft.addresses.iter().any(is_unix))
+    {
+        reader.error(
+            at,
+            "`mode` is for Unix sockets",
+            Some("take it away, or listen on \"unix:/path\"".into()),
+        );
     }
     if let Some((true, at)) = draft.strict_sni.as_ref().filter(|_| !draft.tls) {
-        reader.error(at, "`strict_sni` without `tls`", Some("add tls = true, or take it away".into()));
+        reader.error(
+            at,
+            "`strict_sni` without `tls`",
+            Some("add tls = true, or take it away".into()),
+        );
     }
     if let Some((true, at)) = draft.http3.as_ref().filter(|_| !draft.tls) {
-        reader.error(at, "`http3` without `tls`", Some("add tls = true, or take it away: HTTP/3 is always encrypted".into()));
+        reader.error(
+            at,
+            "`http3` without `tls`",
+            Some("add tls = true, or take it away: HTTP/3 is always encrypted".into()),
+        );
     }
     draft.listeners()
 }
@@ -243,13 +290,29 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: &At) -> Vec<(Lis
 impl ListenerDraft {
     fn add(&mut self, given: Given) {
         let at = given.at.clone();
-        self.addresses.extend(given.addresses().into_iter().map(|address| (address, at.clone())));
+        self.addresses.extend(
+            given
+                .addresses()
+                .into_iter()
+                .map(|address| (address, at.clone())),
+        );
         self.both_forms = Some(at);
     }
 
     fn listeners(self) -> Vec<(Listener, At)> {
-        let ListenerDraft { addresses, proxy_protocol_from, backlog, mode, tls, strict_sni, http2, http2_websockets, http3, terms, .. } =
-            self;
+        let ListenerDraft {
+            addresses,
+            proxy_protocol_from,
+            backlog,
+            mode,
+            tls,
+            strict_sni,
+            http2,
+            http2_websockets,
+            http3,
+            terms,
+            ..
+        } = self;
         let has_http3 = http3.is_none_or(|(wanted, _)| wanted);
         let strict_sni = strict_sni.is_some_and(|(strict, _)| strict);
         let listener = |(address, at): (Address, At)| {
@@ -259,8 +322,13 @@ impl ListenerDraft {
             listener.tls = tls.then_some(ListenerTls { strict_sni });
             listener.http2 = http2.unwrap_or(listener.http2);
             listener.http2_websockets = http2_websockets.unwrap_or(listener.http2_websockets);
-            listener.mode = mode.as_ref().filter(|_| matches!(listener.address, Address::Unix(_))).map(|(mode, _)| *mode);
-            listener.http3 = listener.http3_where_possible(terms.clone()).filter(|_| has_http3);
+            listener.mode = mode
+                .as_ref()
+                .filter(|_| matches!(listener.address, Address::Unix(_)))
+                .map(|(mode, _)| *mode);
+            listener.http3 = listener
+                .http3_where_possible(terms.clone())
+                .filter(|_| has_http3);
             (listener, at)
         };
         addresses.into_iter().map(listener).collect()
@@ -276,9 +344,14 @@ fn networks(given: Given) -> Vec<Network> {
 }
 
 fn read_mode(text: &str) -> Result<Value, Fault> {
-    let digits = text.strip_prefix('0').filter(|rest| rest.len() == 3).unwrap_or(text);
+    let digits = text
+        .strip_prefix('0')
+        .filter(|rest| rest.len() == 3)
+        .unwrap_or(text);
     match u32::from_str_radix(digits, 8) {
-        Ok(mode) if digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit()) => Ok(Value::Number(mode.into())),
+        Ok(mode) if digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok(Value::Number(mode.into()))
+        }
         _ => Err(Fault::plain(None)),
     }
 }

@@ -16,7 +16,10 @@ use std::path::PathBuf;
 
 const DEFAULT_FORMAT: &str = "combined";
 
-const TABLE: Kind = Kind::Table(&TableKind { context: ACCESS_LOG, read: read_table });
+const TABLE: Kind = Kind::Table(&TableKind {
+    context: ACCESS_LOG,
+    read: read_table,
+});
 const ONE: Kind = Kind::OneOf(&[Kind::Choice(&["stdout"]), Kind::PathOrProgram, TABLE]);
 
 static FORMAT: Word = Word {
@@ -42,7 +45,8 @@ pub static ROWS: &[Row] = &[
         summary: "File of the server's own messages, or `stderr`.",
         apache: Some("ErrorLog"),
         set: Set::Server(|server, given| {
-            server.error_log.target = path_unless_word(given).map_or(ErrorLogTarget::Stderr, ErrorLogTarget::File)
+            server.error_log.target =
+                path_unless_word(given).map_or(ErrorLogTarget::Stderr, ErrorLogTarget::File)
         }),
         ..ROW
     },
@@ -59,7 +63,12 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "access_log",
         contexts: SITE,
-        kind: Kind::OneOf(&[Kind::Choice(&["off", "stdout"]), Kind::PathOrProgram, TABLE, Kind::ListOf(&ONE)]),
+        kind: Kind::OneOf(&[
+            Kind::Choice(&["off", "stdout"]),
+            Kind::PathOrProgram,
+            TABLE,
+            Kind::ListOf(&ONE),
+        ]),
         default: Some("\"off\""),
         example: Some("{ path = \"access.log\", format = \"json\" }"),
         summary: "A file, `stdout`, `off`, a program behind a `|`, a table with a format, or a list of these. Sites may share a file. With \
@@ -107,23 +116,43 @@ fn access_log(given: Given) -> Option<AccessLog> {
         Value::AccessLog(log) => return Some(log),
         value => target(value)?,
     };
-    Some(AccessLog { target, format: DEFAULT_FORMAT.into(), is_items: false, condition: None, origin })
+    Some(AccessLog {
+        target,
+        format: DEFAULT_FORMAT.into(),
+        is_items: false,
+        condition: None,
+        origin,
+    })
 }
 
 fn read_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
     let mut draft = AccessLogDraft::default();
     reader.fill(table, ACCESS_LOG, &at, &mut draft);
     let format = draft.format.as_deref().unwrap_or(DEFAULT_FORMAT).into();
-    Some(Value::AccessLog(AccessLog { target: draft.target?, format, is_items: false, condition: None, origin: at.origin() }))
+    Some(Value::AccessLog(AccessLog {
+        target: draft.target?,
+        format,
+        is_items: false,
+        condition: None,
+        origin: at.origin(),
+    }))
 }
 
 /// `None` stands for `off`.
 fn target(value: Value) -> Option<AccessLogTarget> {
     match value {
-        Value::Path(path) if path.to_str().is_some_and(|path| path.contains(by_host::PLACE)) => Some(AccessLogTarget::ByHost(path)),
+        Value::Path(path)
+            if path
+                .to_str()
+                .is_some_and(|path| path.contains(by_host::PLACE)) =>
+        {
+            Some(AccessLogTarget::ByHost(path))
+        }
         Value::Path(path) => Some(AccessLogTarget::File(path)),
         Value::Text(word) if word == "stdout" => Some(AccessLogTarget::Stdout),
-        Value::Text(word) => word.strip_prefix('|').map(|command| AccessLogTarget::Program(command.trim().into())),
+        Value::Text(word) => word
+            .strip_prefix('|')
+            .map(|command| AccessLogTarget::Program(command.trim().into())),
         _ => None,
     }
 }
@@ -147,11 +176,18 @@ fn level(word: &str) -> LogLevel {
 
 fn read_format(text: &str) -> Result<Value, Fault> {
     const NAMES: [&str; 4] = ["common", "combined", "vhost_combined", "json"];
-    let Err(FormatError { offset, message }) = Format::parse(text) else { return Ok(Value::Text(text.to_owned())) };
+    let Err(FormatError { offset, message }) = Format::parse(text) else {
+        return Ok(Value::Text(text.to_owned()));
+    };
     if !text.contains('%') {
         let near = crate::suggest::nearest(text, NAMES);
-        return Err(Fault::plain(near.map(|name| format!("did you mean \"{name}\"?"))));
+        return Err(Fault::plain(
+            near.map(|name| format!("did you mean \"{name}\"?")),
+        ));
     }
     let before = text.get(..offset).unwrap_or_default().chars().count();
-    Err(Fault::new(format!("{message} (at character {})", before + 1)))
+    Err(Fault::new(format!(
+        "{message} (at character {})",
+        before + 1
+    )))
 }

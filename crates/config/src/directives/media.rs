@@ -1,4 +1,5 @@
-//! Audio and video: seeking in FLV and MP4 files, HLS from MP4 files, and sending them as fast as they are played.
+//! Audio and video: seeking in FLV and MP4 files, HLS from MP4 files, and sending them as fast as
+//! they are played.
 
 use crate::{
     model::FlvStart,
@@ -32,7 +33,8 @@ pub static ROWS: &[Row] = &[
         set: Set::Settings(|settings, given| {
             let uses = given.texts();
             let has = |name: &str| uses.iter().any(|used| used == name);
-            (settings.media.flv, settings.media.mp4, settings.media.hls) = (has("flv"), has("mp4"), has("hls"));
+            (settings.media.flv, settings.media.mp4, settings.media.hls) =
+                (has("flv"), has("mp4"), has("hls"));
         }),
         ..ROW
     },
@@ -44,14 +46,21 @@ pub static ROWS: &[Row] = &[
         summary: "What `?start=` and `?end=` of FLV files count: bytes of the file, as with most servers and players, or seconds.",
         since: "0.4",
         set: Set::Settings(|settings, given| {
-            settings.media.flv_start = if given.text() == "seconds" { FlvStart::Seconds } else { FlvStart::Bytes };
+            settings.media.flv_start = if given.text() == "seconds" {
+                FlvStart::Seconds
+            } else {
+                FlvStart::Bytes
+            };
         }),
         ..ROW
     },
     Row {
         name: "media_index_max",
         contexts: EVERYWHERE,
-        kind: Kind::Bytes { min: 1 << 10, max: 1 << 30 },
+        kind: Kind::Bytes {
+            min: 1 << 10,
+            max: 1 << 30,
+        },
         default: Some("\"16MiB\""),
         unit: Some("bytes"),
         summary: "The index of an MP4 file (its `moov` box) may have so many bytes; of files with larger ones, what `media` allows is answered 500. \
@@ -71,13 +80,18 @@ pub static ROWS: &[Row] = &[
                   and duration; files that don't tell theirs are sent as fast as it goes.",
         since: "0.4",
         aliases: &["mp4_limit_rate"],
-        set: Set::Settings(|settings, given| settings.media.rate_percent = Some(given.number()).filter(|percent| *percent > 0)),
+        set: Set::Settings(|settings, given| {
+            settings.media.rate_percent = Some(given.number()).filter(|percent| *percent > 0)
+        }),
         ..ROW
     },
     Row {
         name: "media_head_start",
         contexts: EVERYWHERE,
-        kind: Kind::Duration { min_ms: 0, max_ms: 24 * 3_600_000 },
+        kind: Kind::Duration {
+            min_ms: 0,
+            max_ms: 24 * 3_600_000,
+        },
         default: Some("\"10s\""),
         summary: "With `media_rate`: so much of the playing time is sent as fast as it goes.",
         since: "0.4",
@@ -88,7 +102,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "hls_fragment",
         contexts: EVERYWHERE,
-        kind: Kind::Duration { min_ms: 500, max_ms: 60_000 },
+        kind: Kind::Duration {
+            min_ms: 500,
+            max_ms: 60_000,
+        },
         default: Some("\"6s\""),
         summary: "About how long fragments of HLS are: each begins at the key frame that is nearest to it.",
         since: "0.4",
@@ -99,7 +116,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "hls_max_age",
         contexts: EVERYWHERE,
-        kind: Kind::Duration { min_ms: 0, max_ms: YEAR_MS },
+        kind: Kind::Duration {
+            min_ms: 0,
+            max_ms: YEAR_MS,
+        },
         default: Some("\"1h\""),
         summary: "How long clients and caches may keep playlists and fragments of HLS (Cache-Control: max-age).",
         since: "0.4",
@@ -115,13 +135,23 @@ fn factor(text: &str) -> Result<Option<u64>, Fault> {
         return Ok(None);
     }
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
-    let is_number = |digits: &str| !digits.is_empty() && digits.len() <= 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let is_number = |digits: &str| {
+        !digits.is_empty() && digits.len() <= 3 && digits.bytes().all(|byte| byte.is_ascii_digit())
+    };
     let hundredths = match part.len() {
         1 => part.parse::<u64>().map(|tenths| tenths * 10),
         _ => part.parse(),
     };
-    match (is_number(whole) && is_number(part) && part.len() <= 2, whole.parse::<u64>(), hundredths) {
-        (true, Ok(whole), Ok(hundredths)) if (10..=10_000).contains(&(whole * 100 + hundredths)) => Ok(Some(whole * 100 + hundredths)),
+    match (
+        is_number(whole) && is_number(part) && part.len() <= 2,
+        whole.parse::<u64>(),
+        hundredths,
+    ) {
+        (true, Ok(whole), Ok(hundredths))
+            if (10..=10_000).contains(&(whole * 100 + hundredths)) =>
+        {
+            Ok(Some(whole * 100 + hundredths))
+        }
         _ => Err(Fault::plain(None)),
     }
 }
@@ -132,12 +162,29 @@ mod tests {
 
     #[test]
     fn factors() {
-        for (text, percent) in
-            [("1.5", Some(150)), ("1", Some(100)), ("0.1", Some(10)), ("1.05", Some(105)), ("100", Some(10_000)), ("off", None)]
-        {
+        for (text, percent) in [
+            ("1.5", Some(150)),
+            ("1", Some(100)),
+            ("0.1", Some(10)),
+            ("1.05", Some(105)),
+            ("100", Some(10_000)),
+            ("off", None),
+        ] {
             assert_eq!(factor(text), Ok(percent), "{text}");
         }
-        for text in ["", "0", "0.09", "100.01", "1.", ".5", "-1", "1.555", "1,5", "on", "9999999999999999999999"] {
+        for text in [
+            "",
+            "0",
+            "0.09",
+            "100.01",
+            "1.",
+            ".5",
+            "-1",
+            "1.555",
+            "1,5",
+            "on",
+            "9999999999999999999999",
+        ] {
             assert!(factor(text).is_err(), "{text}");
         }
     }

@@ -1,5 +1,5 @@
-//! The table of directives: one file per feature, with its rows, its own kinds of values, and how its values are laid over
-//! others. The order here is the order of the reference page.
+//! The table of directives: one file per feature, with its rows, its own kinds of values, and how
+//! its values are laid over others. The order here is the order of the reference page.
 
 /// A table whose rows all have one kind of setter.
 macro_rules! target {
@@ -105,7 +105,10 @@ pub fn rows() -> &'static [&'static Row] {
 }
 
 pub(crate) fn rows_in(context: Contexts) -> impl Iterator<Item = &'static Row> {
-    rows().iter().copied().filter(move |row| row.contexts.includes(context))
+    rows()
+        .iter()
+        .copied()
+        .filter(move |row| row.contexts.includes(context))
 }
 
 pub(crate) fn row_for(name: &str, context: Contexts) -> Option<&'static Row> {

@@ -1,7 +1,8 @@
-//! `modsecurity`, `modsecurity_rules_file`, `modsecurity_rules`: rules for libmodsecurity, under the names that nginx' connector has.
+//! `modsecurity`, `modsecurity_rules_file`, `modsecurity_rules`: rules for libmodsecurity, under
+//! the names that nginx' connector has.
 //!
-//! A route's rules come behind the site's. Difficulty: sets are large (megabytes, and a tenth of a second for OWASP's), so places with the same rules
-//! share one.
+//! A route's rules come behind the site's. Difficulty: sets are large (megabytes, and a tenth of a
+//! second for OWASP's), so places with the same rules share one.
 
 use crate::{
     diagnostic::{Diagnostic, Severity},
@@ -46,7 +47,9 @@ pub static ROWS: &[Row] = &[
         name: "modsecurity_rules_file",
         contexts: SITE.or(ROUTE),
         kind: Kind::OneOf(&[Kind::Path, Kind::ListOf(&Kind::Path)]),
-        example: Some("[\"/etc/modsecurity/modsecurity.conf\", \"/usr/share/modsecurity-crs/owasp-crs.load\"]"),
+        example: Some(
+            "[\"/etc/modsecurity/modsecurity.conf\", \"/usr/share/modsecurity-crs/owasp-crs.load\"]",
+        ),
         summary: "Files of rules, with `*` and `?` for parts of names. A route's come behind the site's.",
         apache: Some("modsecurity_rules_file"),
         since: "0.10",
@@ -89,10 +92,18 @@ fn files(given: Given) -> Vec<PathBuf> {
 
 fn text(given: Given) -> RulesText {
     let (origin, base) = (given.origin(), given.at.source.base.clone());
-    // A newline right behind the opening quotes is none of the text (TOML, "Multi-line basic strings").
+    // A newline right behind the opening quotes is none of the text (TOML, "Multi-line basic
+    // strings").
     let written = given.at.source.slice(given.at.span.clone());
-    let is_below = ["\"\"\"\n", "'''\n", "\"\"\"\r\n", "'''\r\n"].iter().any(|opening| written.starts_with(opening));
-    RulesText { text: given.text(), file: origin.file, line: origin.line + u32::from(is_below), base: base.into() }
+    let is_below = ["\"\"\"\n", "'''\n", "\"\"\"\r\n", "'''\r\n"]
+        .iter()
+        .any(|opening| written.starts_with(opening));
+    RulesText {
+        text: given.text(),
+        file: origin.file,
+        line: origin.line + u32::from(is_below),
+        base: base.into(),
+    }
 }
 
 type Same = (ModSecurityMode, Vec<PathBuf>, Vec<RulesText>);
@@ -102,19 +113,37 @@ pub(crate) fn finish(loader: &mut Loader) {
     let mut known: HashMap<Same, Option<Arc<Rules>>> = HashMap::new();
     let mut found = Vec::new();
     for site in &mut loader.sites {
-        let routes = site.routes.iter_mut().map(|route| Arc::make_mut(&mut route.settings));
+        let routes = site
+            .routes
+            .iter_mut()
+            .map(|route| Arc::make_mut(&mut route.settings));
         for settings in std::iter::once(&mut site.settings).chain(routes) {
-            let Some(modsecurity) = settings.modsecurity.as_mut().filter(|modsecurity| modsecurity.mode != ModSecurityMode::Off) else {
+            let Some(modsecurity) = settings
+                .modsecurity
+                .as_mut()
+                .filter(|modsecurity| modsecurity.mode != ModSecurityMode::Off)
+            else {
                 continue;
             };
             let modsecurity = Arc::make_mut(modsecurity);
-            let same = (modsecurity.mode, modsecurity.files.clone(), modsecurity.texts.clone());
-            modsecurity.rules = known.entry(same).or_insert_with(|| compile(modsecurity, &mut found)).clone();
+            let same = (
+                modsecurity.mode,
+                modsecurity.files.clone(),
+                modsecurity.texts.clone(),
+            );
+            modsecurity.rules = known
+                .entry(same)
+                .or_insert_with(|| compile(modsecurity, &mut found))
+                .clone();
         }
     }
     // Sets have files in common, and what is to be said of one is said once.
     for one in found {
-        if !loader.diagnostics.iter().any(|known| known.origin == one.origin && known.message == one.message) {
+        if !loader
+            .diagnostics
+            .iter()
+            .any(|known| known.origin == one.origin && known.message == one.message)
+        {
             loader.diagnostics.push(one);
         }
     }
@@ -122,8 +151,14 @@ pub(crate) fn finish(loader: &mut Loader) {
 
 fn compile(modsecurity: &ModSecurity, found: &mut Vec<Diagnostic>) -> Option<Arc<Rules>> {
     let mut reading = Reading::default();
-    modsecurity.files.iter().for_each(|pattern| reading.files(pattern, &modsecurity.origin));
-    modsecurity.texts.iter().for_each(|text| reading.text(&text.text, &text.file, text.line, &text.base));
+    modsecurity
+        .files
+        .iter()
+        .for_each(|pattern| reading.files(pattern, &modsecurity.origin));
+    modsecurity
+        .texts
+        .iter()
+        .for_each(|text| reading.text(&text.text, &text.file, text.line, &text.base));
     settle(modsecurity, &mut reading);
     let remarks = reading.take_remarks();
     let is_broken = remarks.iter().any(|remark| remark.is_error);
@@ -144,7 +179,8 @@ fn compile(modsecurity: &ModSecurity, found: &mut Vec<Diagnostic>) -> Option<Arc
 fn settle(modsecurity: &ModSecurity, reading: &mut Reading) {
     let origin = &modsecurity.origin;
     if modsecurity.files.is_empty() && modsecurity.texts.is_empty() {
-        let message = "there are no rules: name some with `modsecurity_rules_file` or `modsecurity_rules`";
+        let message =
+            "there are no rules: name some with `modsecurity_rules_file` or `modsecurity_rules`";
         return reading.remark(origin.clone(), true, message.into());
     }
     let said = reading.engine();
@@ -158,12 +194,20 @@ fn settle(modsecurity: &ModSecurity, reading: &mut Reading) {
                            `modsecurity_rules = \"SecRuleEngine On\"` has them refuse, `modsecurity = \"detect\"` says that this is meant";
             reading.remark(origin.clone(), false, message.into());
         }
-        (_, Some(Engine::Off)) => reading.remark(origin.clone(), false, "the rules switch themselves off (`SecRuleEngine Off`)".into()),
+        (_, Some(Engine::Off)) => reading.remark(
+            origin.clone(),
+            false,
+            "the rules switch themselves off (`SecRuleEngine Off`)".into(),
+        ),
     }
 }
 
 pub(crate) fn diagnostic(remark: Remark) -> Diagnostic {
     let mut diagnostic = Diagnostic::without_source(remark.origin, remark.message);
-    diagnostic.severity = if remark.is_error { Severity::Error } else { Severity::Warning };
+    diagnostic.severity = if remark.is_error {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
     diagnostic
 }

@@ -1,7 +1,11 @@
-//! `[php]`: PHP that the server runs itself; and `php` of sites and routes, which says who runs a site's PHP files.
+//! `[php]`: PHP that the server runs itself; and `php` of sites and routes, which says who runs a
+//! site's PHP files.
 
 use crate::{
-    model::{Backend, BackendAddress, HostPattern, Member, PhpKind, PhpProgram, PhpUse, ProgramUser, Protocol, Tuning, Upstream},
+    model::{
+        Backend, BackendAddress, HostPattern, Member, PhpKind, PhpProgram, PhpUse, ProgramUser,
+        Protocol, Tuning, Upstream,
+    },
     row::{Fault, Kind, PHP, ROUTE, ROW, Row, SITE, Set, Word},
     value::{Given, Value},
 };
@@ -10,13 +14,21 @@ use std::sync::Arc;
 static USE: Word = Word {
     expects: "\"auto\", \"off\", \"unix:/path/of/socket\" or \"host:port\"",
     pattern: "^(auto|off|unix:/.+|.+:[0-9]+)$",
-    read: |text| parse_use(text).map(|_| Value::Text(text.to_owned())).map_err(Fault::new),
+    read: |text| {
+        parse_use(text)
+            .map(|_| Value::Text(text.to_owned()))
+            .map_err(Fault::new)
+    },
 };
 
 static PROGRAM: Word = Word {
     expects: "\"auto\", \"lsphp\", \"php-fpm\", \"php-cgi\" or the path of such a program",
     pattern: "^(auto|lsphp|php-fpm|php-cgi|/.+)$",
-    read: |text| program(text).map(|_| Value::Text(text.to_owned())).ok_or_else(|| Fault::new("it is none of them")),
+    read: |text| {
+        program(text)
+            .map(|_| Value::Text(text.to_owned()))
+            .ok_or_else(|| Fault::new("it is none of them"))
+    },
 };
 
 pub static ROWS: &[Row] = &[
@@ -30,13 +42,18 @@ pub static ROWS: &[Row] = &[
         apache: Some("FcgidWrapper"),
         aliases: &["binary", "command", "path"],
         since: "0.4",
-        set: Set::Php(|php, given| php.program = program(&given.text()).unwrap_or(PhpProgram::Auto)),
+        set: Set::Php(|php, given| {
+            php.program = program(&given.text()).unwrap_or(PhpProgram::Auto)
+        }),
         ..ROW
     },
     Row {
         name: "processes",
         contexts: PHP,
-        kind: Kind::Integer { min: 1, max: 10_000 },
+        kind: Kind::Integer {
+            min: 1,
+            max: 10_000,
+        },
         example: Some("20"),
         summary: "Processes at most, and so requests at a time; rounded up so that each worker has as many. Without it: by the memory of the \
                   machine, 4 to 40.",
@@ -49,7 +66,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "memory",
         contexts: PHP,
-        kind: Kind::Bytes { min: 0, max: 1 << 40 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 1 << 40,
+        },
         default: Some("0"),
         unit: Some("bytes"),
         summary: "Address space of one process, enforced by the kernel. 0: none; memory_limit of php.ini holds in any case.",
@@ -62,7 +82,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "run_time",
         contexts: PHP,
-        kind: Kind::Duration { min_ms: 0, max_ms: 86_400_000 },
+        kind: Kind::Duration {
+            min_ms: 0,
+            max_ms: 86_400_000,
+        },
         default: Some("\"0s\""),
         summary: "A script that runs longer than this is ended. \"0s\": never; max_execution_time of php.ini counts processor time alone.",
         apache: Some("FcgidIOTimeout"),
@@ -74,7 +97,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "queue",
         contexts: PHP,
-        kind: Kind::Integer { min: 0, max: 1_000_000 },
+        kind: Kind::Integer {
+            min: 0,
+            max: 1_000_000,
+        },
         default: Some("1024"),
         summary: "Requests that may wait while all processes are busy; more are answered 503.",
         aliases: &["queue_max", "backlog"],
@@ -85,7 +111,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "queue_timeout",
         contexts: PHP,
-        kind: Kind::Duration { min_ms: 1, max_ms: 3_600_000 },
+        kind: Kind::Duration {
+            min_ms: 1,
+            max_ms: 3_600_000,
+        },
         default: Some("\"30s\""),
         summary: "How long they wait before they are answered 503.",
         since: "0.4",
@@ -95,7 +124,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "pool_idle_timeout",
         contexts: PHP,
-        kind: Kind::Duration { min_ms: 0, max_ms: 86_400_000 * 7 },
+        kind: Kind::Duration {
+            min_ms: 0,
+            max_ms: 86_400_000 * 7,
+        },
         default: Some("\"5m\""),
         summary: "A pool that nobody has asked for so long ends with all its processes; the next request starts it again. \"0s\": never. With a \
                   pool for each user this is what keeps thousands of sites on one machine.",
@@ -106,7 +138,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "requests",
         contexts: PHP,
-        kind: Kind::Integer { min: 0, max: 1_000_000_000 },
+        kind: Kind::Integer {
+            min: 0,
+            max: 1_000_000_000,
+        },
         default: Some("10000"),
         summary: "A process that has answered so many requests is replaced. 0: never.",
         apache: Some("FcgidMaxRequestsPerProcess"),
@@ -118,7 +153,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "idle_timeout",
         contexts: PHP,
-        kind: Kind::Duration { min_ms: 1_000, max_ms: 86_400_000 },
+        kind: Kind::Duration {
+            min_ms: 1_000,
+            max_ms: 86_400_000,
+        },
         default: Some("\"10s\""),
         summary: "A process without work leaves after this (php-fpm, lsphp).",
         apache: Some("FcgidIdleTimeout"),
@@ -248,7 +286,8 @@ pub fn parse_use(text: &str) -> Result<PhpUse, String> {
         _ => {}
     }
     if text.starts_with("unix:/") && text.contains('%') {
-        let pattern = HostPattern::parse(text).ok_or("what follows a percent sign is no part of a host's name")?;
+        let pattern = HostPattern::parse(text)
+            .ok_or("what follows a percent sign is no part of a host's name")?;
         return Ok(PhpUse::ByHost(pattern));
     }
     let address = match text.strip_prefix("unix:") {
@@ -256,17 +295,30 @@ pub fn parse_use(text: &str) -> Result<PhpUse, String> {
         Some(_) => return Err("the path of a socket begins with \"/\"".into()),
         None => tcp(text).ok_or("it has to be auto, off, unix:PATH or HOST:PORT")?,
     };
-    // As mod_proxy_fcgi does: whoever is at the other end may have few processes, and a kept connection holds one.
-    let tuning = Tuning { kept_max: 0, request_ahead_bytes: u64::MAX, ..Tuning::default() };
+    // As mod_proxy_fcgi does: whoever is at the other end may have few processes, and a kept
+    // connection holds one.
+    let tuning = Tuning {
+        kept_max: 0,
+        request_ahead_bytes: u64::MAX,
+        ..Tuning::default()
+    };
     let member = Member::new(Backend::new(Protocol::FastCgi, address), tuning);
-    Ok(PhpUse::Upstream(Arc::new(Upstream::new(text, vec![member]))))
+    Ok(PhpUse::Upstream(Arc::new(Upstream::new(
+        text,
+        vec![member],
+    ))))
 }
 
 fn tcp(text: &str) -> Option<BackendAddress> {
     let (host, port) = text.rsplit_once(':')?;
-    let is_host = !host.is_empty() && !host.contains(['/', ' ', '@']) && (host.starts_with('[') == host.contains(':'));
+    let is_host = !host.is_empty()
+        && !host.contains(['/', ' ', '@'])
+        && (host.starts_with('[') == host.contains(':'));
     let port = port.parse().ok().filter(|port| *port != 0)?;
-    is_host.then(|| BackendAddress::Tcp { host: host.into(), port })
+    is_host.then(|| BackendAddress::Tcp {
+        host: host.into(),
+        port,
+    })
 }
 
 #[cfg(test)]
@@ -275,17 +327,30 @@ mod tests {
 
     #[test]
     fn uses() {
-        assert!(matches!(parse_use("auto"), Ok(PhpUse::Managed)) && matches!(parse_use("off"), Ok(PhpUse::Off)));
+        assert!(
+            matches!(parse_use("auto"), Ok(PhpUse::Managed))
+                && matches!(parse_use("off"), Ok(PhpUse::Off))
+        );
         for (text, shown) in [
             ("unix:/run/php.sock", "fcgi at unix:/run/php.sock"),
             ("127.0.0.1:9000", "fcgi://127.0.0.1:9000"),
             ("[::1]:9000", "fcgi://[::1]:9000"),
             ("php.example:9000", "fcgi://php.example:9000"),
         ] {
-            let Ok(PhpUse::Upstream(upstream)) = parse_use(text) else { panic!("{text}") };
+            let Ok(PhpUse::Upstream(upstream)) = parse_use(text) else {
+                panic!("{text}")
+            };
             assert_eq!(upstream.members[0].backend.to_string(), shown);
         }
-        for text in ["", "on", "unix:php.sock", "localhost", "localhost:0", "::1:9000", "http://a:80"] {
+        for text in [
+            "",
+            "on",
+            "unix:php.sock",
+            "localhost",
+            "localhost:0",
+            "::1:9000",
+            "http://a:80",
+        ] {
             assert!(parse_use(text).is_err(), "{text}");
         }
     }
@@ -293,7 +358,10 @@ mod tests {
     #[test]
     fn programs() {
         assert_eq!(program("php-fpm"), Some(PhpProgram::Kind(PhpKind::Fpm)));
-        assert_eq!(program("/opt/lsphp"), Some(PhpProgram::Path("/opt/lsphp".into())));
+        assert_eq!(
+            program("/opt/lsphp"),
+            Some(PhpProgram::Path("/opt/lsphp".into()))
+        );
         assert_eq!(program("perl"), None);
     }
 }

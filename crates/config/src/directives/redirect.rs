@@ -36,8 +36,16 @@ pub static ROWS: &[Row] = &[
 ];
 
 /// Reads one `[[site.redirect]]`. `None` where something is missing, which has been reported.
-pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At, site: &Arc<Settings>) -> Option<Route> {
-    let mut draft = RouteDraft { settings: Settings::clone(site), ..RouteDraft::default() };
+pub fn read(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    header: At,
+    site: &Arc<Settings>,
+) -> Option<Route> {
+    let mut draft = RouteDraft {
+        settings: Settings::clone(site),
+        ..RouteDraft::default()
+    };
     reader.fill(table, REDIRECT, &header, &mut draft);
     if draft.redirect.is_none() {
         draft.status = None;

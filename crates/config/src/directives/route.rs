@@ -184,16 +184,34 @@ pub static ROWS: &[Row] = &[
     },
 ];
 
-static RESPONSE: Word = Word { expects: "a string", pattern: "", read: |text| Ok(Value::Text(text.to_owned())) };
+static RESPONSE: Word = Word {
+    expects: "a string",
+    pattern: "",
+    read: |text| Ok(Value::Text(text.to_owned())),
+};
 
-/// Reads one `[[site.route]]`. `None` where there is no usable pattern or action, which has been reported.
-pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At, site: &Arc<Settings>) -> Option<Route> {
-    let mut draft = RouteDraft { settings: Settings::clone(site), ..RouteDraft::default() };
+/// Reads one `[[site.route]]`. `None` where there is no usable pattern or action, which has been
+/// reported.
+pub fn read(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    header: At,
+    site: &Arc<Settings>,
+) -> Option<Route> {
+    let mut draft = RouteDraft {
+        settings: Settings::clone(site),
+        ..RouteDraft::default()
+    };
     reader.fill(table, ROUTE, &header, &mut draft);
     finish(reader, draft, header, ROUTE)
 }
 
-pub(super) fn finish(reader: &mut Reader<'_>, mut draft: RouteDraft, header: At, context: Contexts) -> Option<Route> {
+pub(super) fn finish(
+    reader: &mut Reader<'_>,
+    mut draft: RouteDraft,
+    header: At,
+    context: Contexts,
+) -> Option<Route> {
     one_action_only(reader, &draft);
     check_dependents(reader, &draft);
     if let (Some(pattern), Some((to, at))) = (&draft.pattern, &draft.redirect) {
@@ -215,46 +233,105 @@ pub(super) fn finish(reader: &mut Reader<'_>, mut draft: RouteDraft, header: At,
 fn one_action_only(reader: &mut Reader<'_>, draft: &RouteDraft) {
     let redirect = draft.redirect.as_ref().map(|(_, at)| ("redirect", at));
     let respond = draft.respond.as_ref().map(|(_, at)| ("respond", at));
-    let deny = draft.deny.as_ref().filter(|(deny, _)| *deny).map(|(_, at)| ("deny", at));
+    let deny = draft
+        .deny
+        .as_ref()
+        .filter(|(deny, _)| *deny)
+        .map(|(_, at)| ("deny", at));
     let proxy = draft.proxy.as_ref().map(|(_, at)| ("proxy", at));
-    let mut given: Vec<(&str, &At)> = [redirect, respond, deny, proxy].into_iter().flatten().collect();
+    let mut given: Vec<(&str, &At)> = [redirect, respond, deny, proxy]
+        .into_iter()
+        .flatten()
+        .collect();
     given.sort_by_key(|(_, at)| at.span.start);
     if let [(first, _), (second, at), ..] = given.as_slice() {
         let help = "a route does one thing: keep one of `redirect`, `respond`, `proxy`, `deny`";
-        reader.error(at, format!("this route has `{second}` beside `{first}`"), Some(help.into()));
+        reader.error(
+            at,
+            format!("this route has `{second}` beside `{first}`"),
+            Some(help.into()),
+        );
     }
 }
 
 /// `status` and `type` say something about an action.
 fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
-    if let Some((_, at)) = draft.status.as_ref().filter(|_| draft.redirect.is_none() && draft.respond.is_none()) {
-        reader.error(at, "`status` without `redirect` or `respond`", Some("files have the status that fits; take it away".into()));
+    if let Some((_, at)) = draft
+        .status
+        .as_ref()
+        .filter(|_| draft.redirect.is_none() && draft.respond.is_none())
+    {
+        reader.error(
+            at,
+            "`status` without `redirect` or `respond`",
+            Some("files have the status that fits; take it away".into()),
+        );
     }
-    for (name, given) in [("preserve_host", &draft.preserve_host), ("forwarded_proto", &draft.forwarded_proto)] {
+    for (name, given) in [
+        ("preserve_host", &draft.preserve_host),
+        ("forwarded_proto", &draft.forwarded_proto),
+    ] {
         if let Some((_, at)) = given.as_ref().filter(|_| draft.proxy.is_none()) {
-            reader.error(at, format!("`{name}` without `proxy`"), Some("take it away".into()));
+            reader.error(
+                at,
+                format!("`{name}` without `proxy`"),
+                Some("take it away".into()),
+            );
         }
     }
-    if let Some((_, at)) = draft.content_type.as_ref().filter(|_| draft.respond.is_none()) {
-        reader.error(at, "`type` without `respond`", Some("for files, see `types` and `default_type`".into()));
+    if let Some((_, at)) = draft
+        .content_type
+        .as_ref()
+        .filter(|_| draft.respond.is_none())
+    {
+        reader.error(
+            at,
+            "`type` without `respond`",
+            Some("for files, see `types` and `default_type`".into()),
+        );
     }
 }
 
 fn action(reader: &mut Reader<'_>, draft: &RouteDraft) -> Action {
     if let Some((to, _)) = &draft.redirect {
-        return Action::Redirect(Redirect { status: redirect_status(reader, draft), to: to.clone() });
+        return Action::Redirect(Redirect {
+            status: redirect_status(reader, draft),
+            to: to.clone(),
+        });
     }
     if let Some((body, _)) = &draft.respond {
-        let status = draft.status.as_ref().map_or(Status::OK, |(status, _)| Status(*status));
-        let content_type = draft.content_type.as_ref().map_or("text/plain; charset=utf-8", |(text, _)| text);
-        if let Some((_, at)) = draft.status.as_ref().filter(|_| status.forbids_content() && !body.is_empty()) {
-            reader.error(at, format!("a {} response has no body", status.0), Some("write respond = \"\"".into()));
+        let status = draft
+            .status
+            .as_ref()
+            .map_or(Status::OK, |(status, _)| Status(*status));
+        let content_type = draft
+            .content_type
+            .as_ref()
+            .map_or("text/plain; charset=utf-8", |(text, _)| text);
+        if let Some((_, at)) = draft
+            .status
+            .as_ref()
+            .filter(|_| status.forbids_content() && !body.is_empty())
+        {
+            reader.error(
+                at,
+                format!("a {} response has no body", status.0),
+                Some("write respond = \"\"".into()),
+            );
         }
-        return Action::Respond { status, content_type: content_type.into(), body: body.clone() };
+        return Action::Respond {
+            status,
+            content_type: content_type.into(),
+            body: body.clone(),
+        };
     }
     if let Some((said, _)) = &draft.proxy {
         let is_on = |given: &Option<(bool, At)>| given.as_ref().is_none_or(|(is_on, _)| *is_on);
-        return Action::Proxy(upstream::proxy(said.clone(), is_on(&draft.preserve_host), is_on(&draft.forwarded_proto)));
+        return Action::Proxy(upstream::proxy(
+            said.clone(),
+            is_on(&draft.preserve_host),
+            is_on(&draft.forwarded_proto),
+        ));
     }
     match draft.deny {
         Some((true, _)) => Action::Deny,
@@ -263,27 +340,40 @@ fn action(reader: &mut Reader<'_>, draft: &RouteDraft) -> Action {
 }
 
 fn redirect_status(reader: &mut Reader<'_>, draft: &RouteDraft) -> Status {
-    let Some((status, at)) = &draft.status else { return Status::FOUND };
+    let Some((status, at)) = &draft.status else {
+        return Status::FOUND;
+    };
     if !REDIRECT_STATUSES.contains(status) {
         let help = "301 and 308 are for good, 302 and 307 for now, 303 turns any method into GET; 307 and 308 keep the method";
-        reader.error(at, format!("{status} is not a status of a redirect"), Some(help.into()));
+        reader.error(
+            at,
+            format!("{status} is not a status of a redirect"),
+            Some(help.into()),
+        );
     }
     Status(*status)
 }
 
 fn check_stars(reader: &mut Reader<'_>, pattern: &PathPattern, to: &str, at: &At) {
     let stars = pattern.stars();
-    let used = Redirect::pieces(to).unwrap_or_default().into_iter().filter_map(|piece| match piece {
-        RedirectPiece::Star(number) => Some(number),
-        _ => None,
-    });
+    let used = Redirect::pieces(to)
+        .unwrap_or_default()
+        .into_iter()
+        .filter_map(|piece| match piece {
+            RedirectPiece::Star(number) => Some(number),
+            _ => None,
+        });
     if let Some(number) = used.filter(|number| *number > stars).max() {
         let message = match stars {
             0 => format!("there is no ${number}: the pattern has no `*`"),
             1 => format!("there is no ${number}: the pattern has one `*`"),
             _ => format!("there is no ${number}: the pattern has {stars} `*`"),
         };
-        reader.error(at, message, Some("`$path` is the whole path of the request".into()));
+        reader.error(
+            at,
+            message,
+            Some("`$path` is the whole path of the request".into()),
+        );
     }
 }
 
@@ -302,24 +392,44 @@ pub(super) fn text_at(given: Given) -> (String, At) {
 
 fn read_pattern(text: &str) -> Result<PathPattern, Fault> {
     if !text.starts_with(['/', '*']) {
-        let help = if text.is_empty() { "\"/\"".to_owned() } else { quoted(&format!("/{text}")) };
-        return Err(Fault::plain(Some(format!("a pattern begins with \"/\" or \"*\": write {help}"))));
+        let help = if text.is_empty() {
+            "\"/\"".to_owned()
+        } else {
+            quoted(&format!("/{text}"))
+        };
+        return Err(Fault::plain(Some(format!(
+            "a pattern begins with \"/\" or \"*\": write {help}"
+        ))));
     }
     if text.contains("**") {
-        return Err(Fault::with_help("two stars in a row are one", "one `*` already stands for anything, slashes included"));
+        return Err(Fault::with_help(
+            "two stars in a row are one",
+            "one `*` already stands for anything, slashes included",
+        ));
     }
     if text.contains(['?', '#']) {
-        return Err(Fault::with_help("a path has no \"?\" and no \"#\"", "queries take no part in matching"));
+        return Err(Fault::with_help(
+            "a path has no \"?\" and no \"#\"",
+            "queries take no part in matching",
+        ));
     }
     if let Some(escape) = percent_escape(text) {
         let help = format!("write the character itself instead of {escape}");
-        return Err(Fault::with_help("patterns are compared with the decoded path", help));
+        return Err(Fault::with_help(
+            "patterns are compared with the decoded path",
+            help,
+        ));
     }
     if text.chars().any(char::is_control) {
         return Err(Fault::new("it has control characters"));
     }
-    if text.split('/').any(|segment| segment == "." || segment == "..") {
-        return Err(Fault::new("paths have no \".\" and \"..\" left when they are compared"));
+    if text
+        .split('/')
+        .any(|segment| segment == "." || segment == "..")
+    {
+        return Err(Fault::new(
+            "paths have no \".\" and \"..\" left when they are compared",
+        ));
     }
     match text.matches('*').count() {
         0..=9 => Ok(PathPattern::new(text)),
@@ -329,27 +439,49 @@ fn read_pattern(text: &str) -> Result<PathPattern, Fault> {
 
 fn percent_escape(text: &str) -> Option<&str> {
     let at = |(index, _)| text.get(index..index + 3);
-    text.match_indices('%').filter_map(at).find(|escape| escape.bytes().skip(1).all(|byte| byte.is_ascii_hexdigit()))
+    text.match_indices('%')
+        .filter_map(at)
+        .find(|escape| escape.bytes().skip(1).all(|byte| byte.is_ascii_hexdigit()))
 }
 
 fn read_redirect_to(text: &str) -> Result<String, Fault> {
     if text.chars().any(|c| c.is_control() || c == ' ') {
-        return Err(Fault::with_help("a URL has no spaces and no control characters", "write %20 for a space"));
+        return Err(Fault::with_help(
+            "a URL has no spaces and no control characters",
+            "write %20 for a space",
+        ));
     }
     let scheme = text.split_once(':').map(|(scheme, _)| scheme);
     let has_scheme = scheme.is_some_and(|scheme| {
-        scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
+        scheme.starts_with(|c: char| c.is_ascii_alphabetic())
+            && scheme
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c))
     });
     if !has_scheme && !text.starts_with(['/', '$']) {
-        let help = || format!("write {} or {}", quoted(&format!("/{text}")), quoted(&format!("https://{text}")));
+        let help = || {
+            format!(
+                "write {} or {}",
+                quoted(&format!("/{text}")),
+                quoted(&format!("https://{text}"))
+            )
+        };
         return Err(Fault::plain((!text.is_empty()).then(help)));
     }
     match Redirect::pieces(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(offset) => {
-            let rest: String = text.get(offset..).unwrap_or_default().chars().take(12).collect();
+            let rest: String = text
+                .get(offset..)
+                .unwrap_or_default()
+                .chars()
+                .take(12)
+                .collect();
             let help = "known are $1 to $9, $host, $path and $query; $$ is a dollar";
-            Err(Fault::with_help(format!("nothing is known as {}", quoted(&rest)), help))
+            Err(Fault::with_help(
+                format!("nothing is known as {}", quoted(&rest)),
+                help,
+            ))
         }
     }
 }
@@ -363,9 +495,28 @@ mod tests {
         assert_eq!(read_pattern("/a"), Ok(PathPattern::Exact("/a".into())));
         assert_eq!(read_pattern("/a/*"), Ok(PathPattern::Prefix("/a/".into())));
         assert_eq!(read_pattern("*"), Ok(PathPattern::Prefix(String::new())));
-        assert_eq!(read_pattern("*.jpg"), Ok(PathPattern::Suffix(".jpg".into())));
-        assert_eq!(read_pattern("/a/*/b*"), Ok(PathPattern::Glob(vec!["/a/".into(), "/b".into(), "".into()])));
-        for bad in ["", "a", "/**", "/a?b", "/a%20b", "/a/../b", "/a\n", "/*a*a*a*a*a*a*a*a*a*a"] {
+        assert_eq!(
+            read_pattern("*.jpg"),
+            Ok(PathPattern::Suffix(".jpg".into()))
+        );
+        assert_eq!(
+            read_pattern("/a/*/b*"),
+            Ok(PathPattern::Glob(vec![
+                "/a/".into(),
+                "/b".into(),
+                "".into()
+            ]))
+        );
+        for bad in [
+            "",
+            "a",
+            "/**",
+            "/a?b",
+            "/a%20b",
+            "/a/../b",
+            "/a\n",
+            "/*a*a*a*a*a*a*a*a*a*a",
+        ] {
             assert!(read_pattern(bad).is_err(), "{bad}");
         }
         assert!(read_pattern("/100%").is_ok() && read_pattern("/%é").is_ok());
@@ -373,7 +524,13 @@ mod tests {
 
     #[test]
     fn redirect_targets() {
-        for good in ["/a", "/a/$1?x=$$", "https://$host$path$query", "mailto:a@b", "$path"] {
+        for good in [
+            "/a",
+            "/a/$1?x=$$",
+            "https://$host$path$query",
+            "mailto:a@b",
+            "$path",
+        ] {
             assert_eq!(read_redirect_to(good).as_deref(), Ok(good));
         }
         for bad in ["", "a", "/a b", "/$", "/$0", "/$foo", "//\n"] {

@@ -16,7 +16,10 @@ static USER: Word = Word {
     pattern: "",
     read: |text| match user_id(text) {
         _ if text.is_empty() => Err(Fault::new("it is empty")),
-        Ok(Some(0)) => Err(Fault::with_help("the server does not run as root", "name another user, such as \"www-data\"")),
+        Ok(Some(0)) => Err(Fault::with_help(
+            "the server does not run as root",
+            "name another user, such as \"www-data\"",
+        )),
         _ => Ok(Value::Text(text.to_owned())),
     },
 };
@@ -46,7 +49,13 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "user",
         contexts: SERVER,
-        kind: Kind::OneOf(&[Kind::Word(&USER), Kind::Integer { min: 1, max: 4_294_967_294 }]),
+        kind: Kind::OneOf(&[
+            Kind::Word(&USER),
+            Kind::Integer {
+                min: 1,
+                max: 4_294_967_294,
+            },
+        ]),
         example: Some("\"www-data\""),
         summary: "User (name or number) to become after binding, when started as root. It can't be root.",
         apache: Some("User"),
@@ -56,7 +65,13 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "group",
         contexts: SERVER,
-        kind: Kind::OneOf(&[Kind::Text, Kind::Integer { min: 0, max: 4_294_967_294 }]),
+        kind: Kind::OneOf(&[
+            Kind::Text,
+            Kind::Integer {
+                min: 0,
+                max: 4_294_967_294,
+            },
+        ]),
         example: Some("\"www-data\""),
         summary: "Group to become after binding, when started as root. Without it, the user's own.",
         apache: Some("Group"),
@@ -100,7 +115,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "resource_memory",
         contexts: SERVER,
-        kind: Kind::Bytes { min: 0, max: 1 << 40 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 1 << 40,
+        },
         default: Some("\"64MiB\""),
         unit: Some("bytes"),
         summary: "Memory for resolved resources of all workers, bodies of small files included.",
@@ -111,7 +129,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "resource_entries",
         contexts: SERVER,
-        kind: Kind::Integer { min: 0, max: 100_000_000 },
+        kind: Kind::Integer {
+            min: 0,
+            max: 100_000_000,
+        },
         default: Some("65536"),
         summary: "Resolved resources that are kept. 0 keeps none.",
         aliases: &["open_file_cache"],
@@ -121,7 +142,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "resource_file_max",
         contexts: SERVER,
-        kind: Kind::Bytes { min: 0, max: 64 << 20 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 64 << 20,
+        },
         default: Some("\"16KiB\""),
         unit: Some("bytes"),
         summary: "Files up to this size are kept in memory whole; larger ones are sent from the page cache.",
@@ -131,7 +155,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "shutdown_timeout",
         contexts: SERVER,
-        kind: Kind::Duration { min_ms: 0, max_ms: 86_400_000 },
+        kind: Kind::Duration {
+            min_ms: 0,
+            max_ms: 86_400_000,
+        },
         default: Some("\"30s\""),
         summary: "How long running requests may take to finish when the server stops or is replaced.",
         apache: Some("GracefulShutdownTimeout"),
@@ -150,7 +177,12 @@ fn workers(given: Given) -> Workers {
 
 fn affinity(given: Given) -> Affinity {
     match given.value {
-        Value::List(cores) if !cores.is_empty() => Affinity::Cores(cores.into_iter().map(|core| core.number() as usize).collect()),
+        Value::List(cores) if !cores.is_empty() => Affinity::Cores(
+            cores
+                .into_iter()
+                .map(|core| core.number() as usize)
+                .collect(),
+        ),
         Value::Text(word) if word == "auto" => Affinity::Auto,
         _ => Affinity::Off,
     }

@@ -1,13 +1,14 @@
-//! `[[site]]`: names, root, listeners, redirection to HTTPS; and what of it may differ by route (`trace`, `body_size`).
+//! `[[site]]`: names, root, listeners, redirection to HTTPS; and what of it may differ by route
+//! (`trace`, `body_size`).
 //!
-//! The routes are read after everything else of the site, whatever stands first in the file: each starts from a copy of the
-//! site's settings.
+//! The routes are read after everything else of the site, whatever stands first in the file: each
+//! starts from a copy of the site's settings.
 
 use super::{SiteTlsDraft, listener, redirect, route, tls};
 use crate::{
     model::{
-        AccessLog, Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, Listener, PathPattern, PhpUse, Route, Settings,
-        Site, SiteName, SiteTls, Underscores,
+        AccessLog, Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, Listener,
+        PathPattern, PhpUse, Route, Settings, Site, SiteName, SiteTls, Underscores,
     },
     reader::{Reader, Table, is_meant, table_in},
     row::{Fault, Kind, REDIRECT, ROUTE, ROW, Row, SITE, Set, Target, Word},
@@ -132,7 +133,12 @@ pub static ROWS: &[Row] = &[
         summary: "Send requests over plain HTTP to HTTPS, with the same host, path and query? `true` is with the status 308; 301, 302, 303 and 307 \
                   may be written instead. What authorities of certificates ask for (`/.well-known/acme-challenge/`) is answered all the same.",
         apache: Some("MDRequireHttps"),
-        aliases: &["redirect_https", "force_https", "https_only", "require_https"],
+        aliases: &[
+            "redirect_https",
+            "force_https",
+            "https_only",
+            "require_https",
+        ],
         set: Set::Site(set_https_redirect),
         ..ROW
     },
@@ -149,7 +155,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "body_size",
         contexts: SITE.or(ROUTE),
-        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 1 << 50,
+        },
         example: Some("\"20MB\""),
         unit: Some("bytes"),
         summary: "Instead of the `body_size` of [limits]. 0: no limit.",
@@ -169,7 +178,11 @@ pub static ROWS: &[Row] = &[
         aliases: &["underscores_in_headers", "ignore_invalid_headers"],
         since: "0.10",
         set: Set::Settings(|settings, given| {
-            settings.underscores = if given.text() == "pass" { Underscores::Pass } else { Underscores::Drop };
+            settings.underscores = if given.text() == "pass" {
+                Underscores::Pass
+            } else {
+                Underscores::Drop
+            };
         }),
         ..ROW
     },
@@ -180,15 +193,25 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At) -> SiteDraft
     let mut site = SiteDraft::new(header);
     let at = site.at.clone();
     reader.fill(table, SITE, &at, &mut site);
-    let routes = reader.sections(table, "route", ROUTE).into_iter().map(|(table, at)| (table, at, ROUTE));
-    let redirects = reader.sections(table, "redirect", REDIRECT).into_iter().map(|(table, at)| (table, at, REDIRECT));
+    let routes = reader
+        .sections(table, "route", ROUTE)
+        .into_iter()
+        .map(|(table, at)| (table, at, ROUTE));
+    let redirects = reader
+        .sections(table, "redirect", REDIRECT)
+        .into_iter()
+        .map(|(table, at)| (table, at, REDIRECT));
     let mut all: Vec<_> = routes.collect();
     all.extend(redirects);
     all.sort_by_key(|(_, at, _)| at.span.start);
     super::links::settle_prefix(&mut site.settings.links.signed, None);
     let settings = Arc::new(site.settings.clone());
     for (table, at, context) in all {
-        let route = if context == ROUTE { route::read(reader, table, at, &settings) } else { redirect::read(reader, table, at, &settings) };
+        let route = if context == ROUTE {
+            route::read(reader, table, at, &settings)
+        } else {
+            redirect::read(reader, table, at, &settings)
+        };
         site.routes.extend(route);
     }
     check(reader, table, &site);
@@ -198,26 +221,52 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At) -> SiteDraft
 
 fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
     match &site.root {
-        Some((root, at)) if pattern_of(root).is_none_or(|pattern| pattern.is_none()) && has_pattern(root) => {
+        Some((root, at))
+            if pattern_of(root).is_none_or(|pattern| pattern.is_none()) && has_pattern(root) =>
+        {
             let help = "write %0, %1, %-1, %2+, %1.1 and the like, %p for the port, or %% for a percent sign";
-            reader.error(at, "what follows a percent sign in `root` is no part of a host's name", Some(help.into()));
+            reader.error(
+                at,
+                "what follows a percent sign in `root` is no part of a host's name",
+                Some(help.into()),
+            );
         }
         Some((root, at)) if !root.is_dir() && !has_pattern(root) => {
             let written = reader.source.slice(at.span.clone()).to_owned();
-            reader.warning(at, format!("the root {written} is not a folder"), Some("until there is one, the site answers 404".into()));
+            reader.warning(
+                at,
+                format!("the root {written} is not a folder"),
+                Some("until there is one, the site answers 404".into()),
+            );
         }
         None if !is_meant(table, "root", SITE) && !site.is_looked_up && needs_root(site) => {
             let help = "add root = \"/srv/www\", or a route that answers path = \"*\"";
-            reader.error(&site.at, "this site has no `root`, and its routes don't answer everything", Some(help.into()));
+            reader.error(
+                &site.at,
+                "this site has no `root`, and its routes don't answer everything",
+                Some(help.into()),
+            );
         }
         _ => {}
     }
     if site.names.as_ref().is_some_and(Vec::is_empty) {
-        reader.error(&site.at, "this site has no names", Some("write names = [\"*\"] for all hosts".into()));
+        reader.error(
+            &site.at,
+            "this site has no names",
+            Some("write names = [\"*\"] for all hosts".into()),
+        );
     }
-    if let Some((status, at)) = site.https_redirect.as_ref().filter(|(status, _)| !matches!(status.0, 301..=303 | 307 | 308)) {
+    if let Some((status, at)) = site
+        .https_redirect
+        .as_ref()
+        .filter(|(status, _)| !matches!(status.0, 301..=303 | 307 | 308))
+    {
         let help = "301 and 308 are for good, 302 and 307 for now, 303 turns any method into GET; 307 and 308 keep the method";
-        reader.error(at, format!("{} is not a status of a redirect", status.0), Some(help.into()));
+        reader.error(
+            at,
+            format!("{} is not a status of a redirect", status.0),
+            Some(help.into()),
+        );
     }
 }
 
@@ -225,12 +274,16 @@ fn has_pattern(root: &Path) -> bool {
     root.as_os_str().as_bytes().contains(&b'%')
 }
 
-/// The outer `None`: it is no text. The inner one: what follows a percent sign is no part of a name.
+/// The outer `None`: it is no text. The inner one: what follows a percent sign is no part of a
+/// name.
 fn pattern_of(root: &Path) -> Option<Option<HostPattern>> {
-    root.to_str().filter(|_| has_pattern(root)).map(HostPattern::parse)
+    root.to_str()
+        .filter(|_| has_pattern(root))
+        .map(HostPattern::parse)
 }
 
-/// Whether some request may end up at the files: a route serves them, or no route before the end answers everything.
+/// Whether some request may end up at the files: a route serves them, or no route before the end
+/// answers everything.
 fn needs_root(site: &SiteDraft) -> bool {
     let everything = |pattern: &PathPattern| matches!(pattern, PathPattern::Prefix(prefix) if prefix.is_empty() || prefix == "/");
     for route in &site.routes {
@@ -268,20 +321,38 @@ impl SiteDraft {
 
     /// `all`: the listeners of the whole configuration.
     pub fn site(self, all: &[Listener]) -> Site {
-        let https_redirect = self.https_redirect.as_ref().map(|(status, _)| HttpsRedirect { status: *status, port: self.https_port(all) });
-        let names = self.names.map_or_else(|| vec![SiteName::Any], |names| names.into_iter().map(|(name, _)| name).collect());
+        let https_redirect = self
+            .https_redirect
+            .as_ref()
+            .map(|(status, _)| HttpsRedirect {
+                status: *status,
+                port: self.https_port(all),
+            });
+        let names = self.names.map_or_else(
+            || vec![SiteName::Any],
+            |names| names.into_iter().map(|(name, _)| name).collect(),
+        );
         let root = self.root.map(|(root, _)| root);
         let root_by_host = root.as_deref().and_then(pattern_of).flatten();
-        let settings = || std::iter::once(&self.settings).chain(self.routes.iter().map(|route| &*route.settings));
+        let settings = || {
+            std::iter::once(&self.settings).chain(self.routes.iter().map(|route| &*route.settings))
+        };
         let has_sockets = settings().any(|settings| matches!(settings.php, PhpUse::ByHost(_)));
-        let by_host = (root_by_host.is_some() || self.is_looked_up || has_sockets)
-            .then_some(ByHost { root: root_by_host, is_looked_up: self.is_looked_up });
+        let by_host =
+            (root_by_host.is_some() || self.is_looked_up || has_sockets).then_some(ByHost {
+                root: root_by_host,
+                is_looked_up: self.is_looked_up,
+            });
         Site {
             patterns: Vec::new(),
             legacy_path: None,
             local_addresses: Vec::new(),
             names,
-            listeners: self.listeners.into_iter().map(|(address, _)| address).collect(),
+            listeners: self
+                .listeners
+                .into_iter()
+                .map(|(address, _)| address)
+                .collect(),
             root: root.as_ref().filter(|root| !has_pattern(root)).cloned(),
             by_host,
             access_logs: self.access_logs,
@@ -300,12 +371,16 @@ impl SiteDraft {
 
     /// Of 443 and other ports on which it speaks TLS, the first choice.
     fn https_port(&self, all: &[Listener]) -> u16 {
-        let found_on = all.iter().filter(|listener| listener.tls.is_some() && self.is_on(&listener.address));
+        let found_on = all
+            .iter()
+            .filter(|listener| listener.tls.is_some() && self.is_on(&listener.address));
         let ports = found_on.filter_map(|listener| match listener.address {
             Address::Tcp(address) => Some(address.port()),
             Address::Unix(_) => None,
         });
-        ports.reduce(|first, port| if port == 443 { port } else { first }).unwrap_or(443)
+        ports
+            .reduce(|first, port| if port == 443 { port } else { first })
+            .unwrap_or(443)
     }
 }
 
@@ -329,20 +404,28 @@ fn names(given: Given) -> Vec<(SiteName, At)> {
 fn listeners(given: Given) -> Vec<(Address, At)> {
     let each = |one: Given| {
         let at = one.at.clone();
-        one.addresses().into_iter().map(move |address| (address, at.clone()))
+        one.addresses()
+            .into_iter()
+            .map(move |address| (address, at.clone()))
     };
     given.list().into_iter().flat_map(each).collect()
 }
 
-/// Host names as they arrive in requests: letters, digits, `-`, `_` (in use, though RFC 1123 has none) and dots.
+/// Host names as they arrive in requests: letters, digits, `-`, `_` (in use, though RFC 1123 has
+/// none) and dots.
 fn read_name(text: &str) -> Result<SiteName, Fault> {
     let lower = text.to_ascii_lowercase();
     let name = lower.strip_suffix('.').unwrap_or(&lower);
     if name == "*" {
         return Ok(SiteName::Any);
     }
-    if let Some(address) = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-        let address: std::net::Ipv6Addr = address.parse().map_err(|_| Fault::new("what is in the brackets is no IPv6 address"))?;
+    if let Some(address) = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+    {
+        let address: std::net::Ipv6Addr = address
+            .parse()
+            .map_err(|_| Fault::new("what is in the brackets is no IPv6 address"))?;
         return Ok(SiteName::Exact(format!("[{address}]")));
     }
     match name.strip_prefix("*.") {
@@ -353,19 +436,34 @@ fn read_name(text: &str) -> Result<SiteName, Fault> {
 
 fn host(name: &str) -> Result<(), Fault> {
     if !name.is_ascii() {
-        return Err(Fault::with_help("it has letters outside ASCII", "write the name as DNS has it: \"xn--...\""));
+        return Err(Fault::with_help(
+            "it has letters outside ASCII",
+            "write the name as DNS has it: \"xn--...\"",
+        ));
     }
     if name.contains('*') {
-        return Err(Fault::with_help("a star stands only for whole labels in front", "write \"*.example.org\", or \"*\" for all hosts"));
+        return Err(Fault::with_help(
+            "a star stands only for whole labels in front",
+            "write \"*.example.org\", or \"*\" for all hosts",
+        ));
     }
-    if let Some((host, port)) = name.split_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()) {
+    if let Some((host, port)) = name
+        .split_once(':')
+        .filter(|(_, port)| port.parse::<u16>().is_ok())
+    {
         return Err(Fault::with_help(
             "names have no port",
-            format!("write {}, and the port in `address` of [[listener]] (here: \":{port}\")", crate::diagnostic::quoted(host)),
+            format!(
+                "write {}, and the port in `address` of [[listener]] (here: \":{port}\")",
+                crate::diagnostic::quoted(host)
+            ),
         ));
     }
     let is_label = |label: &str| {
-        (1..=63).contains(&label.len()) && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
+        (1..=63).contains(&label.len())
+            && label
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
     };
     match name.len() <= 253 && name.split('.').all(is_label) {
         true => Ok(()),
@@ -379,12 +477,36 @@ mod tests {
 
     #[test]
     fn site_names() {
-        assert_eq!(read_name("Example.ORG."), Ok(SiteName::Exact("example.org".into())));
-        assert_eq!(read_name("*.Example.org"), Ok(SiteName::Wildcard("example.org".into())));
+        assert_eq!(
+            read_name("Example.ORG."),
+            Ok(SiteName::Exact("example.org".into()))
+        );
+        assert_eq!(
+            read_name("*.Example.org"),
+            Ok(SiteName::Wildcard("example.org".into()))
+        );
         assert_eq!(read_name("*"), Ok(SiteName::Any));
-        assert_eq!(read_name("[2001:DB8::0:1]"), Ok(SiteName::Exact("[2001:db8::1]".into())));
-        assert_eq!(read_name("127.0.0.1"), Ok(SiteName::Exact("127.0.0.1".into())));
-        for bad in ["", ".", "a..b", "a b", "a/b", "a:80", "*a.b", "a.*", "münchen.de", "[::", "[x]"] {
+        assert_eq!(
+            read_name("[2001:DB8::0:1]"),
+            Ok(SiteName::Exact("[2001:db8::1]".into()))
+        );
+        assert_eq!(
+            read_name("127.0.0.1"),
+            Ok(SiteName::Exact("127.0.0.1".into()))
+        );
+        for bad in [
+            "",
+            ".",
+            "a..b",
+            "a b",
+            "a/b",
+            "a:80",
+            "*a.b",
+            "a.*",
+            "münchen.de",
+            "[::",
+            "[x]",
+        ] {
             assert!(read_name(bad).is_err(), "{bad}");
         }
     }

@@ -8,29 +8,63 @@ use crate::{
 };
 use std::{collections::HashSet, path::Path};
 
-/// A configuration that says `key = value` in a table of the context, beside what the table must have.
+/// A configuration that says `key = value` in a table of the context, beside what the table must
+/// have.
 fn file_with(context: Contexts, key: &str, value: &str) -> String {
     let given = (key, value);
-    let block = |header: &str, base: &[(&str, &str)]| format!("{header}\n{}\n", lines(base, given).join("\n"));
-    let inline = |name: &str, base: &[(&str, &str)]| format!("{name} = {{ {} }}\n", lines(base, given).join(", "));
+    let block = |header: &str, base: &[(&str, &str)]| {
+        format!("{header}\n{}\n", lines(base, given).join("\n"))
+    };
+    let inline = |name: &str, base: &[(&str, &str)]| {
+        format!("{name} = {{ {} }}\n", lines(base, given).join(", "))
+    };
     let listener = [("address", "\"127.0.0.1:8080\"")];
     let site = [("root", "\"/\"")];
-    let (mut parts, none) = (["".to_owned(), block_of("[[listener]]", &listener), block_of("[[site]]", &site), String::new()], &[]);
+    let (mut parts, none) = (
+        [
+            "".to_owned(),
+            block_of("[[listener]]", &listener),
+            block_of("[[site]]", &site),
+            String::new(),
+        ],
+        &[],
+    );
     match context {
         row::FILE => parts[0] = block("", none),
         row::SERVER | row::LIMITS | row::TLS | row::ACME | row::PHP | row::CACHE_STORE => {
             parts[0] = block(context.described().header, none)
         }
-        row::LISTENER => parts[1] = block("[[listener]]", if key == "addresses" { none } else { &listener }),
+        row::LISTENER => {
+            parts[1] = block(
+                "[[listener]]",
+                if key == "addresses" { none } else { &listener },
+            )
+        }
         row::SITE => parts[2] = block("[[site]]", &site),
         row::ROUTE => parts[3] = block("[[site.route]]", &[("path", "\"/\"")]),
-        row::REDIRECT => parts[3] = block("[[site.redirect]]", &[("from", "\"/\""), ("to", "\"/\"")]),
-        row::CERTIFICATE => parts[3] = block("[[site.tls.certificate]]", &[("certificate", "\"a\"")]),
-        row::ACME_DIRECTORY => parts[0] = format!("[acme]\n{}", inline("directory", &[("url", "\"letsencrypt\"")])),
-        row::UPSTREAM => parts[3] = block("[[upstream]]", &[("name", "\"a\""), ("servers", "[\"http://a\"]")]),
+        row::REDIRECT => {
+            parts[3] = block("[[site.redirect]]", &[("from", "\"/\""), ("to", "\"/\"")])
+        }
+        row::CERTIFICATE => {
+            parts[3] = block("[[site.tls.certificate]]", &[("certificate", "\"a\"")])
+        }
+        row::ACME_DIRECTORY => {
+            parts[0] = format!(
+                "[acme]\n{}",
+                inline("directory", &[("url", "\"letsencrypt\"")])
+            )
+        }
+        row::UPSTREAM => {
+            parts[3] = block(
+                "[[upstream]]",
+                &[("name", "\"a\""), ("servers", "[\"http://a\"]")],
+            )
+        }
         row::UPSTREAM_SERVER => {
-            parts[3] =
-                format!("[[upstream]]\nname = \"a\"\nservers = [{{ {} }}]\n", lines(&[("address", "\"http://a\"")], given).join(", "))
+            parts[3] = format!(
+                "[[upstream]]\nname = \"a\"\nservers = [{{ {} }}]\n",
+                lines(&[("address", "\"http://a\"")], given).join(", ")
+            )
         }
         row::ACCESS_LOG => parts[3] = inline("access_log", &[("path", "\"a\"")]),
         row::RATE => parts[3] = inline("throttle.out_per_site", &[("rate", "\"1B/s\"")]),
@@ -42,20 +76,36 @@ fn file_with(context: Contexts, key: &str, value: &str) -> String {
 }
 
 fn block_of(header: &str, pairs: &[(&str, &str)]) -> String {
-    format!("{header}\n{}", pairs.iter().map(|(key, value)| format!("{key} = {value}\n")).collect::<String>())
+    format!(
+        "{header}\n{}",
+        pairs
+            .iter()
+            .map(|(key, value)| format!("{key} = {value}\n"))
+            .collect::<String>()
+    )
 }
 
 fn lines(base: &[(&str, &str)], given: (&str, &str)) -> Vec<String> {
     let others = base.iter().filter(|(key, _)| *key != given.0);
-    others.chain([&given]).map(|(key, value)| format!("{key} = {value}")).collect()
+    others
+        .chain([&given])
+        .map(|(key, value)| format!("{key} = {value}"))
+        .collect()
 }
 
 /// What the row itself has against a value; not what the rest of the file then lacks.
 fn complaint(context: Contexts, row: &Row, value: &str) -> Option<String> {
     let text = file_with(context, row.name, value);
     let diagnostics = parse(&text, "test.toml", Path::new("/")).err()?;
-    let about_value = |message: &str| message.starts_with("unknown key") || message.contains("must be") || message.contains("can't be");
-    diagnostics.iter().find(|diagnostic| about_value(&diagnostic.message)).map(ToString::to_string)
+    let about_value = |message: &str| {
+        message.starts_with("unknown key")
+            || message.contains("must be")
+            || message.contains("can't be")
+    };
+    diagnostics
+        .iter()
+        .find(|diagnostic| about_value(&diagnostic.message))
+        .map(ToString::to_string)
 }
 
 #[test]
@@ -63,7 +113,13 @@ fn examples_and_defaults_pass_their_own_row() {
     for row in rows() {
         for context in row.contexts.each() {
             for value in row.default.iter().chain(&row.example) {
-                assert_eq!(complaint(context.context, row, value), None, "{} in {}", row.name, context.header);
+                assert_eq!(
+                    complaint(context.context, row, value),
+                    None,
+                    "{} in {}",
+                    row.name,
+                    context.header
+                );
             }
         }
     }
@@ -75,7 +131,12 @@ fn a_value_of_a_wrong_type_is_refused() {
         for context in row.contexts.each() {
             let refused = complaint(context.context, row, "2020-01-01").is_some();
             let is_table = matches!(row.kind, Kind::Section(_) | Kind::Sections(_));
-            assert!(refused || is_table, "{} in {} takes a date", row.name, context.header);
+            assert!(
+                refused || is_table,
+                "{} in {} takes a date",
+                row.name,
+                context.header
+            );
         }
     }
 }
@@ -84,7 +145,8 @@ fn a_value_of_a_wrong_type_is_refused() {
 #[test]
 fn documented_defaults_are_the_defaults() {
     let shown = |text: &str| {
-        let loaded = parse(text, "test.toml", Path::new("/")).unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
+        let loaded = parse(text, "test.toml", Path::new("/"))
+            .unwrap_or_else(|diagnostics| panic!("{diagnostics}"));
         let model = loaded.model;
         format!(
             "{:?} {:?} {:?} {:?} {:?} {:?}",
@@ -92,17 +154,46 @@ fn documented_defaults_are_the_defaults() {
             model.limits,
             model.sites[0].settings,
             (&model.sites[0].names, &model.sites[0].access_logs),
-            (&model.tls, &model.sites[0].tls, &model.sites[0].https_redirect),
-            model.listeners.iter().map(|listener| (listener.backlog, listener.mode, listener.http2, &listener.tls)).collect::<Vec<_>>()
+            (
+                &model.tls,
+                &model.sites[0].tls,
+                &model.sites[0].https_redirect
+            ),
+            model
+                .listeners
+                .iter()
+                .map(|listener| (
+                    listener.backlog,
+                    listener.mode,
+                    listener.http2,
+                    &listener.tls
+                ))
+                .collect::<Vec<_>>()
         )
     };
     let plain = shown(&file_with(row::SITE, "trace", "false"));
     for row in rows() {
         let Some(default) = row.default else { continue };
         for context in row.contexts.each() {
-            let tables = [row::FILE, row::SERVER, row::LIMITS, row::TLS, row::ACME, row::LISTENER, row::SITE, row::SITE_TLS];
-            if tables.contains(&context.context) || [row::COMPRESSION, row::THROTTLE].contains(&context.context) {
-                assert_eq!(shown(&file_with(context.context, row.name, default)), plain, "{}", row.name);
+            let tables = [
+                row::FILE,
+                row::SERVER,
+                row::LIMITS,
+                row::TLS,
+                row::ACME,
+                row::LISTENER,
+                row::SITE,
+                row::SITE_TLS,
+            ];
+            if tables.contains(&context.context)
+                || [row::COMPRESSION, row::THROTTLE].contains(&context.context)
+            {
+                assert_eq!(
+                    shown(&file_with(context.context, row.name, default)),
+                    plain,
+                    "{}",
+                    row.name
+                );
             }
         }
     }
@@ -112,24 +203,48 @@ fn documented_defaults_are_the_defaults() {
 fn rows_are_whole() {
     let mut seen = HashSet::new();
     for row in rows() {
-        assert!(!row.summary.is_empty() && row.summary.ends_with(['.', '?']) || row.summary.ends_with("always is."), "{}", row.name);
+        assert!(
+            !row.summary.is_empty() && row.summary.ends_with(['.', '?'])
+                || row.summary.ends_with("always is."),
+            "{}",
+            row.name
+        );
         for context in row.contexts.each() {
-            assert!(seen.insert((row.name, context.header)), "{} twice in {}", row.name, context.header);
+            assert!(
+                seen.insert((row.name, context.header)),
+                "{} twice in {}",
+                row.name,
+                context.header
+            );
         }
         let is_table = matches!(row.kind, Kind::Section(_) | Kind::Sections(_));
         assert_eq!(is_table, matches!(row.set, Set::Nothing), "{}", row.name);
-        assert!(is_table || row.default.is_some() || row.example.is_some(), "{} has neither default nor example", row.name);
+        assert!(
+            is_table || row.default.is_some() || row.example.is_some(),
+            "{} has neither default nor example",
+            row.name
+        );
     }
 }
 
 #[test]
 fn numbers_have_both_edges() {
     for row in rows() {
-        let (Kind::Integer { min, max } | Kind::Bytes { min, max }) = row.kind else { continue };
+        let (Kind::Integer { min, max } | Kind::Bytes { min, max }) = row.kind else {
+            continue;
+        };
         for context in row.contexts.each().map(|context| context.context) {
             let refused = |number: i128| complaint(context, row, &number.to_string()).is_some();
-            assert!(!refused(min.into()) && !refused(max.into()), "{} at its edges", row.name);
-            assert!(refused(i128::from(min) - 1) && refused(i128::from(max) + 1), "{} beyond its edges", row.name);
+            assert!(
+                !refused(min.into()) && !refused(max.into()),
+                "{} at its edges",
+                row.name
+            );
+            assert!(
+                refused(i128::from(min) - 1) && refused(i128::from(max) + 1),
+                "{} beyond its edges",
+                row.name
+            );
         }
     }
 }

@@ -12,14 +12,20 @@ use crate::{
 static BANDWIDTH: Word = Word {
     expects: "a bandwidth, such as \"1MB/s\", or \"off\"",
     pattern: "^([0-9]+ ?([kKmMgGtT][iI]?)?[bB] ?/s|off)$",
-    read: |text| read_off(text, Value::Rate(None), |text| units::parse_bandwidth(text).map(|rate| Value::Rate(Some(bandwidth(rate))))),
+    read: |text| {
+        read_off(text, Value::Rate(None), |text| {
+            units::parse_bandwidth(text).map(|rate| Value::Rate(Some(bandwidth(rate))))
+        })
+    },
 };
 
 static REQUESTS: Word = Word {
     expects: "a request rate, such as \"100/s\" or \"30/m\", or \"off\"",
     pattern: "^([0-9]+ ?/ ?[sm]|off)$",
     read: |text| {
-        let read = |text: &str| units::parse_request_rate(text).map(|rate| Value::RequestRate(Some(requests(rate))));
+        let read = |text: &str| {
+            units::parse_request_rate(text).map(|rate| Value::RequestRate(Some(requests(rate))))
+        };
         read_off(text, Value::RequestRate(None), read)
     },
 };
@@ -27,17 +33,37 @@ static REQUESTS: Word = Word {
 static BARE_BANDWIDTH: Word = Word {
     expects: "a bandwidth, such as \"1MB/s\"",
     pattern: "^[0-9]+ ?([kKmMgGtT][iI]?)?[bB] ?/s$",
-    read: |text| units::parse_bandwidth(text).map(Value::Number).map_err(Fault::plain),
+    read: |text| {
+        units::parse_bandwidth(text)
+            .map(Value::Number)
+            .map_err(Fault::plain)
+    },
 };
 
 static BARE_REQUESTS: Word = Word {
     expects: "a request rate, such as \"100/s\" or \"30/m\"",
     pattern: "^[0-9]+ ?/ ?[sm]$",
-    read: |text| units::parse_request_rate(text).map(Value::Number).map_err(Fault::plain),
+    read: |text| {
+        units::parse_request_rate(text)
+            .map(Value::Number)
+            .map_err(Fault::plain)
+    },
 };
 
-const RATE_KIND: Kind = Kind::OneOf(&[Kind::Word(&BANDWIDTH), Kind::Table(&TableKind { context: RATE, read: read_rate })]);
-const REQUESTS_KIND: Kind = Kind::OneOf(&[Kind::Word(&REQUESTS), Kind::Table(&TableKind { context: REQUEST_RATE, read: read_requests })]);
+const RATE_KIND: Kind = Kind::OneOf(&[
+    Kind::Word(&BANDWIDTH),
+    Kind::Table(&TableKind {
+        context: RATE,
+        read: read_rate,
+    }),
+]);
+const REQUESTS_KIND: Kind = Kind::OneOf(&[
+    Kind::Word(&REQUESTS),
+    Kind::Table(&TableKind {
+        context: REQUEST_RATE,
+        read: read_requests,
+    }),
+]);
 
 #[derive(Debug, Default)]
 pub struct RateDraft {
@@ -59,7 +85,12 @@ target!(RateDraft Rate);
 target!(RequestRateDraft RequestRate);
 
 /// A row of bandwidth, which differ in nothing but what they bound.
-const fn bandwidth_row(name: &'static str, summary: &'static str, apache: Option<&'static str>, set: Set) -> Row {
+const fn bandwidth_row(
+    name: &'static str,
+    summary: &'static str,
+    apache: Option<&'static str>,
+    set: Set,
+) -> Row {
     Row {
         name,
         contexts: THROTTLE,
@@ -89,11 +120,19 @@ const fn requests_row(name: &'static str, summary: &'static str, set: Set) -> Ro
 }
 
 /// A row of requests at a time.
-const fn at_a_time_row(name: &'static str, summary: &'static str, apache: Option<&'static str>, set: Set) -> Row {
+const fn at_a_time_row(
+    name: &'static str,
+    summary: &'static str,
+    apache: Option<&'static str>,
+    set: Set,
+) -> Row {
     Row {
         name,
         contexts: THROTTLE,
-        kind: Kind::Integer { min: 0, max: 1_000_000 },
+        kind: Kind::Integer {
+            min: 0,
+            max: 1_000_000,
+        },
         default: Some("0"),
         summary,
         apache,
@@ -107,7 +146,13 @@ const fn at_a_time_row(name: &'static str, summary: &'static str, apache: Option
 const RATE_LIMIT: Option<&str> = Some("SetOutputFilter RATE_LIMIT");
 
 pub static ROWS: &[Row] = &[
-    Row { name: "throttle", contexts: SITE.or(ROUTE), kind: Kind::Section(THROTTLE), summary: "Bandwidth and request rates.", ..ROW },
+    Row {
+        name: "throttle",
+        contexts: SITE.or(ROUTE),
+        kind: Kind::Section(THROTTLE),
+        summary: "Bandwidth and request rates.",
+        ..ROW
+    },
     bandwidth_row(
         "out_per_connection",
         "Responses on one connection.",
@@ -120,7 +165,12 @@ pub static ROWS: &[Row] = &[
         None,
         Set::Settings(|s, given| s.throttle.out_address = given.rate()),
     ),
-    bandwidth_row("out_per_site", "Responses of the site.", None, Set::Settings(|s, given| s.throttle.out_site = given.rate())),
+    bandwidth_row(
+        "out_per_site",
+        "Responses of the site.",
+        None,
+        Set::Settings(|s, given| s.throttle.out_site = given.rate()),
+    ),
     bandwidth_row(
         "in_per_connection",
         "Request bodies on one connection.",
@@ -133,7 +183,12 @@ pub static ROWS: &[Row] = &[
         None,
         Set::Settings(|s, given| s.throttle.in_address = given.rate()),
     ),
-    bandwidth_row("in_per_site", "Request bodies to the site.", None, Set::Settings(|s, given| s.throttle.in_site = given.rate())),
+    bandwidth_row(
+        "in_per_site",
+        "Request bodies to the site.",
+        None,
+        Set::Settings(|s, given| s.throttle.in_site = given.rate()),
+    ),
     requests_row(
         "requests_static",
         "Requests of one client address that are answered from files or by fixed rules.",
@@ -183,7 +238,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "dynamic_queue_time",
         contexts: THROTTLE,
-        kind: Kind::Duration { min_ms: 1, max_ms: 3_600_000 },
+        kind: Kind::Duration {
+            min_ms: 1,
+            max_ms: 3_600_000,
+        },
         example: Some("\"10s\""),
         summary: "How long a request waits for its turn; then it is answered with 503. Without it 10 seconds.",
         since: "0.9",
@@ -199,7 +257,9 @@ pub static ROWS: &[Row] = &[
                   page of `challenge`. Without it 429 where the client is over its limit, 503 where the site is.",
         aliases: &["limit_req_status", "limit_conn_status"],
         since: "0.9",
-        set: Set::Settings(|s, given| s.throttle.over = Some(super::guard::consequence(&given.text()))),
+        set: Set::Settings(|s, given| {
+            s.throttle.over = Some(super::guard::consequence(&given.text()))
+        }),
         ..ROW
     },
     Row {
@@ -215,7 +275,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "burst",
         contexts: RATE,
-        kind: Kind::Bytes { min: 1, max: 1 << 40 },
+        kind: Kind::Bytes {
+            min: 1,
+            max: 1 << 40,
+        },
         example: Some("\"4MB\""),
         unit: Some("bytes"),
         summary: "What may pass at once after a pause. Without it, what the rate gives in one second.",
@@ -225,7 +288,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "after",
         contexts: RATE,
-        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 1 << 50,
+        },
         default: Some("0"),
         example: Some("\"10MB\""),
         unit: Some("bytes"),
@@ -246,7 +312,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "burst",
         contexts: REQUEST_RATE,
-        kind: Kind::Integer { min: 1, max: 1_000_000_000 },
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000_000,
+        },
         example: Some("20"),
         summary: "Requests that may come at once after a pause. Without it, what the rate gives in one second, at least 1.",
         set: Set::RequestRate(|draft, given| draft.burst = Some(given.number())),
@@ -264,7 +333,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "delay_max",
         contexts: REQUEST_RATE,
-        kind: Kind::Duration { min_ms: 1, max_ms: 3_600_000 },
+        kind: Kind::Duration {
+            min_ms: 1,
+            max_ms: 3_600_000,
+        },
         default: Some("\"5s\""),
         summary: "With `excess = \"delay\"`: requests that would have to wait longer are refused.",
         set: Set::RequestRate(|draft, given| {
@@ -275,16 +347,32 @@ pub static ROWS: &[Row] = &[
     },
 ];
 
-fn read_off(text: &str, off: Value, read: impl Fn(&str) -> Result<Value, Option<String>>) -> Result<Value, Fault> {
-    if text == "off" { Ok(off) } else { read(text).map_err(Fault::plain) }
+fn read_off(
+    text: &str,
+    off: Value,
+    read: impl Fn(&str) -> Result<Value, Option<String>>,
+) -> Result<Value, Fault> {
+    if text == "off" {
+        Ok(off)
+    } else {
+        read(text).map_err(Fault::plain)
+    }
 }
 
 fn bandwidth(bytes_per_s: u64) -> Rate {
-    Rate { bytes_per_s, burst_bytes: bytes_per_s, after_bytes: 0 }
+    Rate {
+        bytes_per_s,
+        burst_bytes: bytes_per_s,
+        after_bytes: 0,
+    }
 }
 
 fn requests(per_1000_s: u64) -> RequestRate {
-    RequestRate { per_1000_s, burst: (per_1000_s / 1000).max(1), excess: Excess::Refuse }
+    RequestRate {
+        per_1000_s,
+        burst: (per_1000_s / 1000).max(1),
+        excess: Excess::Refuse,
+    }
 }
 
 fn read_rate(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
@@ -302,9 +390,17 @@ fn read_requests(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<V
     let mut rate = requests(draft.rate?);
     rate.burst = draft.burst.unwrap_or(rate.burst);
     match (draft.delay, draft.delay_max_ms) {
-        (true, given) => rate.excess = Excess::Delay { at_most_ms: given.map_or(5000, |(ms, _)| ms) },
+        (true, given) => {
+            rate.excess = Excess::Delay {
+                at_most_ms: given.map_or(5000, |(ms, _)| ms),
+            }
+        }
         (false, Some((_, at))) => {
-            reader.warning(&at, "`delay_max` without `excess = \"delay\"` does nothing", Some("add excess = \"delay\"".into()));
+            reader.warning(
+                &at,
+                "`delay_max` without `excess = \"delay\"` does nothing",
+                Some("add excess = \"delay\"".into()),
+            );
         }
         (false, None) => {}
     }

@@ -1,11 +1,15 @@
-//! `[site.tls]` (certificates, versions, client certificates), `[[site.tls.certificate]]`, and `[tls]` for the process.
+//! `[site.tls]` (certificates, versions, client certificates), `[[site.tls.certificate]]`, and
+//! `[tls]` for the process.
 //!
-//! What certificates and keys hold is not looked at here: files change while the server runs, and the reader of certificates
-//! has to refuse them then anyway. Difficulty: `certificate` is a path with `key` beside it, or tables with both; what
-//! stands beside what is judged when the whole table has been read.
+//! What certificates and keys hold is not looked at here: files change while the server runs, and
+//! the reader of certificates has to refuse them then anyway. Difficulty: `certificate` is a path
+//! with `key` beside it, or tables with both; what stands beside what is judged when the whole
+//! table has been read.
 
 use crate::{
-    model::{Automatic, CertificateFiles, CipherSuite, ClientCertificates, Group, SiteTls, TlsVersion},
+    model::{
+        Automatic, CertificateFiles, CipherSuite, ClientCertificates, Group, SiteTls, TlsVersion,
+    },
     reader::{Reader, Table, is_meant},
     row::{CERTIFICATE, Fault, Kind, ROW, Row, SITE, SITE_TLS, Set, TLS, TableKind, Word},
     source::At,
@@ -14,7 +18,10 @@ use crate::{
 };
 use std::path::PathBuf;
 
-const CERTIFICATE_TABLE: Kind = Kind::Table(&TableKind { context: CERTIFICATE, read: read_certificate });
+const CERTIFICATE_TABLE: Kind = Kind::Table(&TableKind {
+    context: CERTIFICATE,
+    read: read_certificate,
+});
 const ONE_CERTIFICATE: Kind = Kind::OneOf(&[Kind::Path, CERTIFICATE_TABLE]);
 
 static CIPHER: Word = Word {
@@ -31,20 +38,59 @@ static GROUP: Word = Word {
 
 /// Suites by their IANA and OpenSSL names, in the order of preference.
 const CIPHERS: [(CipherSuite, &str, &str); 9] = [
-    (CipherSuite::Tls13Aes128Gcm, "TLS_AES_128_GCM_SHA256", "TLS13_AES_128_GCM_SHA256"),
-    (CipherSuite::Tls13Aes256Gcm, "TLS_AES_256_GCM_SHA384", "TLS13_AES_256_GCM_SHA384"),
-    (CipherSuite::Tls13ChaCha20, "TLS_CHACHA20_POLY1305_SHA256", "TLS13_CHACHA20_POLY1305_SHA256"),
-    (CipherSuite::EcdheEcdsaAes128Gcm, "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "ECDHE-ECDSA-AES128-GCM-SHA256"),
-    (CipherSuite::EcdheEcdsaAes256Gcm, "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384", "ECDHE-ECDSA-AES256-GCM-SHA384"),
-    (CipherSuite::EcdheEcdsaChaCha20, "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-ECDSA-CHACHA20-POLY1305"),
-    (CipherSuite::EcdheRsaAes128Gcm, "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256", "ECDHE-RSA-AES128-GCM-SHA256"),
-    (CipherSuite::EcdheRsaAes256Gcm, "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "ECDHE-RSA-AES256-GCM-SHA384"),
-    (CipherSuite::EcdheRsaChaCha20, "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256", "ECDHE-RSA-CHACHA20-POLY1305"),
+    (
+        CipherSuite::Tls13Aes128Gcm,
+        "TLS_AES_128_GCM_SHA256",
+        "TLS13_AES_128_GCM_SHA256",
+    ),
+    (
+        CipherSuite::Tls13Aes256Gcm,
+        "TLS_AES_256_GCM_SHA384",
+        "TLS13_AES_256_GCM_SHA384",
+    ),
+    (
+        CipherSuite::Tls13ChaCha20,
+        "TLS_CHACHA20_POLY1305_SHA256",
+        "TLS13_CHACHA20_POLY1305_SHA256",
+    ),
+    (
+        CipherSuite::EcdheEcdsaAes128Gcm,
+        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+        "ECDHE-ECDSA-AES128-GCM-SHA256",
+    ),
+    (
+        CipherSuite::EcdheEcdsaAes256Gcm,
+        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+        "ECDHE-ECDSA-AES256-GCM-SHA384",
+    ),
+    (
+        CipherSuite::EcdheEcdsaChaCha20,
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        "ECDHE-ECDSA-CHACHA20-POLY1305",
+    ),
+    (
+        CipherSuite::EcdheRsaAes128Gcm,
+        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        "ECDHE-RSA-AES128-GCM-SHA256",
+    ),
+    (
+        CipherSuite::EcdheRsaAes256Gcm,
+        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+        "ECDHE-RSA-AES256-GCM-SHA384",
+    ),
+    (
+        CipherSuite::EcdheRsaChaCha20,
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+        "ECDHE-RSA-CHACHA20-POLY1305",
+    ),
 ];
 
 /// Groups by their names in RFC 8446, at NIST and in OpenSSL.
 const GROUPS: [(Group, [&str; 3]); 4] = [
-    (Group::X25519MlKem768, ["X25519MLKEM768", "X25519MLKEM768", "X25519MLKEM768"]),
+    (
+        Group::X25519MlKem768,
+        ["X25519MLKEM768", "X25519MLKEM768", "X25519MLKEM768"],
+    ),
     (Group::X25519, ["X25519", "X25519", "curve25519"]),
     (Group::Secp256r1, ["secp256r1", "P-256", "prime256v1"]),
     (Group::Secp384r1, ["secp384r1", "P-384", "secp384r1"]),
@@ -75,7 +121,13 @@ pub struct CertificateDraft {
 target!(CertificateDraft Certificate);
 
 pub static ROWS: &[Row] = &[
-    Row { name: "tls", contexts: SITE, kind: Kind::Section(SITE_TLS), summary: "The site over TLS.", ..ROW },
+    Row {
+        name: "tls",
+        contexts: SITE,
+        kind: Kind::Section(SITE_TLS),
+        summary: "The site over TLS.",
+        ..ROW
+    },
     Row {
         name: "certificate",
         contexts: SITE_TLS,
@@ -84,7 +136,14 @@ pub static ROWS: &[Row] = &[
         summary: "Certificate chain (PEM, the site's own first). RSA and ECDSA side by side, and other pairs: a list, or tables \
                   `[[site.tls.certificate]]`. Files that change are read again.",
         apache: Some("SSLCertificateFile, SSLCertificateChainFile"),
-        aliases: &["ssl_certificate", "certificate_file", "certificates", "cert", "ssl.pemfile", "pemfile"],
+        aliases: &[
+            "ssl_certificate",
+            "certificate_file",
+            "certificates",
+            "cert",
+            "ssl.pemfile",
+            "pemfile",
+        ],
         set: Set::Site(|site, given| {
             site.tls.certificate = match given.value {
                 Value::List(list) => list,
@@ -100,7 +159,14 @@ pub static ROWS: &[Row] = &[
         example: Some("\"/etc/ssl/example.org.key\""),
         summary: "Private key (PEM) of the one certificate. Without it, the certificate's file holds the key too.",
         apache: Some("SSLCertificateKeyFile"),
-        aliases: &["ssl_certificate_key", "certificate_key", "private_key", "key_file", "ssl.privkey", "privkey"],
+        aliases: &[
+            "ssl_certificate_key",
+            "certificate_key",
+            "private_key",
+            "key_file",
+            "ssl.privkey",
+            "privkey",
+        ],
         set: Set::Site(|site, given| site.tls.key = Some(path_at(given))),
         ..ROW
     },
@@ -111,7 +177,12 @@ pub static ROWS: &[Row] = &[
         example: Some("\"/var/lib/ocsp/example.org.der\""),
         summary: "OCSP response (DER) to staple to the one certificate.",
         apache: Some("SSLUseStapling"),
-        aliases: &["ssl_stapling_file", "stapling", "ssl_stapling", "ssl.stapling-file"],
+        aliases: &[
+            "ssl_stapling_file",
+            "stapling",
+            "ssl_stapling",
+            "ssl.stapling-file",
+        ],
         set: Set::Site(|site, given| site.tls.ocsp = Some(path_at(given))),
         ..ROW
     },
@@ -136,10 +207,19 @@ pub static ROWS: &[Row] = &[
         default: Some("\"1.2\""),
         summary: "The oldest version of TLS that is spoken. Versions before 1.2 never are.",
         apache: Some("SSLProtocol"),
-        aliases: &["ssl_protocols", "protocols", "min_version", "tls_min_version"],
+        aliases: &[
+            "ssl_protocols",
+            "protocols",
+            "min_version",
+            "tls_min_version",
+        ],
         set: Set::Site(|site, given| {
             let word = given.text();
-            site.tls.minimum_version = if word == "1.3" { TlsVersion::Tls13 } else { TlsVersion::Tls12 };
+            site.tls.minimum_version = if word == "1.3" {
+                TlsVersion::Tls13
+            } else {
+                TlsVersion::Tls12
+            };
         }),
         ..ROW
     },
@@ -178,7 +258,12 @@ pub static ROWS: &[Row] = &[
         summary: "Ask clients for a certificate? `optional`: one that is shown must be good. `required`: without one there is no connection. \
                   Sites that differ in this must not share a connection: a request for another host than the handshake's is answered with 421.",
         apache: Some("SSLVerifyClient"),
-        aliases: &["ssl_verify_client", "verify_client", "client_auth", "ssl.verifyclient.activate"],
+        aliases: &[
+            "ssl_verify_client",
+            "verify_client",
+            "client_auth",
+            "ssl.verifyclient.activate",
+        ],
         set: Set::Site(|site, given| {
             let at = given.at.clone();
             site.tls.client_certificates = Some((client_certificates(&given.text()), at));
@@ -192,7 +277,12 @@ pub static ROWS: &[Row] = &[
         example: Some("\"/etc/ssl/clients.pem\""),
         summary: "Authorities (PEM) that may have signed the certificates of clients.",
         apache: Some("SSLCACertificateFile, SSLCACertificatePath"),
-        aliases: &["ssl_client_certificate", "ssl_trusted_certificate", "ca_file", "ssl.ca-file"],
+        aliases: &[
+            "ssl_client_certificate",
+            "ssl_trusted_certificate",
+            "ca_file",
+            "ssl.ca-file",
+        ],
         set: Set::Site(|site, given| site.tls.client_ca = Some(path_at(given))),
         ..ROW
     },
@@ -248,7 +338,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "ticket_rotation",
         contexts: TLS,
-        kind: Kind::Duration { min_ms: 60_000, max_ms: 7 * 86_400_000 },
+        kind: Kind::Duration {
+            min_ms: 60_000,
+            max_ms: 7 * 86_400_000,
+        },
         default: Some("\"12h\""),
         summary: "How often the server's own ticket keys change. The last one is kept as long again to open tickets.",
         apache: Some("SSLSessionCacheTimeout"),
@@ -259,8 +352,23 @@ pub static ROWS: &[Row] = &[
 ];
 
 /// The rows of `[[site.tls.certificate]]`, all of them paths.
-const fn certificate_row(name: &'static str, required: bool, example: &'static str, summary: &'static str, set: Set) -> Row {
-    Row { name, contexts: CERTIFICATE, kind: Kind::Path, required, example: Some(example), summary, set, ..ROW }
+const fn certificate_row(
+    name: &'static str,
+    required: bool,
+    example: &'static str,
+    summary: &'static str,
+    set: Set,
+) -> Row {
+    Row {
+        name,
+        contexts: CERTIFICATE,
+        kind: Kind::Path,
+        required,
+        example: Some(example),
+        summary,
+        set,
+        ..ROW
+    }
 }
 
 fn read_certificate(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
@@ -268,7 +376,10 @@ fn read_certificate(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Optio
     reader.fill(table, CERTIFICATE, &at, &mut draft);
     let certificate = draft.certificate?;
     let key = draft.key.unwrap_or_else(|| certificate.clone());
-    Some(Value::Certificate(CertificateFiles { ocsp: draft.ocsp, ..CertificateFiles::new(certificate, key, at.origin()) }))
+    Some(Value::Certificate(CertificateFiles {
+        ocsp: draft.ocsp,
+        ..CertificateFiles::new(certificate, key, at.origin())
+    }))
 }
 
 /// What the whole table says; complaints about what doesn't fit together.
@@ -278,14 +389,28 @@ pub fn finish(reader: &mut Reader<'_>, draft: &SiteTlsDraft, table: Option<&Tabl
     client_side(reader, draft, is_given);
     beside_certificate(reader, draft, is_given);
     SiteTls {
-        certificates: draft.certificate.iter().filter_map(|given| certificate(draft, given)).collect(),
-        automatic: draft.automatic.as_ref().map_or(Automatic::Off, |(automatic, _)| *automatic),
+        certificates: draft
+            .certificate
+            .iter()
+            .filter_map(|given| certificate(draft, given))
+            .collect(),
+        automatic: draft
+            .automatic
+            .as_ref()
+            .map_or(Automatic::Off, |(automatic, _)| *automatic),
         minimum_version: draft.minimum_version,
         ciphers: ciphers(reader, draft),
         groups: draft.groups.clone(),
-        client_certificates: draft.client_certificates.as_ref().map_or(ClientCertificates::Off, |(when, _)| *when),
+        client_certificates: draft
+            .client_certificates
+            .as_ref()
+            .map_or(ClientCertificates::Off, |(when, _)| *when),
         client_ca: draft.client_ca.as_ref().map(|(path, _)| path.clone()),
-        client_crl: draft.client_crl.as_ref().map(|(paths, _)| paths.clone()).unwrap_or_default(),
+        client_crl: draft
+            .client_crl
+            .as_ref()
+            .map(|(paths, _)| paths.clone())
+            .unwrap_or_default(),
         ..SiteTls::default()
     }
 }
@@ -293,23 +418,42 @@ pub fn finish(reader: &mut Reader<'_>, draft: &SiteTlsDraft, table: Option<&Tabl
 impl SiteTlsDraft {
     /// Where it says that there are certificates.
     pub fn material(&self) -> Option<&At> {
-        let automatic = self.automatic.as_ref().filter(|(automatic, _)| *automatic != Automatic::Off).map(|(_, at)| at);
-        self.certificate.first().map(|given| &given.at).or(automatic)
+        let automatic = self
+            .automatic
+            .as_ref()
+            .filter(|(automatic, _)| *automatic != Automatic::Off)
+            .map(|(_, at)| at);
+        self.certificate
+            .first()
+            .map(|given| &given.at)
+            .or(automatic)
     }
 }
 
 fn material_once(reader: &mut Reader<'_>, draft: &SiteTlsDraft) {
-    let automatic = draft.automatic.as_ref().filter(|(automatic, _)| *automatic != Automatic::Off);
+    let automatic = draft
+        .automatic
+        .as_ref()
+        .filter(|(automatic, _)| *automatic != Automatic::Off);
     if let (Some((_, at)), true) = (automatic, !draft.certificate.is_empty()) {
         let help = "keep one: files, or certificates without files";
-        reader.error(at, "`automatic` and `certificate` exclude each other", Some(help.into()));
+        reader.error(
+            at,
+            "`automatic` and `certificate` exclude each other",
+            Some(help.into()),
+        );
     }
 }
 
 /// `key` and `ocsp` without something that they belong to.
-fn beside_certificate(reader: &mut Reader<'_>, draft: &SiteTlsDraft, is_given: impl Fn(&str) -> bool) {
-    let beside =
-        [("key", &draft.key), ("ocsp", &draft.ocsp)].into_iter().filter_map(|(name, path)| path.as_ref().map(|(_, at)| (name, at)));
+fn beside_certificate(
+    reader: &mut Reader<'_>,
+    draft: &SiteTlsDraft,
+    is_given: impl Fn(&str) -> bool,
+) {
+    let beside = [("key", &draft.key), ("ocsp", &draft.ocsp)]
+        .into_iter()
+        .filter_map(|(name, path)| path.as_ref().map(|(_, at)| (name, at)));
     match draft.certificate.as_slice() {
         [Given { value: Value::Path(_), .. }] => {}
         [] if is_given("certificate") => {}
@@ -329,39 +473,71 @@ fn certificate(draft: &SiteTlsDraft, given: &Given) -> Option<CertificateFiles> 
         Value::Certificate(files) => Some(files.clone()),
         Value::Path(path) => {
             let key = beside(&draft.key).unwrap_or_else(|| path.clone());
-            Some(CertificateFiles { ocsp: beside(&draft.ocsp), ..CertificateFiles::new(path.clone(), key, given.origin()) })
+            Some(CertificateFiles {
+                ocsp: beside(&draft.ocsp),
+                ..CertificateFiles::new(path.clone(), key, given.origin())
+            })
         }
         _ => None,
     }
 }
 
 fn client_side(reader: &mut Reader<'_>, draft: &SiteTlsDraft, is_given: impl Fn(&str) -> bool) {
-    let asked = draft.client_certificates.as_ref().filter(|(when, _)| *when != ClientCertificates::Off);
+    let asked = draft
+        .client_certificates
+        .as_ref()
+        .filter(|(when, _)| *when != ClientCertificates::Off);
     if let (Some((_, at)), false) = (asked, is_given("client_ca")) {
-        let help = "add client_ca = \"authorities.pem\", with the authorities that may have signed them";
-        reader.error(at, "`client_certificates` without `client_ca`", Some(help.into()));
+        let help =
+            "add client_ca = \"authorities.pem\", with the authorities that may have signed them";
+        reader.error(
+            at,
+            "`client_certificates` without `client_ca`",
+            Some(help.into()),
+        );
     }
     let is_broken = draft.client_certificates.is_none() && is_given("client_certificates");
-    let idle = [("client_ca", draft.client_ca.as_ref().map(|(_, at)| at)), ("client_crl", draft.client_crl.as_ref().map(|(_, at)| at))];
+    let idle = [
+        ("client_ca", draft.client_ca.as_ref().map(|(_, at)| at)),
+        ("client_crl", draft.client_crl.as_ref().map(|(_, at)| at)),
+    ];
     for (name, at) in idle.into_iter().filter(|_| asked.is_none() && !is_broken) {
         if let Some(at) = at {
             let help = "nobody would be asked: add client_certificates = \"required\" (or \"optional\"), or take it away";
-            reader.error(at, format!("`{name}` without `client_certificates`"), Some(help.into()));
+            reader.error(
+                at,
+                format!("`{name}` without `client_certificates`"),
+                Some(help.into()),
+            );
         }
     }
 }
 
 /// The named suites, with the usual ones of a version of which none is named.
 fn ciphers(reader: &mut Reader<'_>, draft: &SiteTlsDraft) -> Vec<CipherSuite> {
-    let Some((named, at)) = draft.ciphers.as_ref().filter(|(named, _)| !named.is_empty()) else { return Vec::new() };
+    let Some((named, at)) = draft
+        .ciphers
+        .as_ref()
+        .filter(|(named, _)| !named.is_empty())
+    else {
+        return Vec::new();
+    };
     let is_named = |version| named.iter().any(|suite| suite.version() == version);
     if draft.minimum_version == TlsVersion::Tls13 && !is_named(TlsVersion::Tls13) {
         let help = "name a suite of TLS 1.3, or take `ciphers` away";
-        reader.warning(at, "these are suites of TLS 1.2, which `minimum_version` rules out", Some(help.into()));
+        reader.warning(
+            at,
+            "these are suites of TLS 1.2, which `minimum_version` rules out",
+            Some(help.into()),
+        );
     }
-    let usual = CIPHERS.iter().map(|(suite, ..)| *suite).filter(|suite| !is_named(suite.version()));
+    let usual = CIPHERS
+        .iter()
+        .map(|(suite, ..)| *suite)
+        .filter(|suite| !is_named(suite.version()));
     let all = named.iter().copied().chain(usual);
-    all.filter(|suite| suite.version() >= draft.minimum_version).collect()
+    all.filter(|suite| suite.version() >= draft.minimum_version)
+        .collect()
 }
 
 fn path_at(given: Given) -> (PathBuf, At) {
@@ -377,7 +553,11 @@ fn paths(given: Given) -> Vec<PathBuf> {
 }
 
 fn each<T>(given: Given, one: fn(&Value) -> Option<T>) -> Vec<T> {
-    given.list().iter().filter_map(|given| one(&given.value)).collect()
+    given
+        .list()
+        .iter()
+        .filter_map(|given| one(&given.value))
+        .collect()
 }
 
 fn cipher(value: &Value) -> Option<CipherSuite> {
@@ -413,24 +593,43 @@ fn client_certificates(word: &str) -> ClientCertificates {
 }
 
 fn read_cipher(text: &str) -> Result<Value, Fault> {
-    let found = CIPHERS.iter().find(|(_, iana, openssl)| iana.eq_ignore_ascii_case(text) || openssl.eq_ignore_ascii_case(text));
+    let found = CIPHERS.iter().find(|(_, iana, openssl)| {
+        iana.eq_ignore_ascii_case(text) || openssl.eq_ignore_ascii_case(text)
+    });
     if let Some((suite, ..)) = found {
         return Ok(Value::Cipher(*suite));
     }
-    if text.contains([':', '!', '+', '@']) || ["HIGH", "MEDIUM", "LOW", "ALL", "DEFAULT"].contains(&text) {
-        return Err(Fault::with_help("suites are named one by one", "without `ciphers`, only good ones are used"));
+    if text.contains([':', '!', '+', '@'])
+        || ["HIGH", "MEDIUM", "LOW", "ALL", "DEFAULT"].contains(&text)
+    {
+        return Err(Fault::with_help(
+            "suites are named one by one",
+            "without `ciphers`, only good ones are used",
+        ));
     }
-    let near = suggest::nearest(text, CIPHERS.iter().flat_map(|(_, iana, openssl)| [*iana, *openssl]));
+    let near = suggest::nearest(
+        text,
+        CIPHERS
+            .iter()
+            .flat_map(|(_, iana, openssl)| [*iana, *openssl]),
+    );
     let help = near.map_or_else(
         || "there are AES-128-GCM, AES-256-GCM and ChaCha20-Poly1305, over ECDHE".to_owned(),
         |name| format!("did you mean \"{name}\"?"),
     );
-    Err(Fault::with_help("it is not a suite that is spoken here", help))
+    Err(Fault::with_help(
+        "it is not a suite that is spoken here",
+        help,
+    ))
 }
 
 fn read_group(text: &str) -> Result<Value, Fault> {
-    let found = GROUPS.iter().find(|(_, names)| names.iter().any(|name| suggest::same_word(name, text)));
-    found.map(|(group, _)| Value::Group(*group)).ok_or_else(|| Fault::plain(None))
+    let found = GROUPS
+        .iter()
+        .find(|(_, names)| names.iter().any(|name| suggest::same_word(name, text)));
+    found
+        .map(|(group, _)| Value::Group(*group))
+        .ok_or_else(|| Fault::plain(None))
 }
 
 #[cfg(test)]
@@ -441,11 +640,23 @@ mod tests {
     fn suites_by_either_name() {
         for (suite, iana, openssl) in CIPHERS {
             for name in [iana, openssl] {
-                assert!(matches!(read_cipher(name), Ok(Value::Cipher(found)) if found == suite), "{name}");
+                assert!(
+                    matches!(read_cipher(name), Ok(Value::Cipher(found)) if found == suite),
+                    "{name}"
+                );
             }
         }
-        for bad in ["", "HIGH", "HIGH:!aNULL", "TLS_RSA_WITH_AES_128_CBC_SHA", "TLS_AES_128_GCM_SHA257"] {
-            assert!(read_cipher(bad).is_err_and(|fault| fault.help.is_some()), "{bad}");
+        for bad in [
+            "",
+            "HIGH",
+            "HIGH:!aNULL",
+            "TLS_RSA_WITH_AES_128_CBC_SHA",
+            "TLS_AES_128_GCM_SHA257",
+        ] {
+            assert!(
+                read_cipher(bad).is_err_and(|fault| fault.help.is_some()),
+                "{bad}"
+            );
         }
     }
 
@@ -457,7 +668,10 @@ mod tests {
             ("secp384r1", Group::Secp384r1),
             ("x25519mlkem768", Group::X25519MlKem768),
         ] {
-            assert!(matches!(read_group(name), Ok(Value::Group(found)) if found == group), "{name}");
+            assert!(
+                matches!(read_group(name), Ok(Value::Group(found)) if found == group),
+                "{name}"
+            );
         }
         assert!(read_group("P-521").is_err());
     }

@@ -1,7 +1,9 @@
-//! `[[upstream]]`: programs and servers that answer in our place, and `proxy` of routes, which sends requests to them.
+//! `[[upstream]]`: programs and servers that answer in our place, and `proxy` of routes, which
+//! sends requests to them.
 //!
-//! Difficulty: a route may name an upstream that another file defines, so names become upstreams when all files have been read
-//! ([`resolve`]). A route that gives a URL gets an upstream of its own.
+//! Difficulty: a route may name an upstream that another file defines, so names become upstreams
+//! when all files have been read ([`resolve`]). A route that gives a URL gets an upstream of its
+//! own.
 
 use super::{
     upstream_health::HealthDraft,
@@ -10,7 +12,9 @@ use super::{
 use crate::{
     diagnostic::{Diagnostic, Severity, quoted},
     load::Loader,
-    model::{Action, Authorize, Balance, Member, Origin, Protocol, Proxy, Sticky, Tuning, Upstream},
+    model::{
+        Action, Authorize, Balance, Member, Origin, Protocol, Proxy, Sticky, Tuning, Upstream,
+    },
     reader::{Reader, Table},
     row::{Fault, Kind, ROW, Row, Set, UPSTREAM, Word},
     source::At,
@@ -51,12 +55,31 @@ pub static PROXY: Word = Word {
 static NAME: Word = Word {
     expects: "a name of letters, digits, \"-\", \"_\" and \".\"",
     pattern: "^[A-Za-z0-9._-]+$",
-    read: |text| if is_name(text) { Ok(Value::Text(text.to_owned())) } else { Err(Fault::plain(None)) },
+    read: |text| {
+        if is_name(text) {
+            Ok(Value::Text(text.to_owned()))
+        } else {
+            Err(Fault::plain(None))
+        }
+    },
 };
 
-const DURATION: Kind = Kind::Duration { min_ms: 1, max_ms: 86_400_000 };
-const COUNT: Kind = Kind::Integer { min: 0, max: 1_000_000 };
-const BALANCES: &[&str] = &["round-robin", "least-requests", "least-bytes", "random-two", "client", "target"];
+const DURATION: Kind = Kind::Duration {
+    min_ms: 1,
+    max_ms: 86_400_000,
+};
+const COUNT: Kind = Kind::Integer {
+    min: 0,
+    max: 1_000_000,
+};
+const BALANCES: &[&str] = &[
+    "round-robin",
+    "least-requests",
+    "least-bytes",
+    "random-two",
+    "client",
+    "target",
+];
 
 pub static ROWS: &[Row] = &[
     Row {
@@ -76,7 +99,9 @@ pub static ROWS: &[Row] = &[
         name: "servers",
         contexts: UPSTREAM,
         kind: Kind::ListOf(&ONE_SERVER),
-        example: Some("[\"http://10.0.0.1:8080\", { address = \"http://10.0.0.2:8080\", weight = 3 }]"),
+        example: Some(
+            "[\"http://10.0.0.1:8080\", { address = \"http://10.0.0.2:8080\", weight = 3 }]",
+        ),
         required: true,
         summary: "Where they are: `http://`, `https://`, `h2c://` and `h2://` (HTTP/2 without and with TLS; `grpc://` and `grpcs://` are the same), `fcgi://`, `scgi://`, `uwsgi://`, `lsapi://`, `ajp://` with host and port, or with \
                   `+unix:` and the path of a socket. A path behind the port goes before the request's.",
@@ -84,7 +109,15 @@ pub static ROWS: &[Row] = &[
         aliases: &["server", "members", "backends"],
         set: Set::Upstream(|upstream, given| {
             let servers = given.list().into_iter();
-            upstream.servers = servers.filter_map(|one| if let Value::Server(server) = one.value { Some(server) } else { None }).collect();
+            upstream.servers = servers
+                .filter_map(|one| {
+                    if let Value::Server(server) = one.value {
+                        Some(server)
+                    } else {
+                        None
+                    }
+                })
+                .collect();
         }),
         ..ROW
     },
@@ -143,7 +176,9 @@ pub static ROWS: &[Row] = &[
         summary: "To each server, of the whole process; further requests wait. 0: no limit.",
         apache: Some("max of ProxyPass"),
         aliases: &["max_connections", "max_conns"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.connections_max = given.number() as usize),
+        set: Set::Upstream(|upstream, given| {
+            upstream.tuning.connections_max = given.number() as usize
+        }),
         ..ROW
     },
     Row {
@@ -211,7 +246,11 @@ pub static ROWS: &[Row] = &[
         summary: "Statuses that count as failures of the server that sent them; the response goes out all the same.",
         apache: Some("failonstatus of ProxySet"),
         set: Set::Upstream(|upstream, given| {
-            upstream.failure_statuses = given.list().into_iter().map(|one| one.number() as u16).collect();
+            upstream.failure_statuses = given
+                .list()
+                .into_iter()
+                .map(|one| one.number() as u16)
+                .collect();
         }),
         ..ROW
     },
@@ -224,7 +263,9 @@ pub static ROWS: &[Row] = &[
         summary: "That are asked for one request where the first can't be reached; without it all.",
         apache: Some("maxattempts of ProxySet"),
         aliases: &["tries"],
-        set: Set::Upstream(|upstream, given| upstream.attempts_max = Some(given.number() as usize - 1)),
+        set: Set::Upstream(|upstream, given| {
+            upstream.attempts_max = Some(given.number() as usize - 1)
+        }),
         ..ROW
     },
     Row {
@@ -242,7 +283,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "request_buffer",
         contexts: UPSTREAM,
-        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 1 << 50,
+        },
         default: Some("0"),
         example: Some("\"1GiB\""),
         unit: Some("bytes"),
@@ -256,18 +300,26 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "buffer",
         contexts: UPSTREAM,
-        kind: Kind::Bytes { min: 0, max: 1 << 40 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 1 << 40,
+        },
         default: Some("\"256KiB\""),
         unit: Some("bytes"),
         summary: "Of a response that is kept in memory for a client that takes it slowly, so that the server is free again.",
         aliases: &["proxy_buffers"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.buffer_memory_bytes = given.number() as usize),
+        set: Set::Upstream(|upstream, given| {
+            upstream.tuning.buffer_memory_bytes = given.number() as usize
+        }),
         ..ROW
     },
     Row {
         name: "buffer_file",
         contexts: UPSTREAM,
-        kind: Kind::Bytes { min: 0, max: 1 << 50 },
+        kind: Kind::Bytes {
+            min: 0,
+            max: 1 << 50,
+        },
         default: Some("\"1GiB\""),
         unit: Some("bytes"),
         summary: "What is kept on disk of one response beyond `buffer`; beyond both, and beyond `buffer_files` in `[limits]`, the server has to wait. \
@@ -278,14 +330,30 @@ pub static ROWS: &[Row] = &[
     },
 ];
 
-/// Reads one `[[upstream]]`: its name, and what it is; `None` where its servers are missing, which has been reported.
-pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, at: &At) -> Option<(String, Option<Upstream>, At)> {
-    let mut draft = UpstreamDraft { tuning: Tuning::default(), ..UpstreamDraft::default() };
+/// Reads one `[[upstream]]`: its name, and what it is; `None` where its servers are missing, which
+/// has been reported.
+pub fn read(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    at: &At,
+) -> Option<(String, Option<Upstream>, At)> {
+    let mut draft = UpstreamDraft {
+        tuning: Tuning::default(),
+        ..UpstreamDraft::default()
+    };
     reader.fill(table, UPSTREAM, at, &mut draft);
     let (name, name_at) = draft.name.take()?;
     if draft.servers.is_empty() {
-        if table.get("servers").and_then(|servers| servers.get_ref().as_array()).is_some_and(|servers| servers.is_empty()) {
-            reader.error(at, "this upstream has no server", Some("write servers = [\"http://127.0.0.1:3000\"]".into()));
+        if table
+            .get("servers")
+            .and_then(|servers| servers.get_ref().as_array())
+            .is_some_and(|servers| servers.is_empty())
+        {
+            reader.error(
+                at,
+                "this upstream has no server",
+                Some("write servers = [\"http://127.0.0.1:3000\"]".into()),
+            );
         }
         return Some((name, None, name_at));
     }
@@ -297,7 +365,10 @@ impl UpstreamDraft {
     fn upstream(self, name: &str) -> Upstream {
         let tuning = Arc::new(self.tuning);
         let health = self.health.check().map(Arc::new);
-        let member = |server: ServerSaid| Member { health: health.clone(), ..server.member(&tuning) };
+        let member = |server: ServerSaid| Member {
+            health: health.clone(),
+            ..server.member(&tuning)
+        };
         let members = self.servers.into_iter().map(member).collect();
         let sticky = self.sticky_cookie.map(|cookie| Sticky {
             parameter: cookie.to_ascii_lowercase().into(),
@@ -327,7 +398,12 @@ pub(crate) fn resolve(loader: &mut Loader) {
         // One that is broken is there all the same, for those who name it.
         let upstream = upstream.unwrap_or_else(|| Upstream::new(&name, Vec::new()));
         if known.insert(name, Arc::new(upstream)).is_some() {
-            loader.report(Severity::Error, &at, said_twice, Some("give each a name of its own".into()));
+            loader.report(
+                Severity::Error,
+                &at,
+                said_twice,
+                Some("give each a name of its own".into()),
+            );
         }
     }
     let mut all: Vec<Arc<Upstream>> = known.values().map(Arc::clone).collect();
@@ -339,8 +415,14 @@ pub(crate) fn resolve(loader: &mut Loader) {
         }
         let Some(upstream) = of_url(said) else {
             let near = crate::suggest::nearest(said, known.keys().map(String::as_str));
-            let help = near.map_or_else(|| "add [[upstream]] with that name".to_owned(), |name| format!("did you mean \"{name}\"?"));
-            diagnostics.push(Diagnostic::without_source(origin.clone(), format!("there is no upstream {} ({help})", quoted(said))));
+            let help = near.map_or_else(
+                || "add [[upstream]] with that name".to_owned(),
+                |name| format!("did you mean \"{name}\"?"),
+            );
+            diagnostics.push(Diagnostic::without_source(
+                origin.clone(),
+                format!("there is no upstream {} ({help})", quoted(said)),
+            ));
             return None;
         };
         all.push(Arc::clone(&upstream));
@@ -364,21 +446,36 @@ pub(crate) fn resolve(loader: &mut Loader) {
 }
 
 /// The name of who is asked becomes an upstream.
-fn authorized(authorize: &mut Option<Arc<Authorize>>, find: &mut impl FnMut(&str, &Origin) -> Option<Arc<Upstream>>) {
-    let Some(authorize) = authorize.as_mut().map(Arc::make_mut) else { return };
-    authorize.upstream = authorize.said.as_deref().and_then(|said| find(said, &authorize.origin));
+fn authorized(
+    authorize: &mut Option<Arc<Authorize>>,
+    find: &mut impl FnMut(&str, &Origin) -> Option<Arc<Upstream>>,
+) {
+    let Some(authorize) = authorize.as_mut().map(Arc::make_mut) else {
+        return;
+    };
+    authorize.upstream = authorize
+        .said
+        .as_deref()
+        .and_then(|said| find(said, &authorize.origin));
 }
 
 /// The upstream of one server that a URL stands for.
 fn of_url(said: &str) -> Option<Arc<Upstream>> {
     let server = read_server(said).ok().filter(|_| said.contains(':'))?;
-    let tuning = Arc::new(Tuning { kept_max: default_kept(server.backend.protocol), ..Tuning::default() });
+    let tuning = Arc::new(Tuning {
+        kept_max: default_kept(server.backend.protocol),
+        ..Tuning::default()
+    });
     Some(Arc::new(Upstream::new(said, vec![server.member(&tuning)])))
 }
 
 /// A kept connection holds a process of a program; of a server it costs next to nothing.
 fn default_kept(protocol: Protocol) -> usize {
-    if protocol.takes_variables() { 0 } else { Tuning::default().kept_max }
+    if protocol.takes_variables() {
+        0
+    } else {
+        Tuning::default().kept_max
+    }
 }
 
 fn balance(word: &str) -> Balance {
@@ -393,10 +490,18 @@ fn balance(word: &str) -> Balance {
 }
 
 fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
 /// `proxy` of a route, before its name has become an upstream.
 pub fn proxy(said: String, preserves_host: bool, tells_scheme: bool) -> Proxy {
-    Proxy { upstream: Arc::new(Upstream::new(&said, Vec::new())), said: said.into(), preserves_host, tells_scheme }
+    Proxy {
+        upstream: Arc::new(Upstream::new(&said, Vec::new())),
+        said: said.into(),
+        preserves_host,
+        tells_scheme,
+    }
 }

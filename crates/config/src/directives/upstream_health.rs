@@ -1,4 +1,5 @@
-//! How the servers of an `[[upstream]]` are looked after: health checks, and what follows from failures.
+//! How the servers of an `[[upstream]]` are looked after: health checks, and what follows from
+//! failures.
 //!
 //! Checks are made where a path or an interval is given; nothing else of them alone asks for any.
 
@@ -26,8 +27,16 @@ impl HealthDraft {
             return None;
         }
         let usual = HealthCheck::default();
-        let method = if self.path.is_some() { HealthMethod::Get } else { HealthMethod::Connect };
-        let statuses: Vec<(u16, u16)> = self.statuses.iter().map(|status| (*status, *status)).collect();
+        let method = if self.path.is_some() {
+            HealthMethod::Get
+        } else {
+            HealthMethod::Connect
+        };
+        let statuses: Vec<(u16, u16)> = self
+            .statuses
+            .iter()
+            .map(|status| (*status, *status))
+            .collect();
         Some(HealthCheck {
             method,
             target: self.path.map_or(usual.target, Into::into),
@@ -35,7 +44,11 @@ impl HealthDraft {
             timeout_ms: self.timeout_ms.unwrap_or(usual.timeout_ms),
             passes: self.rise.unwrap_or(RISE),
             fails: self.fall.unwrap_or(FALL),
-            statuses: if statuses.is_empty() { usual.statuses } else { statuses },
+            statuses: if statuses.is_empty() {
+                usual.statuses
+            } else {
+                statuses
+            },
             content: self.content.map(Into::into),
             judge: None,
         })
@@ -44,12 +57,19 @@ impl HealthDraft {
 
 const RISE: u32 = 2;
 const FALL: u32 = 3;
-const DURATION: Kind = Kind::Duration { min_ms: 1, max_ms: 86_400_000 };
+const DURATION: Kind = Kind::Duration {
+    min_ms: 1,
+    max_ms: 86_400_000,
+};
 
 static TARGET: Word = Word {
     expects: "a path, such as \"/health\"",
     pattern: "^/[^ ]*$",
-    read: |text| match text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#') {
+    read: |text| match text.starts_with('/')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b'#')
+    {
         true => Ok(Value::Text(text.to_owned())),
         false => Err(Fault::plain(None)),
     },
@@ -71,7 +91,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "health_interval",
         contexts: UPSTREAM,
-        kind: Kind::Duration { min_ms: 100, max_ms: 86_400_000 },
+        kind: Kind::Duration {
+            min_ms: 100,
+            max_ms: 86_400_000,
+        },
         example: Some("\"5s\""),
         unit: Some("milliseconds"),
         summary: "Between two checks; 5 seconds where only `health_path` is given. Without a path servers have to take a connection.",
@@ -121,7 +144,11 @@ pub static ROWS: &[Row] = &[
         summary: "Of a server that is well; without it 200 to 399.",
         apache: Some("hcexpr of BalancerMember"),
         set: Set::Upstream(|upstream, given| {
-            upstream.health.statuses = given.list().into_iter().map(|one| one.number() as u16).collect();
+            upstream.health.statuses = given
+                .list()
+                .into_iter()
+                .map(|one| one.number() as u16)
+                .collect();
         }),
         ..ROW
     },
@@ -139,7 +166,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "slow_start",
         contexts: UPSTREAM,
-        kind: Kind::Duration { min_ms: 0, max_ms: 86_400_000 },
+        kind: Kind::Duration {
+            min_ms: 0,
+            max_ms: 86_400_000,
+        },
         default: Some("\"0s\""),
         unit: Some("milliseconds"),
         summary: "A server that comes back gets its share little by little, the whole of it after this time.",
@@ -150,7 +180,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "failures_in_a_row",
         contexts: UPSTREAM,
-        kind: Kind::Integer { min: 1, max: 1_000_000 },
+        kind: Kind::Integer {
+            min: 1,
+            max: 1_000_000,
+        },
         default: Some("1"),
         unit: Some("requests"),
         summary: "After which a server is left alone for `retry_after`.",

@@ -36,7 +36,10 @@ static SERVER: Word = Word {
     read: |text| read_server(text).map(Value::Server),
 };
 
-const SERVER_TABLE: Kind = Kind::Table(&TableKind { context: UPSTREAM_SERVER, read: read_server_table });
+const SERVER_TABLE: Kind = Kind::Table(&TableKind {
+    context: UPSTREAM_SERVER,
+    read: read_server_table,
+});
 pub const ONE_SERVER: Kind = Kind::OneOf(&[Kind::Word(&SERVER), SERVER_TABLE]);
 pub static ROWS: &[Row] = &[
     Row {
@@ -57,7 +60,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "weight",
         contexts: UPSTREAM_SERVER,
-        kind: Kind::Integer { min: 1, max: 10_000 },
+        kind: Kind::Integer {
+            min: 1,
+            max: 10_000,
+        },
         default: Some("1"),
         summary: "Its share.",
         apache: Some("loadfactor of BalancerMember"),
@@ -105,12 +111,23 @@ fn read_server_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Opti
     reader.fill(table, UPSTREAM_SERVER, &at, &mut draft);
     let said = draft.address?;
     let weight = draft.weight.unwrap_or(said.weight);
-    Some(Value::Server(ServerSaid { weight, route: draft.route, is_standby: draft.is_standby, ..said }))
+    Some(Value::Server(ServerSaid {
+        weight,
+        route: draft.route,
+        is_standby: draft.is_standby,
+        ..said
+    }))
 }
 
 pub fn read_server(text: &str) -> Result<ServerSaid, Fault> {
     let (backend, path) = read_backend(text)?;
-    Ok(ServerSaid { backend, path: path.into(), weight: 1, route: None, is_standby: false })
+    Ok(ServerSaid {
+        backend,
+        path: path.into(),
+        weight: 1,
+        route: None,
+        is_standby: false,
+    })
 }
 
 /// Backend, and the path that goes before a request's.
@@ -118,15 +135,22 @@ fn read_backend(text: &str) -> Result<(Backend, &str), Fault> {
     if let Some((scheme, socket)) = text.split_once("+unix:") {
         let (protocol, tls) = protocol_of(scheme)?;
         if !socket.starts_with('/') || socket.len() > 107 {
-            return Err(Fault::new("a socket is an absolute path of at most 107 bytes"));
+            return Err(Fault::new(
+                "a socket is an absolute path of at most 107 bytes",
+            ));
         }
-        return Ok((backend(protocol, BackendAddress::Unix(socket.into()), tls), ""));
+        return Ok((
+            backend(protocol, BackendAddress::Unix(socket.into()), tls),
+            "",
+        ));
     }
     let (scheme, rest) = text.split_once("://").ok_or_else(|| Fault::plain(None))?;
     let (protocol, tls) = protocol_of(scheme)?;
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if path.contains(['?', '#', ' ']) {
-        return Err(Fault::new("the path of a server has no query and no fragment"));
+        return Err(Fault::new(
+            "the path of a server has no query and no fragment",
+        ));
     }
     let address = BackendAddress::tcp(authority, protocol.default_port(tls))
         .ok_or_else(|| Fault::new(format!("{} is no host and port", quoted(authority))))?;
@@ -135,7 +159,12 @@ fn read_backend(text: &str) -> Result<(Backend, &str), Fault> {
 
 fn backend(protocol: Protocol, address: BackendAddress, tls: bool) -> Backend {
     let tls = tls.then(BackendTls::default);
-    Backend { protocol, address, tls, through: None }
+    Backend {
+        protocol,
+        address,
+        tls,
+        through: None,
+    }
 }
 
 fn protocol_of(scheme: &str) -> Result<(Protocol, bool), Fault> {
@@ -144,10 +173,15 @@ fn protocol_of(scheme: &str) -> Result<(Protocol, bool), Fault> {
         "grpcs" => Some((Protocol::Http2, true)),
         _ => None,
     };
-    of_http2.or_else(|| Protocol::from_scheme(scheme)).ok_or_else(|| {
-        let known = "http, https, h2c, h2, grpc, grpcs, fcgi, scgi, uwsgi, lsapi and ajp";
-        Fault::with_help(format!("nothing speaks {}", quoted(scheme)), format!("known are {known}"))
-    })
+    of_http2
+        .or_else(|| Protocol::from_scheme(scheme))
+        .ok_or_else(|| {
+            let known = "http, https, h2c, h2, grpc, grpcs, fcgi, scgi, uwsgi, lsapi and ajp";
+            Fault::with_help(
+                format!("nothing speaks {}", quoted(scheme)),
+                format!("known are {known}"),
+            )
+        })
 }
 
 #[cfg(test)]
@@ -155,16 +189,24 @@ mod tests {
     use super::*;
 
     fn shown(text: &str) -> Option<String> {
-        read_backend(text).ok().map(|(backend, path)| format!("{backend} {path}"))
+        read_backend(text)
+            .ok()
+            .map(|(backend, path)| format!("{backend} {path}"))
     }
 
     #[test]
     fn servers() {
         let rows = [
             ("http://127.0.0.1:3000", Some("http://127.0.0.1:3000 ")),
-            ("https://app.example/base/", Some("https://app.example:443 /base")),
+            (
+                "https://app.example/base/",
+                Some("https://app.example:443 /base"),
+            ),
             ("http://[::1]:8080", Some("http://[::1]:8080 ")),
-            ("fcgi+unix:/run/php.sock", Some("fcgi at unix:/run/php.sock ")),
+            (
+                "fcgi+unix:/run/php.sock",
+                Some("fcgi at unix:/run/php.sock "),
+            ),
             ("h2c://a", Some("h2c://a:80 ")),
             ("grpcs://a/x", Some("h2://a:443 /x")),
             ("gopher://a", None),

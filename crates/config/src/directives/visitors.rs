@@ -1,4 +1,5 @@
-//! `[site.challenge]`, `[site.logins]`, `[site.robots]`: who visits. Each is a table that stands for itself, as in `links`.
+//! `[site.challenge]`, `[site.logins]`, `[site.robots]`: who visits. Each is a table that stands
+//! for itself, as in `links`.
 
 use crate::{
     model::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots},
@@ -51,39 +52,69 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "challenge",
         contexts: SITE.or(ROUTE),
-        kind: Kind::OneOf(&[OFF, Kind::Table(&TableKind { context: CHALLENGE, read: read_challenge })]),
+        kind: Kind::OneOf(&[
+            OFF,
+            Kind::Table(&TableKind {
+                context: CHALLENGE,
+                read: read_challenge,
+            }),
+        ]),
         default: Some("\"off\""),
         summary: "A page that has the visitor's browser do some work before he goes on.",
         since: "0.9",
         aliases: &["captcha", "recaptcha", "lsrecaptcha"],
         set: Set::Settings(|settings, given| {
-            settings.visitors.challenge = if let Value::Challenge(rule) = given.value { Some(rule) } else { None }
+            settings.visitors.challenge = if let Value::Challenge(rule) = given.value {
+                Some(rule)
+            } else {
+                None
+            }
         }),
         ..ROW
     },
     Row {
         name: "logins",
         contexts: SITE.or(ROUTE),
-        kind: Kind::OneOf(&[OFF, Kind::Table(&TableKind { context: LOGINS, read: read_logins })]),
+        kind: Kind::OneOf(&[
+            OFF,
+            Kind::Table(&TableKind {
+                context: LOGINS,
+                read: read_logins,
+            }),
+        ]),
         default: Some("\"off\""),
         summary: "Guard of WordPress' wp-login.php and xmlrpc.php against guessing of passwords.",
         since: "0.9",
         apache: Some("WordPressProtect"),
         aliases: &["wordpress_protect", "wpprotect", "brute_force"],
         set: Set::Settings(|settings, given| {
-            settings.visitors.logins = if let Value::Logins(rule) = given.value { Some(rule) } else { None }
+            settings.visitors.logins = if let Value::Logins(rule) = given.value {
+                Some(rule)
+            } else {
+                None
+            }
         }),
         ..ROW
     },
     Row {
         name: "robots",
         contexts: SITE.or(ROUTE),
-        kind: Kind::OneOf(&[OFF, Kind::Table(&TableKind { context: ROBOTS, read: read_robots })]),
+        kind: Kind::OneOf(&[
+            OFF,
+            Kind::Table(&TableKind {
+                context: ROBOTS,
+                read: read_robots,
+            }),
+        ]),
         default: Some("\"off\""),
         summary: "Robots of search engines are verified by the names of their addresses, and pass limits and challenges.",
         since: "0.9",
         set: Set::Settings(|settings, given| {
-            settings.visitors.robots = if let Value::Robots(rule) = given.value { Some(rule) } else { None }
+            settings.visitors.robots = if let Value::Robots(rule) = given.value {
+                Some(rule)
+            } else {
+                None
+            }
         }),
         ..ROW
     },
@@ -111,7 +142,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "life",
         contexts: CHALLENGE,
-        kind: Kind::Duration { min_ms: 60_000, max_ms: 30 * 86_400_000 },
+        kind: Kind::Duration {
+            min_ms: 60_000,
+            max_ms: 30 * 86_400_000,
+        },
         default: Some("\"1d\""),
         summary: "How long a visitor is not asked again.",
         since: "0.9",
@@ -165,7 +199,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "attempts",
         contexts: LOGINS,
-        kind: Kind::Integer { min: 1, max: 100_000 },
+        kind: Kind::Integer {
+            min: 1,
+            max: 100_000,
+        },
         default: Some("10"),
         summary: "Attempts of one address that may fail; each is regained after its share of `within`.",
         since: "0.9",
@@ -176,7 +213,10 @@ pub static ROWS: &[Row] = &[
     Row {
         name: "within",
         contexts: LOGINS,
-        kind: Kind::Duration { min_ms: 1000, max_ms: 30 * 86_400_000 },
+        kind: Kind::Duration {
+            min_ms: 1000,
+            max_ms: 30 * 86_400_000,
+        },
         default: Some("\"5m\""),
         summary: "Time in which all are regained.",
         since: "0.9",
@@ -201,7 +241,13 @@ pub static ROWS: &[Row] = &[
         example: Some("[\"ExampleBot: bots.example.org\"]"),
         summary: "Further robots, by a part of their User-Agent, with the domains below which their addresses have names.",
         since: "0.9",
-        set: Set::Robots(|rule, given| rule.more = given.texts().iter().filter_map(|text| robot(text)).collect()),
+        set: Set::Robots(|rule, given| {
+            rule.more = given
+                .texts()
+                .iter()
+                .filter_map(|text| robot(text))
+                .collect()
+        }),
         ..ROW
     },
     Row {
@@ -218,8 +264,13 @@ pub static ROWS: &[Row] = &[
 
 fn robot(text: &str) -> Option<(String, Vec<String>)> {
     let (agent, domains) = text.split_once(':')?;
-    let domains: Vec<String> = domains.split_ascii_whitespace().map(|domain| domain.trim_matches('.').to_ascii_lowercase()).collect();
-    let is_good = !agent.trim().is_empty() && !domains.is_empty() && domains.iter().all(|domain| domain.contains('.'));
+    let domains: Vec<String> = domains
+        .split_ascii_whitespace()
+        .map(|domain| domain.trim_matches('.').to_ascii_lowercase())
+        .collect();
+    let is_good = !agent.trim().is_empty()
+        && !domains.is_empty()
+        && domains.iter().all(|domain| domain.contains('.'));
     is_good.then(|| (agent.trim().to_owned(), domains))
 }
 
@@ -230,18 +281,29 @@ fn read_challenge(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<
     if let Some((path, page_at)) = page {
         match page_of(&path) {
             Ok(text) => rule.page = Some(text.into()),
-            Err(complaint) => reader.error(&page_at, complaint, Some(format!("it is HTML with {CHALLENGE_PLACE} once in its body"))),
+            Err(complaint) => reader.error(
+                &page_at,
+                complaint,
+                Some(format!(
+                    "it is HTML with {CHALLENGE_PLACE} once in its body"
+                )),
+            ),
         }
     }
     if !matches!(rule.status.0, 403 | 503) {
-        reader.error(&at, format!("`status` is 503 or 403, not {}", rule.status.0), None);
+        reader.error(
+            &at,
+            format!("`status` is 503 or 403, not {}", rule.status.0),
+            None,
+        );
     }
     Some(Value::Challenge(Arc::new(rule)))
 }
 
 fn page_of(path: &Path) -> Result<String, String> {
     let mut text = String::new();
-    let read = saker_net::privileged::open(path).and_then(|file| file.take(PAGE_BYTES_MAX + 1).read_to_string(&mut text));
+    let read = saker_net::privileged::open(path)
+        .and_then(|file| file.take(PAGE_BYTES_MAX + 1).read_to_string(&mut text));
     match read.map_err(|error| (error.kind(), error)) {
         Err((io::ErrorKind::InvalidData, _)) => Err("this page is not in UTF-8".into()),
         Err((_, error)) => Err(format!("this page is not to be had: {error}")),

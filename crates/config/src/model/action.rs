@@ -49,8 +49,9 @@ impl fmt::Display for Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redirect {
     pub status: Status,
-    /// A path or an absolute URI. `$1`… stand for what the stars matched, `$host`, `$path` (as sent), `$query` (with its question
-    /// mark, or nothing) for parts of the request, `$$` for a dollar.
+    /// A path or an absolute URI. `$1`… stand for what the stars matched, `$host`, `$path` (as
+    /// sent), `$query` (with its question mark, or nothing) for parts of the request, `$$` for a
+    /// dollar.
     pub to: String,
 }
 
@@ -66,7 +67,8 @@ pub enum RedirectPiece<'t> {
 }
 
 impl Redirect {
-    /// Takes a `to` apart. The error is the offset of a dollar that begins nothing known; a loaded configuration has none.
+    /// Takes a `to` apart. The error is the offset of a dollar that begins nothing known; a loaded
+    /// configuration has none.
     pub fn pieces(to: &str) -> Result<Vec<RedirectPiece<'_>>, usize> {
         let mut pieces = Vec::new();
         let mut rest = to;
@@ -88,12 +90,19 @@ impl Redirect {
 
 /// What stands after a dollar, and its length (of ASCII, so that it never cuts a character).
 fn reference(after: &str) -> Option<(RedirectPiece<'static>, usize)> {
-    const NAMES: [(&str, RedirectPiece<'static>); 4] =
-        [("host", RedirectPiece::Host), ("path", RedirectPiece::Path), ("query", RedirectPiece::Query), ("$", RedirectPiece::Text("$"))];
+    const NAMES: [(&str, RedirectPiece<'static>); 4] = [
+        ("host", RedirectPiece::Host),
+        ("path", RedirectPiece::Path),
+        ("query", RedirectPiece::Query),
+        ("$", RedirectPiece::Text("$")),
+    ];
     if let Some(digit @ b'1'..=b'9') = after.bytes().next() {
         return Some((RedirectPiece::Star(usize::from(digit - b'0')), 1));
     }
-    NAMES.into_iter().find(|(name, _)| after.starts_with(name)).map(|(name, piece)| (piece, name.len()))
+    NAMES
+        .into_iter()
+        .find(|(name, _)| after.starts_with(name))
+        .map(|(name, piece)| (piece, name.len()))
 }
 
 #[cfg(test)]
@@ -103,8 +112,21 @@ mod tests {
     #[test]
     fn pieces() {
         use RedirectPiece::{Host, Path, Query, Star, Text};
-        let all = vec![Text("https://"), Host, Path, Query, Text("/a"), Star(1), Text("0"), Text("$"), Text("z")];
-        assert_eq!(Redirect::pieces("https://$host$path$query/a$10$$z"), Ok(all));
+        let all = vec![
+            Text("https://"),
+            Host,
+            Path,
+            Query,
+            Text("/a"),
+            Star(1),
+            Text("0"),
+            Text("$"),
+            Text("z"),
+        ];
+        assert_eq!(
+            Redirect::pieces("https://$host$path$query/a$10$$z"),
+            Ok(all)
+        );
         assert_eq!(Redirect::pieces(""), Ok(vec![]));
         assert_eq!(Redirect::pieces("/a$x"), Err(2));
         assert_eq!(Redirect::pieces("/a$"), Err(2));

@@ -1,4 +1,5 @@
-//! Somebody else who says whether a request may pass: a server that is asked, or a FastCGI program in the role of authorizer.
+//! Somebody else who says whether a request may pass: a server that is asked, or a FastCGI program
+//! in the role of authorizer.
 
 use super::{Origin, Upstream};
 use std::sync::Arc;
@@ -18,6 +19,12 @@ pub struct Authorize {
 
 impl Default for Authorize {
     fn default() -> Authorize {
-        Authorize { said: None, origin: Origin::built_in(), upstream: None, target: None, fields: Vec::new() }
+        Authorize {
+            said: None,
+            origin: Origin::built_in(),
+            upstream: None,
+            target: None,
+            fields: Vec::new(),
+        }
     }
 }

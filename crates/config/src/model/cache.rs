@@ -1,4 +1,5 @@
-//! The page cache: the store that the process has (`[cache]`), and what is done with it for a path (`[site.cache]`, Apache's directives).
+//! The page cache: the store that the process has (`[cache]`), and what is done with it for a path
+//! (`[site.cache]`, Apache's directives).
 
 use saker_net::Network;
 use std::path::PathBuf;
@@ -20,7 +21,8 @@ pub struct CacheStore {
     pub entry_bytes_max: u64,
     /// Room on the disk that is left to others; `None`: 1 GiB, or a twentieth of a smaller disk.
     pub disk_reserve_bytes: Option<u64>,
-    /// Sitemaps whose pages are made when the server has started, and again after so many seconds; 0: once.
+    /// Sitemaps whose pages are made when the server has started, and again after so many seconds;
+    /// 0: once.
     pub warmed: Vec<String>,
     pub warmed_every_s: u64,
     /// Who may purge by request (PURGE, REFRESH, BAN), besides whom a site names.
@@ -42,7 +44,10 @@ impl Default for CacheStore {
             disk_reserve_bytes: None,
             warmed: Vec::new(),
             warmed_every_s: 0,
-            purgers: ["127.0.0.0/8", "::1"].iter().filter_map(|network| network.parse().ok()).collect(),
+            purgers: ["127.0.0.0/8", "::1"]
+                .iter()
+                .filter_map(|network| network.parse().ok())
+                .collect(),
             is_expected: false,
         }
     }
@@ -56,17 +61,22 @@ pub struct CacheUse {
     /// For all, and for one visitor alone (LSCache's private entries).
     pub public: bool,
     pub private: bool,
-    /// Responses without a word are kept for the visitor alone (LSCache's `CacheEnable private`); for all, it is `ttl_default_s` that says so.
+    /// Responses without a word are kept for the visitor alone (LSCache's `CacheEnable private`);
+    /// for all, it is `ttl_default_s` that says so.
     pub unasked_private: bool,
-    /// What applications are told about it, be it on here or not: so they know that they may switch it on.
+    /// What applications are told about it, be it on here or not: so they know that they may switch
+    /// it on.
     pub offer: CacheOffer,
-    /// HTTP's own words are heard (RFC 9111: Cache-Control, Expires, CDN-Cache-Control and their kin).
+    /// HTTP's own words are heard (RFC 9111: Cache-Control, Expires, CDN-Cache-Control and their
+    /// kin).
     pub obeys_http: bool,
-    /// Of HTTP's words, only those count that are for shared caches alone: public, s-maxage, CDN-Cache-Control.
+    /// Of HTTP's words, only those count that are for shared caches alone: public, s-maxage,
+    /// CDN-Cache-Control.
     pub shared_words_only: bool,
     /// LSCache's are (X-LiteSpeed-Cache-Control and its kin), before HTTP's own.
     pub obeys_lscache: bool,
-    /// Seconds that a response is fresh for which says nothing about it; `None`: such responses are not kept.
+    /// Seconds that a response is fresh for which says nothing about it; `None`: such responses are
+    /// not kept.
     pub ttl_default_s: Option<u64>,
     /// In place of whatever the response says.
     pub ttl_override_s: Option<u64>,
@@ -77,9 +87,11 @@ pub struct CacheUse {
     pub default_needs_validator: bool,
     /// Of an LSCache entry that says no age: public, private.
     pub lscache_ttl_s: (u64, u64),
-    /// A response without a word, but with a Last-Modified, is fresh for that part of its age, in percent.
+    /// A response without a word, but with a Last-Modified, is fresh for that part of its age, in
+    /// percent.
     pub heuristic_percent: u64,
-    /// How long after its end an entry is served while a new one is made, and while none can be had.
+    /// How long after its end an entry is served while a new one is made, and while none can be
+    /// had.
     pub grace_s: u64,
     pub stale_if_error_s: u64,
     /// What the client says of freshness (reload) is heard, as mod_cache does.
@@ -91,27 +103,32 @@ pub struct CacheUse {
     /// Requests with a query, and those with cookies, are served from it and kept, too.
     pub with_query: bool,
     pub with_cookies: bool,
-    /// A request with such a cookie is answered by the application; names, or their beginnings with `*`. Where the response says that it is for all, it
-    /// is kept all the same.
+    /// A request with such a cookie is answered by the application; names, or their beginnings with
+    /// `*`. Where the response says that it is for all, it is kept all the same.
     pub session_cookies: Option<Vec<String>>,
-    /// Cookies that are as good as not sent (of statistics, say): names, or their beginnings with `*`. The application gets them all the same.
+    /// Cookies that are as good as not sent (of statistics, say): names, or their beginnings with
+    /// `*`. The application gets them all the same.
     pub ignored_cookies: Vec<String>,
     /// Cookies whose values make another page.
     pub vary_cookies: Vec<String>,
-    /// Request fields beyond HTTP's own that a response's Vary may name to an LSCache entry, in lower case.
+    /// Request fields beyond HTTP's own that a response's Vary may name to an LSCache entry, in
+    /// lower case.
     pub vary_fields: Vec<String>,
     /// LSCache's vary string is no part of the key.
     pub no_vary: bool,
     /// A visitor with private entries is known by the address as well as by cookies.
     pub identity_by_address: bool,
-    /// Hosts of this server that pages may include parts of, though the client's own listener does not lead to them.
+    /// Hosts of this server that pages may include parts of, though the client's own listener does
+    /// not lead to them.
     pub include_hosts: Vec<String>,
     /// Paths that are left alone, by what they contain.
     pub excluded_paths: Vec<String>,
-    /// Of the content: smaller and larger ones are not kept. `CacheStore::entry_bytes_max` bounds all.
+    /// Of the content: smaller and larger ones are not kept. `CacheStore::entry_bytes_max` bounds
+    /// all.
     pub entry_bytes_min: u64,
     pub entry_bytes_max: Option<u64>,
-    /// The client is told what the cache did: Cache-Status (RFC 9211); X-LiteSpeed-Cache always is where LSCache's words are heard.
+    /// The client is told what the cache did: Cache-Status (RFC 9211); X-LiteSpeed-Cache always is
+    /// where LSCache's words are heard.
     pub tells_status: bool,
     /// A field that says what the cache did in one word, as `$upstream_cache_status` does.
     pub result_field: Option<String>,
@@ -122,17 +139,21 @@ pub struct CacheUse {
     pub varies_by_device: bool,
     /// Pages that are fetched again when they were purged, those first that are asked for most.
     pub refetched_max: usize,
-    /// Pages in demand are made anew when that part of their life is left, in percent; 0: when it is over.
+    /// Pages in demand are made anew when that part of their life is left, in percent; 0: when it
+    /// is over.
     pub refresh_ahead_percent: u64,
     /// Response fields that are not kept.
     pub ignored_fields: Vec<String>,
-    /// Kept although the response says otherwise (mod_cache's CacheStorePrivate, -NoStore, -Expired).
+    /// Kept although the response says otherwise (mod_cache's CacheStorePrivate, -NoStore,
+    /// -Expired).
     pub stores_private: bool,
     pub stores_no_store: bool,
     pub stores_expired: bool,
-    /// A URL with a query is kept only if the response says how long (mod_cache without CacheIgnoreQueryString).
+    /// A URL with a query is kept only if the response says how long (mod_cache without
+    /// CacheIgnoreQueryString).
     pub query_needs_expiry: bool,
-    /// A request with `no-store` is not answered from the cache either (mod_cache without CacheIgnoreCacheControl).
+    /// A request with `no-store` is not answered from the cache either (mod_cache without
+    /// CacheIgnoreCacheControl).
     pub no_store_bypasses: bool,
     /// Others that may purge this site's entries by request.
     pub purgers: Vec<Network>,
@@ -153,12 +174,23 @@ pub struct CacheOffer {
 }
 
 impl CacheOffer {
-    pub const NOTHING: CacheOffer = CacheOffer { pages: false, crawler: false, esi: false, litemage: false };
-    pub const ALL: CacheOffer = CacheOffer { pages: true, crawler: true, esi: true, litemage: true };
+    pub const NOTHING: CacheOffer = CacheOffer {
+        pages: false,
+        crawler: false,
+        esi: false,
+        litemage: false,
+    };
+    pub const ALL: CacheOffer = CacheOffer {
+        pages: true,
+        crawler: true,
+        esi: true,
+        litemage: true,
+    };
 }
 
 impl CacheUse {
-    /// Names of parameters that follow visitors about and make no other page, which `tracking` stands for.
+    /// Names of parameters that follow visitors about and make no other page, which `tracking`
+    /// stands for.
     pub const TRACKING: &[&str] = &[
         "utm_*",
         "gclid",

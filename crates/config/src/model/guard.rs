@@ -1,4 +1,5 @@
-//! Who is let in, and what those meet who are not: lists of addresses, and bounds on what one address may keep open.
+//! Who is let in, and what those meet who are not: lists of addresses, and bounds on what one
+//! address may keep open.
 
 use saker_addresses::{AddressList, AddressSet, GeoDatabase, Place, place_of};
 use saker_net::Network;
@@ -11,7 +12,8 @@ pub enum Consequence {
     Refuse(u16),
     /// The connection ends without an answer.
     Drop,
-    /// A page that has the browser do some work; who has done it is let in where a list is against him, and else refused by a status.
+    /// A page that has the browser do some work; who has done it is let in where a list is against
+    /// him, and else refused by a status.
     Challenge,
 }
 
@@ -44,26 +46,35 @@ impl Addresses {
     }
 
     fn contains_place(&self, place: &Place) -> bool {
-        let is_country = |known: &&str| self.countries.iter().any(|country| country.eq_ignore_ascii_case(known));
+        let is_country = |known: &&str| {
+            self.countries
+                .iter()
+                .any(|country| country.eq_ignore_ascii_case(known))
+        };
         place.country.as_deref().as_ref().is_some_and(is_country)
-            || place.network.is_some_and(|known| self.autonomous_systems.contains(&u64::from(known)))
+            || place
+                .network
+                .is_some_and(|known| self.autonomous_systems.contains(&u64::from(known)))
     }
 
     pub fn contains(&self, address: IpAddr) -> bool {
-        (!self.set.is_empty() && self.set.contains(address)) || self.lists.iter().any(|list| list.contains(address))
+        (!self.set.is_empty() && self.set.contains(address))
+            || self.lists.iter().any(|list| list.contains(address))
     }
 }
 
 impl PartialEq for Addresses {
     fn eq(&self, other: &Addresses) -> bool {
         (&self.networks, &self.lists) == (&other.networks, &other.lists)
-            && (&self.countries, &self.autonomous_systems) == (&other.countries, &other.autonomous_systems)
+            && (&self.countries, &self.autonomous_systems)
+                == (&other.countries, &other.autonomous_systems)
     }
 }
 
 impl Eq for Addresses {}
 
-/// Who may come: whoever is allowed; nobody who is denied; where some are allowed and nobody is denied, nobody else.
+/// Who may come: whoever is allowed; nobody who is denied; where some are allowed and nobody is
+/// denied, nobody else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admittance {
     pub allow: Addresses,
@@ -82,11 +93,19 @@ impl Admittance {
             return true;
         }
         let is_by_place = self.allow.is_by_place() || self.deny.is_by_place();
-        let place = if is_by_place { place_of(&self.databases, address) } else { Place::default() };
+        let place = if is_by_place {
+            place_of(&self.databases, address)
+        } else {
+            Place::default()
+        };
         if self.allow.contains_place(&place) {
             return true;
         }
-        if self.deny.is_empty() { self.allow.is_empty() } else { !self.deny.contains(address) && !self.deny.contains_place(&place) }
+        if self.deny.is_empty() {
+            self.allow.is_empty()
+        } else {
+            !self.deny.contains(address) && !self.deny.contains_place(&place)
+        }
     }
 
     pub fn lists(&self) -> impl Iterator<Item = &Arc<AddressList>> {
@@ -105,7 +124,11 @@ pub struct Guard {
 
 impl Default for Guard {
     fn default() -> Guard {
-        Guard { admittance: Admittance::default(), locates: false, denied: Consequence::FORBIDDEN }
+        Guard {
+            admittance: Admittance::default(),
+            locates: false,
+            denied: Consequence::FORBIDDEN,
+        }
     }
 }
 
@@ -128,7 +151,14 @@ pub struct Evasive {
 
 impl Default for Evasive {
     fn default() -> Evasive {
-        Evasive { page_count_max: 2, page_interval_s: 1, site_count_max: 50, site_interval_s: 1, blocking_s: 10, whitelist: Arc::default() }
+        Evasive {
+            page_count_max: 2,
+            page_interval_s: 1,
+            site_count_max: 50,
+            site_interval_s: 1,
+            blocking_s: 10,
+            whitelist: Arc::default(),
+        }
     }
 }
 
@@ -139,14 +169,16 @@ pub struct ServerGuard {
     pub admittance: Admittance,
     /// Neither limits nor bans of the server's own making are for them.
     pub exempt: Addresses,
-    /// More of them are borne for `grace_ms`, without keep-alive; then the address is banned. 0: no limit.
+    /// More of them are borne for `grace_ms`, without keep-alive; then the address is banned. 0: no
+    /// limit.
     pub connections_soft_max: u64,
     pub grace_ms: u64,
     /// How long the server itself bans.
     pub ban_ms: u64,
     /// Requests that make no sense, in `grace_ms`; with more the address is banned. 0: no limit.
     pub bad_requests_max: u64,
-    /// Requests refused for being too many, in `grace_ms`; with more the address is banned. 0: no limit.
+    /// Requests refused for being too many, in `grace_ms`; with more the address is banned. 0: no
+    /// limit.
     pub refused_requests_max: u64,
     /// Of an IPv6 address, what stands for one client.
     pub ipv6_prefix: u8,
@@ -173,7 +205,9 @@ impl Default for ServerGuard {
 impl ServerGuard {
     /// Whether connections have to be counted by address.
     pub fn counts(&self) -> bool {
-        self.connections_soft_max != 0 || self.bad_requests_max != 0 || self.refused_requests_max != 0
+        self.connections_soft_max != 0
+            || self.bad_requests_max != 0
+            || self.refused_requests_max != 0
     }
 }
 
@@ -184,7 +218,12 @@ mod tests {
     fn addresses(blocks: &[&str]) -> Addresses {
         let networks: Vec<Network> = blocks.iter().map(|block| block.parse().unwrap()).collect();
         Addresses {
-            set: Arc::new(networks.iter().filter_map(|network| network.to_string().parse().ok()).collect()),
+            set: Arc::new(
+                networks
+                    .iter()
+                    .filter_map(|network| network.to_string().parse().ok())
+                    .collect(),
+            ),
             networks,
             ..Addresses::default()
         }
@@ -203,8 +242,16 @@ mod tests {
             (&["192.0.2.1"], &["0.0.0.0/0", "::/0"], "::1", false),
         ];
         for (allow, deny, address, expected) in rows {
-            let admittance = Admittance { allow: addresses(allow), deny: addresses(deny), ..Admittance::default() };
-            assert_eq!(admittance.admits(address.parse().unwrap()), *expected, "{allow:?} {deny:?} {address}");
+            let admittance = Admittance {
+                allow: addresses(allow),
+                deny: addresses(deny),
+                ..Admittance::default()
+            };
+            assert_eq!(
+                admittance.admits(address.parse().unwrap()),
+                *expected,
+                "{allow:?} {deny:?} {address}"
+            );
         }
     }
 }

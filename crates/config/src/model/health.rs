@@ -1,7 +1,9 @@
-//! How members of an upstream are looked after: checks that are made of them without a request, and what is known of each.
+//! How members of an upstream are looked after: checks that are made of them without a request, and
+//! what is known of each.
 //!
-//! What is known ([`Standing`]) is one for the whole process: whoever looks after members writes it, all workers read it. It belongs to the member
-//! of one configuration, which is why two members are equal whatever is known of them.
+//! What is known ([`Standing`]) is one for the whole process: whoever looks after members writes
+//! it, all workers read it. It belongs to the member of one configuration, which is why two members
+//! are equal whatever is known of them.
 
 use std::{
     fmt,
@@ -74,8 +76,16 @@ impl HealthCheck {
         if let Some(judge) = &self.judge {
             return (judge.0)(answer);
         }
-        let has = |text: &str| answer.content.windows(text.len().max(1)).any(|window| window == text.as_bytes());
-        self.statuses.iter().any(|(from, to)| (*from..=*to).contains(&answer.status)) && self.content.as_deref().is_none_or(has)
+        let has = |text: &str| {
+            answer
+                .content
+                .windows(text.len().max(1))
+                .any(|window| window == text.as_bytes())
+        };
+        self.statuses
+            .iter()
+            .any(|(from, to)| (*from..=*to).contains(&answer.status))
+            && self.content.as_deref().is_none_or(has)
     }
 }
 
@@ -178,7 +188,11 @@ impl Standing {
 
     /// Requests under way, requests so far, and failures among them.
     pub fn figures(&self) -> (u32, u64, u64) {
-        (self.0.busy.load(Ordering::Relaxed), self.0.requests.load(Ordering::Relaxed), self.0.failures.load(Ordering::Relaxed))
+        (
+            self.0.busy.load(Ordering::Relaxed),
+            self.0.requests.load(Ordering::Relaxed),
+            self.0.failures.load(Ordering::Relaxed),
+        )
     }
 }
 
@@ -196,19 +210,43 @@ mod tests {
     use super::*;
 
     fn answer(status: u16, content: &str) -> HealthAnswer {
-        HealthAnswer { status, content: content.into(), ..HealthAnswer::default() }
+        HealthAnswer {
+            status,
+            content: content.into(),
+            ..HealthAnswer::default()
+        }
     }
 
     #[test]
     fn statuses_content_and_judges() {
         let usual = HealthCheck::default();
-        let passed = [(200, true), (302, true), (404, false), (500, false), (101, false)];
-        passed.iter().for_each(|(status, expected)| assert_eq!(usual.is_passed(&answer(*status, "")), *expected, "{status}"));
-        let strict = HealthCheck { statuses: vec![(204, 204), (500, 599)], content: Some("well".into()), ..HealthCheck::default() };
-        assert!(strict.is_passed(&answer(204, "all well")) && strict.is_passed(&answer(503, "well")));
+        let passed = [
+            (200, true),
+            (302, true),
+            (404, false),
+            (500, false),
+            (101, false),
+        ];
+        passed.iter().for_each(|(status, expected)| {
+            assert_eq!(usual.is_passed(&answer(*status, "")), *expected, "{status}")
+        });
+        let strict = HealthCheck {
+            statuses: vec![(204, 204), (500, 599)],
+            content: Some("well".into()),
+            ..HealthCheck::default()
+        };
+        assert!(
+            strict.is_passed(&answer(204, "all well")) && strict.is_passed(&answer(503, "well"))
+        );
         assert!(!strict.is_passed(&answer(204, "wel")) && !strict.is_passed(&answer(200, "well")));
         let judge = HealthJudge(Arc::new(|answer| answer.status == 500));
-        assert!(HealthCheck { judge: Some(judge), ..strict }.is_passed(&answer(500, "")));
+        assert!(
+            HealthCheck {
+                judge: Some(judge),
+                ..strict
+            }
+            .is_passed(&answer(500, ""))
+        );
     }
 
     #[test]
@@ -219,6 +257,9 @@ mod tests {
         standing.set_down(true, 10);
         assert!(standing.clone().is_down());
         standing.set_down(false, 20);
-        assert_eq!((standing.is_down(), standing.back_for_ms(25)), (false, Some(5)));
+        assert_eq!(
+            (standing.is_down(), standing.back_for_ms(25)),
+            (false, Some(5))
+        );
     }
 }

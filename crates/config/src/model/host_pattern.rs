@@ -1,8 +1,10 @@
-//! Folders made of a host's name: `/srv/%2/%1`, as mod_vhost_alias has them (`VirtualDocumentRoot`), for both front-ends.
+//! Folders made of a host's name: `/srv/%2/%1`, as mod_vhost_alias has them
+//! (`VirtualDocumentRoot`), for both front-ends.
 //!
-//! `%0` is the whole name, `%N` its N-th part (`%-N` from the end, `%N+` with all that follow, `%-N+` with all before), `%N.M` the M-th letter
-//! of it, `%p` the port, `%%` a percent sign. What a name has no part for is `_`.
-//! Difficulty: the name comes from a stranger. It can't lead out of the folder, and our own sites take only names that are well-formed.
+//! `%0` is the whole name, `%N` its N-th part (`%-N` from the end, `%N+` with all that follow,
+//! `%-N+` with all before), `%N.M` the M-th letter of it, `%p` the port, `%%` a percent sign. What
+//! a name has no part for is `_`. Difficulty: the name comes from a stranger. It can't lead out of
+//! the folder, and our own sites take only names that are well-formed.
 
 use std::fmt;
 
@@ -39,16 +41,20 @@ impl fmt::Display for HostPattern {
     }
 }
 
-/// Whether a name (canonical: small letters, no port) is one that folders, users and logs may be called by: labels of letters, digits, `-` and
-/// `_`, none of them empty.
+/// Whether a name (canonical: small letters, no port) is one that folders, users and logs may be
+/// called by: labels of letters, digits, `-` and `_`, none of them empty.
 pub fn is_plain_name(name: &[u8]) -> bool {
     let is_label = |label: &[u8]| {
-        (1..=63).contains(&label.len()) && label.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
+        (1..=63).contains(&label.len())
+            && label
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
     };
     name.len() <= 253 && name.split(|byte| *byte == b'.').all(is_label)
 }
 
-/// Which part of something: `2` the second, `-1` the last, `2+` and all behind it, `-2+` and all before it, `0` everything.
+/// Which part of something: `2` the second, `-1` the last, `2+` and all behind it, `-2+` and all
+/// before it, `0` everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Part {
     number: usize,
@@ -66,11 +72,22 @@ fn part(text: &str) -> Option<((Part, Option<Part>), &str)> {
 }
 
 fn one_part(text: &str) -> Option<(Part, &str)> {
-    let (from_end, rest) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+    let (from_end, rest) = text
+        .strip_prefix('-')
+        .map_or((false, text), |rest| (true, rest));
     let digit = rest.chars().next()?.to_digit(10)?;
     let rest = rest.get(1..)?;
-    let (and_more, rest) = rest.strip_prefix('+').map_or((false, rest), |rest| (true, rest));
-    Some((Part { number: digit as usize, from_end, and_more }, rest))
+    let (and_more, rest) = rest
+        .strip_prefix('+')
+        .map_or((false, rest), |rest| (true, rest));
+    Some((
+        Part {
+            number: digit as usize,
+            from_end,
+            and_more,
+        },
+        rest,
+    ))
 }
 
 impl Part {
@@ -79,11 +96,17 @@ impl Part {
         if self.number == 0 {
             return pieces.join(joint);
         }
-        let at = if self.from_end { pieces.len().checked_sub(self.number) } else { Some(self.number - 1) };
-        let chosen: Option<&[&'t str]> = at.filter(|at| *at < pieces.len()).and_then(|at| match (self.and_more, self.from_end) {
-            (true, true) => pieces.get(..=at),
-            (true, false) => pieces.get(at..),
-            (false, _) => pieces.get(at..=at),
+        let at = if self.from_end {
+            pieces.len().checked_sub(self.number)
+        } else {
+            Some(self.number - 1)
+        };
+        let chosen: Option<&[&'t str]> = at.filter(|at| *at < pieces.len()).and_then(|at| {
+            match (self.and_more, self.from_end) {
+                (true, true) => pieces.get(..=at),
+                (true, false) => pieces.get(at..),
+                (false, _) => pieces.get(at..=at),
+            }
         });
         chosen.map_or_else(|| "_".to_owned(), |pieces| pieces.join(joint))
     }
@@ -94,7 +117,11 @@ fn interpolated(pattern: &str, name: &str, port: u16) -> String {
     let mut rest = pattern;
     while let Some((before, behind)) = rest.split_once('%') {
         out.push_str(before);
-        rest = match (behind.strip_prefix('%'), behind.strip_prefix('p'), part(behind)) {
+        rest = match (
+            behind.strip_prefix('%'),
+            behind.strip_prefix('p'),
+            part(behind),
+        ) {
             (Some(behind), _, _) => {
                 out.push('%');
                 behind
@@ -109,7 +136,9 @@ fn interpolated(pattern: &str, name: &str, port: u16) -> String {
                     None => out.push_str(&text),
                     Some(second) => {
                         let letters: Vec<String> = text.chars().map(String::from).collect();
-                        out.push_str(&second.of(&letters.iter().map(String::as_str).collect::<Vec<_>>(), ""));
+                        out.push_str(
+                            &second.of(&letters.iter().map(String::as_str).collect::<Vec<_>>(), ""),
+                        );
                     }
                 }
                 behind
@@ -119,7 +148,9 @@ fn interpolated(pattern: &str, name: &str, port: u16) -> String {
     }
     out.push_str(rest);
     // A name can't lead elsewhere.
-    out.trim_end_matches('/').replace("/../", "/_/").replace('\0', "_")
+    out.trim_end_matches('/')
+        .replace("/../", "/_/")
+        .replace('\0', "_")
 }
 
 #[cfg(test)]
@@ -130,16 +161,38 @@ mod tests {
     #[test]
     fn names_become_folders() {
         let cases = [
-            ("/usr/local/apache/vhosts/%0", "www.domain.example.com", "/usr/local/apache/vhosts/www.domain.example.com"),
-            ("/vhosts/%3+/%2.1/%2.2/%2.3/%2", "www.domain.example.com", "/vhosts/example.com/d/o/m/domain"),
-            ("/vhosts/%3+/%2.-1/%2.-2/%2.-3/%2", "www.domain.example.com", "/vhosts/example.com/n/i/a/domain"),
-            ("/vhosts/%3+/%2.1/%2.2/%2.3/%2.4+", "www.domain.example.com", "/vhosts/example.com/d/o/m/ain"),
+            (
+                "/usr/local/apache/vhosts/%0",
+                "www.domain.example.com",
+                "/usr/local/apache/vhosts/www.domain.example.com",
+            ),
+            (
+                "/vhosts/%3+/%2.1/%2.2/%2.3/%2",
+                "www.domain.example.com",
+                "/vhosts/example.com/d/o/m/domain",
+            ),
+            (
+                "/vhosts/%3+/%2.-1/%2.-2/%2.-3/%2",
+                "www.domain.example.com",
+                "/vhosts/example.com/n/i/a/domain",
+            ),
+            (
+                "/vhosts/%3+/%2.1/%2.2/%2.3/%2.4+",
+                "www.domain.example.com",
+                "/vhosts/example.com/d/o/m/ain",
+            ),
             ("/v/%-1/%-2/%-3+", "a.b.c", "/v/c/b/a"),
             ("/v/%5/%1.9", "a.b", "/v/_/_"),
             ("/v/%%%p/", "a.b", "/v/%80"),
         ];
         for (pattern, name, expected) in cases {
-            assert_eq!(HostPattern::parse(pattern).map(|pattern| pattern.of(name, 80)).as_deref(), Some(expected), "{pattern}");
+            assert_eq!(
+                HostPattern::parse(pattern)
+                    .map(|pattern| pattern.of(name, 80))
+                    .as_deref(),
+                Some(expected),
+                "{pattern}"
+            );
         }
         for wrong in ["/v/%", "/v/%x", "/v/%-", "/v/%-x", "/a%b/%1"] {
             assert_eq!(HostPattern::parse(wrong), None, "{wrong}");
@@ -148,10 +201,29 @@ mod tests {
 
     #[test]
     fn names_that_folders_may_be_called_by() {
-        for good in ["a", "www.example.org", "a_b.c-d", "127.0.0.1", "xn--mnchen-3ya.de"] {
+        for good in [
+            "a",
+            "www.example.org",
+            "a_b.c-d",
+            "127.0.0.1",
+            "xn--mnchen-3ya.de",
+        ] {
             assert!(is_plain_name(good.as_bytes()), "{good}");
         }
-        for bad in ["", ".", "..", "a..b", ".a", "a.", "a/b", "[::1]", "a b", "a%b", "\u{e4}", &"a".repeat(64)] {
+        for bad in [
+            "",
+            ".",
+            "..",
+            "a..b",
+            ".a",
+            "a.",
+            "a/b",
+            "[::1]",
+            "a b",
+            "a%b",
+            "\u{e4}",
+            &"a".repeat(64),
+        ] {
             assert!(!is_plain_name(bad.as_bytes()), "{bad}");
         }
     }

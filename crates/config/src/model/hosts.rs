@@ -43,7 +43,11 @@ impl fmt::Display for DatabaseUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, rest) = self.0.split_once("://").unwrap_or((&self.0, ""));
         let rest = rest.rsplit_once('@').map_or(rest, |(_, behind)| behind);
-        write!(f, "{scheme}://{}", rest.split_once('?').map_or(rest, |(before, _)| before))
+        write!(
+            f,
+            "{scheme}://{}",
+            rest.split_once('?').map_or(rest, |(before, _)| before)
+        )
     }
 }
 
@@ -117,12 +121,18 @@ mod tests {
     #[test]
     fn no_password_is_shown() {
         for (url, shown) in [
-            ("mysql://bob:s3cr@t@db.example/web?ssl-mode=DISABLED", "mysql://db.example/web"),
+            (
+                "mysql://bob:s3cr@t@db.example/web?ssl-mode=DISABLED",
+                "mysql://db.example/web",
+            ),
             ("sqlite:///var/lib/hosts.db", "sqlite:///var/lib/hosts.db"),
             ("odd", "odd://"),
         ] {
             let url = DatabaseUrl(url.into());
-            assert_eq!((url.to_string(), format!("{url:?}")), (shown.to_owned(), shown.to_owned()));
+            assert_eq!(
+                (url.to_string(), format!("{url:?}")),
+                (shown.to_owned(), shown.to_owned())
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `[limits]`: named bounds on what clients may cost. 0 stands for "no limit" where the field says so.
+//! `[limits]`: named bounds on what clients may cost. 0 stands for "no limit" where the field says
+//! so.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -6,7 +7,8 @@ pub struct Limits {
     pub connections_max: u64,
     /// 0: no limit. Further ones are closed at once.
     pub connections_per_address_max: u64,
-    /// Requests that are worked on at a time, in all workers together; others wait. 0: no limit. Only Apache's configuration has such.
+    /// Requests that are worked on at a time, in all workers together; others wait. 0: no limit.
+    /// Only Apache's configuration has such.
     pub requests_at_a_time_max: u64,
     /// 0: no limit. The last response says `Connection: close`.
     pub requests_per_connection_max: u64,
@@ -20,14 +22,16 @@ pub struct Limits {
     pub field_bytes_max: u64,
     /// 0: no limit. 413.
     pub body_bytes_max: u64,
-    /// On disk for clients that are slower than programs, of all of them; and of responses for one client address.
+    /// On disk for clients that are slower than programs, of all of them; and of responses for one
+    /// client address.
     pub buffer_file_bytes_max: u64,
     pub buffer_file_bytes_per_address_max: u64,
     /// From the first byte of a request to the end of its head. 408.
     pub head_timeout_ms: u64,
     /// Between two reads of a body. 408.
     pub body_timeout_ms: u64,
-    /// A whole body; with each piece it is put off by as long as that would take at the least rate. 408. 0: no limit.
+    /// A whole body; with each piece it is put off by as long as that would take at the least rate.
+    /// 408. 0: no limit.
     pub body_time_ms: u64,
     /// 0: nothing puts it off.
     pub body_bytes_per_s_min: u64,
@@ -39,9 +43,11 @@ pub struct Limits {
     pub tls_handshake_timeout_ms: u64,
     /// SETTINGS_MAX_CONCURRENT_STREAMS.
     pub http2_streams_max: u64,
-    /// Content that a client may send ahead on one stream. 0: our own choice. Only Apache's configuration has such.
+    /// Content that a client may send ahead on one stream. 0: our own choice. Only Apache's
+    /// configuration has such.
     pub http2_window_bytes: u64,
-    /// Streams that a client resets, in [`Limits::HTTP2_WINDOW_MS`]. Beyond: ENHANCE_YOUR_CALM, as for the next two.
+    /// Streams that a client resets, in [`Limits::HTTP2_WINDOW_MS`]. Beyond: ENHANCE_YOUR_CALM, as
+    /// for the next two.
     pub http2_resets_max: u64,
     pub http2_pings_max: u64,
     pub http2_settings_max: u64,

@@ -35,7 +35,8 @@ pub struct Referrers {
     pub allow: Vec<ReferrerPattern>,
     /// Requests without the field (nginx: `none`).
     pub without: bool,
-    /// Fields whose value some firewall has taken out (nginx: `blocked`): without `http://` or `https://`.
+    /// Fields whose value some firewall has taken out (nginx: `blocked`): without `http://` or
+    /// `https://`.
     pub blocked: bool,
     /// In lower case; empty: everything.
     pub extensions: Vec<String>,
@@ -45,7 +46,13 @@ pub struct Referrers {
 impl Default for Referrers {
     fn default() -> Self {
         let refusal = Refusal::Status(Status::FORBIDDEN);
-        Referrers { allow: vec![ReferrerPattern::OwnNames], without: true, blocked: true, extensions: Vec::new(), refusal }
+        Referrers {
+            allow: vec![ReferrerPattern::OwnNames],
+            without: true,
+            blocked: true,
+            extensions: Vec::new(),
+            refusal,
+        }
     }
 }
 
@@ -62,13 +69,19 @@ pub enum ReferrerPattern {
 }
 
 impl ReferrerPattern {
-    /// `own` (`server_names`), `example.org/path`, `*.example.org`, `www.example.*`, `~pattern`. The error says what is wrong.
+    /// `own` (`server_names`), `example.org/path`, `*.example.org`, `www.example.*`, `~pattern`.
+    /// The error says what is wrong.
     pub fn read(text: &str) -> Result<ReferrerPattern, String> {
         if let Some(pattern) = text.strip_prefix('~') {
             // As every pattern here: none may hold up a worker, whatever it is compared with.
             let limited = format!("(*LIMIT_MATCH=100000)(*LIMIT_DEPTH=10000){pattern}");
-            let compiled = RegexBuilder::new().caseless(true).dotall(true).build(&limited);
-            return compiled.map(ReferrerPattern::Regex).map_err(|error| format!("the pattern can't be read: {error}"));
+            let compiled = RegexBuilder::new()
+                .caseless(true)
+                .dotall(true)
+                .build(&limited);
+            return compiled
+                .map(ReferrerPattern::Regex)
+                .map_err(|error| format!("the pattern can't be read: {error}"));
         }
         if matches!(text, "own" | "server_names") {
             return Ok(ReferrerPattern::OwnNames);
@@ -78,7 +91,12 @@ impl ReferrerPattern {
         }
         let (host, path) = text.split_at(text.find('/').unwrap_or(text.len()));
         let (host, path) = (host.to_ascii_lowercase(), path.to_owned());
-        let is_host = |host: &str| !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.[]:".contains(&byte));
+        let is_host = |host: &str| {
+            !host.is_empty()
+                && host
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.[]:".contains(&byte))
+        };
         if host.contains(':') && !host.starts_with('[') {
             return Err("hosts are compared without their port".into());
         }
@@ -99,7 +117,8 @@ pub struct SignedUrls {
     pub secrets: Vec<Vec<u8>>,
     /// What stands before the signed part of the path; ends with a slash.
     pub prefix: String,
-    /// Where what follows the token in the path is looked for; `None`: below the prefix at the site's own root.
+    /// Where what follows the token in the path is looked for; `None`: below the prefix at the
+    /// site's own root.
     pub root: Option<Arc<Path>>,
     /// 410 or 403.
     pub expired: Status,
@@ -110,14 +129,26 @@ pub struct SignedUrls {
 /// Without the secrets.
 impl fmt::Debug for SignedUrls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let SignedUrls { form, secrets, prefix, root, expired, is_free_elsewhere } = self;
-        write!(f, "SignedUrls {{ {form:?}, {} secrets, {prefix}, {root:?}, {expired:?}, {is_free_elsewhere} }}", secrets.len())
+        let SignedUrls {
+            form,
+            secrets,
+            prefix,
+            root,
+            expired,
+            is_free_elsewhere,
+        } = self;
+        write!(
+            f,
+            "SignedUrls {{ {form:?}, {} secrets, {prefix}, {root:?}, {expired:?}, {is_free_elsewhere} }}",
+            secrets.len()
+        )
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SignForm {
-    /// nginx's `secure_link_secret`: `/prefix/MD5/rest`, MD5 in hexadecimal of the rest and the secret.
+    /// nginx's `secure_link_secret`: `/prefix/MD5/rest`, MD5 in hexadecimal of the rest and the
+    /// secret.
     PathMd5,
     /// nginx's `secure_link` with `secure_link_md5`.
     Expression {
@@ -129,7 +160,12 @@ pub enum SignForm {
     /// lighttpd's mod_secdownload and Apache's mod_auth_token: `/prefix/TOKEN/TIME/rest`.
     Token(TokenForm),
     /// Our own: HMAC-SHA256 over path and arguments.
-    Whole { hash_argument: String, expires_argument: String, address: bool, host: bool },
+    Whole {
+        hash_argument: String,
+        expires_argument: String,
+        address: bool,
+        host: bool,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -164,7 +200,8 @@ pub enum SignPart {
 }
 
 impl SignPart {
-    /// nginx's notation, with `$secret` for the secret. The error is the offset of a dollar that begins nothing known.
+    /// nginx's notation, with `$secret` for the secret. The error is the offset of a dollar that
+    /// begins nothing known.
     pub fn read(text: &str) -> Result<Vec<SignPart>, usize> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -175,7 +212,11 @@ impl SignPart {
             }
             let (name, behind) = match after.strip_prefix('{') {
                 Some(inner) => inner.split_once('}').ok_or(offset)?,
-                None => after.split_at(after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len())),
+                None => after.split_at(
+                    after
+                        .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                        .unwrap_or(after.len()),
+                ),
             };
             parts.push(SignPart::named(name).ok_or(offset)?);
             rest = behind;
@@ -193,7 +234,12 @@ impl SignPart {
             "uri" => SignPart::Path,
             "remote_addr" => SignPart::Address,
             "host" => SignPart::Host,
-            other => SignPart::Argument(other.strip_prefix("arg_").filter(|name| !name.is_empty())?.into()),
+            other => SignPart::Argument(
+                other
+                    .strip_prefix("arg_")
+                    .filter(|name| !name.is_empty())?
+                    .into(),
+            ),
         })
     }
 }
@@ -219,8 +265,17 @@ mod tests {
         use SignPart::{Address, Argument, Expires, Host, Path, Secret, Text};
         let read = |text: &str| SignPart::read(text);
         let all = vec![Expires, Path, Address, Text(" ".into()), Secret];
-        assert_eq!(read("$secure_link_expires$uri$remote_addr $secret"), Ok(all));
-        let all = vec![Text("a".into()), Secret, Text("b".into()), Argument("user".into()), Host];
+        assert_eq!(
+            read("$secure_link_expires$uri$remote_addr $secret"),
+            Ok(all)
+        );
+        let all = vec![
+            Text("a".into()),
+            Secret,
+            Text("b".into()),
+            Argument("user".into()),
+            Host,
+        ];
         assert_eq!(read("a${secret}b$arg_user$host"), Ok(all));
         for (bad, offset) in [("$uri$x", 4), ("a$", 1), ("${uri", 0), ("$arg_", 0)] {
             assert_eq!(read(bad), Err(offset), "{bad}");
@@ -229,10 +284,20 @@ mod tests {
 
     #[test]
     fn referrer_patterns() {
-        for good in ["own", "server_names", "example.org", "*.example.org/a", "www.example.*", "~a+", "[::1]"] {
+        for good in [
+            "own",
+            "server_names",
+            "example.org",
+            "*.example.org/a",
+            "www.example.*",
+            "~a+",
+            "[::1]",
+        ] {
             assert!(ReferrerPattern::read(good).is_ok(), "{good}");
         }
-        for bad in ["", "*", "*.", "a*", "*.a.*", "http://a", "a:80", "~(", "a b"] {
+        for bad in [
+            "", "*", "*.", "a*", "*.a.*", "http://a", "a:80", "~(", "a b",
+        ] {
             assert!(ReferrerPattern::read(bad).is_err(), "{bad}");
         }
     }

@@ -14,15 +14,18 @@ pub enum Address {
 }
 
 impl Address {
-    /// The addresses that a text such as `127.0.0.1:8080`, `[::1]:80`, `unix:/path` stands for; `:80` is two, of IPv4 and
-    /// IPv6. The error is the way out, where there is one.
+    /// The addresses that a text such as `127.0.0.1:8080`, `[::1]:80`, `unix:/path` stands for;
+    /// `:80` is two, of IPv4 and IPv6. The error is the way out, where there is one.
     pub fn parse_all(text: &str) -> Result<Vec<Address>, Option<String>> {
         if let Some(path) = text.strip_prefix("unix:") {
             return unix(path);
         }
         if let Some(port) = text.strip_prefix(':') {
             let port: u16 = port.parse().map_err(|_| address_help(text))?;
-            let both = [SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)), SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))];
+            let both = [
+                SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)),
+                SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
+            ];
             return Ok(both.map(Address::Tcp).to_vec());
         }
         match text.parse() {
@@ -36,8 +39,12 @@ fn unix(path: &str) -> Result<Vec<Address>, Option<String>> {
     /// `sun_path` of unix(7), without the final NUL.
     const PATH_BYTES_MAX: usize = 107;
     match path {
-        path if !path.starts_with('/') => Err(Some("the path of a Unix socket is absolute: \"unix:/run/saker.sock\"".into())),
-        path if path.len() > PATH_BYTES_MAX => Err(Some(format!("the path of a Unix socket has at most {PATH_BYTES_MAX} bytes"))),
+        path if !path.starts_with('/') => Err(Some(
+            "the path of a Unix socket is absolute: \"unix:/run/saker.sock\"".into(),
+        )),
+        path if path.len() > PATH_BYTES_MAX => Err(Some(format!(
+            "the path of a Unix socket has at most {PATH_BYTES_MAX} bytes"
+        ))),
         path if path.contains('\0') => Err(None),
         path => Ok(vec![Address::Unix(path.into())]),
     }
@@ -53,8 +60,12 @@ fn address_help(text: &str) -> Option<String> {
         "" if is_port => Some(format!("write \":{port}\"")),
         "*" if is_port => Some(format!("write \":{port}\"")),
         "localhost" if is_port => Some(format!("write the address: \"127.0.0.1:{port}\"")),
-        _ if !is_port && port.bytes().all(|byte| byte.is_ascii_digit()) => Some("ports are 0 to 65535".into()),
-        _ if is_port && host.contains(':') && !host.starts_with('[') => Some(format!("write \"[{host}]:{port}\"")),
+        _ if !is_port && port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some("ports are 0 to 65535".into())
+        }
+        _ if is_port && host.contains(':') && !host.starts_with('[') => {
+            Some(format!("write \"[{host}]:{port}\""))
+        }
         _ if is_port => Some("names are not looked up here: write the address".into()),
         _ => None,
     }
@@ -72,7 +83,8 @@ impl fmt::Display for Address {
 #[derive(Clone, Debug)]
 pub struct Listener {
     pub address: Address,
-    /// Networks whose connections begin with a PROXY preface; connections from elsewhere must not send one. Empty: nobody.
+    /// Networks whose connections begin with a PROXY preface; connections from elsewhere must not
+    /// send one. Empty: nobody.
     pub proxy_protocol_from: Vec<saker_net::Network>,
     /// But not these; only Apache's configuration has such.
     pub proxy_protocol_except: Vec<saker_net::Network>,
@@ -84,14 +96,16 @@ pub struct Listener {
     pub tls: Option<ListenerTls>,
     /// HTTP/2 too: by ALPN over TLS; on a plain listener by prior knowledge or by upgrade (h2c).
     pub http2: bool,
-    /// On a plain listener: by prior knowledge, and by upgrade. Only Apache's configuration tells them apart.
+    /// On a plain listener: by prior knowledge, and by upgrade. Only Apache's configuration tells
+    /// them apart.
     pub http2_direct: bool,
     pub http2_upgrade: bool,
     /// WebSockets over HTTP/2 (RFC 8441).
     pub http2_websockets: bool,
     /// HTTP/3 too, over UDP on the same port; `None`: not.
     pub http3: Option<Http3>,
-    /// Of the kernel's buffers; `None`: its own choice, which grows as needed. Only Apache's configuration has such.
+    /// Of the kernel's buffers; `None`: its own choice, which grows as needed. Only Apache's
+    /// configuration has such.
     pub send_buffer_bytes: Option<u32>,
     pub receive_buffer_bytes: Option<u32>,
     pub origin: Origin,
@@ -103,7 +117,8 @@ pub struct Http3 {
     pub congestion: Congestion,
     /// 0-RTT (RFC 8470): clients that come back may ask before the handshake is over.
     pub early_data: bool,
-    /// How long clients of HTTP/1 and 2 may remember that HTTP/3 is here (`Alt-Svc`, RFC 7838); `None`: they are not told.
+    /// How long clients of HTTP/1 and 2 may remember that HTTP/3 is here (`Alt-Svc`, RFC 7838);
+    /// `None`: they are not told.
     pub advertised_s: Option<u32>,
     /// A directory in which connections are recorded (qlog).
     pub qlog: Option<PathBuf>,
@@ -115,7 +130,12 @@ impl Http3 {
 
 impl Default for Http3 {
     fn default() -> Self {
-        Http3 { congestion: Congestion::Cubic, early_data: true, advertised_s: Some(Http3::ADVERTISED_S), qlog: None }
+        Http3 {
+            congestion: Congestion::Cubic,
+            early_data: true,
+            advertised_s: Some(Http3::ADVERTISED_S),
+            qlog: None,
+        }
     }
 }
 
@@ -128,9 +148,11 @@ pub enum Congestion {
 }
 
 impl Listener {
-    /// HTTP/3 needs TLS, a port, and clients that come themselves: behind a proxy that writes prefaces nobody would find it.
+    /// HTTP/3 needs TLS, a port, and clients that come themselves: behind a proxy that writes
+    /// prefaces nobody would find it.
     pub fn http3_where_possible(&self, http3: Http3) -> Option<Http3> {
-        let is_direct = self.proxy_protocol_from.is_empty() && matches!(self.address, Address::Tcp(_));
+        let is_direct =
+            self.proxy_protocol_from.is_empty() && matches!(self.address, Address::Tcp(_));
         (self.tls.is_some() && is_direct).then_some(http3)
     }
 
@@ -160,10 +182,19 @@ mod tests {
 
     #[test]
     fn addresses() {
-        let shown = |text| Address::parse_all(text).map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let shown = |text| {
+            Address::parse_all(text)
+                .map(|all| all.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
         assert_eq!(shown("127.0.0.1:8080"), Ok(vec!["127.0.0.1:8080".into()]));
-        assert_eq!(shown(":80"), Ok(vec!["0.0.0.0:80".into(), "[::]:80".into()]));
-        assert_eq!(shown("unix:/run/x.sock"), Ok(vec!["unix:/run/x.sock".into()]));
+        assert_eq!(
+            shown(":80"),
+            Ok(vec!["0.0.0.0:80".into(), "[::]:80".into()])
+        );
+        assert_eq!(
+            shown("unix:/run/x.sock"),
+            Ok(vec!["unix:/run/x.sock".into()])
+        );
     }
 
     #[test]
@@ -172,8 +203,17 @@ mod tests {
         assert_eq!(help("8080"), "write \":8080\"");
         assert_eq!(help("*:80"), "write \":80\"");
         assert_eq!(help("localhost:80"), "write the address: \"127.0.0.1:80\"");
-        assert_eq!(help("::1:8080"), "a port is missing: write it after a colon, IPv6 addresses in brackets");
-        assert!(help("10.0.0.1").contains("port is missing") && help("10.0.0.1:70000").contains("65535"));
-        assert!(help("unix:x").contains("absolute") && help(&format!("unix:/{}", "x".repeat(200))).contains("107"));
+        assert_eq!(
+            help("::1:8080"),
+            "a port is missing: write it after a colon, IPv6 addresses in brackets"
+        );
+        assert!(
+            help("10.0.0.1").contains("port is missing")
+                && help("10.0.0.1:70000").contains("65535")
+        );
+        assert!(
+            help("unix:x").contains("absolute")
+                && help(&format!("unix:/{}", "x".repeat(200))).contains("107")
+        );
     }
 }

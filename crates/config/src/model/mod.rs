@@ -1,4 +1,5 @@
-//! What a loaded configuration is: one `Model`, shared by all workers, never changed after it was built.
+//! What a loaded configuration is: one `Model`, shared by all workers, never changed after it was
+//! built.
 
 mod account;
 mod action;
@@ -32,7 +33,10 @@ pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Standing}
 pub use host_pattern::{HostPattern, is_plain_name};
 pub use hosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use limits::Limits;
-pub use links::{Links, ReferrerPattern, Referrers, Refusal, SignAlgorithm, SignForm, SignPart, SignedUrls, TokenForm, Trigger};
+pub use links::{
+    Links, ReferrerPattern, Referrers, Refusal, SignAlgorithm, SignForm, SignPart, SignedUrls,
+    TokenForm, Trigger,
+};
 pub use listener::{Address, Congestion, Http3, Listener};
 pub use media::{FlvStart, Media};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
@@ -40,19 +44,24 @@ pub use origin::{Origin, Sourced};
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
 pub use saker_net::program::ProgramUser;
 pub use server::{
-    AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, NamedLog, NamedSocket, Server, ShownRequests, Workers,
+    AccessLog, AccessLogTarget, Affinity, ErrorLog, LogCondition, LogLevel, NamedLog, NamedSocket,
+    Server, ShownRequests, Workers,
 };
 pub use settings::{
-    CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit, FieldEditAction, Files, SendFiles, Settings,
-    SymlinkPolicy, Underscores,
+    CodedTags, Compression, CompressionCoding, EntityTagParts, ErrorPage, FieldEdit,
+    FieldEditAction, Files, SendFiles, Settings, SymlinkPolicy, Underscores,
 };
 pub use site::{CanonicalPort, HttpsRedirect, PathPattern, Route, Site, SiteName};
 pub use throttle::{Excess, Rate, RequestRate, Throttle};
 pub use tls::{
-    Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, DnsWords,
-    ExternalAccount, Group, ListenerTls, Passphrase, PassphraseDialog, Revocation, ServerTls, SiteTls, Stapling, TlsVersion,
+    Acme, AcmeChallenge, AcmeDirectory, Automatic, CertificateFiles, CipherOrder, CipherSuite,
+    ClientCertificates, ClientChecks, DnsWords, ExternalAccount, Group, ListenerTls, Passphrase,
+    PassphraseDialog, Revocation, ServerTls, SiteTls, Stapling, TlsVersion,
 };
-pub use upstream::{Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky, Through, Tuning, Upstream};
+pub use upstream::{
+    Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky,
+    Through, Tuning, Upstream,
+};
 pub use visitors::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 
 use saker_addresses::{AddressList, GeoDatabase};
@@ -77,7 +86,8 @@ pub struct Model {
     /// What rules are known to set for PHP.
     pub php_sets: Vec<PhpSet>,
     pub listeners: Vec<Listener>,
-    /// In the order of the file; the first catch-all, or else the first site, answers hosts that nobody claims.
+    /// In the order of the file; the first catch-all, or else the first site, answers hosts that
+    /// nobody claims.
     pub sites: Vec<Arc<Site>>,
     /// All that anybody may be passed on to, for what looks after them without a request.
     pub upstreams: Vec<Arc<Upstream>>,
@@ -92,7 +102,9 @@ pub struct Model {
 impl Model {
     /// Whether anything uses the page cache, or may come to.
     pub fn wants_cache(&self) -> bool {
-        let uses = |site: &Site| site.settings.cache.is_on || site.routes.iter().any(|route| route.settings.cache.is_on);
+        let uses = |site: &Site| {
+            site.settings.cache.is_on || site.routes.iter().any(|route| route.settings.cache.is_on)
+        };
         self.cache.is_expected || self.sites.iter().any(|site| uses(site))
     }
 
@@ -100,7 +112,9 @@ impl Model {
     pub fn all_settings(&self) -> impl Iterator<Item = (&Site, &Settings)> {
         self.sites.iter().flat_map(|site| {
             let routes = site.routes.iter().map(|route| &*route.settings);
-            std::iter::once(&*site.settings).chain(routes).map(|settings| (&**site, settings))
+            std::iter::once(&*site.settings)
+                .chain(routes)
+                .map(|settings| (&**site, settings))
         })
     }
 }

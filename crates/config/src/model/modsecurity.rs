@@ -42,6 +42,12 @@ pub struct ModSecurity {
 
 impl Default for ModSecurity {
     fn default() -> ModSecurity {
-        ModSecurity { mode: ModSecurityMode::Off, files: Vec::new(), texts: Vec::new(), origin: Origin::built_in(), rules: None }
+        ModSecurity {
+            mode: ModSecurityMode::Off,
+            files: Vec::new(),
+            texts: Vec::new(),
+            origin: Origin::built_in(),
+            rules: None,
+        }
     }
 }

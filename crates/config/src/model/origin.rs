@@ -2,7 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-/// File, line and column (both from 1) of a value; line 0 for a built-in default or a command line argument.
+/// File, line and column (both from 1) of a value; line 0 for a built-in default or a command line
+/// argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     pub file: Arc<str>,
@@ -12,11 +13,19 @@ pub struct Origin {
 
 impl Origin {
     pub fn built_in() -> Origin {
-        Origin { file: "default".into(), line: 0, column: 0 }
+        Origin {
+            file: "default".into(),
+            line: 0,
+            column: 0,
+        }
     }
 
     pub fn command_line() -> Origin {
-        Origin { file: "command line".into(), line: 0, column: 0 }
+        Origin {
+            file: "command line".into(),
+            line: 0,
+            column: 0,
+        }
     }
 }
 
@@ -38,6 +47,9 @@ pub struct Sourced<T> {
 
 impl<T> Sourced<T> {
     pub fn built_in(value: T) -> Self {
-        Sourced { value, origin: Origin::built_in() }
+        Sourced {
+            value,
+            origin: Origin::built_in(),
+        }
     }
 }

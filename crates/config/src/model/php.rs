@@ -1,4 +1,5 @@
-//! PHP that the server runs itself: what is wanted of it (`[php]`), and the pools that were made of that.
+//! PHP that the server runs itself: what is wanted of it (`[php]`), and the pools that were made of
+//! that.
 
 use super::{HostPattern, Origin, ProgramUser, Upstream};
 use std::{path::PathBuf, sync::Arc};
@@ -113,7 +114,10 @@ pub struct PhpSet {
 impl PhpSet {
     pub fn new(user: Option<ProgramUser>, mut values: Vec<PhpValue>) -> PhpSet {
         values.sort();
-        PhpSet { user, values: values.into() }
+        PhpSet {
+            user,
+            values: values.into(),
+        }
     }
 
     /// In the order of their names.
@@ -138,12 +142,14 @@ pub struct PhpPool {
     pub processes: usize,
     /// Each of its processes serves one request, and what that has set is gone with it.
     pub serves_once: bool,
-    /// What it is started with, so that requests that want this and no more need not bring it. In the order of their names.
+    /// What it is started with, so that requests that want this and no more need not bring it. In
+    /// the order of their names.
     pub settings: Arc<[PhpValue]>,
     pub upstream: Arc<Upstream>,
 }
 
-/// All of them, each user's together, the one that is used where no version is named first. Empty: there is no PHP, or nobody wants one.
+/// All of them, each user's together, the one that is used where no version is named first. Empty:
+/// there is no PHP, or nobody wants one.
 #[derive(Clone, Debug, Default)]
 pub struct PhpPools(Arc<[PhpPool]>);
 
@@ -167,32 +173,47 @@ impl PhpPools {
         self.all_of(user).next()
     }
 
-    /// The one of a version, as handlers' names have it: `8.2`, `82`, `8`. `None`: there is none, and the first has to do.
+    /// The one of a version, as handlers' names have it: `8.2`, `82`, `8`. `None`: there is none,
+    /// and the first has to do.
     pub fn of_version(&self, wanted: &str, user: Option<&ProgramUser>) -> Option<&PhpPool> {
         let digits = |text: &str| text.bytes().filter(u8::is_ascii_digit).collect::<Vec<u8>>();
         let wanted = digits(wanted);
-        let fits = |pool: &&PhpPool| pool.version.as_deref().is_some_and(|version| digits(version).starts_with(&wanted));
+        let fits = |pool: &&PhpPool| {
+            pool.version
+                .as_deref()
+                .is_some_and(|version| digits(version).starts_with(&wanted))
+        };
         self.all_of(user).filter(|_| !wanted.is_empty()).find(fits)
     }
 
-    /// The one that stands in for this one where a request has settings of its own: one that was started with them, or else one that forgets
-    /// them.
+    /// The one that stands in for this one where a request has settings of its own: one that was
+    /// started with them, or else one that forgets them.
     pub fn for_settings<'p>(&'p self, pool: &'p PhpPool, values: &[PhpValue]) -> &'p PhpPool {
-        let others = || self.each_of(pool.user.as_ref()).filter(|other| other.program == pool.program);
+        let others = || {
+            self.each_of(pool.user.as_ref())
+                .filter(|other| other.program == pool.program)
+        };
         let has_them = |other: &&PhpPool| {
             let has = |value: &PhpValue| other.settings.binary_search(value).is_ok();
             other.settings.len() == values.len() && values.iter().all(has)
         };
-        others().find(has_them).or_else(|| others().find(|other| other.serves_once)).unwrap_or(pool)
+        others()
+            .find(has_them)
+            .or_else(|| others().find(|other| other.serves_once))
+            .unwrap_or(pool)
     }
 
     fn all_of(&self, user: Option<&ProgramUser>) -> impl Iterator<Item = &PhpPool> {
-        self.each_of(user).filter(|pool| !pool.serves_once && pool.settings.is_empty())
+        self.each_of(user)
+            .filter(|pool| !pool.serves_once && pool.settings.is_empty())
     }
 
     fn each_of(&self, user: Option<&ProgramUser>) -> impl Iterator<Item = &PhpPool> {
         let begin = self.0.partition_point(|pool| pool.user.as_ref() < user);
-        self.0.iter().skip(begin).take_while(move |pool| pool.user.as_ref() == user)
+        self.0
+            .iter()
+            .skip(begin)
+            .take_while(move |pool| pool.user.as_ref() == user)
     }
 }
 
@@ -217,38 +238,84 @@ mod tests {
 
     #[test]
     fn who_stands_in_for_whom() {
-        let once = |pool: PhpPool| PhpPool { serves_once: true, ..pool };
-        let other = PhpPool { program: "/usr/bin/lsphp".into(), ..pool(Some("8.2")) };
+        let once = |pool: PhpPool| PhpPool {
+            serves_once: true,
+            ..pool
+        };
+        let other = PhpPool {
+            program: "/usr/bin/lsphp".into(),
+            ..pool(Some("8.2"))
+        };
         let pools = PhpPools::new(vec![once(pool(None)), pool(None), other.clone()]);
-        assert!(pools.first().is_some_and(|pool| !pool.serves_once && pools.for_settings(pool, &[value("1")]).serves_once));
+        assert!(pools.first().is_some_and(
+            |pool| !pool.serves_once && pools.for_settings(pool, &[value("1")]).serves_once
+        ));
         assert!(!pools.for_settings(&other, &[value("1")]).serves_once);
     }
 
     fn value(value: &str) -> PhpValue {
-        PhpValue { name: b"x".as_slice().into(), value: value.as_bytes().into(), is_admin: true }
+        PhpValue {
+            name: b"x".as_slice().into(),
+            value: value.as_bytes().into(),
+            is_admin: true,
+        }
     }
 
     #[test]
     fn who_was_started_with_it_stands_in_first() {
-        let with = |text: &str| PhpPool { settings: [value(text)].into(), ..pool(None) };
-        let pools = PhpPools::new(vec![with("2"), PhpPool { serves_once: true, ..pool(None) }, pool(None), with("1")]);
+        let with = |text: &str| PhpPool {
+            settings: [value(text)].into(),
+            ..pool(None)
+        };
+        let pools = PhpPools::new(vec![
+            with("2"),
+            PhpPool {
+                serves_once: true,
+                ..pool(None)
+            },
+            pool(None),
+            with("1"),
+        ]);
         let first = pools.first().unwrap();
         assert!(first.settings.is_empty() && !first.serves_once);
         for (text, is_known) in [("1", true), ("2", true), ("3", false)] {
             let found = pools.for_settings(first, &[value(text)]);
-            assert!(found.serves_once != is_known && found.settings.first().is_none_or(|known| *known == value(text)), "{text}");
+            assert!(
+                found.serves_once != is_known
+                    && found
+                        .settings
+                        .first()
+                        .is_none_or(|known| *known == value(text)),
+                "{text}"
+            );
         }
-        let changeable = PhpValue { is_admin: false, ..value("1") };
+        let changeable = PhpValue {
+            is_admin: false,
+            ..value("1")
+        };
         assert!(pools.for_settings(first, &[changeable]).serves_once);
     }
 
     #[test]
     fn versions_as_handlers_name_them() {
         let pools = PhpPools::new(vec![pool(None), pool(Some("8.2")), pool(Some("7.4"))]);
-        let found = |wanted| pools.of_version(wanted, None).and_then(|pool| pool.version.clone());
-        for (wanted, version) in [("8.2", "8.2"), ("82", "8.2"), ("8", "8.2"), ("ea-php74", "7.4")] {
+        let found = |wanted| {
+            pools
+                .of_version(wanted, None)
+                .and_then(|pool| pool.version.clone())
+        };
+        for (wanted, version) in [
+            ("8.2", "8.2"),
+            ("82", "8.2"),
+            ("8", "8.2"),
+            ("ea-php74", "7.4"),
+        ] {
             assert_eq!(found(wanted).as_deref(), Some(version), "{wanted}");
         }
-        assert!(found("").is_none() && found("81").is_none() && pools.first().is_some_and(|pool| pool.version.is_none()));
+        assert!(
+            found("").is_none()
+                && found("81").is_none()
+                && pools.first().is_some_and(|pool| pool.version.is_none())
+        );
     }
 }

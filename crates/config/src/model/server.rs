@@ -123,7 +123,8 @@ pub struct Server {
     pub group: Option<String>,
     /// Where those two stand.
     pub identity_origins: [Origin; 2],
-    /// Where several sites have a name for a host, the first one takes it, as Apache does; otherwise the most exact.
+    /// Where several sites have a name for a host, the first one takes it, as Apache does;
+    /// otherwise the most exact.
     pub sites_in_order: bool,
     /// Control socket, process id and what must survive a restart.
     pub state_dir: PathBuf,
@@ -139,7 +140,8 @@ pub struct Server {
     /// Bound on memory for resolved resources per process, bodies included.
     pub resource_memory_bytes_max: u64,
     pub resource_entries_max: u64,
-    /// Files up to this size are kept in memory whole; larger ones go out by sendfile, which costs less from some 16 kB on.
+    /// Files up to this size are kept in memory whole; larger ones go out by sendfile, which costs
+    /// less from some 16 kB on.
     pub resource_file_bytes_max: u64,
     /// TERM and a replaced process: seconds that running requests get to finish.
     pub shutdown_timeout_ms: u64,
@@ -147,7 +149,11 @@ pub struct Server {
 
 impl AccessLog {
     pub fn parsed_format(&self) -> Result<Format, FormatError> {
-        if self.is_items { Format::parse_items(&self.format) } else { Format::parse(&self.format) }
+        if self.is_items {
+            Format::parse_items(&self.format)
+        } else {
+            Format::parse(&self.format)
+        }
     }
 }
 

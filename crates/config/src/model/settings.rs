@@ -1,6 +1,9 @@
-//! Settings that may differ from path to path: the site's, with a route's (later: a directory's, a .htaccess file's) laid over.
+//! Settings that may differ from path to path: the site's, with a route's (later: a directory's, a
+//! .htaccess file's) laid over.
 
-use super::{Authorize, CacheUse, Guard, Links, ModSecurity, Origin, PhpUse, ProgramUser, Throttle, Visitors};
+use super::{
+    Authorize, CacheUse, Guard, Links, ModSecurity, Origin, PhpUse, ProgramUser, Throttle, Visitors,
+};
 use saker_http::Status;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
@@ -40,8 +43,8 @@ pub struct Settings {
     pub underscores: Underscores,
 }
 
-/// Fate of request fields whose names have anything but letters, digits and hyphens, on the way to programs and servers. A program can't tell
-/// `X_User` from `X-User`.
+/// Fate of request fields whose names have anything but letters, digits and hyphens, on the way to
+/// programs and servers. A program can't tell `X_User` from `X-User`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Underscores {
     /// Dropped, as by nginx.
@@ -53,7 +56,8 @@ pub enum Underscores {
     Pass,
 }
 
-/// Which files a program may have sent in place of its own content, and what of its own stays. (mod_xsendfile's settings.)
+/// Which files a program may have sent in place of its own content, and what of its own stays.
+/// (mod_xsendfile's settings.)
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SendFiles {
     /// Folders with all that is below them.
@@ -98,7 +102,8 @@ pub struct Files {
     pub index: Vec<String>,
     /// Show the entries of a folder that has no index file.
     pub listing: bool,
-    /// Serve names that begin with a dot (`/.well-known/` always is), and backup and editor leftovers (`~`, `.bak`, `.swp`, `#…#`…)?
+    /// Serve names that begin with a dot (`/.well-known/` always is), and backup and editor
+    /// leftovers (`~`, `.bak`, `.swp`, `#…#`…)?
     pub hidden: bool,
     pub symlinks: SymlinkPolicy,
     pub entity_tag: EntityTagParts,
@@ -112,7 +117,8 @@ pub struct Files {
     pub default_type: String,
     /// POST is answered as GET is.
     pub takes_post: bool,
-    /// The Content-Type of everything, charset included, whatever its extension says; empty sends none.
+    /// The Content-Type of everything, charset included, whatever its extension says; empty sends
+    /// none.
     pub whole_type: Option<String>,
     /// Parts of one multipart/byteranges answer; more are answered with the whole.
     pub ranges_max: u32,
@@ -125,7 +131,11 @@ impl Default for Files {
             listing: false,
             hidden: false,
             symlinks: SymlinkPolicy::Inside,
-            entity_tag: EntityTagParts { inode: false, mtime: true, size: true },
+            entity_tag: EntityTagParts {
+                inode: false,
+                mtime: true,
+                size: true,
+            },
             precompressed: true,
             charset: "utf-8".into(),
             types: BTreeMap::new(),
@@ -182,7 +192,11 @@ pub struct Compression {
 impl Default for Compression {
     fn default() -> Self {
         Compression {
-            codings: vec![CompressionCoding::Brotli, CompressionCoding::Zstd, CompressionCoding::Gzip],
+            codings: vec![
+                CompressionCoding::Brotli,
+                CompressionCoding::Zstd,
+                CompressionCoding::Gzip,
+            ],
             min_bytes: 1024,
             max_bytes: 4 << 20,
             gzip_level: 6,

@@ -9,7 +9,8 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SiteName {
     Exact(String),
-    /// `*.example.org` is kept as `example.org`; matches any number of labels before it, not the name itself.
+    /// `*.example.org` is kept as `example.org`; matches any number of labels before it, not the
+    /// name itself.
     Wildcard(String),
     /// `*`
     Any,
@@ -29,12 +30,13 @@ pub enum CanonicalPort {
 #[derive(Clone, Debug)]
 pub struct Site {
     pub names: Vec<SiteName>,
-    /// Names with `*` or `?` elsewhere than `*.` at their beginning; only Apache's configuration has such.
+    /// Names with `*` or `?` elsewhere than `*.` at their beginning; only Apache's configuration
+    /// has such.
     pub patterns: Vec<String>,
     /// Requests that name no host are for it below this path. Only Apache's configuration has such.
     pub legacy_path: Option<Box<str>>,
-    /// Only for connections to these addresses of this machine (port 0: any); an unspecified one is for those that no site names. Empty: for
-    /// all. Only Apache's configuration has such.
+    /// Only for connections to these addresses of this machine (port 0: any); an unspecified one is
+    /// for those that no site names. Empty: for all. Only Apache's configuration has such.
     pub local_addresses: Vec<SocketAddr>,
     /// Only on these listeners; empty: on all.
     pub listeners: Vec<Address>,
@@ -51,8 +53,8 @@ pub struct Site {
     pub canonical_name: Option<Arc<str>>,
     pub canonical_port: CanonicalPort,
     pub tls: Arc<SiteTls>,
-    /// Of requests for it, and of connections to its address if it is the first there, where they are not the server's. Only Apache's
-    /// configuration has such.
+    /// Of requests for it, and of connections to its address if it is the first there, where they
+    /// are not the server's. Only Apache's configuration has such.
     pub limits: Option<Arc<Limits>>,
     /// Requests over plain HTTP are sent to HTTPS.
     pub https_redirect: Option<HttpsRedirect>,
@@ -89,8 +91,8 @@ impl Site {
     }
 }
 
-/// Where requests over plain HTTP are sent: same host, path and query. Not those for `/.well-known/acme-challenge/`, which an
-/// authority asks over plain HTTP (RFC 8555 section 8.3).
+/// Where requests over plain HTTP are sent: same host, path and query. Not those for
+/// `/.well-known/acme-challenge/`, which an authority asks over plain HTTP (RFC 8555 section 8.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpsRedirect {
     pub status: Status,
@@ -106,7 +108,8 @@ pub enum PathPattern {
     Prefix(String),
     /// `*.jpg` is kept as `.jpg`.
     Suffix(String),
-    /// Any other use of `*` (which matches any run of bytes, slashes included): the literal pieces between the stars.
+    /// Any other use of `*` (which matches any run of bytes, slashes included): the literal pieces
+    /// between the stars.
     Glob(Vec<String>),
 }
 
@@ -135,8 +138,12 @@ impl PathPattern {
     pub fn captures<'p>(&self, path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
         match self {
             PathPattern::Exact(text) => (path == text.as_bytes()).then(Vec::new),
-            PathPattern::Prefix(prefix) => path.strip_prefix(prefix.as_bytes()).map(|rest| vec![rest]),
-            PathPattern::Suffix(suffix) => path.strip_suffix(suffix.as_bytes()).map(|rest| vec![rest]),
+            PathPattern::Prefix(prefix) => {
+                path.strip_prefix(prefix.as_bytes()).map(|rest| vec![rest])
+            }
+            PathPattern::Suffix(suffix) => {
+                path.strip_suffix(suffix.as_bytes()).map(|rest| vec![rest])
+            }
             PathPattern::Glob(pieces) => glob(pieces, path),
         }
     }
@@ -154,7 +161,8 @@ impl fmt::Display for PathPattern {
     }
 }
 
-/// Leftmost-shortest matching, which decides every pattern of literals and stars without going back.
+/// Leftmost-shortest matching, which decides every pattern of literals and stars without going
+/// back.
 fn glob<'p>(pieces: &[String], path: &'p [u8]) -> Option<Vec<&'p [u8]>> {
     let (first, rest) = pieces.split_first()?;
     let mut left = path.strip_prefix(first.as_bytes())?;
@@ -173,7 +181,9 @@ fn find(haystack: &[u8], needle: &[u8]) -> Option<usize> {
     if needle.is_empty() {
         return Some(0);
     }
-    haystack.windows(needle.len()).position(|window| window == needle)
+    haystack
+        .windows(needle.len())
+        .position(|window| window == needle)
 }
 
 #[derive(Clone, Debug)]

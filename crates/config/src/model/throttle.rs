@@ -1,4 +1,5 @@
-//! Throttling: bandwidth, rates of requests, and how many are worked on at a time. Absent means no limit and no cost.
+//! Throttling: bandwidth, rates of requests, and how many are worked on at a time. Absent means no
+//! limit and no cost.
 
 use super::{Consequence, HostAccounts};
 
@@ -81,6 +82,9 @@ impl Throttle {
 
     /// Any limit on bytes that go out.
     pub fn limits_out(&self) -> bool {
-        self.out_connection.is_some() || self.out_address.is_some() || self.out_site.is_some() || self.out_response.is_some()
+        self.out_connection.is_some()
+            || self.out_address.is_some()
+            || self.out_site.is_some()
+            || self.out_response.is_some()
     }
 }

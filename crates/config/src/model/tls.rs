@@ -27,7 +27,9 @@ pub enum CipherSuite {
 impl CipherSuite {
     pub fn version(self) -> TlsVersion {
         match self {
-            CipherSuite::Tls13Aes128Gcm | CipherSuite::Tls13Aes256Gcm | CipherSuite::Tls13ChaCha20 => TlsVersion::Tls13,
+            CipherSuite::Tls13Aes128Gcm
+            | CipherSuite::Tls13Aes256Gcm
+            | CipherSuite::Tls13ChaCha20 => TlsVersion::Tls13,
             _ => TlsVersion::Tls12,
         }
     }
@@ -50,7 +52,8 @@ pub struct CertificateFiles {
     pub key: PathBuf,
     /// An OCSP response (DER) to staple.
     pub ocsp: Option<PathBuf>,
-    /// What follows the certificate in its chain, where that stands in a file of its own; only Apache's configuration has such.
+    /// What follows the certificate in its chain, where that stands in a file of its own; only
+    /// Apache's configuration has such.
     pub chain: Option<PathBuf>,
     /// Who knows the passphrase of an encrypted key.
     pub passphrase: Option<Arc<Passphrase>>,
@@ -61,7 +64,15 @@ pub struct CertificateFiles {
 
 impl CertificateFiles {
     pub fn new(certificate: PathBuf, key: PathBuf, origin: Origin) -> CertificateFiles {
-        CertificateFiles { certificate, key, ocsp: None, chain: None, passphrase: None, stapling: None, origin }
+        CertificateFiles {
+            certificate,
+            key,
+            ocsp: None,
+            chain: None,
+            passphrase: None,
+            stapling: None,
+            origin,
+        }
     }
 }
 
@@ -103,7 +114,14 @@ pub struct Stapling {
 
 impl Default for Stapling {
     fn default() -> Stapling {
-        Stapling { responder: None, timeout_ms: 10_000, skew_s: 300, age_max_s: None, lifetime_s: 3600, retry_s: 600 }
+        Stapling {
+            responder: None,
+            timeout_ms: 10_000,
+            skew_s: 300,
+            age_max_s: None,
+            lifetime_s: 3600,
+            retry_s: 600,
+        }
     }
 }
 
@@ -115,7 +133,8 @@ pub enum ClientCertificates {
     Optional,
     /// The same, and nobody has to vouch for it; only Apache's configuration has such.
     OptionalNoAuthority,
-    /// Asked for, because parts of the site may require one: one that isn't good counts as none; only Apache's configuration has such.
+    /// Asked for, because parts of the site may require one: one that isn't good counts as none;
+    /// only Apache's configuration has such.
     Asked,
     Required,
 }
@@ -123,7 +142,8 @@ pub enum ClientCertificates {
 /// Whose order of ciphers holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CipherOrder {
-    /// The server's, unless the client says by its own that it has no AES in hardware and the configuration names no ciphers.
+    /// The server's, unless the client says by its own that it has no AES in hardware and the
+    /// configuration names no ciphers.
     #[default]
     Own,
     OwnAlways,
@@ -145,13 +165,22 @@ pub enum Revocation {
 
 impl Revocation {
     pub fn takes_unlisted(self) -> bool {
-        matches!(self, Revocation::Leaf { takes_unlisted: true } | Revocation::Chain { takes_unlisted: true })
+        matches!(
+            self,
+            Revocation::Leaf {
+                takes_unlisted: true
+            } | Revocation::Chain {
+                takes_unlisted: true
+            }
+        )
     }
 }
 
 impl Default for Revocation {
     fn default() -> Revocation {
-        Revocation::Chain { takes_unlisted: false }
+        Revocation::Chain {
+            takes_unlisted: false,
+        }
     }
 }
 
@@ -192,7 +221,8 @@ pub struct SiteTls {
     /// TLS 1.2 alone; only Apache's configuration says it.
     pub without_tls13: bool,
     pub cipher_order: CipherOrder,
-    /// In order of preference; empty: the default ones. Where it is not empty it has some of each version that is allowed.
+    /// In order of preference; empty: the default ones. Where it is not empty it has some of each
+    /// version that is allowed.
     pub ciphers: Vec<CipherSuite>,
     /// In order of preference; empty: the default ones.
     pub groups: Vec<Group>,
@@ -203,14 +233,16 @@ pub struct SiteTls {
     pub client_crl: Vec<PathBuf>,
     pub client_checks: ClientChecks,
     pub without_tickets: bool,
-    /// How long a session may go on by a ticket, where that is shorter than the life of the server's keys.
+    /// How long a session may go on by a ticket, where that is shorter than the life of the
+    /// server's keys.
     pub ticket_lifetime_s: Option<u32>,
 }
 
 /// What a listener says; present where it speaks TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListenerTls {
-    /// Refuse handshakes without, or with an unknown, server name instead of showing the first certificate.
+    /// Refuse handshakes without, or with an unknown, server name instead of showing the first
+    /// certificate.
     pub strict_sni: bool,
 }
 
@@ -232,7 +264,9 @@ pub struct ExternalAccount {
 /// Without the secret.
 impl std::fmt::Debug for ExternalAccount {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ExternalAccount").field("key_id", &self.key_id).finish_non_exhaustive()
+        f.debug_struct("ExternalAccount")
+            .field("key_id", &self.key_id)
+            .finish_non_exhaustive()
     }
 }
 
@@ -268,15 +302,18 @@ pub struct Acme {
     pub dns_command: Option<String>,
     /// What else it is told.
     pub dns_words: DnsWords,
-    /// Certificates for these names besides those of sites, which then are not ordered for their sites alone. Only Apache's configuration has such.
+    /// Certificates for these names besides those of sites, which then are not ordered for their
+    /// sites alone. Only Apache's configuration has such.
     pub certificates: Vec<Vec<String>>,
     /// How long a record may take to reach the zone's servers.
     pub dns_wait_ms: u64,
     /// URL asked, with `?domain=NAME`, before a certificate is made on demand; 200 allows.
     pub ask: Option<String>,
-    /// Authorities (PEM) that the directory's own certificate is checked against, besides the system's.
+    /// Authorities (PEM) that the directory's own certificate is checked against, besides the
+    /// system's.
     pub directory_ca: Option<PathBuf>,
-    /// Where accounts and certificates are kept; `None`: in the state directory. Only `saker serve` sets it.
+    /// Where accounts and certificates are kept; `None`: in the state directory. Only `saker serve`
+    /// sets it.
     pub folder: Option<PathBuf>,
 }
 
@@ -299,7 +336,10 @@ impl Acme {
 impl Default for Acme {
     fn default() -> Self {
         Acme {
-            directories: vec![AcmeDirectory { url: Acme::LETS_ENCRYPT.into(), external_account: None }],
+            directories: vec![AcmeDirectory {
+                url: Acme::LETS_ENCRYPT.into(),
+                external_account: None,
+            }],
             email: None,
             challenges: vec![AcmeChallenge::TlsAlpn01, AcmeChallenge::Http01],
             dns_command: None,
@@ -316,7 +356,8 @@ impl Default for Acme {
 /// `[tls]` and `[acme]`: what holds for the whole process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerTls {
-    /// Session ticket keys (48 or 80 random bytes each) shared between machines; the first makes tickets, all open them. Empty: own keys.
+    /// Session ticket keys (48 or 80 random bytes each) shared between machines; the first makes
+    /// tickets, all open them. Empty: own keys.
     pub ticket_keys: Vec<PathBuf>,
     /// Own ticket keys change this often; the last is kept as long again.
     pub ticket_rotation_ms: u64,
@@ -325,6 +366,10 @@ pub struct ServerTls {
 
 impl Default for ServerTls {
     fn default() -> Self {
-        ServerTls { ticket_keys: Vec::new(), ticket_rotation_ms: 12 * 3_600_000, acme: Acme::default() }
+        ServerTls {
+            ticket_keys: Vec::new(),
+            ticket_rotation_ms: 12 * 3_600_000,
+            acme: Acme::default(),
+        }
     }
 }

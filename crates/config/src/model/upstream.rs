@@ -1,7 +1,9 @@
-//! Programs and servers that answer in our place: what they speak, where they are, and which of several is asked.
+//! Programs and servers that answer in our place: what they speak, where they are, and which of
+//! several is asked.
 //!
-//! Made by both front-ends (Apache's `ProxyPass`, `<Proxy balancer:>` and `SetHandler "proxy:…"`, our own `[[upstream]]`), and by rules at the
-//! time of a request. Workers keep the state (connections, failures) beside it, by [`Backend`] and by upstream.
+//! Made by both front-ends (Apache's `ProxyPass`, `<Proxy balancer:>` and `SetHandler "proxy:…"`,
+//! our own `[[upstream]]`), and by rules at the time of a request. Workers keep the state
+//! (connections, failures) beside it, by [`Backend`] and by upstream.
 
 use super::{CipherSuite, HealthCheck, Revocation, Standing};
 use std::{
@@ -91,8 +93,13 @@ impl BackendAddress {
             Some((host, port)) if !port.contains(']') => (host, port.parse().ok()?),
             _ => (authority, default_port),
         };
-        let is_host = !host.is_empty() && !host.contains(['@', '/', ' ']) && (host.starts_with('[') == host.contains(':'));
-        is_host.then(|| BackendAddress::Tcp { host: host.into(), port })
+        let is_host = !host.is_empty()
+            && !host.contains(['@', '/', ' '])
+            && (host.starts_with('[') == host.contains(':'));
+        is_host.then(|| BackendAddress::Tcp {
+            host: host.into(),
+            port,
+        })
     }
 }
 
@@ -107,7 +114,8 @@ pub struct BackendTls {
     pub checks_time: bool,
     /// Files, and folders of them, instead of the system's authorities.
     pub authorities: Vec<PathBuf>,
-    /// Whether lists of what authorities have revoked are looked at; only Apache's configuration has such.
+    /// Whether lists of what authorities have revoked are looked at; only Apache's configuration
+    /// has such.
     pub revocation: Revocation,
     /// Files of such lists, and folders of them.
     pub revocation_lists: Vec<PathBuf>,
@@ -150,7 +158,8 @@ pub struct Backend {
     pub through: Option<Arc<Through>>,
 }
 
-/// A proxy that a backend is reached through: over a tunnel (RFC 9110 section 9.3.6) where TLS is spoken with it, else by its whole URL.
+/// A proxy that a backend is reached through: over a tunnel (RFC 9110 section 9.3.6) where TLS is
+/// spoken with it, else by its whole URL.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Through {
     pub host: Box<str>,
@@ -161,7 +170,12 @@ pub struct Through {
 
 impl Backend {
     pub fn new(protocol: Protocol, address: BackendAddress) -> Backend {
-        Backend { protocol, address, tls: None, through: None }
+        Backend {
+            protocol,
+            address,
+            tls: None,
+            through: None,
+        }
     }
 
     pub fn scheme(&self) -> &'static str {
@@ -179,7 +193,8 @@ impl fmt::Display for Backend {
     }
 }
 
-/// Counts how often what listens was replaced: connections to an earlier one are not used again. Shared by whoever replaces it with all workers.
+/// Counts how often what listens was replaced: connections to an earlier one are not used again.
+/// Shared by whoever replaces it with all workers.
 #[derive(Clone, Debug, Default)]
 pub struct Epoch(Arc<AtomicU32>);
 
@@ -211,7 +226,8 @@ pub struct Tuning {
     pub kept_max: usize,
     /// An idle one is closed after this.
     pub kept_ms: u64,
-    /// Managed php-fpm: processes are started when connections come, and those that come at once may count as one.
+    /// Managed php-fpm: processes are started when connections come, and those that come at once
+    /// may count as one.
     pub forks_on_demand: bool,
     /// Connections of the whole process; 0: no limit.
     pub connections_max: usize,
@@ -222,10 +238,12 @@ pub struct Tuning {
     pub retry_ms: u64,
     /// What is known of its name's addresses is asked for again after this.
     pub address_ttl_ms: u64,
-    /// What the response may be ahead of the client before the backend is made to wait: in memory, then on disk.
+    /// What the response may be ahead of the client before the backend is made to wait: in memory,
+    /// then on disk.
     pub buffer_memory_bytes: usize,
     pub buffer_disk_bytes: u64,
-    /// Requests whose content is no longer are here whole before it is asked, so that a slow client holds none of its processes.
+    /// Requests whose content is no longer are here whole before it is asked, so that a slow client
+    /// holds none of its processes.
     pub request_ahead_bytes: u64,
     /// Of managed programs; stands still for others.
     pub epoch: Epoch,
@@ -233,7 +251,8 @@ pub struct Tuning {
     pub activity: Option<Activity>,
     /// AJP.
     pub secret: Option<Box<str>>,
-    /// HTTP/1.1 with content, and AJP: it is asked whether it is ready first, and has this long to say so.
+    /// HTTP/1.1 with content, and AJP: it is asked whether it is ready first, and has this long to
+    /// say so.
     pub ping_ms: Option<u64>,
 }
 
@@ -267,7 +286,10 @@ pub struct Activity(Arc<(AtomicU32, AtomicU64)>);
 
 impl Default for Activity {
     fn default() -> Activity {
-        Activity(Arc::new((AtomicU32::new(0), AtomicU64::new(saker_net::clock::monotonic_ms()))))
+        Activity(Arc::new((
+            AtomicU32::new(0),
+            AtomicU64::new(saker_net::clock::monotonic_ms()),
+        )))
     }
 }
 
@@ -402,7 +424,8 @@ pub struct Upstream {
     pub slow_start_ms: u64,
     /// Failures in a row after which a member is left alone.
     pub failures_max: u32,
-    /// Requests are refused while all members are left alone, instead of trying one of them all the same.
+    /// Requests are refused while all members are left alone, instead of trying one of them all the
+    /// same.
     pub breaks: bool,
 }
 

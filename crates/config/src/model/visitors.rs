@@ -37,7 +37,13 @@ pub const CHALLENGE_PLACE: &str = "{challenge}";
 
 impl Default for Challenge {
     fn default() -> Self {
-        Challenge { always: false, difficulty: 16, life_s: 86_400, status: Status::SERVICE_UNAVAILABLE, page: None }
+        Challenge {
+            always: false,
+            difficulty: 16,
+            life_s: 86_400,
+            status: Status::SERVICE_UNAVAILABLE,
+            page: None,
+        }
     }
 }
 
@@ -51,7 +57,11 @@ pub struct Logins {
 
 impl Default for Logins {
     fn default() -> Self {
-        Logins { action: LoginAction::Throttle, attempts: 10, within_s: 300 }
+        Logins {
+            action: LoginAction::Throttle,
+            attempts: 10,
+            within_s: 300,
+        }
     }
 }
 

@@ -1,7 +1,9 @@
-//! Logs that rules name (`SecAuditLog`): whether they can be written, which the library does not say.
+//! Logs that rules name (`SecAuditLog`): whether they can be written, which the library does not
+//! say.
 //!
-//! The library opens them while it reads rules. So only the process that serves lets it: whoever only looks at a configuration (`saker check`
-//! as root, the process that starts programs) would make them his own files, which the server then can't write.
+//! The library opens them while it reads rules. So only the process that serves lets it: whoever
+//! only looks at a configuration (`saker check` as root, the process that starts programs) would
+//! make them his own files, which the server then can't write.
 
 use crate::model::Origin;
 use std::{
@@ -16,7 +18,8 @@ use std::{
 
 static ARE_WRITTEN: AtomicBool = AtomicBool::new(false);
 
-/// From now on logs are opened: said once, by the process that serves, before it reads its configuration.
+/// From now on logs are opened: said once, by the process that serves, before it reads its
+/// configuration.
 pub fn write_logs() {
     ARE_WRITTEN.store(true, Relaxed);
 }
@@ -42,7 +45,10 @@ impl AuditLog {
         let named = || Some((PathBuf::from(value), origin.clone()));
         match name {
             "secauditengine" => self.is_on = !value.eq_ignore_ascii_case("off"),
-            "secauditlogtype" => self.is_concurrent = ["concurrent", "parallel"].contains(&&*value.to_ascii_lowercase()),
+            "secauditlogtype" => {
+                self.is_concurrent =
+                    ["concurrent", "parallel"].contains(&&*value.to_ascii_lowercase())
+            }
             "secauditlog" => self.files[0] = named(),
             "secauditlog2" => self.files[1] = named(),
             "secauditlogstoragedir" => self.folder = named(),
@@ -56,20 +62,45 @@ impl AuditLog {
             return Vec::new();
         }
         // A URL (`SecAuditLogType HTTPS`) and a program are no files.
-        let is_file = |path: &Path| !path.to_string_lossy().starts_with("http") && !path.to_string_lossy().starts_with('|');
-        let files = self.files.iter().flatten().filter(|(path, _)| is_file(path)).map(|(path, origin)| (path, origin, file_fault(path)));
+        let is_file = |path: &Path| {
+            !path.to_string_lossy().starts_with("http") && !path.to_string_lossy().starts_with('|')
+        };
+        let files = self
+            .files
+            .iter()
+            .flatten()
+            .filter(|(path, _)| is_file(path))
+            .map(|(path, origin)| (path, origin, file_fault(path)));
         let folder = self.folder.iter().filter(|_| self.is_concurrent);
-        let folder = folder.map(|(path, origin)| (path, origin, (!path.is_dir()).then(|| "there is no such folder".to_owned())));
+        let folder = folder.map(|(path, origin)| {
+            (
+                path,
+                origin,
+                (!path.is_dir()).then(|| "there is no such folder".to_owned()),
+            )
+        });
         let all = files.chain(folder);
-        all.filter_map(|(path, origin, why)| Some((origin.clone(), format!("the audit log {} can't be written: {}", path.display(), why?))))
-            .collect()
+        all.filter_map(|(path, origin, why)| {
+            Some((
+                origin.clone(),
+                format!(
+                    "the audit log {} can't be written: {}",
+                    path.display(),
+                    why?
+                ),
+            ))
+        })
+        .collect()
     }
 }
 
 fn file_fault(path: &Path) -> Option<String> {
     // Those that could be opened once: the library holds on to them, whomever they belong to since.
     static HELD: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     if !folder.is_dir() {
         return Some(format!("there is no folder {}", folder.display()));
     }

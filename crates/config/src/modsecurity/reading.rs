@@ -19,7 +19,8 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Files that include each other.
 const DEPTH_MAX: usize = 16;
 
-/// What the module for Apache knows and the library does not, where rules come to the same without it.
+/// What the module for Apache knows and the library does not, where rules come to the same without
+/// it.
 const WITHOUT_EFFECT: &[&str] = &[
     "seccachetransformations",
     "secchrootdir",
@@ -53,8 +54,15 @@ const WITHOUT_EFFECT: &[&str] = &[
 /// Those of them that refuse requests once they are on.
 const REFUSES_IF_ON: [&str; 2] = ["sechashengine", "secinterceptonerror"];
 /// Operators whose argument is the name of a file.
-const FILE_OPERATORS: [&str; 7] =
-    ["@pmfromfile", "@pmf", "@ipmatchfromfile", "@ipmatchf", "@inspectfile", "@validateschema", "@validatedtd"];
+const FILE_OPERATORS: [&str; 7] = [
+    "@pmfromfile",
+    "@pmf",
+    "@ipmatchfromfile",
+    "@ipmatchf",
+    "@inspectfile",
+    "@validateschema",
+    "@validatedtd",
+];
 /// All that libmodsecurity 3.0 knows.
 const OPERATORS: [&str; 39] = [
     "beginsWith",
@@ -133,12 +141,19 @@ impl Reading {
     }
 
     pub fn remark(&mut self, origin: Origin, is_error: bool, message: String) {
-        self.remarks.push(Remark { origin, is_error, message });
+        self.remarks.push(Remark {
+            origin,
+            is_error,
+            message,
+        });
     }
 
     /// When all has been read.
     pub fn take_remarks(&mut self) -> Vec<Remark> {
-        self.audit_log.faults().into_iter().for_each(|(origin, message)| self.remark(origin, true, message));
+        self.audit_log
+            .faults()
+            .into_iter()
+            .for_each(|(origin, message)| self.remark(origin, true, message));
         mem::take(&mut self.remarks)
     }
 
@@ -164,53 +179,107 @@ impl Reading {
 
     fn include(&mut self, pattern: &Path, origin: &Origin, is_optional: bool, depth: usize) {
         if depth > DEPTH_MAX {
-            return self.remark(origin.clone(), true, format!("{}: files of rules include each other without end", pattern.display()));
+            return self.remark(
+                origin.clone(),
+                true,
+                format!(
+                    "{}: files of rules include each other without end",
+                    pattern.display()
+                ),
+            );
         }
         let (folder, name) = (Path::new("/"), pattern.to_string_lossy());
-        let found: Vec<PathBuf> = include::expand(folder, &name).into_iter().map(|file| folder.join(file)).collect();
+        let found: Vec<PathBuf> = include::expand(folder, &name)
+            .into_iter()
+            .map(|file| folder.join(file))
+            .collect();
         if found.is_empty() && !is_optional {
-            return self.remark(origin.clone(), true, format!("no file of rules is at {name}"));
+            return self.remark(
+                origin.clone(),
+                true,
+                format!("no file of rules is at {name}"),
+            );
         }
         for file in found {
             match read(&file) {
                 Ok(bytes) => self.file(&file, &bytes, depth),
                 Err(_) if is_optional && !file.exists() => {}
-                Err(reason) => self.remark(origin.clone(), true, format!("{} can't be read: {reason}", file.display())),
+                Err(reason) => self.remark(
+                    origin.clone(),
+                    true,
+                    format!("{} can't be read: {reason}", file.display()),
+                ),
             }
         }
     }
 
     fn file(&mut self, path: &Path, bytes: &[u8], depth: usize) {
         let text = String::from_utf8_lossy(bytes);
-        let is_for_library =
-            |line: Logical<'_>| !is_include(&line.name) && !WITHOUT_EFFECT.contains(&&*line.name) && !logs::is_left_out(&line.name);
+        let is_for_library = |line: Logical<'_>| {
+            !is_include(&line.name)
+                && !WITHOUT_EFFECT.contains(&&*line.name)
+                && !logs::is_left_out(&line.name)
+        };
         // Where the broker read it for us the library could not.
         if logical_lines(&text).all(is_for_library) && fs::File::open(path).is_ok() {
             let name: Arc<str> = path.display().to_string().into();
             for line in logical_lines(&text) {
-                self.note(&line, &Origin { file: Arc::clone(&name), line: line.lines.start as u32 + 1, column: 1 });
+                self.note(
+                    &line,
+                    &Origin {
+                        file: Arc::clone(&name),
+                        line: line.lines.start as u32 + 1,
+                        column: 1,
+                    },
+                );
             }
             self.flush();
             return self.parts.push(Part::File(path.to_owned()));
         }
         let name: Arc<str> = path.display().to_string().into();
-        self.lines_of(&text, &name, 1, path.parent().unwrap_or(Path::new("/")), depth);
+        self.lines_of(
+            &text,
+            &name,
+            1,
+            path.parent().unwrap_or(Path::new("/")),
+            depth,
+        );
     }
 
     fn lines_of(&mut self, text: &str, file: &Arc<str>, first: u32, base: &Path, depth: usize) {
         for line in logical_lines(text) {
             let at = first + line.lines.start as u32;
-            let origin = || Origin { file: Arc::clone(file), line: at, column: 1 };
+            let origin = || Origin {
+                file: Arc::clone(file),
+                line: at,
+                column: 1,
+            };
             if is_include(&line.name) {
                 let pattern = base.join(unquoted(line.arguments()));
-                self.include(&pattern, &origin(), line.name == "includeoptional", depth + 1);
+                self.include(
+                    &pattern,
+                    &origin(),
+                    line.name == "includeoptional",
+                    depth + 1,
+                );
                 continue;
             }
             if WITHOUT_EFFECT.contains(&&*line.name) {
                 let is_on = unquoted(line.arguments()).eq_ignore_ascii_case("on");
                 let is_error = is_on && REFUSES_IF_ON.contains(&&*line.name);
-                let consequence = if is_error { "and without it rules would refuse less" } else { "and it has no effect" };
-                self.remark(origin(), is_error, format!("libmodsecurity does not know {}, {consequence}", line.word()));
+                let consequence = if is_error {
+                    "and without it rules would refuse less"
+                } else {
+                    "and it has no effect"
+                };
+                self.remark(
+                    origin(),
+                    is_error,
+                    format!(
+                        "libmodsecurity does not know {}, {consequence}",
+                        line.word()
+                    ),
+                );
                 continue;
             }
             self.note(&line, &origin());
@@ -233,7 +302,9 @@ impl Reading {
         if line.name == "secrule"
             && let Some(unknown) = unknown_operator(line.arguments())
         {
-            let message = format!("libmodsecurity has no operator {unknown}, and would take it for a pattern");
+            let message = format!(
+                "libmodsecurity has no operator {unknown}, and would take it for a pattern"
+            );
             self.remark(origin.clone(), true, message);
         }
     }
@@ -273,7 +344,10 @@ struct Logical<'t> {
 
 impl<'t> Logical<'t> {
     fn word(&self) -> &'t str {
-        self.text.split_ascii_whitespace().next().unwrap_or_default()
+        self.text
+            .split_ascii_whitespace()
+            .next()
+            .unwrap_or_default()
     }
 
     fn arguments(&self) -> &'t str {
@@ -296,7 +370,9 @@ fn logical_lines(text: &str) -> impl Iterator<Item = Logical<'_>> {
             let stop = line.find('\n');
             let length = stop.unwrap_or(line.len());
             number += 1;
-            let goes_on = line.get(..length).is_some_and(|line| line.trim_end_matches('\r').ends_with('\\'));
+            let goes_on = line
+                .get(..length)
+                .is_some_and(|line| line.trim_end_matches('\r').ends_with('\\'));
             let is_last = stop.is_none();
             end += length + usize::from(!is_last);
             if is_last || !goes_on || end >= begin.len() {
@@ -307,33 +383,58 @@ fn logical_lines(text: &str) -> impl Iterator<Item = Logical<'_>> {
         rest = begin.get(end..).unwrap_or_default();
         let text = whole.strip_suffix('\n').unwrap_or(whole);
         let word = text.split_ascii_whitespace().next().unwrap_or_default();
-        let name = if word.starts_with('#') { String::new() } else { word.to_ascii_lowercase() };
-        Some(Logical { text, name, lines: first..number })
+        let name = if word.starts_with('#') {
+            String::new()
+        } else {
+            word.to_ascii_lowercase()
+        };
+        Some(Logical {
+            text,
+            name,
+            lines: first..number,
+        })
     })
 }
 
 fn unknown_operator(text: &str) -> Option<String> {
     let operator = words(&joined(text)).into_iter().nth(1)?;
-    let name = operator.text.trim_start().trim_start_matches('!').trim_start().strip_prefix('@')?;
-    let name: String = name.chars().take_while(char::is_ascii_alphanumeric).collect();
-    let is_known = OPERATORS.iter().any(|known| known.eq_ignore_ascii_case(&name));
+    let name = operator
+        .text
+        .trim_start()
+        .trim_start_matches('!')
+        .trim_start()
+        .strip_prefix('@')?;
+    let name: String = name
+        .chars()
+        .take_while(char::is_ascii_alphanumeric)
+        .collect();
+    let is_known = OPERATORS
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(&name));
     (!is_known).then(|| format!("@{name}"))
 }
 
 pub(super) fn unquoted(text: &str) -> &str {
     let text = text.trim();
-    let inner = |quote: char| text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
+    let inner = |quote: char| {
+        text.strip_prefix(quote)
+            .and_then(|text| text.strip_suffix(quote))
+    };
     inner('"').or_else(|| inner('\'')).unwrap_or(text)
 }
 
-/// The text of a directive whose names of files are where they would be looked for beside its own file.
+/// The text of a directive whose names of files are where they would be looked for beside its own
+/// file.
 fn with_paths(line: &Logical<'_>, base: &Path) -> String {
     let mut text = line.text.to_owned();
     let lower = text.to_ascii_lowercase();
     let found: Option<usize> = if FILE_DIRECTIVES.contains(&&*line.name) {
         lower.find(&*line.name).map(|at| at + line.name.len())
     } else if line.name == "secrule" {
-        let operator = |operator: &&str| Some(lower.find(*operator)? + operator.len()).filter(|at| lower[*at..].starts_with([' ', '\t']));
+        let operator = |operator: &&str| {
+            Some(lower.find(*operator)? + operator.len())
+                .filter(|at| lower[*at..].starts_with([' ', '\t']))
+        };
         FILE_OPERATORS.iter().find_map(operator)
     } else {
         None

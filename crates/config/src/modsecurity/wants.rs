@@ -1,7 +1,8 @@
-//! What a set of rules wants to see, read off its directives, because the library's interface does not tell.
+//! What a set of rules wants to see, read off its directives, because the library's interface does
+//! not tell.
 //!
-//! Too much wanted costs time and no more: the library decides by itself what it looks at. So whatever may switch something on from request
-//! to request (`ctl:`) counts as switched on.
+//! Too much wanted costs time and no more: the library decides by itself what it looks at. So
+//! whatever may switch something on from request to request (`ctl:`) counts as switched on.
 
 /// `SecRuleEngine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +38,15 @@ impl Wants {
         if !self.response && !self.response_by_rule {
             return false;
         }
-        let essence = media_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+        let essence = media_type
+            .split(|byte| *byte == b';')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii();
         let is_it = |known: &str| known.as_bytes().eq_ignore_ascii_case(essence);
         match &self.types {
-            // None at all are looked at after SecResponseBodyMimeTypesClear; to the library, that is all.
+            // None at all are looked at after SecResponseBodyMimeTypesClear; to the library, that
+            // is all.
             Some(types) => types.is_empty() || types.iter().any(|known| is_it(known)),
             None => TYPES.iter().any(|known| is_it(known)),
         }
@@ -59,12 +65,17 @@ impl Wants {
             "secresponsebodyaccess" => self.response = is("on"),
             "secresponsebodylimit" => self.response_bytes = limit(value),
             "secresponsebodymimetype" => {
-                self.types.get_or_insert_default().extend(arguments.split_ascii_whitespace().map(|word| word.trim_matches('"').to_owned()));
+                self.types.get_or_insert_default().extend(
+                    arguments
+                        .split_ascii_whitespace()
+                        .map(|word| word.trim_matches('"').to_owned()),
+                );
             }
             "secresponsebodymimetypesclear" => self.types = Some(Vec::new()),
             "secrule" | "secaction" | "secdefaultaction" | "secruleupdateactionbyid" => {
                 let lower = arguments.to_ascii_lowercase();
-                self.by_rule |= lower.contains("ctl:requestbodyaccess=on") || lower.contains("ctl:forcerequestbodyvariable=on");
+                self.by_rule |= lower.contains("ctl:requestbodyaccess=on")
+                    || lower.contains("ctl:forcerequestbodyvariable=on");
                 self.response_by_rule |= lower.contains("ctl:responsebodyaccess=on");
             }
             _ => {}

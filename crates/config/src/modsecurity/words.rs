@@ -1,4 +1,5 @@
-//! Arguments of ModSecurity's directives, which are written alike in files of rules and in Apache's configuration.
+//! Arguments of ModSecurity's directives, which are written alike in files of rules and in Apache's
+//! configuration.
 
 /// An argument as it stands between its quotes, escapes and all.
 #[derive(Debug, PartialEq, Eq)]
@@ -12,14 +13,21 @@ pub fn words(text: &str) -> Vec<Word> {
     let mut words = Vec::new();
     let mut letters = text.chars().peekable();
     loop {
-        while letters.next_if(|letter| letter.is_ascii_whitespace()).is_some() {}
-        let Some(first) = letters.peek().copied() else { return words };
+        while letters
+            .next_if(|letter| letter.is_ascii_whitespace())
+            .is_some()
+        {}
+        let Some(first) = letters.peek().copied() else {
+            return words;
+        };
         let quote = ['"', '\''].contains(&first).then_some(first);
         if quote.is_some() {
             letters.next();
         }
         let mut word = String::new();
-        while let Some(letter) = letters.next_if(|letter| quote.is_some() || !letter.is_ascii_whitespace()) {
+        while let Some(letter) =
+            letters.next_if(|letter| quote.is_some() || !letter.is_ascii_whitespace())
+        {
             if quote == Some(letter) {
                 break;
             }
@@ -42,21 +50,36 @@ mod tests {
     use super::*;
 
     fn texts(text: &str) -> Vec<(String, Option<char>)> {
-        words(text).into_iter().map(|word| (word.text, word.quote)).collect()
+        words(text)
+            .into_iter()
+            .map(|word| (word.text, word.quote))
+            .collect()
     }
 
     #[test]
     fn words_with_and_without_quotes() {
         let bare = |text: &str| (text.to_owned(), None);
         let in_quotes = |text: &str, quote| (text.to_owned(), Some(quote));
-        assert_eq!(texts(r#"ARGS "@rx a\"b\\d" id:1"#), [bare("ARGS"), in_quotes(r#"@rx a\"b\\d"#, '"'), bare("id:1")]);
-        assert_eq!(texts(r"ARGS \d+ 'say \'x\''"), [bare("ARGS"), bare(r"\d+"), in_quotes(r"say \'x\'", '\'')]);
-        assert_eq!(texts("a\t \"\" \"open"), [bare("a"), in_quotes("", '"'), in_quotes("open", '"')]);
+        assert_eq!(
+            texts(r#"ARGS "@rx a\"b\\d" id:1"#),
+            [bare("ARGS"), in_quotes(r#"@rx a\"b\\d"#, '"'), bare("id:1")]
+        );
+        assert_eq!(
+            texts(r"ARGS \d+ 'say \'x\''"),
+            [bare("ARGS"), bare(r"\d+"), in_quotes(r"say \'x\'", '\'')]
+        );
+        assert_eq!(
+            texts("a\t \"\" \"open"),
+            [bare("a"), in_quotes("", '"'), in_quotes("open", '"')]
+        );
         assert_eq!(texts(" \t"), []);
     }
 
     #[test]
     fn lines_that_go_on() {
-        assert_eq!(texts(&joined("ARGS \\\n  \"@streq \\\r\nx\" \\\n")), texts("ARGS   \"@streq x\" "));
+        assert_eq!(
+            texts(&joined("ARGS \\\n  \"@streq \\\r\nx\" \\\n")),
+            texts("ARGS   \"@streq x\" ")
+        );
     }
 }

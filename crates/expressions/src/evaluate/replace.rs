@@ -1,7 +1,8 @@
 //! Texts made from others by replacing, splitting: `replace`, `sub`, `split`.
 //!
-//! Difficulty: empty matches must neither stop the walk nor match twice at one place.
-//! Absent on purpose: back-references of the outer expression inside a replacement; there `$n` means the match just made.
+//! Difficulty: empty matches must neither stop the walk nor match twice at one place. Absent on
+//! purpose: back-references of the outer expression inside a replacement; there `$n` means the
+//! match just made.
 
 use super::{Evaluated, Walk, within_limit};
 use crate::tree::Substitution;
@@ -25,8 +26,14 @@ pub(super) fn literal(text: &[u8], from: &[u8], to: &[u8]) -> Evaluated<Vec<u8>>
 
 impl Walk<'_, '_> {
     /// The first match, or all, by the replacement. A plain pattern leaves the text as it is.
-    pub(super) fn substitute(&mut self, text: &[u8], substitution: &Substitution) -> Evaluated<Vec<u8>> {
-        let Some(replacement) = &substitution.replacement else { return Ok(text.to_vec()) };
+    pub(super) fn substitute(
+        &mut self,
+        text: &[u8],
+        substitution: &Substitution,
+    ) -> Evaluated<Vec<u8>> {
+        let Some(replacement) = &substitution.replacement else {
+            return Ok(text.to_vec());
+        };
         let (mut out, mut at) = (Vec::with_capacity(text.len()), 0);
         self.each_match(text, substitution, |walk, range| {
             out.extend_from_slice(&text[at..range.start]);
@@ -39,7 +46,12 @@ impl Walk<'_, '_> {
     }
 
     /// Cuts `text` at every match. With a replacement, that becomes a part of its own.
-    pub(super) fn split(&mut self, text: &[u8], substitution: &Substitution, parts: &mut Vec<Vec<u8>>) -> Evaluated<()> {
+    pub(super) fn split(
+        &mut self,
+        text: &[u8],
+        substitution: &Substitution,
+        parts: &mut Vec<Vec<u8>>,
+    ) -> Evaluated<()> {
         let mut at = 0;
         self.each_match_of(text, substitution, true, |walk, range| {
             if !range.is_empty() || range.start > at {
@@ -79,7 +91,11 @@ impl Walk<'_, '_> {
             let Some(range) = spans.get(0) else { break };
             self.evaluation.backreferences.set_shared(&subject, spans);
             each(self, range.clone())?;
-            at = if range.is_empty() { range.end + 1 } else { range.end };
+            at = if range.is_empty() {
+                range.end + 1
+            } else {
+                range.end
+            };
             if !all || at > text.len() {
                 break;
             }

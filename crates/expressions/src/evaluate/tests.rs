@@ -9,7 +9,10 @@ struct World {
 impl World {
     fn look(&self, table: &str, name: &[u8]) -> Option<Cow<'_, [u8]>> {
         let name = String::from_utf8_lossy(name).to_lowercase();
-        let found = self.tables.iter().find(|((kind, key), _)| *kind == table && key.to_lowercase() == name);
+        let found = self
+            .tables
+            .iter()
+            .find(|((kind, key), _)| *kind == table && key.to_lowercase() == name);
         found.map(|(_, value)| Cow::Borrowed(value.as_bytes()))
     }
 }
@@ -37,20 +40,36 @@ impl Facts for World {
         self.look("tls", name)
     }
     fn peer_extensions(&self, object_id: &[u8]) -> Vec<Vec<u8>> {
-        if object_id == b"1.2.3" { vec![b"ext".to_vec()] } else { Vec::new() }
+        if object_id == b"1.2.3" {
+            vec![b"ext".to_vec()]
+        } else {
+            Vec::new()
+        }
     }
     fn client_address(&self) -> Option<IpAddr> {
         "10.1.2.3".parse().ok()
     }
     fn local_time(&self) -> LocalTime {
-        LocalTime { year: 2026, month: 3, day: 4, hour: 5, minute: 6, second: 7, weekday: 3 }
+        LocalTime {
+            year: 2026,
+            month: 3,
+            day: 4,
+            hour: 5,
+            minute: 6,
+            second: 7,
+            weekday: 3,
+        }
     }
     fn file_test(&self, path: &[u8], test: FileTest) -> bool {
         matches!(
             (path, test),
-            (b"/dir", FileTest::Directory | FileTest::Exists | FileTest::Executable)
-                | (b"/file", FileTest::Regular | FileTest::Exists | FileTest::NotEmpty)
-                | (b"/link", FileTest::Link)
+            (
+                b"/dir",
+                FileTest::Directory | FileTest::Exists | FileTest::Executable
+            ) | (
+                b"/file",
+                FileTest::Regular | FileTest::Exists | FileTest::NotEmpty
+            ) | (b"/link", FileTest::Link)
         )
     }
     fn file_bytes(&self, path: &[u8]) -> Option<u64> {
@@ -92,19 +111,30 @@ fn world() -> World {
         ("osenv", "PATH", "/bin"),
         ("tls", "SSL_PROTOCOL", "TLSv1.3"),
     ];
-    World { tables: rows.into_iter().map(|(table, name, value)| ((table, name), value)).collect() }
+    World {
+        tables: rows
+            .into_iter()
+            .map(|(table, name, value)| ((table, name), value))
+            .collect(),
+    }
 }
 
 fn truth_of(text: &str) -> bool {
     let world = world();
-    let expression = Expression::compile(text, ExpressionOptions::default()).unwrap_or_else(|error| panic!("{text}: {error}"));
-    expression.evaluate(&mut Evaluation::new(&world)).unwrap_or_else(|error| panic!("{text}: {error}"))
+    let expression = Expression::compile(text, ExpressionOptions::default())
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
+    expression
+        .evaluate(&mut Evaluation::new(&world))
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 fn text_of(text: &str) -> String {
     let world = world();
-    let expression = StringExpression::compile(text, ExpressionOptions::default()).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let value = expression.evaluate(&mut Evaluation::new(&world)).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let expression = StringExpression::compile(text, ExpressionOptions::default())
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
+    let value = expression
+        .evaluate(&mut Evaluation::new(&world))
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
     String::from_utf8(value).expect("text")
 }
 
@@ -165,7 +195,10 @@ fn texts() {
         ("%{escape:a b/c?}", "a%20b/c%3f"),
         ("%{unescape:a%20b%2Fc}|%{unescape:%zz}", "a b%2Fc|"),
         ("%{base64:foo} %{unbase64:Zm9v}", "Zm9v foo"),
-        ("%{md5:foo} %{sha1:foo}", "acbd18db4cc2f85cedef654fccc4a4d8 0beec7b5ea3f0fdbc95d0dd47f3c5bc275da8a33"),
+        (
+            "%{md5:foo} %{sha1:foo}",
+            "acbd18db4cc2f85cedef654fccc4a4d8 0beec7b5ea3f0fdbc95d0dd47f3c5bc275da8a33",
+        ),
         (r#"a\n\t\x\101\\"'"#, "a\n\txA\\\"'"),
         ("$1", ""),
         ("%{HTTP_USER_AGENT}%{HTTP_REFERER}", "Mozilla/5.0"),
@@ -178,15 +211,32 @@ fn texts() {
 #[test]
 fn errors() {
     let world = world();
-    for (text, message) in [("/none", "Cannot open file /none"), ("/huge", "File /huge too large"), ("/bad", "Cannot read from file /bad")]
-    {
-        let expression = StringExpression::compile(format!("%{{file:{text}}}"), ExpressionOptions::default()).expect("compiles");
-        assert_eq!(expression.evaluate(&mut Evaluation::new(&world)).expect_err(text).message, message);
+    for (text, message) in [
+        ("/none", "Cannot open file /none"),
+        ("/huge", "File /huge too large"),
+        ("/bad", "Cannot read from file /bad"),
+    ] {
+        let expression =
+            StringExpression::compile(format!("%{{file:{text}}}"), ExpressionOptions::default())
+                .expect("compiles");
+        assert_eq!(
+            expression
+                .evaluate(&mut Evaluation::new(&world))
+                .expect_err(text)
+                .message,
+            message
+        );
     }
     let large = "a".repeat(8000);
     let text = format!("replace(replace('{large}', 'a', '{large}'), 'a', '{large}') == ''");
     let expression = Expression::compile(text, ExpressionOptions::default()).expect("compiles");
-    assert_eq!(expression.evaluate(&mut Evaluation::new(&world)).expect_err("huge").message, "Result too long");
+    assert_eq!(
+        expression
+            .evaluate(&mut Evaluation::new(&world))
+            .expect_err("huge")
+            .message,
+        "Result too long"
+    );
 }
 
 #[test]
@@ -194,17 +244,26 @@ fn what_it_depends_on() {
     let world = world();
     let of = |text: &str| {
         let mut evaluation = Evaluation::new(&world);
-        Expression::compile(text, ExpressionOptions::default()).expect(text).evaluate(&mut evaluation).expect(text);
+        Expression::compile(text, ExpressionOptions::default())
+            .expect(text)
+            .evaluate(&mut evaluation)
+            .expect(text);
         evaluation.dependencies
     };
-    assert!(of("%{REQUEST_URI} == '' || -f '/file' || %{DOCUMENT_ROOT} == '' || %{HTTP_HOST} == ''").is_resource_only());
+    assert!(
+        of("%{REQUEST_URI} == '' || -f '/file' || %{DOCUMENT_ROOT} == '' || %{HTTP_HOST} == ''")
+            .is_resource_only()
+    );
     assert!(of("%{QUERY_STRING} == ''").has(Dependency::Query));
     assert!(of("-R '10.0.0.0/8'").has(Dependency::Client));
     assert!(of("%{TIME_HOUR} -eq 5").has(Dependency::Time));
     assert!(of("env('x') == ''").has(Dependency::Environment));
     assert!(of("-U '/'").has(Dependency::Subrequest));
     let fields = of("%{HTTP_COOKIE} == '' || req('Accept') == '' || req_novary('X') == ''");
-    assert_eq!(fields.request_fields().collect::<Vec<_>>(), ["Cookie", "Accept", "X"]);
+    assert_eq!(
+        fields.request_fields().collect::<Vec<_>>(),
+        ["Cookie", "Accept", "X"]
+    );
     assert_eq!(fields.vary().collect::<Vec<_>>(), ["Cookie", "Accept"]);
     // What was not evaluated does not count.
     assert!(of("true || %{QUERY_STRING} == ''").is_resource_only());
@@ -214,10 +273,22 @@ fn what_it_depends_on() {
 #[test]
 fn comparisons_of_ssl_require() {
     let world = world();
-    let options = ExpressionOptions { tls_require: true, ..ExpressionOptions::default() };
-    for (text, holds) in [("'10' > '9'", true), ("'a' == 'a'", true), ("9 -lt 10", true), ("'b' < 'aa'", true)] {
+    let options = ExpressionOptions {
+        tls_require: true,
+        ..ExpressionOptions::default()
+    };
+    for (text, holds) in [
+        ("'10' > '9'", true),
+        ("'a' == 'a'", true),
+        ("9 -lt 10", true),
+        ("'b' < 'aa'", true),
+    ] {
         let expression = Expression::compile(text, options).expect(text);
-        assert_eq!(expression.evaluate(&mut Evaluation::new(&world)), Ok(holds), "{text}");
+        assert_eq!(
+            expression.evaluate(&mut Evaluation::new(&world)),
+            Ok(holds),
+            "{text}"
+        );
     }
 }
 
@@ -226,10 +297,16 @@ fn backreferences_stay_with_the_evaluation() {
     let world = world();
     let mut evaluation = Evaluation::new(&world);
     let run = |text: &str, evaluation: &mut Evaluation<'_>| {
-        Expression::compile(text, ExpressionOptions::default()).expect(text).evaluate(evaluation).expect(text)
+        Expression::compile(text, ExpressionOptions::default())
+            .expect(text)
+            .evaluate(evaluation)
+            .expect(text)
     };
     assert!(run("'abc' =~ /(b)/", &mut evaluation));
-    assert!(run("'xyz' =~ /y/ && $1 == 'b'", &mut evaluation), "a pattern without groups changes nothing");
+    assert!(
+        run("'xyz' =~ /y/ && $1 == 'b'", &mut evaluation),
+        "a pattern without groups changes nothing"
+    );
     assert!(!run("'xyz' =~ /(q)/", &mut evaluation));
     assert!(!evaluation.backreferences.is_set());
 }

@@ -1,8 +1,9 @@
 //! Tokens of expressions.
 //!
-//! Difficulty: the language has modes: strings inside conditions, variables inside strings, conditions inside variables. Each mode is a
-//! function that appends tokens until its own end, so the list is flat and the parser needs no modes.
-//! Absent on purpose: escapes inside patterns' delimiters, which httpd does not have either.
+//! Difficulty: the language has modes: strings inside conditions, variables inside strings,
+//! conditions inside variables. Each mode is a function that appends tokens until its own end, so
+//! the list is flat and the parser needs no modes. Absent on purpose: escapes inside patterns'
+//! delimiters, which httpd does not have either.
 
 use super::{ExpressionError, STRING_BYTES_MAX};
 use crate::tree::Relation;
@@ -67,7 +68,12 @@ pub(super) fn string(text: &[u8]) -> Vec<Placed> {
 }
 
 fn scan(text: &[u8], mode: impl FnOnce(&mut Scanner<'_>) -> Scanned) -> Vec<Placed> {
-    let mut scanner = Scanner { text, at: 0, tokens: Vec::new(), depth: 0 };
+    let mut scanner = Scanner {
+        text,
+        at: 0,
+        tokens: Vec::new(),
+        depth: 0,
+    };
     let end = match mode(&mut scanner) {
         Ok(()) => Token::End,
         Err(error) => {
@@ -98,7 +104,10 @@ impl Scanner<'_> {
     }
 
     fn error<T>(&self, message: impl Into<String>) -> Result<T, ExpressionError> {
-        Err(ExpressionError { message: message.into(), at: self.at })
+        Err(ExpressionError {
+            message: message.into(),
+            at: self.at,
+        })
     }
 
     fn push(&mut self, token: Token, length: usize) {
@@ -128,7 +137,11 @@ impl Scanner<'_> {
                 _ => self.expression_token(byte)?,
             }
         }
-        if inside { self.error("Unterminated expression") } else { Ok(()) }
+        if inside {
+            self.error("Unterminated expression")
+        } else {
+            Ok(())
+        }
     }
 
     fn expression_token(&mut self, byte: u8) -> Scanned {
@@ -145,11 +158,20 @@ impl Scanner<'_> {
             b'/' => self.regex(1, byte),
             b'm' | b's' if self.starts_regex() => {
                 let delimiter = self.peek(1).unwrap_or_default();
-                if byte == b'm' { self.regex(2, delimiter) } else { self.substitution(delimiter) }
+                if byte == b'm' {
+                    self.regex(2, delimiter)
+                } else {
+                    self.substitution(delimiter)
+                }
             }
             b'0'..=b'9' => self.digits(),
             b'-' if self.peek(1).is_some_and(|digit| digit.is_ascii_digit()) => self.digits(),
-            b'-' if self.peek(1).is_some_and(|letter| letter.is_ascii_alphabetic() || letter == b'_') => self.dash_operator(),
+            b'-' if self
+                .peek(1)
+                .is_some_and(|letter| letter.is_ascii_alphabetic() || letter == b'_') =>
+            {
+                self.dash_operator()
+            }
             b'a'..=b'z' | b'A'..=b'Z' => self.word(),
             _ => self.sign(byte),
         }
@@ -163,14 +185,25 @@ impl Scanner<'_> {
 
     fn digits(&mut self) -> Scanned {
         let sign = usize::from(self.peek(0) == Some(b'-'));
-        let length = sign + self.rest().iter().skip(sign).take_while(|byte| byte.is_ascii_digit()).count();
+        let length = sign
+            + self
+                .rest()
+                .iter()
+                .skip(sign)
+                .take_while(|byte| byte.is_ascii_digit())
+                .count();
         let text = self.rest()[..length].to_vec();
         self.push(Token::Digit(text), length);
         Ok(())
     }
 
     fn dash_operator(&mut self) -> Scanned {
-        let length = 1 + self.rest().iter().skip(1).take_while(|byte| is_name(**byte)).count();
+        let length = 1 + self
+            .rest()
+            .iter()
+            .skip(1)
+            .take_while(|byte| is_name(**byte))
+            .count();
         let name = self.rest()[1..length].to_vec();
         let token = match name.as_slice() {
             b"in" => Token::In,
@@ -182,7 +215,11 @@ impl Scanner<'_> {
     }
 
     fn word(&mut self) -> Scanned {
-        let length = self.rest().iter().take_while(|byte| is_name(**byte)).count();
+        let length = self
+            .rest()
+            .iter()
+            .take_while(|byte| is_name(**byte))
+            .count();
         let name = self.rest()[..length].to_vec();
         let token = match name.as_slice() {
             b"true" => Token::True,
@@ -199,7 +236,11 @@ impl Scanner<'_> {
         // Behind `split` and `sub` any separator begins the pattern, with or without its letter.
         let operator = matches!(token, Token::Split | Token::Sub);
         self.push(token, length);
-        if operator { self.operand_regex() } else { Ok(()) }
+        if operator {
+            self.operand_regex()
+        } else {
+            Ok(())
+        }
     }
 
     /// `split/…/` without the `m`.
@@ -227,7 +268,12 @@ impl Scanner<'_> {
             (b'!', _) => (Token::Not, 1),
             (b'.', _) => (Token::Concat, 1),
             (b'(' | b')' | b'{' | b'}' | b',', _) => (Token::Sign(byte), 1),
-            _ => return self.error(format!("Parse error near '{}'", char::from(byte).escape_default())),
+            _ => {
+                return self.error(format!(
+                    "Parse error near '{}'",
+                    char::from(byte).escape_default()
+                ));
+            }
         };
         self.push(token, length);
         Ok(())
@@ -261,12 +307,19 @@ impl Scanner<'_> {
                     return Ok(());
                 }
                 Some(byte) if byte.is_ascii_alphabetic() => {
-                    let length = self.rest().iter().take_while(|byte| is_name(**byte)).count();
+                    let length = self
+                        .rest()
+                        .iter()
+                        .take_while(|byte| is_name(**byte))
+                        .count();
                     let name = self.rest()[..length].to_vec();
                     self.push(Token::Id(name), length);
                 }
                 Some(byte) => {
-                    return self.error(format!("Invalid character in variable name '{}'", char::from(byte).escape_default()));
+                    return self.error(format!(
+                        "Invalid character in variable name '{}'",
+                        char::from(byte).escape_default()
+                    ));
                 }
                 None => return self.error("Unterminated string or variable"),
             }
@@ -280,7 +333,11 @@ impl Scanner<'_> {
         loop {
             let Some(byte) = self.peek(0) else {
                 self.flush(&mut part, begin);
-                return if delimiter.is_none() { Ok(()) } else { self.error("Unterminated string or variable") };
+                return if delimiter.is_none() {
+                    Ok(())
+                } else {
+                    self.error("Unterminated string or variable")
+                };
             };
             if Some(byte) == delimiter {
                 self.flush(&mut part, begin);
@@ -336,8 +393,16 @@ impl Scanner<'_> {
     }
 
     fn octal(&self) -> Result<(u8, usize), ExpressionError> {
-        let digits = self.rest().iter().skip(1).take(3).take_while(|byte| matches!(byte, b'0'..=b'7')).count();
-        let value = self.rest()[1..=digits].iter().fold(0u32, |value, digit| value * 8 + u32::from(digit - b'0'));
+        let digits = self
+            .rest()
+            .iter()
+            .skip(1)
+            .take(3)
+            .take_while(|byte| matches!(byte, b'0'..=b'7'))
+            .count();
+        let value = self.rest()[1..=digits]
+            .iter()
+            .fold(0u32, |value, digit| value * 8 + u32::from(digit - b'0'));
         match u8::try_from(value) {
             _ if digits == 0 => self.error("Bad escape sequence"),
             Ok(value) => Ok((value, digits + 1)),
@@ -387,10 +452,17 @@ impl Scanner<'_> {
     }
 
     fn flags(&mut self) -> Result<Vec<u8>, ExpressionError> {
-        let length = self.rest().iter().take_while(|byte| b"ismg".contains(byte)).count();
+        let length = self
+            .rest()
+            .iter()
+            .take_while(|byte| b"ismg".contains(byte))
+            .count();
         let flags = self.rest()[..length].to_vec();
         self.at += length;
-        if self.peek(0).is_some_and(|byte| byte.is_ascii_alphanumeric()) {
+        if self
+            .peek(0)
+            .is_some_and(|byte| byte.is_ascii_alphanumeric())
+        {
             return self.error("Invalid regexp flag(s)");
         }
         Ok(flags)

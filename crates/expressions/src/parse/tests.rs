@@ -2,11 +2,15 @@ use super::*;
 use crate::{Expression, StringExpression};
 
 fn error(text: &str) -> String {
-    Expression::compile(text, ExpressionOptions::default()).expect_err(text).message
+    Expression::compile(text, ExpressionOptions::default())
+        .expect_err(text)
+        .message
 }
 
 fn string_error(text: &str) -> String {
-    StringExpression::compile(text, ExpressionOptions::default()).expect_err(text).message
+    StringExpression::compile(text, ExpressionOptions::default())
+        .expect_err(text)
+        .message
 }
 
 #[test]
@@ -36,7 +40,8 @@ fn what_parses() {
         "-1 -lt 1",
     ];
     for text in texts {
-        Expression::compile(text, ExpressionOptions::default()).unwrap_or_else(|error| panic!("{text}: {error} at {}", error.at));
+        Expression::compile(text, ExpressionOptions::default())
+            .unwrap_or_else(|error| panic!("{text}: {error} at {}", error.at));
     }
 }
 
@@ -46,31 +51,64 @@ fn errors_in_the_words_of_httpd() {
         ("", "syntax error, unexpected $end"),
         ("'a'", "syntax error, unexpected $end"),
         ("'a' ==", "syntax error, unexpected $end"),
-        ("true true", "syntax error, unexpected T_TRUE, expecting $end"),
-        ("( true", "syntax error, unexpected $end, expecting T_OP_OR or T_OP_AND or ')'"),
+        (
+            "true true",
+            "syntax error, unexpected T_TRUE, expecting $end",
+        ),
+        (
+            "( true",
+            "syntax error, unexpected $end, expecting T_OP_OR or T_OP_AND or ')'",
+        ),
         ("foo", "syntax error, unexpected $end, expecting '('"),
         ("'x' 'y'", "syntax error, unexpected T_STR_BEGIN"),
-        ("'a' in { 'b' ", "syntax error, unexpected $end, expecting '}' or ','"),
-        ("'a' =~ 'b'", "syntax error, unexpected T_STR_BEGIN, expecting T_REGEX or T_REGEX_I"),
+        (
+            "'a' in { 'b' ",
+            "syntax error, unexpected $end, expecting '}' or ','",
+        ),
+        (
+            "'a' =~ 'b'",
+            "syntax error, unexpected T_STR_BEGIN, expecting T_REGEX or T_REGEX_I",
+        ),
         ("'a' =~ /(/", "Failed to compile regular expression"),
-        ("'a' =~ /a", "syntax error, unexpected $end, expecting T_REGEX or T_REGEX_I"),
+        (
+            "'a' =~ /a",
+            "syntax error, unexpected $end, expecting T_REGEX or T_REGEX_I",
+        ),
         ("'a", "Unterminated string or variable"),
         ("%{FOO} == ''", "Variable 'FOO' does not exist"),
-        ("%{SERVER_ADDR} == ''", "Variable 'SERVER_ADDR' does not exist"),
+        (
+            "%{SERVER_ADDR} == ''",
+            "Variable 'SERVER_ADDR' does not exist",
+        ),
         ("foo('x') == ''", "Function 'foo' does not exist"),
         ("%{foo:x} == ''", "Function 'foo' does not exist"),
-        ("'a' in foo('x')", "List-returning function 'foo' does not exist"),
+        (
+            "'a' in foo('x')",
+            "List-returning function 'foo' does not exist",
+        ),
         ("-q 'x'", "Unary operator '-q' does not exist"),
         ("'x' -foo 'y'", "Binary operator '-foo' does not exist"),
         ("-R 'x'", "parsing of subnet/netmask failed"),
-        ("-R %{HTTP_HOST}", "-R requires subnet/netmask as constant argument"),
+        (
+            "-R %{HTTP_HOST}",
+            "-R requires subnet/netmask as constant argument",
+        ),
         ("'x' -ipmatch 'y'", "parsing of subnet/netmask failed"),
-        ("%{A", "syntax error, unexpected T_ERROR, expecting T_VAR_END or ':': Unterminated string or variable"),
-        ("%{A-} == 'x'", "syntax error, unexpected T_ERROR, expecting T_VAR_END or ':': Invalid character in variable name '-'"),
+        (
+            "%{A",
+            "syntax error, unexpected T_ERROR, expecting T_VAR_END or ':': Unterminated string or variable",
+        ),
+        (
+            "%{A-} == 'x'",
+            "syntax error, unexpected T_ERROR, expecting T_VAR_END or ':': Invalid character in variable name '-'",
+        ),
         ("~", "Parse error near '~'"),
         ("'\\777' == ''", "Escape sequence out of bound"),
         ("'\\9' == ''", "Bad escape sequence"),
-        ("replace('a', 'b') == ''", "replace() function needs exactly 3 arguments"),
+        (
+            "replace('a', 'b') == ''",
+            "replace() function needs exactly 3 arguments",
+        ),
         ("'a' =~ /a/x", "Invalid regexp flag(s)"),
     ];
     for (text, message) in cases {
@@ -83,7 +121,11 @@ fn errors_in_the_words_of_httpd() {
 
 #[test]
 fn places_of_errors() {
-    let at = |text: &str| Expression::compile(text, ExpressionOptions::default()).expect_err(text).at;
+    let at = |text: &str| {
+        Expression::compile(text, ExpressionOptions::default())
+            .expect_err(text)
+            .at
+    };
     assert_eq!(at("true && %{FOO} == 'x'"), 10);
     assert_eq!(at("true ~"), 5);
     assert_eq!(at("'a' == 'b"), 9);
@@ -91,22 +133,44 @@ fn places_of_errors() {
 
 #[test]
 fn restricted_places() {
-    let options = ExpressionOptions { restricted: true, ..ExpressionOptions::default() };
+    let options = ExpressionOptions {
+        restricted: true,
+        ..ExpressionOptions::default()
+    };
     let error = |text: &str| Expression::compile(text, options).expect_err(text).message;
-    assert_eq!(error("file('/etc/passwd') == ''"), "file not available in restricted context");
+    assert_eq!(
+        error("file('/etc/passwd') == ''"),
+        "file not available in restricted context"
+    );
     assert_eq!(error("-d '/etc'"), "-d not available in restricted context");
     Expression::compile("-F '/etc'", options).expect("a sub-request is fine");
-    let options = ExpressionOptions { in_htaccess: true, ..ExpressionOptions::default() };
+    let options = ExpressionOptions {
+        in_htaccess: true,
+        ..ExpressionOptions::default()
+    };
     Expression::compile("-d '/etc'", options).expect("a test is fine");
-    let error = Expression::compile("filesize('/etc/passwd') == ''", options).expect_err("a function is not");
-    assert_eq!(error.message, "filesize not available in restricted context");
+    let error = Expression::compile("filesize('/etc/passwd') == ''", options)
+        .expect_err("a function is not");
+    assert_eq!(
+        error.message,
+        "filesize not available in restricted context"
+    );
 }
 
 #[test]
 fn depth_is_bounded() {
-    assert_eq!(error(&("(".repeat(100_000) + "true")), "Recursion limit reached");
-    assert_eq!(error(&("!".repeat(100_000) + "true")), "Recursion limit reached");
-    assert_eq!(error(&("'%{tolower:".repeat(50))), "Recursion limit reached");
+    assert_eq!(
+        error(&("(".repeat(100_000) + "true")),
+        "Recursion limit reached"
+    );
+    assert_eq!(
+        error(&("!".repeat(100_000) + "true")),
+        "Recursion limit reached"
+    );
+    assert_eq!(
+        error(&("'%{tolower:".repeat(50))),
+        "Recursion limit reached"
+    );
     assert_eq!(error(&("%{:".repeat(50))), "Recursion limit reached");
     let chain = vec!["'a' == 'a'"; 2000].join(" || ");
     Expression::compile(chain, ExpressionOptions::default()).expect("long, not deep");
@@ -114,12 +178,21 @@ fn depth_is_bounded() {
 
 #[test]
 fn length_of_strings() {
-    let of = |length: usize| Expression::compile(format!("'{}' == ''", "a".repeat(length)), ExpressionOptions::default());
+    let of = |length: usize| {
+        Expression::compile(
+            format!("'{}' == ''", "a".repeat(length)),
+            ExpressionOptions::default(),
+        )
+    };
     assert!(of(STRING_BYTES_MAX).is_ok());
-    assert_eq!(of(STRING_BYTES_MAX + 1).expect_err("too long").message, "String too long");
+    assert_eq!(
+        of(STRING_BYTES_MAX + 1).expect_err("too long").message,
+        "String too long"
+    );
 }
 
-/// Pieces of the language in any order: no panic, errors with a place inside the text, the same result every time.
+/// Pieces of the language in any order: no panic, errors with a place inside the text, the same
+/// result every time.
 #[test]
 fn soup() {
     const PIECES: &[&str] = &[
@@ -185,11 +258,16 @@ fn soup() {
     };
     let mut compiled = 0;
     for _ in 0..30_000 {
-        let text: String =
-            (0..1 + next() % 9).map(|_| PIECES[next() % PIECES.len()]).collect::<Vec<_>>().join(if next() % 2 == 0 { "" } else { " " });
+        let text: String = (0..1 + next() % 9)
+            .map(|_| PIECES[next() % PIECES.len()])
+            .collect::<Vec<_>>()
+            .join(if next() % 2 == 0 { "" } else { " " });
         match Expression::compile(&text, ExpressionOptions::default()) {
             Ok(_) => compiled += 1,
-            Err(error) => assert!(error.at <= text.len() && !error.message.is_empty(), "{text:?}"),
+            Err(error) => assert!(
+                error.at <= text.len() && !error.message.is_empty(),
+                "{text:?}"
+            ),
         }
         if let Err(error) = StringExpression::compile(&text, ExpressionOptions::default()) {
             assert!(error.at <= text.len(), "{text:?}");
@@ -205,7 +283,9 @@ fn the_deepest_fits_a_small_stack() {
     let read = || {
         let mut accepted = 0;
         for depth in [5, 10, 15, 20, 40, 5000] {
-            let around = |open: &str, inside: &str, close: &str| format!("{}{inside}{}", open.repeat(depth), close.repeat(depth));
+            let around = |open: &str, inside: &str, close: &str| {
+                format!("{}{inside}{}", open.repeat(depth), close.repeat(depth))
+            };
             for text in [
                 around("(", "true", ")"),
                 around("!", "true", ""),
@@ -224,6 +304,11 @@ fn the_deepest_fits_a_small_stack() {
         }
         accepted
     };
-    let accepted = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(read).unwrap().join().unwrap();
+    let accepted = std::thread::Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn(read)
+        .unwrap()
+        .join()
+        .unwrap();
     assert!(accepted >= 14, "{accepted}");
 }

@@ -1,7 +1,8 @@
 //! `$` as httpd means it: the very end of the subject (PCRE2_DOLLAR_ENDONLY), written as `\z`.
 //!
-//! The binding has no such option. Difficulty: a dollar is one only outside classes, quotations and comments.
-//! Absent on purpose: patterns that switch multi-line matching on inside (`(?m)`), for which the option means nothing, stay as they are.
+//! The binding has no such option. Difficulty: a dollar is one only outside classes, quotations and
+//! comments. Absent on purpose: patterns that switch multi-line matching on inside (`(?m)`), for
+//! which the option means nothing, stay as they are.
 
 use std::borrow::Cow;
 
@@ -61,7 +62,10 @@ pub(super) fn class_len(text: &str) -> usize {
 /// Whether a group sets the option `m`.
 fn multiline_inside(pattern: &str) -> bool {
     pattern.match_indices("(?").any(|(at, _)| {
-        let options = pattern[at + 2..].split(|c: char| !c.is_ascii_alphabetic() && c != '^').next().unwrap_or_default();
+        let options = pattern[at + 2..]
+            .split(|c: char| !c.is_ascii_alphabetic() && c != '^')
+            .next()
+            .unwrap_or_default();
         options.contains('m') && !options.starts_with('P')
     })
 }

@@ -1,7 +1,8 @@
 //! The size that a pattern takes once it is compiled, estimated from its text.
 //!
-//! Called by: [`super::Pattern::compile`], which takes it from what the patterns of one file may take together. Counted repetitions write their
-//! atom out as often as they may match it, so a short text can become megabytes of code. Caveat: an estimate; classes count as one atom, and
+//! Called by: [`super::Pattern::compile`], which takes it from what the patterns of one file may
+//! take together. Counted repetitions write their atom out as often as they may match it, so a
+//! short text can become megabytes of code. Caveat: an estimate; classes count as one atom, and
 //! calls of other groups, which are not written out, as what they are.
 
 /// What any pattern takes.
@@ -41,11 +42,19 @@ pub(super) fn weight(pattern: &str) -> u64 {
                 let length = pattern[at..].chars().take(2).map(char::len_utf8).sum();
                 atom(&mut sum, &mut last, length)
             }
-            _ => atom(&mut sum, &mut last, pattern[at..].chars().next().map_or(1, char::len_utf8)),
+            _ => atom(
+                &mut sum,
+                &mut last,
+                pattern[at..].chars().next().map_or(1, char::len_utf8),
+            ),
         };
     }
-    let unclosed = open.iter().fold(0u64, |all, (sum, last)| all.saturating_add(*sum).saturating_add(*last));
-    sum.saturating_add(last).saturating_add(unclosed).saturating_add(BASE)
+    let unclosed = open.iter().fold(0u64, |all, (sum, last)| {
+        all.saturating_add(*sum).saturating_add(*last)
+    });
+    sum.saturating_add(last)
+        .saturating_add(unclosed)
+        .saturating_add(BASE)
 }
 
 /// Another atom, so many bytes long.
@@ -60,7 +69,13 @@ fn repetition(text: &[u8]) -> Option<(u64, usize)> {
     let end = text.iter().take(32).position(|byte| *byte == b'}')?;
     let inside = std::str::from_utf8(text.get(1..end)?).ok()?;
     let (least, most) = inside.split_once(',').unwrap_or((inside, inside));
-    let number = |text: &str| if text.is_empty() { Some(0) } else { text.trim().parse::<u64>().ok() };
+    let number = |text: &str| {
+        if text.is_empty() {
+            Some(0)
+        } else {
+            text.trim().parse::<u64>().ok()
+        }
+    };
     Some((number(least)?.max(number(most)?), end + 1))
 }
 
@@ -88,6 +103,9 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(weight(text) - BASE, expected, "{text}");
         }
-        assert!(weight(&"(".repeat(100_000)) >= BASE && weight("((a{9999}){9999}){9999999999999}") > u64::MAX / 1_000_000);
+        assert!(
+            weight(&"(".repeat(100_000)) >= BASE
+                && weight("((a{9999}){9999}){9999999999999}") > u64::MAX / 1_000_000
+        );
     }
 }

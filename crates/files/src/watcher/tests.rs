@@ -10,17 +10,25 @@ use std::{fs, os::unix::fs::PermissionsExt, time::Instant};
 
 fn keep(watcher: &Watcher, scratch: &Scratch, relative: &str) -> Kept {
     let kept = Kept::new(watcher, scratch.root(), relative, LinkPolicy::Follow);
-    assert!(kept.stamps.iter().all(|stamp| !stamp.is_timed()), "the test's directory can't be watched");
+    assert!(
+        kept.stamps.iter().all(|stamp| !stamp.is_timed()),
+        "the test's directory can't be watched"
+    );
     kept
 }
 
-/// Lets the events of the preparation pass, keeps the outcome, makes the change and waits for the stamps to run out.
+/// Lets the events of the preparation pass, keeps the outcome, makes the change and waits for the
+/// stamps to run out.
 fn notices(prepare: impl Fn(&Scratch), relative: &str, change: impl Fn(&Scratch)) -> Duration {
     let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
     prepare(&scratch);
     let kept = keep(&watcher, &scratch, relative);
     thread::sleep(Duration::from_millis(20));
-    let kept = if kept.is_current(&watcher) { kept } else { keep(&watcher, &scratch, relative) };
+    let kept = if kept.is_current(&watcher) {
+        kept
+    } else {
+        keep(&watcher, &scratch, relative)
+    };
     change(&scratch);
     kept.runs_out(&watcher)
 }
@@ -41,9 +49,20 @@ fn renamed_over() {
 fn written_in_place_truncated_removed_and_made_again() {
     let prepare = |scratch: &Scratch| scratch.write("page.html", "old");
     let path = "page.html";
-    notices(prepare, path, |scratch| fs::write(scratch.path(path), "new").unwrap());
-    notices(prepare, path, |scratch| File::options().append(true).open(scratch.path(path)).unwrap().set_len(1).unwrap());
-    notices(prepare, path, |scratch| fs::remove_file(scratch.path(path)).unwrap());
+    notices(prepare, path, |scratch| {
+        fs::write(scratch.path(path), "new").unwrap()
+    });
+    notices(prepare, path, |scratch| {
+        File::options()
+            .append(true)
+            .open(scratch.path(path))
+            .unwrap()
+            .set_len(1)
+            .unwrap()
+    });
+    notices(prepare, path, |scratch| {
+        fs::remove_file(scratch.path(path)).unwrap()
+    });
     notices(prepare, path, |scratch| {
         fs::remove_file(scratch.path(path)).unwrap();
         fs::write(scratch.path(path), "old").unwrap();
@@ -67,7 +86,9 @@ fn a_name_that_was_absent_appears() {
     notices(prepare, "a/new/page.html", appear);
     notices(prepare, "a/new", appear);
     notices(prepare, "a/new", |scratch| scratch.link("a/new", "other"));
-    notices(prepare, "a/new", |scratch| fs::hard_link(scratch.path("a/other"), scratch.path("a/new")).unwrap());
+    notices(prepare, "a/new", |scratch| {
+        fs::hard_link(scratch.path("a/other"), scratch.path("a/new")).unwrap()
+    });
 }
 
 #[test]
@@ -83,7 +104,11 @@ fn directories_on_the_way_moved() {
 
 #[test]
 fn a_whole_tree_removed() {
-    notices(|scratch| scratch.write("a/b/page.html", ""), "a/b/page.html", |scratch| fs::remove_dir_all(scratch.path("a")).unwrap());
+    notices(
+        |scratch| scratch.write("a/b/page.html", ""),
+        "a/b/page.html",
+        |scratch| fs::remove_dir_all(scratch.path("a")).unwrap(),
+    );
 }
 
 /// As deployments do it: `current` leads to a release, and is swapped by a rename.
@@ -95,15 +120,26 @@ fn a_swapped_link_in_the_root_and_below() {
         scratch.link("current", "releases/5");
         scratch.link("next", "releases/6");
     };
-    let swap = |scratch: &Scratch| fs::rename(scratch.path("next"), scratch.path("current")).unwrap();
+    let swap =
+        |scratch: &Scratch| fs::rename(scratch.path("next"), scratch.path("current")).unwrap();
     notices(prepare, "current/page.html", swap);
 
     let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
     prepare(&scratch);
-    let kept = Kept::new(&watcher, &scratch.path("current"), "page.html", LinkPolicy::Never);
+    let kept = Kept::new(
+        &watcher,
+        &scratch.path("current"),
+        "page.html",
+        LinkPolicy::Never,
+    );
     swap(&scratch);
     kept.runs_out(&watcher);
-    let now = Kept::new(&watcher, &scratch.path("current"), "page.html", LinkPolicy::Never);
+    let now = Kept::new(
+        &watcher,
+        &scratch.path("current"),
+        "page.html",
+        LinkPolicy::Never,
+    );
     assert_eq!(now.outcome.unwrap().metadata.size, 3);
 }
 
@@ -127,7 +163,8 @@ fn unrelated_changes_leave_an_outcome_alone() {
     scratch.write("logs/access.log", "");
     keep(&watcher, &scratch, "site/page.html");
     thread::sleep(Duration::from_millis(30));
-    // Beneath /tmp other tests make and remove directories whose names may share a bucket with ours: only our own directories count here.
+    // Beneath /tmp other tests make and remove directories whose names may share a bucket with
+    // ours: only our own directories count here.
     let mut stamps = Vec::new();
     let site = File::open(scratch.path("site")).unwrap();
     let watched = watcher.watch(&site, metadata(&site).unwrap().device);
@@ -139,7 +176,8 @@ fn unrelated_changes_leave_an_outcome_alone() {
     assert!(stamps.iter().all(|stamp| stamp.is_current(0)));
 }
 
-/// A log that grows beside a directory must not spoil what is kept of the directory, whatever buckets their names fall into.
+/// A log that grows beside a directory must not spoil what is kept of the directory, whatever
+/// buckets their names fall into.
 #[test]
 fn growing_files_do_not_touch_entries() {
     let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
@@ -149,7 +187,11 @@ fn growing_files_do_not_touch_entries() {
     let entry = watcher.stamp(&watched, Concern::entry(b"access.log"));
     let content = watcher.stamp(&watched, Concern::content(b"access.log"));
     fs::write(scratch.path("access.log"), "line\n").unwrap();
-    Kept { outcome: Err(ResolveError::NotFound), stamps: vec![content] }.runs_out(&watcher);
+    Kept {
+        outcome: Err(ResolveError::NotFound),
+        stamps: vec![content],
+    }
+    .runs_out(&watcher);
     assert!(entry.is_current(0));
 }
 
@@ -167,7 +209,13 @@ fn listings_run_out_with_any_change() {
         let mut kept = keep(&watcher, &scratch, "");
         let directory = &kept.outcome.as_ref().unwrap().file;
         kept.stamps = vec![watcher.stamp_directory(directory)];
-        assert_eq!(read_directory(directory, 10, |_| crate::EntryChoice::Take).unwrap().entries.len(), 1);
+        assert_eq!(
+            read_directory(directory, 10, |_| crate::EntryChoice::Take)
+                .unwrap()
+                .entries
+                .len(),
+            1
+        );
         change(&scratch);
         kept.runs_out(&watcher);
     }
@@ -178,11 +226,17 @@ fn a_change_shows_within_100_ms() {
     let mut delays: Vec<Duration> = (0..11)
         .map(|_| {
             let prepare = |scratch: &Scratch| scratch.write("page.html", "old");
-            notices(prepare, "page.html", |scratch| fs::write(scratch.path("page.html"), "new").unwrap())
+            notices(prepare, "page.html", |scratch| {
+                fs::write(scratch.path("page.html"), "new").unwrap()
+            })
         })
         .collect();
     delays.sort();
-    assert!(delays[5] < Duration::from_millis(100), "median {:?}", delays[5]);
+    assert!(
+        delays[5] < Duration::from_millis(100),
+        "median {:?}",
+        delays[5]
+    );
 }
 
 #[test]
@@ -193,7 +247,11 @@ fn an_overflow_makes_everything_run_out() {
     let stamp = watcher.stamp_directory(&quiet);
     let noisy = watcher.stamp_directory(&File::open(scratch.root()).unwrap());
     let shared = watcher.handle.shared().unwrap();
-    let limit: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap().trim().parse().unwrap();
+    let limit: usize = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events")
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
     // With the table locked the thread can't go on, so that the queue fills.
     let table = shared.lock();
     for number in 0..limit {
@@ -202,7 +260,11 @@ fn an_overflow_makes_everything_run_out() {
         fs::remove_file(&name).unwrap();
     }
     drop(table);
-    Kept { outcome: Err(ResolveError::NotFound), stamps: vec![stamp] }.runs_out(&watcher);
+    Kept {
+        outcome: Err(ResolveError::NotFound),
+        stamps: vec![stamp],
+    }
+    .runs_out(&watcher);
     assert!(!noisy.is_current(0));
 }
 
@@ -248,13 +310,32 @@ fn removed_directories_leave_the_table() {
 #[test]
 fn stamps_are_timed_where_changes_are_silent() {
     let watcher = Watcher::start().unwrap();
-    let kept = Kept::new(&watcher, "/proc/sys".as_ref(), "kernel/hostname", LinkPolicy::Never);
+    let kept = Kept::new(
+        &watcher,
+        "/proc/sys".as_ref(),
+        "kernel/hostname",
+        LinkPolicy::Never,
+    );
     assert!(kept.outcome.is_ok());
     let timed = kept.stamps.iter().filter(|stamp| stamp.is_timed()).count();
-    assert_eq!(timed, 3, "sys, kernel and hostname; proc itself is an entry of /");
+    assert_eq!(
+        timed, 3,
+        "sys, kernel and hostname; proc itself is an entry of /"
+    );
     let now_ms = watcher.now_ms();
-    assert!(kept.stamps.iter().filter(|stamp| stamp.is_timed()).all(|stamp| stamp.is_current(now_ms)));
-    assert!(!kept.stamps.iter().filter(|stamp| stamp.is_timed()).any(|stamp| stamp.is_current(now_ms + TIMED_MS)));
+    assert!(
+        kept.stamps
+            .iter()
+            .filter(|stamp| stamp.is_timed())
+            .all(|stamp| stamp.is_current(now_ms))
+    );
+    assert!(
+        !kept
+            .stamps
+            .iter()
+            .filter(|stamp| stamp.is_timed())
+            .any(|stamp| stamp.is_current(now_ms + TIMED_MS))
+    );
 }
 
 #[test]
@@ -264,8 +345,12 @@ fn writes_through_another_name_of_a_file() {
         scratch.write("b/other", "");
         fs::hard_link(scratch.path("a/page.html"), scratch.path("b/page.html")).unwrap();
     };
-    notices(prepare, "a/page.html", |scratch| fs::write(scratch.path("b/page.html"), "new").unwrap());
-    notices(prepare, "a/page.html", |scratch| fs::rename(scratch.path("b/other"), scratch.path("a/page.html")).unwrap());
+    notices(prepare, "a/page.html", |scratch| {
+        fs::write(scratch.path("b/page.html"), "new").unwrap()
+    });
+    notices(prepare, "a/page.html", |scratch| {
+        fs::rename(scratch.path("b/other"), scratch.path("a/page.html")).unwrap()
+    });
 }
 
 /// A home whose owner lets others through and shows them nothing.
@@ -277,7 +362,11 @@ fn a_directory_below_one_that_cannot_be_watched() {
         watcher.catch_up();
         let mut stamps = Vec::new();
         let mut walk = Walk::from_slash(&watcher, &mut stamps).unwrap();
-        walk.along(scratch.path("home").as_os_str().as_encoded_bytes(), LinkPolicy::Follow).unwrap();
+        walk.along(
+            scratch.path("home").as_os_str().as_encoded_bytes(),
+            LinkPolicy::Follow,
+        )
+        .unwrap();
         let stamp = walk.stamp_below_unwatched(b"www");
         fs::write(scratch.path("home/other"), "").unwrap();
         watcher.catch_up();
@@ -288,7 +377,9 @@ fn a_directory_below_one_that_cannot_be_watched() {
     };
     runs_out(&|| fs::rename(scratch.path("home/www"), scratch.path("home/old")).unwrap());
     fs::rename(scratch.path("home/old"), scratch.path("home/www")).unwrap();
-    runs_out(&|| fs::set_permissions(scratch.path("home/www"), fs::Permissions::from_mode(0o700)).unwrap());
+    runs_out(&|| {
+        fs::set_permissions(scratch.path("home/www"), fs::Permissions::from_mode(0o700)).unwrap()
+    });
     runs_out(&|| fs::remove_dir_all(scratch.path("home/www")).unwrap());
 }
 
@@ -298,14 +389,26 @@ fn without_inotify_no_stamp_holds() {
     scratch.write("a/b", "");
     let kept = Kept::new(&watcher, scratch.root(), "a/b", LinkPolicy::Never);
     assert!(kept.outcome.is_ok() && !watcher.is_watching() && watcher.events().is_none());
-    assert!(kept.stamps.iter().all(|stamp| stamp.is_timed() && !stamp.is_current(watcher.now_ms())));
+    assert!(
+        kept.stamps
+            .iter()
+            .all(|stamp| stamp.is_timed() && !stamp.is_current(watcher.now_ms()))
+    );
     watcher.catch_up();
     watcher.look();
     watcher.await_others();
-    assert_eq!((watcher.sweep(), watcher.watched_directories(), watcher.touches()), (0, 0, 0));
+    assert_eq!(
+        (
+            watcher.sweep(),
+            watcher.watched_directories(),
+            watcher.touches()
+        ),
+        (0, 0, 0)
+    );
 }
 
-/// The kernel has queued the event when the change's system call returns: no waiting, whoever reads the queue.
+/// The kernel has queued the event when the change's system call returns: no waiting, whoever reads
+/// the queue.
 #[test]
 fn a_change_is_known_to_whoever_looks_after_it() {
     let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());

@@ -1,8 +1,10 @@
-//! Health checks: a thread of its own asks members again and again, and notes in their standing whether they are well.
+//! Health checks: a thread of its own asks members again and again, and notes in their standing
+//! whether they are well.
 //!
-//! One thread for the whole process, so that a server is asked once and not by every worker, and so that workers never wait for it; it is started
-//! when a configuration first wants checks. Members that are the same (of several hosts) are asked once. Difficulty: a reload makes new members,
-//! of which what was known of the old ones holds on.
+//! One thread for the whole process, so that a server is asked once and not by every worker, and so
+//! that workers never wait for it; it is started when a configuration first wants checks. Members
+//! that are the same (of several hosts) are asked once. Difficulty: a reload makes new members, of
+//! which what was known of the old ones holds on.
 
 mod probe;
 
@@ -34,10 +36,15 @@ impl HealthChecks {
     /// From here on those are looked after.
     pub fn apply(&mut self, upstreams: &[Arc<Upstream>]) -> io::Result<()> {
         let members = upstreams.iter().flat_map(|upstream| &upstream.members);
-        let plan: Vec<Member> = members.filter(|member| member.health.is_some() && !member.is_disabled).cloned().collect();
+        let plan: Vec<Member> = members
+            .filter(|member| member.health.is_some() && !member.is_disabled)
+            .cloned()
+            .collect();
         if self.plans.is_none() && !plan.is_empty() {
             let (sender, receiver) = mpsc::unbounded_channel();
-            thread::Builder::new().name("health".into()).spawn(move || run(receiver))?;
+            thread::Builder::new()
+                .name("health".into())
+                .spawn(move || run(receiver))?;
             self.plans = Some(sender);
         }
         if let Some(plans) = &self.plans {
@@ -49,7 +56,12 @@ impl HealthChecks {
 }
 
 fn run(mut plans: mpsc::UnboundedReceiver<Vec<Member>>) {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default()) else { return };
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(Default::default())
+    else {
+        return;
+    };
     runtime.block_on(async {
         let mut patients: HashMap<Key, Rc<Patient>> = HashMap::new();
         while let Some(plan) = plans.recv().await {
@@ -75,7 +87,11 @@ struct Patient {
 
 impl Drop for Patient {
     fn drop(&mut self) {
-        self.task.borrow_mut().take().into_iter().for_each(|task| task.abort());
+        self.task
+            .borrow_mut()
+            .take()
+            .into_iter()
+            .for_each(|task| task.abort());
     }
 }
 
@@ -83,13 +99,21 @@ impl Drop for Patient {
 fn begin(plan: Vec<Member>, before: &HashMap<Key, Rc<Patient>>) -> HashMap<Key, Rc<Patient>> {
     let mut patients: HashMap<Key, Rc<Patient>> = HashMap::new();
     for member in plan {
-        let Some(check) = member.health.clone() else { continue };
-        let key = (Arc::clone(&member.backend), member.authority.clone(), Arc::clone(&check));
+        let Some(check) = member.health.clone() else {
+            continue;
+        };
+        let key = (
+            Arc::clone(&member.backend),
+            member.authority.clone(),
+            Arc::clone(&check),
+        );
         let standing = member.standing.clone();
         let count = patients.len() as u64;
         let known = before.get(&key);
         let patient = patients.entry(key).or_insert_with(|| {
-            let (is_down, others) = known.map_or((false, 0), |known| (known.is_down.get(), known.others.get()));
+            let (is_down, others) = known.map_or((false, 0), |known| {
+                (known.is_down.get(), known.others.get())
+            });
             let patient = Rc::new(Patient {
                 pool: Rc::new(Pool::new(Arc::clone(&member.backend))),
                 member,
@@ -130,24 +154,37 @@ impl Patient {
         }
         if is_well && !self.is_down.get() {
             let now_ms = clock::monotonic_ms();
-            self.standings.borrow().iter().for_each(|standing| standing.pass_check(now_ms));
+            self.standings
+                .borrow()
+                .iter()
+                .for_each(|standing| standing.pass_check(now_ms));
         }
     }
 
     /// Another outcome than those before; enough in a row are believed.
     fn change(&self, outcome: Result<(), String>) {
         self.others.set(self.others.get().saturating_add(1));
-        let needed = if self.is_down.get() { self.check.passes } else { self.check.fails };
+        let needed = if self.is_down.get() {
+            self.check.passes
+        } else {
+            self.check.fails
+        };
         if self.others.get() < needed {
             return;
         }
         self.others.set(0);
         self.is_down.set(outcome.is_err());
         let now_ms = clock::monotonic_ms();
-        self.standings.borrow().iter().for_each(|standing| standing.set_down(outcome.is_err(), now_ms));
+        self.standings
+            .borrow()
+            .iter()
+            .for_each(|standing| standing.set_down(outcome.is_err(), now_ms));
         match outcome {
             Ok(()) => error_log::log(&message::MEMBER_UP, format_args!("{}", self.member.backend)),
-            Err(reason) => error_log::log(&message::MEMBER_DOWN, format_args!("{}: {reason}", self.member.backend)),
+            Err(reason) => error_log::log(
+                &message::MEMBER_DOWN,
+                format_args!("{}: {reason}", self.member.backend),
+            ),
         }
     }
 }
@@ -158,11 +195,26 @@ mod tests {
     use saker_config::model::{BackendAddress, Protocol, Tuning};
 
     fn patient(passes: u32, fails: u32) -> Patient {
-        let member = Member::new(Backend::new(Protocol::Http1, BackendAddress::Unix("/nowhere".into())), Tuning::default());
-        let check = Arc::new(HealthCheck { passes, fails, ..HealthCheck::default() });
+        let member = Member::new(
+            Backend::new(Protocol::Http1, BackendAddress::Unix("/nowhere".into())),
+            Tuning::default(),
+        );
+        let check = Arc::new(HealthCheck {
+            passes,
+            fails,
+            ..HealthCheck::default()
+        });
         let standings = RefCell::new(vec![member.standing.clone()]);
         let pool = Rc::new(Pool::new(Arc::clone(&member.backend)));
-        Patient { member, pool, check, standings, is_down: Cell::new(false), others: Cell::new(0), task: RefCell::default() }
+        Patient {
+            member,
+            pool,
+            check,
+            standings,
+            is_down: Cell::new(false),
+            others: Cell::new(0),
+            task: RefCell::default(),
+        }
     }
 
     #[test]

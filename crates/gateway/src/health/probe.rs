@@ -1,4 +1,5 @@
-//! One check of one server: a connection, and where it is a server of HTTP, a request and its answer.
+//! One check of one server: a connection, and where it is a server of HTTP, a request and its
+//! answer.
 
 use crate::{
     conversation::{Conversation, Desk, READ_BYTES_MAX, Said, Terms},
@@ -21,26 +22,59 @@ const CONTENT_BYTES_MAX: usize = 64 << 10;
 
 /// The error is why it is not well.
 pub async fn ask(pool: &Rc<Pool>, member: &Member, check: &HealthCheck) -> Result<(), String> {
-    match timeout(Duration::from_millis(check.timeout_ms), attempt(pool, member, check)).await {
+    match timeout(
+        Duration::from_millis(check.timeout_ms),
+        attempt(pool, member, check),
+    )
+    .await
+    {
         Err(_) => Err("does not answer in time".to_owned()),
         Ok(Err(failure)) => Err(failure.to_string()),
         Ok(Ok(None)) => Ok(()),
         Ok(Ok(Some(answer))) if check.is_passed(&answer) => Ok(()),
-        Ok(Ok(Some(answer))) => Err(format!("{} {} is answered by {}", check.method.as_str(), check.target, answer.status)),
+        Ok(Ok(Some(answer))) => Err(format!(
+            "{} {} is answered by {}",
+            check.method.as_str(),
+            check.target,
+            answer.status
+        )),
     }
 }
 
 /// `None`: it takes connections, and nothing more is asked.
-async fn attempt(pool: &Rc<Pool>, member: &Member, check: &HealthCheck) -> Result<Option<HealthAnswer>, Failure> {
+async fn attempt(
+    pool: &Rc<Pool>,
+    member: &Member,
+    check: &HealthCheck,
+) -> Result<Option<HealthAnswer>, Failure> {
     // One connection for one check, within the check's own time limit.
-    let tuning = Tuning { kept_max: 0, connections_max: 0, connect_timeout_ms: check.timeout_ms, ..(*member.tuning).clone() };
-    let desk = Desk { deadlines: Rc::default(), scratch: Rc::new(RefCell::new(vec![0; READ_BYTES_MAX].into())) };
+    let tuning = Tuning {
+        kept_max: 0,
+        connections_max: 0,
+        connect_timeout_ms: check.timeout_ms,
+        ..(*member.tuning).clone()
+    };
+    let desk = Desk {
+        deadlines: Rc::default(),
+        scratch: Rc::new(RefCell::new(vec![0; READ_BYTES_MAX].into())),
+    };
     let protocol = member.backend.protocol;
-    if check.method == HealthMethod::Connect || !matches!(protocol, Protocol::Http1 | Protocol::Http2) {
+    if check.method == HealthMethod::Connect
+        || !matches!(protocol, Protocol::Http1 | Protocol::Http2)
+    {
         return pool.acquire(&tuning, 1, true).await.map(|_| None);
     }
-    let fields = [("Host", "health"), ("User-Agent", "Saker (health check)"), ("Accept", "*/*")];
-    let head = RequestHead::build(check.method.as_str(), &check.target, Version::Http11, &fields);
+    let fields = [
+        ("Host", "health"),
+        ("User-Agent", "Saker (health check)"),
+        ("Accept", "*/*"),
+    ];
+    let head = RequestHead::build(
+        check.method.as_str(),
+        &check.target,
+        Version::Http11,
+        &fields,
+    );
     let address = Address {
         target: check.target.as_bytes().to_vec(),
         host: forward::authority(member),
@@ -55,21 +89,61 @@ async fn attempt(pool: &Rc<Pool>, member: &Member, check: &HealthCheck) -> Resul
     listen(hearing).await.map(Some)
 }
 
-async fn over_http1(pool: &Rc<Pool>, tuning: &Tuning, head: &RequestHead, address: Address, desk: &Desk) -> Result<Hearing, Failure> {
+async fn over_http1(
+    pool: &Rc<Pool>,
+    tuning: &Tuning,
+    head: &RequestHead,
+    address: Address,
+    desk: &Desk,
+) -> Result<Hearing, Failure> {
     let connection = pool.acquire(tuning, 1, true).await?;
     let variables = Variables::new();
-    let request = ProgramRequest { variables: &variables, content_length: Some(0), head: head.view(), path: &[], settings: &[] };
-    let terms = Terms { kept_max: 0, timeout_ms: tuning.timeout_ms, ping_ms: None, client: Asker::nobody() };
-    let begun = Conversation::begin(connection, terms, Box::new(Http1Dialogue::new(address)), &request, Box::new(NoBody), desk);
-    Ok(Hearing::Connection(Box::new(begun.map_err(|(failure, _)| failure)?)))
+    let request = ProgramRequest {
+        variables: &variables,
+        content_length: Some(0),
+        head: head.view(),
+        path: &[],
+        settings: &[],
+    };
+    let terms = Terms {
+        kept_max: 0,
+        timeout_ms: tuning.timeout_ms,
+        ping_ms: None,
+        client: Asker::nobody(),
+    };
+    let begun = Conversation::begin(
+        connection,
+        terms,
+        Box::new(Http1Dialogue::new(address)),
+        &request,
+        Box::new(NoBody),
+        desk,
+    );
+    Ok(Hearing::Connection(Box::new(
+        begun.map_err(|(failure, _)| failure)?,
+    )))
 }
 
-async fn over_http2(pool: &Rc<Pool>, tuning: &Tuning, head: &RequestHead, address: &Address, desk: &Desk) -> Result<Hearing, Failure> {
+async fn over_http2(
+    pool: &Rc<Pool>,
+    tuning: &Tuning,
+    head: &RequestHead,
+    address: &Address,
+    desk: &Desk,
+) -> Result<Hearing, Failure> {
     let link = pool.links.acquire(pool, tuning, 1, true, desk).await?;
     let is_secure = pool.backend.tls.is_some();
-    let stream = link.open(true, |to| http2::encode(head.view(), address, is_secure, Some(0), to));
+    let stream = link.open(true, |to| {
+        http2::encode(head.view(), address, is_secure, Some(0), to)
+    });
     let stream = stream.map_err(|_| Failure::Unprocessed)?;
-    Ok(Hearing::Stream(Box::new(Talk::new(stream, Box::new(NoBody), false, tuning.timeout_ms, desk))))
+    Ok(Hearing::Stream(Box::new(Talk::new(
+        stream,
+        Box::new(NoBody),
+        false,
+        tuning.timeout_ms,
+        desk,
+    ))))
 }
 
 async fn listen(mut hearing: Hearing) -> Result<HealthAnswer, Failure> {
@@ -78,7 +152,11 @@ async fn listen(mut hearing: Hearing) -> Result<HealthAnswer, Failure> {
         match poll_fn(|cx| hearing.poll_said(cx)).await? {
             Said::Head(head) | Said::Switched(head) => {
                 answer.status = head.status.0;
-                answer.fields = head.fields.iter().map(|(name, value)| (name.to_owned(), value.to_vec())).collect();
+                answer.fields = head
+                    .fields
+                    .iter()
+                    .map(|(name, value)| (name.to_owned(), value.to_vec()))
+                    .collect();
             }
             Said::Content(content) => answer.content.extend_from_slice(&content),
             Said::Trailers(_) => {}

@@ -4,11 +4,26 @@ use saker_cgi::Variables;
 use saker_http::{RequestHead, Version};
 
 fn begun(method: &str, fields: &[(&str, &str)], length: Option<u64>) -> (Http1Dialogue, String) {
-    let lines = vec![Line { name: "X-Forwarded-For", value: b"192.0.2.1".to_vec() }];
-    let address = Address { target: b"/a?b".to_vec(), host: b"app:8080".to_vec(), lines, blocks_via: false, upgrade: None };
+    let lines = vec![Line {
+        name: "X-Forwarded-For",
+        value: b"192.0.2.1".to_vec(),
+    }];
+    let address = Address {
+        target: b"/a?b".to_vec(),
+        host: b"app:8080".to_vec(),
+        lines,
+        blocks_via: false,
+        upgrade: None,
+    };
     let mut dialogue = Http1Dialogue::new(address);
     let head = RequestHead::build(method, "/", Version::Http11, fields);
-    let request = ProgramRequest { variables: &Variables::new(), content_length: length, head: head.view(), path: b"/a", settings: &[] };
+    let request = ProgramRequest {
+        variables: &Variables::new(),
+        content_length: length,
+        head: head.view(),
+        path: b"/a",
+        settings: &[],
+    };
     let mut out = Vec::new();
     dialogue.begin(&request, &mut out).unwrap();
     (dialogue, String::from_utf8(out).unwrap())
@@ -20,10 +35,20 @@ fn heard(method: &str, response: &[u8], piece: usize) -> Vec<String> {
     let (mut input, mut said) = (Vec::new(), Vec::new());
     let note = |event: Event, input: &[u8], said: &mut Vec<String>| match event {
         Event::Content(range) => match said.last_mut() {
-            Some(last) if last.starts_with("content ") => last.push_str(&String::from_utf8_lossy(&input[range])),
-            _ => said.push(format!("content {}", String::from_utf8_lossy(&input[range]))),
+            Some(last) if last.starts_with("content ") => {
+                last.push_str(&String::from_utf8_lossy(&input[range]))
+            }
+            _ => said.push(format!(
+                "content {}",
+                String::from_utf8_lossy(&input[range])
+            )),
         },
-        Event::Head(head) => said.push(format!("head {} {:?} {:?}", head.status.0, head.length, head.fields.first("X"))),
+        Event::Head(head) => said.push(format!(
+            "head {} {:?} {:?}",
+            head.status.0,
+            head.length,
+            head.fields.first("X")
+        )),
         other => said.push(format!("{other:?}")),
     };
     for bytes in response.chunks(piece) {
@@ -32,7 +57,9 @@ fn heard(method: &str, response: &[u8], piece: usize) -> Vec<String> {
             match dialogue.receive(&input) {
                 Ok((0, None)) => break,
                 Ok((used, event)) => {
-                    event.into_iter().for_each(|event| note(event, &input, &mut said));
+                    event
+                        .into_iter()
+                        .for_each(|event| note(event, &input, &mut said));
                     input.drain(..used);
                 }
                 Err(broken) => {
@@ -43,7 +70,9 @@ fn heard(method: &str, response: &[u8], piece: usize) -> Vec<String> {
         }
     }
     match dialogue.closed() {
-        Ok(event) => event.into_iter().for_each(|event| note(event, &input, &mut said)),
+        Ok(event) => event
+            .into_iter()
+            .for_each(|event| note(event, &input, &mut said)),
         Err(broken) => said.push(broken.fault.as_str().to_owned()),
     }
     said
@@ -60,8 +89,15 @@ fn requests_pass_on_what_may_pass() {
         ("TE", "trailers"),
     ];
     let (_, out) = begun("GET", &fields, Some(0));
-    assert_eq!(out, "GET /a?b HTTP/1.1\r\nHost: app:8080\r\nCookie: a\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n");
-    assert!(begun("POST", &[], Some(0)).1.contains("Content-Length: 0\r\n"));
+    assert_eq!(
+        out,
+        "GET /a?b HTTP/1.1\r\nHost: app:8080\r\nCookie: a\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n"
+    );
+    assert!(
+        begun("POST", &[], Some(0))
+            .1
+            .contains("Content-Length: 0\r\n")
+    );
     let (mut dialogue, out) = begun("POST", &[], None);
     assert!(out.contains("Transfer-Encoding: chunked\r\n"));
     let mut content = Vec::new();
@@ -76,47 +112,92 @@ fn responses_however_they_are_cut() {
         (
             "GET",
             b"HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 3\r\n\r\nabc",
-            &["head 200 Some(3) Some([121])", "content abc", "End { stays: true }"],
+            &[
+                "head 200 Some(3) Some([121])",
+                "content abc",
+                "End { stays: true }",
+            ],
         ),
-        ("HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n", &["head 200 Some(3) None", "End { stays: true }"]),
+        (
+            "HEAD",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n",
+            &["head 200 Some(3) None", "End { stays: true }"],
+        ),
         (
             "GET",
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n",
             &["head 200 None None", "content abc", "End { stays: true }"],
         ),
-        ("GET", b"HTTP/1.0 200 OK\r\n\r\nto the end", &["head 200 None None", "content to the end", "End { stays: false }"]),
+        (
+            "GET",
+            b"HTTP/1.0 200 OK\r\n\r\nto the end",
+            &[
+                "head 200 None None",
+                "content to the end",
+                "End { stays: false }",
+            ],
+        ),
         (
             "GET",
             b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nabc",
-            &["head 200 Some(9) None", "content abc", "connection closed before the response was whole"],
+            &[
+                "head 200 Some(9) None",
+                "content abc",
+                "connection closed before the response was whole",
+            ],
         ),
-        ("GET", b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n", &["head 204 None None", "End { stays: false }"]),
-        ("GET", b"SSH-2.0-OpenSSH\r\n", &["malformed header from script"]),
+        (
+            "GET",
+            b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n",
+            &["head 204 None None", "End { stays: false }"],
+        ),
+        (
+            "GET",
+            b"SSH-2.0-OpenSSH\r\n",
+            &["malformed header from script"],
+        ),
     ];
     for (method, bytes, want) in rows {
         for piece in [1, 2, 3, 7, bytes.len()] {
-            assert_eq!(heard(method, bytes, piece), want, "{} in pieces of {piece}", bytes.escape_ascii());
+            assert_eq!(
+                heard(method, bytes, piece),
+                want,
+                "{} in pieces of {piece}",
+                bytes.escape_ascii()
+            );
         }
     }
 }
 
 #[test]
 fn nothing_at_all_and_switches_nobody_asked_for() {
-    assert_eq!(heard("GET", b"HTTP/1.1 2", 3), ["premature end of script headers"]);
-    assert_eq!(heard("GET", b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n", 100), ["101 in a protocol that can't switch"]);
+    assert_eq!(
+        heard("GET", b"HTTP/1.1 2", 3),
+        ["premature end of script headers"]
+    );
+    assert_eq!(
+        heard("GET", b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n", 100),
+        ["101 in a protocol that can't switch"]
+    );
 }
 
 #[test]
 fn trailers_of_requests_go_behind_the_chunks() {
     let (mut dialogue, head) = begun("POST", &[("Trailer", "X-Sum"), ("TE", "trailers")], None);
-    assert!(head.contains("Trailer: X-Sum\r\n") && !head.contains("TE:"), "{head}");
+    assert!(
+        head.contains("Trailer: X-Sum\r\n") && !head.contains("TE:"),
+        "{head}"
+    );
     let mut fields = Fields::new();
     fields.append("X-Sum", &b"5"[..]);
     let mut out = Vec::new();
     dialogue.content(b"hello", &mut out);
     dialogue.trailers(fields);
     Dialogue::end(&mut dialogue, &mut out);
-    assert_eq!(String::from_utf8(out).unwrap(), "5\r\nhello\r\n0\r\nX-Sum: 5\r\n\r\n");
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        "5\r\nhello\r\n0\r\nX-Sum: 5\r\n\r\n"
+    );
     // Nothing announces what can't come.
     let (_, head) = begun("POST", &[("Trailer", "X-Sum")], Some(5));
     assert!(!head.contains("Trailer"), "{head}");

@@ -34,7 +34,16 @@ pub struct Driver {
 
 impl Driver {
     pub fn new(link: Rc<Link>, connection: Connection, desk: Desk) -> Driver {
-        Driver { link, connection, sending: Vec::new(), sent: 0, input: Vec::new(), head: HeadStore::default(), desk, is_broken: false }
+        Driver {
+            link,
+            connection,
+            sending: Vec::new(),
+            sent: 0,
+            input: Vec::new(),
+            head: HeadStore::default(),
+            desk,
+            is_broken: false,
+        }
     }
 
     /// Ends with the connection.
@@ -65,11 +74,16 @@ impl Driver {
         Poll::Pending
     }
 
-    /// Ready when all has been sent. A server that takes no more may have said why: what it said is read before the end is seen.
+    /// Ready when all has been sent. A server that takes no more may have said why: what it said is
+    /// read before the end is seen.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.take_frames() {
-            let Some(transport) = self.connection.transport().filter(|_| !self.is_broken) else { return Poll::Ready(()) };
-            match ready!(transport.poll_write(cx, self.sending.get(self.sent..).unwrap_or_default())) {
+            let Some(transport) = self.connection.transport().filter(|_| !self.is_broken) else {
+                return Poll::Ready(());
+            };
+            match ready!(
+                transport.poll_write(cx, self.sending.get(self.sent..).unwrap_or_default())
+            ) {
                 Ok(bytes) if bytes > 0 => {
                     self.sent += bytes;
                     self.connection.count(bytes);
@@ -104,7 +118,9 @@ impl Driver {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Lost>> {
-        let Some(transport) = self.connection.transport() else { return Poll::Ready(Err(Lost::Io(io::ErrorKind::NotConnected))) };
+        let Some(transport) = self.connection.transport() else {
+            return Poll::Ready(Err(Lost::Io(io::ErrorKind::NotConnected)));
+        };
         let mut scratch = self.desk.scratch.borrow_mut();
         let bytes = match ready!(transport.poll_read(cx, &mut scratch)) {
             Ok(0) => return Poll::Ready(Err(Lost::Io(io::ErrorKind::UnexpectedEof))),
@@ -112,7 +128,8 @@ impl Driver {
             Ok(bytes) => bytes,
         };
         self.connection.count(bytes);
-        self.input.extend_from_slice(scratch.get(..bytes).unwrap_or_default());
+        self.input
+            .extend_from_slice(scratch.get(..bytes).unwrap_or_default());
         drop(scratch);
         Poll::Ready(self.obey_all())
     }
@@ -123,11 +140,16 @@ impl Driver {
         inner.heard_ms = clock::monotonic_ms();
         let outcome = loop {
             let rest = self.input.get(used..).unwrap_or_default();
-            match inner.machine.receive(rest, inner.heard_ms, &mut self.head, &mut inner.out) {
+            match inner
+                .machine
+                .receive(rest, inner.heard_ms, &mut self.head, &mut inner.out)
+            {
                 Ok((0, None)) => break Ok(()),
                 Ok((bytes, event)) => {
                     used += bytes;
-                    event.into_iter().for_each(|event| obey(inner, event, &self.head));
+                    event
+                        .into_iter()
+                        .for_each(|event| obey(inner, event, &self.head));
                 }
                 Err(fault) => break Err(Lost::Fault(fault.reason.as_str())),
             }
@@ -144,10 +166,19 @@ fn obey(inner: &mut Inner, event: Event<'_>, head: &HeadStore) {
             let heard = Heard::Head(heads::response(head.status(), head.view()));
             put(inner, stream, heard, end_stream);
         }
-        Event::Data { stream, data, flow_bytes, end_stream } => {
+        Event::Data {
+            stream,
+            data,
+            flow_bytes,
+            end_stream,
+        } => {
             let is_wanted = inner.streams.contains_key(&stream);
             // What is taken is given back when the request takes it; padding at once.
-            let unwanted = if is_wanted { flow_bytes - data.len() } else { flow_bytes };
+            let unwanted = if is_wanted {
+                flow_bytes - data.len()
+            } else {
+                flow_bytes
+            };
             if unwanted > 0 {
                 inner.machine.release(stream, unwanted, &mut inner.out);
             }
@@ -157,15 +188,34 @@ fn obey(inner: &mut Inner, event: Event<'_>, head: &HeadStore) {
                 false => put(inner, stream, Heard::Content(data.to_vec()), end_stream),
             }
         }
-        Event::Trailers { stream } => put(inner, stream, Heard::Trailers(heads::trailers(head.view())), true),
+        Event::Trailers { stream } => put(
+            inner,
+            stream,
+            Heard::Trailers(heads::trailers(head.view())),
+            true,
+        ),
         Event::HeadTooLarge { stream, .. } => {
-            inner.machine.send_reset(stream, ErrorCode::Cancel, &mut inner.out);
-            put(inner, stream, Heard::Lost(Lost::Fault("response head too large")), false);
+            inner
+                .machine
+                .send_reset(stream, ErrorCode::Cancel, &mut inner.out);
+            put(
+                inner,
+                stream,
+                Heard::Lost(Lost::Fault("response head too large")),
+                false,
+            );
         }
-        Event::Reset { stream, code } => put(inner, stream, Heard::Lost(reset(inner, stream, code)), false),
+        Event::Reset { stream, code } => put(
+            inner,
+            stream,
+            Heard::Lost(reset(inner, stream, code)),
+            false,
+        ),
         Event::GoAway { last, .. } => go_away(inner, last),
         Event::WindowOpened => inner.make_room(),
-        Event::Informational { stream } if head.status() == Status::EARLY_HINTS => hint(inner, stream, head),
+        Event::Informational { stream } if head.status() == Status::EARLY_HINTS => {
+            hint(inner, stream, head)
+        }
         // Nothing that concerns the client.
         Event::Informational { .. } => {}
     }
@@ -178,7 +228,9 @@ fn hint(inner: &Inner, stream: StreamId, head: &HeadStore) {
 }
 
 fn put(inner: &Inner, stream: StreamId, heard: Heard, is_end: bool) {
-    let Some(inbox) = inner.streams.get(&stream) else { return };
+    let Some(inbox) = inner.streams.get(&stream) else {
+        return;
+    };
     let mut inbox = inbox.borrow_mut();
     inbox.put(heard);
     if is_end {

@@ -1,8 +1,9 @@
 //! A connection that requests share, as they and its driver see it.
 //!
-//! Requests put frames into `out` and wake the driver; the driver puts what came into the inbox of its stream and wakes the request. Content is
-//! bounded both ways: what may be sent by the windows and by the room in `out`, what has come by the stream's window, which is opened again when
-//! the request takes it, so that a slow client slows its own stream only.
+//! Requests put frames into `out` and wake the driver; the driver puts what came into the inbox of
+//! its stream and wakes the request. Content is bounded both ways: what may be sent by the windows
+//! and by the room in `out`, what has come by the stream's window, which is opened again when the
+//! request takes it, so that a slow client slows its own stream only.
 
 use super::links::Waiting;
 use crate::hints::HINTS_MAX;
@@ -124,7 +125,11 @@ pub struct Link {
 
 impl Link {
     pub fn new(waiting: Rc<Waiting>, epoch: u32, is_single: bool) -> Link {
-        let (mut machine, mut out, now_ms) = (Connection::client(limits()), Vec::with_capacity(256), clock::monotonic_ms());
+        let (mut machine, mut out, now_ms) = (
+            Connection::client(limits()),
+            Vec::with_capacity(256),
+            clock::monotonic_ms(),
+        );
         machine.begin(&mut out);
         let inner = Inner {
             machine,
@@ -136,7 +141,12 @@ impl Link {
             is_retired: false,
             has_served: false,
         };
-        Link { inner: RefCell::new(inner), waiting, epoch, is_single: Cell::new(is_single) }
+        Link {
+            inner: RefCell::new(inner),
+            waiting,
+            epoch,
+            is_single: Cell::new(is_single),
+        }
     }
 
     /// How many more requests it takes.
@@ -144,11 +154,19 @@ impl Link {
         let inner = self.inner.borrow();
         let own = STREAMS_MAX.saturating_sub(inner.streams.len());
         let takes_none = inner.is_retired || inner.out.len() >= BACKLOG_BYTES_MAX;
-        if takes_none { 0 } else { inner.machine.streams_available().min(own) }
+        if takes_none {
+            0
+        } else {
+            inner.machine.streams_available().min(own)
+        }
     }
 
     /// A request on a stream of its own. `ends`: it has no content.
-    pub fn open(self: &Rc<Link>, ends: bool, encode: impl FnOnce(&mut HeadEncoder<'_>)) -> Result<Stream, OpenError> {
+    pub fn open(
+        self: &Rc<Link>,
+        ends: bool,
+        encode: impl FnOnce(&mut HeadEncoder<'_>),
+    ) -> Result<Stream, OpenError> {
         let mut guard = self.inner.borrow_mut();
         let inner = &mut *guard;
         let id = inner.machine.open(ends, &mut inner.out, encode)?;
@@ -157,10 +175,16 @@ impl Link {
         inner.wake_driver();
         let is_reused = std::mem::replace(&mut inner.has_served, true);
         inner.is_retired |= self.is_single.get();
-        Ok(Stream { link: Rc::clone(self), id, inbox, is_reused })
+        Ok(Stream {
+            link: Rc::clone(self),
+            id,
+            inbox,
+            is_reused,
+        })
     }
 
-    /// Nothing came for a request in its time. Where nothing came at all for the better part of it, nobody is asked here again.
+    /// Nothing came for a request in its time. Where nothing came at all for the better part of it,
+    /// nobody is asked here again.
     pub fn suspect(&self, timeout_ms: u64) {
         let mut inner = self.inner.borrow_mut();
         if clock::monotonic_ms().saturating_sub(inner.heard_ms) > timeout_ms / 2 {
@@ -168,10 +192,12 @@ impl Link {
         }
     }
 
-    /// Closes it if it has been idle too long, or belongs to what was there before. `true`: it may be forgotten.
+    /// Closes it if it has been idle too long, or belongs to what was there before. `true`: it may
+    /// be forgotten.
     pub fn sweep(&self, now_ms: u64, kept_ms: u64, epoch: u32) -> bool {
         let mut inner = self.inner.borrow_mut();
-        let is_idle = inner.streams.is_empty() && now_ms.saturating_sub(inner.idle_since_ms) >= kept_ms;
+        let is_idle =
+            inner.streams.is_empty() && now_ms.saturating_sub(inner.idle_since_ms) >= kept_ms;
         if is_idle || self.epoch != epoch {
             inner.retire();
         }
@@ -182,7 +208,10 @@ impl Link {
     pub fn end(&self, lost: &Lost) {
         let mut inner = self.inner.borrow_mut();
         inner.is_retired = true;
-        inner.streams.drain().for_each(|(_, inbox)| inbox.borrow_mut().put(Heard::Lost(lost.clone())));
+        inner
+            .streams
+            .drain()
+            .for_each(|(_, inbox)| inbox.borrow_mut().put(Heard::Lost(lost.clone())));
         drop(inner);
         self.waiting.wake(1);
     }
@@ -259,8 +288,12 @@ impl Stream {
     pub fn send(&self, content: &[u8]) -> usize {
         let mut guard = self.link.inner.borrow_mut();
         let inner = &mut *guard;
-        let granted = inner.machine.begin_data(self.id, content.len(), false, &mut inner.out);
-        inner.out.extend_from_slice(content.get(..granted).unwrap_or_default());
+        let granted = inner
+            .machine
+            .begin_data(self.id, content.len(), false, &mut inner.out);
+        inner
+            .out
+            .extend_from_slice(content.get(..granted).unwrap_or_default());
         inner.wake_driver();
         granted
     }
@@ -271,7 +304,13 @@ impl Stream {
         let inner = &mut *guard;
         match trailers {
             None => _ = inner.machine.begin_data(self.id, 0, true, &mut inner.out),
-            Some(fields) => _ = inner.machine.send_trailers(self.id, &mut inner.out, |block| super::heads::encode_trailers(&fields, block)),
+            Some(fields) => {
+                _ = inner
+                    .machine
+                    .send_trailers(self.id, &mut inner.out, |block| {
+                        super::heads::encode_trailers(&fields, block)
+                    })
+            }
         }
         inner.wake_driver();
     }
@@ -290,11 +329,22 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let heard = std::mem::take(&mut self.inbox.borrow_mut().heard);
-        let unread = heard.iter().map(|heard| if let Heard::Content(content) = heard { content.len() } else { 0 }).sum();
+        let unread = heard
+            .iter()
+            .map(|heard| {
+                if let Heard::Content(content) = heard {
+                    content.len()
+                } else {
+                    0
+                }
+            })
+            .sum();
         {
             let mut guard = self.link.inner.borrow_mut();
             let inner = &mut *guard;
-            inner.machine.send_reset(self.id, ErrorCode::Cancel, &mut inner.out);
+            inner
+                .machine
+                .send_reset(self.id, ErrorCode::Cancel, &mut inner.out);
             inner.machine.release(self.id, unread, &mut inner.out);
             inner.forget(self.id);
             inner.wake_driver();

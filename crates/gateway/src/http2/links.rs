@@ -1,7 +1,8 @@
 //! Which connection a request goes to, and when another one is made.
 //!
-//! One that has room is used; where there is none, one is made, and requests that come meanwhile wait for it instead of making their own. Where
-//! there may be no more, they wait for a stream that ends. Difficulty: several are woken and may find the room taken again.
+//! One that has room is used; where there is none, one is made, and requests that come meanwhile
+//! wait for it instead of making their own. Where there may be no more, they wait for a stream that
+//! ends. Difficulty: several are woken and may find the room taken again.
 
 use super::{driver::Driver, link::Link};
 use crate::{
@@ -62,7 +63,8 @@ impl Waiting {
 }
 
 impl Links {
-    /// One with room for a request, which has to be opened at once. `is_fresh`: none that is there already.
+    /// One with room for a request, which has to be opened at once. `is_fresh`: none that is there
+    /// already.
     pub async fn acquire(
         &self,
         pool: &Rc<Pool>,
@@ -75,7 +77,11 @@ impl Links {
         let until = Instant::now() + Duration::from_millis(tuning.queue_timeout_ms);
         let shares = tuning.kept_max > 0;
         loop {
-            let known = if shares { self.with_room(pool.epoch()) } else { None };
+            let known = if shares {
+                self.with_room(pool.epoch())
+            } else {
+                None
+            };
             let has_room = pool.has_room(tuning, workers);
             if let Some(link) = known.filter(|_| !is_fresh || !has_room) {
                 return Ok(link);
@@ -84,9 +90,13 @@ impl Links {
             if (makes_own || !self.is_connecting.get()) && has_room {
                 return self.connect(pool, tuning, !shares, desk).await;
             }
-            let Some(receiver) = self.waiting.join(share(tuning.queue_max, workers)) else { return Err(Failure::QueueFull) };
+            let Some(receiver) = self.waiting.join(share(tuning.queue_max, workers)) else {
+                return Err(Failure::QueueFull);
+            };
             match Box::pin(timeout_at(until, receiver)).await {
-                Ok(Ok(false)) => return Err(Failure::Unreachable(io::ErrorKind::NotConnected.into())),
+                Ok(Ok(false)) => {
+                    return Err(Failure::Unreachable(io::ErrorKind::NotConnected.into()));
+                }
                 Ok(_) => {}
                 Err(_) => return Err(Failure::QueueTimeout),
             }
@@ -94,10 +104,20 @@ impl Links {
     }
 
     fn with_room(&self, epoch: u32) -> Option<Rc<Link>> {
-        self.all.borrow().iter().find(|link| link.epoch == epoch && link.room() > 0).map(Rc::clone)
+        self.all
+            .borrow()
+            .iter()
+            .find(|link| link.epoch == epoch && link.room() > 0)
+            .map(Rc::clone)
     }
 
-    async fn connect(&self, pool: &Rc<Pool>, tuning: &Tuning, is_single: bool, desk: &Desk) -> Result<Rc<Link>, Failure> {
+    async fn connect(
+        &self,
+        pool: &Rc<Pool>,
+        tuning: &Tuning,
+        is_single: bool,
+        desk: &Desk,
+    ) -> Result<Rc<Link>, Failure> {
         let under_way = UnderWay::begin(self);
         let epoch = pool.epoch();
         let connection = match pool.connect(tuning).await {
@@ -118,11 +138,14 @@ impl Links {
 
     /// Closes what has been idle too long, and forgets what takes no more requests.
     pub fn sweep(&self, now_ms: u64, kept_ms: u64, epoch: u32) {
-        self.all.borrow_mut().retain(|link| !link.sweep(now_ms, kept_ms, epoch));
+        self.all
+            .borrow_mut()
+            .retain(|link| !link.sweep(now_ms, kept_ms, epoch));
     }
 }
 
-/// A connection that is being made, and that others wait for. Given up because its request has gone, another one makes it.
+/// A connection that is being made, and that others wait for. Given up because its request has
+/// gone, another one makes it.
 struct UnderWay<'l>(&'l Links);
 
 impl<'l> UnderWay<'l> {

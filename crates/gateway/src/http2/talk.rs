@@ -1,7 +1,8 @@
-//! One request on a stream, and its answer: what `conversation` is for protocols with a connection per request.
+//! One request on a stream, and its answer: what `conversation` is for protocols with a connection
+//! per request.
 //!
-//! Both directions go on at once and independently of each other, as gRPC needs it: content is told when it comes and there is room for it,
-//! whatever the answer does.
+//! Both directions go on at once and independently of each other, as gRPC needs it: content is told
+//! when it comes and there is room for it, whatever the answer does.
 
 use super::link::{Heard, Lost, Stream};
 use crate::{
@@ -30,7 +31,13 @@ pub struct Talk {
 }
 
 impl Talk {
-    pub fn new(stream: Stream, content: Box<dyn RequestBody>, has_content: bool, timeout_ms: u64, desk: &Desk) -> Talk {
+    pub fn new(
+        stream: Stream,
+        content: Box<dyn RequestBody>,
+        has_content: bool,
+        timeout_ms: u64,
+        desk: &Desk,
+    ) -> Talk {
         let content = has_content.then_some(content);
         Talk {
             stream,
@@ -79,7 +86,8 @@ impl Talk {
         self.content.is_none()
     }
 
-    /// Whether the server can't have begun with this request, as far as anybody can tell: the connection had ended before it.
+    /// Whether the server can't have begun with this request, as far as anybody can tell: the
+    /// connection had ended before it.
     pub fn is_unheard(&self) -> bool {
         !self.has_heard && self.stream.is_reused
     }
@@ -95,7 +103,8 @@ impl Talk {
     /// Says whether any have come.
     fn pass_hints(&mut self) -> bool {
         let come = std::mem::take(&mut self.stream.inbox.borrow_mut().hints);
-        come.iter().for_each(|fields| self.hints.pass(Status::EARLY_HINTS, fields));
+        come.iter()
+            .for_each(|fields| self.hints.pass(Status::EARLY_HINTS, fields));
         self.has_heard |= !come.is_empty();
         !come.is_empty()
     }
@@ -106,7 +115,9 @@ impl Talk {
             Heard::Head(head) => {
                 // From here on both talk, as slowly as the one time limit lets them.
                 self.has_head = true;
-                self.content.iter_mut().for_each(|content| content.take_time());
+                self.content
+                    .iter_mut()
+                    .for_each(|content| content.take_time());
                 Said::Head(head)
             }
             Heard::Content(content) => {
@@ -151,7 +162,9 @@ impl Talk {
                 has_told |= told > 0;
                 continue;
             }
-            let Some(content) = &mut self.content else { break };
+            let Some(content) = &mut self.content else {
+                break;
+            };
             match content.poll_chunk(cx) {
                 Poll::Ready(Some(Ok(chunk))) => {
                     self.has_taken_content |= !chunk.is_empty();
@@ -165,7 +178,8 @@ impl Talk {
                 }
                 Poll::Ready(Some(Err(error))) => return Err(Failure::Client(error)),
                 Poll::Pending => {
-                    // The server is not to blame for a client that takes its time before it has answered.
+                    // The server is not to blame for a client that takes its time before it has
+                    // answered.
                     if !self.has_head {
                         self.limit.push();
                     }

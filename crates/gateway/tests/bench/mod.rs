@@ -1,12 +1,16 @@
-//! A gateway on a runtime of its own, and backends that do what a test tells them to, each connection in a thread.
+//! A gateway on a runtime of its own, and backends that do what a test tells them to, each
+//! connection in a thread.
 
-use saker_config::model::{Address, Backend, BackendAddress, Member, Origin, Protocol, Site, Tuning, Upstream};
+use saker_config::model::{
+    Address, Backend, BackendAddress, Member, Origin, Protocol, Site, Tuning, Upstream,
+};
 use saker_files::BufferFiles;
 use saker_gateway::Gateway;
 use saker_http::{RequestHead, Version};
 use saker_net::{Deadlines, clock};
 use saker_pipeline::{
-    Body, BodyError, Call, CallManner, CallNames, CallTo, Chunk, Client, Exchange, Handled, Handler, NoBody, RequestBody, Response,
+    Body, BodyError, Call, CallManner, CallNames, CallTo, Chunk, Client, Exchange, Handled,
+    Handler, NoBody, RequestBody, Response,
 };
 use saker_testkit::TempDir;
 use std::{
@@ -28,17 +32,27 @@ use std::{
 
 /// Runs a test's steps with a gateway whose time limits are looked at every few milliseconds.
 pub fn with_gateway<F: Future<Output = ()>>(workers: usize, test: impl FnOnce(Rc<Gateway>) -> F) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build_local(Default::default()).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build_local(Default::default())
+        .unwrap();
     runtime.block_on(async {
         let deadlines = Rc::<Deadlines>::default();
-        let gateway = Rc::new(Gateway::new(Rc::clone(&deadlines), workers, BufferFiles::new(std::env::temp_dir().into()), None));
+        let gateway = Rc::new(Gateway::new(
+            Rc::clone(&deadlines),
+            workers,
+            BufferFiles::new(std::env::temp_dir().into()),
+            None,
+        ));
         let ticker = tokio::task::spawn_local(async move {
             loop {
                 tokio::time::sleep(Duration::from_millis(5)).await;
                 deadlines.fire(clock::monotonic_ms());
             }
         });
-        tokio::time::timeout(Duration::from_secs(60), test(gateway)).await.expect("the test hangs");
+        tokio::time::timeout(Duration::from_secs(60), test(gateway))
+            .await
+            .expect("the test hangs");
         ticker.abort();
     });
 }
@@ -54,10 +68,17 @@ pub fn script(run: impl Fn(UnixStream, usize) + Send + Sync + 'static) -> Script
     let folder = TempDir::new("gateway").unwrap();
     let path = folder.join("backend.sock");
     let accepted = listen(&path, run);
-    Script { path, accepted, _folder: folder }
+    Script {
+        path,
+        accepted,
+        _folder: folder,
+    }
 }
 
-pub fn listen(path: &Path, run: impl Fn(UnixStream, usize) + Send + Sync + 'static) -> Arc<AtomicUsize> {
+pub fn listen(
+    path: &Path,
+    run: impl Fn(UnixStream, usize) + Send + Sync + 'static,
+) -> Arc<AtomicUsize> {
     let listener = UnixListener::bind(path).unwrap();
     let (accepted, run) = (Arc::new(AtomicUsize::new(0)), Arc::new(run));
     let counter = Arc::clone(&accepted);
@@ -77,7 +98,11 @@ pub fn read_request(stream: &mut UnixStream) -> Option<Vec<u8>> {
     loop {
         if let Some(at) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
             let head = String::from_utf8_lossy(&bytes[..at]).to_ascii_lowercase();
-            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.split("\r\n").next()?.parse().ok()).unwrap_or(0);
+            let length = head
+                .split("content-length: ")
+                .nth(1)
+                .and_then(|rest| rest.split("\r\n").next()?.parse().ok())
+                .unwrap_or(0);
             if bytes.len() >= at + 4 + length {
                 return Some(bytes);
             }
@@ -111,16 +136,28 @@ pub fn once(response: &'static [u8]) -> impl Fn(UnixStream, usize) + Send + Sync
 
 /// For backends that answer, however busy the machine is.
 pub fn tuning() -> Tuning {
-    Tuning { connect_timeout_ms: 20_000, timeout_ms: 20_000, queue_timeout_ms: 20_000, retry_ms: 100, ..Tuning::default() }
+    Tuning {
+        connect_timeout_ms: 20_000,
+        timeout_ms: 20_000,
+        queue_timeout_ms: 20_000,
+        retry_ms: 100,
+        ..Tuning::default()
+    }
 }
 
 /// For backends that don't.
 pub fn impatient() -> Tuning {
-    Tuning { timeout_ms: 1_000, ..tuning() }
+    Tuning {
+        timeout_ms: 1_000,
+        ..tuning()
+    }
 }
 
 pub fn member(path: &Path, tuning: Tuning) -> Member {
-    Member::new(Backend::new(Protocol::Http1, BackendAddress::Unix(path.to_owned())), tuning)
+    Member::new(
+        Backend::new(Protocol::Http1, BackendAddress::Unix(path.to_owned())),
+        tuning,
+    )
 }
 
 pub fn upstream(path: &Path) -> Arc<Upstream> {
@@ -141,7 +178,13 @@ pub fn exchange(method: &str, upstream: &Arc<Upstream>) -> Exchange {
     let address = SocketAddr::from(([127, 0, 0, 1], 80));
     let client = Client::new(address, address, Arc::new(Address::Tcp(address)), false);
     let head = RequestHead::build(method, "/", Version::Http11, &[("Host", "test")]);
-    let mut exchange = Exchange::new(Rc::new(client), head, Box::new(NoBody), Arc::new(Site::new(Origin::built_in())), 0);
+    let mut exchange = Exchange::new(
+        Rc::new(client),
+        head,
+        Box::new(NoBody),
+        Arc::new(Site::new(Origin::built_in())),
+        0,
+    );
     exchange.call = Some(Box::new(call(upstream)));
     exchange
 }
@@ -159,7 +202,10 @@ pub async fn get(gateway: &Gateway, upstream: &Arc<Upstream>) -> Response {
 }
 
 /// Status and content; an error where the content breaks off.
-pub async fn fetch(gateway: &Gateway, upstream: &Arc<Upstream>) -> (u16, Result<Vec<u8>, BodyError>) {
+pub async fn fetch(
+    gateway: &Gateway,
+    upstream: &Arc<Upstream>,
+) -> (u16, Result<Vec<u8>, BodyError>) {
     let mut response = get(gateway, upstream).await;
     (response.status.0, content(&mut response).await)
 }
@@ -205,6 +251,11 @@ impl RequestBody for Pieces {
 
 /// Open descriptors of this process that are sockets.
 pub fn sockets() -> usize {
-    let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
-    links.filter(|link| link.to_string_lossy().starts_with("socket:")).count()
+    let links = std::fs::read_dir("/proc/self/fd")
+        .unwrap()
+        .flatten()
+        .filter_map(|entry| std::fs::read_link(entry.path()).ok());
+    links
+        .filter(|link| link.to_string_lossy().starts_with("socket:"))
+        .count()
 }

@@ -1,8 +1,11 @@
-//! Pages that are made anew before anybody misses them: those that were purged, and those whose time is nearly over.
+//! Pages that are made anew before anybody misses them: those that were purged, and those whose
+//! time is nearly over.
 //!
-//! Place: looked for once a second by each worker ([`tick`]), among the pages that it has in memory, which are those in demand; made by requests of
-//! the cache's own (`errand`, `refresh`). Difficulty: a purge may be of everything, and the application is busy then. So there are few at a time, a bounded number
-//! after each purge, those first that were asked for most, and visitors come before them.
+//! Place: looked for once a second by each worker ([`tick`]), among the pages that it has in
+//! memory, which are those in demand; made by requests of the cache's own (`errand`, `refresh`).
+//! Difficulty: a purge may be of everything, and the application is busy then. So there are few at
+//! a time, a bounded number after each purge, those first that were asked for most, and visitors
+//! come before them.
 
 use super::{Kept, PageCache, errand::Recipe, page::Page, tally::Count, warm::run::make_way};
 use saker_store::Standing;
@@ -44,7 +47,10 @@ pub fn tick(cache: &Rc<PageCache>) {
     for (page, recipe) in purged(cache) {
         if waiting.len() < WAITING_MAX {
             page.is_renewed.set(true);
-            waiting.push_back(Wanted { site: page.site.clone(), recipe });
+            waiting.push_back(Wanted {
+                site: page.site.clone(),
+                recipe,
+            });
         }
     }
     while cache.again.under_way.get() < AT_A_TIME.min(waiting.len()) {
@@ -67,10 +73,14 @@ pub fn is_due(page: &Page, percent: u64, now_ms: i64) -> bool {
 fn purged(cache: &PageCache) -> Vec<(Rc<Page>, Rc<Recipe>)> {
     let tier = cache.tier.borrow();
     let pages = tier.values().filter_map(|held| match &held.kept {
-        Kept::Page(page) if !page.is_renewed.get() => Some((Rc::clone(page), page.recipe.get().cloned()?)),
+        Kept::Page(page) if !page.is_renewed.get() => {
+            Some((Rc::clone(page), page.recipe.get().cloned()?))
+        }
         Kept::Page(_) | Kept::Sign(_) => None,
     });
-    let mut pages: Vec<_> = pages.filter(|(page, _)| cache.standing(page) != Standing::Valid).collect();
+    let mut pages: Vec<_> = pages
+        .filter(|(page, _)| cache.standing(page) != Standing::Valid)
+        .collect();
     pages.sort_by_key(|(page, _)| Reverse(page.hits.get()));
     let mut counts: HashMap<Box<[u8]>, usize> = HashMap::new();
     pages.retain(|(page, recipe)| {
@@ -85,7 +95,10 @@ async fn work(cache: Rc<PageCache>) {
     loop {
         make_way(&cache.counters).await;
         let next = cache.again.waiting.borrow_mut().pop_front();
-        let (Some(Wanted { site, recipe }), Some(services)) = (next, cache.services.upgrade()) else { break };
+        let (Some(Wanted { site, recipe }), Some(services)) = (next, cache.services.upgrade())
+        else {
+            break;
+        };
         cache.tallies.of(&site).add(Count::Refreshes, 1);
         // Whether it was kept is the application's to say.
         let _ = recipe.follow(&services).await;

@@ -1,7 +1,8 @@
 //! Bans: purges by what is true of an entry (Varnish's expressions, beginnings of tags).
 //!
-//! In the store a ban is a text with the scope that it is about. Each worker reads it once; entries older than it are held against it when they are
-//! next asked for. What can't be read bans: a page too many is made anew, none too old is served.
+//! In the store a ban is a text with the scope that it is about. Each worker reads it once; entries
+//! older than it are held against it when they are next asked for. What can't be read bans: a page
+//! too many is made anew, none too old is served.
 
 use super::{page::Page, purge::Asked, visit::PRIVATE};
 use saker_cache::{
@@ -44,12 +45,17 @@ impl Bans {
             if known.len() > READ_MAX {
                 known.clear();
             }
-            Rc::clone(known.entry(ban.number).or_insert_with(|| Rc::new(read(&ban.text))))
+            Rc::clone(
+                known
+                    .entry(ban.number)
+                    .or_insert_with(|| Rc::new(read(&ban.text))),
+            )
         };
         match &*read {
             Read::Prefix { scope, prefix } => has_tag(page, scope, prefix),
             Read::Expression { scope, ban } => {
-                *page.site == **scope && ban.matches(subject(page), |pattern, text| pattern.is_match(text).ok())
+                *page.site == **scope
+                    && ban.matches(subject(page), |pattern, text| pattern.is_match(text).ok())
             }
             Read::Unknown => true,
         }
@@ -58,14 +64,19 @@ impl Bans {
 
 fn read(text: &[u8]) -> Read {
     let mut parts = text.splitn(3, |byte| *byte == BETWEEN);
-    let (Some(kind), Some(scope), Some(rest)) = (parts.next(), parts.next(), parts.next()) else { return Read::Unknown };
+    let (Some(kind), Some(scope), Some(rest)) = (parts.next(), parts.next(), parts.next()) else {
+        return Read::Unknown;
+    };
     let scope = scope.to_vec();
     match kind {
         // A visitor's scope holds the byte itself; what follows the last one is the prefix.
         PREFIX => {
             let whole = &text[PREFIX.len() + 1..];
             let at = memchr::memrchr(BETWEEN, whole).unwrap_or(whole.len());
-            Read::Prefix { scope: whole[..at].to_vec(), prefix: whole.get(at + 1..).unwrap_or_default().to_vec() }
+            Read::Prefix {
+                scope: whole[..at].to_vec(),
+                prefix: whole.get(at + 1..).unwrap_or_default().to_vec(),
+            }
         }
         EXPRESSION => match parse(&String::from_utf8_lossy(rest)) {
             Ok(ban) => Read::Expression { scope, ban },
@@ -76,7 +87,9 @@ fn read(text: &[u8]) -> Read {
 }
 
 fn parse(text: &str) -> Result<Ban<Pattern>, String> {
-    let compile = |text: &str| Pattern::compile(text, PatternOptions::default()).map_err(|error| error.to_string());
+    let compile = |text: &str| {
+        Pattern::compile(text, PatternOptions::default()).map_err(|error| error.to_string())
+    };
     Ban::parse(text, compile).map_err(|error| error.to_string())
 }
 
@@ -99,23 +112,46 @@ fn subject(page: &Page) -> Subject<'_> {
     let path = memchr::memchr(b'/', &url[from..]).map_or(url.len(), |at| from + at);
     let authority = &url[from..path];
     let host = memchr::memrchr(b':', authority).map_or(authority, |at| &authority[..at]);
-    Subject { url: &url[path..], host, status: page.status.0, fields: &page.fields }
+    Subject {
+        url: &url[path..],
+        host,
+        status: page.status.0,
+        fields: &page.fields,
+    }
 }
 
 pub fn by_prefix(scope: &[u8], prefix: &[u8]) -> Purge {
-    Purge::Ban([PREFIX, &[BETWEEN], scope, &[BETWEEN], prefix].concat().into())
+    Purge::Ban(
+        [PREFIX, &[BETWEEN], scope, &[BETWEEN], prefix]
+            .concat()
+            .into(),
+    )
 }
 
 /// Checked before it is written down.
 pub fn by_expression(scope: &[u8], expression: &str) -> Asked {
     parse(expression)?;
-    let ban = Purge::Ban([EXPRESSION, &[BETWEEN], scope, &[BETWEEN], expression.as_bytes()].concat().into());
+    let ban = Purge::Ban(
+        [
+            EXPRESSION,
+            &[BETWEEN],
+            scope,
+            &[BETWEEN],
+            expression.as_bytes(),
+        ]
+        .concat()
+        .into(),
+    );
     Ok((vec![ban], format!("what is true of: {expression}")))
 }
 
-/// A BAN request: an expression of its own, or patterns in fields as FOSHttpCache and others send them. `None`: neither; it is about its address.
+/// A BAN request: an expression of its own, or patterns in fields as FOSHttpCache and others send
+/// them. `None`: neither; it is about its address.
 pub fn of_request(scope: &[u8], view: HeadView<'_>) -> Option<Asked> {
-    if let Some(expression) = ["x-ban", "x-ban-expression", "ban-expression"].iter().find_map(|name| view.first(name)) {
+    if let Some(expression) = ["x-ban", "x-ban-expression", "ban-expression"]
+        .iter()
+        .find_map(|name| view.first(name))
+    {
         return Some(by_expression(scope, &String::from_utf8_lossy(expression)));
     }
     let fields = [
@@ -125,7 +161,9 @@ pub fn of_request(scope: &[u8], view: HeadView<'_>) -> Option<Asked> {
         ("x-content-type", "obj.http.content-type"),
         ("x-cache-tags", "obj.http.x-cache-tags"),
     ];
-    let tests = fields.iter().filter_map(|(name, what)| Some(format!("{what} ~ {}", quoted(view.first(name)?))));
+    let tests = fields
+        .iter()
+        .filter_map(|(name, what)| Some(format!("{what} ~ {}", quoted(view.first(name)?))));
     let tests: Vec<String> = tests.collect();
     (!tests.is_empty()).then(|| by_expression(scope, &tests.join(" && ")))
 }

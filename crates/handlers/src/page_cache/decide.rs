@@ -1,6 +1,7 @@
 //! Whether a response is kept, for whom, by whose word and for how long; or why it is not.
 //!
-//! Place in the walk: the first step of keeping (`keep`). Absent on purpose: anything that is written. The rules are `saker_cache`'s.
+//! Place in the walk: the first step of keeping (`keep`). Absent on purpose: anything that is
+//! written. The rules are `saker_cache`'s.
 
 use super::{look_up::now_ms, parts::Piece, record::By, visit::Visit};
 use saker_cache::{
@@ -32,7 +33,10 @@ pub struct Refusal {
 
 impl Refusal {
     pub fn new(word: &'static str, sentence: impl Into<String>) -> Refusal {
-        Refusal { word, sentence: sentence.into() }
+        Refusal {
+            word,
+            sentence: sentence.into(),
+        }
     }
 }
 
@@ -48,17 +52,30 @@ impl From<NotStored> for Refusal {
     }
 }
 
-pub fn decide(visit: &Visit, exchange: &Exchange, response: &Response) -> Result<Decision, Refusal> {
+pub fn decide(
+    visit: &Visit,
+    exchange: &Exchange,
+    response: &Response,
+) -> Result<Decision, Refusal> {
     let (given, fields) = (&visit.terms.given, response.fields());
     let length = response.body.length();
-    if length.is_some_and(|length| length < given.entry_bytes_min || given.entry_bytes_max.is_some_and(|max| length > max)) {
-        return Err(Refusal::new("size", "its content is smaller or larger than what is kept"));
+    if length.is_some_and(|length| {
+        length < given.entry_bytes_min || given.entry_bytes_max.is_some_and(|max| length > max)
+    }) {
+        return Err(Refusal::new(
+            "size",
+            "its content is smaller or larger than what is kept",
+        ));
     }
     if given.obeys_lscache {
         let mut control = Control::from_settings(&visit.terms.lscache);
         let before = control.clone();
         visit.said.apply_to(&mut control);
-        if let Some(list) = visit.inside.as_ref().and_then(|inside| inside.said.control_for(fields)) {
+        if let Some(list) = visit
+            .inside
+            .as_ref()
+            .and_then(|inside| inside.said.control_for(fields))
+        {
             control.apply(&list);
         }
         let is_said = control != before;
@@ -71,20 +88,40 @@ pub fn decide(visit: &Visit, exchange: &Exchange, response: &Response) -> Result
         Piece::of(response)?;
     }
     if !given.obeys_http {
-        return Err(Refusal::new("not-asked", "X-LiteSpeed-Cache-Control does not ask for it"));
+        return Err(Refusal::new(
+            "not-asked",
+            "X-LiteSpeed-Cache-Control does not ask for it",
+        ));
     }
     let view = exchange.head.view();
-    let with_ttl = visit.inside.as_ref().and_then(|inside| inside.said.ttl_s).map(|ttl_s| RuleSettings {
-        default_ttl_s: Some(ttl_s),
-        default_ttl_needs_validator: false,
-        ..visit.terms.http.clone()
-    });
+    let with_ttl = visit
+        .inside
+        .as_ref()
+        .and_then(|inside| inside.said.ttl_s)
+        .map(|ttl_s| RuleSettings {
+            default_ttl_s: Some(ttl_s),
+            default_ttl_needs_validator: false,
+            ..visit.terms.http.clone()
+        });
     let rules = with_ttl.as_ref().unwrap_or(&visit.terms.http);
-    let life = judge_response(view, response.status, fields, rules, visit.began_ms, now_ms())?;
+    let life = judge_response(
+        view,
+        response.status,
+        fields,
+        rules,
+        visit.began_ms,
+        now_ms(),
+    )?;
     if !visit.may_use(&life) {
         return Err(Pass::Authorization.into());
     }
-    Ok(Decision { by: By::Http, life, is_private: false, is_one: false, is_template: false })
+    Ok(Decision {
+        by: By::Http,
+        life,
+        is_private: false,
+        is_one: false,
+        is_template: false,
+    })
 }
 
 fn by_lscache(
@@ -97,7 +134,11 @@ fn by_lscache(
 ) -> Result<Decision, Refusal> {
     let settings = &visit.terms.lscache;
     let target = exchange.head.view();
-    lscache::control::judge_request(visit.query.is_some(), target.has(saker_http::KnownField::Cookie), settings)?;
+    lscache::control::judge_request(
+        visit.query.is_some(),
+        target.has(saker_http::KnownField::Cookie),
+        settings,
+    )?;
     let outcome = lscache::control::Outcome {
         method: target.method(),
         status: response.status,
@@ -115,5 +156,11 @@ fn by_lscache(
             "it is for one client, and nothing identifies this one (no session cookie, no credentials)",
         ));
     }
-    Ok(Decision { by: By::Lscache, life: control.life(settings, now_ms()), is_private, is_one: control.no_vary, is_template: false })
+    Ok(Decision {
+        by: By::Lscache,
+        life: control.life(settings, now_ms()),
+        is_private,
+        is_one: control.no_vary,
+        is_template: false,
+    })
 }

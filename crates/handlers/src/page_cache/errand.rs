@@ -1,14 +1,19 @@
-//! Requests of the cache's own account: for pages that somebody wants to be there before they are asked for.
+//! Requests of the cache's own account: for pages that somebody wants to be there before they are
+//! asked for.
 //!
-//! Place in the walk: an exchange like any other, through all phases, that brings an [`Errand`] along; look-up and keeping note in it what became of the
-//! page. Nobody sees the response. Difficulty: what it may ask with. It has of a visitor's request what makes another page, and nothing of the
-//! visitor, so that nothing that is his can be left to others.
+//! Place in the walk: an exchange like any other, through all phases, that brings an [`Errand`]
+//! along; look-up and keeping note in it what became of the page. Nobody sees the response.
+//! Difficulty: what it may ask with. It has of a visitor's request what makes another page, and
+//! nothing of the visitor, so that nothing that is his can be left to others.
 
 use super::{decide::Refusal, key, visit::Visit};
 use saker_cache::lscache::vary::{VARY_COOKIE, VaryRules};
 use saker_config::model::Address;
 use saker_http::{HeadView, KnownField, RequestHead, Version};
-use saker_pipeline::{Body, BodyError, BodyStream, Client, Exchange, NoBody, Response, Services, respond, throttle::Admission};
+use saker_pipeline::{
+    Body, BodyError, BodyStream, Client, Exchange, NoBody, Response, Services, respond,
+    throttle::Admission,
+};
 use std::{cell::RefCell, future::poll_fn, net::SocketAddr, rc::Rc, sync::Arc};
 
 /// Who asks, where applications want to know.
@@ -70,33 +75,70 @@ pub struct Recipe {
 
 impl Recipe {
     /// `None`: its page is nobody else's, or nobody wants to have it again.
-    pub fn of(visit: &Visit, exchange: &Exchange, fields: &[String], rules: Option<&VaryRules>) -> Option<Recipe> {
+    pub fn of(
+        visit: &Visit,
+        exchange: &Exchange,
+        fields: &[String],
+        rules: Option<&VaryRules>,
+    ) -> Option<Recipe> {
         let refetched_max = visit.terms.given.refetched_max;
-        if refetched_max == 0 || visit.inside.is_some() || fields.iter().any(|name| matches!(name.as_str(), "cookie" | "authorization")) {
+        if refetched_max == 0
+            || visit.inside.is_some()
+            || fields
+                .iter()
+                .any(|name| matches!(name.as_str(), "cookie" | "authorization"))
+        {
             return None;
         }
         let view = exchange.head.view();
         let is_kept = |name: &[u8]| {
-            let is_named = fields.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-            let is_usual = ["Host", "User-Agent", "Accept"].iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+            let is_named = fields
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
+            let is_usual = ["Host", "User-Agent", "Accept"]
+                .iter()
+                .any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
             is_named || is_usual || key::is_override(name)
         };
-        let names = visit.said.vary.cookies.iter().chain(rules.into_iter().flat_map(|rules| &rules.cookies));
+        let names = visit
+            .said
+            .vary
+            .cookies
+            .iter()
+            .chain(rules.into_iter().flat_map(|rules| &rules.cookies));
         let names: Vec<&[u8]> = names.map(Vec::as_slice).collect();
         let cookie = vary_cookies(view, &names);
         let cookie = (!cookie.is_empty()).then_some((&b"Cookie"[..], cookie.as_slice()));
         let target = String::from_utf8_lossy(view.target()).into_owned();
         let head = RequestHead::build("GET", &target, view.version(), &[]);
-        let head = head.with_fields(view.fields().filter(|(name, _)| is_kept(name)).chain(cookie));
+        let head = head.with_fields(
+            view.fields()
+                .filter(|(name, _)| is_kept(name))
+                .chain(cookie),
+        );
         let client = &exchange.client;
-        let door = Door { listener: Arc::clone(&client.listener), local: client.local, tls: client.tls, secure: client.secure };
-        Some(Recipe { door, head, refetched_max })
+        let door = Door {
+            listener: Arc::clone(&client.listener),
+            local: client.local,
+            tls: client.tls,
+            secure: client.secure,
+        };
+        Some(Recipe {
+            door,
+            head,
+            refetched_max,
+        })
     }
 
     pub fn memory_bytes(&self) -> usize {
         size_of::<Recipe>()
             + self.head.view().target().len()
-            + self.head.view().fields().map(|(name, value)| name.len() + value.len() + 16).sum::<usize>()
+            + self
+                .head
+                .view()
+                .fields()
+                .map(|(name, value)| name.len() + value.len() + 16)
+                .sum::<usize>()
     }
 
     pub async fn follow(&self, services: &Services) -> Outcome {
@@ -106,7 +148,10 @@ impl Recipe {
 
 /// Those that make another page.
 fn vary_cookies(view: HeadView<'_>, names: &[&[u8]]) -> Vec<u8> {
-    let pairs = view.lines(KnownField::Cookie).flat_map(|line| line.split(|byte| *byte == b';')).map(<[u8]>::trim_ascii);
+    let pairs = view
+        .lines(KnownField::Cookie)
+        .flat_map(|line| line.split(|byte| *byte == b';'))
+        .map(<[u8]>::trim_ascii);
     let is_kept = |pair: &&[u8]| {
         let name = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
         name.starts_with(VARY_COOKIE) || names.contains(&name)
@@ -116,12 +161,18 @@ fn vary_cookies(view: HeadView<'_>, names: &[&[u8]]) -> Vec<u8> {
 
 /// The head of a request for a page.
 pub fn head(authority: &str, target: &str, more: &[(String, String)]) -> RequestHead {
-    let has = |name: &str| more.iter().any(|(known, _)| known.eq_ignore_ascii_case(name));
+    let has = |name: &str| {
+        more.iter()
+            .any(|(known, _)| known.eq_ignore_ascii_case(name))
+    };
     let mut fields: Vec<(&str, &str)> = Vec::new();
     fields.extend((!has("Host")).then_some(("Host", authority)));
     fields.extend((!has("User-Agent")).then_some(("User-Agent", USER_AGENT)));
     fields.extend((!has("Accept")).then_some(("Accept", "*/*")));
-    fields.extend(more.iter().map(|(name, value)| (name.as_str(), value.as_str())));
+    fields.extend(
+        more.iter()
+            .map(|(name, value)| (name.as_str(), value.as_str())),
+    );
     RequestHead::build("GET", target, Version::Http11, &fields)
 }
 
@@ -141,42 +192,73 @@ pub async fn run(services: &Services, client: Rc<Client>, head: RequestHead) -> 
     match noted {
         _ if status.is_error() => Outcome::Failed(format!("{} {}", status.0, status.reason())),
         Some(Outcome::NotKept(why)) => match location {
-            Some(to) => Outcome::NotKept(Refusal::new("redirect", format!("{} leads to {to}; {}", status.0, why.sentence))),
+            Some(to) => Outcome::NotKept(Refusal::new(
+                "redirect",
+                format!("{} leads to {to}; {}", status.0, why.sentence),
+            )),
             None => Outcome::NotKept(why),
         },
         Some(outcome) => outcome,
-        None => {
-            Outcome::NotKept(Refusal::new("not-cached", "it is no page of the cache: a file, a fixed answer, or the cache is off there"))
-        }
+        None => Outcome::NotKept(Refusal::new(
+            "not-cached",
+            "it is no page of the cache: a file, a fixed answer, or the cache is off there",
+        )),
     }
 }
 
 /// All of a response to such a request, for those who read it.
-pub async fn fetch(services: &Services, client: Rc<Client>, head: RequestHead, bytes_max: usize) -> Result<Vec<u8>, String> {
+pub async fn fetch(
+    services: &Services,
+    client: Rc<Client>,
+    head: RequestHead,
+    bytes_max: usize,
+) -> Result<Vec<u8>, String> {
     let mut exchange = exchange(services, client, head);
     exchange.page_cache = Some(Box::new(Errand::default()));
     let response = respond::answer(&mut exchange, services).await;
     if !response.status.is_success() {
-        let led = location(&response).map(|to| format!(", to {to}")).unwrap_or_default();
-        return Err(format!("{} {}{led}", response.status.0, response.status.reason()));
+        let led = location(&response)
+            .map(|to| format!(", to {to}"))
+            .unwrap_or_default();
+        return Err(format!(
+            "{} {}{led}",
+            response.status.0,
+            response.status.reason()
+        ));
     }
-    let coding = response.fields().first("Content-Encoding").map(<[u8]>::to_vec);
-    let bytes = super::esi::collect(response.body, bytes_max).await.ok_or("it is too large, or broke off")?;
+    let coding = response
+        .fields()
+        .first("Content-Encoding")
+        .map(<[u8]>::to_vec);
+    let bytes = super::esi::collect(response.body, bytes_max)
+        .await
+        .ok_or("it is too large, or broke off")?;
     match coding {
-        Some(coding) => crate::coding::decode(&coding, &bytes).ok_or_else(|| "its coding can't be read".into()),
+        Some(coding) => {
+            crate::coding::decode(&coding, &bytes).ok_or_else(|| "its coding can't be read".into())
+        }
         None => Ok(bytes),
     }
 }
 
 fn exchange(services: &Services, client: Rc<Client>, head: RequestHead) -> Exchange {
     let now = saker_net::clock::realtime_s();
-    let mut exchange = Exchange::new(client, head, Box::new(NoBody), Arc::clone(&services.generation.no_site), now);
+    let mut exchange = Exchange::new(
+        client,
+        head,
+        Box::new(NoBody),
+        Arc::clone(&services.generation.no_site),
+        now,
+    );
     exchange.admission = Some(Admission::Pass);
     exchange
 }
 
 fn location(response: &Response) -> Option<String> {
-    let to = response.fields().first("Location").filter(|_| matches!(response.status.0, 300..400))?;
+    let to = response
+        .fields()
+        .first("Location")
+        .filter(|_| matches!(response.status.0, 300..400))?;
     Some(String::from_utf8_lossy(to).into_owned())
 }
 

@@ -1,7 +1,9 @@
-//! What the page cache would do with a request that nobody sent (`saker explain`): the settings, rules, fields and cookies that decide.
+//! What the page cache would do with a request that nobody sent (`saker explain`): the settings,
+//! rules, fields and cookies that decide.
 //!
-//! Place in the walk: where the look-up stands. Difficulty: only the response says in the end whether it is kept, and nobody makes one here; so it is
-//! said which of its words would count. Absent on purpose: the store, which is the running server's (`saker cache show` asks it).
+//! Place in the walk: where the look-up stands. Difficulty: only the response says in the end
+//! whether it is kept, and nobody makes one here; so it is said which of its words would count.
+//! Absent on purpose: the store, which is the running server's (`saker cache show` asks it).
 
 use super::{look_up::is_made, purge, settings::Terms, visit::Visit};
 use saker_cache::{
@@ -27,8 +29,14 @@ impl Handler for Explain {
     }
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
-        let steps = if exchange.settings.cache.is_on { steps(exchange) } else { vec![off(exchange)] };
-        steps.into_iter().for_each(|step| exchange.trace("cache", None, || step));
+        let steps = if exchange.settings.cache.is_on {
+            steps(exchange)
+        } else {
+            vec![off(exchange)]
+        };
+        steps
+            .into_iter()
+            .for_each(|step| exchange.trace("cache", None, || step));
         Box::pin(std::future::ready(Handled::Declined))
     }
 }
@@ -38,7 +46,9 @@ fn off(exchange: &Exchange) -> String {
         true => "; applications are told that they may switch it on (X-LSCACHE)",
         false => "",
     };
-    format!("off here: neither `cache` in saker.toml nor CacheLookup or CacheEnable is in force for this path{offer}")
+    format!(
+        "off here: neither `cache` in saker.toml nor CacheLookup or CacheEnable is in force for this path{offer}"
+    )
 }
 
 fn steps(exchange: &Exchange) -> Vec<String> {
@@ -51,7 +61,11 @@ fn steps(exchange: &Exchange) -> Vec<String> {
     }
     let terms = Rc::new(Terms::new(&Arc::clone(&exchange.settings.cache)));
     let Some(visit) = Visit::of(exchange, Rc::clone(&terms), 0) else {
-        let part = terms.given.excluded_paths.iter().find(|part| memchr::memmem::find(view.target(), part.as_bytes()).is_some());
+        let part = terms
+            .given
+            .excluded_paths
+            .iter()
+            .find(|part| memchr::memmem::find(view.target(), part.as_bytes()).is_some());
         return vec![match part {
             Some(part) => format!("neither looked up nor kept: `{part}` in its target is excluded"),
             None => "neither looked up nor kept: its target is no path".into(),
@@ -70,10 +84,18 @@ fn steps(exchange: &Exchange) -> Vec<String> {
 
 /// What rules have said, if anything.
 fn rules(exchange: &Exchange, visit: &Visit) -> Vec<String> {
-    let said = exchange.environment.iter().filter(|(name, _)| RewriteEnv::is_ours(name));
-    let mut steps: Vec<String> = said.map(|(name, value)| format!("rules say {}={}", text(name), text(value))).collect();
+    let said = exchange
+        .environment
+        .iter()
+        .filter(|(name, _)| RewriteEnv::is_ours(name));
+    let mut steps: Vec<String> = said
+        .map(|(name, value)| format!("rules say {}={}", text(name), text(value)))
+        .collect();
     if visit.said.vary != VaryRules::default() {
-        steps.push(format!("rules and settings name a variant: {}", text(&visit.said.vary.string(exchange.head.view()))));
+        steps.push(format!(
+            "rules and settings name a variant: {}",
+            text(&visit.said.vary.string(exchange.head.view()))
+        ));
     }
     steps
 }
@@ -81,9 +103,14 @@ fn rules(exchange: &Exchange, visit: &Visit) -> Vec<String> {
 fn looked_up(exchange: &Exchange, visit: &Visit) -> String {
     let view = exchange.head.view();
     if !matches!(view.method(), Method::Get | Method::Head) {
-        return format!("not looked up: {} may change something; what it changes is made invalid", text(view.method_token()));
+        return format!(
+            "not looked up: {} may change something; what it changes is made invalid",
+            text(view.method_token())
+        );
     }
-    let Some(key) = visit.first_key(view) else { return "not looked up: its key is too long".into() };
+    let Some(key) = visit.first_key(view) else {
+        return "not looked up: its key is too long".into();
+    };
     let key: Vec<String> = key.split(|byte| *byte == 0).map(text).collect();
     let whose = match (visit.private_key(view).is_some(), visit.terms.given.public) {
         (true, true) => ", the visitor's own page first",
@@ -103,16 +130,24 @@ fn request(exchange: &Exchange, visit: &Visit) -> Vec<String> {
         steps.push(format!("the request has Authorization: {no_word}"));
     }
     if let Some(name) = session_cookie(exchange, terms) {
-        steps.push(format!("the request has the session cookie `{name}`: {no_word}"));
+        steps.push(format!(
+            "the request has the session cookie `{name}`: {no_word}"
+        ));
     }
     if terms.given.obeys_lscache
-        && let Err(why) = judge_request(visit.query.is_some(), view.has(KnownField::Cookie), &terms.lscache)
+        && let Err(why) = judge_request(
+            visit.query.is_some(),
+            view.has(KnownField::Cookie),
+            &terms.lscache,
+        )
     {
         steps.push(format!("not kept by LSCache's words: {}", why.sentence()));
     }
     if let Some(asked) = view.known(KnownField::CacheControl) {
         steps.push(match terms.http.client {
-            ClientControl::Ignored => format!("the request's Cache-Control `{}` is not heard", text(asked)),
+            ClientControl::Ignored => {
+                format!("the request's Cache-Control `{}` is not heard", text(asked))
+            }
             _ => format!("the request's Cache-Control `{}` is heard", text(asked)),
         });
     }
@@ -121,10 +156,19 @@ fn request(exchange: &Exchange, visit: &Visit) -> Vec<String> {
 
 fn session_cookie(exchange: &Exchange, terms: &Terms) -> Option<String> {
     let view = exchange.head.view();
-    let names = view.lines(KnownField::Cookie).flat_map(|line| line.split(|byte| *byte == b';'));
-    let mut names = names.map(|pair| pair.split(|byte| *byte == b'=').next().unwrap_or_default().trim_ascii());
+    let names = view
+        .lines(KnownField::Cookie)
+        .flat_map(|line| line.split(|byte| *byte == b';'));
+    let mut names = names.map(|pair| {
+        pair.split(|byte| *byte == b'=')
+            .next()
+            .unwrap_or_default()
+            .trim_ascii()
+    });
     let named = names.find(|name| terms.http.is_session_cookie(name));
-    named.or_else(|| visitor::session(view, &terms.lscache)).map(text)
+    named
+        .or_else(|| visitor::session(view, &terms.lscache))
+        .map(text)
 }
 
 /// By which words of the response.
@@ -141,13 +185,20 @@ fn kept(visit: &Visit) -> String {
         words.push("what rules say, where that is missing".into());
     } else if given.obeys_http {
         words.push(match given.shared_words_only {
-            true => "Cache-Control's words for shared caches (public, s-maxage), CDN-Cache-Control".into(),
+            true => "Cache-Control's words for shared caches (public, s-maxage), CDN-Cache-Control"
+                .into(),
             false => "Cache-Control, Expires and CDN-Cache-Control".into(),
         });
-        words.extend(given.ttl_default_s.map(|seconds| match given.default_needs_validator {
-            true => format!("without a word of it {seconds} s, if it has an ETag or Last-Modified"),
-            false => format!("without a word of it {seconds} s"),
-        }));
+        words.extend(
+            given
+                .ttl_default_s
+                .map(|seconds| match given.default_needs_validator {
+                    true => format!(
+                        "without a word of it {seconds} s, if it has an ETag or Last-Modified"
+                    ),
+                    false => format!("without a word of it {seconds} s"),
+                }),
+        );
     }
     format!("whether the answer is kept goes by: {}", words.join("; "))
 }

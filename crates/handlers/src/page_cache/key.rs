@@ -1,8 +1,9 @@
 //! What requests must have in common to get the same entry.
 //!
-//! A key is the URL as the client asked for it (scheme, host, port, path in one spelling, query without what was left out), then what answers it in
-//! the end (rules may send two clients' requests for one URL to different scripts), then the variant, then the visitor where the entry is his
-//! alone. Parts are told apart by bytes that none of them holds.
+//! A key is the URL as the client asked for it (scheme, host, port, path in one spelling, query
+//! without what was left out), then what answers it in the end (rules may send two clients'
+//! requests for one URL to different scripts), then the variant, then the visitor where the entry
+//! is his alone. Parts are told apart by bytes that none of them holds.
 
 use saker_cache::{
     device::Device,
@@ -48,7 +49,12 @@ impl Place {
         let url = url(&exchange.client, &exchange.host, path);
         let answers = [answers(exchange), spelling(exchange, &url, path)].concat();
         let by_device = exchange.settings.cache.varies_by_device;
-        Some(Place { scope: scope(&exchange.site, exchange.site_index), url, answers, by_device })
+        Some(Place {
+            scope: scope(&exchange.site, exchange.site_index),
+            url,
+            answers,
+            by_device,
+        })
     }
 
     /// The URL with its query: what it is purged by.
@@ -63,8 +69,15 @@ impl Place {
 
     /// Another URL of the same host, as keys of its pages have it.
     pub fn url_of(&self, exchange: &Exchange, target: &[u8], edits: &KeyEdits) -> Vec<u8> {
-        let end = target.iter().position(|byte| *byte == b'?').unwrap_or(target.len());
-        let mut key = url(&exchange.client, &exchange.host, edits.edited_path(&target[..end]));
+        let end = target
+            .iter()
+            .position(|byte| *byte == b'?')
+            .unwrap_or(target.len());
+        let mut key = url(
+            &exchange.client,
+            &exchange.host,
+            edits.edited_path(&target[..end]),
+        );
         if let Some(query) = edits.edited(target.get(end + 1..)) {
             key.push(b'?');
             key.extend_from_slice(&query);
@@ -80,7 +93,12 @@ impl Place {
     }
 
     /// The same in the place of what is in `out`.
-    pub fn key_into(&self, query: Option<&[u8]>, out: &mut Vec<u8>, vary: impl FnOnce(&mut Vec<u8>)) {
+    pub fn key_into(
+        &self,
+        query: Option<&[u8]>,
+        out: &mut Vec<u8>,
+        vary: impl FnOnce(&mut Vec<u8>),
+    ) {
         out.clear();
         out.extend_from_slice(&self.url);
         if let Some(query) = query {
@@ -109,7 +127,9 @@ pub fn scope(site: &Site, index: usize) -> Vec<u8> {
 pub fn with_fields(mut key: Vec<u8>, fields: &[u8]) -> Vec<u8> {
     key.push(BETWEEN);
     key.extend_from_slice(b"fields ");
-    fields.iter().for_each(|byte| key.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]));
+    fields.iter().for_each(|byte| {
+        key.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]])
+    });
     key
 }
 
@@ -118,10 +138,14 @@ pub fn with_visitor(key: &[u8], visitor: &[u8]) -> Vec<u8> {
     [key, &[BETWEEN], b"visitor ", visitor].concat()
 }
 
-/// The identity of a client, where something identifies it: session cookies, credentials, or what the server itself knows of it.
+/// The identity of a client, where something identifies it: session cookies, credentials, or what
+/// the server itself knows of it.
 pub fn visitor(exchange: &Exchange, settings: &LscacheSettings) -> Option<Vec<u8>> {
     let view = exchange.head.view();
-    if !view.has(KnownField::Cookie) && !view.has(KnownField::Authorization) && !is_authenticated(exchange) {
+    if !view.has(KnownField::Cookie)
+        && !view.has(KnownField::Authorization)
+        && !is_authenticated(exchange)
+    {
         return None;
     }
     let user = exchange.user.as_deref();
@@ -140,29 +164,52 @@ pub fn visitor(exchange: &Exchange, settings: &LscacheSettings) -> Option<Vec<u8
     Some(saker_cache::lscache::key::visitor_key(&identity, address))
 }
 
-/// Whether the server knows the client by something that no field of the request need show: a user, a certificate, an authorization server's word.
+/// Whether the server knows the client by something that no field of the request need show: a user,
+/// a certificate, an authorization server's word.
 pub fn is_authenticated(exchange: &Exchange) -> bool {
     exchange.user.is_some() || certificate(exchange).is_some() || granted(exchange).is_some()
 }
 
 fn certificate(exchange: &Exchange) -> Option<&[u8]> {
-    exchange.client.session.as_ref()?.client_certificates.first().map(AsRef::as_ref)
+    exchange
+        .client
+        .session
+        .as_ref()?
+        .client_certificates
+        .first()
+        .map(AsRef::as_ref)
 }
 
 fn granted(exchange: &Exchange) -> Option<&[u8]> {
-    exchange.inquiry.as_ref().map(|inquiry| inquiry.told()).filter(|told| !told.is_empty())
+    exchange
+        .inquiry
+        .as_ref()
+        .map(|inquiry| inquiry.told())
+        .filter(|told| !told.is_empty())
 }
 
-/// All lines of Authorization. Digest's differ from request to request (RFC 7616 section 3.4): there the user that was found by them has to do.
+/// All lines of Authorization. Digest's differ from request to request (RFC 7616 section 3.4):
+/// there the user that was found by them has to do.
 fn credentials(view: HeadView<'_>, user: Option<&str>) -> Option<Vec<u8>> {
-    let is_changing = |line: &[u8]| user.is_some() && line.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"digest "));
-    let lines: Vec<&[u8]> = view.lines(KnownField::Authorization).filter(|line| !is_changing(line)).collect();
+    let is_changing = |line: &[u8]| {
+        user.is_some()
+            && line
+                .get(..7)
+                .is_some_and(|scheme| scheme.eq_ignore_ascii_case(b"digest "))
+    };
+    let lines: Vec<&[u8]> = view
+        .lines(KnownField::Authorization)
+        .filter(|line| !is_changing(line))
+        .collect();
     (!lines.is_empty()).then(|| lines.join(&BETWEEN))
 }
 
 fn digest(secret: &[u8]) -> Vec<u8> {
     use sha2::{Digest, Sha256};
-    Sha256::digest(secret).iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]).collect()
+    Sha256::digest(secret)
+        .iter()
+        .flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]])
+        .collect()
 }
 
 /// The variant that a visitor gets by his vary cookie and what rules and responses have named.
@@ -172,7 +219,8 @@ pub fn variant(view: HeadView<'_>, rules: &VaryRules, by_device: bool) -> Vec<u8
     out
 }
 
-/// The same behind what is in `out`. Who has no cookies, where nothing was named, has the bare name of the vary cookie.
+/// The same behind what is in `out`. Who has no cookies, where nothing was named, has the bare name
+/// of the vary cookie.
 pub fn variant_into(view: HeadView<'_>, rules: &VaryRules, by_device: bool, out: &mut Vec<u8>) {
     match view.has(KnownField::Cookie) || !rules.cookies.is_empty() || rules.value.is_some() {
         true => out.extend_from_slice(&rules.string(view)),
@@ -201,11 +249,16 @@ pub fn device(view: HeadView<'_>) -> Device {
     Device::of(view.first("User-Agent"))
 }
 
-/// The URL as it was written, where that is not how it stands in the key: the application is told it as it came, and may answer with it (links with
-/// a port, the listener's own or another; a redirect to the usual spelling). Purges reach all spellings.
+/// The URL as it was written, where that is not how it stands in the key: the application is told
+/// it as it came, and may answer with it (links with a port, the listener's own or another; a
+/// redirect to the usual spelling). Purges reach all spellings.
 fn spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    let field = exchange.head.view().known(KnownField::Host).unwrap_or_default();
+    let field = exchange
+        .head
+        .view()
+        .known(KnownField::Host)
+        .unwrap_or_default();
     if field != exchange.host {
         out.extend_from_slice(b" host ");
         out.extend_from_slice(field);
@@ -218,11 +271,29 @@ fn spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Families of fields by which proxies tell applications what was asked of them: all names that begin so, but for those about the client's address, which
-/// are different for each client and steer no page.
-const FAMILIES: [&str; 8] =
-    ["x-forwarded-", "x-original-", "x-rewrite-", "x-http-", "x-override-", "x-auth-", "x-ssl-", "cloudfront-forwarded-"];
-const ADDRESSES: [&str; 8] = ["for", "forwarded-for", "for-original", "ip", "client-ip", "clientip", "remote-addr", "remote-ip"];
+/// Families of fields by which proxies tell applications what was asked of them: all names that
+/// begin so, but for those about the client's address, which are different for each client and
+/// steer no page.
+const FAMILIES: [&str; 8] = [
+    "x-forwarded-",
+    "x-original-",
+    "x-rewrite-",
+    "x-http-",
+    "x-override-",
+    "x-auth-",
+    "x-ssl-",
+    "cloudfront-forwarded-",
+];
+const ADDRESSES: [&str; 8] = [
+    "for",
+    "forwarded-for",
+    "for-original",
+    "ip",
+    "client-ip",
+    "clientip",
+    "remote-addr",
+    "remote-ip",
+];
 
 /// Others of that kind, by their first letter.
 const OTHERS: [&str; 37] = [
@@ -265,10 +336,12 @@ const OTHERS: [&str; 37] = [
     "x-webauth-user",
 ];
 
-/// True for fields by which proxies tell applications what was asked of them (scheme, host, port, path, method) and by whom. A client that sends one may get another
-/// page, and must not leave it to others: name and value are part of the key. Names that programs can't tell apart are one.
+/// True for fields by which proxies tell applications what was asked of them (scheme, host, port,
+/// path, method) and by whom. A client that sends one may get another page, and must not leave it
+/// to others: name and value are part of the key. Names that programs can't tell apart are one.
 pub fn is_override(name: &[u8]) -> bool {
-    let may_be = matches!(name.first(), Some(first) if b"bcfhprsux".contains(&first.to_ascii_lowercase()));
+    let may_be =
+        matches!(name.first(), Some(first) if b"bcfhprsux".contains(&first.to_ascii_lowercase()));
     may_be && (is_alike_any(name, &OTHERS) || is_in_family(name))
 }
 
@@ -294,7 +367,11 @@ fn overrides_into(view: HeadView<'_>, out: &mut Vec<u8>) {
 
 fn url(client: &Client, host: &[u8], raw_path: &[u8]) -> Vec<u8> {
     let mut url = Vec::with_capacity(host.len() + raw_path.len() + 16);
-    url.extend_from_slice(if client.secure { b"https://" } else { b"http://" });
+    url.extend_from_slice(if client.secure {
+        b"https://"
+    } else {
+        b"http://"
+    });
     url.extend_from_slice(host);
     url.extend_from_slice(format!(":{}", client.local.port()).as_bytes());
     let mut decoded = Vec::with_capacity(raw_path.len());
@@ -307,7 +384,9 @@ fn url(client: &Client, host: &[u8], raw_path: &[u8]) -> Vec<u8> {
 }
 
 fn answers(exchange: &Exchange) -> Vec<u8> {
-    let Some(call) = &exchange.call else { return Vec::new() };
+    let Some(call) = &exchange.call else {
+        return Vec::new();
+    };
     let mut answers = match &call.to {
         CallTo::Upstream(upstream) => upstream.name.as_bytes().to_vec(),
         CallTo::Process(_) => Vec::new(),
@@ -318,7 +397,10 @@ fn answers(exchange: &Exchange) -> Vec<u8> {
             answers.extend_from_slice(&script.filename);
             answers.push(b' ');
             answers.extend_from_slice(&script.path_info);
-            let asked = saker_http::target::split(exchange.head.view().method(), exchange.head.view().target());
+            let asked = saker_http::target::split(
+                exchange.head.view().method(),
+                exchange.head.view().target(),
+            );
             if let Ok(Target::Origin { query, .. } | Target::Absolute { query, .. }) = asked
                 && query != exchange.query.as_deref()
             {
@@ -327,7 +409,11 @@ fn answers(exchange: &Exchange) -> Vec<u8> {
             }
         }
         None => {
-            let end = call.target.iter().position(|byte| *byte == b'?').unwrap_or(call.target.len());
+            let end = call
+                .target
+                .iter()
+                .position(|byte| *byte == b'?')
+                .unwrap_or(call.target.len());
             answers.extend_from_slice(&call.target[..end]);
         }
     }

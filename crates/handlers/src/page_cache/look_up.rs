@@ -1,7 +1,9 @@
-//! The look-up: answers from the cache, or leaves the request for those who make the response, and a visit for whoever keeps it.
+//! The look-up: answers from the cache, or leaves the request for those who make the response, and
+//! a visit for whoever keeps it.
 //!
-//! Of many that want the same page while it is not there, one goes on and the others wait for what comes of it. A page past its time is served to
-//! everybody while one request of the cache's own makes it anew (`refresh`).
+//! Of many that want the same page while it is not there, one goes on and the others wait for what
+//! comes of it. A page past its time is served to everybody while one request of the cache's own
+//! makes it anew (`refresh`).
 
 use super::{
     Kept, PageCache, again,
@@ -30,7 +32,9 @@ use saker_cache::{
 use saker_config::model::{Action, Address, CacheOffer};
 use saker_http::{
     HeadView,
-    KnownField::{self, AcceptEncoding, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince},
+    KnownField::{
+        self, AcceptEncoding, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince,
+    },
     Method, Status,
     content_coding::Coding,
 };
@@ -58,20 +62,40 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     let mut brought = Brought::of(exchange);
     let Some(mut visit) = Visit::of(exchange, terms, cache.store.moment()) else {
         let excluded = Refusal::new("excluded", "its address is excluded");
-        cache.tallies.of(&key::scope(&exchange.site, exchange.site_index)).pass(excluded.word);
-        brought.errand.iter().for_each(|errand| errand.note(Noted::NotKept(excluded.clone())));
+        cache
+            .tallies
+            .of(&key::scope(&exchange.site, exchange.site_index))
+            .pass(excluded.word);
+        brought
+            .errand
+            .iter()
+            .for_each(|errand| errand.note(Noted::NotKept(excluded.clone())));
         return Handled::Declined;
     };
     visit.tally = Some(cache.tallies.of(&visit.place.scope));
     visit.errand = brought.errand.take();
     tell_application(exchange, &visit);
-    if visit.said.off || exchange.call.as_ref().and_then(|call| call.script.as_ref()).is_some_and(|script| script.is_included) {
-        pass(&visit, Refusal::new("off", "rules switch the cache off for it"));
+    if visit.said.off
+        || exchange
+            .call
+            .as_ref()
+            .and_then(|call| call.script.as_ref())
+            .is_some_and(|script| script.is_included)
+    {
+        pass(
+            &visit,
+            Refusal::new("off", "rules switch the cache off for it"),
+        );
         return Handled::Declined;
     }
     visit.inside = brought.inside;
     if let Some(refresh) = brought.refresh {
-        (visit.ticket, visit.old, visit.is_refresh, visit.inside) = (Some(refresh.ticket), Some(refresh.old), true, refresh.inside);
+        (visit.ticket, visit.old, visit.is_refresh, visit.inside) = (
+            Some(refresh.ticket),
+            Some(refresh.old),
+            true,
+            refresh.inside,
+        );
         go_on(cache, exchange, visit);
         return Handled::Declined;
     }
@@ -83,7 +107,9 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
             leave(cache, exchange, visit);
             return Handled::Answered(*response);
         }
-        Some(Answered::FromCache) => return Handled::Answered(from_cache(cache, exchange, visit).await),
+        Some(Answered::FromCache) => {
+            return Handled::Answered(from_cache(cache, exchange, visit).await);
+        }
         Some(Answered::ByAnyone) | None => {}
     }
     let reads = matches!(exchange.head.view().method(), Method::Get | Method::Head);
@@ -92,8 +118,11 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
         return Handled::Declined;
     }
     if !exchange.body.is_end() {
-        // RFC 9110 section 9.3.1: content of a GET means nothing, but an application may look at it, and no key does.
-        exchange.trace("cache", None, || "the request has content: passes by".into());
+        // RFC 9110 section 9.3.1: content of a GET means nothing, but an application may look at
+        // it, and no key does.
+        exchange.trace("cache", None, || {
+            "the request has content: passes by".into()
+        });
         pass(&visit, Refusal::new("content", "the request has content"));
         return Handled::Declined;
     }
@@ -117,26 +146,46 @@ struct Brought {
 
 impl Brought {
     fn of(exchange: &mut Exchange) -> Brought {
-        let Some(state) = exchange.page_cache.take() else { return Brought::default() };
+        let Some(state) = exchange.page_cache.take() else {
+            return Brought::default();
+        };
         let state = match state.downcast::<Refresh>() {
-            Ok(refresh) => return Brought { refresh: Some(*refresh), ..Brought::default() },
+            Ok(refresh) => {
+                return Brought {
+                    refresh: Some(*refresh),
+                    ..Brought::default()
+                };
+            }
             Err(state) => state,
         };
         let state = match state.downcast::<Errand>() {
-            Ok(errand) => return Brought { errand: Some(*errand), ..Brought::default() },
+            Ok(errand) => {
+                return Brought {
+                    errand: Some(*errand),
+                    ..Brought::default()
+                };
+            }
             Err(state) => state,
         };
         match state.downcast::<Fragment>() {
             Ok(fragment) => {
                 let Fragment { inside, answered } = *fragment;
-                Brought { inside: Some(inside), answered: Some(answered), ..Brought::default() }
+                Brought {
+                    inside: Some(inside),
+                    answered: Some(answered),
+                    ..Brought::default()
+                }
             }
             // It was led elsewhere.
             Err(state) => {
                 let before = state.downcast::<Visit>().ok();
                 before.map_or_else(Brought::default, |visit| {
                     let Visit { inside, errand, .. } = *visit;
-                    Brought { inside, errand, ..Brought::default() }
+                    Brought {
+                        inside,
+                        errand,
+                        ..Brought::default()
+                    }
                 })
             }
         }
@@ -168,7 +217,9 @@ fn tell_application(exchange: &mut Exchange, visit: &Visit) {
     tell(exchange);
     if let Some(value) = &visit.said.vary.value {
         exchange.environment.set(b"LSCACHE_VARY_VALUE", value);
-        exchange.environment.set(b"HTTP_X_LSCACHE_VARY_VALUE", value);
+        exchange
+            .environment
+            .set(b"HTTP_X_LSCACHE_VARY_VALUE", value);
     }
     if let Some(list) = visit.said.vary.cookie_list() {
         exchange.environment.set(b"LSCACHE_VARY_COOKIE", &list);
@@ -178,28 +229,50 @@ fn tell_application(exchange: &mut Exchange, visit: &Visit) {
 /// What only a cache may say to applications.
 fn drop_reserved(exchange: &mut Exchange) {
     let view = exchange.head.view();
-    if view.fields().any(|(name, _)| told::is_reserved_request_field(name)) {
-        exchange.head = exchange.head.with_fields(view.fields().filter(|(name, _)| !told::is_reserved_request_field(name)));
+    if view
+        .fields()
+        .any(|(name, _)| told::is_reserved_request_field(name))
+    {
+        exchange.head = exchange.head.with_fields(
+            view.fields()
+                .filter(|(name, _)| !told::is_reserved_request_field(name)),
+        );
     }
 }
 
-/// For whom the page is, by the field that applications behind Varnish know; what clients say of themselves there is not for them.
+/// For whom the page is, by the field that applications behind Varnish know; what clients say of
+/// themselves there is not for them.
 fn tell_device(exchange: &mut Exchange) {
     const DEVICE: &[u8] = b"X-UA-Device";
     let view = exchange.head.view();
     let device = key::device(view).name();
-    let others = view.fields().filter(|(name, _)| !name.eq_ignore_ascii_case(DEVICE));
-    exchange.head = exchange.head.with_fields(others.chain([(DEVICE, device.as_bytes())]));
+    let others = view
+        .fields()
+        .filter(|(name, _)| !name.eq_ignore_ascii_case(DEVICE));
+    exchange.head = exchange
+        .head
+        .with_fields(others.chain([(DEVICE, device.as_bytes())]));
 }
 
 /// That there is a cache (LSCache protocol 2).
 pub fn tell(exchange: &mut Exchange) {
-    let CacheOffer { pages, crawler, esi, litemage } = exchange.settings.cache.offer;
+    let CacheOffer {
+        pages,
+        crawler,
+        esi,
+        litemage,
+    } = exchange.settings.cache.offer;
     if !pages || !is_made(exchange) {
         return;
     }
     drop_reserved(exchange);
-    let abilities = told::Abilities { on: true, crawler, esi, combine: esi, litemage };
+    let abilities = told::Abilities {
+        on: true,
+        crawler,
+        esi,
+        combine: esi,
+        litemage,
+    };
     for (name, value) in told::variables(abilities, &VaryRules::default(), true) {
         exchange.environment.set(name.as_bytes(), &value);
     }
@@ -209,7 +282,9 @@ async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit
     for _ in 0..ROUNDS_MAX {
         let now = now_ms();
         let used = match find(cache, exchange, &mut visit).await {
-            Some(page) => judge(cache, exchange.head.view(), &page, &visit, now).map(|used| (page, used)),
+            Some(page) => {
+                judge(cache, exchange.head.view(), &page, &visit, now).map(|used| (page, used))
+            }
             None => None,
         };
         if visit.inside.is_some() {
@@ -239,13 +314,21 @@ async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit
                 exchange.trace("cache", None, || format!("found, but {}", why.sentence()));
                 visit.old = Some(page);
             }
-            Some((_, Use::NotUsable(why))) => exchange.trace("cache", None, || format!("found, but {}", why.sentence())),
-            Some((_, Use::OnlyIfCached504)) => return Handled::Answered(Response::new(Status::GATEWAY_TIMEOUT)),
-            None if reuse::only_if_cached(exchange.head.view()) => return Handled::Answered(Response::new(Status::GATEWAY_TIMEOUT)),
+            Some((_, Use::NotUsable(why))) => {
+                exchange.trace("cache", None, || format!("found, but {}", why.sentence()))
+            }
+            Some((_, Use::OnlyIfCached504)) => {
+                return Handled::Answered(Response::new(Status::GATEWAY_TIMEOUT));
+            }
+            None if reuse::only_if_cached(exchange.head.view()) => {
+                return Handled::Answered(Response::new(Status::GATEWAY_TIMEOUT));
+            }
             None => exchange.trace("cache", None, || "not there".into()),
         }
         if let Some(response) = parts::answer(cache, exchange, &visit).await {
-            exchange.trace("cache", None, || "answered from the part that is there".into());
+            exchange.trace("cache", None, || {
+                "answered from the part that is there".into()
+            });
             exchange.is_answered_by_program = true;
             visit.count(Count::Hits);
             cache.count(Metric::PageCacheHits);
@@ -253,7 +336,9 @@ async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit
         }
         match board(cache, exchange, &visit) {
             // By another worker, in its own memory and on the disk.
-            Some(Boarding::First(_)) if before.is_some_and(|before| cache.take_newer(&before)) => visit.old = None,
+            Some(Boarding::First(_)) if before.is_some_and(|before| cache.take_newer(&before)) => {
+                visit.old = None
+            }
             Some(Boarding::First(ticket)) => {
                 visit.ticket = Some(ticket);
                 break;
@@ -261,8 +346,13 @@ async fn search(cache: &Rc<PageCache>, exchange: &mut Exchange, mut visit: Visit
             Some(Boarding::Wait(mut landing)) => {
                 cache.count(Metric::PageCacheWaits);
                 visit.count(Count::Waits);
-                exchange.trace("cache", None, || "another request makes it: waits for that".into());
-                if tokio::time::timeout(WAIT_MAX, landing.changed()).await.is_err() {
+                exchange.trace("cache", None, || {
+                    "another request makes it: waits for that".into()
+                });
+                if tokio::time::timeout(WAIT_MAX, landing.changed())
+                    .await
+                    .is_err()
+                {
                     break;
                 }
                 visit.moment = cache.store.moment();
@@ -300,7 +390,9 @@ async fn find(cache: &Rc<PageCache>, exchange: &Exchange, visit: &mut Visit) -> 
     if let Some(Kept::Page(page)) = cache.find(&visit.first_key(view)?).await {
         return Some(page);
     }
-    let Kept::Sign(sign) = cache.find(&visit.sign_key()).await? else { return None };
+    let Kept::Sign(sign) = cache.find(&visit.sign_key()).await? else {
+        return None;
+    };
     let key = visit.key_by(&sign, view)?;
     visit.sign = Some(Rc::clone(&sign));
     match cache.find(&key).await? {
@@ -310,7 +402,13 @@ async fn find(cache: &Rc<PageCache>, exchange: &Exchange, visit: &mut Visit) -> 
 }
 
 /// What the rules say, and what purges have left of it.
-fn judge(cache: &PageCache, view: HeadView<'_>, page: &Page, visit: &Visit, now_ms: i64) -> Option<Use> {
+fn judge(
+    cache: &PageCache,
+    view: HeadView<'_>,
+    page: &Page,
+    visit: &Visit,
+    now_ms: i64,
+) -> Option<Use> {
     let terms = &visit.terms;
     if !visit.may_use(&page.life) {
         return Some(Use::NotUsable(Why::Authorization));
@@ -323,7 +421,10 @@ fn judge(cache: &PageCache, view: HeadView<'_>, page: &Page, visit: &Visit, now_
             let stale_until = now_ms.saturating_add(ms(terms.given.grace_s.max(1)));
             let life = Life {
                 fresh_until_ms: page.life.fresh_until_ms.min(now_ms),
-                stale_while_revalidate_until_ms: page.life.stale_while_revalidate_until_ms.max(stale_until),
+                stale_while_revalidate_until_ms: page
+                    .life
+                    .stale_while_revalidate_until_ms
+                    .max(stale_until),
                 ..page.life.clone()
             };
             Some(judge_use(view, &life, &terms.http, now_ms))
@@ -336,7 +437,9 @@ fn remember(cache: &PageCache, exchange: &Exchange, visit: &Visit, page: &Page) 
     if visit.terms.given.refetched_max == 0 || page.is_private || page.recipe.get().is_some() {
         return;
     }
-    let (fields, rules) = visit.sign.as_ref().map_or((&[][..], None), |sign| (&sign.fields[..], sign.rules.as_ref()));
+    let (fields, rules) = visit.sign.as_ref().map_or((&[][..], None), |sign| {
+        (&sign.fields[..], sign.rules.as_ref())
+    });
     if let Some(recipe) = Recipe::of(visit, exchange, fields, rules) {
         let _ = page.recipe.set(Rc::new(recipe));
         cache.recount(page);
@@ -344,14 +447,22 @@ fn remember(cache: &PageCache, exchange: &Exchange, visit: &Visit, page: &Page) 
 }
 
 /// `None`: look again.
-async fn answer(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &Visit, page: &Rc<Page>, told: Told) -> Option<Response> {
+async fn answer(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    visit: &Visit,
+    page: &Rc<Page>,
+    told: Told,
+) -> Option<Response> {
     remember(cache, exchange, visit, page);
     let manner = Manner::of(exchange);
     let now = exchange.now;
     if page.is_template {
         let parsed = page.parsed().await?;
         cache.recount(page);
-        exchange.trace("cache", None, || format!("put together from the cache ({told:?})"));
+        exchange.trace("cache", None, || {
+            format!("put together from the cache ({told:?})")
+        });
         visit.note(Noted::There);
         visit.count_answer(cache, page, told, None);
         exchange.is_answered_by_program = true;
@@ -360,12 +471,17 @@ async fn answer(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &Visit, p
     }
     match page.respond(exchange.head.view(), &manner, told, now) {
         Outcome::Answer(response) => {
-            exchange.trace("cache", None, || format!("answered from the cache ({told:?})"));
+            exchange.trace("cache", None, || {
+                format!("answered from the cache ({told:?})")
+            });
             visit.note(Noted::There);
             let content = (exchange.head.view().method() != Method::Head).then_some(&response.body);
             visit.count_answer(cache, page, told, content);
             exchange.is_answered_by_program = true;
-            exchange.show_whole(page.fields.first("Content-Type").unwrap_or_default(), || page.identity.content.whole());
+            exchange.show_whole(
+                page.fields.first("Content-Type").unwrap_or_default(),
+                || page.identity.content.whole(),
+            );
             if told == Told::Hit
                 && !page.is_private
                 && !visit.is_authenticated
@@ -385,7 +501,13 @@ async fn answer(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &Visit, p
             Some(response)
         }
         Outcome::Make(coding) => {
-            make(cache, page, coding, Levels::from(&exchange.settings.compression)).await;
+            make(
+                cache,
+                page,
+                coding,
+                Levels::from(&exchange.settings.compression),
+            )
+            .await;
             None
         }
     }
@@ -394,11 +516,15 @@ async fn answer(cache: &Rc<PageCache>, exchange: &mut Exchange, visit: &Visit, p
 /// Rules have not made another query of the client's.
 fn is_asked_as_it_is(exchange: &Exchange) -> bool {
     let target = exchange.head.view().target();
-    let asked = target.iter().position(|byte| *byte == b'?').and_then(|at| target.get(at + 1..));
+    let asked = target
+        .iter()
+        .position(|byte| *byte == b'?')
+        .and_then(|at| target.get(at + 1..));
     asked == exchange.query.as_deref() && exchange.trace.is_none()
 }
 
-/// Outcomes are kept by listener: where a proxy before us says of each client over what it came, and to which port, that is not enough.
+/// Outcomes are kept by listener: where a proxy before us says of each client over what it came,
+/// and to which port, that is not enough.
 fn is_as_listener_says(exchange: &Exchange) -> bool {
     let client = &exchange.client;
     let port = match &*client.listener {
@@ -436,27 +562,40 @@ pub async fn make(cache: &Rc<PageCache>, page: &Rc<Page>, coding: Coding, levels
     });
     let made = making.await.ok().flatten();
     // Nobody else can have filled it: we hold the lock.
-    let _ = page.slot(coding).set(made.map(|content| super::page::Copy::new(coding, super::content_of(content))));
+    let _ = page
+        .slot(coding)
+        .set(made.map(|content| super::page::Copy::new(coding, super::content_of(content))));
     cache.recount(page);
 }
 
 /// Whether this request may make what others wait for.
 fn board(cache: &PageCache, exchange: &Exchange, visit: &Visit) -> Option<Boarding> {
     let view = exchange.head.view();
-    let is_plain = view.method() == Method::Get && wanted_range(view).is_none() && !is_own(view, &visit.terms) && !visit.is_authenticated;
+    let is_plain = view.method() == Method::Get
+        && wanted_range(view).is_none()
+        && !is_own(view, &visit.terms)
+        && !visit.is_authenticated;
     let key = visit.first_key(view).filter(|_| is_plain)?;
     let key = match &visit.sign {
         Some(sign) => visit.key_by(sign, view)?,
         None => key,
     };
-    Some(cache.store.flights().board(cache.store.hash(&key), monotonic_ms()))
+    Some(
+        cache
+            .store
+            .flights()
+            .board(cache.store.hash(&key), monotonic_ms()),
+    )
 }
 
 /// Who says who he is gets a page of his own, for all that can be known beforehand.
 pub fn is_own(view: HeadView<'_>, terms: &Terms) -> bool {
     let is_session = |line: &[u8]| {
         line.split(|byte| *byte == b';').any(|pair| {
-            let end = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
+            let end = pair
+                .iter()
+                .position(|byte| *byte == b'=')
+                .unwrap_or(pair.len());
             let name = pair[..end].trim_ascii();
             terms.http.is_session_cookie(name) && !terms.ignores_cookie(name)
         })
@@ -464,21 +603,31 @@ pub fn is_own(view: HeadView<'_>, terms: &Terms) -> bool {
     view.has(KnownField::Authorization) || view.lines(KnownField::Cookie).any(is_session)
 }
 
-/// The response is made now, and heard of when it comes. What is to be kept is asked for whole, whatever this client has of it already, and without a
-/// coding, which is this server's business: codings are made once, of what is kept.
+/// The response is made now, and heard of when it comes. What is to be kept is asked for whole,
+/// whatever this client has of it already, and without a coding, which is this server's business:
+/// codings are made once, of what is kept.
 fn go_on(cache: &PageCache, exchange: &mut Exchange, mut visit: Visit) {
     let view = exchange.head.view();
     if view.method() == Method::Get && wanted_range(view).is_none() {
         let is_left = |name: &[u8]| {
             let known = KnownField::classify(name);
-            let is_condition = matches!(known, Some(IfNoneMatch | IfModifiedSince | IfMatch | IfUnmodifiedSince | IfRange));
+            let is_condition = matches!(
+                known,
+                Some(IfNoneMatch | IfModifiedSince | IfMatch | IfUnmodifiedSince | IfRange)
+            );
             known != Some(AcceptEncoding) && !(is_condition && visit.ticket.is_some())
         };
         let old = visit.old.as_ref().filter(|_| visit.ticket.is_some());
-        let conditions = old.map(|old| validation::conditions(&old.fields)).unwrap_or_default();
+        let conditions = old
+            .map(|old| validation::conditions(&old.fields))
+            .unwrap_or_default();
         visit.validates = !conditions.is_empty();
-        let more = conditions.iter().map(|(name, value)| (name.as_bytes(), value.as_slice()));
-        let head = exchange.head.with_fields(view.fields().filter(|(name, _)| is_left(name)).chain(more));
+        let more = conditions
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_slice()));
+        let head = exchange
+            .head
+            .with_fields(view.fields().filter(|(name, _)| is_left(name)).chain(more));
         visit.asked = Some(std::mem::replace(&mut exchange.head, head));
     }
     visit.under_way = Some(cache.store.under_way(prepare::expected_probes(&visit)));
@@ -496,12 +645,17 @@ fn leave(cache: &PageCache, exchange: &mut Exchange, mut visit: Visit) {
     exchange.page_cache = Some(Box::new(visit));
 }
 
-/// ESI 1.0 section 1.5 (the Edge Architecture's Surrogate-Capability): what clients say of themselves there is not for the application.
+/// ESI 1.0 section 1.5 (the Edge Architecture's Surrogate-Capability): what clients say of
+/// themselves there is not for the application.
 fn offer_esi(exchange: &mut Exchange) {
     const CAPABILITY: &[u8] = b"Surrogate-Capability";
     let view = exchange.head.view();
-    let others = view.fields().filter(|(name, _)| !name.eq_ignore_ascii_case(CAPABILITY));
-    exchange.head = exchange.head.with_fields(others.chain([(CAPABILITY, &b"saker=\"ESI/1.0\""[..])]));
+    let others = view
+        .fields()
+        .filter(|(name, _)| !name.eq_ignore_ascii_case(CAPABILITY));
+    exchange.head = exchange
+        .head
+        .with_fields(others.chain([(CAPABILITY, &b"saker=\"ESI/1.0\""[..])]));
 }
 
 impl PageCache {

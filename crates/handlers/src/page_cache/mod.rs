@@ -1,11 +1,14 @@
-//! The page cache in the walk: a handler that looks up, before programs and servers are asked, and a filter that keeps what they answered.
+//! The page cache in the walk: a handler that looks up, before programs and servers are asked, and
+//! a filter that keeps what they answered.
 //!
-//! Place in the walk: [`LookUp`] stands before the gateway in the list of handlers, [`Keep`] behind the filters that change content and before
-//! compression. What is found once for a path without a look at the request is answered from then on without a walk ([`plan`]). The rules
-//! are `saker_cache`'s, the entries `saker_store`'s; here is what ties them to requests.
+//! Place in the walk: [`LookUp`] stands before the gateway in the list of handlers, [`Keep`] behind
+//! the filters that change content and before compression. What is found once for a path without a
+//! look at the request is answered from then on without a walk ([`plan`]). The rules are
+//! `saker_cache`'s, the entries `saker_store`'s; here is what ties them to requests.
 //!
-//! The difficulty is to be certain whose a page is. The key has everything that led to the page, see [`key`]; and while a page is made, purges may
-//! come: an entry carries what had been purged when its making began.
+//! The difficulty is to be certain whose a page is. The key has everything that led to the page,
+//! see [`key`]; and while a page is made, purges may come: an entry carries what had been purged
+//! when its making began.
 
 mod again;
 pub mod bans;
@@ -43,7 +46,9 @@ use saker_net::{
     Network,
     jobs::{self, JobKind},
 };
-use saker_pipeline::{Body, Chunk, Exchange, Filter, Handled, Handler, LocalFuture, Response, Services};
+use saker_pipeline::{
+    Body, Chunk, Exchange, Filter, Handled, Handler, LocalFuture, Response, Services,
+};
 use saker_store::{EntryHead, Found, Standing, Store, TagMark, Version};
 use saker_telemetry::{Counters, Metric};
 use settings::AllTerms;
@@ -142,15 +147,23 @@ impl PageCache {
     async fn sound(&self, key: &[u8]) -> Option<Found> {
         let found = self.store.find(key, MEMORY_BYTES_MAX)?;
         let hash = self.store.hash(key);
-        if matches!(found.content, saker_store::Content::Memory(_)) || self.store.is_known_sound(hash, false) {
+        if matches!(found.content, saker_store::Content::Memory(_))
+            || self.store.is_known_sound(hash, false)
+        {
             return Some(found);
         }
-        let looking = jobs::run(JobKind::PageCache, None, move |_| found.content.is_sound().then_some(found));
+        let looking = jobs::run(JobKind::PageCache, None, move |_| {
+            found.content.is_sound().then_some(found)
+        });
         // A job that was not done says nothing about the entry.
         let looked = looking.await.ok()?;
         match looked {
             Some(_) => drop(self.store.is_known_sound(hash, true)),
-            None => self.store.give_up(hash, saker_store::Coding::Identity, "its content is damaged"),
+            None => self.store.give_up(
+                hash,
+                saker_store::Coding::Identity,
+                "its content is damaged",
+            ),
         }
         looked
     }
@@ -181,17 +194,31 @@ impl PageCache {
 
     /// From the store into memory.
     fn taken(&self, found: Found) -> Option<Kept> {
-        let Found { head, id, content, .. } = found;
+        let Found {
+            head, id, content, ..
+        } = found;
         match Record::decode(&head.rules)? {
             Record::Sign(sign) => Some(Kept::Sign(Rc::new(sign))),
             Record::Part { .. } => None,
-            Record::Page { by, is_private, is_template, life } => {
+            Record::Page {
+                by,
+                is_private,
+                is_template,
+                life,
+            } => {
                 let marks = visit::marks(&head);
                 let mut fields = Fields::new();
                 for (name, value) in head.fields {
                     fields.append(known_name(&String::from_utf8_lossy(&name)), value);
                 }
-                let EntryHead { key, site, tags, status, moment, .. } = head;
+                let EntryHead {
+                    key,
+                    site,
+                    tags,
+                    status,
+                    moment,
+                    ..
+                } = head;
                 let parts = Parts {
                     tags: tags.into(),
                     site: site.into(),
@@ -221,23 +248,30 @@ impl PageCache {
         }
     }
 
-    /// What another worker, or this one, has made since a page was read. Where there is such, it takes the page's place in memory.
+    /// What another worker, or this one, has made since a page was read. Where there is such, it
+    /// takes the page's place in memory.
     fn take_newer(&self, page: &Page) -> bool {
-        let Some(found) = self.store.find(&page.key, MEMORY_BYTES_MAX) else { return false };
-        let is_sound =
-            matches!(found.content, saker_store::Content::Memory(_)) || self.store.is_known_sound(self.store.hash(&page.key), false);
+        let Some(found) = self.store.find(&page.key, MEMORY_BYTES_MAX) else {
+            return false;
+        };
+        let is_sound = matches!(found.content, saker_store::Content::Memory(_))
+            || self.store.is_known_sound(self.store.hash(&page.key), false);
         if found.id == page.id || !is_sound {
             return false;
         }
         let (id, version) = (found.id, found.version);
-        let Some(kept) = self.taken(found) else { return false };
+        let Some(kept) = self.taken(found) else {
+            return false;
+        };
         self.hold(&page.key, &kept, id, version);
         true
     }
 
     /// Puts into this worker's memory what the store had under that version.
     fn hold(&self, key: &[u8], kept: &Kept, id: u64, version: Version) {
-        if let (Kept::Page(page), Some(Kept::Page(old))) = (kept, self.tier.borrow().find(key).map(|held| &held.kept)) {
+        if let (Kept::Page(page), Some(Kept::Page(old))) =
+            (kept, self.tier.borrow().find(key).map(|held| &held.kept))
+        {
             // What was in demand is so still, and less so each time that nobody asks.
             page.hits.set(page.hits.get().max(old.hits.get() / 2));
             if let (None, Some(recipe)) = (page.recipe.get(), old.recipe.get()) {
@@ -246,9 +280,24 @@ impl PageCache {
         }
         let bytes = match kept {
             Kept::Page(page) => weight(page),
-            Kept::Sign(sign) => size_of::<Sign>() + sign.fields.iter().map(|name| name.len() + 32).sum::<usize>(),
+            Kept::Sign(sign) => {
+                size_of::<Sign>()
+                    + sign
+                        .fields
+                        .iter()
+                        .map(|name| name.len() + 32)
+                        .sum::<usize>()
+            }
         };
-        self.tier.borrow_mut().insert(key, Held { kept: kept.clone(), id, version: Cell::new(version) }, bytes);
+        self.tier.borrow_mut().insert(
+            key,
+            Held {
+                kept: kept.clone(),
+                id,
+                version: Cell::new(version),
+            },
+            bytes,
+        );
     }
 
     fn count(&self, metric: Metric) {
@@ -266,7 +315,11 @@ impl PageCache {
         let Some(tally) = tally else { return };
         tally.add(count, 1);
         if let Some(body) = content {
-            let from = if matches!(body, Body::Memory(_)) { Count::MemoryBytes } else { Count::FileBytes };
+            let from = if matches!(body, Body::Memory(_)) {
+                Count::MemoryBytes
+            } else {
+                Count::FileBytes
+            };
             tally.add(from, body.length().unwrap_or(0));
         }
     }
@@ -283,7 +336,17 @@ fn weight(page: &Page) -> usize {
 fn content_of(content: saker_store::Content) -> Content {
     match content {
         saker_store::Content::Memory(bytes) => Content::Memory(Chunk::from(bytes)),
-        saker_store::Content::File { file, offset, length, .. } => Content::File { file: Rc::new(file), offset, length, check: None },
+        saker_store::Content::File {
+            file,
+            offset,
+            length,
+            ..
+        } => Content::File {
+            file: Rc::new(file),
+            offset,
+            length,
+            check: None,
+        },
     }
 }
 
@@ -320,7 +383,10 @@ impl Filter for Keep {
 
     /// A hit that is to be put together.
     fn takes_ready(&self, exchange: &Exchange) -> bool {
-        exchange.page_cache.as_ref().is_some_and(|state| state.is::<esi::Waiting>())
+        exchange
+            .page_cache
+            .as_ref()
+            .is_some_and(|state| state.is::<esi::Waiting>())
     }
 
     fn sees_stand_ins(&self) -> bool {
@@ -333,13 +399,22 @@ impl Filter for Keep {
         if state.is::<esi::fragment::Fragment>() {
             return Some(state);
         }
-        let inside = state.downcast_ref::<visit::Visit>().and_then(|visit| visit.inside.clone());
+        let inside = state
+            .downcast_ref::<visit::Visit>()
+            .and_then(|visit| visit.inside.clone());
         exchange.page_cache = Some(state);
-        let part = |inside| esi::fragment::Fragment { inside, answered: esi::fragment::Answered::ByAnyone };
+        let part = |inside| esi::fragment::Fragment {
+            inside,
+            answered: esi::fragment::Answered::ByAnyone,
+        };
         inside.map(|inside| Box::new(part(inside)) as Box<dyn Any>)
     }
 
-    fn apply<'a>(&'a self, exchange: &'a mut Exchange, response: &'a mut Response) -> LocalFuture<'a, ()> {
+    fn apply<'a>(
+        &'a self,
+        exchange: &'a mut Exchange,
+        response: &'a mut Response,
+    ) -> LocalFuture<'a, ()> {
         match exchange.page_cache.is_some() {
             true => Box::pin(keep::keep(&self.0, exchange, response)),
             false => Box::pin(std::future::ready(())),

@@ -1,8 +1,11 @@
-//! An entry as a worker has it at hand: its content, plain and in codings, and the heads that are sent again and again.
+//! An entry as a worker has it at hand: its content, plain and in codings, and the heads that are
+//! sent again and again.
 //!
-//! Place in the walk: found by key in the worker's tier, or read from the store; answers like a static file does (`static_files::representation`),
-//! without waiting or allocating for the plain 200 and the 304. Difficulty: whether it still holds. As long as the store's number is the one that the
-//! page was last looked at under, one atomic load says so; otherwise its tags are looked up once.
+//! Place in the walk: found by key in the worker's tier, or read from the store; answers like a
+//! static file does (`static_files::representation`), without waiting or allocating for the plain
+//! 200 and the 304. Difficulty: whether it still holds. As long as the store's number is the one
+//! that the page was last looked at under, one atomic load says so; otherwise its tags are looked
+//! up once.
 
 use super::{errand::Recipe, esi::Parsed, record::By, told};
 use crate::{
@@ -31,7 +34,9 @@ use saker_http::{
     range::{self, RangeOutcome},
 };
 use saker_net::jobs::{self, JobKind};
-use saker_pipeline::{Body, Chunk, Exchange, HeadEdits, HeadFacts, ReadyHead, Response, head_edits::are_same};
+use saker_pipeline::{
+    Body, Chunk, Exchange, HeadEdits, HeadFacts, ReadyHead, Response, head_edits::are_same,
+};
 use saker_store::{Ban, Standing, Store, TagMark};
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -103,7 +108,11 @@ pub struct Manner {
 
 impl Manner {
     pub fn of(exchange: &Exchange) -> Manner {
-        Manner { settings: exchange.settings.clone(), edits: exchange.head_edits.clone(), server_name: told::server_name(exchange) }
+        Manner {
+            settings: exchange.settings.clone(),
+            edits: exchange.head_edits.clone(),
+            server_name: told::server_name(exchange),
+        }
     }
 }
 
@@ -140,7 +149,22 @@ pub struct Parts {
 
 impl Page {
     pub fn new(parts: Parts) -> Page {
-        let Parts { key, id, status, fields, by, is_private, is_template, life, marks, tags, site, moment, content, boundaries } = parts;
+        let Parts {
+            key,
+            id,
+            status,
+            fields,
+            by,
+            is_private,
+            is_template,
+            life,
+            marks,
+            tags,
+            site,
+            moment,
+            content,
+            boundaries,
+        } = parts;
         Page {
             key,
             id,
@@ -185,7 +209,12 @@ impl Page {
                 Content::Memory(chunk) => chunk.clone(),
                 content => {
                     let read = content.reader()?;
-                    Chunk::from(jobs::run(JobKind::PageCache, None, move |_| read()).await.ok().flatten()?)
+                    Chunk::from(
+                        jobs::run(JobKind::PageCache, None, move |_| read())
+                            .await
+                            .ok()
+                            .flatten()?,
+                    )
                 }
             };
             // Somebody else may have been as fast.
@@ -206,7 +235,12 @@ impl Page {
         let given = &manner.settings.cache;
         if self.by == By::Http {
             // RFC 9111 section 5.1.
-            fields.set("Age", age_s(&self.life, now.saturating_mul(1000)).to_string().into_bytes());
+            fields.set(
+                "Age",
+                age_s(&self.life, now.saturating_mul(1000))
+                    .to_string()
+                    .into_bytes(),
+            );
         }
         // Whoever was told of a miss is told of hits, by whose word ever the page is kept.
         if self.by == By::Lscache || given.obeys_lscache {
@@ -216,7 +250,11 @@ impl Page {
         if given.tells_status {
             told::status(self, told, now).append_to(fields, "Saker");
         }
-        let result = if told == Told::Hit { told::Result::Hit } else { told::Result::Stale };
+        let result = if told == Told::Hit {
+            told::Result::Hit
+        } else {
+            told::Result::Stale
+        };
         told::tell(fields, given, result, manner.server_name.as_deref(), None);
     }
 
@@ -230,16 +268,33 @@ impl Page {
         if self.status != Status::OK {
             return Outcome::Answer(Response::ready(ready, copy.content.whole()));
         }
-        let modified = ready.fields.first("Last-Modified").filter(|_| is_conditional(head)).and_then(|text| parse_date(text, now));
-        let entity_tag = ready.fields.first("ETag").filter(|_| is_conditional(head)).and_then(EntityTag::parse);
-        let validators = Validators { entity_tag, last_modified: modified, now };
+        let modified = ready
+            .fields
+            .first("Last-Modified")
+            .filter(|_| is_conditional(head))
+            .and_then(|text| parse_date(text, now));
+        let entity_tag = ready
+            .fields
+            .first("ETag")
+            .filter(|_| is_conditional(head))
+            .and_then(EntityTag::parse);
+        let validators = Validators {
+            entity_tag,
+            last_modified: modified,
+            now,
+        };
         if is_conditional(head) {
             match conditional::evaluate(head, Some(&validators)) {
                 Precondition::Proceed => {}
                 Precondition::NotModified => {
-                    return Outcome::Answer(Response::ready(copy.not_modified(self, manner, told, now), Body::Empty));
+                    return Outcome::Answer(Response::ready(
+                        copy.not_modified(self, manner, told, now),
+                        Body::Empty,
+                    ));
                 }
-                Precondition::Failed => return Outcome::Answer(Response::new(Status::PRECONDITION_FAILED)),
+                Precondition::Failed => {
+                    return Outcome::Answer(Response::new(Status::PRECONDITION_FAILED));
+                }
             }
         }
         let range = wanted_range(head).filter(|_| conditional::range_applies(head, &validators));
@@ -263,11 +318,19 @@ impl Page {
             }
             RangeOutcome::Many(parts) => {
                 let kind = ready.fields.first("Content-Type").map(<[u8]>::to_vec);
-                multipart::several(&self.boundaries, kind.as_deref(), fields, &copy.content, &parts)
+                multipart::several(
+                    &self.boundaries,
+                    kind.as_deref(),
+                    fields,
+                    &copy.content,
+                    &parts,
+                )
             }
             RangeOutcome::Unsatisfiable => {
                 let mut response = Response::new(Status::RANGE_NOT_SATISFIABLE);
-                response.fields_mut().append("Content-Range", format!("bytes */{length}").into_bytes());
+                response
+                    .fields_mut()
+                    .append("Content-Range", format!("bytes */{length}").into_bytes());
                 response
             }
         }
@@ -293,13 +356,23 @@ impl Page {
         }
         match accepted.best(&choices[..=count]) {
             None | Some(Coding::Identity) => Ok(&self.identity),
-            Some(coding) => self.slot(coding).get().and_then(Option::as_ref).ok_or(coding),
+            Some(coding) => self
+                .slot(coding)
+                .get()
+                .and_then(Option::as_ref)
+                .ok_or(coding),
         }
     }
 
     fn may_be_coded(&self, settings: &Settings) -> bool {
         let compression = &settings.compression;
-        !compression.codings.is_empty() && may_be_coded(compression, self.status, &self.fields, Some(self.identity.content.length()))
+        !compression.codings.is_empty()
+            && may_be_coded(
+                compression,
+                self.status,
+                &self.fields,
+                Some(self.identity.content.length()),
+            )
     }
 
     /// Of the visitor whose alone it is.
@@ -308,7 +381,11 @@ impl Page {
     }
 
     fn audience(&self) -> Audience {
-        if self.is_private { Audience::Private { shared: false } } else { Audience::Public }
+        if self.is_private {
+            Audience::Private { shared: false }
+        } else {
+            Audience::Public
+        }
     }
 
     /// Where the copy of a coding other than identity is, or will be.
@@ -322,8 +399,15 @@ impl Page {
 
     pub fn memory_bytes(&self) -> usize {
         let coded = self.coded.iter().filter_map(|slot| slot.get()?.as_ref());
-        let copies: usize = coded.chain([&self.identity]).map(|copy| copy.content.memory_bytes() + HEAD_OVERHEAD_BYTES).sum();
-        let fields: usize = self.fields.iter().map(|(name, value)| name.len() + value.len() + 48).sum();
+        let copies: usize = coded
+            .chain([&self.identity])
+            .map(|copy| copy.content.memory_bytes() + HEAD_OVERHEAD_BYTES)
+            .sum();
+        let fields: usize = self
+            .fields
+            .iter()
+            .map(|(name, value)| name.len() + value.len() + 48)
+            .sum();
         let parsed = self.parsed.get().map_or(0, |parsed| parsed.memory_bytes());
         let recipe = self.recipe.get().map_or(0, |recipe| recipe.memory_bytes());
         size_of::<Page>()
@@ -338,13 +422,21 @@ impl Page {
 
 impl Copy {
     pub fn new(coding: Coding, content: Content) -> Copy {
-        Copy { coding, content, head: RefCell::default(), not_modified: RefCell::default() }
+        Copy {
+            coding,
+            content,
+            head: RefCell::default(),
+            not_modified: RefCell::default(),
+        }
     }
 
     fn head(&self, page: &Page, manner: &Manner, told: Told, now: i64) -> Rc<ReadyHead> {
         let make = || {
             let mut fields = self.fields(page, manner, told, now);
-            fields.append("Content-Length", self.content.length().to_string().into_bytes());
+            fields.append(
+                "Content-Length",
+                self.content.length().to_string().into_bytes(),
+            );
             (page.status, fields)
         };
         kept(&self.head, page, manner, told, now, make)
@@ -357,8 +449,21 @@ impl Copy {
             let mut fields = validation::not_modified_fields(&whole);
             let own = manner.settings.cache.result_field.as_deref();
             // The site's own may be one of the others.
-            for name in ["Age", "Cache-Status", "X-LiteSpeed-Cache", "X-Cache", "X-Cache-Detail"].into_iter().chain(own) {
-                whole.first(name).map(<[u8]>::to_vec).into_iter().for_each(|value| fields.set(known_name(name), value));
+            for name in [
+                "Age",
+                "Cache-Status",
+                "X-LiteSpeed-Cache",
+                "X-Cache",
+                "X-Cache-Detail",
+            ]
+            .into_iter()
+            .chain(own)
+            {
+                whole
+                    .first(name)
+                    .map(<[u8]>::to_vec)
+                    .into_iter()
+                    .for_each(|value| fields.set(known_name(name), value));
             }
             (Status::NOT_MODIFIED, fields)
         };
@@ -376,7 +481,14 @@ impl Copy {
         }
         page.tell(&mut fields, manner, told, now);
         if let Some(edits) = &manner.edits {
-            edits.apply(&HeadFacts { status: page.status, now, modified_s: None }, &mut fields);
+            edits.apply(
+                &HeadFacts {
+                    status: page.status,
+                    now,
+                    modified_s: None,
+                },
+                &mut fields,
+            );
         }
         fields
     }
@@ -391,8 +503,12 @@ fn kept(
     now: i64,
     make: impl FnOnce() -> (Status, Fields),
 ) -> Rc<ReadyHead> {
-    let follows_clock =
-        page.by == By::Http || manner.settings.cache.tells_status || manner.edits.as_ref().is_some_and(|edits| edits.changes_with_time());
+    let follows_clock = page.by == By::Http
+        || manner.settings.cache.tells_status
+        || manner
+            .edits
+            .as_ref()
+            .is_some_and(|edits| edits.changes_with_time());
     let edits = manner.edits.as_deref();
     if let Some(kept) = &*slot.borrow()
         && Arc::ptr_eq(&kept.settings, &manner.settings)
@@ -404,14 +520,27 @@ fn kept(
     }
     let (status, fields) = make();
     let head = Rc::new(ReadyHead::new(status, fields));
-    *slot.borrow_mut() =
-        Some(Kept { head: Rc::clone(&head), settings: Arc::clone(&manner.settings), edits: manner.edits.clone(), made_s: now, told });
+    *slot.borrow_mut() = Some(Kept {
+        head: Rc::clone(&head),
+        settings: Arc::clone(&manner.settings),
+        edits: manner.edits.clone(),
+        made_s: now,
+        told,
+    });
     head
 }
 
 fn is_conditional(head: HeadView<'_>) -> bool {
     use KnownField::*;
-    [IfNoneMatch, IfModifiedSince, IfMatch, IfUnmodifiedSince, IfRange].iter().any(|field| head.has(*field))
+    [
+        IfNoneMatch,
+        IfModifiedSince,
+        IfMatch,
+        IfUnmodifiedSince,
+        IfRange,
+    ]
+    .iter()
+    .any(|field| head.has(*field))
 }
 
 /// Range means something with GET only (RFC 9110 section 14.2), and two lines of it mean nothing.

@@ -1,10 +1,12 @@
-//! Parts of a page (RFC 9111 sections 3.3 and 3.4): what comes as 206 is kept, joined with what is there of the same bytes, and becomes the page once
-//! all of it is there.
+//! Parts of a page (RFC 9111 sections 3.3 and 3.4): what comes as 206 is kept, joined with what is
+//! there of the same bytes, and becomes the page once all of it is there.
 //!
-//! Place in the walk: keeping hands responses with 206 here; the look-up asks here for ranges whose page is not there. Difficulty: parts of different
-//! versions must never meet, so only those with a strong validator are kept, and with a length that is known. Of an address one piece without gaps is
-//! kept: the last one that came, with what touches it. Players and downloads ask for one piece after the other.
-//! Absent on purpose: `multipart/byteranges`, and asking the origin for what is missing.
+//! Place in the walk: keeping hands responses with 206 here; the look-up asks here for ranges whose
+//! page is not there. Difficulty: parts of different versions must never meet, so only those with a
+//! strong validator are kept, and with a length that is known. Of an address one piece without gaps
+//! is kept: the last one that came, with what touches it. Players and downloads ask for one piece
+//! after the other. Absent on purpose: `multipart/byteranges`, and asking the origin for what is
+//! missing.
 
 use super::{
     PageCache, content_of,
@@ -49,14 +51,24 @@ impl Piece {
     pub fn of(response: &Response) -> Result<Piece, Refusal> {
         let fields = response.fields();
         let no = |why: &str| Refusal::new("partial", format!("it is a part, and {why}"));
-        let lines = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("Content-Range")).count();
-        let said = fields.first("Content-Range").filter(|_| lines == 1).and_then(ContentRange::parse);
+        let lines = fields
+            .iter()
+            .filter(|(name, _)| name.eq_ignore_ascii_case("Content-Range"))
+            .count();
+        let said = fields
+            .first("Content-Range")
+            .filter(|_| lines == 1)
+            .and_then(ContentRange::parse);
         let ContentRange { range, total } = said.ok_or_else(|| no("does not say which one"))?;
         let total = total.ok_or_else(|| no("does not say of how much"))?;
         if fields.has("Content-Encoding") {
             return Err(no("it is coded"));
         }
-        if response.body.length().is_some_and(|length| length != range.len()) {
+        if response
+            .body
+            .length()
+            .is_some_and(|length| length != range.len())
+        {
             return Err(no("has another length than it says"));
         }
         // Of itself: weak validators say nothing of bytes.
@@ -77,17 +89,43 @@ fn key_of(page: &[u8]) -> Vec<u8> {
 }
 
 /// Keeps a piece when it has gone by: `head` is that of the page, as it would be kept.
-pub fn keep(cache: &Rc<PageCache>, response: &mut Response, mut head: EntryHead, decision: &Decision, piece: Piece) -> Result<(), Refusal> {
+pub fn keep(
+    cache: &Rc<PageCache>,
+    response: &mut Response,
+    mut head: EntryHead,
+    decision: &Decision,
+    piece: Piece,
+) -> Result<(), Refusal> {
     if piece.range.len() > PIECE_BYTES_MAX {
-        return Err(Refusal::new("partial", "it is a part, and larger than what is kept of parts"));
+        return Err(Refusal::new(
+            "partial",
+            "it is a part, and larger than what is kept of parts",
+        ));
     }
-    head.fields.retain(|(name, _)| !name.eq_ignore_ascii_case(b"Content-Range"));
-    let page_rules = std::mem::replace(&mut head.rules, Record::Part { piece, life: decision.life.clone() }.encode());
-    let joining = Joining { store: Arc::clone(&cache.store), page: head.key.clone(), head, page_rules, piece };
+    head.fields
+        .retain(|(name, _)| !name.eq_ignore_ascii_case(b"Content-Range"));
+    let page_rules = std::mem::replace(
+        &mut head.rules,
+        Record::Part {
+            piece,
+            life: decision.life.clone(),
+        }
+        .encode(),
+    );
+    let joining = Joining {
+        store: Arc::clone(&cache.store),
+        page: head.key.clone(),
+        head,
+        page_rules,
+        piece,
+    };
     match std::mem::take(&mut response.body) {
         Body::Stream(stream) => {
             let bytes_max = usize::try_from(PIECE_BYTES_MAX).unwrap_or(usize::MAX);
-            response.body = Body::Stream(Box::new(Collecting::new(stream, bytes_max, move |bytes| joining.begin(bytes))));
+            response.body =
+                Body::Stream(Box::new(Collecting::new(stream, bytes_max, move |bytes| {
+                    joining.begin(bytes)
+                })));
             Ok(())
         }
         body => {
@@ -122,7 +160,8 @@ impl Joining {
         if let Some((old, old_piece, old_bytes)) = there(&self.store, &key)
             && old_piece.total == self.piece.total
             && same_bytes(&fields_of(&old), &fields_of(&self.head))
-            && let Some((range, joined)) = joined((old_piece.range, old_bytes), (self.piece.range, &bytes))
+            && let Some((range, joined)) =
+                joined((old_piece.range, old_bytes), (self.piece.range, &bytes))
         {
             self.piece.range = range;
             bytes = joined;
@@ -139,7 +178,11 @@ impl Joining {
             false => {
                 self.head.key = key;
                 if let Some(Record::Part { life, .. }) = Record::decode(&self.head.rules) {
-                    self.head.rules = Record::Part { piece: self.piece, life }.encode();
+                    self.head.rules = Record::Part {
+                        piece: self.piece,
+                        life,
+                    }
+                    .encode();
                 }
             }
         }
@@ -154,10 +197,15 @@ impl Joining {
 }
 
 /// Section 3.4: one piece of two that touch. `None`: there is a gap, or it would be too long.
-fn joined((old, old_bytes): (ByteRange, Vec<u8>), (new, bytes): (ByteRange, &[u8])) -> Option<(ByteRange, Vec<u8>)> {
+fn joined(
+    (old, old_bytes): (ByteRange, Vec<u8>),
+    (new, bytes): (ByteRange, &[u8]),
+) -> Option<(ByteRange, Vec<u8>)> {
     let mut parts = Parts::default();
     let add = |parts: &mut Parts, range| parts.add(ContentRange { range, total: None });
-    let [both] = (add(&mut parts, old) && add(&mut parts, new)).then(|| parts.held())? else { return None };
+    let [both] = (add(&mut parts, old) && add(&mut parts, new)).then(|| parts.held())? else {
+        return None;
+    };
     let both = *both;
     if both.len() > PIECE_BYTES_MAX.saturating_mul(4) {
         return None;
@@ -166,7 +214,8 @@ fn joined((old, old_bytes): (ByteRange, Vec<u8>), (new, bytes): (ByteRange, &[u8
     // The newer one last: where they overlap, they say the same.
     for (range, bytes) in [(old, old_bytes.as_slice()), (new, bytes)] {
         let from = usize::try_from(range.first - both.first).ok()?;
-        all.get_mut(from..from + bytes.len())?.copy_from_slice(bytes);
+        all.get_mut(from..from + bytes.len())?
+            .copy_from_slice(bytes);
     }
     Some((both, all))
 }
@@ -174,44 +223,71 @@ fn joined((old, old_bytes): (ByteRange, Vec<u8>), (new, bytes): (ByteRange, &[u8
 /// What is there of an address, read whole.
 fn there(store: &Store, key: &[u8]) -> Option<(EntryHead, Piece, Vec<u8>)> {
     let Found { head, content, .. } = store.find(key, u64::MAX)?;
-    let saker_store::Content::Memory(bytes) = content else { return None };
-    let Record::Part { piece, .. } = Record::decode(&head.rules)? else { return None };
-    let is_valid = store.standing(head.moment, marks(&head).iter().copied(), |_| true) == Standing::Valid;
+    let saker_store::Content::Memory(bytes) = content else {
+        return None;
+    };
+    let Record::Part { piece, .. } = Record::decode(&head.rules)? else {
+        return None;
+    };
+    let is_valid =
+        store.standing(head.moment, marks(&head).iter().copied(), |_| true) == Standing::Valid;
     (is_valid && bytes.len() as u64 == piece.range.len()).then_some((head, piece, bytes))
 }
 
 fn fields_of(head: &EntryHead) -> Fields {
     let mut fields = Fields::new();
-    head.fields.iter().for_each(|(name, value)| fields.append(known_name(&String::from_utf8_lossy(name)), value.clone()));
+    head.fields.iter().for_each(|(name, value)| {
+        fields.append(known_name(&String::from_utf8_lossy(name)), value.clone())
+    });
     fields
 }
 
-/// The answer to a request for a range that lies within what is there. `None`: others have to make it.
+/// The answer to a request for a range that lies within what is there. `None`: others have to make
+/// it.
 pub async fn answer(cache: &PageCache, exchange: &Exchange, visit: &Visit) -> Option<Response> {
     let view = exchange.head.view();
-    let wanted = wanted_range(view).filter(|_| visit.terms.given.obeys_http && !has_conditions(view))?;
+    let wanted =
+        wanted_range(view).filter(|_| visit.terms.given.obeys_http && !has_conditions(view))?;
     let page = match &visit.sign {
         Some(sign) => visit.key_by(sign, view)?,
         None => visit.first_key(view)?,
     };
-    let found = cache.sound(&key_of(&page)).await.filter(|found| visit.sign.as_ref().is_none_or(|sign| sign.leads_to(found.id)))?;
-    let Record::Part { piece, life } = Record::decode(&found.head.rules)? else { return None };
+    let found = cache.sound(&key_of(&page)).await.filter(|found| {
+        visit
+            .sign
+            .as_ref()
+            .is_none_or(|sign| sign.leads_to(found.id))
+    })?;
+    let Record::Part { piece, life } = Record::decode(&found.head.rules)? else {
+        return None;
+    };
     let now_ms = exchange.now.saturating_mul(1000);
-    let is_valid = cache.store.standing(found.head.moment, marks(&found.head).iter().copied(), |_| true) == Standing::Valid;
-    if !is_valid || !visit.may_use(&life) || judge_use(view, &life, &visit.terms.http, now_ms) != Use::Fresh {
+    let is_valid = cache.store.standing(
+        found.head.moment,
+        marks(&found.head).iter().copied(),
+        |_| true,
+    ) == Standing::Valid;
+    if !is_valid
+        || !visit.may_use(&life)
+        || judge_use(view, &life, &visit.terms.http, now_ms) != Use::Fresh
+    {
         return None;
     }
     let mut fields = fields_of(&found.head);
     let validators = Validators {
         entity_tag: fields.first("ETag").and_then(EntityTag::parse),
-        last_modified: fields.first("Last-Modified").and_then(|text| parse_date(text, exchange.now)),
+        last_modified: fields
+            .first("Last-Modified")
+            .and_then(|text| parse_date(text, exchange.now)),
         now: exchange.now,
     };
     // RFC 9110 section 13.1.5: what has changed is wanted whole.
     if !conditional::range_applies(view, &validators) {
         return None;
     }
-    let RangeOutcome::One(range) = range::resolve(wanted, piece.total, 1) else { return None };
+    let RangeOutcome::One(range) = range::resolve(wanted, piece.total, 1) else {
+        return None;
+    };
     if range.first < piece.range.first || range.last > piece.range.last {
         return None;
     }
@@ -228,7 +304,9 @@ pub async fn answer(cache: &PageCache, exchange: &Exchange, visit: &Visit) -> Op
 
 fn has_conditions(view: HeadView<'_>) -> bool {
     use KnownField::*;
-    [IfNoneMatch, IfModifiedSince, IfMatch, IfUnmodifiedSince].iter().any(|field| view.has(*field))
+    [IfNoneMatch, IfModifiedSince, IfMatch, IfUnmodifiedSince]
+        .iter()
+        .any(|field| view.has(*field))
 }
 
 #[cfg(test)]
@@ -242,7 +320,12 @@ mod tests {
     #[test]
     fn pieces_that_touch_are_joined() {
         let text = b"0123456789";
-        let piece = |first: usize, last: usize| (range(first as u64, last as u64), text[first..=last].to_vec());
+        let piece = |first: usize, last: usize| {
+            (
+                range(first as u64, last as u64),
+                text[first..=last].to_vec(),
+            )
+        };
         let rows = [
             ((0, 3), (4, 6), Some((0, 6))),
             ((4, 6), (0, 3), Some((0, 6))),
@@ -253,7 +336,11 @@ mod tests {
         for (old, new, expected) in rows {
             let (new_range, new_bytes) = piece(new.0, new.1);
             let found = joined(piece(old.0, old.1), (new_range, &new_bytes));
-            assert_eq!(found, expected.map(|(first, last)| piece(first, last)), "{old:?} {new:?}");
+            assert_eq!(
+                found,
+                expected.map(|(first, last)| piece(first, last)),
+                "{old:?} {new:?}"
+            );
         }
     }
 
@@ -261,12 +348,22 @@ mod tests {
     fn which_pieces_are_kept() {
         let piece = |lines: &[(&'static str, &str)], bytes: usize| {
             let mut response = Response::new(Status::PARTIAL_CONTENT);
-            lines.iter().for_each(|(name, value)| response.fields_mut().append(*name, value.as_bytes().to_vec()));
+            lines.iter().for_each(|(name, value)| {
+                response
+                    .fields_mut()
+                    .append(*name, value.as_bytes().to_vec())
+            });
             response.body = Body::Memory(vec![0; bytes].into());
             Piece::of(&response).map_err(|why| why.sentence)
         };
         let (tag, of_ten) = (("ETag", "\"a\""), ("Content-Range", "bytes 2-5/10"));
-        assert_eq!(piece(&[tag, of_ten], 4), Ok(Piece { range: range(2, 5), total: 10 }));
+        assert_eq!(
+            piece(&[tag, of_ten], 4),
+            Ok(Piece {
+                range: range(2, 5),
+                total: 10
+            })
+        );
         assert!(piece(&[tag, ("Content-Range", "bytes 0-9/10")], 10).is_ok_and(Piece::is_whole));
         for (lines, bytes) in [
             (&[tag][..], 4),

@@ -1,7 +1,8 @@
 //! The head of an entry: its key, its tags, and what its address varies by.
 //!
-//! Place in the walk: between the decision that a response is kept (`decide`) and its being written (`write`). Difficulty: an address whose responses
-//! vary has a sign that leads to them, and what was known before must not be forgotten with the next response.
+//! Place in the walk: between the decision that a response is kept (`decide`) and its being written
+//! (`write`). Difficulty: an address whose responses vary has a sign that leads to them, and what
+//! was known before must not be forgotten with the next response.
 
 use super::{
     decide::{Decision, Refusal},
@@ -45,7 +46,14 @@ pub fn prepare(
         (false, true) => {
             let key = visit.key_by(&sign, view).ok_or_else(too_long)?;
             let is_new = visit.sign.as_deref() != Some(&sign);
-            (key, is_new.then_some(Signed { first, key: visit.sign_key(), sign }))
+            (
+                key,
+                is_new.then_some(Signed {
+                    first,
+                    key: visit.sign_key(),
+                    sign,
+                }),
+            )
         }
         (false, false) => (first, None),
     };
@@ -62,8 +70,14 @@ pub fn prepare(
         key,
         site: visit.place.scope.clone(),
         tags,
-        keep_until_ms: u64::try_from(decision.life.keep_until_ms.saturating_add(if visit.inside.is_some() { LAST_GOOD_MS } else { 0 }))
-            .unwrap_or(0),
+        keep_until_ms: u64::try_from(decision.life.keep_until_ms.saturating_add(
+            if visit.inside.is_some() {
+                LAST_GOOD_MS
+            } else {
+                0
+            },
+        ))
+        .unwrap_or(0),
         moment: 0,
         began: 0,
         probes: probes(visit, decision),
@@ -75,7 +89,10 @@ pub fn prepare(
             life: decision.life.clone(),
         }
         .encode(),
-        fields: kept.iter().map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec())).collect(),
+        fields: kept
+            .iter()
+            .map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec()))
+            .collect(),
     };
     Ok((head, signed))
 }
@@ -86,12 +103,23 @@ fn too_long() -> Refusal {
 
 /// What responses of this address vary by, with what was known before.
 fn sign(visit: &Visit, fields: &Fields, decision: &Decision) -> Result<Sign, Refusal> {
-    let vary = Vary::of(fields).ok_or_else(|| Refusal::new("vary-all", "Vary is `*`, or no list of field names"))?;
-    // LSCache protocol 4.3: cookies are named one by one, and the origin of a request makes no other page.
-    let makes_another = |name: &str| decision.by == By::Http || !matches!(name, "cookie" | "origin");
+    let vary = Vary::of(fields)
+        .ok_or_else(|| Refusal::new("vary-all", "Vary is `*`, or no list of field names"))?;
+    // LSCache protocol 4.3: cookies are named one by one, and the origin of a request makes no
+    // other page.
+    let makes_another =
+        |name: &str| decision.by == By::Http || !matches!(name, "cookie" | "origin");
     let own = Sign {
-        fields: vary.iter().filter(|name| makes_another(name)).map(str::to_owned).collect(),
-        rules: if decision.by == By::Lscache { VaryRules::of_response(fields) } else { None },
+        fields: vary
+            .iter()
+            .filter(|name| makes_another(name))
+            .map(str::to_owned)
+            .collect(),
+        rules: if decision.by == By::Lscache {
+            VaryRules::of_response(fields)
+        } else {
+            None
+        },
         is_one: decision.is_one,
         since: 0,
     };
@@ -99,7 +127,8 @@ fn sign(visit: &Visit, fields: &Fields, decision: &Decision) -> Result<Sign, Ref
     Ok(known.map_or(own.clone(), |known| own.joined(known)))
 }
 
-/// With what is the same for every entry of the address: that it is one of the site, and the address.
+/// With what is the same for every entry of the address: that it is one of the site, and the
+/// address.
 fn tags(visit: &Visit, fields: &Fields, decision: &Decision) -> Result<Vec<Vec<u8>>, Refusal> {
     let too_many = || Refusal::new("tags", "it has more tags than can be kept");
     let of_all = rule_tags::tags(fields).map_err(|_| too_many())?;
@@ -115,15 +144,33 @@ fn tags(visit: &Visit, fields: &Fields, decision: &Decision) -> Result<Vec<Vec<u
         false => tags.extend([names::ALL.to_vec(), url]),
     }
     let included = tags_of_include(visit, decision).map_err(|_| too_many())?;
-    tags.extend(own.private.iter().chain(&included.private).map(|tag| private(&names::tag(tag))));
-    tags.extend(own.public.iter().chain(&included.public).chain(&of_all).map(|tag| names::tag(tag)));
+    tags.extend(
+        own.private
+            .iter()
+            .chain(&included.private)
+            .map(|tag| private(&names::tag(tag))),
+    );
+    tags.extend(
+        own.public
+            .iter()
+            .chain(&included.public)
+            .chain(&of_all)
+            .map(|tag| names::tag(tag)),
+    );
     Ok(tags)
 }
 
 /// What the page around a part calls it, as if the part had said so itself.
-fn tags_of_include(visit: &Visit, decision: &Decision) -> Result<lscache::tags::Tags, rule_tags::TooManyTags> {
+fn tags_of_include(
+    visit: &Visit,
+    decision: &Decision,
+) -> Result<lscache::tags::Tags, rule_tags::TooManyTags> {
     let mut said = Fields::new();
-    if let Some(list) = visit.inside.as_ref().and_then(|inside| inside.said.cache_tag.clone()) {
+    if let Some(list) = visit
+        .inside
+        .as_ref()
+        .and_then(|inside| inside.said.cache_tag.clone())
+    {
         said.append(lscache::tags::TAG, list);
     }
     lscache::tags::tags(&said, decision.is_private)
@@ -131,13 +178,21 @@ fn tags_of_include(visit: &Visit, decision: &Decision) -> Result<lscache::tags::
 
 /// Those that an entry may have that is made of the response to a visit.
 pub fn expected_probes(visit: &Visit) -> [u64; 2] {
-    let private = visit.private_scope().map_or(0, |scope| mark(&scope, names::ALL).0);
-    [mark(&visit.place.scope, &names::url_tag(&visit.url())).0, private]
+    let private = visit
+        .private_scope()
+        .map_or(0, |scope| mark(&scope, names::ALL).0);
+    [
+        mark(&visit.place.scope, &names::url_tag(&visit.url())).0,
+        private,
+    ]
 }
 
 fn probes(visit: &Visit, decision: &Decision) -> [u64; 2] {
     match visit.private_scope().filter(|_| decision.is_private) {
-        Some(scope) => [mark(&scope, names::ALL).0, private_probe(&visit.place.scope).0],
+        Some(scope) => [
+            mark(&scope, names::ALL).0,
+            private_probe(&visit.place.scope).0,
+        ],
         None => [mark(&visit.place.scope, &names::url_tag(&visit.url())).0, 0],
     }
 }

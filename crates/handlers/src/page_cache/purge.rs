@@ -1,6 +1,8 @@
-//! Purges: those that responses ask for, those that follow from what was done, and those of requests made for it.
+//! Purges: those that responses ask for, those that follow from what was done, and those of
+//! requests made for it.
 //!
-//! Difficulty: whose entries. A purge never goes beyond the site that it was asked of, and a private one never beyond its visitor.
+//! Difficulty: whose entries. A purge never goes beyond the site that it was asked of, and a
+//! private one never beyond its visitor.
 
 use super::{PageCache, bans, visit::Visit};
 use saker_cache::{
@@ -42,11 +44,16 @@ fn meant(visit: &Visit, exchange: &Exchange, purge: &grammar::Purge) -> Option<P
     let tag = match &purge.target {
         Target::All => names::ALL.to_vec(),
         Target::Tag(tag) => names::tag(tag),
-        Target::Url(target) => names::url_tag(&visit.place.url_of(exchange, target, &visit.said.edits)),
+        Target::Url(target) => {
+            names::url_tag(&visit.place.url_of(exchange, target, &visit.said.edits))
+        }
         // By what it begins with: looked at entry by entry.
         Target::TagPrefix(prefix) => return Some(bans::by_prefix(&scope, prefix)),
     };
-    Some(Purge::Tag { mark: super::mark(&scope, &tag), is_soft })
+    Some(Purge::Tag {
+        mark: super::mark(&scope, &tag),
+        is_soft,
+    })
 }
 
 pub fn carry_out(cache: &PageCache, purges: Vec<Purge>) {
@@ -56,8 +63,14 @@ pub fn carry_out(cache: &PageCache, purges: Vec<Purge>) {
     }
 }
 
-/// What an answered request that changes things takes away besides: the address (RFC 9111 section 4.4), and the visitor's own pages.
-pub fn of_request(cache: &PageCache, visit: &Visit, exchange: &Exchange, response: &Response) -> Vec<Purge> {
+/// What an answered request that changes things takes away besides: the address (RFC 9111 section
+/// 4.4), and the visitor's own pages.
+pub fn of_request(
+    cache: &PageCache,
+    visit: &Visit,
+    exchange: &Exchange,
+    response: &Response,
+) -> Vec<Purge> {
     let given = &visit.terms.given;
     let method = exchange.head.view().method();
     let mut purges = match given.obeys_http && !method.is_safe() {
@@ -69,48 +82,99 @@ pub fn of_request(cache: &PageCache, visit: &Visit, exchange: &Exchange, respons
         let mut control = Control::default();
         visit.said.apply_to(&mut control);
         control.apply_response(response.fields(), &visit.terms.lscache);
-        if let Some(scope) = visit.private_scope().filter(|_| flushes_private(method, &control)) {
+        if let Some(scope) = visit
+            .private_scope()
+            .filter(|_| flushes_private(method, &control))
+        {
             let mark = super::mark(&scope, names::ALL);
-            purges.extend(cache.store.may_get(mark).then_some(Purge::Tag { mark, is_soft: false }));
+            purges.extend(cache.store.may_get(mark).then_some(Purge::Tag {
+                mark,
+                is_soft: false,
+            }));
         }
     }
     purges
 }
 
-/// Addresses that an answered unsafe request makes invalid (RFC 9111 section 4.4), as far as there may be entries of them, now or
-/// when what is under way has come.
-fn invalidated(cache: &PageCache, visit: &Visit, exchange: &Exchange, response: &Response) -> Vec<Purge> {
+/// Addresses that an answered unsafe request makes invalid (RFC 9111 section 4.4), as far as there
+/// may be entries of them, now or when what is under way has come.
+fn invalidated(
+    cache: &PageCache,
+    visit: &Visit,
+    exchange: &Exchange,
+    response: &Response,
+) -> Vec<Purge> {
     let view = exchange.head.view();
-    let scheme = if exchange.client.secure { "https" } else { "http" };
-    let authority = view.known(saker_http::KnownField::Host).unwrap_or(&exchange.host);
+    let scheme = if exchange.client.secure {
+        "https"
+    } else {
+        "http"
+    };
+    let authority = view
+        .known(saker_http::KnownField::Host)
+        .unwrap_or(&exchange.host);
     let origin = invalidation::Origin { scheme, authority };
-    let targets = invalidation::invalidated(view.method(), origin, view.target(), response.status, response.fields());
-    let marks = targets
-        .iter()
-        .map(|target| super::mark(&visit.place.scope, &names::url_tag(&visit.place.url_of(exchange, target, &visit.said.edits))));
-    marks.filter(|mark| cache.store.may_get(*mark)).map(|mark| Purge::Tag { mark, is_soft: false }).collect()
+    let targets = invalidation::invalidated(
+        view.method(),
+        origin,
+        view.target(),
+        response.status,
+        response.fields(),
+    );
+    let marks = targets.iter().map(|target| {
+        super::mark(
+            &visit.place.scope,
+            &names::url_tag(&visit.place.url_of(exchange, target, &visit.said.edits)),
+        )
+    });
+    marks
+        .filter(|mark| cache.store.may_get(*mark))
+        .map(|mark| Purge::Tag {
+            mark,
+            is_soft: false,
+        })
+        .collect()
 }
 
 /// A request that purges.
 pub fn answer(cache: &PageCache, exchange: &mut Exchange) -> Response {
     let given = exchange.settings.cache.clone();
     let ip = exchange.client.ip();
-    if !cache.purgers.iter().chain(&given.purgers).any(|network| network.contains(ip)) {
-        exchange.trace("cache", None, || format!("{ip} may not purge (`purge_from`)"));
+    if !cache
+        .purgers
+        .iter()
+        .chain(&given.purgers)
+        .any(|network| network.contains(ip))
+    {
+        exchange.trace("cache", None, || {
+            format!("{ip} may not purge (`purge_from`)")
+        });
         let mut response = Response::new(Status::METHOD_NOT_ALLOWED);
-        response.fields_mut().append("Allow", &b"GET, HEAD, POST, OPTIONS"[..]);
+        response
+            .fields_mut()
+            .append("Allow", &b"GET, HEAD, POST, OPTIONS"[..]);
         return response;
     }
     let terms = cache.terms.of(&given);
-    let Some(visit) = Visit::of(exchange, terms, cache.store.moment()) else { return Response::new(Status::BAD_REQUEST) };
+    let Some(visit) = Visit::of(exchange, terms, cache.store.moment()) else {
+        return Response::new(Status::BAD_REQUEST);
+    };
     let (purges, what) = match asked(&visit, exchange) {
-        Ok((purges, _)) if purges.is_empty() => return text(Status::BAD_REQUEST, "nothing that could be purged is named\n"),
+        Ok((purges, _)) if purges.is_empty() => {
+            return text(
+                Status::BAD_REQUEST,
+                "nothing that could be purged is named\n",
+            );
+        }
         Ok(asked) => asked,
         Err(why) => return text(Status::BAD_REQUEST, &format!("{why}\n")),
     };
     match cache.store.purge(purges) {
         Ok(_) => text(Status::OK, &format!("purged {what}\n")),
-        Err(_) => text(Status::INTERNAL_SERVER_ERROR, "purged, but it could not be written down; see the error log\n"),
+        Err(_) => text(
+            Status::INTERNAL_SERVER_ERROR,
+            "purged, but it could not be written down; see the error log\n",
+        ),
     }
 }
 
@@ -118,7 +182,14 @@ pub fn answer(cache: &PageCache, exchange: &mut Exchange) -> Response {
 pub type Asked = Result<(Vec<Purge>, String), String>;
 
 /// Tags, as Varnish's xkey, Fastly and others name them in requests.
-const TAG_FIELDS: [&str; 6] = ["xkey", "xkey-purge", "surrogate-key", "cache-tag", "purge-cache-tags", "x-litespeed-tag"];
+const TAG_FIELDS: [&str; 6] = [
+    "xkey",
+    "xkey-purge",
+    "surrogate-key",
+    "cache-tag",
+    "purge-cache-tags",
+    "x-litespeed-tag",
+];
 
 fn asked(visit: &Visit, exchange: &Exchange) -> Asked {
     let view = exchange.head.view();
@@ -132,7 +203,11 @@ fn asked(visit: &Visit, exchange: &Exchange) -> Asked {
     {
         return asked;
     }
-    let is_soft = method == b"REFRESH" || view.first("x-purge-soft").or(view.first("surrogate-purge-soft")).is_some();
+    let is_soft = method == b"REFRESH"
+        || view
+            .first("x-purge-soft")
+            .or(view.first("surrogate-purge-soft"))
+            .is_some();
     let by_tag: Vec<&[u8]> = TAG_FIELDS
         .iter()
         .flat_map(|name| view.all(name))
@@ -140,37 +215,62 @@ fn asked(visit: &Visit, exchange: &Exchange) -> Asked {
         .filter(|tag| !tag.is_empty())
         .collect();
     if !by_tag.is_empty() {
-        let purge = |tag: &&[u8]| Purge::Tag { mark: super::mark(scope, &names::tag(tag)), is_soft };
-        return Ok((by_tag.iter().map(purge).collect(), format!("{} tags", by_tag.len())));
+        let purge = |tag: &&[u8]| Purge::Tag {
+            mark: super::mark(scope, &names::tag(tag)),
+            is_soft,
+        };
+        return Ok((
+            by_tag.iter().map(purge).collect(),
+            format!("{} tags", by_tag.len()),
+        ));
     }
     let as_purge: &[u8] = if is_soft { b"REFRESH" } else { b"PURGE" };
     let path = visit.terms.lscache.purge_path.as_deref();
-    let purges = grammar::of_request(as_purge, view.target(), path, view.all("x-litespeed-purge")).unwrap_or_default();
-    let mut meant: Vec<Purge> = purges.iter().filter_map(|purge| meant(visit, exchange, purge)).collect();
+    let purges = grammar::of_request(as_purge, view.target(), path, view.all("x-litespeed-purge"))
+        .unwrap_or_default();
+    let mut meant: Vec<Purge> = purges
+        .iter()
+        .filter_map(|purge| meant(visit, exchange, purge))
+        .collect();
     if !visit.is_at(view.target(), path) {
         // The address as keys have it, which may leave parts of the query out.
-        meant.push(Purge::Tag { mark: super::mark(scope, &names::url_tag(&visit.url())), is_soft });
+        meant.push(Purge::Tag {
+            mark: super::mark(scope, &names::url_tag(&visit.url())),
+            is_soft,
+        });
     }
     Ok((meant, String::from_utf8_lossy(view.target()).into_owned()))
 }
 
-/// Magento's way of naming tags to Varnish: `((^|,)cat_p_1(,|$))|((^|,)cat_c_2(,|$))`, or `.*` for all.
+/// Magento's way of naming tags to Varnish: `((^|,)cat_p_1(,|$))|((^|,)cat_c_2(,|$))`, or `.*` for
+/// all.
 fn magento(visit: &Visit, pattern: &[u8]) -> Asked {
     let scope = &visit.place.scope;
-    let tag_purge = |tag: &[u8]| Purge::Tag { mark: super::mark(scope, tag), is_soft: false };
+    let tag_purge = |tag: &[u8]| Purge::Tag {
+        mark: super::mark(scope, tag),
+        is_soft: false,
+    };
     match ban::magento_purge(pattern) {
         MagentoPurge::All => Ok((vec![tag_purge(names::ALL)], "everything".into())),
         MagentoPurge::Tags(tags) => {
             let what = format!("{} tags", tags.len());
-            Ok((tags.iter().map(|tag| tag_purge(&names::tag(tag))).collect(), what))
+            Ok((
+                tags.iter().map(|tag| tag_purge(&names::tag(tag))).collect(),
+                what,
+            ))
         }
-        MagentoPurge::Pattern => bans::by_expression(scope, &format!("obj.http.X-Magento-Tags ~ {}", bans::quoted(pattern))),
+        MagentoPurge::Pattern => bans::by_expression(
+            scope,
+            &format!("obj.http.X-Magento-Tags ~ {}", bans::quoted(pattern)),
+        ),
     }
 }
 
 fn text(status: Status, words: &str) -> Response {
     let mut response = Response::new(status);
-    response.fields_mut().append("Content-Type", &b"text/plain; charset=utf-8"[..]);
+    response
+        .fields_mut()
+        .append("Content-Type", &b"text/plain; charset=utf-8"[..]);
     response.body = Body::Memory(Chunk::from(words.as_bytes().to_vec()));
     response
 }

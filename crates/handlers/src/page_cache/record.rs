@@ -1,4 +1,5 @@
-//! What the cache writes beside an entry: how long it lives and by whose word; or, for an address with variants, what they vary by.
+//! What the cache writes beside an entry: how long it lives and by whose word; or, for an address
+//! with variants, what they vary by.
 
 use super::parts::Piece;
 use saker_cache::{
@@ -74,17 +75,34 @@ const PART: u8 = 3;
 impl Record {
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Record::Page { by, is_private, is_template, life } => {
-                let mut out = vec![PAGE, u8::from(*by == By::Lscache), u8::from(*is_private) | u8::from(*is_template) << 1];
+            Record::Page {
+                by,
+                is_private,
+                is_template,
+                life,
+            } => {
+                let mut out = vec![
+                    PAGE,
+                    u8::from(*by == By::Lscache),
+                    u8::from(*is_private) | u8::from(*is_template) << 1,
+                ];
                 out.extend_from_slice(&life.encode());
                 out
             }
-            Record::Part { piece: Piece { range, total }, life } => {
-                let numbers = [range.first, range.last, *total].map(u64::to_le_bytes).concat();
+            Record::Part {
+                piece: Piece { range, total },
+                life,
+            } => {
+                let numbers = [range.first, range.last, *total]
+                    .map(u64::to_le_bytes)
+                    .concat();
                 [&[PART][..], &numbers, &life.encode()].concat()
             }
             Record::Sign(sign) => {
-                let mut out = vec![SIGN, u8::from(sign.rules.is_some()) | u8::from(sign.is_one) << 1];
+                let mut out = vec![
+                    SIGN,
+                    u8::from(sign.rules.is_some()) | u8::from(sign.is_one) << 1,
+                ];
                 push_list(sign.fields.iter().map(String::as_bytes), &mut out);
                 if let Some(rules) = &sign.rules {
                     push_list(rules.cookies.iter().map(Vec::as_slice), &mut out);
@@ -103,27 +121,52 @@ impl Record {
             [PAGE, lscache, flags @ 0..4, life @ ..] => {
                 let by = if *lscache == 1 { By::Lscache } else { By::Http };
                 let (is_private, is_template) = (flags & 1 != 0, flags & 2 != 0);
-                Some(Record::Page { by, is_private, is_template, life: Life::decode(life)? })
+                Some(Record::Page {
+                    by,
+                    is_private,
+                    is_template,
+                    life: Life::decode(life)?,
+                })
             }
             [PART, rest @ ..] => {
                 let mut rest = rest;
                 let mut next = || Some(u64::from_le_bytes(take(&mut rest, 8)?.try_into().ok()?));
-                let (range, total) = (ByteRange { first: next()?, last: next()? }, next()?);
+                let (range, total) = (
+                    ByteRange {
+                        first: next()?,
+                        last: next()?,
+                    },
+                    next()?,
+                );
                 let is_sound = range.first <= range.last && range.last < total;
-                is_sound.then_some(Record::Part { piece: Piece { range, total }, life: Life::decode(rest)? })
+                is_sound.then_some(Record::Part {
+                    piece: Piece { range, total },
+                    life: Life::decode(rest)?,
+                })
             }
             [SIGN, flags @ 0..4, rest @ ..] => {
                 let mut rest = rest;
-                let fields = list(&mut rest)?.into_iter().map(|name| String::from_utf8(name).ok()).collect::<Option<_>>()?;
+                let fields = list(&mut rest)?
+                    .into_iter()
+                    .map(|name| String::from_utf8(name).ok())
+                    .collect::<Option<_>>()?;
                 let rules = match flags & 1 {
                     0 => None,
-                    _ => Some(VaryRules { cookies: list(&mut rest)?, value: list(&mut rest)?.pop() }),
+                    _ => Some(VaryRules {
+                        cookies: list(&mut rest)?,
+                        value: list(&mut rest)?.pop(),
+                    }),
                 };
                 let since = match rest {
                     [] => 0,
                     number => u64::from_le_bytes(number.try_into().ok()?),
                 };
-                Some(Record::Sign(Sign { fields, rules, is_one: flags & 2 != 0, since }))
+                Some(Record::Sign(Sign {
+                    fields,
+                    rules,
+                    is_one: flags & 2 != 0,
+                    since,
+                }))
             }
             _ => None,
         }
@@ -140,7 +183,13 @@ fn push_list<'b>(texts: impl Iterator<Item = &'b [u8]>, out: &mut Vec<u8>) {
 }
 
 fn list(rest: &mut &[u8]) -> Option<Vec<Vec<u8>>> {
-    (0..number(rest)?).map(|_| number(rest).and_then(|length| take(rest, length as usize)).map(<[u8]>::to_vec)).collect()
+    (0..number(rest)?)
+        .map(|_| {
+            number(rest)
+                .and_then(|length| take(rest, length as usize))
+                .map(<[u8]>::to_vec)
+        })
+        .collect()
 }
 
 fn number(rest: &mut &[u8]) -> Option<u32> {
@@ -159,32 +208,83 @@ mod tests {
 
     #[test]
     fn records_come_back() {
-        let rules = VaryRules { cookies: vec![b"a".to_vec(), b"b".to_vec()], value: Some(b"webp".to_vec()) };
+        let rules = VaryRules {
+            cookies: vec![b"a".to_vec(), b"b".to_vec()],
+            value: Some(b"webp".to_vec()),
+        };
         let records = [
-            Record::Page { by: By::Http, is_private: false, is_template: true, life: Life { born_ms: 5, ..Life::default() } },
-            Record::Page { by: By::Lscache, is_private: true, is_template: false, life: Life::default() },
-            Record::Part {
-                piece: Piece { range: ByteRange { first: 3, last: 9 }, total: 20 },
-                life: Life { born_ms: 5, ..Life::default() },
+            Record::Page {
+                by: By::Http,
+                is_private: false,
+                is_template: true,
+                life: Life {
+                    born_ms: 5,
+                    ..Life::default()
+                },
             },
-            Record::Sign(Sign { fields: vec!["accept-language".into()], rules: None, is_one: true, since: 0 }),
-            Record::Sign(Sign { fields: Vec::new(), rules: Some(rules), is_one: false, since: 0 }),
+            Record::Page {
+                by: By::Lscache,
+                is_private: true,
+                is_template: false,
+                life: Life::default(),
+            },
+            Record::Part {
+                piece: Piece {
+                    range: ByteRange { first: 3, last: 9 },
+                    total: 20,
+                },
+                life: Life {
+                    born_ms: 5,
+                    ..Life::default()
+                },
+            },
+            Record::Sign(Sign {
+                fields: vec!["accept-language".into()],
+                rules: None,
+                is_one: true,
+                since: 0,
+            }),
+            Record::Sign(Sign {
+                fields: Vec::new(),
+                rules: Some(rules),
+                is_one: false,
+                since: 0,
+            }),
         ];
-        let later = Record::Sign(Sign { fields: vec!["accept".into()], since: 7, ..Sign::default() });
+        let later = Record::Sign(Sign {
+            fields: vec!["accept".into()],
+            since: 7,
+            ..Sign::default()
+        });
         assert_eq!(Record::decode(&later.encode()), Some(later));
         for record in records {
             let bytes = record.encode();
             assert_eq!(Record::decode(&bytes), Some(record.clone()));
-            (0..bytes.len()).for_each(|end| assert_eq!(Record::decode(&bytes[..end]), None, "{record:?} cut at {end}"));
+            (0..bytes.len()).for_each(|end| {
+                assert_eq!(
+                    Record::decode(&bytes[..end]),
+                    None,
+                    "{record:?} cut at {end}"
+                )
+            });
         }
     }
 
     #[test]
     fn signs_join() {
-        let sign = |fields: &[&str]| Sign { fields: fields.iter().map(|name| name.to_string()).collect(), ..Sign::default() };
+        let sign = |fields: &[&str]| Sign {
+            fields: fields.iter().map(|name| name.to_string()).collect(),
+            ..Sign::default()
+        };
         assert_eq!(sign(&["b"]).joined(&sign(&["a", "b"])), sign(&["a", "b"]));
-        let since = |since: u64| Sign { since, ..Sign::default() };
-        assert_eq!((since(3).joined(&since(5)), since(5).joined(&since(3))), (since(5), since(5)));
+        let since = |since: u64| Sign {
+            since,
+            ..Sign::default()
+        };
+        assert_eq!(
+            (since(3).joined(&since(5)), since(5).joined(&since(3))),
+            (since(5), since(5))
+        );
         assert!(since(5).leads_to(5) && !since(5).leads_to(4));
         assert!(!sign(&[]).is_needed());
     }

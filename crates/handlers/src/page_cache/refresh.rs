@@ -1,7 +1,9 @@
-//! Makes an entry anew while its visitors get the old one: the same request once more, on the cache's own account.
+//! Makes an entry anew while its visitors get the old one: the same request once more, on the
+//! cache's own account.
 //!
-//! Place in the walk: begins in the look-up, runs beside it, ends in the filter that keeps. Its exchange goes through all phases like any other; nobody
-//! sees its response. Bounded in number: beyond that, a stale page waits for its turn.
+//! Place in the walk: begins in the look-up, runs beside it, ends in the filter that keeps. Its
+//! exchange goes through all phases like any other; nobody sees its response. Bounded in number:
+//! beyond that, a stale page waits for its turn.
 
 use super::{PageCache, REFRESHES_MAX, esi::Inside, look_up, page::Page, tally::Count};
 use saker_http::{KnownField, Method};
@@ -24,12 +26,18 @@ pub fn begin(cache: &Rc<PageCache>, exchange: &Exchange, page: &Rc<Page>, inside
         return;
     }
     let hash = cache.store.hash(&page.key);
-    let Boarding::First(ticket) = cache.store.flights().board(hash, look_up::monotonic_ms()) else { return };
+    let Boarding::First(ticket) = cache.store.flights().board(hash, look_up::monotonic_ms()) else {
+        return;
+    };
     if cache.take_newer(page) {
         return;
     }
     let mut again = another(exchange);
-    again.page_cache = Some(Box::new(Refresh { ticket, old: Rc::clone(page), inside }));
+    again.page_cache = Some(Box::new(Refresh {
+        ticket,
+        old: Rc::clone(page),
+        inside,
+    }));
     cache.count(Metric::PageCacheRefreshes);
     cache.tallies.of(&page.site).add(Count::Refreshes, 1);
     cache.refreshes.set(cache.refreshes.get() + 1);
@@ -53,7 +61,16 @@ fn another(exchange: &Exchange) -> Exchange {
         let known = KnownField::classify(name);
         !matches!(
             known,
-            Some(IfNoneMatch | IfModifiedSince | IfMatch | IfUnmodifiedSince | IfRange | Range | ContentLength | TransferEncoding)
+            Some(
+                IfNoneMatch
+                    | IfModifiedSince
+                    | IfMatch
+                    | IfUnmodifiedSince
+                    | IfRange
+                    | Range
+                    | ContentLength
+                    | TransferEncoding
+            )
         )
     };
     let target = String::from_utf8_lossy(view.target()).into_owned();
@@ -62,7 +79,13 @@ fn another(exchange: &Exchange) -> Exchange {
         _ => exchange.head.clone(),
     };
     let head = head.with_fields(view.fields().filter(|(name, _)| is_left(name)));
-    let mut again = Exchange::new(Rc::clone(&exchange.client), head, Box::new(NoBody), Arc::clone(&exchange.site), exchange.now);
+    let mut again = Exchange::new(
+        Rc::clone(&exchange.client),
+        head,
+        Box::new(NoBody),
+        Arc::clone(&exchange.site),
+        exchange.now,
+    );
     again.admission = Some(Admission::Pass);
     again
 }

@@ -27,28 +27,44 @@ impl AllTerms {
         if known.len() > KEPT_MAX {
             known.retain(|_, terms| Rc::strong_count(terms) > 1);
         }
-        Rc::clone(known.entry(Arc::as_ptr(given) as usize).or_insert_with(|| Rc::new(Terms::new(given))))
+        Rc::clone(
+            known
+                .entry(Arc::as_ptr(given) as usize)
+                .or_insert_with(|| Rc::new(Terms::new(given))),
+        )
     }
 }
 
 impl Terms {
     /// Whether a cookie is as good as not sent.
     pub fn ignores_cookie(&self, name: &[u8]) -> bool {
-        self.given.ignored_cookies.iter().any(|known| match known.strip_suffix('*') {
-            Some(start) => name.starts_with(start.as_bytes()),
-            None => name == known.as_bytes(),
-        })
+        self.given
+            .ignored_cookies
+            .iter()
+            .any(|known| match known.strip_suffix('*') {
+                Some(start) => name.starts_with(start.as_bytes()),
+                None => name == known.as_bytes(),
+            })
     }
 
     pub fn new(given: &Arc<CacheUse>) -> Terms {
-        Terms { given: Arc::clone(given), http: http(given), lscache: lscache(given), edits: edits(given) }
+        Terms {
+            given: Arc::clone(given),
+            http: http(given),
+            lscache: lscache(given),
+            edits: edits(given),
+        }
     }
 }
 
 fn http(given: &CacheUse) -> RuleSettings {
     let standard = RuleSettings::default();
     RuleSettings {
-        client: if given.honours_client { ClientControl::Honoured } else { ClientControl::Ignored },
+        client: if given.honours_client {
+            ClientControl::Honoured
+        } else {
+            ClientControl::Ignored
+        },
         default_ttl_s: given.ttl_default_s,
         default_ttl_needs_validator: given.default_needs_validator,
         ttl_min_s: given.ttl_min_s,

@@ -1,7 +1,9 @@
-//! What became of requests, site by site: hits, misses, passes with their reasons, and how many bytes came from where.
+//! What became of requests, site by site: hits, misses, passes with their reasons, and how many
+//! bytes came from where.
 //!
-//! Each worker has its own and is the only one who writes them; the main thread sums them up when somebody asks. They are the process's, not a
-//! generation's, so that a reload starts nothing anew. Difficulty: a hit may not pay for it, so whoever answers many holds on to his site's tally.
+//! Each worker has its own and is the only one who writes them; the main thread sums them up when
+//! somebody asks. They are the process's, not a generation's, so that a reload starts nothing anew.
+//! Difficulty: a hit may not pay for it, so whoever answers many holds on to his site's tally.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -63,7 +65,10 @@ impl Tally {
     pub fn add(&self, count: Count, amount: u64) {
         // One writer, as with all counters of a worker.
         if let Some(cell) = self.counts.get(count as usize) {
-            cell.store(cell.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+            cell.store(
+                cell.load(Ordering::Relaxed).wrapping_add(amount),
+                Ordering::Relaxed,
+            );
         }
     }
 
@@ -86,9 +91,17 @@ impl Tallies {
     /// What all workers have counted of a site.
     pub fn sum(workers: &[Arc<Tallies>], site: &[u8]) -> Sum {
         let mut sum = Sum::default();
-        for tally in workers.iter().filter_map(|tallies| lock(&tallies.0).get(site).cloned()) {
-            sum.counts.iter_mut().zip(&tally.counts).for_each(|(sum, count)| *sum = sum.wrapping_add(count.load(Ordering::Relaxed)));
-            lock(&tally.reasons).iter().for_each(|(why, count)| *sum.reasons.entry(why).or_default() += count);
+        for tally in workers
+            .iter()
+            .filter_map(|tallies| lock(&tallies.0).get(site).cloned())
+        {
+            sum.counts
+                .iter_mut()
+                .zip(&tally.counts)
+                .for_each(|(sum, count)| *sum = sum.wrapping_add(count.load(Ordering::Relaxed)));
+            lock(&tally.reasons)
+                .iter()
+                .for_each(|(why, count)| *sum.reasons.entry(why).or_default() += count);
         }
         sum
     }
@@ -118,7 +131,14 @@ mod tests {
         workers[0].of(b"a").pass("method");
         workers[1].of(b"b").add(Count::MemoryBytes, 7);
         let sum = Tallies::sum(&workers, b"a");
-        assert_eq!((sum.of(Count::Hits), sum.of(Count::Passes), sum.of(Count::MemoryBytes)), (5, 3, 0));
+        assert_eq!(
+            (
+                sum.of(Count::Hits),
+                sum.of(Count::Passes),
+                sum.of(Count::MemoryBytes)
+            ),
+            (5, 3, 0)
+        );
         assert_eq!(sum.reasons, BTreeMap::from([("method", 1), ("private", 2)]));
         assert_eq!(Tallies::sum(&workers, b"b").of(Count::MemoryBytes), 7);
         assert_eq!(Tallies::sum(&workers, b"c"), Sum::default());

@@ -1,7 +1,8 @@
 //! A response that is kept while it goes to the client.
 //!
-//! Difficulty: it may end anywhere. Only what came to its end without an error is kept; a client that leaves, a backend that breaks off, a full disk
-//! leave nothing behind, and whoever waited for the entry is let go.
+//! Difficulty: it may end anywhere. Only what came to its end without an error is kept; a client
+//! that leaves, a backend that breaks off, a full disk leave nothing behind, and whoever waited for
+//! the entry is let go.
 
 use saker_http::Fields;
 use saker_pipeline::{BodyError, BodyStream, Chunk};
@@ -20,26 +21,45 @@ pub struct Tee {
 
 impl Tee {
     /// `done` is called when the entry is there.
-    pub fn new(source: Box<dyn BodyStream>, writing: Writer, ticket: Option<Ticket>, done: Box<dyn FnOnce()>) -> Tee {
+    pub fn new(
+        source: Box<dyn BodyStream>,
+        writing: Writer,
+        ticket: Option<Ticket>,
+        done: Box<dyn FnOnce()>,
+    ) -> Tee {
         let length = source.length();
-        Tee { source, writing: Some(writing), ticket, length, done: Some(done) }
+        Tee {
+            source,
+            writing: Some(writing),
+            ticket,
+            length,
+            done: Some(done),
+        }
     }
 
     fn write(&mut self, chunk: &Chunk) {
-        let Some(writer) = &mut self.writing else { return };
+        let Some(writer) = &mut self.writing else {
+            return;
+        };
         if let Err(error) = writer.write(chunk.bytes()) {
             super::write::tell_not_stored(&error);
             self.give_up();
         }
         // Nobody asks for more than was promised.
-        if self.length.is_some() && self.length == self.writing.as_ref().map(Writer::content_bytes) {
+        if self.length.is_some() && self.length == self.writing.as_ref().map(Writer::content_bytes)
+        {
             self.finish();
         }
     }
 
     fn finish(&mut self) {
-        let Some(writer) = self.writing.take() else { return };
-        if self.length.is_none_or(|length| length == writer.content_bytes()) {
+        let Some(writer) = self.writing.take() else {
+            return;
+        };
+        if self
+            .length
+            .is_none_or(|length| length == writer.content_bytes())
+        {
             match writer.finish() {
                 Ok(_) => self.done.take().into_iter().for_each(|done| done()),
                 Err(error) => super::write::tell_not_stored(&error),
@@ -67,7 +87,13 @@ pub struct Collecting<F> {
 impl<F: FnOnce(Vec<u8>)> Collecting<F> {
     pub fn new(source: Box<dyn BodyStream>, bytes_max: usize, done: F) -> Collecting<F> {
         let length = source.length();
-        Collecting { source, bytes: Some(Vec::new()), bytes_max, length, done: Some(done) }
+        Collecting {
+            source,
+            bytes: Some(Vec::new()),
+            bytes_max,
+            length,
+            done: Some(done),
+        }
     }
 
     fn take(&mut self, chunk: &Chunk) {

@@ -1,7 +1,9 @@
-//! What a worker keeps of the page cache in memory: bounded by bytes, and not to be flushed by somebody who asks for everything once.
+//! What a worker keeps of the page cache in memory: bounded by bytes, and not to be flushed by
+//! somebody who asks for everything once.
 //!
-//! The policy is S3-FIFO (Yang et al., SOSP 2023): newcomers pass through a short queue and leave it for the long one only if they were asked for again;
-//! who was thrown out and comes back soon goes to the long one at once. A hit counts in the item and moves nothing.
+//! The policy is S3-FIFO (Yang et al., SOSP 2023): newcomers pass through a short queue and leave
+//! it for the long one only if they were asked for again; who was thrown out and comes back soon
+//! goes to the long one at once. A hit counts in the item and moves nothing.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -79,7 +81,15 @@ impl<V> Tier<V> {
         }
         while self.bytes + bytes > self.bytes_max && self.make_room() {}
         let is_known = had.is_some_and(|item| !item.is_new) || self.ghosts.remove(&hash);
-        self.add(Item { key: key.into(), hash, value, bytes, count: Cell::new(0), is_new: !is_known, age: self.ages });
+        self.add(Item {
+            key: key.into(),
+            hash,
+            value,
+            bytes,
+            count: Cell::new(0),
+            is_new: !is_known,
+            age: self.ages,
+        });
     }
 
     /// Everything that there is, in no order.
@@ -95,7 +105,9 @@ impl<V> Tier<V> {
 
     /// Counts an item that has grown.
     pub fn recount(&mut self, key: &[u8], bytes: usize) {
-        let Some(at) = self.place(self.hasher.hash_one(key), key) else { return };
+        let Some(at) = self.place(self.hasher.hash_one(key), key) else {
+            return;
+        };
         if let Some(item) = &mut self.items[at as usize] {
             let now = bytes + key.len() + ITEM_BYTES;
             self.bytes = self.bytes + now - item.bytes;
@@ -118,7 +130,13 @@ impl<V> Tier<V> {
     }
 
     fn place(&self, hash: u64, key: &[u8]) -> Option<u32> {
-        self.table.find(hash, |at| self.items[*at as usize].as_ref().is_some_and(|item| *item.key == *key)).copied()
+        self.table
+            .find(hash, |at| {
+                self.items[*at as usize]
+                    .as_ref()
+                    .is_some_and(|item| *item.key == *key)
+            })
+            .copied()
     }
 
     fn add(&mut self, item: Item<V>) {
@@ -137,7 +155,9 @@ impl<V> Tier<V> {
         }
         self.items[at as usize] = Some(item);
         let items = &self.items;
-        self.table.insert_unique(hash, at, |at| items[*at as usize].as_ref().map_or(0, |item| item.hash));
+        self.table.insert_unique(hash, at, |at| {
+            items[*at as usize].as_ref().map_or(0, |item| item.hash)
+        });
     }
 
     fn remove_at(&mut self, at: u32) -> Option<Item<V>> {
@@ -154,9 +174,20 @@ impl<V> Tier<V> {
     /// Takes the next step towards room; `false`: there is nothing left to let go.
     fn make_room(&mut self) -> bool {
         let from_new = self.new_bytes * 100 > self.bytes_max * NEW_SHARE || self.settled.is_empty();
-        let queue = if from_new { &mut self.newcomers } else { &mut self.settled };
-        let Some((at, age)) = queue.pop_front() else { return !self.newcomers.is_empty() };
-        let Some(item) = self.items[at as usize].as_mut().filter(|item| item.age == age) else { return true };
+        let queue = if from_new {
+            &mut self.newcomers
+        } else {
+            &mut self.settled
+        };
+        let Some((at, age)) = queue.pop_front() else {
+            return !self.newcomers.is_empty();
+        };
+        let Some(item) = self.items[at as usize]
+            .as_mut()
+            .filter(|item| item.age == age)
+        else {
+            return true;
+        };
         let count = item.count.get();
         if count == 0 {
             if let Some(gone) = self.remove_at(at).filter(|gone| gone.is_new) {
@@ -193,7 +224,9 @@ mod tests {
     }
 
     fn fill(tier: &mut Tier<u32>, numbers: impl IntoIterator<Item = u32>) {
-        numbers.into_iter().for_each(|number| tier.insert(&key(number), number, 1000));
+        numbers
+            .into_iter()
+            .for_each(|number| tier.insert(&key(number), number, 1000));
     }
 
     #[test]
@@ -203,9 +236,18 @@ mod tests {
         assert_eq!(tier.find(&key(7)), Some(&7));
         assert_eq!(tier.find(&key(50)), None);
         fill(&mut tier, 50..5_000);
-        assert!(tier.bytes() <= 100_000 && tier.len() > 70, "{} in {}", tier.len(), tier.bytes());
+        assert!(
+            tier.bytes() <= 100_000 && tier.len() > 70,
+            "{} in {}",
+            tier.len(),
+            tier.bytes()
+        );
         tier.insert(b"large", 1, 50_000);
-        assert_eq!(tier.find(b"large"), None, "a quarter is the most that one may take");
+        assert_eq!(
+            tier.find(b"large"),
+            None,
+            "a quarter is the most that one may take"
+        );
         tier.insert(&key(4_999), 9, 2000);
         assert_eq!(tier.find(&key(4_999)), Some(&9));
         tier.recount(&key(4_999), 20_000);
@@ -214,7 +256,8 @@ mod tests {
         assert_eq!((tier.len(), tier.bytes(), tier.new_bytes), (0, 0, 0));
     }
 
-    /// Hot pages are asked for all the time while a crawler goes through a site ten times as large as the tier.
+    /// Hot pages are asked for all the time while a crawler goes through a site ten times as large
+    /// as the tier.
     #[test]
     fn a_crawl_does_not_flush_it() {
         let mut tier = Tier::new(1_000_000);

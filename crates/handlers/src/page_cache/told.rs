@@ -1,4 +1,5 @@
-//! What clients are told of the cache, where a site wants that: Cache-Status (RFC 9211), one word as nginx has it, X-Cache as mod_cache has it.
+//! What clients are told of the cache, where a site wants that: Cache-Status (RFC 9211), one word
+//! as nginx has it, X-Cache as mod_cache has it.
 
 use super::page::{Page, Told};
 use saker_cache::rules::CacheStatus;
@@ -47,11 +48,22 @@ impl Result {
 pub fn status(page: &Page, told: Told, now: i64) -> CacheStatus<'static> {
     let ttl_s = (page.life.fresh_until_ms - now.saturating_mul(1000)) / 1000;
     let detail = (told == Told::Stale).then_some("stale");
-    CacheStatus { hit: true, ttl_s: Some(ttl_s), detail, ..CacheStatus::default() }
+    CacheStatus {
+        hit: true,
+        ttl_s: Some(ttl_s),
+        detail,
+        ..CacheStatus::default()
+    }
 }
 
 /// Fields for it. `server`: by what name the site is known; `why`: of what was not kept.
-pub fn tell(fields: &mut Fields, given: &CacheUse, result: Result, server: Option<&str>, why: Option<&str>) {
+pub fn tell(
+    fields: &mut Fields,
+    given: &CacheUse,
+    result: Result,
+    server: Option<&str>,
+    why: Option<&str>,
+) {
     if let Some(name) = &given.result_field {
         fields.set(known_name(name), result.word().as_bytes().to_vec());
     }
@@ -61,7 +73,10 @@ pub fn tell(fields: &mut Fields, given: &CacheUse, result: Result, server: Optio
         fields.set("X-Cache", format!("{word} from {server}").into_bytes());
     }
     if given.apache_detail_field {
-        fields.set("X-Cache-Detail", format!("\"{}\" from {server}", why.unwrap_or(detail)).into_bytes());
+        fields.set(
+            "X-Cache-Detail",
+            format!("\"{}\" from {server}", why.unwrap_or(detail)).into_bytes(),
+        );
     }
 }
 
@@ -85,12 +100,32 @@ mod tests {
     #[test]
     fn words() {
         let mut fields = Fields::new();
-        let given =
-            CacheUse { result_field: Some("X-Cache-Result".into()), apache_field: true, apache_detail_field: true, ..CacheUse::default() };
-        tell(&mut fields, &given, Result::Revalidated, Some("a.example"), None);
+        let given = CacheUse {
+            result_field: Some("X-Cache-Result".into()),
+            apache_field: true,
+            apache_detail_field: true,
+            ..CacheUse::default()
+        };
+        tell(
+            &mut fields,
+            &given,
+            Result::Revalidated,
+            Some("a.example"),
+            None,
+        );
         tell(&mut fields, &given, Result::Hit, Some("a.example"), None);
-        let all: Vec<_> = fields.iter().map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value))).collect();
-        assert_eq!(all, ["X-Cache-Result: HIT", "X-Cache: HIT from a.example", "X-Cache-Detail: \"cache hit\" from a.example"]);
+        let all: Vec<_> = fields
+            .iter()
+            .map(|(name, value)| format!("{name}: {}", String::from_utf8_lossy(value)))
+            .collect();
+        assert_eq!(
+            all,
+            [
+                "X-Cache-Result: HIT",
+                "X-Cache: HIT from a.example",
+                "X-Cache-Detail: \"cache hit\" from a.example"
+            ]
+        );
         let mut fields = Fields::new();
         tell(&mut fields, &CacheUse::default(), Result::Hit, None, None);
         assert_eq!(fields.iter().count(), 0);

@@ -1,4 +1,5 @@
-//! One request's dealings with the cache: what it asked for, and what is known of it when the response has come.
+//! One request's dealings with the cache: what it asked for, and what is known of it when the
+//! response has come.
 
 use super::{
     PageCache,
@@ -31,7 +32,10 @@ pub struct Began {
 
 impl Began {
     pub fn now(store: &Store) -> Began {
-        Began { moment: store.moment(), number: store.begin() }
+        Began {
+            moment: store.moment(),
+            number: store.begin(),
+        }
     }
 }
 
@@ -86,7 +90,11 @@ impl Visit {
         let view = exchange.head.view();
         let target = view.target();
         let given = &terms.given;
-        if given.excluded_paths.iter().any(|part| memchr::memmem::find(target, part.as_bytes()).is_some()) {
+        if given
+            .excluded_paths
+            .iter()
+            .any(|part| memchr::memmem::find(target, part.as_bytes()).is_some())
+        {
             return None;
         }
         let mut said = RewriteEnv::new(terms.edits.clone());
@@ -94,9 +102,14 @@ impl Visit {
         for name in &given.vary_cookies {
             said.vary.add_cookies(name.as_bytes());
         }
-        let asked = target.iter().position(|byte| *byte == b'?').and_then(|at| target.get(at + 1..));
+        let asked = target
+            .iter()
+            .position(|byte| *byte == b'?')
+            .and_then(|at| target.get(at + 1..));
         let query = said.edits.edited(asked);
-        let visitor = (given.private && given.obeys_lscache).then(|| key::visitor(exchange, &terms.lscache)).flatten();
+        let visitor = (given.private && given.obeys_lscache)
+            .then(|| key::visitor(exchange, &terms.lscache))
+            .flatten();
         Some(Visit {
             place,
             query,
@@ -123,13 +136,17 @@ impl Visit {
         })
     }
 
-    /// Whether an entry with that life may answer this client, as far as the server itself knows it; what its request shows is for the rules.
+    /// Whether an entry with that life may answer this client, as far as the server itself knows
+    /// it; what its request shows is for the rules.
     pub fn may_use(&self, life: &Life) -> bool {
         life.for_authorized || !self.is_authenticated
     }
 
     pub fn began(&self) -> Began {
-        Began { moment: self.moment, number: self.number }
+        Began {
+            moment: self.moment,
+            number: self.number,
+        }
     }
 
     pub fn count(&self, count: Count) {
@@ -144,7 +161,9 @@ impl Visit {
     }
 
     pub fn note(&self, outcome: Outcome) {
-        self.errand.iter().for_each(|errand| errand.note(outcome.clone()));
+        self.errand
+            .iter()
+            .for_each(|errand| errand.note(outcome.clone()));
     }
 
     /// Whether the response is made for nobody but the cache.
@@ -154,7 +173,10 @@ impl Visit {
 
     /// The key that is looked for first.
     pub fn first_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
-        let key = self.place.key(self.query.as_deref(), &key::variant(view, &self.said.vary, self.place.by_device));
+        let key = self.place.key(
+            self.query.as_deref(),
+            &key::variant(view, &self.said.vary, self.place.by_device),
+        );
         (key.len() <= KEY_BYTES_MAX).then_some(key)
     }
 
@@ -165,7 +187,14 @@ impl Visit {
 
     /// The key where a sign leads on to.
     pub fn key_by(&self, sign: &Sign, view: HeadView<'_>) -> Option<Vec<u8>> {
-        signed_key(&self.place, self.query.as_deref(), &self.said.vary, &self.terms.given.ignored_cookies, sign, view)
+        signed_key(
+            &self.place,
+            self.query.as_deref(),
+            &self.said.vary,
+            &self.terms.given.ignored_cookies,
+            sign,
+            view,
+        )
     }
 
     pub fn private_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
@@ -184,7 +213,9 @@ impl Visit {
     }
 
     pub fn private_scope(&self) -> Option<Vec<u8>> {
-        self.visitor.as_deref().map(|visitor| names::private_scope(&self.place.scope, visitor))
+        self.visitor
+            .as_deref()
+            .map(|visitor| names::private_scope(&self.place.scope, visitor))
     }
 }
 

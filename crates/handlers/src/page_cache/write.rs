@@ -1,7 +1,8 @@
 //! Entries on their way into the store, and into this worker's memory.
 //!
-//! Place in the walk: the last step of keeping. Difficulty: a content that comes in pieces is written as it goes to the client, and is there
-//! when it has come whole; one that is there at once can be asked for at once.
+//! Place in the walk: the last step of keeping. Difficulty: a content that comes in pieces is
+//! written as it goes to the client, and is there when it has come whole; one that is there at once
+//! can be asked for at once.
 
 use super::{
     Kept, MEMORY_BYTES_MAX, PageCache, content_of,
@@ -52,12 +53,22 @@ pub fn store(
         }
         head.moment = number;
     }
-    let sign = signed.as_ref().map(|signed| &signed.sign).or(visit.sign.as_deref());
-    let recipe = Recipe::of(visit, exchange, sign.map_or(&[], |sign| &sign.fields), sign.and_then(|sign| sign.rules.as_ref()));
+    let sign = signed
+        .as_ref()
+        .map(|signed| &signed.sign)
+        .or(visit.sign.as_deref());
+    let recipe = Recipe::of(
+        visit,
+        exchange,
+        sign.map_or(&[], |sign| &sign.fields),
+        sign.and_then(|sign| sign.rules.as_ref()),
+    );
     match signed {
         Some(signed) => put_sign(cache, &head, signed)?,
         // The address has no variants any more: one entry is for all, whatever has led elsewhere.
-        None if !decision.is_private && visit.first_key(exchange.head.view()).as_ref() == Some(&head.key) => {
+        None if !decision.is_private
+            && visit.first_key(exchange.head.view()).as_ref() == Some(&head.key) =>
+        {
             cache.store.remove_older(&visit.sign_key(), head.began)?;
         }
         None => {}
@@ -69,19 +80,41 @@ pub fn store(
         }
         // RFC 9111 section 3.4: all of it is a 200.
         head.status = Status::OK.0;
-        head.fields.retain(|(name, _)| !name.eq_ignore_ascii_case(b"Content-Range"));
+        head.fields
+            .retain(|(name, _)| !name.eq_ignore_ascii_case(b"Content-Range"));
     }
-    put(cache, Making { ticket: visit.ticket.take(), recipe: recipe.filter(|_| !decision.is_private) }, response, head, &decision)
+    put(
+        cache,
+        Making {
+            ticket: visit.ticket.take(),
+            recipe: recipe.filter(|_| !decision.is_private),
+        },
+        response,
+        head,
+        &decision,
+    )
 }
 
 impl From<Superseded> for Refusal {
     fn from(_: Superseded) -> Refusal {
-        Refusal::new(SUPERSEDED, "a response to a later request has been kept meanwhile")
+        Refusal::new(
+            SUPERSEDED,
+            "a response to a later request has been kept meanwhile",
+        )
     }
 }
 
-fn put_sign(cache: &PageCache, page: &EntryHead, Signed { first, key, mut sign }: Signed) -> Result<(), Refusal> {
-    // From before it was known that the address has variants. Those that are older still must not come back in its place.
+fn put_sign(
+    cache: &PageCache,
+    page: &EntryHead,
+    Signed {
+        first,
+        key,
+        mut sign,
+    }: Signed,
+) -> Result<(), Refusal> {
+    // From before it was known that the address has variants. Those that are older still must not
+    // come back in its place.
     let replaced = cache.store.remove_older(&first, page.began)?;
     sign.since = sign.since.max(replaced.unwrap_or(0));
     let record = Record::Sign(sign.clone());
@@ -95,7 +128,9 @@ fn put_sign(cache: &PageCache, page: &EntryHead, Signed { first, key, mut sign }
         ..EntryHead::default()
     };
     match cache.store.write(&head).and_then(|writer| writer.finish()) {
-        Ok(Finished::Placed { id, version }) => cache.hold(&key, &Kept::Sign(Rc::new(sign)), id, version),
+        Ok(Finished::Placed { id, version }) => {
+            cache.hold(&key, &Kept::Sign(Rc::new(sign)), id, version)
+        }
         // One that another response has put there, whose request came later.
         Ok(Finished::Superseded) => {}
         Err(error) => tell_not_stored(&error),
@@ -110,12 +145,21 @@ struct Making {
 }
 
 /// Writes the entry: at once where the content is there, else as it comes.
-fn put(cache: &Rc<PageCache>, making: Making, response: &mut Response, head: EntryHead, decision: &Decision) -> Result<(), Refusal> {
+fn put(
+    cache: &Rc<PageCache>,
+    making: Making,
+    response: &mut Response,
+    head: EntryHead,
+    decision: &Decision,
+) -> Result<(), Refusal> {
     let failed = |error: std::io::Error| {
         tell_not_stored(&error);
         broken(&error)
     };
-    let coding = response.fields().first("Content-Encoding").map(<[u8]>::to_vec);
+    let coding = response
+        .fields()
+        .first("Content-Encoding")
+        .map(<[u8]>::to_vec);
     match std::mem::take(&mut response.body) {
         Body::Stream(stream) if coding.is_none() => {
             let writer = match cache.store.write(&head) {
@@ -128,7 +172,12 @@ fn put(cache: &Rc<PageCache>, making: Making, response: &mut Response, head: Ent
             let (forgetful, key) = (Rc::clone(cache), head.key.clone());
             // What is in memory under that key is older.
             let done = move || forgetful.tier.borrow_mut().remove(&key);
-            response.body = Body::Stream(Box::new(Tee::new(stream, writer, making.ticket, Box::new(done))));
+            response.body = Body::Stream(Box::new(Tee::new(
+                stream,
+                writer,
+                making.ticket,
+                Box::new(done),
+            )));
             Ok(())
         }
         Body::Stream(stream) => {
@@ -143,7 +192,9 @@ fn put(cache: &Rc<PageCache>, making: Making, response: &mut Response, head: Ent
                 writer.write(&plain)?;
                 writer.finish()
             });
-            let Finished::Placed { id, version } = written.map_err(failed)? else { return Err(Superseded.into()) };
+            let Finished::Placed { id, version } = written.map_err(failed)? else {
+                return Err(Superseded.into());
+            };
             hold(cache, head, (id, version), plain, decision, making.recipe);
             drop(making.ticket);
             Ok(())
@@ -157,7 +208,11 @@ pub const NO_ROOM: &str = "disk-full";
 pub const SUPERSEDED: &str = "superseded";
 
 fn broken(error: &std::io::Error) -> Refusal {
-    let word = if error.kind() == std::io::ErrorKind::StorageFull { NO_ROOM } else { "store" };
+    let word = if error.kind() == std::io::ErrorKind::StorageFull {
+        NO_ROOM
+    } else {
+        "store"
+    };
     Refusal::new(word, error.to_string())
 }
 
@@ -175,16 +230,24 @@ pub fn plain(body: &Body, coding: Option<&[u8]>) -> Result<Vec<u8>, Refusal> {
         Body::Memory(chunk) => chunk.bytes(),
         // An entry that holds a while longer.
         Body::File(part) => return read(part).map_err(|error| broken(&error)),
-        Body::Parts(_) | Body::Stream(_) => return Err(Refusal::new("parts", "its content is not made here")),
+        Body::Parts(_) | Body::Stream(_) => {
+            return Err(Refusal::new("parts", "its content is not made here"));
+        }
     };
     match coding {
         None => Ok(bytes.to_vec()),
-        Some(coding) => crate::coding::decode(coding, bytes).ok_or_else(|| Refusal::new("coded", "it comes in a coding that is not known")),
+        Some(coding) => crate::coding::decode(coding, bytes)
+            .ok_or_else(|| Refusal::new("coded", "it comes in a coding that is not known")),
     }
 }
 
 fn read(part: &FilePart) -> std::io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(part.length).unwrap_or(usize::MAX).min(READ_BYTES_MAX)];
+    let mut bytes = vec![
+        0;
+        usize::try_from(part.length)
+            .unwrap_or(usize::MAX)
+            .min(READ_BYTES_MAX)
+    ];
     if bytes.len() as u64 != part.length {
         return Err(std::io::ErrorKind::FileTooLarge.into());
     }
@@ -193,11 +256,21 @@ fn read(part: &FilePart) -> std::io::Result<Vec<u8>> {
 }
 
 /// Puts it into this worker's memory, too: it is asked for again soon, if at all.
-fn hold(cache: &PageCache, head: EntryHead, (id, version): (u64, Version), content: Vec<u8>, decision: &Decision, recipe: Option<Recipe>) {
+fn hold(
+    cache: &PageCache,
+    head: EntryHead,
+    (id, version): (u64, Version),
+    content: Vec<u8>,
+    decision: &Decision,
+    recipe: Option<Recipe>,
+) {
     let key = head.key.clone();
     let mut fields = Fields::new();
     for (name, value) in &head.fields {
-        fields.append(saker_http::fields::known_name(&String::from_utf8_lossy(name)), value.clone());
+        fields.append(
+            saker_http::fields::known_name(&String::from_utf8_lossy(name)),
+            value.clone(),
+        );
     }
     if content.len() as u64 > MEMORY_BYTES_MAX {
         return cache.tier.borrow_mut().remove(&key);
@@ -219,6 +292,8 @@ fn hold(cache: &PageCache, head: EntryHead, (id, version): (u64, Version), conte
         boundaries: Rc::clone(&cache.boundaries),
     };
     let page = Page::new(parts);
-    recipe.into_iter().for_each(|recipe| drop(page.recipe.set(Rc::new(recipe))));
+    recipe
+        .into_iter()
+        .for_each(|recipe| drop(page.recipe.set(Rc::new(recipe))));
     cache.hold(&key, &Kept::Page(Rc::new(page)), id, version);
 }

@@ -1,7 +1,9 @@
-//! Finds a representation that is still in use, so that a second walk to a file adds to it instead of starting over.
+//! Finds a representation that is still in use, so that a second walk to a file adds to it instead
+//! of starting over.
 //!
-//! Why: `answer` declines when a coding is missing, and the request walks. Were the file read anew then, clients that want different
-//! codings would throw each other's variants away for ever. Holds weak references only: what nobody keeps is gone.
+//! Why: `answer` declines when a coding is missing, and the request walks. Were the file read anew
+//! then, clients that want different codings would throw each other's variants away for ever. Holds
+//! weak references only: what nobody keeps is gone.
 
 use super::representation::Representation;
 use saker_config::model::Settings;
@@ -27,7 +29,8 @@ pub struct Sources {
 
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
-    /// Address of the settings. A live representation holds them, so no others can have come to lie there.
+    /// Address of the settings. A live representation holds them, so no others can have come to lie
+    /// there.
     settings: usize,
     device: u64,
     inode: u64,
@@ -48,7 +51,11 @@ impl Table {
         relative: &[u8],
         sources: &Sources,
     ) -> Option<Rc<Representation>> {
-        let found = self.entries.borrow().get(&key(settings, relative, sources))?.upgrade()?;
+        let found = self
+            .entries
+            .borrow()
+            .get(&key(settings, relative, sources))?
+            .upgrade()?;
         let same_edits = are_same(found.facts.edits.as_deref(), edits.map(|edits| &**edits));
         (same_edits && found.sources == *sources).then_some(found)
     }
@@ -58,12 +65,21 @@ impl Table {
         if entries.len() >= PRUNE_AT_LEAST && entries.len() == entries.capacity() {
             entries.retain(|_, weak| weak.strong_count() > 0);
         }
-        let key = key(&representation.facts.settings, relative, &representation.sources);
+        let key = key(
+            &representation.facts.settings,
+            relative,
+            &representation.sources,
+        );
         entries.insert(key, Rc::downgrade(representation));
     }
 }
 
 fn key(settings: &Arc<Settings>, relative: &[u8], sources: &Sources) -> Key {
     let Metadata { device, inode, .. } = sources.identity;
-    Key { settings: Arc::as_ptr(settings) as usize, device, inode, relative: relative.into() }
+    Key {
+        settings: Arc::as_ptr(settings) as usize,
+        device,
+        inode,
+        relative: relative.into(),
+    }
 }

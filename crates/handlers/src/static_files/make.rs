@@ -1,7 +1,7 @@
 //! Makes representations from what the walk has opened, and their codings when somebody wants them.
 //!
-//! Difficulty: two requests may want the same coding at once; the second waits for the first one's. Encoding happens on the blocking pool,
-//! so that a worker's other connections go on meanwhile.
+//! Difficulty: two requests may want the same coding at once; the second waits for the first one's.
+//! Encoding happens on the blocking pool, so that a worker's other connections go on meanwhile.
 
 use super::{
     content::{Content, Loaded, load},
@@ -19,7 +19,8 @@ use saker_net::jobs::{self, Cancel, JobKind};
 use saker_pipeline::{Exchange, HeadEdits};
 use std::{borrow::Cow, cell::Cell, rc::Rc, sync::Arc};
 
-/// A tag may be strong once the file's time of modification is that long ago: a second write can't get the same time any more.
+/// A tag may be strong once the file's time of modification is that long ago: a second write can't
+/// get the same time any more.
 const STRONG_AFTER_S: i64 = 1;
 /// The order of siblings that the configuration does not rank.
 const SIBLING_CODINGS: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
@@ -35,12 +36,23 @@ pub struct Found {
 
 impl Found {
     fn sources(&self) -> Sources {
-        let sibling = |coding| self.siblings.iter().find(|sibling| sibling.0 == coding).map(|sibling| sibling.1.metadata);
-        Sources { identity: self.original.metadata, siblings: [Coding::Gzip, Coding::Brotli, Coding::Zstd].map(sibling) }
+        let sibling = |coding| {
+            self.siblings
+                .iter()
+                .find(|sibling| sibling.0 == coding)
+                .map(|sibling| sibling.1.metadata)
+        };
+        Sources {
+            identity: self.original.metadata,
+            siblings: [Coding::Gzip, Coding::Brotli, Coding::Zstd].map(sibling),
+        }
     }
 
     fn take_sibling(&mut self, coding: Coding) -> Option<Resolved> {
-        let at = self.siblings.iter().position(|sibling| sibling.0 == coding)?;
+        let at = self
+            .siblings
+            .iter()
+            .position(|sibling| sibling.0 == coding)?;
         Some(self.siblings.swap_remove(at).1)
     }
 }
@@ -67,7 +79,8 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// The representation of a file: one in use, or a new one. `own`: by settings of this request's own, without edits.
+    /// The representation of a file: one in use, or a new one. `own`: by settings of this request's
+    /// own, without edits.
     pub async fn representation(
         &self,
         exchange: &Exchange,
@@ -76,11 +89,20 @@ impl Maker {
     ) -> std::io::Result<Rc<Representation>> {
         let edits = exchange.head_edits.as_ref().filter(|_| own.is_none());
         let (settings, now) = (own.unwrap_or(&exchange.settings), exchange.now);
-        let living = self.table.find(settings, edits, &found.relative, &found.sources());
-        if let Some(living) = living.filter(|living| living.weak_until_s.is_none_or(|until| now <= until)) {
+        let living = self
+            .table
+            .find(settings, edits, &found.relative, &found.sources());
+        if let Some(living) =
+            living.filter(|living| living.weak_until_s.is_none_or(|until| now <= until))
+        {
             return Ok(living);
         }
-        let loaded = load(found.original.file.try_clone()?, found.original.metadata, self.memory_bytes_max).await?;
+        let loaded = load(
+            found.original.file.try_clone()?,
+            found.original.metadata,
+            self.memory_bytes_max,
+        )
+        .await?;
         let settled = loaded.settled;
         let made = Rc::new(self.build(settings, edits, found, loaded, now));
         if settled {
@@ -98,7 +120,12 @@ impl Maker {
         now: i64,
     ) -> Representation {
         let content_type = names::content_type(&settings.files, &found.relative);
-        let offered = offered(settings, content_type.as_deref(), &loaded.content, &found.siblings);
+        let offered = offered(
+            settings,
+            content_type.as_deref(),
+            &loaded.content,
+            &found.siblings,
+        );
         let facts = Facts {
             settings: Arc::clone(settings),
             edits: edits.cloned(),
@@ -109,9 +136,23 @@ impl Maker {
             boundaries: Rc::clone(&self.boundaries),
         };
         let siblings = found.siblings.iter().map(|sibling| &sibling.1.metadata);
-        let weak_until_s = siblings.chain([&loaded.metadata]).filter_map(|metadata| weak_until(metadata, now)).max();
-        let tag = Tag::new(settings.files.entity_tag, &loaded.metadata, "", weak_until_s.is_some());
-        let identity = Variant::new(&facts, Coding::Identity, loaded.content, tag, loaded.metadata.mtime_s);
+        let weak_until_s = siblings
+            .chain([&loaded.metadata])
+            .filter_map(|metadata| weak_until(metadata, now))
+            .max();
+        let tag = Tag::new(
+            settings.files.entity_tag,
+            &loaded.metadata,
+            "",
+            weak_until_s.is_some(),
+        );
+        let identity = Variant::new(
+            &facts,
+            Coding::Identity,
+            loaded.content,
+            tag,
+            loaded.metadata.mtime_s,
+        );
         Representation {
             facts,
             identity,
@@ -120,20 +161,42 @@ impl Maker {
             weak_until_s,
             unsettled: Cell::new(!loaded.settled),
             making: tokio::sync::Mutex::new(()),
-            sources: Sources { identity: loaded.metadata, ..found.sources() },
+            sources: Sources {
+                identity: loaded.metadata,
+                ..found.sources()
+            },
         }
     }
 
     /// The representation of what is made of a file: one in use, or a new one.
-    pub fn derived(&self, exchange: &Exchange, own: Option<&Arc<Settings>>, metadata: Metadata, derived: Derived) -> Rc<Representation> {
+    pub fn derived(
+        &self,
+        exchange: &Exchange,
+        own: Option<&Arc<Settings>>,
+        metadata: Metadata,
+        derived: Derived,
+    ) -> Rc<Representation> {
         let edits = exchange.head_edits.as_ref().filter(|_| own.is_none());
         let (settings, now) = (own.unwrap_or(&exchange.settings), exchange.now);
-        let sources = Sources { identity: metadata, siblings: [None; 3] };
-        let living = derived.is_shared.then(|| self.table.find(settings, edits, &derived.name, &sources)).flatten();
-        if let Some(living) = living.filter(|living| living.weak_until_s.is_none_or(|until| now <= until)) {
+        let sources = Sources {
+            identity: metadata,
+            siblings: [None; 3],
+        };
+        let living = derived
+            .is_shared
+            .then(|| self.table.find(settings, edits, &derived.name, &sources))
+            .flatten();
+        if let Some(living) =
+            living.filter(|living| living.weak_until_s.is_none_or(|until| now <= until))
+        {
             return living;
         }
-        let offered = offered(settings, Some(derived.content_type.as_bytes()), &derived.content, &[]);
+        let offered = offered(
+            settings,
+            Some(derived.content_type.as_bytes()),
+            &derived.content,
+            &[],
+        );
         let facts = Facts {
             settings: Arc::clone(settings),
             edits: edits.cloned(),
@@ -144,8 +207,19 @@ impl Maker {
             boundaries: Rc::clone(&self.boundaries),
         };
         let weak_until_s = weak_until(&metadata, now);
-        let tag = Tag::new(settings.files.entity_tag, &metadata, &derived.suffix, weak_until_s.is_some());
-        let identity = Variant::new(&facts, Coding::Identity, derived.content, tag, metadata.mtime_s);
+        let tag = Tag::new(
+            settings.files.entity_tag,
+            &metadata,
+            &derived.suffix,
+            weak_until_s.is_some(),
+        );
+        let identity = Variant::new(
+            &facts,
+            Coding::Identity,
+            derived.content,
+            tag,
+            metadata.mtime_s,
+        );
         let made = Rc::new(Representation {
             facts,
             identity,
@@ -177,7 +251,12 @@ impl Maker {
         let _ = slot.set(variant);
     }
 
-    async fn precompressed(&self, representation: &Representation, coding: Coding, sibling: Resolved) -> Option<Variant> {
+    async fn precompressed(
+        &self,
+        representation: &Representation,
+        coding: Coding,
+        sibling: Resolved,
+    ) -> Option<Variant> {
         let Ok(loaded) = load(sibling.file, sibling.metadata, self.memory_bytes_max).await else {
             representation.unsettled.set(true);
             return None;
@@ -187,8 +266,19 @@ impl Maker {
             representation.unsettled.set(true);
         }
         let weak = representation.weak_until_s.is_some();
-        let tag = Tag::new(facts.settings.files.entity_tag, &loaded.metadata, &format!("-{}", coding.token()), weak);
-        Some(Variant::new(facts, coding, loaded.content, tag, loaded.metadata.mtime_s))
+        let tag = Tag::new(
+            facts.settings.files.entity_tag,
+            &loaded.metadata,
+            &format!("-{}", coding.token()),
+            weak,
+        );
+        Some(Variant::new(
+            facts,
+            coding,
+            loaded.content,
+            tag,
+            loaded.metadata.mtime_s,
+        ))
     }
 }
 
@@ -199,7 +289,9 @@ async fn encoded(representation: &Representation, coding: Coding) -> Option<Vari
     let plain = plain(&representation.identity.content, *metadata)?;
     let compression = &facts.settings.compression;
     let even_if_larger = compression.even_if_larger;
-    let work = move |cancel: &Cancel| coding::encode_as_job(cancel, coding, levels, &plain()?, even_if_larger);
+    let work = move |cancel: &Cancel| {
+        coding::encode_as_job(cancel, coding, levels, &plain()?, even_if_larger)
+    };
     let Ok(encoded) = jobs::run(JobKind::Encoding, None, work).await else {
         // For want of a place or of time; another request may have more luck.
         representation.unsettled.set(true);
@@ -207,9 +299,15 @@ async fn encoded(representation: &Representation, coding: Coding) -> Option<Vari
     };
     let encoded = encoded?;
     let is_weak = representation.weak_until_s.is_some();
-    let tag =
-        suffix(compression.tags, coding, levels).and_then(|suffix| Tag::new(facts.settings.files.entity_tag, metadata, &suffix, is_weak));
-    Some(Variant::new(facts, coding, Content::Memory(encoded.into()), tag, metadata.mtime_s))
+    let tag = suffix(compression.tags, coding, levels)
+        .and_then(|suffix| Tag::new(facts.settings.files.entity_tag, metadata, &suffix, is_weak));
+    Some(Variant::new(
+        facts,
+        coding,
+        Content::Memory(encoded.into()),
+        tag,
+        metadata.mtime_s,
+    ))
 }
 
 /// What tells the tag of a coding from that of the plain bytes; `None`: it has no tag.
@@ -222,31 +320,56 @@ fn suffix(tags: CodedTags, coding: Coding, levels: Levels) -> Option<String> {
     }
 }
 
-/// A way to the plain bytes that the blocking pool can take. Those of an open file are read there, and not at all once it has changed.
-fn plain(content: &Content, metadata: Metadata) -> Option<impl FnOnce() -> Option<Vec<u8>> + Send + 'static> {
+/// A way to the plain bytes that the blocking pool can take. Those of an open file are read there,
+/// and not at all once it has changed.
+fn plain(
+    content: &Content,
+    metadata: Metadata,
+) -> Option<impl FnOnce() -> Option<Vec<u8>> + Send + 'static> {
     let (data, file) = match content {
         Content::Memory(chunk) => (Some(chunk.bytes().to_vec()), None),
         Content::File { file, .. } => (None, Some(file.try_clone().ok()?)),
         Content::List { .. } => return None,
     };
-    Some(move || data.or_else(|| saker_files::read_consistent(file.as_ref()?, &metadata, metadata.size).ok().flatten()))
+    Some(move || {
+        data.or_else(|| {
+            saker_files::read_consistent(file.as_ref()?, &metadata, metadata.size)
+                .ok()
+                .flatten()
+        })
+    })
 }
 
 /// Until when a tag of this file has to be weak, if now (RFC 9110 section 8.8.1).
 fn weak_until(metadata: &Metadata, now: i64) -> Option<i64> {
     let age = now.saturating_sub(metadata.mtime_s);
-    (-STRONG_AFTER_S..=STRONG_AFTER_S).contains(&age).then(|| metadata.mtime_s.saturating_add(STRONG_AFTER_S))
+    (-STRONG_AFTER_S..=STRONG_AFTER_S)
+        .contains(&age)
+        .then(|| metadata.mtime_s.saturating_add(STRONG_AFTER_S))
 }
 
-/// The codings that a file may have, best first: siblings, which somebody took the trouble to make and which cost nothing, in the
-/// configured order and then those that it does not name; after them what can be made on the fly.
-fn offered(settings: &Settings, content_type: Option<&[u8]>, content: &Content, siblings: &[(Coding, Resolved)]) -> Vec<Coding> {
+/// The codings that a file may have, best first: siblings, which somebody took the trouble to make
+/// and which cost nothing, in the configured order and then those that it does not name; after them
+/// what can be made on the fly.
+fn offered(
+    settings: &Settings,
+    content_type: Option<&[u8]>,
+    content: &Content,
+    siblings: &[(Coding, Resolved)],
+) -> Vec<Coding> {
     let compression = &settings.compression;
     let fits = (compression.min_bytes..=compression.max_bytes).contains(&content.length());
     let on_the_fly = fits && is_compressible(settings, content_type);
     let has_sibling = |coding: Coding| siblings.iter().any(|sibling| sibling.0 == coding);
-    let configured: Vec<Coding> = compression.codings.iter().map(|coding| coding::from_config(*coding)).collect();
-    let siblings = configured.iter().chain(&SIBLING_CODINGS).filter(|coding| has_sibling(**coding));
+    let configured: Vec<Coding> = compression
+        .codings
+        .iter()
+        .map(|coding| coding::from_config(*coding))
+        .collect();
+    let siblings = configured
+        .iter()
+        .chain(&SIBLING_CODINGS)
+        .filter(|coding| has_sibling(**coding));
     let made = configured.iter().filter(|_| on_the_fly);
     let mut offered: Vec<Coding> = siblings.chain(made).copied().collect();
     // A coding that was named twice is offered once.
@@ -262,7 +385,8 @@ fn offered(settings: &Settings, content_type: Option<&[u8]>, content: &Content, 
 
 /// Whether bodies of this type are compressed, and siblings of such files looked for.
 pub fn is_compressible(settings: &Settings, content_type: Option<&[u8]>) -> bool {
-    content_type.is_some_and(|content_type| names::is_compressible(&settings.compression, content_type))
+    content_type
+        .is_some_and(|content_type| names::is_compressible(&settings.compression, content_type))
 }
 
 #[cfg(test)]
@@ -284,8 +408,14 @@ mod tests {
             mode: 0,
             uid: 0,
         };
-        let cases =
-            [(100, 100, Some(101)), (100, 101, Some(101)), (100, 102, None), (101, 100, Some(102)), (102, 100, None), (i64::MIN, 5, None)];
+        let cases = [
+            (100, 100, Some(101)),
+            (100, 101, Some(101)),
+            (100, 102, None),
+            (101, 100, Some(102)),
+            (102, 100, None),
+            (i64::MIN, 5, None),
+        ];
         for (mtime, now, expected) in cases {
             assert_eq!(weak_until(&at(mtime), now), expected, "{mtime} {now}");
         }

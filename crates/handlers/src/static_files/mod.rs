@@ -1,9 +1,12 @@
-//! Static files (handler `files`): from a path below the document root to a representation, and its answer.
+//! Static files (handler `files`): from a path below the document root to a representation, and its
+//! answer.
 //!
-//! Place in the walk: the content phase, for requests that no route gives another action. [`locate`] maps path to file and says what
-//! it depended on; [`make`] builds the [`representation`], which is left in the exchange and answers further requests by itself.
-//! The one difficulty is what may not be shown: hidden names are as if they were not there, and only regular files are read.
-//! Absent on purpose: writing methods, content negotiation by language or type.
+//! Place in the walk: the content phase, for requests that no route gives another action.
+//! [`locate`] maps path to file and says what it depended on; [`make`] builds the
+//! [`representation`], which is left in the exchange and answers further requests by itself. The
+//! one difficulty is what may not be shown: hidden names are as if they were not there, and only
+//! regular files are read. Absent on purpose: writing methods, content negotiation by language or
+//! type.
 
 pub(crate) mod content;
 mod kept;
@@ -44,7 +47,14 @@ pub struct StaticFiles {
 impl StaticFiles {
     /// One per worker. Files up to `memory_file_bytes_max` are kept in memory.
     pub fn new(watcher: Watcher, memory_file_bytes_max: u64) -> StaticFiles {
-        StaticFiles { watcher, maker: Maker { memory_bytes_max: memory_file_bytes_max, ..Maker::default() }, media: Media::default() }
+        StaticFiles {
+            watcher,
+            maker: Maker {
+                memory_bytes_max: memory_file_bytes_max,
+                ..Maker::default()
+            },
+            media: Media::default(),
+        }
     }
 
     async fn answer(&self, exchange: &mut Exchange) -> Response {
@@ -65,7 +75,9 @@ impl StaticFiles {
                 listing::respond(exchange, &self.watcher, relative, folder).await
             }
             Located::Folder { relative, .. } => {
-                exchange.trace("content", None, || "a folder without an index file, and listings are off (`listing`)".into());
+                exchange.trace("content", None, || {
+                    "a folder without an index file, and listings are off (`listing`)".into()
+                });
                 locate::complain_of_folder(exchange, &relative);
                 Response::new(Status::FORBIDDEN)
             }
@@ -81,7 +93,10 @@ impl StaticFiles {
 
     async fn file(&self, exchange: &mut Exchange, mut found: Found) -> Response {
         // What a program has left to us is not what others get.
-        let own = exchange.handed.as_ref().map(|handed| handed.settings(&exchange.settings));
+        let own = exchange
+            .handed
+            .as_ref()
+            .map(|handed| handed.settings(&exchange.settings));
         if exchange.screening.is_some() {
             // Rules look at the file, and a sibling may say something else than it.
             let files = &own.as_ref().unwrap_or(&exchange.settings).files;
@@ -90,12 +105,19 @@ impl StaticFiles {
                 found.siblings.clear();
             }
         }
-        let part = self.media.part(&self.maker, exchange, own.as_ref(), &found).await;
+        let part = self
+            .media
+            .part(&self.maker, exchange, own.as_ref(), &found)
+            .await;
         if let Some(part) = part {
             self.media.pace(exchange, &found).await;
             return self.respond(exchange, found, part).await;
         }
-        let representation = match self.maker.representation(exchange, own.as_ref(), &found).await {
+        let representation = match self
+            .maker
+            .representation(exchange, own.as_ref(), &found)
+            .await
+        {
             Ok(representation) => representation,
             Err(error) => {
                 let why = ResolveError::Io(error.raw_os_error().unwrap_or_default());
@@ -107,15 +129,31 @@ impl StaticFiles {
         self.respond(exchange, found, Ok(representation)).await
     }
 
-    async fn hls(&self, exchange: &mut Exchange, mut found: Found, below: &media::Below) -> Response {
-        let own = exchange.handed.as_ref().map(|handed| handed.settings(&exchange.settings));
-        let part = self.media.hls(&self.maker, exchange, own.as_ref(), &found, below).await;
+    async fn hls(
+        &self,
+        exchange: &mut Exchange,
+        mut found: Found,
+        below: &media::Below,
+    ) -> Response {
+        let own = exchange
+            .handed
+            .as_ref()
+            .map(|handed| handed.settings(&exchange.settings));
+        let part = self
+            .media
+            .hls(&self.maker, exchange, own.as_ref(), &found, below)
+            .await;
         // They are of the file as it is, and not of what is made of it.
         found.siblings.clear();
         self.respond(exchange, found, part).await
     }
 
-    async fn respond(&self, exchange: &mut Exchange, mut found: Found, representation: Result<Rc<Representation>, Status>) -> Response {
+    async fn respond(
+        &self,
+        exchange: &mut Exchange,
+        mut found: Found,
+        representation: Result<Rc<Representation>, Status>,
+    ) -> Response {
         let representation = match representation {
             Ok(representation) => representation,
             Err(status) => return Response::new(status),
@@ -127,11 +165,16 @@ impl StaticFiles {
                 continue;
             }
             if matches!(outcome, Outcome::Answer(_)) {
-                let content_type = representation.facts.content_type.as_deref().unwrap_or_default();
+                let content_type = representation
+                    .facts
+                    .content_type
+                    .as_deref()
+                    .unwrap_or_default();
                 exchange.show_whole(content_type, || representation.identity.content.whole());
             }
             if !exchange.request_dependent && !representation.unsettled.get() {
-                exchange.reusable = Some(media::reusable(exchange, &found.relative, &representation));
+                exchange.reusable =
+                    Some(media::reusable(exchange, &found.relative, &representation));
             }
             return response(outcome, representation.facts.varies);
         }
@@ -161,7 +204,9 @@ fn response(outcome: Outcome, varies: bool) -> Response {
         Outcome::Unsatisfiable(length) => {
             let mut response = Response::new(Status::RANGE_NOT_SATISFIABLE);
             // RFC 9110 section 15.5.17.
-            response.fields_mut().append("Content-Range", format!("bytes */{length}").into_bytes());
+            response
+                .fields_mut()
+                .append("Content-Range", format!("bytes */{length}").into_bytes());
             response
         }
         Outcome::Make(_) => Response::new(Status::INTERNAL_SERVER_ERROR),
@@ -188,6 +233,13 @@ fn slash_redirect(exchange: &mut Exchange) -> Response {
         location.push(b'?');
         crate::location::push_query(&query, &mut location);
     }
-    exchange.trace("content", None, || "a folder: redirected to its address with a slash".into());
-    fixed::redirect(exchange, Status::MOVED_PERMANENTLY, location, fixed::Queries::Decline)
+    exchange.trace("content", None, || {
+        "a folder: redirected to its address with a slash".into()
+    });
+    fixed::redirect(
+        exchange,
+        Status::MOVED_PERMANENTLY,
+        location,
+        fixed::Queries::Decline,
+    )
 }

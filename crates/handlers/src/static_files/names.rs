@@ -1,15 +1,26 @@
 //! What follows from a file's name alone: whether it is hidden, and its media type.
 //!
-//! Absent on purpose: looking into the content to guess a type (a server that guesses turns uploads into scripts).
+//! Absent on purpose: looking into the content to guess a type (a server that guesses turns uploads
+//! into scripts).
 
 use saker_config::model::{Compression, Files};
 use saker_http::media_type;
 
-/// Endings that editors, package tools and people leave behind: the source of what is next to them, often with passwords in it.
-const LEFTOVER_ENDINGS: [&[u8]; 8] = [b"~", b".bak", b".orig", b".swp", b".swo", b".save", b".old", b".dpkg-dist"];
+/// Endings that editors, package tools and people leave behind: the source of what is next to them,
+/// often with passwords in it.
+const LEFTOVER_ENDINGS: [&[u8]; 8] = [
+    b"~",
+    b".bak",
+    b".orig",
+    b".swp",
+    b".swo",
+    b".save",
+    b".old",
+    b".dpkg-dist",
+];
 
-/// Whether some component of a path (relative to the root, no leading slash) is not to be shown to anyone. `.well-known` at the root
-/// is public by its definition (RFC 8615).
+/// Whether some component of a path (relative to the root, no leading slash) is not to be shown to
+/// anyone. `.well-known` at the root is public by its definition (RFC 8615).
 pub fn is_hidden(relative: &[u8]) -> bool {
     let mut components = relative.split(|byte| *byte == b'/');
     let first = components.next().unwrap_or_default();
@@ -20,27 +31,41 @@ pub fn is_hidden(relative: &[u8]) -> bool {
 /// The same for one component that is not the first.
 pub fn is_hidden_name(name: &[u8]) -> bool {
     let autosaved = name.len() > 1 && name.starts_with(b"#") && name.ends_with(b"#");
-    name.starts_with(b".") || autosaved || LEFTOVER_ENDINGS.iter().any(|ending| ends_with(name, ending))
+    name.starts_with(b".")
+        || autosaved
+        || LEFTOVER_ENDINGS
+            .iter()
+            .any(|ending| ends_with(name, ending))
 }
 
 /// Whether a name is one that PHP's distributions give to PHP files: its source is nobody's to see.
 pub fn is_php(name: &[u8]) -> bool {
-    is_php_script(name) || extension_of_php(name).is_some_and(|rest| matches!(rest.as_slice(), b"s" | b"3" | b"4" | b"5" | b"7" | b"8"))
+    is_php_script(name)
+        || extension_of_php(name)
+            .is_some_and(|rest| matches!(rest.as_slice(), b"s" | b"3" | b"4" | b"5" | b"7" | b"8"))
 }
 
 /// Whether PHP runs it.
 pub fn is_php_script(name: &[u8]) -> bool {
-    [&b".php"[..], b".phtml", b".phar"].iter().any(|ending| ends_with_any_case(name, ending))
+    [&b".php"[..], b".phtml", b".phar"]
+        .iter()
+        .any(|ending| ends_with_any_case(name, ending))
 }
 
 fn ends_with_any_case(name: &[u8], ending: &[u8]) -> bool {
-    name.len().checked_sub(ending.len()).and_then(|at| name.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(ending))
+    name.len()
+        .checked_sub(ending.len())
+        .and_then(|at| name.get(at..))
+        .is_some_and(|end| end.eq_ignore_ascii_case(ending))
 }
 
 /// What follows `.php` at the end of a name, in lower case.
 fn extension_of_php(name: &[u8]) -> Option<Vec<u8>> {
     let at = name.iter().rposition(|byte| *byte == b'.')?;
-    name.get(at..)?.to_ascii_lowercase().strip_prefix(b".php").map(<[u8]>::to_vec)
+    name.get(at..)?
+        .to_ascii_lowercase()
+        .strip_prefix(b".php")
+        .map(<[u8]>::to_vec)
 }
 
 /// Content-Type of a file, charset included. `None`: send none.
@@ -50,7 +75,10 @@ pub fn content_type(files: &Files, name: &[u8]) -> Option<Vec<u8>> {
     }
     let media_type = media_type_of(files, name)?;
     let mut text = media_type.as_bytes().to_vec();
-    if !files.charset.is_empty() && !media_type.contains(';') && media_type::takes_charset(media_type.as_bytes()) {
+    if !files.charset.is_empty()
+        && !media_type.contains(';')
+        && media_type::takes_charset(media_type.as_bytes())
+    {
         text.extend_from_slice(b"; charset=");
         text.extend_from_slice(files.charset.as_bytes());
     }
@@ -58,8 +86,12 @@ pub fn content_type(files: &Files, name: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn media_type_of<'f>(files: &'f Files, name: &[u8]) -> Option<&'f str> {
-    let extension = extension(name).map(<[u8]>::to_ascii_lowercase).unwrap_or_default();
-    let configured = std::str::from_utf8(&extension).ok().and_then(|text| files.types.get(text));
+    let extension = extension(name)
+        .map(<[u8]>::to_ascii_lowercase)
+        .unwrap_or_default();
+    let configured = std::str::from_utf8(&extension)
+        .ok()
+        .and_then(|text| files.types.get(text));
     configured
         .map(String::as_str)
         .or_else(|| media_type::by_extension(&extension))
@@ -69,16 +101,26 @@ fn media_type_of<'f>(files: &'f Files, name: &[u8]) -> Option<&'f str> {
 
 /// Whether bodies of this type are worth compressing: the built-in list and the configured one.
 pub fn is_compressible(compression: &Compression, content_type: &[u8]) -> bool {
-    let essence = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let essence = content_type
+        .split(|byte| *byte == b';')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
     compression.every_type
         || media_type::is_compressible(essence)
-        || compression.types.iter().any(|other| other.as_bytes().eq_ignore_ascii_case(essence))
+        || compression
+            .types
+            .iter()
+            .any(|other| other.as_bytes().eq_ignore_ascii_case(essence))
 }
 
 /// What follows the last dot; a name that only starts with a dot has none.
 fn extension(name: &[u8]) -> Option<&[u8]> {
     let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
-    let dot = name.iter().rposition(|byte| *byte == b'.').filter(|at| *at > 0)?;
+    let dot = name
+        .iter()
+        .rposition(|byte| *byte == b'.')
+        .filter(|at| *at > 0)?;
     Some(&name[dot + 1..])
 }
 
@@ -106,10 +148,27 @@ mod tests {
             b"a/#draft.txt#",
             b"x.swo",
         ];
-        let shown: [&[u8]; 9] =
-            [b"", b"index.html", b".well-known/acme-challenge/tok", b"a.b/c", b"bold", b"#", b"a#b#c", b"x.bak.txt", b"dir/"];
-        assert!(hidden.iter().all(|name| is_hidden(name) || panic!("{name:?} is shown")));
-        assert!(shown.iter().all(|name| !is_hidden(name) || panic!("{name:?} is hidden")));
+        let shown: [&[u8]; 9] = [
+            b"",
+            b"index.html",
+            b".well-known/acme-challenge/tok",
+            b"a.b/c",
+            b"bold",
+            b"#",
+            b"a#b#c",
+            b"x.bak.txt",
+            b"dir/",
+        ];
+        assert!(
+            hidden
+                .iter()
+                .all(|name| is_hidden(name) || panic!("{name:?} is shown"))
+        );
+        assert!(
+            shown
+                .iter()
+                .all(|name| !is_hidden(name) || panic!("{name:?} is hidden"))
+        );
         assert!(is_hidden(b".well-known/.secret"));
     }
 
@@ -121,7 +180,9 @@ mod tests {
     fn types_by_extension_with_charset() {
         let mut files = Files::default();
         files.types.insert("md".into(), "text/markdown".into());
-        files.types.insert("x".into(), "text/x; charset=ascii".into());
+        files
+            .types
+            .insert("x".into(), "text/x; charset=ascii".into());
         let cases = [
             ("index.HTML", "text/html; charset=utf-8"),
             ("a/readme.md", "text/markdown; charset=utf-8"),
@@ -144,7 +205,10 @@ mod tests {
 
     #[test]
     fn compressible_types() {
-        let compression = Compression { types: vec!["Application/X-Thing".into()], ..Compression::default() };
+        let compression = Compression {
+            types: vec!["Application/X-Thing".into()],
+            ..Compression::default()
+        };
         assert!(is_compressible(&compression, b"text/css; charset=utf-8"));
         assert!(is_compressible(&compression, b"application/x-thing;a=b"));
         assert!(!is_compressible(&compression, b"image/png"));

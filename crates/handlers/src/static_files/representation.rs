@@ -1,8 +1,10 @@
-//! A file as clients may get it: plain and in its codings, whole, in parts, or not at all because they have it.
+//! A file as clients may get it: plain and in its codings, whole, in parts, or not at all because
+//! they have it.
 //!
-//! Place in the walk: built by the handler, left in `Exchange::reusable`, and asked again for every further request for the same
-//! resource ([`Reusable::answer`]), where it must neither wait nor allocate nor make a system call for the plain 200 and the 304.
-//! The one difficulty: codings are made when first asked for, by [`super::make`], while the representation is already in use; a
+//! Place in the walk: built by the handler, left in `Exchange::reusable`, and asked again for every
+//! further request for the same resource ([`Reusable::answer`]), where it must neither wait nor
+//! allocate nor make a system call for the plain 200 and the 304. The one difficulty: codings are
+//! made when first asked for, by [`super::make`], while the representation is already in use; a
 //! coding that is not there yet makes `answer` decline, so that the request walks and waits for it.
 
 use super::{
@@ -49,9 +51,11 @@ pub struct Representation {
     pub offered: Vec<Coding>,
     /// In the order of [`slot_index`].
     pub coded: [Slot; 3],
-    /// Its tags are weak and will be strong from then on: until it is rebuilt, it does not answer later than that.
+    /// Its tags are weak and will be strong from then on: until it is rebuilt, it does not answer
+    /// later than that.
     pub weak_until_s: Option<i64>,
-    /// A part of it was taken from a file that somebody is writing to: not to be used a second time.
+    /// A part of it was taken from a file that somebody is writing to: not to be used a second
+    /// time.
     pub unsettled: Cell<bool>,
     /// Held while a variant is made, so that it is made once.
     pub making: tokio::sync::Mutex<()>,
@@ -83,12 +87,22 @@ impl Reusable for Representation {
     }
 
     fn memory_bytes(&self) -> usize {
-        let coded: usize = self.coded.iter().filter_map(|slot| slot.get()?.as_ref()).map(Variant::memory_bytes).sum();
+        let coded: usize = self
+            .coded
+            .iter()
+            .filter_map(|slot| slot.get()?.as_ref())
+            .map(Variant::memory_bytes)
+            .sum();
         size_of::<Representation>() + self.identity.memory_bytes() + coded
     }
 
     fn descriptors(&self) -> usize {
-        let coded: usize = self.coded.iter().filter_map(|slot| slot.get()?.as_ref()).map(|variant| variant.content.descriptors()).sum();
+        let coded: usize = self
+            .coded
+            .iter()
+            .filter_map(|slot| slot.get()?.as_ref())
+            .map(|variant| variant.content.descriptors())
+            .sum();
         self.identity.content.descriptors() + coded
     }
 }
@@ -103,11 +117,18 @@ impl Representation {
         if is_conditional(head) {
             match conditional::evaluate(head, Some(&variant.validators(now))) {
                 Precondition::Proceed => {}
-                Precondition::NotModified => return Outcome::Answer(Response::ready(variant.not_modified(&self.facts, now), Body::Empty)),
+                Precondition::NotModified => {
+                    return Outcome::Answer(Response::ready(
+                        variant.not_modified(&self.facts, now),
+                        Body::Empty,
+                    ));
+                }
                 Precondition::Failed => return Outcome::Failed,
             }
         }
-        match wanted_range(head).filter(|_| conditional::range_applies(head, &variant.validators(now))) {
+        match wanted_range(head)
+            .filter(|_| conditional::range_applies(head, &variant.validators(now)))
+        {
             Some(value) => self.ranged(variant, value, now),
             None => self.whole(variant, now),
         }
@@ -119,20 +140,31 @@ impl Representation {
             return Ok(&self.identity);
         }
         let accepted = AcceptedCodings::of(head);
-        // Parts of what is the same for everyone are worth more than small parts: downloads are resumed, media are sought in.
+        // Parts of what is the same for everyone are worth more than small parts: downloads are
+        // resumed, media are sought in.
         if accepted.identity > 0 && wanted_range(head).is_some() {
             return Ok(&self.identity);
         }
         let mut choices = [Coding::Identity; 4];
         let mut count = 0;
-        for coding in self.offered.iter().copied().filter(|coding| !matches!(self.slot(*coding).get(), Some(None))) {
+        for coding in self
+            .offered
+            .iter()
+            .copied()
+            .filter(|coding| !matches!(self.slot(*coding).get(), Some(None)))
+        {
             choices[count] = coding;
             count += 1;
         }
-        // Identity comes last, and stands in where nothing at all is acceptable: better than a 406 that nobody can read either.
+        // Identity comes last, and stands in where nothing at all is acceptable: better than a 406
+        // that nobody can read either.
         match accepted.best(&choices[..=count]) {
             None | Some(Coding::Identity) => Ok(&self.identity),
-            Some(coding) => self.slot(coding).get().and_then(Option::as_ref).ok_or(coding),
+            Some(coding) => self
+                .slot(coding)
+                .get()
+                .and_then(Option::as_ref)
+                .ok_or(coding),
         }
     }
 
@@ -142,7 +174,10 @@ impl Representation {
     }
 
     fn whole(&self, variant: &Variant, now: i64) -> Outcome {
-        Outcome::Answer(Response::ready(variant.full(&self.facts, now), variant.content.whole()))
+        Outcome::Answer(Response::ready(
+            variant.full(&self.facts, now),
+            variant.content.whole(),
+        ))
     }
 
     fn ranged(&self, variant: &Variant, value: &[u8], now: i64) -> Outcome {
@@ -150,7 +185,9 @@ impl Representation {
         match range::resolve(value, length, self.facts.settings.files.ranges_max as usize) {
             RangeOutcome::Whole => self.whole(variant, now),
             RangeOutcome::One(range) => Outcome::Answer(self.part(variant, range, now)),
-            RangeOutcome::Many(ranges) => Outcome::Answer(multipart::response(&self.facts, variant, &ranges, now)),
+            RangeOutcome::Many(ranges) => {
+                Outcome::Answer(multipart::response(&self.facts, variant, &ranges, now))
+            }
             RangeOutcome::Unsatisfiable => Outcome::Unsatisfiable(length),
         }
     }
@@ -158,7 +195,10 @@ impl Representation {
     /// RFC 9110 section 15.3.7.1.
     fn part(&self, variant: &Variant, range: ByteRange, now: i64) -> Response {
         let mut fields = variant.partial_fields(&self.facts, now);
-        fields.append("Content-Range", multipart::content_range(range, variant.content.length()));
+        fields.append(
+            "Content-Range",
+            multipart::content_range(range, variant.content.length()),
+        );
         fields.append("Content-Length", range.len().to_string().into_bytes());
         let head = Rc::new(ReadyHead::new(Status::PARTIAL_CONTENT, fields));
         Response::ready(head, variant.content.part(range.first..range.last + 1))
@@ -175,7 +215,9 @@ fn slot_index(coding: Coding) -> usize {
 
 fn is_conditional(head: HeadView<'_>) -> bool {
     use KnownField::*;
-    [IfNoneMatch, IfModifiedSince, IfMatch, IfUnmodifiedSince].iter().any(|field| head.has(*field))
+    [IfNoneMatch, IfModifiedSince, IfMatch, IfUnmodifiedSince]
+        .iter()
+        .any(|field| head.has(*field))
 }
 
 /// Range means something with GET only (RFC 9110 section 14.2), and two lines of it mean nothing.

@@ -1,4 +1,5 @@
-//! Scripts in the middle of paths: `/shop/index.php/item/7` is the script `/shop/index.php` with `/item/7` behind it.
+//! Scripts in the middle of paths: `/shop/index.php/item/7` is the script `/shop/index.php` with
+//! `/item/7` behind it.
 
 use super::{locate, names};
 use saker_files::{Kind as FileKind, ResolveError, Watcher, look};
@@ -14,14 +15,27 @@ pub enum Kind {
 
 /// Where components end that are called like PHP files, from the left.
 pub fn ends(relative: &[u8]) -> impl Iterator<Item = usize> {
-    let slashes = relative.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    slashes.chain([relative.len()]).filter(|end| relative.get(..*end).is_some_and(names::is_php))
+    let slashes = relative
+        .iter()
+        .enumerate()
+        .filter(|(_, byte)| **byte == b'/')
+        .map(|(at, _)| at);
+    slashes
+        .chain([relative.len()])
+        .filter(|end| relative.get(..*end).is_some_and(names::is_php))
 }
 
-/// What is there under a name below the root; the error is the answer, and why, where that has not been logged.
-pub fn kind(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Result<Kind, (Status, Option<ResolveError>)> {
+/// What is there under a name below the root; the error is the answer, and why, where that has not
+/// been logged.
+pub fn kind(
+    watcher: &Watcher,
+    exchange: &mut Exchange,
+    relative: &[u8],
+) -> Result<Kind, (Status, Option<ResolveError>)> {
     let policy = locate::link_policy(exchange.settings.files.symlinks);
-    let root = locate::root(exchange).map(Path::to_path_buf).ok_or((Status::NOT_FOUND, None))?;
+    let root = locate::root(exchange)
+        .map(Path::to_path_buf)
+        .ok_or((Status::NOT_FOUND, None))?;
     match look(watcher, &root, relative, policy, &mut exchange.stamps) {
         Ok(metadata) => Ok(match metadata.kind {
             FileKind::File => Kind::File,
@@ -39,16 +53,26 @@ pub fn kind(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Resu
 }
 
 /// The same; what can't be had leaves a line in the error log.
-pub fn kind_or_complaint(watcher: &Watcher, exchange: &mut Exchange, relative: &[u8]) -> Result<Kind, Status> {
+pub fn kind_or_complaint(
+    watcher: &Watcher,
+    exchange: &mut Exchange,
+    relative: &[u8],
+) -> Result<Kind, Status> {
     kind(watcher, exchange, relative).map_err(|(status, why)| {
-        why.into_iter().for_each(|error| locate::complain(exchange, relative, error));
+        why.into_iter()
+            .for_each(|error| locate::complain(exchange, relative, error));
         status
     })
 }
 
 /// What a program is told of a script and of what of the path follows it.
 pub fn told(exchange: &Exchange, relative: &[u8], path_info: &[u8]) -> Script {
-    let root = exchange.site.root.as_deref().map(|root| root.as_os_str().as_bytes()).unwrap_or_default();
+    let root = exchange
+        .site
+        .root
+        .as_deref()
+        .map(|root| root.as_os_str().as_bytes())
+        .unwrap_or_default();
     let root = root.strip_suffix(b"/").unwrap_or(root);
     Script {
         filename: [root, b"/", relative].concat(),
@@ -74,7 +98,10 @@ mod tests {
     fn names_of_scripts_in_paths() {
         for (path, scripts) in [
             ("index.php", &["index.php"][..]),
-            ("a/index.php/b/c.phtml", &["a/index.php", "a/index.php/b/c.phtml"]),
+            (
+                "a/index.php/b/c.phtml",
+                &["a/index.php", "a/index.php/b/c.phtml"],
+            ),
             ("INDEX.PHP", &["INDEX.PHP"]),
             ("a.php/", &["a.php"]),
             ("php/a.html", &[]),

@@ -14,10 +14,14 @@ fn table(known: usize, missing: usize) -> Table {
 }
 
 fn host(user: &str) -> Result<Said, ()> {
-    Ok(Said::Known(HostRow { user: Some(user.into()), ..HostRow::default() }))
+    Ok(Said::Known(HostRow {
+        user: Some(user.into()),
+        ..HostRow::default()
+    }))
 }
 
-/// The user of what is known, `-` where there is no such host, `!` where nothing is known; and whether it is to be asked.
+/// The user of what is known, `-` where there is no such host, `!` where nothing is known; and
+/// whether it is to be asked.
 fn now(table: &Table, name: &str, now_ms: u64, is_away: bool) -> (Option<String>, bool) {
     let (found, asks) = table.find(name, now_ms, is_away);
     match found {
@@ -42,10 +46,17 @@ fn some(text: &str) -> Option<String> {
 #[test]
 fn a_question_is_asked_once_and_all_who_wait_hear_the_answer() {
     let table = table(100, 100);
-    let (Found::Later(mut first), true) = table.find("a", 0, false) else { panic!("the first asks") };
-    let (Found::Later(mut second), false) = table.find("a", 0, false) else { panic!("the second waits") };
+    let (Found::Later(mut first), true) = table.find("a", 0, false) else {
+        panic!("the first asks")
+    };
+    let (Found::Later(mut second), false) = table.find("a", 0, false) else {
+        panic!("the second waits")
+    };
     table.settle("a", host("bob"), 1);
-    assert_eq!([&mut first, &mut second].map(|waiting| shown(&waiting.try_recv().unwrap())), ["bob", "bob"]);
+    assert_eq!(
+        [&mut first, &mut second].map(|waiting| shown(&waiting.try_recv().unwrap())),
+        ["bob", "bob"]
+    );
     assert_eq!(now(&table, "a", 2, false), (some("bob"), false));
 }
 
@@ -55,14 +66,34 @@ fn ages() {
     table.find("a", 0, false);
     table.settle("a", host("bob"), 0);
     assert_eq!(now(&table, "a", 749, false), (some("bob"), false), "fresh");
-    assert_eq!(now(&table, "a", 750, false), (some("bob"), true), "ripe: it is asked beside");
+    assert_eq!(
+        now(&table, "a", 750, false),
+        (some("bob"), true),
+        "ripe: it is asked beside"
+    );
     assert_eq!(now(&table, "a", 760, false), (some("bob"), false), "once");
     table.settle("a", host("bob"), 770);
-    assert_eq!(now(&table, "a", 1500, false), (some("bob"), false), "extended");
-    assert_eq!(now(&table, "a", 1770, false), (None, true), "old: wait for it");
+    assert_eq!(
+        now(&table, "a", 1500, false),
+        (some("bob"), false),
+        "extended"
+    );
+    assert_eq!(
+        now(&table, "a", 1770, false),
+        (None, true),
+        "old: wait for it"
+    );
     table.settle("a", Err(()), 1771);
-    assert_eq!(now(&table, "a", 1772, true), (some("bob"), false), "the database is away");
-    assert_eq!(now(&table, "a", 11_000, true), (some("bob"), false), "stale");
+    assert_eq!(
+        now(&table, "a", 1772, true),
+        (some("bob"), false),
+        "the database is away"
+    );
+    assert_eq!(
+        now(&table, "a", 11_000, true),
+        (some("bob"), false),
+        "stale"
+    );
     assert_eq!(now(&table, "a", 11_771, false), (None, true), "too old");
     table.settle("a", Err(()), 11_772);
     assert_eq!(now(&table, "a", 11_773, true), (some("!"), false));
@@ -74,11 +105,15 @@ fn who_waits_for_a_database_that_hangs_gets_what_was_known() {
     let table = table(100, 100);
     table.find("a", 0, false);
     table.settle("a", host("bob"), 0);
-    let (Found::Later(mut waiting), true) = table.find("a", 5000, false) else { panic!("it is old") };
+    let (Found::Later(mut waiting), true) = table.find("a", 5000, false) else {
+        panic!("it is old")
+    };
     table.let_go("a", 5500);
     assert_eq!(shown(&waiting.try_recv().unwrap()), "bob");
     assert_eq!(now(&table, "a", 5600, true), (some("bob"), false));
-    let (Found::Later(mut first), true) = table.find("b", 5600, true) else { panic!("nothing is known of it") };
+    let (Found::Later(mut first), true) = table.find("b", 5600, true) else {
+        panic!("nothing is known of it")
+    };
     table.let_go("b", 5700);
     assert!(first.try_recv().is_err(), "there is nothing to give");
     table.settle("b", Err(()), 5800);
@@ -90,7 +125,9 @@ fn outcomes_hold_as_long_as_the_same_is_said() {
     let table = table(100, 100);
     table.find("a", 0, false);
     table.settle("a", host("bob"), 0);
-    let (Found::Now(Answer::Known(_, lease)), _) = table.find("a", 1, false) else { panic!("known") };
+    let (Found::Now(Answer::Known(_, lease)), _) = table.find("a", 1, false) else {
+        panic!("known")
+    };
     let stamp = lease.stamp();
     assert!(stamp.is_current(749) && !stamp.is_current(750));
     assert_eq!(now(&table, "a", 800, false), (some("bob"), true));
@@ -121,7 +158,9 @@ fn purges_reach_what_is_being_asked() {
     table.settle("a", host("old"), 1);
     assert_eq!(now(&table, "a", 2, false), (None, true));
     table.settle("a", host("new"), 3);
-    let (Found::Now(Answer::Known(_, lease)), _) = table.find("a", 4, false) else { panic!("known") };
+    let (Found::Now(Answer::Known(_, lease)), _) = table.find("a", 4, false) else {
+        panic!("known")
+    };
     assert!(table.purge("a") && !lease.stamp().is_current(4));
     assert_eq!(now(&table, "a", 5, false), (None, true));
     table.settle("a", host("new"), 6);
@@ -139,7 +178,10 @@ fn there_is_a_bound_for_each_kind() {
         table.settle(&missing, Ok(Said::Missing), number);
     }
     let counts = table.counts();
-    assert!((100..=160).contains(&counts.known) && counts.missing <= 32, "{counts:?}");
+    assert!(
+        (100..=160).contains(&counts.known) && counts.missing <= 32,
+        "{counts:?}"
+    );
 }
 
 #[test]

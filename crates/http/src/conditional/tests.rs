@@ -8,18 +8,45 @@ const THEN: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const BEFORE: &str = "Sun, 06 Nov 1994 08:49:36 GMT";
 const AFTER: &str = "Sun, 06 Nov 1994 08:49:38 GMT";
 
-const STRONG: Validators<'_> =
-    Validators { entity_tag: Some(EntityTag { weak: false, opaque: b"x" }), last_modified: Some(MODIFIED), now: MODIFIED + 1_000_000 };
-const WEAK: Validators<'_> = Validators { entity_tag: Some(EntityTag { weak: true, opaque: b"x" }), ..STRONG };
-const DATED: Validators<'_> = Validators { entity_tag: None, ..STRONG };
-const BARE: Validators<'_> = Validators { last_modified: None, ..DATED };
+const STRONG: Validators<'_> = Validators {
+    entity_tag: Some(EntityTag {
+        weak: false,
+        opaque: b"x",
+    }),
+    last_modified: Some(MODIFIED),
+    now: MODIFIED + 1_000_000,
+};
+const WEAK: Validators<'_> = Validators {
+    entity_tag: Some(EntityTag {
+        weak: true,
+        opaque: b"x",
+    }),
+    ..STRONG
+};
+const DATED: Validators<'_> = Validators {
+    entity_tag: None,
+    ..STRONG
+};
+const BARE: Validators<'_> = Validators {
+    last_modified: None,
+    ..DATED
+};
 
 fn head(method: &str, fields: &[(&str, &str)]) -> RequestHead {
     RequestHead::build(method, "/", Version::Http11, fields)
 }
 
-fn check(method: &str, fields: &[(&str, &str)], current: Option<&Validators<'_>>, want: Precondition) {
-    assert_eq!(evaluate(head(method, fields).view(), current), want, "{method} {fields:?} {current:?}");
+fn check(
+    method: &str,
+    fields: &[(&str, &str)],
+    current: Option<&Validators<'_>>,
+    want: Precondition,
+) {
+    assert_eq!(
+        evaluate(head(method, fields).view(), current),
+        want,
+        "{method} {fields:?} {current:?}"
+    );
 }
 
 #[test]
@@ -81,11 +108,44 @@ fn if_none_match() {
 
 #[test]
 fn lists_may_span_lines() {
-    check("GET", &[("If-None-Match", "\"a\""), ("X", "\"x\""), ("If-None-Match", "\"x\"")], Some(&STRONG), NotModified);
-    check("GET", &[("If-None-Match", "\"a\""), ("X", "\"x\""), ("If-None-Match", "\"b\"")], Some(&STRONG), Proceed);
-    check("GET", &[("If-None-Match", "\"x\""), ("If-None-Match", "?")], Some(&STRONG), Proceed);
-    check("GET", &[("If-None-Match", "*"), ("If-None-Match", "\"x\"")], Some(&STRONG), Proceed);
-    check("PUT", &[("If-Match", "\"a\""), ("If-Match", "\"x\"")], Some(&STRONG), Proceed);
+    check(
+        "GET",
+        &[
+            ("If-None-Match", "\"a\""),
+            ("X", "\"x\""),
+            ("If-None-Match", "\"x\""),
+        ],
+        Some(&STRONG),
+        NotModified,
+    );
+    check(
+        "GET",
+        &[
+            ("If-None-Match", "\"a\""),
+            ("X", "\"x\""),
+            ("If-None-Match", "\"b\""),
+        ],
+        Some(&STRONG),
+        Proceed,
+    );
+    check(
+        "GET",
+        &[("If-None-Match", "\"x\""), ("If-None-Match", "?")],
+        Some(&STRONG),
+        Proceed,
+    );
+    check(
+        "GET",
+        &[("If-None-Match", "*"), ("If-None-Match", "\"x\"")],
+        Some(&STRONG),
+        Proceed,
+    );
+    check(
+        "PUT",
+        &[("If-Match", "\"a\""), ("If-Match", "\"x\"")],
+        Some(&STRONG),
+        Proceed,
+    );
 }
 
 #[test]
@@ -105,7 +165,12 @@ fn if_modified_since() {
         check("HEAD", &[("If-Modified-Since", value)], current, want);
         check("POST", &[("If-Modified-Since", value)], current, Proceed);
     }
-    check("GET", &[("If-Modified-Since", THEN), ("If-Modified-Since", THEN)], Some(&STRONG), Proceed);
+    check(
+        "GET",
+        &[("If-Modified-Since", THEN), ("If-Modified-Since", THEN)],
+        Some(&STRONG),
+        Proceed,
+    );
 }
 
 #[test]
@@ -127,21 +192,67 @@ fn if_unmodified_since() {
 #[test]
 fn the_order_of_the_standard() {
     // A tag beats a date of the same sense.
-    check("PUT", &[("If-Unmodified-Since", BEFORE), ("If-Match", "\"x\"")], Some(&STRONG), Proceed);
-    check("PUT", &[("If-Unmodified-Since", THEN), ("If-Match", "\"a\"")], Some(&STRONG), Failed);
-    check("GET", &[("If-Modified-Since", THEN), ("If-None-Match", "\"a\"")], Some(&STRONG), Proceed);
-    check("GET", &[("If-Modified-Since", BEFORE), ("If-None-Match", "\"x\"")], Some(&STRONG), NotModified);
+    check(
+        "PUT",
+        &[("If-Unmodified-Since", BEFORE), ("If-Match", "\"x\"")],
+        Some(&STRONG),
+        Proceed,
+    );
+    check(
+        "PUT",
+        &[("If-Unmodified-Since", THEN), ("If-Match", "\"a\"")],
+        Some(&STRONG),
+        Failed,
+    );
+    check(
+        "GET",
+        &[("If-Modified-Since", THEN), ("If-None-Match", "\"a\"")],
+        Some(&STRONG),
+        Proceed,
+    );
+    check(
+        "GET",
+        &[("If-Modified-Since", BEFORE), ("If-None-Match", "\"x\"")],
+        Some(&STRONG),
+        NotModified,
+    );
     // The guard comes first, then what the client has.
-    check("GET", &[("If-None-Match", "\"x\""), ("If-Match", "\"a\"")], Some(&STRONG), Failed);
-    check("GET", &[("If-None-Match", "\"x\""), ("If-Match", "\"x\"")], Some(&STRONG), NotModified);
-    check("GET", &[("If-Modified-Since", THEN), ("If-Unmodified-Since", BEFORE)], Some(&STRONG), Failed);
-    check("GET", &[("If-Modified-Since", THEN), ("If-Unmodified-Since", THEN)], Some(&STRONG), NotModified);
+    check(
+        "GET",
+        &[("If-None-Match", "\"x\""), ("If-Match", "\"a\"")],
+        Some(&STRONG),
+        Failed,
+    );
+    check(
+        "GET",
+        &[("If-None-Match", "\"x\""), ("If-Match", "\"x\"")],
+        Some(&STRONG),
+        NotModified,
+    );
+    check(
+        "GET",
+        &[("If-Modified-Since", THEN), ("If-Unmodified-Since", BEFORE)],
+        Some(&STRONG),
+        Failed,
+    );
+    check(
+        "GET",
+        &[("If-Modified-Since", THEN), ("If-Unmodified-Since", THEN)],
+        Some(&STRONG),
+        NotModified,
+    );
 }
 
 #[test]
 fn if_range() {
-    let fresh = Validators { now: MODIFIED, ..STRONG };
-    let next_second = Validators { now: MODIFIED + 1, ..STRONG };
+    let fresh = Validators {
+        now: MODIFIED,
+        ..STRONG
+    };
+    let next_second = Validators {
+        now: MODIFIED + 1,
+        ..STRONG
+    };
     let rows = [
         ("\"x\"", &STRONG, true),
         ("\"a\"", &STRONG, false),
@@ -162,8 +273,15 @@ fn if_range() {
         ("", &STRONG, false),
     ];
     for (value, current, want) in rows {
-        assert_eq!(range_applies(head("GET", &[("If-Range", value)]).view(), current), want, "{value} {current:?}");
+        assert_eq!(
+            range_applies(head("GET", &[("If-Range", value)]).view(), current),
+            want,
+            "{value} {current:?}"
+        );
     }
     assert!(range_applies(head("GET", &[]).view(), &BARE));
-    assert!(!range_applies(head("GET", &[("If-Range", "\"x\""), ("If-Range", "\"x\"")]).view(), &STRONG));
+    assert!(!range_applies(
+        head("GET", &[("If-Range", "\"x\""), ("If-Range", "\"x\"")]).view(),
+        &STRONG
+    ));
 }

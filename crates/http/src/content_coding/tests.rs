@@ -10,7 +10,12 @@ fn parse(value: &str) -> AcceptedCodings {
 
 /// identity, gzip, br, zstd.
 fn row(accepted: AcceptedCodings) -> [u16; 4] {
-    [accepted.identity, accepted.gzip, accepted.brotli, accepted.zstd]
+    [
+        accepted.identity,
+        accepted.gzip,
+        accepted.brotli,
+        accepted.zstd,
+    ]
 }
 
 #[test]
@@ -78,21 +83,38 @@ fn best_is_by_quality_then_by_our_order() {
     }
     assert_eq!(parse("br").best(&[Coding::Gzip]), None);
     assert_eq!(parse("br").best(&[]), None);
-    assert_eq!(AcceptedCodings::parse(None).best(&OURS), Some(Coding::Identity));
+    assert_eq!(
+        AcceptedCodings::parse(None).best(&OURS),
+        Some(Coding::Identity)
+    );
 }
 
 #[test]
 fn several_lines_are_one_list() {
-    let head = RequestHead::build("GET", "/", Version::Http11, &[("Accept-Encoding", "*;q=0"), ("accept-encoding", "br;q=0.5")]);
+    let head = RequestHead::build(
+        "GET",
+        "/",
+        Version::Http11,
+        &[
+            ("Accept-Encoding", "*;q=0"),
+            ("accept-encoding", "br;q=0.5"),
+        ],
+    );
     assert_eq!(row(AcceptedCodings::of(head.view())), [0, 0, 500, 0]);
     let without = RequestHead::build("GET", "/", Version::Http11, &[]);
-    assert_eq!(AcceptedCodings::of(without.view()), AcceptedCodings::parse(None));
+    assert_eq!(
+        AcceptedCodings::of(without.view()),
+        AcceptedCodings::parse(None)
+    );
 }
 
 #[test]
 fn tokens_and_suffixes_are_told_apart() {
     for coding in OURS {
-        assert_eq!(parse(&format!("{}, *;q=0", coding.token())).best(&OURS), Some(coding));
+        assert_eq!(
+            parse(&format!("{}, *;q=0", coding.token())).best(&OURS),
+            Some(coding)
+        );
         assert_eq!(coding.suffix().is_empty(), coding == Coding::Identity);
     }
 }

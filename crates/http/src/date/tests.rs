@@ -18,14 +18,26 @@ fn formats() {
         (i64::MAX, "Fri, 31 Dec 9999 23:59:59 GMT"),
     ];
     for (unix_s, want) in cases {
-        assert_eq!(std::str::from_utf8(&format_date(unix_s)), Ok(want), "{unix_s}");
+        assert_eq!(
+            std::str::from_utf8(&format_date(unix_s)),
+            Ok(want),
+            "{unix_s}"
+        );
     }
 }
 
 #[test]
 fn parses_the_three_forms() {
-    for text in ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
-        assert_eq!(parse_date(text.as_bytes(), NOW), Some(784_111_777), "{text}");
+    for text in [
+        "Sun, 06 Nov 1994 08:49:37 GMT",
+        "Sunday, 06-Nov-94 08:49:37 GMT",
+        "Sun Nov  6 08:49:37 1994",
+    ] {
+        assert_eq!(
+            parse_date(text.as_bytes(), NOW),
+            Some(784_111_777),
+            "{text}"
+        );
     }
     let others = [
         ("Wed Nov 16 08:49:37 1994", 784_975_777),
@@ -39,10 +51,20 @@ fn parses_the_three_forms() {
 
 #[test]
 fn two_digit_years_are_at_most_50_years_ahead() {
-    let cases = [("76", 2076), ("77", 1977), ("26", 2026), ("00", 2000), ("99", 1999)];
+    let cases = [
+        ("76", 2076),
+        ("77", 1977),
+        ("26", 2026),
+        ("00", 2000),
+        ("99", 1999),
+    ];
     for (digits, year) in cases {
         let text = format!("Friday, 01-Jan-{digits} 00:00:00 GMT");
-        assert_eq!(parse_date(text.as_bytes(), NOW), unix(year, 1, 1, 0), "{digits}");
+        assert_eq!(
+            parse_date(text.as_bytes(), NOW),
+            unix(year, 1, 1, 0),
+            "{digits}"
+        );
     }
 }
 

@@ -3,7 +3,11 @@ use crate::Version;
 use proptest::prelude::*;
 
 fn head(method: &str, target: &str, hosts: &[&str]) -> RequestHead {
-    let fields: Vec<(&str, &str)> = [("A", "1")].into_iter().chain(hosts.iter().map(|host| ("hOST", *host))).chain([("Z", "2")]).collect();
+    let fields: Vec<(&str, &str)> = [("A", "1")]
+        .into_iter()
+        .chain(hosts.iter().map(|host| ("hOST", *host)))
+        .chain([("Z", "2")])
+        .collect();
     RequestHead::build(method, target, Version::Http11, &fields)
 }
 
@@ -12,16 +16,32 @@ fn of(method: &str, target: &str, hosts: &[&str]) -> Result<(Option<String>, Str
     let head = head(method, target, hosts).view().to_request()?;
     let view = head.view();
     let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
-    assert_eq!(view.start_line(), format!("{method} {target} HTTP/1.1").as_bytes(), "the line for logs is the client's");
+    assert_eq!(
+        view.start_line(),
+        format!("{method} {target} HTTP/1.1").as_bytes(),
+        "the line for logs is the client's"
+    );
     assert_eq!(view.target_as_sent(), target.as_bytes());
-    assert_eq!(view.all("host").count(), view.known_count(KnownField::Host).into());
-    assert_eq!((view.first("a"), view.first("z")), (Some(&b"1"[..]), Some(&b"2"[..])));
+    assert_eq!(
+        view.all("host").count(),
+        view.known_count(KnownField::Host).into()
+    );
+    assert_eq!(
+        (view.first("a"), view.first("z")),
+        (Some(&b"1"[..]), Some(&b"2"[..]))
+    );
     assert_eq!(view.first("host"), view.known(KnownField::Host));
     Ok((view.known(KnownField::Host).map(text), text(view.target())))
 }
 
 /// Method, target and Host fields; the settled Host and target.
-type Row = (&'static str, &'static str, &'static [&'static str], Option<&'static str>, &'static str);
+type Row = (
+    &'static str,
+    &'static str,
+    &'static [&'static str],
+    Option<&'static str>,
+    &'static str,
+);
 
 #[test]
 fn one_host_whatever_its_spelling() {
@@ -29,28 +49,92 @@ fn one_host_whatever_its_spelling() {
         ("GET", "/a?b", &["a.example"], Some("a.example"), "/a?b"),
         ("GET", "/", &["A.Example"], Some("a.example"), "/"),
         ("GET", "/", &["a.example."], Some("a.example"), "/"),
-        ("GET", "/", &["A.EXAMPLE.:08080"], Some("a.example:8080"), "/"),
+        (
+            "GET",
+            "/",
+            &["A.EXAMPLE.:08080"],
+            Some("a.example:8080"),
+            "/",
+        ),
         ("GET", "/", &["a.example:"], Some("a.example"), "/"),
         ("GET", "/", &["a.example:80"], Some("a.example:80"), "/"),
-        ("GET", "/", &["[2001:DB8:0:0::1]:80"], Some("[2001:db8::1]:80"), "/"),
+        (
+            "GET",
+            "/",
+            &["[2001:DB8:0:0::1]:80"],
+            Some("[2001:db8::1]:80"),
+            "/",
+        ),
         ("GET", "/", &["127.0.0.1"], Some("127.0.0.1"), "/"),
         ("GET", "/", &[""], Some(""), "/"),
         ("GET", "/", &[], None, "/"),
-        ("GET", "http://a.example/x?y", &["b.example"], Some("a.example"), "/x?y"),
-        ("GET", "http://a.example/x", &["a.example"], Some("a.example"), "/x"),
-        ("GET", "HTTP://A.Example./x", &["b.example"], Some("a.example"), "/x"),
-        ("GET", "http://a.example:81", &["b.example:82"], Some("a.example:81"), "/"),
-        ("GET", "http://a.example?q", &["b.example"], Some("a.example"), "/?q"),
-        ("GET", "http://a.example//x", &["b.example"], Some("a.example"), "//x"),
+        (
+            "GET",
+            "http://a.example/x?y",
+            &["b.example"],
+            Some("a.example"),
+            "/x?y",
+        ),
+        (
+            "GET",
+            "http://a.example/x",
+            &["a.example"],
+            Some("a.example"),
+            "/x",
+        ),
+        (
+            "GET",
+            "HTTP://A.Example./x",
+            &["b.example"],
+            Some("a.example"),
+            "/x",
+        ),
+        (
+            "GET",
+            "http://a.example:81",
+            &["b.example:82"],
+            Some("a.example:81"),
+            "/",
+        ),
+        (
+            "GET",
+            "http://a.example?q",
+            &["b.example"],
+            Some("a.example"),
+            "/?q",
+        ),
+        (
+            "GET",
+            "http://a.example//x",
+            &["b.example"],
+            Some("a.example"),
+            "//x",
+        ),
         ("GET", "https://a.example/x", &[""], Some("a.example"), "/x"),
         ("GET", "http://a.example/x", &[], Some("a.example"), "/x"),
         ("OPTIONS", "*", &["A."], Some("a"), "*"),
         ("OPTIONS", "http://a", &["b"], Some("a"), "/"),
-        ("CONNECT", "A.Example:443", &["b.example"], Some("a.example:443"), "A.Example:443"),
-        ("BREW", "http://a.example/x", &["b.example"], Some("a.example"), "/x"),
+        (
+            "CONNECT",
+            "A.Example:443",
+            &["b.example"],
+            Some("a.example:443"),
+            "A.Example:443",
+        ),
+        (
+            "BREW",
+            "http://a.example/x",
+            &["b.example"],
+            Some("a.example"),
+            "/x",
+        ),
     ];
     for (method, target, hosts, host, settled) in rows {
-        assert_eq!(of(method, target, hosts), Ok((host.map(str::to_owned), settled.to_owned())), "{method} {target} {hosts:?}");
+        assert_eq!(
+            of(method, target, hosts),
+            Ok((host.map(str::to_owned), settled.to_owned())),
+            "{method} {target} {hosts:?}"
+        );
     }
 }
 
@@ -78,7 +162,11 @@ fn refused() {
         ("CONNECT", "a", &["a"], Target(BadAuthority)),
     ];
     for (method, target, hosts, error) in rows {
-        assert_eq!(of(method, target, hosts), Err(error), "{method} {target} {hosts:?}");
+        assert_eq!(
+            of(method, target, hosts),
+            Err(error),
+            "{method} {target} {hosts:?}"
+        );
     }
 }
 
@@ -89,8 +177,14 @@ fn what_was_received_is_still_counted() {
     head.settle_host().unwrap();
     assert_eq!(head.view().byte_count(), bytes);
     let again = head.with_fields(head.view().fields());
-    assert_eq!((again.view().target(), again.view().target_as_sent()), (&b"/x"[..], &b"http://a.example/x"[..]));
-    assert_eq!(again.view().known(KnownField::Host), Some(&b"a.example"[..]));
+    assert_eq!(
+        (again.view().target(), again.view().target_as_sent()),
+        (&b"/x"[..], &b"http://a.example/x"[..])
+    );
+    assert_eq!(
+        again.view().known(KnownField::Host),
+        Some(&b"a.example"[..])
+    );
 }
 
 proptest! {

@@ -1,7 +1,8 @@
 //! The table of media types, one row for each extension, sorted by extension.
 //!
-//! Types are those registered with IANA where there is one, else what browsers and other servers use. Source text of
-//! programming languages is text; `svgz` is missing because it says nothing without a Content-Encoding.
+//! Types are those registered with IANA where there is one, else what browsers and other servers
+//! use. Source text of programming languages is text; `svgz` is missing because it says nothing
+//! without a Content-Encoding.
 
 /// Extension in lower case, media type.
 pub(super) static TYPES: &[(&str, &str)] = &[
@@ -59,9 +60,15 @@ pub(super) static TYPES: &[(&str, &str)] = &[
     ("dmg", "application/x-apple-diskimage"),
     ("doc", "application/msword"),
     ("docm", "application/vnd.ms-word.document.macroenabled.12"),
-    ("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    (
+        "docx",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    ),
     ("dot", "application/msword"),
-    ("dotx", "application/vnd.openxmlformats-officedocument.wordprocessingml.template"),
+    (
+        "dotx",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.template",
+    ),
     ("dtd", "application/xml-dtd"),
     ("dvi", "application/x-dvi"),
     ("dwg", "image/vnd.dwg"),
@@ -203,8 +210,14 @@ pub(super) static TYPES: &[(&str, &str)] = &[
     ("opus", "audio/ogg"),
     ("otc", "font/collection"),
     ("otf", "font/otf"),
-    ("otp", "application/vnd.oasis.opendocument.presentation-template"),
-    ("ots", "application/vnd.oasis.opendocument.spreadsheet-template"),
+    (
+        "otp",
+        "application/vnd.oasis.opendocument.presentation-template",
+    ),
+    (
+        "ots",
+        "application/vnd.oasis.opendocument.spreadsheet-template",
+    ),
     ("ott", "application/vnd.oasis.opendocument.text-template"),
     ("owl", "application/rdf+xml"),
     ("p10", "application/pkcs10"),
@@ -231,13 +244,25 @@ pub(super) static TYPES: &[(&str, &str)] = &[
     ("png", "image/png"),
     ("pnm", "image/x-portable-anymap"),
     ("pot", "application/vnd.ms-powerpoint"),
-    ("potx", "application/vnd.openxmlformats-officedocument.presentationml.template"),
+    (
+        "potx",
+        "application/vnd.openxmlformats-officedocument.presentationml.template",
+    ),
     ("ppm", "image/x-portable-pixmap"),
     ("pps", "application/vnd.ms-powerpoint"),
-    ("ppsx", "application/vnd.openxmlformats-officedocument.presentationml.slideshow"),
+    (
+        "ppsx",
+        "application/vnd.openxmlformats-officedocument.presentationml.slideshow",
+    ),
     ("ppt", "application/vnd.ms-powerpoint"),
-    ("pptm", "application/vnd.ms-powerpoint.presentation.macroenabled.12"),
-    ("pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
+    (
+        "pptm",
+        "application/vnd.ms-powerpoint.presentation.macroenabled.12",
+    ),
+    (
+        "pptx",
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+    ),
     ("prc", "application/x-mobipocket-ebook"),
     ("properties", "text/plain"),
     ("ps", "application/postscript"),
@@ -335,11 +360,20 @@ pub(super) static TYPES: &[(&str, &str)] = &[
     ("xhtml", "application/xhtml+xml"),
     ("xlf", "application/xliff+xml"),
     ("xls", "application/vnd.ms-excel"),
-    ("xlsb", "application/vnd.ms-excel.sheet.binary.macroenabled.12"),
+    (
+        "xlsb",
+        "application/vnd.ms-excel.sheet.binary.macroenabled.12",
+    ),
     ("xlsm", "application/vnd.ms-excel.sheet.macroenabled.12"),
-    ("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    (
+        "xlsx",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ),
     ("xlt", "application/vnd.ms-excel"),
-    ("xltx", "application/vnd.openxmlformats-officedocument.spreadsheetml.template"),
+    (
+        "xltx",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.template",
+    ),
     ("xml", "application/xml"),
     ("xpi", "application/x-xpinstall"),
     ("xpm", "image/x-xpixmap"),

@@ -7,9 +7,17 @@ fn the_table_is_sorted_unique_and_well_formed() {
     assert!(TYPES.is_sorted_by(|one, two| one.0 < two.0));
     for (extension, media_type) in TYPES {
         let (kind, subtype) = media_type.split_once('/').unwrap();
-        assert!(is_token(kind.as_bytes()) && is_token(subtype.as_bytes()), "{media_type}");
+        assert!(
+            is_token(kind.as_bytes()) && is_token(subtype.as_bytes()),
+            "{media_type}"
+        );
         assert_eq!(*media_type, media_type.to_ascii_lowercase());
-        assert!(extension.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()), "{extension}");
+        assert!(
+            extension
+                .bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()),
+            "{extension}"
+        );
         assert_eq!(by_extension(extension.as_bytes()), Some(*media_type));
     }
 }
@@ -40,10 +48,17 @@ fn what_sites_are_made_of() {
         ("pdf", "application/pdf"),
         ("wasm", "application/wasm"),
         ("webmanifest", "application/manifest+json"),
-        ("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+        (
+            "docx",
+            "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        ),
     ];
     for (extension, want) in cases {
-        assert_eq!(by_extension(extension.as_bytes()), Some(want), "{extension}");
+        assert_eq!(
+            by_extension(extension.as_bytes()),
+            Some(want),
+            "{extension}"
+        );
     }
     for extension in [&b""[..], b"HTML", b".html", b"nope", b"\xff"] {
         assert_eq!(by_extension(extension), None, "{extension:?}");
@@ -99,10 +114,24 @@ fn what_shrinks() {
 
 #[test]
 fn what_takes_a_charset() {
-    for media_type in ["text/html", "text/plain", "Text/CSS", "text/javascript", "application/javascript"] {
+    for media_type in [
+        "text/html",
+        "text/plain",
+        "Text/CSS",
+        "text/javascript",
+        "application/javascript",
+    ] {
         assert!(takes_charset(media_type.as_bytes()), "{media_type}");
     }
-    for media_type in ["application/json", "application/ld+json", "image/svg+xml", "application/xml", "image/png", "texts/x", ""] {
+    for media_type in [
+        "application/json",
+        "application/ld+json",
+        "image/svg+xml",
+        "application/xml",
+        "image/png",
+        "texts/x",
+        "",
+    ] {
         assert!(!takes_charset(media_type.as_bytes()), "{media_type}");
     }
 }

@@ -58,7 +58,12 @@ fn normalised() {
         (b"/a+b", b"/a+b"),
     ];
     for (raw, want) in cases {
-        assert_eq!(normal(raw).as_deref(), Ok(want), "{}", String::from_utf8_lossy(raw));
+        assert_eq!(
+            normal(raw).as_deref(),
+            Ok(want),
+            "{}",
+            String::from_utf8_lossy(raw)
+        );
     }
 }
 
@@ -98,7 +103,11 @@ fn is_safe(path: &[u8]) -> bool {
     let mut segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
     let leading = segments.remove(0);
     segments.pop_if(|last| last.is_empty());
-    leading.is_empty() && path.first() == Some(&b'/') && segments.iter().all(|segment| !matches!(*segment, b"" | b"." | b".."))
+    leading.is_empty()
+        && path.first() == Some(&b'/')
+        && segments
+            .iter()
+            .all(|segment| !matches!(*segment, b"" | b"." | b".."))
 }
 
 proptest! {
@@ -157,7 +166,11 @@ fn other_rules_for_slashes() {
         ("a", Decode, false, Err(NotAbsolute)),
     ];
     for (raw, encoded, merge, expected) in rows {
-        assert_eq!(normal(raw, rules(encoded, merge)), expected.map(str::to_owned), "{raw} {encoded:?} {merge}");
+        assert_eq!(
+            normal(raw, rules(encoded, merge)),
+            expected.map(str::to_owned),
+            "{raw} {encoded:?} {merge}"
+        );
     }
 }
 

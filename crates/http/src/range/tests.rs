@@ -7,7 +7,11 @@ fn bytes(first: u64, last: u64) -> ByteRange {
 }
 
 fn check(value: &str, length: u64, want: RangeOutcome) {
-    assert_eq!(resolve(value.as_bytes(), length, 5), want, "{value} of {length}");
+    assert_eq!(
+        resolve(value.as_bytes(), length, 5),
+        want,
+        "{value} of {length}"
+    );
 }
 
 /// The examples of RFC 9110 section 14.1.2, of a representation of 10,000 bytes.
@@ -17,8 +21,20 @@ fn the_examples_of_the_standard() {
     check("bytes=500-999", 10_000, One(bytes(500, 999)));
     check("bytes=-500", 10_000, One(bytes(9_500, 9_999)));
     check("bytes=9500-", 10_000, One(bytes(9_500, 9_999)));
-    check("bytes=0-0,-1", 10_000, Many(vec![bytes(0, 0), bytes(9_999, 9_999)]));
-    check("bytes= 0-999, 4500-5499, -1000", 10_000, Many(vec![bytes(0, 999), bytes(4_500, 5_499), bytes(9_000, 9_999)]));
+    check(
+        "bytes=0-0,-1",
+        10_000,
+        Many(vec![bytes(0, 0), bytes(9_999, 9_999)]),
+    );
+    check(
+        "bytes= 0-999, 4500-5499, -1000",
+        10_000,
+        Many(vec![
+            bytes(0, 999),
+            bytes(4_500, 5_499),
+            bytes(9_000, 9_999),
+        ]),
+    );
     check("bytes=500-600,601-999", 10_000, One(bytes(500, 999)));
     check("bytes=500-700,601-999", 10_000, One(bytes(500, 999)));
 }
@@ -33,12 +49,22 @@ fn one_range() {
     check("BYTES=1-2", 10, One(bytes(1, 2)));
     check("bytes=1-99999999999999999999999", 10, One(bytes(1, 9)));
     check("bytes=-99999999999999999999999", 10, One(bytes(0, 9)));
-    check("bytes=18446744073709551614-", u64::MAX, One(bytes(u64::MAX - 1, u64::MAX - 1)));
+    check(
+        "bytes=18446744073709551614-",
+        u64::MAX,
+        One(bytes(u64::MAX - 1, u64::MAX - 1)),
+    );
 }
 
 #[test]
 fn not_satisfiable() {
-    for value in ["bytes=10-", "bytes=10-20", "bytes=-0", "bytes=99-,-0", "bytes=99999999999999999999999-"] {
+    for value in [
+        "bytes=10-",
+        "bytes=10-20",
+        "bytes=-0",
+        "bytes=99-,-0",
+        "bytes=99999999999999999999999-",
+    ] {
         check(value, 10, Unsatisfiable);
     }
     check("bytes=0-", 0, Unsatisfiable);
@@ -78,7 +104,11 @@ fn ignored() {
 
 #[test]
 fn the_number_of_parts_is_limited() {
-    check("bytes=0-0,2-2,4-4,6-6,8-8", 10, Many([0, 2, 4, 6, 8].map(|at| bytes(at, at)).to_vec()));
+    check(
+        "bytes=0-0,2-2,4-4,6-6,8-8",
+        10,
+        Many([0, 2, 4, 6, 8].map(|at| bytes(at, at)).to_vec()),
+    );
     check("bytes=0-0,2-2,4-4,6-6,8-8,9-9", 10, Whole);
     check("bytes=99-,99-,99-,99-,99-,0-0", 10, Whole);
     assert_eq!(resolve(b"bytes=0-1", 10, 0), Whole);
@@ -96,11 +126,27 @@ fn more_than_the_whole_is_ignored() {
 
 #[test]
 fn parts_stay_in_the_order_asked() {
-    check("bytes=50-59,10-19,30-39", 100, Many(vec![bytes(50, 59), bytes(10, 19), bytes(30, 39)]));
+    check(
+        "bytes=50-59,10-19,30-39",
+        100,
+        Many(vec![bytes(50, 59), bytes(10, 19), bytes(30, 39)]),
+    );
     // 20-29 bridges the second and the third.
-    check("bytes=50-59,10-19,30-39,20-29", 100, Many(vec![bytes(50, 59), bytes(10, 39)]));
-    check("bytes=50-59,10-19,40-49", 100, Many(vec![bytes(40, 59), bytes(10, 19)]));
-    check("bytes=90-91,10-19,50-51,30-39,20-29", 100, Many(vec![bytes(90, 91), bytes(10, 39), bytes(50, 51)]));
+    check(
+        "bytes=50-59,10-19,30-39,20-29",
+        100,
+        Many(vec![bytes(50, 59), bytes(10, 39)]),
+    );
+    check(
+        "bytes=50-59,10-19,40-49",
+        100,
+        Many(vec![bytes(40, 59), bytes(10, 19)]),
+    );
+    check(
+        "bytes=90-91,10-19,50-51,30-39,20-29",
+        100,
+        Many(vec![bytes(90, 91), bytes(10, 39), bytes(50, 51)]),
+    );
     check("bytes=5-9,0-4", 100, One(bytes(0, 9)));
 }
 

@@ -6,17 +6,36 @@ fn origin<'a>(path: &'a [u8], query: Option<&'a [u8]>) -> Result<Target<'a>, Tar
     Ok(Target::Origin { path, query })
 }
 
-fn absolute<'a>(authority: &'a [u8], path: &'a [u8], query: Option<&'a [u8]>) -> Result<Target<'a>, TargetError> {
-    Ok(Target::Absolute { scheme: b"http", authority, path, query })
+fn absolute<'a>(
+    authority: &'a [u8],
+    path: &'a [u8],
+    query: Option<&'a [u8]>,
+) -> Result<Target<'a>, TargetError> {
+    Ok(Target::Absolute {
+        scheme: b"http",
+        authority,
+        path,
+        query,
+    })
 }
 
 fn check(method: Method, target: &[u8], want: Result<Target<'_>, TargetError>) {
-    assert_eq!(split(method, target), want, "{method:?} {}", String::from_utf8_lossy(target));
+    assert_eq!(
+        split(method, target),
+        want,
+        "{method:?} {}",
+        String::from_utf8_lossy(target)
+    );
 }
 
 #[test]
 fn origin_form() {
-    for method in [Method::Get, Method::Post, Method::Options, Method::Extension] {
+    for method in [
+        Method::Get,
+        Method::Post,
+        Method::Options,
+        Method::Extension,
+    ] {
         check(method, b"/", origin(b"/", None));
         check(method, b"/a/b?c=d", origin(b"/a/b", Some(b"c=d")));
         check(method, b"/?", origin(b"/", Some(b"")));
@@ -29,28 +48,65 @@ fn origin_form() {
 
 #[test]
 fn bytes_that_pass_because_browsers_send_them() {
-    check(Method::Get, b"/a?family=A|B^{C}[D]\"<>`\\'", origin(b"/a", Some(b"family=A|B^{C}[D]\"<>`\\'")));
-    check(Method::Get, b"/\xc3\xa4?\xff", origin(b"/\xc3\xa4", Some(b"\xff")));
+    check(
+        Method::Get,
+        b"/a?family=A|B^{C}[D]\"<>`\\'",
+        origin(b"/a", Some(b"family=A|B^{C}[D]\"<>`\\'")),
+    );
+    check(
+        Method::Get,
+        b"/\xc3\xa4?\xff",
+        origin(b"/\xc3\xa4", Some(b"\xff")),
+    );
     check(Method::Get, b"/%zz", origin(b"/%zz", None));
 }
 
 #[test]
 fn absolute_form() {
     for method in [Method::Get, Method::Options, Method::Extension] {
-        check(method, b"http://example.com/a?b", absolute(b"example.com", b"/a", Some(b"b")));
-        check(method, b"http://example.com:81", absolute(b"example.com:81", b"/", None));
-        check(method, b"http://example.com?q", absolute(b"example.com", b"/", Some(b"q")));
-        check(method, b"http://example.com/?a://b", absolute(b"example.com", b"/", Some(b"a://b")));
+        check(
+            method,
+            b"http://example.com/a?b",
+            absolute(b"example.com", b"/a", Some(b"b")),
+        );
+        check(
+            method,
+            b"http://example.com:81",
+            absolute(b"example.com:81", b"/", None),
+        );
+        check(
+            method,
+            b"http://example.com?q",
+            absolute(b"example.com", b"/", Some(b"q")),
+        );
+        check(
+            method,
+            b"http://example.com/?a://b",
+            absolute(b"example.com", b"/", Some(b"a://b")),
+        );
         check(method, b"http://[::1]:8/", absolute(b"[::1]:8", b"/", None));
     }
-    let target = Target::Absolute { scheme: b"HTTPS", authority: b"a", path: b"/", query: None };
+    let target = Target::Absolute {
+        scheme: b"HTTPS",
+        authority: b"a",
+        path: b"/",
+        query: None,
+    };
     check(Method::Get, b"HTTPS://a/", Ok(target));
 }
 
 #[test]
 fn authority_form_and_asterisk() {
-    check(Method::Connect, b"example.com:443", Ok(Target::Authority(b"example.com:443")));
-    check(Method::Connect, b"[::1]:443", Ok(Target::Authority(b"[::1]:443")));
+    check(
+        Method::Connect,
+        b"example.com:443",
+        Ok(Target::Authority(b"example.com:443")),
+    );
+    check(
+        Method::Connect,
+        b"[::1]:443",
+        Ok(Target::Authority(b"[::1]:443")),
+    );
     check(Method::Options, b"*", Ok(Target::Asterisk));
 }
 

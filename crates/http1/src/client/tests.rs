@@ -1,8 +1,15 @@
 use super::*;
 
-const LIMITS: ResponseLimits = ResponseLimits { head_bytes_max: 100, header_count_max: 3 };
+const LIMITS: ResponseLimits = ResponseLimits {
+    head_bytes_max: 100,
+    header_count_max: 3,
+};
 
-fn request(line: RequestLine<'_>, framing: BodyFraming, connection: ClientConnection) -> Result<String, UnsendableRequest> {
+fn request(
+    line: RequestLine<'_>,
+    framing: BodyFraming,
+    connection: ClientConnection,
+) -> Result<String, UnsendableRequest> {
     let mut out = Vec::new();
     let fields: [(&[u8], &[u8]); 6] = [
         (b"Accept", b"a\r\nb"),
@@ -16,7 +23,11 @@ fn request(line: RequestLine<'_>, framing: BodyFraming, connection: ClientConnec
     Ok(String::from_utf8(out).unwrap())
 }
 
-const LINE: RequestLine<'_> = RequestLine { method: b"POST", target: b"/a", host: b"a.example:80" };
+const LINE: RequestLine<'_> = RequestLine {
+    method: b"POST",
+    target: b"/a",
+    host: b"a.example:80",
+};
 
 #[test]
 fn request_heads_say_framing_host_and_connection_once() {
@@ -29,17 +40,51 @@ fn request_heads_say_framing_host_and_connection_once() {
         "POST /a HTTP/1.1\r\nHost: a.example:80\r\nAccept: a  b\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\
          Transfer-Encoding: chunked\r\n\r\n"
     );
-    assert!(request(LINE, BodyFraming::None, ClientConnection::KeepAlive).unwrap().ends_with("Accept: a  b\r\n\r\n"));
+    assert!(
+        request(LINE, BodyFraming::None, ClientConnection::KeepAlive)
+            .unwrap()
+            .ends_with("Accept: a  b\r\n\r\n")
+    );
 }
 
 #[test]
 fn no_request_line_is_split() {
     let sent = |line| request(line, BodyFraming::None, ClientConnection::KeepAlive);
-    assert_eq!(sent(RequestLine { method: b"GE T", ..LINE }), Err(UnsendableRequest::Method));
-    assert_eq!(sent(RequestLine { method: b"", ..LINE }), Err(UnsendableRequest::Method));
-    assert_eq!(sent(RequestLine { target: b"/ HTTP/1.1\r\nA: b", ..LINE }), Err(UnsendableRequest::Target));
-    assert_eq!(sent(RequestLine { target: b"", ..LINE }), Err(UnsendableRequest::Target));
-    assert_eq!(sent(RequestLine { host: b"a\r\nB: c", ..LINE }), Err(UnsendableRequest::Host));
+    assert_eq!(
+        sent(RequestLine {
+            method: b"GE T",
+            ..LINE
+        }),
+        Err(UnsendableRequest::Method)
+    );
+    assert_eq!(
+        sent(RequestLine {
+            method: b"",
+            ..LINE
+        }),
+        Err(UnsendableRequest::Method)
+    );
+    assert_eq!(
+        sent(RequestLine {
+            target: b"/ HTTP/1.1\r\nA: b",
+            ..LINE
+        }),
+        Err(UnsendableRequest::Target)
+    );
+    assert_eq!(
+        sent(RequestLine {
+            target: b"",
+            ..LINE
+        }),
+        Err(UnsendableRequest::Target)
+    );
+    assert_eq!(
+        sent(RequestLine {
+            host: b"a\r\nB: c",
+            ..LINE
+        }),
+        Err(UnsendableRequest::Host)
+    );
 }
 
 fn parsed(bytes: &[u8]) -> Result<ParsedResponse, ResponseFault> {
@@ -49,7 +94,10 @@ fn parsed(bytes: &[u8]) -> Result<ParsedResponse, ResponseFault> {
 /// Framing and persistence of a whole response head.
 fn body(method: Method, bytes: &[u8]) -> Result<(ResponseBody, bool), ResponseFault> {
     let mut index = ResponseIndex::default();
-    assert!(matches!(parse_response(bytes, &LIMITS, &mut index)?, ParsedResponse::Complete { .. }));
+    assert!(matches!(
+        parse_response(bytes, &LIMITS, &mut index)?,
+        ParsedResponse::Complete { .. }
+    ));
     let head = ResponseView::new(bytes, &index);
     response_framing(method, head).map(|body| (body, response_keep_alive(head, body)))
 }
@@ -62,18 +110,38 @@ fn with(line: &str) -> Vec<u8> {
 fn response_heads_are_parsed() {
     let bytes = b"HTTP/1.0 404 Not Here\r\nA: b \r\nB:\r\n\r\nrest";
     let mut index = ResponseIndex::default();
-    assert_eq!(parse_response(bytes, &LIMITS, &mut index), Ok(ParsedResponse::Complete { head_bytes: bytes.len() - 4 }));
+    assert_eq!(
+        parse_response(bytes, &LIMITS, &mut index),
+        Ok(ParsedResponse::Complete {
+            head_bytes: bytes.len() - 4
+        })
+    );
     let head = ResponseView::new(bytes, &index);
-    assert_eq!((head.status(), head.version()), (Status::NOT_FOUND, Version::Http10));
-    assert_eq!(head.fields().collect::<Vec<_>>(), [(&b"A"[..], &b"b"[..]), (b"B", b"")]);
+    assert_eq!(
+        (head.status(), head.version()),
+        (Status::NOT_FOUND, Version::Http10)
+    );
+    assert_eq!(
+        head.fields().collect::<Vec<_>>(),
+        [(&b"A"[..], &b"b"[..]), (b"B", b"")]
+    );
     assert_eq!(head.first("a"), Some(&b"b"[..]));
 }
 
 #[test]
 fn reasons_are_optional_and_partial_heads_wait() {
-    assert!(matches!(parsed(b"HTTP/1.1 200\r\n\r\n"), Ok(ParsedResponse::Complete { .. })));
-    assert!(matches!(parsed(b"HTTP/1.1 200 \r\n\r\n"), Ok(ParsedResponse::Complete { .. })));
-    assert!(matches!(parsed(b"HTTP/1.1 200 caf\xe9\r\n\r\n"), Ok(ParsedResponse::Complete { .. })));
+    assert!(matches!(
+        parsed(b"HTTP/1.1 200\r\n\r\n"),
+        Ok(ParsedResponse::Complete { .. })
+    ));
+    assert!(matches!(
+        parsed(b"HTTP/1.1 200 \r\n\r\n"),
+        Ok(ParsedResponse::Complete { .. })
+    ));
+    assert!(matches!(
+        parsed(b"HTTP/1.1 200 caf\xe9\r\n\r\n"),
+        Ok(ParsedResponse::Complete { .. })
+    ));
     let head = b"HTTP/1.1 200 OK\r\nA: b\r\n\r\n";
     for end in 0..head.len() {
         assert_eq!(parsed(&head[..end]), Ok(ParsedResponse::Partial), "{end}");
@@ -94,10 +162,22 @@ fn faulty_heads_are_refused() {
         (b"HTTP/1.1 200 OK\r\nA: b\r\n\n", ResponseFault::BadLineEnd),
         (b"HTTP/1.1 200\n\r\n", ResponseFault::BadLineEnd),
         (b"HTTP/1.1 200 OK\r\nA : b\r\n\r\n", ResponseFault::BadField),
-        (b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n", ResponseFault::BadField),
-        (b"HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n", ResponseFault::BadField),
-        (b"HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n", ResponseFault::BadField),
-        (b"HTTP/1.1 200 OK\r\nA:\r\nB:\r\nC:\r\nD:\r\n\r\n", ResponseFault::TooManyFields),
+        (
+            b"HTTP/1.1 200 OK\r\nA: b\r\n c\r\n\r\n",
+            ResponseFault::BadField,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nA: b\0\r\n\r\n",
+            ResponseFault::BadField,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nA: b\rc\r\n\r\n",
+            ResponseFault::BadField,
+        ),
+        (
+            b"HTTP/1.1 200 OK\r\nA:\r\nB:\r\nC:\r\nD:\r\n\r\n",
+            ResponseFault::TooManyFields,
+        ),
     ] {
         assert_eq!(parsed(bytes), Err(fault), "{}", bytes.escape_ascii());
     }
@@ -105,39 +185,121 @@ fn faulty_heads_are_refused() {
 
 #[test]
 fn response_size_limit_has_two_sides() {
-    let head = |length: usize| [&b"HTTP/1.1 200 OK\r\nA: "[..], &vec![b'a'; length - 24], b"\r\n\r\n"].concat();
-    assert_eq!(parsed(&head(100)), Ok(ParsedResponse::Complete { head_bytes: 100 }));
+    let head = |length: usize| {
+        [
+            &b"HTTP/1.1 200 OK\r\nA: "[..],
+            &vec![b'a'; length - 24],
+            b"\r\n\r\n",
+        ]
+        .concat()
+    };
+    assert_eq!(
+        parsed(&head(100)),
+        Ok(ParsedResponse::Complete { head_bytes: 100 })
+    );
     assert_eq!(parsed(&head(101)), Err(ResponseFault::HeadTooLarge));
     assert_eq!(parsed(&head(200)[..101]), Err(ResponseFault::HeadTooLarge));
 }
 
 #[test]
 fn more_fields_than_fit_on_the_stack() {
-    let limits = ResponseLimits { head_bytes_max: 10_000, header_count_max: 150 };
-    let head = |fields: usize| [&b"HTTP/1.1 200 OK\r\n"[..], &b"A: b\r\n".repeat(fields), b"\r\n"].concat();
+    let limits = ResponseLimits {
+        head_bytes_max: 10_000,
+        header_count_max: 150,
+    };
+    let head = |fields: usize| {
+        [
+            &b"HTTP/1.1 200 OK\r\n"[..],
+            &b"A: b\r\n".repeat(fields),
+            b"\r\n",
+        ]
+        .concat()
+    };
     let mut index = ResponseIndex::default();
-    assert!(matches!(parse_response(&head(150), &limits, &mut index), Ok(ParsedResponse::Complete { .. })));
+    assert!(matches!(
+        parse_response(&head(150), &limits, &mut index),
+        Ok(ParsedResponse::Complete { .. })
+    ));
     assert_eq!(index.fields.len(), 150);
-    assert_eq!(parse_response(&head(151), &limits, &mut index), Err(ResponseFault::TooManyFields));
+    assert_eq!(
+        parse_response(&head(151), &limits, &mut index),
+        Err(ResponseFault::TooManyFields)
+    );
 }
 
 #[test]
 fn content_is_framed_in_the_order_of_the_standard() {
     for (method, bytes, expected) in [
-        (Method::Get, with("Content-Length: 5"), Ok((ResponseBody::Length(5), true))),
-        (Method::Get, with("Transfer-Encoding: chunked"), Ok((ResponseBody::Chunked, true))),
-        (Method::Get, with("A: b"), Ok((ResponseBody::UntilClose, false))),
-        (Method::Head, with("Content-Length: 5"), Ok((ResponseBody::None, true))),
-        (Method::Get, b"HTTP/1.1 204 No\r\nContent-Length: 5\r\n\r\n".to_vec(), Ok((ResponseBody::None, true))),
-        (Method::Get, b"HTTP/1.1 304 No\r\nContent-Length: 5\r\n\r\n".to_vec(), Ok((ResponseBody::None, true))),
-        (Method::Get, b"HTTP/1.1 103 Early\r\n\r\n".to_vec(), Ok((ResponseBody::None, true))),
-        (Method::Get, b"HTTP/1.1 101 Go\r\nUpgrade: x\r\n\r\n".to_vec(), Ok((ResponseBody::Tunnel, false))),
-        (Method::Connect, with("Content-Length: 5"), Ok((ResponseBody::Tunnel, false))),
-        (Method::Get, with("Content-Length: 5\r\nContent-Length: 5"), Err(ResponseFault::SeveralLengths)),
-        (Method::Get, with("Content-Length: 5, 5"), Err(ResponseFault::BadLength)),
-        (Method::Get, with("Content-Length: 5\r\nTransfer-Encoding: chunked"), Err(ResponseFault::LengthAndTransferEncoding)),
-        (Method::Get, with("Transfer-Encoding: gzip, chunked"), Err(ResponseFault::BadTransferEncoding)),
-        (Method::Get, with("Transfer-Encoding: gzip"), Err(ResponseFault::BadTransferEncoding)),
+        (
+            Method::Get,
+            with("Content-Length: 5"),
+            Ok((ResponseBody::Length(5), true)),
+        ),
+        (
+            Method::Get,
+            with("Transfer-Encoding: chunked"),
+            Ok((ResponseBody::Chunked, true)),
+        ),
+        (
+            Method::Get,
+            with("A: b"),
+            Ok((ResponseBody::UntilClose, false)),
+        ),
+        (
+            Method::Head,
+            with("Content-Length: 5"),
+            Ok((ResponseBody::None, true)),
+        ),
+        (
+            Method::Get,
+            b"HTTP/1.1 204 No\r\nContent-Length: 5\r\n\r\n".to_vec(),
+            Ok((ResponseBody::None, true)),
+        ),
+        (
+            Method::Get,
+            b"HTTP/1.1 304 No\r\nContent-Length: 5\r\n\r\n".to_vec(),
+            Ok((ResponseBody::None, true)),
+        ),
+        (
+            Method::Get,
+            b"HTTP/1.1 103 Early\r\n\r\n".to_vec(),
+            Ok((ResponseBody::None, true)),
+        ),
+        (
+            Method::Get,
+            b"HTTP/1.1 101 Go\r\nUpgrade: x\r\n\r\n".to_vec(),
+            Ok((ResponseBody::Tunnel, false)),
+        ),
+        (
+            Method::Connect,
+            with("Content-Length: 5"),
+            Ok((ResponseBody::Tunnel, false)),
+        ),
+        (
+            Method::Get,
+            with("Content-Length: 5\r\nContent-Length: 5"),
+            Err(ResponseFault::SeveralLengths),
+        ),
+        (
+            Method::Get,
+            with("Content-Length: 5, 5"),
+            Err(ResponseFault::BadLength),
+        ),
+        (
+            Method::Get,
+            with("Content-Length: 5\r\nTransfer-Encoding: chunked"),
+            Err(ResponseFault::LengthAndTransferEncoding),
+        ),
+        (
+            Method::Get,
+            with("Transfer-Encoding: gzip, chunked"),
+            Err(ResponseFault::BadTransferEncoding),
+        ),
+        (
+            Method::Get,
+            with("Transfer-Encoding: gzip"),
+            Err(ResponseFault::BadTransferEncoding),
+        ),
     ] {
         assert_eq!(body(method, &bytes), expected, "{}", bytes.escape_ascii());
     }
@@ -145,9 +307,28 @@ fn content_is_framed_in_the_order_of_the_standard() {
 
 #[test]
 fn responses_of_http10_close_unless_they_say_otherwise() {
-    let old = |line: &str| format!("HTTP/1.0 200 OK\r\nContent-Length: 5\r\n{line}\r\n\r\n").into_bytes();
-    assert_eq!(body(Method::Get, &old("A: b")), Ok((ResponseBody::Length(5), false)));
-    assert_eq!(body(Method::Get, &old("Connection: keep-alive")), Ok((ResponseBody::Length(5), true)));
-    assert_eq!(body(Method::Get, &with("Content-Length: 5\r\nConnection: x, Close")), Ok((ResponseBody::Length(5), false)));
-    assert_eq!(body(Method::Get, b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), Err(ResponseFault::BadTransferEncoding));
+    let old =
+        |line: &str| format!("HTTP/1.0 200 OK\r\nContent-Length: 5\r\n{line}\r\n\r\n").into_bytes();
+    assert_eq!(
+        body(Method::Get, &old("A: b")),
+        Ok((ResponseBody::Length(5), false))
+    );
+    assert_eq!(
+        body(Method::Get, &old("Connection: keep-alive")),
+        Ok((ResponseBody::Length(5), true))
+    );
+    assert_eq!(
+        body(
+            Method::Get,
+            &with("Content-Length: 5\r\nConnection: x, Close")
+        ),
+        Ok((ResponseBody::Length(5), false))
+    );
+    assert_eq!(
+        body(
+            Method::Get,
+            b"HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        ),
+        Err(ResponseFault::BadTransferEncoding)
+    );
 }

@@ -5,7 +5,12 @@ use saker_http::{HeadIndex, HeadView, Method, Version};
 use super::*;
 use crate::reject::RejectReason;
 
-const LIMITS: RequestLimits = RequestLimits { head_bytes_max: 100, header_count_max: 3, target_bytes_max: 10, field_bytes_max: usize::MAX };
+const LIMITS: RequestLimits = RequestLimits {
+    head_bytes_max: 100,
+    header_count_max: 3,
+    target_bytes_max: 10,
+    field_bytes_max: usize::MAX,
+};
 
 fn parsed(bytes: &[u8]) -> Result<Parsed, RejectReason> {
     parse_request(bytes, &LIMITS, &mut HeadIndex::default()).map_err(|reject| reject.reason)
@@ -13,24 +18,48 @@ fn parsed(bytes: &[u8]) -> Result<Parsed, RejectReason> {
 
 fn head_of(length: usize) -> Vec<u8> {
     let frame = b"GET / HTTP/1.1\r\nA: \r\n\r\n".len();
-    [&b"GET / HTTP/1.1\r\nA: "[..], &vec![b'a'; length - frame], b"\r\n\r\n"].concat()
+    [
+        &b"GET / HTTP/1.1\r\nA: "[..],
+        &vec![b'a'; length - frame],
+        b"\r\n\r\n",
+    ]
+    .concat()
 }
 
 #[test]
 fn spans_show_method_target_and_fields() {
     let bytes = b"\r\nPOST /a?b HTTP/1.0\r\nHost:a \r\nX-Empty:  \r\n\r\nrest";
     let mut index = HeadIndex::default();
-    assert_eq!(parse_request(bytes, &LIMITS, &mut index), Ok(Parsed::Complete { head_bytes: bytes.len() - 4 }));
+    assert_eq!(
+        parse_request(bytes, &LIMITS, &mut index),
+        Ok(Parsed::Complete {
+            head_bytes: bytes.len() - 4
+        })
+    );
     let head = HeadView::new(bytes, &index);
-    assert_eq!((head.method(), head.version()), (Method::Post, Version::Http10));
-    assert_eq!((head.method_token(), head.target()), (&b"POST"[..], &b"/a?b"[..]));
-    assert_eq!(head.fields().collect::<Vec<_>>(), [(&b"Host"[..], &b"a"[..]), (b"X-Empty", b"")]);
+    assert_eq!(
+        (head.method(), head.version()),
+        (Method::Post, Version::Http10)
+    );
+    assert_eq!(
+        (head.method_token(), head.target()),
+        (&b"POST"[..], &b"/a?b"[..])
+    );
+    assert_eq!(
+        head.fields().collect::<Vec<_>>(),
+        [(&b"Host"[..], &b"a"[..]), (b"X-Empty", b"")]
+    );
 }
 
 #[test]
 fn an_index_is_used_again_without_traces() {
     let mut index = HeadIndex::default();
-    parse_request(b"GET / HTTP/1.1\r\nHost: a\r\nRange: b\r\n\r\n", &LIMITS, &mut index).unwrap();
+    parse_request(
+        b"GET / HTTP/1.1\r\nHost: a\r\nRange: b\r\n\r\n",
+        &LIMITS,
+        &mut index,
+    )
+    .unwrap();
     parse_request(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n", &LIMITS, &mut index).unwrap();
     assert_eq!(index.field_count(), 1);
     assert!(!index.has(saker_http::KnownField::Range));
@@ -38,44 +67,86 @@ fn an_index_is_used_again_without_traces() {
 
 #[test]
 fn head_size_limit_has_two_sides() {
-    assert_eq!(parsed(&head_of(100)), Ok(Parsed::Complete { head_bytes: 100 }));
+    assert_eq!(
+        parsed(&head_of(100)),
+        Ok(Parsed::Complete { head_bytes: 100 })
+    );
     assert_eq!(parsed(&head_of(101)), Err(RejectReason::HeadTooLarge));
     assert_eq!(parsed(&head_of(101)[..100]), Ok(Parsed::Partial));
-    assert_eq!(parsed(&[head_of(100), vec![b'x'; 500]].concat()), Ok(Parsed::Complete { head_bytes: 100 }));
+    assert_eq!(
+        parsed(&[head_of(100), vec![b'x'; 500]].concat()),
+        Ok(Parsed::Complete { head_bytes: 100 })
+    );
 }
 
 #[test]
 fn target_limit_has_two_sides() {
-    assert!(matches!(parsed(b"GET /234567890 HTTP/1.1\r\n\r\n"), Ok(Parsed::Complete { .. })));
-    assert_eq!(parsed(b"GET /2345678901 HTTP/1.1\r\n\r\n"), Err(RejectReason::TargetTooLong));
+    assert!(matches!(
+        parsed(b"GET /234567890 HTTP/1.1\r\n\r\n"),
+        Ok(Parsed::Complete { .. })
+    ));
+    assert_eq!(
+        parsed(b"GET /2345678901 HTTP/1.1\r\n\r\n"),
+        Err(RejectReason::TargetTooLong)
+    );
     assert_eq!(parsed(b"GET /2345678901"), Err(RejectReason::TargetTooLong));
     assert_eq!(parsed(b"GET /234567890"), Ok(Parsed::Partial));
 }
 
 #[test]
 fn field_count_limit_has_two_sides() {
-    assert!(matches!(parsed(b"GET / HTTP/1.1\r\nA:\r\nB:\r\nC:\r\n\r\n"), Ok(Parsed::Complete { .. })));
-    assert_eq!(parsed(b"GET / HTTP/1.1\r\nA:\r\nB:\r\nC:\r\nD:\r\n\r\n"), Err(RejectReason::TooManyFields));
+    assert!(matches!(
+        parsed(b"GET / HTTP/1.1\r\nA:\r\nB:\r\nC:\r\n\r\n"),
+        Ok(Parsed::Complete { .. })
+    ));
+    assert_eq!(
+        parsed(b"GET / HTTP/1.1\r\nA:\r\nB:\r\nC:\r\nD:\r\n\r\n"),
+        Err(RejectReason::TooManyFields)
+    );
 }
 
 #[test]
 fn lines_of_one_name_have_the_limit_of_one_together() {
-    let limits = RequestLimits { field_bytes_max: 21, header_count_max: 10, ..LIMITS };
+    let limits = RequestLimits {
+        field_bytes_max: 21,
+        header_count_max: 10,
+        ..LIMITS
+    };
     let parsed = |lines: &str| {
         let head = format!("GET / HTTP/1.1\r\n{lines}\r\n");
-        parse_request(head.as_bytes(), &limits, &mut HeadIndex::default()).map_err(|reject| reject.reason)
+        parse_request(head.as_bytes(), &limits, &mut HeadIndex::default())
+            .map_err(|reject| reject.reason)
     };
     let is_whole = |lines: &str| matches!(parsed(lines), Ok(Parsed::Complete { .. }));
-    assert!(is_whole("A: 234567890\r\nB: 1\r\na: 234567890\r\n"), "20 with what joins them");
-    assert_eq!(parsed("A: 234567890\r\nB: 1\r\na: 2345678901\r\n"), Err(RejectReason::FieldTooLong));
-    assert!(is_whole("A: 234567890\r\nB: 2345678901\r\n"), "two names are two values");
-    assert!(is_whole("A-B: 234567890\r\nA_B: 2345678901\r\n"), "names are compared as HTTP compares them");
+    assert!(
+        is_whole("A: 234567890\r\nB: 1\r\na: 234567890\r\n"),
+        "20 with what joins them"
+    );
+    assert_eq!(
+        parsed("A: 234567890\r\nB: 1\r\na: 2345678901\r\n"),
+        Err(RejectReason::FieldTooLong)
+    );
+    assert!(
+        is_whole("A: 234567890\r\nB: 2345678901\r\n"),
+        "two names are two values"
+    );
+    assert!(
+        is_whole("A-B: 234567890\r\nA_B: 2345678901\r\n"),
+        "names are compared as HTTP compares them"
+    );
 }
 
 #[test]
 fn a_request_line_beyond_the_head_limit_is_too_long() {
-    let limits = RequestLimits { head_bytes_max: 12, ..LIMITS };
-    let outcome = parse_request(b"GET /2345678 HTTP/1.1\r\n\r\n", &limits, &mut HeadIndex::default());
+    let limits = RequestLimits {
+        head_bytes_max: 12,
+        ..LIMITS
+    };
+    let outcome = parse_request(
+        b"GET /2345678 HTTP/1.1\r\n\r\n",
+        &limits,
+        &mut HeadIndex::default(),
+    );
     assert_eq!(outcome, Err(RejectReason::RequestLineTooLong.into()));
 }
 
@@ -85,8 +156,14 @@ fn every_control_is_refused_at_every_place_of_a_vector() {
         for at in 0..70 {
             let mut value = vec![b'a'; 70];
             value[at] = byte;
-            let head = [&b"GET / HTTP/1.1\r\nHost: a\r\nA: "[..], &value, b"\r\n\r\n"].concat();
-            let outcome = parse_request(&head, &RequestLimits::default(), &mut HeadIndex::default());
+            let head = [
+                &b"GET / HTTP/1.1\r\nHost: a\r\nA: "[..],
+                &value,
+                b"\r\n\r\n",
+            ]
+            .concat();
+            let outcome =
+                parse_request(&head, &RequestLimits::default(), &mut HeadIndex::default());
             assert!(outcome.is_err(), "{byte:#x} at {at}");
         }
     }
@@ -109,7 +186,12 @@ fn limits_without_bound_do_no_harm() {
         target_bytes_max: usize::MAX,
         field_bytes_max: usize::MAX,
     };
-    let head = [&b"GET / HTTP/1.1\r\n"[..], &b"A: b\r\n".repeat(70_000), b"\r\n"].concat();
+    let head = [
+        &b"GET / HTTP/1.1\r\n"[..],
+        &b"A: b\r\n".repeat(70_000),
+        b"\r\n",
+    ]
+    .concat();
     let outcome = parse_request(&head, &limits, &mut HeadIndex::default());
     assert_eq!(outcome, Err(RejectReason::TooManyFields.into()));
 }
@@ -117,7 +199,10 @@ fn limits_without_bound_do_no_harm() {
 #[test]
 fn an_ordinary_request_takes_the_fast_way() {
     let head = b"GET /a?b HTTP/1.1\r\nHost: a\r\nAccept: */*\r\nX:\r\n\r\n";
-    assert_eq!(plain::parse(head, &LIMITS, &mut HeadIndex::default()), Some(head.len()));
+    assert_eq!(
+        plain::parse(head, &LIMITS, &mut HeadIndex::default()),
+        Some(head.len())
+    );
 }
 
 #[test]
@@ -129,7 +214,11 @@ fn nominated_fields_are_not_in_the_index_either_way() {
         let mut index = HeadIndex::default();
         parse_request(head.as_bytes(), &RequestLimits::default(), &mut index).unwrap();
         let view = HeadView::new(head.as_bytes(), &index);
-        assert_eq!((view.first("b"), view.first("host")), (None, Some(&b"a"[..])), "{head}");
+        assert_eq!(
+            (view.first("b"), view.first("host")),
+            (None, Some(&b"a"[..])),
+            "{head}"
+        );
     }
 }
 

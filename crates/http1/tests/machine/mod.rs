@@ -2,12 +2,19 @@
 
 use saker_http::{HeadIndex, HeadView};
 use saker_http1::{
-    BodyFraming, ChunkLimits, ChunkedDecoder, Decoded, HeadScanner, Parsed, Reject, RequestLimits, check_request, keep_alive, parse_request,
+    BodyFraming, ChunkLimits, ChunkedDecoder, Decoded, HeadScanner, Parsed, Reject, RequestLimits,
+    check_request, keep_alive, parse_request,
 };
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    Accept { method: Vec<u8>, target: Vec<u8>, body: Vec<u8>, trailers: usize, close: bool },
+    Accept {
+        method: Vec<u8>,
+        target: Vec<u8>,
+        body: Vec<u8>,
+        trailers: usize,
+        close: bool,
+    },
     Reject(Reject),
     RejectBody(Reject),
     Wait,
@@ -82,12 +89,24 @@ impl Machine {
             Ok(framing) => framing,
             Err(reject) => return self.refuse(Outcome::Reject(reject)),
         };
-        let (method, target, close) = (head.method_token().to_vec(), head.target().to_vec(), !keep_alive(head));
-        let request = Outcome::Accept { method, target, body: Vec::new(), trailers: 0, close };
+        let (method, target, close) = (
+            head.method_token().to_vec(),
+            head.target().to_vec(),
+            !keep_alive(head),
+        );
+        let request = Outcome::Accept {
+            method,
+            target,
+            body: Vec::new(),
+            trailers: 0,
+            close,
+        };
         let content = match framing {
             BodyFraming::None => Content::Length(0),
             BodyFraming::Length(length) => Content::Length(length),
-            BodyFraming::Chunked => Content::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default()))),
+            BodyFraming::Chunked => {
+                Content::Chunked(Box::new(ChunkedDecoder::new(ChunkLimits::default())))
+            }
         };
         self.buffer.drain(..head_bytes);
         self.scanner = HeadScanner::default();
@@ -109,7 +128,9 @@ impl Machine {
     }
 
     fn counted(&mut self, mut request: Outcome, length: u64) -> bool {
-        let here = usize::try_from(length).unwrap_or(usize::MAX).min(self.buffer.len());
+        let here = usize::try_from(length)
+            .unwrap_or(usize::MAX)
+            .min(self.buffer.len());
         add_body(&mut request, &self.buffer[..here]);
         self.buffer.drain(..here);
         match length - here as u64 {
@@ -129,9 +150,15 @@ impl Machine {
                 self.open = Some((request, Content::Chunked(decoder)));
                 false
             }
-            Ok(Decoded::Data { consumed_before, len }) => {
+            Ok(Decoded::Data {
+                consumed_before,
+                len,
+            }) => {
                 assert!(len > 0);
-                add_body(&mut request, &self.buffer[consumed_before..consumed_before + len]);
+                add_body(
+                    &mut request,
+                    &self.buffer[consumed_before..consumed_before + len],
+                );
                 self.buffer.drain(..consumed_before + len);
                 self.open = Some((request, Content::Chunked(decoder)));
                 true

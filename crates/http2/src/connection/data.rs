@@ -1,7 +1,8 @@
 //! Content in, and the windows that we give for it (RFC 9113 sections 5.2, 6.1 and 6.9).
 //!
-//! Content that nobody wants (of streams that we have reset or answered) counts for the connection's window like any other, and is
-//! released at once, or the connection would run dry. Of an answered stream it is let come up to the better part of its window.
+//! Content that nobody wants (of streams that we have reset or answered) counts for the
+//! connection's window like any other, and is released at once, or the connection would run dry. Of
+//! an answered stream it is let come up to the better part of its window.
 
 use super::headers::unpadded;
 use super::receive::Turn;
@@ -45,22 +46,37 @@ impl Connection {
         turn: &mut Turn<'_>,
     ) -> Result<Option<Event<'a>>, Reason> {
         let grace = self.stream_window_grace();
-        let Some(stream) = self.streams.get_mut(id) else { return self.check_late_data(id) };
+        let Some(stream) = self.streams.get_mut(id) else {
+            return self.check_late_data(id);
+        };
         if let Err(reason) = stream.accept_data(data.len(), flow_bytes, end_stream, grace) {
             return self.reset_for(id, reason, turn);
         }
-        let is_of_interest = self.streams.get(id).is_some_and(|stream| self.is_of_interest(stream));
+        let is_of_interest = self
+            .streams
+            .get(id)
+            .is_some_and(|stream| self.is_of_interest(stream));
         self.close_if_ended(id);
         if !is_of_interest {
             self.stop_unwanted(id, turn);
         }
-        Ok(is_of_interest.then_some(Event::Data { stream: id, data, flow_bytes, end_stream }))
+        Ok(is_of_interest.then_some(Event::Data {
+            stream: id,
+            data,
+            flow_bytes,
+            end_stream,
+        }))
     }
 
-    /// Content after our whole response is let come, because some clients take a reset for a failure; but nobody opens the window for it, so
-    /// that a client with more of it would wait for ever. RFC 9113 section 8.1: it is told to stop, without an error.
+    /// Content after our whole response is let come, because some clients take a reset for a
+    /// failure; but nobody opens the window for it, so that a client with more of it would wait for
+    /// ever. RFC 9113 section 8.1: it is told to stop, without an error.
     fn stop_unwanted(&mut self, id: StreamId, turn: &mut Turn<'_>) {
-        if self.streams.get(id).is_some_and(|stream| stream.receive_window.is_nearly_used(self.limits.stream_window_bytes)) {
+        if self.streams.get(id).is_some_and(|stream| {
+            stream
+                .receive_window
+                .is_nearly_used(self.limits.stream_window_bytes)
+        }) {
             self.send_reset(id, ErrorCode::NoError, turn.out);
         }
     }
@@ -70,15 +86,24 @@ impl Connection {
         if self.is_idle(id) {
             return Err(Reason::FrameOnIdleStream);
         }
-        if self.streams.was_reset(id) { Ok(None) } else { Err(Reason::FrameOnClosedStream) }
+        if self.streams.was_reset(id) {
+            Ok(None)
+        } else {
+            Err(Reason::FrameOnClosedStream)
+        }
     }
 
-    /// The application took `bytes` (of `flow_bytes`) of what came on a stream. To be called for everything that came, also when the stream
-    /// is gone: the connection's window depends on it. The windows are opened again when half of one is used up.
+    /// The application took `bytes` (of `flow_bytes`) of what came on a stream. To be called for
+    /// everything that came, also when the stream is gone: the connection's window depends on it.
+    /// The windows are opened again when half of one is used up.
     pub fn release(&mut self, stream: StreamId, bytes: usize, out: &mut Vec<u8>) {
         self.release_connection(bytes, out);
         let full = self.limits.stream_window_bytes;
-        if let Some(open) = self.streams.get_mut(stream).filter(|stream| !stream.remote_ended) {
+        if let Some(open) = self
+            .streams
+            .get_mut(stream)
+            .filter(|stream| !stream.remote_ended)
+        {
             let increment = open.receive_window.release(bytes, full);
             if increment > 0 {
                 frame::write_window_update(stream, increment, out);
@@ -87,14 +112,21 @@ impl Connection {
     }
 
     fn release_connection(&mut self, bytes: usize, out: &mut Vec<u8>) {
-        let increment = self.receive_window.release(bytes, self.limits.connection_window_bytes);
+        let increment = self
+            .receive_window
+            .release(bytes, self.limits.connection_window_bytes);
         if increment > 0 {
             frame::write_window_update(StreamId::CONNECTION, increment, out);
         }
     }
 
-    /// RFC 9113 section 6.9.2: until our SETTINGS are acknowledged the peer may go by the window it knew before.
+    /// RFC 9113 section 6.9.2: until our SETTINGS are acknowledged the peer may go by the window it
+    /// knew before.
     fn stream_window_grace(&self) -> u32 {
-        if self.is_settings_acked { 0 } else { window::INITIAL_BYTES.saturating_sub(self.limits.stream_window_bytes) }
+        if self.is_settings_acked {
+            0
+        } else {
+            window::INITIAL_BYTES.saturating_sub(self.limits.stream_window_bytes)
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! GOAWAY, from either side (RFC 9113 section 6.8).
 //!
-//! A server that shuts down says so twice: first without a real last stream, so that nothing under way is lost, then, when a PING has come
-//! back or the driver asks again, with the last stream it will answer. Later ones are refused.
+//! A server that shuts down says so twice: first without a real last stream, so that nothing under
+//! way is lost, then, when a PING has come back or the driver asks again, with the last stream it
+//! will answer. Later ones are refused.
 
 use super::control::on_connection;
 use super::receive::Turn;
@@ -37,7 +38,8 @@ impl Connection {
         }
     }
 
-    /// Says which was the last stream, and why. Streams that are open go on; the caller may close the connection at once, too.
+    /// Says which was the last stream, and why. Streams that are open go on; the caller may close
+    /// the connection at once, too.
     pub fn go_away(&mut self, code: ErrorCode, out: &mut Vec<u8>) {
         frame::write_goaway(self.last_processed, code, "", out);
         self.ending = Ending::Final;
@@ -45,7 +47,9 @@ impl Connection {
 
     /// One side has named its last stream, and no stream is open.
     pub fn is_finished(&self) -> bool {
-        (self.ending == Ending::Final || self.is_peer_going_away) && self.streams.len() == 0 && self.stops.is_empty()
+        (self.ending == Ending::Final || self.is_peer_going_away)
+            && self.streams.len() == 0
+            && self.stops.is_empty()
     }
 
     pub fn peer_is_going_away(&self) -> bool {
@@ -74,7 +78,9 @@ impl Connection {
         turn: &mut Turn<'_>,
     ) -> Result<Option<Event<'a>>, Reason> {
         on_connection(header)?;
-        let (fixed, _debug) = payload.split_first_chunk::<8>().ok_or(Reason::BadFrameSize)?;
+        let (fixed, _debug) = payload
+            .split_first_chunk::<8>()
+            .ok_or(Reason::BadFrameSize)?;
         let [l0, l1, l2, l3, c0, c1, c2, c3] = *fixed;
         self.count_empty_frame(turn.now_ms)?;
         self.is_peer_going_away = true;
@@ -82,7 +88,10 @@ impl Connection {
         if self.role == Role::Client {
             self.streams.remove_above(last);
         }
-        Ok(Some(Event::GoAway { last, code: ErrorCode::from(u32::from_be_bytes([c0, c1, c2, c3])) }))
+        Ok(Some(Event::GoAway {
+            last,
+            code: ErrorCode::from(u32::from_be_bytes([c0, c1, c2, c3])),
+        }))
     }
 
     /// A connection error (RFC 9113 section 5.4.1).

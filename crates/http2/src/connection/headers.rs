@@ -1,7 +1,8 @@
-//! Field blocks: HEADERS and CONTINUATION joined, decoded, and made into a request, a response or trailers (RFC 9113 sections 4.3, 5.1,
-//! 6.2, 6.10 and 8.1).
+//! Field blocks: HEADERS and CONTINUATION joined, decoded, and made into a request, a response or
+//! trailers (RFC 9113 sections 4.3, 5.1, 6.2, 6.10 and 8.1).
 //!
-//! The one difficulty: a block is decoded whatever becomes of its stream, because the decoder's table is the connection's.
+//! The one difficulty: a block is decoded whatever becomes of its stream, because the decoder's
+//! table is the connection's.
 
 use saker_http::Version;
 use saker_multiplexed::{HeadFacts, HeadReader, HeadStore, Shape, TooLarge};
@@ -39,15 +40,25 @@ impl Connection {
             return Err(Reason::FrameOnConnection);
         }
         let mut fragment = unpadded(header, payload)?;
-        let mut opening = Opening { stream: header.stream, end_stream: header.has(flag::END_STREAM), is_self_dependent: false };
+        let mut opening = Opening {
+            stream: header.stream,
+            end_stream: header.has(flag::END_STREAM),
+            is_self_dependent: false,
+        };
         if header.has(flag::PRIORITY) {
-            let (priority, rest) = fragment.split_first_chunk::<5>().ok_or(Reason::BadFrameSize)?;
+            let (priority, rest) = fragment
+                .split_first_chunk::<5>()
+                .ok_or(Reason::BadFrameSize)?;
             (opening.is_self_dependent, fragment) = (depends_on(priority) == header.stream, rest);
         }
         if header.has(flag::END_HEADERS) {
             return self.receive_block(opening, fragment, turn);
         }
-        self.block = Some(Box::new(PendingBlock { opening, continuations: 0, bytes: fragment.to_vec() }));
+        self.block = Some(Box::new(PendingBlock {
+            opening,
+            continuations: 0,
+            bytes: fragment.to_vec(),
+        }));
         Ok(None)
     }
 
@@ -74,16 +85,28 @@ impl Connection {
     }
 
     /// A whole block.
-    fn receive_block<'a>(&mut self, opening: Opening, bytes: &[u8], turn: &mut Turn<'_>) -> Result<Option<Event<'a>>, Reason> {
+    fn receive_block<'a>(
+        &mut self,
+        opening: Opening,
+        bytes: &[u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<Event<'a>>, Reason> {
         match self.streams.get(opening.stream) {
-            Some(stream) if self.is_server() || stream.head_received => self.receive_trailers(opening, bytes, turn),
+            Some(stream) if self.is_server() || stream.head_received => {
+                self.receive_trailers(opening, bytes, turn)
+            }
             Some(_) => self.receive_response(opening, bytes, turn),
             None if self.is_idle(opening.stream) => self.receive_request(opening, bytes, turn),
             None => self.receive_late_block(opening.stream, bytes, turn),
         }
     }
 
-    fn receive_request<'a>(&mut self, opening: Opening, bytes: &[u8], turn: &mut Turn<'_>) -> Result<Option<Event<'a>>, Reason> {
+    fn receive_request<'a>(
+        &mut self,
+        opening: Opening,
+        bytes: &[u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<Event<'a>>, Reason> {
         // RFC 9113 section 5.1.1. A server opens no streams, because nothing is pushed.
         if !self.is_server() || !opening.stream.is_of_client() {
             return Err(Reason::BadStreamId);
@@ -91,11 +114,18 @@ impl Connection {
         self.streams.note_used(opening.stream);
         self.floods.priority_updates.credit(2);
         let priority = self.idle_priorities.take(opening.stream.0.into());
-        let shape = Shape::Request { extended_connect: self.extended_connect };
+        let shape = Shape::Request {
+            extended_connect: self.extended_connect,
+        };
         let facts = self.decode(bytes, shape, turn.head)?;
-        match self.admit(opening).and(facts).and_then(|facts| Ok((self.request_stream(opening, facts)?, facts))) {
+        match self
+            .admit(opening)
+            .and(facts)
+            .and_then(|facts| Ok((self.request_stream(opening, facts)?, facts)))
+        {
             Ok((stream, facts)) => {
-                self.streams.insert(stream, priority.unwrap_or(facts.priority));
+                self.streams
+                    .insert(stream, priority.unwrap_or(facts.priority));
                 self.last_processed = stream.id;
                 Ok(Some(head_event(opening, facts.too_large)))
             }
@@ -117,33 +147,52 @@ impl Connection {
     }
 
     fn request_stream(&self, opening: Opening, facts: HeadFacts) -> Result<Stream, Reason> {
-        let mut stream = Stream::new(opening.stream, self.peer.initial_window_bytes, self.limits.stream_window_bytes);
+        let mut stream = Stream::new(
+            opening.stream,
+            self.peer.initial_window_bytes,
+            self.limits.stream_window_bytes,
+        );
         stream.head_received = true;
         stream.is_tunnel = facts.is_connect;
-        stream.content_left = facts.content_length.filter(|_| facts.too_large.is_none() && !facts.is_connect);
+        stream.content_left = facts
+            .content_length
+            .filter(|_| facts.too_large.is_none() && !facts.is_connect);
         stream.end_remote_if(opening.end_stream)?;
         Ok(stream)
     }
 
-    fn receive_response<'a>(&mut self, opening: Opening, bytes: &[u8], turn: &mut Turn<'_>) -> Result<Option<Event<'a>>, Reason> {
+    fn receive_response<'a>(
+        &mut self,
+        opening: Opening,
+        bytes: &[u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<Event<'a>>, Reason> {
         let facts = self.decode(bytes, Shape::Response, turn.head)?;
         let id = opening.stream;
         let status = turn.head.status();
-        let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
+        let Some(stream) = self.streams.get_mut(id) else {
+            return Ok(None);
+        };
         let outcome = facts.and_then(|facts| {
             if opening.is_self_dependent {
                 return Err(Reason::SelfDependency);
             }
             if status.is_informational() {
                 // RFC 9113 section 8.1: never the end of the stream.
-                return if opening.end_stream { Err(Reason::UnexpectedResponse) } else { Ok(None) };
+                return if opening.end_stream {
+                    Err(Reason::UnexpectedResponse)
+                } else {
+                    Ok(None)
+                };
             }
             stream.accept_response(status, facts);
             stream.end_remote_if(opening.end_stream)?;
             Ok(Some(facts.too_large))
         });
         match outcome {
-            Ok(None) => self.count_empty_frame(turn.now_ms).map(|()| Some(Event::Informational { stream: id })),
+            Ok(None) => self
+                .count_empty_frame(turn.now_ms)
+                .map(|()| Some(Event::Informational { stream: id })),
             Ok(Some(too_large)) => {
                 self.close_if_ended(id);
                 Ok(Some(head_event(opening, too_large)))
@@ -152,10 +201,17 @@ impl Connection {
         }
     }
 
-    fn receive_trailers<'a>(&mut self, opening: Opening, bytes: &[u8], turn: &mut Turn<'_>) -> Result<Option<Event<'a>>, Reason> {
+    fn receive_trailers<'a>(
+        &mut self,
+        opening: Opening,
+        bytes: &[u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<Event<'a>>, Reason> {
         let facts = self.decode(bytes, Shape::Trailers, turn.head)?;
         let id = opening.stream;
-        let Some(stream) = self.streams.get_mut(id) else { return Ok(None) };
+        let Some(stream) = self.streams.get_mut(id) else {
+            return Ok(None);
+        };
         let outcome = match (stream.remote_ended, opening.end_stream, facts) {
             // RFC 9113 section 5.1, half-closed (remote).
             (true, ..) => Err(Reason::FrameOnClosedStream),
@@ -163,45 +219,81 @@ impl Connection {
             // RFC 9113 section 8.1.
             (_, false, _) => Err(Reason::NotTrailers),
             (_, _, Err(reason)) => Err(reason),
-            (_, _, Ok(HeadFacts { too_large: Some(_), .. })) => Err(Reason::TrailersTooLarge),
+            (
+                _,
+                _,
+                Ok(HeadFacts {
+                    too_large: Some(_), ..
+                }),
+            ) => Err(Reason::TrailersTooLarge),
             _ => stream.end_remote_if(true),
         };
         if let Err(reason) = outcome {
             return self.reset_for(id, reason, turn);
         }
-        let is_of_interest = self.streams.get(id).is_some_and(|stream| self.is_of_interest(stream));
+        let is_of_interest = self
+            .streams
+            .get(id)
+            .is_some_and(|stream| self.is_of_interest(stream));
         self.close_if_ended(id);
         Ok(is_of_interest.then_some(Event::Trailers { stream: id }))
     }
 
-    /// RFC 9113 section 5.1: on a stream that we reset a block may have been under way; on one that has ended otherwise it is an error,
-    /// and an identifier that was passed over can't be used any more (section 5.1.1).
-    fn receive_late_block<'a>(&mut self, stream: StreamId, bytes: &[u8], turn: &mut Turn<'_>) -> Result<Option<Event<'a>>, Reason> {
+    /// RFC 9113 section 5.1: on a stream that we reset a block may have been under way; on one that
+    /// has ended otherwise it is an error, and an identifier that was passed over can't be used any
+    /// more (section 5.1.1).
+    fn receive_late_block<'a>(
+        &mut self,
+        stream: StreamId,
+        bytes: &[u8],
+        turn: &mut Turn<'_>,
+    ) -> Result<Option<Event<'a>>, Reason> {
         if !self.streams.was_reset(stream) {
-            return Err(if self.streams.was_skipped(stream) { Reason::BadStreamId } else { Reason::FrameOnClosedStream });
+            return Err(if self.streams.was_skipped(stream) {
+                Reason::BadStreamId
+            } else {
+                Reason::FrameOnClosedStream
+            });
         }
         let _ignored = self.decode(bytes, Shape::Trailers, turn.head)?;
         self.count_empty_frame(turn.now_ms).map(|()| None)
     }
 
     /// The outer error is the connection's, the inner one the stream's.
-    fn decode(&mut self, bytes: &[u8], shape: Shape, head: &mut HeadStore) -> Result<Result<HeadFacts, Reason>, Reason> {
+    fn decode(
+        &mut self,
+        bytes: &[u8],
+        shape: Shape,
+        head: &mut HeadStore,
+    ) -> Result<Result<HeadFacts, Reason>, Reason> {
         let mut reader = HeadReader::new(head, shape, Version::Http2, &self.limits.of_heads());
-        self.decoder.decode(bytes, &mut reader).map_err(|_| Reason::BadFieldBlock)?;
+        self.decoder
+            .decode(bytes, &mut reader)
+            .map_err(|_| Reason::BadFieldBlock)?;
         Ok(reader.finish().map_err(Reason::from))
     }
 
     pub(super) fn close_if_ended(&mut self, id: StreamId) {
-        if self.streams.get(id).is_some_and(|stream| stream.remote_ended && stream.local_ended) {
+        if self
+            .streams
+            .get(id)
+            .is_some_and(|stream| stream.remote_ended && stream.local_ended)
+        {
             self.streams.remove(id);
         }
     }
 }
 
 fn head_event<'a>(opening: Opening, too_large: Option<TooLarge>) -> Event<'a> {
-    let Opening { stream, end_stream, .. } = opening;
+    let Opening {
+        stream, end_stream, ..
+    } = opening;
     match too_large {
-        Some(what) => Event::HeadTooLarge { stream, end_stream, what },
+        Some(what) => Event::HeadTooLarge {
+            stream,
+            end_stream,
+            what,
+        },
         None => Event::Head { stream, end_stream },
     }
 }
@@ -212,11 +304,15 @@ pub(super) fn unpadded(header: FrameHeader, payload: &[u8]) -> Result<&[u8], Rea
         return Ok(payload);
     }
     let (padding, rest) = payload.split_first().ok_or(Reason::BadFrameSize)?;
-    let content_bytes = rest.len().checked_sub(usize::from(*padding)).ok_or(Reason::BadPadding)?;
+    let content_bytes = rest
+        .len()
+        .checked_sub(usize::from(*padding))
+        .ok_or(Reason::BadPadding)?;
     Ok(&rest[..content_bytes])
 }
 
-/// RFC 9113 section 6.3: the stream dependency, without the exclusive flag. Deprecated, read only for the check of RFC 7540 section 5.3.1.
+/// RFC 9113 section 6.3: the stream dependency, without the exclusive flag. Deprecated, read only
+/// for the check of RFC 7540 section 5.3.1.
 pub(super) fn depends_on(priority: &[u8; 5]) -> StreamId {
     let [s0, s1, s2, s3, _weight] = *priority;
     StreamId(u32::from_be_bytes([s0, s1, s2, s3]) & crate::frame::STREAM_ID_MAX)

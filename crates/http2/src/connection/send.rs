@@ -1,7 +1,8 @@
-//! Frames out: heads, content, trailers, resets, and whose turn it is (RFC 9113 sections 6.1, 6.2, 6.4 and 8.1; RFC 9218 section 10).
+//! Frames out: heads, content, trailers, resets, and whose turn it is (RFC 9113 sections 6.1, 6.2,
+//! 6.4 and 8.1; RFC 9218 section 10).
 //!
-//! A verb for a stream that is gone does nothing: the peer may have reset it while the driver was at work. What a driver must not do
-//! (two heads, content before the head) is asserted and ignored.
+//! A verb for a stream that is gone does nothing: the peer may have reset it while the driver was
+//! at work. What a driver must not do (two heads, content before the head) is asserted and ignored.
 
 use saker_multiplexed::Priority;
 
@@ -12,7 +13,8 @@ use crate::hpack::{Encoder, Indexing};
 use crate::settings::Role;
 use crate::stream::{Stream, StreamId};
 
-/// No frame of content is larger: header and content fit one TLS record, and every peer takes as much (RFC 9113 section 4.2).
+/// No frame of content is larger: header and content fit one TLS record, and every peer takes as
+/// much (RFC 9113 section 4.2).
 const DATA_BYTES_MAX: usize = FRAME_BYTES_MIN as usize - HEADER_BYTES;
 /// The same for field blocks.
 const FRAGMENT_BYTES_MAX: usize = FRAME_BYTES_MIN as usize;
@@ -47,11 +49,16 @@ impl HeadEncoder<'_> {
         if name == b":method" {
             (self.is_head_request, self.is_connect) = (value == b"HEAD", value == b"CONNECT");
         }
-        let indexing = if name == b":path" { Indexing::Without } else { Indexing::Add };
+        let indexing = if name == b":path" {
+            Indexing::Without
+        } else {
+            Indexing::Add
+        };
         self.hpack.field(name, value, indexing, self.out);
     }
 
-    /// A field; the name in any case, the value without line ends or white space around, which is the caller's to know.
+    /// A field; the name in any case, the value without line ends or white space around, which is
+    /// the caller's to know.
     pub fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing) {
         self.hpack.field(name, value, indexing, self.out);
     }
@@ -64,8 +71,20 @@ impl HeadEncoder<'_> {
 
 impl Connection {
     /// Server: the final response head. Returns whether the stream was there to be answered.
-    pub fn send_head(&mut self, stream: StreamId, end_stream: bool, out: &mut Vec<u8>, encode: impl FnOnce(&mut HeadEncoder<'_>)) -> bool {
-        let Some(open) = self.streams.get_mut(stream).filter(|stream| !stream.local_ended && !stream.head_sent) else { return false };
+    pub fn send_head(
+        &mut self,
+        stream: StreamId,
+        end_stream: bool,
+        out: &mut Vec<u8>,
+        encode: impl FnOnce(&mut HeadEncoder<'_>),
+    ) -> bool {
+        let Some(open) = self
+            .streams
+            .get_mut(stream)
+            .filter(|stream| !stream.local_ended && !stream.head_sent)
+        else {
+            return false;
+        };
         open.head_sent = true;
         self.write_block(stream, end_stream, out, encode);
         if end_stream {
@@ -75,8 +94,16 @@ impl Connection {
     }
 
     /// Server: a head with a status of 1xx, before the final one.
-    pub fn send_informational(&mut self, stream: StreamId, out: &mut Vec<u8>, encode: impl FnOnce(&mut HeadEncoder<'_>)) -> bool {
-        let is_possible = self.streams.get(stream).is_some_and(|stream| !stream.local_ended && !stream.head_sent);
+    pub fn send_informational(
+        &mut self,
+        stream: StreamId,
+        out: &mut Vec<u8>,
+        encode: impl FnOnce(&mut HeadEncoder<'_>),
+    ) -> bool {
+        let is_possible = self
+            .streams
+            .get(stream)
+            .is_some_and(|stream| !stream.local_ended && !stream.head_sent);
         if is_possible {
             self.write_block(stream, false, out, encode);
         }
@@ -84,8 +111,16 @@ impl Connection {
     }
 
     /// Trailers, which end our side of the stream.
-    pub fn send_trailers(&mut self, stream: StreamId, out: &mut Vec<u8>, encode: impl FnOnce(&mut HeadEncoder<'_>)) -> bool {
-        let is_possible = self.streams.get(stream).is_some_and(|stream| !stream.local_ended && stream.head_sent);
+    pub fn send_trailers(
+        &mut self,
+        stream: StreamId,
+        out: &mut Vec<u8>,
+        encode: impl FnOnce(&mut HeadEncoder<'_>),
+    ) -> bool {
+        let is_possible = self
+            .streams
+            .get(stream)
+            .is_some_and(|stream| !stream.local_ended && stream.head_sent);
         if is_possible {
             self.write_block(stream, true, out, encode);
             self.streams.end_local(stream);
@@ -94,18 +129,31 @@ impl Connection {
     }
 
     /// Client: a request head on a stream of its own.
-    pub fn open(&mut self, end_stream: bool, out: &mut Vec<u8>, encode: impl FnOnce(&mut HeadEncoder<'_>)) -> Result<StreamId, OpenError> {
+    pub fn open(
+        &mut self,
+        end_stream: bool,
+        out: &mut Vec<u8>,
+        encode: impl FnOnce(&mut HeadEncoder<'_>),
+    ) -> Result<StreamId, OpenError> {
         if self.role != Role::Client || self.is_ending() {
             return Err(OpenError::GoingAway);
         }
         if self.streams.len() >= self.peer.concurrent_streams_max as usize {
             return Err(OpenError::TooMany);
         }
-        let id = StreamId(if self.streams.highest().0 == 0 { 1 } else { self.streams.highest().0 + 2 });
+        let id = StreamId(if self.streams.highest().0 == 0 {
+            1
+        } else {
+            self.streams.highest().0 + 2
+        });
         if id.0 > STREAM_ID_MAX {
             return Err(OpenError::Exhausted);
         }
-        let mut stream = Stream::new(id, self.peer.initial_window_bytes, self.limits.stream_window_bytes);
+        let mut stream = Stream::new(
+            id,
+            self.peer.initial_window_bytes,
+            self.limits.stream_window_bytes,
+        );
         (stream.is_head_request, stream.is_tunnel) = self.write_block(id, end_stream, out, encode);
         (stream.head_sent, stream.local_ended) = (true, end_stream);
         self.streams.note_used(id);
@@ -115,18 +163,40 @@ impl Connection {
 
     /// Client: how many more streams could be opened now.
     pub fn streams_available(&self) -> usize {
-        let is_possible = self.role == Role::Client && !self.is_ending() && self.streams.highest().0 < STREAM_ID_MAX - 1;
-        if is_possible { (self.peer.concurrent_streams_max as usize).saturating_sub(self.streams.len()) } else { 0 }
+        let is_possible = self.role == Role::Client
+            && !self.is_ending()
+            && self.streams.highest().0 < STREAM_ID_MAX - 1;
+        if is_possible {
+            (self.peer.concurrent_streams_max as usize).saturating_sub(self.streams.len())
+        } else {
+            0
+        }
     }
 
-    /// The frame header for up to `wanted` bytes of content. Returns how many the caller must append to `out` at once; 0: the window is
-    /// closed or the stream gone, and nothing was written, unless `wanted` is 0 and `end`: then an empty frame has ended the stream.
+    /// The frame header for up to `wanted` bytes of content. Returns how many the caller must
+    /// append to `out` at once; 0: the window is closed or the stream gone, and nothing was
+    /// written, unless `wanted` is 0 and `end`: then an empty frame has ended the stream.
     /// END_STREAM is set if `end` and all that was wanted is granted.
-    pub fn begin_data(&mut self, stream: StreamId, wanted: usize, end: bool, out: &mut Vec<u8>) -> usize {
+    pub fn begin_data(
+        &mut self,
+        stream: StreamId,
+        wanted: usize,
+        end: bool,
+        out: &mut Vec<u8>,
+    ) -> usize {
         let window = self.send_window.available();
-        let Some(open) = self.streams.get_mut(stream).filter(|stream| !stream.local_ended) else { return 0 };
+        let Some(open) = self
+            .streams
+            .get_mut(stream)
+            .filter(|stream| !stream.local_ended)
+        else {
+            return 0;
+        };
         debug_assert!(open.head_sent, "content before the head");
-        let granted = wanted.min(window).min(open.send_window.available()).min(DATA_BYTES_MAX);
+        let granted = wanted
+            .min(window)
+            .min(open.send_window.available())
+            .min(DATA_BYTES_MAX);
         let ends = end && granted == wanted;
         if (granted == 0 && !ends) || !open.head_sent {
             return 0;
@@ -134,7 +204,13 @@ impl Connection {
         open.send_window.spend(granted);
         self.send_window.spend(granted);
         let flags = if ends { flag::END_STREAM } else { 0 };
-        FrameHeader { length: granted as u32, kind: kind::DATA, flags, stream }.write(out);
+        FrameHeader {
+            length: granted as u32,
+            kind: kind::DATA,
+            flags,
+            stream,
+        }
+        .write(out);
         self.credit_content();
         if ends {
             self.streams.end_local(stream)
@@ -144,10 +220,19 @@ impl Connection {
         granted
     }
 
-    /// How much content could be sent on a stream now: the least of its own window and the connection's.
+    /// How much content could be sent on a stream now: the least of its own window and the
+    /// connection's.
     pub fn send_capacity(&self, stream: StreamId) -> usize {
-        let open = self.streams.get(stream).filter(|stream| !stream.local_ended);
-        open.map_or(0, |stream| stream.send_window.available().min(self.send_window.available()))
+        let open = self
+            .streams
+            .get(stream)
+            .filter(|stream| !stream.local_ended);
+        open.map_or(0, |stream| {
+            stream
+                .send_window
+                .available()
+                .min(self.send_window.available())
+        })
     }
 
     /// The same for all streams together.
@@ -155,8 +240,9 @@ impl Connection {
         self.send_window.available()
     }
 
-    /// Ends a stream at once, both ways. Nothing on one that is closed. A server that has answered while content was still to come ends the
-    /// stream with NO_ERROR (RFC 9113 section 8.1), which waits for [`Connection::write_stops`].
+    /// Ends a stream at once, both ways. Nothing on one that is closed. A server that has answered
+    /// while content was still to come ends the stream with NO_ERROR (RFC 9113 section 8.1), which
+    /// waits for [`Connection::write_stops`].
     pub fn send_reset(&mut self, stream: StreamId, code: ErrorCode, out: &mut Vec<u8>) {
         if self.streams.get(stream).is_some() {
             match code {
@@ -168,7 +254,8 @@ impl Connection {
         }
     }
 
-    /// Whether the driver has content for a stream, for [`Connection::next_ready`]. A stream that has ended is not ready any more by itself.
+    /// Whether the driver has content for a stream, for [`Connection::next_ready`]. A stream that
+    /// has ended is not ready any more by itself.
     pub fn set_ready(&mut self, stream: StreamId, ready: bool) {
         if let Some(open) = self.streams.get_mut(stream) {
             open.is_ready = ready;
@@ -176,10 +263,15 @@ impl Connection {
         }
     }
 
-    /// Which of the ready streams sends next, of those with an open window. One frame each, then ask again. The end of a stream without
-    /// content needs no window, hence no turn: [`Connection::begin_data`] with nothing at once.
+    /// Which of the ready streams sends next, of those with an open window. One frame each, then
+    /// ask again. The end of a stream without content needs no window, hence no turn:
+    /// [`Connection::begin_data`] with nothing at once.
     pub fn next_ready(&mut self) -> Option<StreamId> {
-        if self.send_window.is_open() { self.streams.next_ready() } else { None }
+        if self.send_window.is_open() {
+            self.streams.next_ready()
+        } else {
+            None
+        }
     }
 
     /// What the stream's request said about its priority, or was told since.
@@ -187,7 +279,8 @@ impl Connection {
         self.streams.priority(stream)
     }
 
-    /// For a response that knows better than its request (RFC 9218 section 8). What the client itself says is read by the machine.
+    /// For a response that knows better than its request (RFC 9218 section 8). What the client
+    /// itself says is read by the machine.
     pub fn set_priority(&mut self, stream: StreamId, priority: Priority) {
         self.streams.set_priority(stream, priority);
     }
@@ -203,7 +296,12 @@ impl Connection {
         let start = out.len();
         out.extend_from_slice(&[0; HEADER_BYTES]);
         self.encoder.begin(out);
-        let mut encoder = HeadEncoder { hpack: &mut self.encoder, out, is_head_request: false, is_connect: false };
+        let mut encoder = HeadEncoder {
+            hpack: &mut self.encoder,
+            out,
+            is_head_request: false,
+            is_connect: false,
+        };
         encode(&mut encoder);
         let method = (encoder.is_head_request, encoder.is_connect);
         frame_block(stream, end_stream, start, out);
@@ -217,20 +315,44 @@ impl Connection {
     }
 }
 
-/// Turns what follows the place of a frame header at `start` into HEADERS, and CONTINUATION where it is too long for one
-/// (RFC 9113 section 6.10).
+/// Turns what follows the place of a frame header at `start` into HEADERS, and CONTINUATION where
+/// it is too long for one (RFC 9113 section 6.10).
 fn frame_block(stream: StreamId, end_stream: bool, start: usize, out: &mut Vec<u8>) {
     let content_at = start + HEADER_BYTES;
-    let rest = if out.len() - content_at > FRAGMENT_BYTES_MAX { out.split_off(content_at + FRAGMENT_BYTES_MAX) } else { Vec::new() };
-    let flags = if end_stream { flag::END_STREAM } else { 0 } | if rest.is_empty() { flag::END_HEADERS } else { 0 };
-    let header = FrameHeader { length: (out.len() - content_at) as u32, kind: kind::HEADERS, flags, stream };
+    let rest = if out.len() - content_at > FRAGMENT_BYTES_MAX {
+        out.split_off(content_at + FRAGMENT_BYTES_MAX)
+    } else {
+        Vec::new()
+    };
+    let flags = if end_stream { flag::END_STREAM } else { 0 }
+        | if rest.is_empty() {
+            flag::END_HEADERS
+        } else {
+            0
+        };
+    let header = FrameHeader {
+        length: (out.len() - content_at) as u32,
+        kind: kind::HEADERS,
+        flags,
+        stream,
+    };
     if let Some(place) = out.get_mut(start..content_at) {
         place.copy_from_slice(&header.to_bytes());
     }
     let mut fragments = rest.chunks(FRAGMENT_BYTES_MAX).peekable();
     while let Some(fragment) = fragments.next() {
-        let flags = if fragments.peek().is_none() { flag::END_HEADERS } else { 0 };
-        FrameHeader { length: fragment.len() as u32, kind: kind::CONTINUATION, flags, stream }.write(out);
+        let flags = if fragments.peek().is_none() {
+            flag::END_HEADERS
+        } else {
+            0
+        };
+        FrameHeader {
+            length: fragment.len() as u32,
+            kind: kind::CONTINUATION,
+            flags,
+            stream,
+        }
+        .write(out);
         out.extend_from_slice(fragment);
     }
 }

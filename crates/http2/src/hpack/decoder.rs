@@ -1,7 +1,8 @@
 //! Decoding of field blocks (RFC 7541 sections 3 and 6).
 //!
-//! The one difficulty: a reference has to be as cheap as a look-up, so a block is walked once and each field is lent to the sink from where it
-//! stands: from a table, from the block itself, or, if it came in the Huffman code, from a scratch buffer.
+//! The one difficulty: a reference has to be as cheap as a look-up, so a block is walked once and
+//! each field is lent to the sink from where it stands: from a table, from the block itself, or, if
+//! it came in the Huffman code, from a scratch buffer.
 
 use super::{
     HpackError,
@@ -12,7 +13,8 @@ use saker_multiplexed::integer::Cursor;
 use saker_multiplexed::strings::{Scratch, Text};
 use saker_multiplexed::{FieldSink, NameKind};
 
-/// Size of both ends' tables until SETTINGS_HEADER_TABLE_SIZE says otherwise (RFC 9113 section 6.5.2).
+/// Size of both ends' tables until SETTINGS_HEADER_TABLE_SIZE says otherwise (RFC 9113 section
+/// 6.5.2).
 pub(super) const TABLE_BYTES_INITIAL: usize = 4096;
 
 /// One per connection, for what the peer sends.
@@ -26,7 +28,8 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// `table_bytes_max` is our SETTINGS_HEADER_TABLE_SIZE. If it is below the initial 4096, the peer may use those until it has acknowledged.
+    /// `table_bytes_max` is our SETTINGS_HEADER_TABLE_SIZE. If it is below the initial 4096, the
+    /// peer may use those until it has acknowledged.
     pub fn new(table_bytes_max: usize) -> Self {
         Decoder {
             table: DynamicTable::new(TABLE_BYTES_INITIAL),
@@ -36,13 +39,14 @@ impl Decoder {
         }
     }
 
-    /// The peer has acknowledged our SETTINGS: from here on its table has to be within them, and its next block has to begin with a size update
-    /// if it was not (RFC 7541 section 4.2).
+    /// The peer has acknowledged our SETTINGS: from here on its table has to be within them, and
+    /// its next block has to begin with a size update if it was not (RFC 7541 section 4.2).
     pub fn settings_acknowledged(&mut self) {
         self.size_limit = self.announced;
     }
 
-    /// Decodes a whole block (HEADERS with its CONTINUATION frames). After an error the decoder is of no more use.
+    /// Decodes a whole block (HEADERS with its CONTINUATION frames). After an error the decoder is
+    /// of no more use.
     pub fn decode(&mut self, block: &[u8], sink: &mut impl FieldSink) -> Result<(), HpackError> {
         let mut cursor = Cursor::new(block);
         self.size_updates(&mut cursor)?;
@@ -71,18 +75,36 @@ impl Decoder {
             }
             self.table.set_size_max(size_max);
         }
-        if self.table.size_max() > self.size_limit { Err(HpackError::SizeUpdateMissing) } else { Ok(()) }
+        if self.table.size_max() > self.size_limit {
+            Err(HpackError::SizeUpdateMissing)
+        } else {
+            Ok(())
+        }
     }
 
     /// RFC 7541 section 6.1.
     #[inline]
-    fn indexed(&self, first: u8, cursor: &mut Cursor<'_>, sink: &mut impl FieldSink) -> Result<(), HpackError> {
+    fn indexed(
+        &self,
+        first: u8,
+        cursor: &mut Cursor<'_>,
+        sink: &mut impl FieldSink,
+    ) -> Result<(), HpackError> {
         let field = entry(&self.table, cursor.integer(first, 0x7f)?)?;
-        if sink.field(field.note, field.name, field.value, false) { Ok(()) } else { Err(HpackError::Stopped) }
+        if sink.field(field.note, field.name, field.value, false) {
+            Ok(())
+        } else {
+            Err(HpackError::Stopped)
+        }
     }
 
     /// RFC 7541 section 6.2, by the four highest bits of `first`.
-    fn literal(&mut self, first: u8, cursor: &mut Cursor<'_>, sink: &mut impl FieldSink) -> Result<(), HpackError> {
+    fn literal(
+        &mut self,
+        first: u8,
+        cursor: &mut Cursor<'_>,
+        sink: &mut impl FieldSink,
+    ) -> Result<(), HpackError> {
         match first >> 4 {
             0b0000 => self.literal_with(Keep::No, cursor.integer(first, 0x0f)?, cursor, sink),
             0b0001 => self.literal_with(Keep::Never, cursor.integer(first, 0x0f)?, cursor, sink),
@@ -91,7 +113,13 @@ impl Decoder {
         }
     }
 
-    fn literal_with(&mut self, keep: Keep, index: usize, cursor: &mut Cursor<'_>, sink: &mut impl FieldSink) -> Result<(), HpackError> {
+    fn literal_with(
+        &mut self,
+        keep: Keep,
+        index: usize,
+        cursor: &mut Cursor<'_>,
+        sink: &mut impl FieldSink,
+    ) -> Result<(), HpackError> {
         let Decoder { table, scratch, .. } = self;
         scratch.clear();
         let name = read_name(table, scratch, index, cursor)?;
@@ -125,7 +153,8 @@ enum Name<'b> {
     Text(Text<'b>),
 }
 
-/// The name of a literal. One from the dynamic table is copied, since making the new entry may evict it (RFC 7541 section 4.4).
+/// The name of a literal. One from the dynamic table is copied, since making the new entry may
+/// evict it (RFC 7541 section 4.4).
 fn read_name<'b>(
     table: &DynamicTable<NameKind>,
     scratch: &mut Scratch,
@@ -151,14 +180,23 @@ fn string<'b>(scratch: &mut Scratch, cursor: &mut Cursor<'b>) -> Result<Text<'b>
 #[inline]
 fn entry(table: &DynamicTable<NameKind>, index: usize) -> Result<Found<'_, NameKind>, HpackError> {
     match static_table::row(index) {
-        Some(row) => Ok(Found { name: row.name, value: row.value, note: row.kind }),
+        Some(row) => Ok(Found {
+            name: row.name,
+            value: row.value,
+            note: row.kind,
+        }),
         None => dynamic(table, index),
     }
 }
 
 #[inline]
-fn dynamic(table: &DynamicTable<NameKind>, index: usize) -> Result<Found<'_, NameKind>, HpackError> {
-    let nth = index.checked_sub(ROWS_COUNT + 1).ok_or(HpackError::IndexZero)?;
+fn dynamic(
+    table: &DynamicTable<NameKind>,
+    index: usize,
+) -> Result<Found<'_, NameKind>, HpackError> {
+    let nth = index
+        .checked_sub(ROWS_COUNT + 1)
+        .ok_or(HpackError::IndexZero)?;
     table.entry(nth).ok_or(HpackError::IndexBeyondTable)
 }
 

@@ -1,6 +1,7 @@
 //! Encoding of field lists (RFC 7541 section 6).
 //!
-//! Absent on purpose: deciding what is worth an entry or must not have one; the caller says so by [`Indexing`].
+//! Absent on purpose: deciding what is worth an entry or must not have one; the caller says so by
+//! [`Indexing`].
 
 use super::{
     decoder::TABLE_BYTES_INITIAL,
@@ -13,7 +14,8 @@ use saker_multiplexed::{Indexing, huffman, integer};
 /// We never keep more, whatever the peer offers.
 const TABLE_BYTES_MAX: usize = TABLE_BYTES_INITIAL;
 
-/// Literal with incremental indexing, without indexing, never indexed (RFC 7541 sections 6.2.1 to 6.2.3): pattern and mask of the index.
+/// Literal with incremental indexing, without indexing, never indexed (RFC 7541 sections 6.2.1 to
+/// 6.2.3): pattern and mask of the index.
 const ADD: (u8, u8) = (0x40, 0x3f);
 const WITHOUT: (u8, u8) = (0x00, 0x0f);
 const NEVER: (u8, u8) = (0x10, 0x0f);
@@ -26,7 +28,8 @@ const STATUS_NAME: &[u8] = b":status";
 /// One per connection, for what we send.
 pub struct Encoder {
     table: FieldIndex,
-    /// What the table has to have at the next block, and the smallest of what it had to have since the last one.
+    /// What the table has to have at the next block, and the smallest of what it had to have since
+    /// the last one.
     wanted: usize,
     smallest: usize,
 }
@@ -48,7 +51,11 @@ impl Encoder {
     /// With the table of 4096 bytes that every peer has until it says otherwise.
     pub fn new() -> Self {
         let size = TABLE_BYTES_INITIAL;
-        Encoder { table: FieldIndex::new(size), wanted: size, smallest: size }
+        Encoder {
+            table: FieldIndex::new(size),
+            wanted: size,
+            smallest: size,
+        }
     }
 
     /// The peer's SETTINGS_HEADER_TABLE_SIZE, from the next block on.
@@ -57,8 +64,8 @@ impl Encoder {
         self.smallest = self.smallest.min(self.wanted);
     }
 
-    /// Begins a block with the size updates that are due: the smallest size the peer has asked for since the last block, and the last one
-    /// (RFC 7541 section 4.2).
+    /// Begins a block with the size updates that are due: the smallest size the peer has asked for
+    /// since the last block, and the last one (RFC 7541 section 4.2).
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {
         if self.smallest != self.table.size_max() || self.wanted != self.smallest {
@@ -116,13 +123,16 @@ impl Encoder {
         }
         match self.table.find(static_name, name, value) {
             field_index::Match::Field(nth) => Match::Field(ROWS_COUNT + 1 + nth),
-            field_index::Match::Name(nth) => Match::Name(static_name.unwrap_or(ROWS_COUNT + 1 + nth)),
+            field_index::Match::Name(nth) => {
+                Match::Name(static_name.unwrap_or(ROWS_COUNT + 1 + nth))
+            }
             field_index::Match::None => static_name.map_or(Match::None, Match::Name),
         }
     }
 }
 
-/// One field without any table but the static one, for heads that are encoded once and sent on many connections.
+/// One field without any table but the static one, for heads that are encoded once and sent on many
+/// connections.
 pub fn encode_stateless(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     let static_name = static_table::name_index(name);
     match static_name.and_then(|index| static_table::pair_index(index, value)) {

@@ -1,12 +1,15 @@
 //! HPACK (RFC 7541): field lists as blocks of bytes, with a table that both ends keep in step.
 //!
-//! Place in the walk: the machine joins the fragments of HEADERS and CONTINUATION and lends the whole block to [`Decoder::decode`], which hands
-//! each field to a [`FieldSink`]; on the way out [`Encoder`] appends representations to the frame that is being written.
+//! Place in the walk: the machine joins the fragments of HEADERS and CONTINUATION and lends the
+//! whole block to [`Decoder::decode`], which hands each field to a [`FieldSink`]; on the way out
+//! [`Encoder`] appends representations to the frame that is being written.
 //!
-//! The one difficulty: a browser's second request is mostly references into the table, so all that can be said about a field is found out when
-//! its entry is made ([`NameKind`]: which field it is, and whether RFC 9113 allows it at all), and a reference costs a look-up, no more.
+//! The one difficulty: a browser's second request is mostly references into the table, so all that
+//! can be said about a field is found out when its entry is made ([`NameKind`]: which field it is,
+//! and whether RFC 9113 allows it at all), and a reference costs a look-up, no more.
 //!
-//! Absent on purpose: limits on the size of a field list (the sink counts), and what a field may not be indexed for (the caller knows).
+//! Absent on purpose: limits on the size of a field list (the sink counts), and what a field may
+//! not be indexed for (the caller knows).
 
 mod decoder;
 mod encoder;
@@ -19,15 +22,16 @@ pub use saker_multiplexed::{FieldSink, Indexing, NameKind};
 use saker_multiplexed::CodingError;
 use std::fmt;
 
-/// Why a block can't be decoded. The table state is lost with it, so that each ends the connection (RFC 9113 section 4.3): as
-/// COMPRESSION_ERROR, except `Stopped`, whose reason the sink has.
+/// Why a block can't be decoded. The table state is lost with it, so that each ends the connection
+/// (RFC 9113 section 4.3): as COMPRESSION_ERROR, except `Stopped`, whose reason the sink has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HpackError {
     /// The sink asked to stop.
     Stopped,
     /// The block ends within a representation.
     Truncated,
-    /// An integer above 2^32-1, or spread over more bytes than such a one needs (RFC 7541 section 5.1).
+    /// An integer above 2^32-1, or spread over more bytes than such a one needs (RFC 7541 section
+    /// 5.1).
     IntegerTooLarge,
     /// An indexed field with index 0 (section 6.1).
     IndexZero,
@@ -41,7 +45,8 @@ pub enum HpackError {
     SizeUpdateLate,
     /// A size update above SETTINGS_HEADER_TABLE_SIZE (section 6.3).
     SizeUpdateTooLarge,
-    /// No size update though SETTINGS_HEADER_TABLE_SIZE had become smaller than the table (section 4.2).
+    /// No size update though SETTINGS_HEADER_TABLE_SIZE had become smaller than the table (section
+    /// 4.2).
     SizeUpdateMissing,
 }
 

@@ -44,12 +44,16 @@ const LEN_FACTOR: usize = 3;
 const FIRST_FACTOR: usize = 54;
 const LAST_FACTOR: usize = 59;
 
-/// First index of a name by [`slot`], 0 for none. The factors were searched for so that no two names meet.
+/// First index of a name by [`slot`], 0 for none. The factors were searched for so that no two
+/// names meet.
 static SLOT: [u8; SLOTS] = slots();
 
 const fn slot(len: usize, first: u8, last: u8) -> usize {
     let (first, last) = ((first | 0x20) as usize, (last | 0x20) as usize);
-    len.wrapping_mul(LEN_FACTOR).wrapping_add(first * FIRST_FACTOR).wrapping_add(last * LAST_FACTOR) % SLOTS
+    len.wrapping_mul(LEN_FACTOR)
+        .wrapping_add(first * FIRST_FACTOR)
+        .wrapping_add(last * LAST_FACTOR)
+        % SLOTS
 }
 
 const fn slots() -> [u8; SLOTS] {
@@ -60,7 +64,10 @@ const fn slots() -> [u8; SLOTS] {
         let name = ROWS[index - 1].name;
         let at = slot(name.len(), name[0], name[name.len() - 1]);
         let there = slots[at] as usize;
-        assert!(there == 0 || ROWS[there - 1].name.len() == name.len(), "two names in one slot");
+        assert!(
+            there == 0 || ROWS[there - 1].name.len() == name.len(),
+            "two names in one slot"
+        );
         slots[at] = index as u8;
         index -= 1;
     }
@@ -89,7 +96,11 @@ static ROWS: [Row; 61] = [
     new(b":status", b"404", Status),
     new(b":status", b"500", Status),
     new(b"accept-charset", b"", Other),
-    new(b"accept-encoding", b"gzip, deflate", Known(KnownField::AcceptEncoding)),
+    new(
+        b"accept-encoding",
+        b"gzip, deflate",
+        Known(KnownField::AcceptEncoding),
+    ),
     new(b"accept-language", b"", Other),
     new(b"accept-ranges", b"", Other),
     new(b"accept", b"", Other),
@@ -113,10 +124,18 @@ static ROWS: [Row; 61] = [
     new(b"from", b"", Other),
     new(b"host", b"", Known(KnownField::Host)),
     new(b"if-match", b"", Known(KnownField::IfMatch)),
-    new(b"if-modified-since", b"", Known(KnownField::IfModifiedSince)),
+    new(
+        b"if-modified-since",
+        b"",
+        Known(KnownField::IfModifiedSince),
+    ),
     new(b"if-none-match", b"", Known(KnownField::IfNoneMatch)),
     new(b"if-range", b"", Known(KnownField::IfRange)),
-    new(b"if-unmodified-since", b"", Known(KnownField::IfUnmodifiedSince)),
+    new(
+        b"if-unmodified-since",
+        b"",
+        Known(KnownField::IfUnmodifiedSince),
+    ),
     new(b"last-modified", b"", Other),
     new(b"link", b"", Other),
     new(b"location", b"", Other),
@@ -130,7 +149,11 @@ static ROWS: [Row; 61] = [
     new(b"server", b"", Other),
     new(b"set-cookie", b"", Other),
     new(b"strict-transport-security", b"", Other),
-    new(b"transfer-encoding", b"", Known(KnownField::TransferEncoding)),
+    new(
+        b"transfer-encoding",
+        b"",
+        Known(KnownField::TransferEncoding),
+    ),
     new(b"user-agent", b"", Known(KnownField::UserAgent)),
     new(b"vary", b"", Other),
     new(b"via", b"", Other),
@@ -144,7 +167,11 @@ mod tests {
     #[test]
     fn every_name_is_found_and_classified_as_a_literal_would_be() {
         for (at, row) in ROWS.iter().enumerate() {
-            let first = ROWS.iter().position(|other| other.name == row.name).unwrap() + 1;
+            let first = ROWS
+                .iter()
+                .position(|other| other.name == row.name)
+                .unwrap()
+                + 1;
             assert_eq!(name_index(row.name), Some(first), "{:?}", row.name);
             assert_eq!(name_index(&row.name.to_ascii_uppercase()), Some(first));
             assert_eq!(pair_index(first, row.value), Some(at + 1), "{:?}", row.name);
@@ -154,11 +181,28 @@ mod tests {
 
     #[test]
     fn others_are_not_found() {
-        for name in [&b""[..], b"x", b":methox", b"x-ccept", b"hosu", b":statut", b"etagg"] {
+        for name in [
+            &b""[..],
+            b"x",
+            b":methox",
+            b"x-ccept",
+            b"hosu",
+            b":statut",
+            b"etagg",
+        ] {
             assert_eq!(name_index(name), None, "{name:?}");
         }
-        for (name, value) in [(&b":status"[..], &b"201"[..]), (b"etag", b"x"), (b":path", b""), (b"www-authenticate", b"Basic")] {
-            assert_eq!(name_index(name).and_then(|index| pair_index(index, value)), None, "{name:?}");
+        for (name, value) in [
+            (&b":status"[..], &b"201"[..]),
+            (b"etag", b"x"),
+            (b":path", b""),
+            (b"www-authenticate", b"Basic"),
+        ] {
+            assert_eq!(
+                name_index(name).and_then(|index| pair_index(index, value)),
+                None,
+                "{name:?}"
+            );
         }
     }
 }

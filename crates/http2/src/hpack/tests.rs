@@ -1,4 +1,5 @@
-//! Decoder and encoder as a connection uses them: the examples of RFC 7541 Appendix C, and that the two stay in step.
+//! Decoder and encoder as a connection uses them: the examples of RFC 7541 Appendix C, and that the
+//! two stay in step.
 
 use super::*;
 use proptest::prelude::*;
@@ -12,7 +13,8 @@ pub(super) struct List(pub(super) Vec<Field>);
 
 impl FieldSink for List {
     fn field(&mut self, kind: NameKind, name: &[u8], value: &[u8], never_indexed: bool) -> bool {
-        self.0.push((kind, name.to_vec(), value.to_vec(), never_indexed));
+        self.0
+            .push((kind, name.to_vec(), value.to_vec(), never_indexed));
         true
     }
 }
@@ -21,14 +23,26 @@ impl List {
     fn lines(&self) -> String {
         self.0
             .iter()
-            .map(|(_, name, value, _)| format!("{}: {}\n", String::from_utf8_lossy(name), String::from_utf8_lossy(value)))
+            .map(|(_, name, value, _)| {
+                format!(
+                    "{}: {}\n",
+                    String::from_utf8_lossy(name),
+                    String::from_utf8_lossy(value)
+                )
+            })
             .collect()
     }
 }
 
 pub(super) fn unhex(text: &str) -> Vec<u8> {
-    let digits: Vec<u32> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
-    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+    let digits: Vec<u32> = text
+        .chars()
+        .filter_map(|digit| digit.to_digit(16))
+        .collect();
+    digits
+        .chunks(2)
+        .map(|pair| (pair[0] << 4 | pair[1]) as u8)
+        .collect()
 }
 
 fn decoded(decoder: &mut Decoder, block: &[u8]) -> String {
@@ -66,7 +80,12 @@ fn follow(table_bytes_max: usize, examples: &[Example]) {
         assert_eq!(decoded(&mut decoder, &update), "");
     }
     for example in examples {
-        assert_eq!(decoded(&mut decoder, &unhex(example.block)), example.fields, "{}", example.block);
+        assert_eq!(
+            decoded(&mut decoder, &unhex(example.block)),
+            example.fields,
+            "{}",
+            example.block
+        );
         assert_eq!(table(&mut decoder), example.table, "{}", example.block);
         assert_eq!(decoder.table_bytes(), example.size, "{}", example.block);
     }
@@ -77,28 +96,63 @@ fn follow(table_bytes_max: usize, examples: &[Example]) {
 fn appendix_c2_representations() {
     let custom = "custom-key: custom-header\n";
     let rows = [
-        ("400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572", custom, 55, custom),
-        ("040c 2f73 616d 706c 652f 7061 7468", ":path: /sample/path\n", 0, ""),
-        ("1008 7061 7373 776f 7264 0673 6563 7265 74", "password: secret\n", 0, ""),
+        (
+            "400a 6375 7374 6f6d 2d6b 6579 0d63 7573 746f 6d2d 6865 6164 6572",
+            custom,
+            55,
+            custom,
+        ),
+        (
+            "040c 2f73 616d 706c 652f 7061 7468",
+            ":path: /sample/path\n",
+            0,
+            "",
+        ),
+        (
+            "1008 7061 7373 776f 7264 0673 6563 7265 74",
+            "password: secret\n",
+            0,
+            "",
+        ),
         ("82", ":method: GET\n", 0, ""),
     ];
     for (block, fields, size, table) in rows {
-        follow(4096, &[Example { block, fields, size, table }]);
+        follow(
+            4096,
+            &[Example {
+                block,
+                fields,
+                size,
+                table,
+            }],
+        );
     }
 }
 
 const REQUEST_1: &str = ":method: GET\n:scheme: http\n:path: /\n:authority: www.example.com\n";
-const REQUEST_2: &str = ":method: GET\n:scheme: http\n:path: /\n:authority: www.example.com\ncache-control: no-cache\n";
+const REQUEST_2: &str =
+    ":method: GET\n:scheme: http\n:path: /\n:authority: www.example.com\ncache-control: no-cache\n";
 const REQUEST_3: &str = ":method: GET\n:scheme: https\n:path: /index.html\n:authority: www.example.com\ncustom-key: custom-value\n";
 
 fn requests(blocks: [&'static str; 3]) -> [Example; 3] {
     let tables = [
         (57, ":authority: www.example.com\n"),
-        (110, "cache-control: no-cache\n:authority: www.example.com\n"),
-        (164, "custom-key: custom-value\ncache-control: no-cache\n:authority: www.example.com\n"),
+        (
+            110,
+            "cache-control: no-cache\n:authority: www.example.com\n",
+        ),
+        (
+            164,
+            "custom-key: custom-value\ncache-control: no-cache\n:authority: www.example.com\n",
+        ),
     ];
     let fields = [REQUEST_1, REQUEST_2, REQUEST_3];
-    std::array::from_fn(|at| Example { block: blocks[at], fields: fields[at], size: tables[at].0, table: tables[at].1 })
+    std::array::from_fn(|at| Example {
+        block: blocks[at],
+        fields: fields[at],
+        size: tables[at].0,
+        table: tables[at].1,
+    })
 }
 
 #[test]
@@ -131,8 +185,14 @@ const RESPONSE_3: &str = ":status: 200\ncache-control: private\ndate: Mon, 21 Oc
 
 fn responses(blocks: [&'static str; 3]) -> [Example; 3] {
     let tables = [
-        (222, "location: https://www.example.com\ndate: Mon, 21 Oct 2013 20:13:21 GMT\ncache-control: private\n:status: 302\n"),
-        (222, ":status: 307\nlocation: https://www.example.com\ndate: Mon, 21 Oct 2013 20:13:21 GMT\ncache-control: private\n"),
+        (
+            222,
+            "location: https://www.example.com\ndate: Mon, 21 Oct 2013 20:13:21 GMT\ncache-control: private\n:status: 302\n",
+        ),
+        (
+            222,
+            ":status: 307\nlocation: https://www.example.com\ndate: Mon, 21 Oct 2013 20:13:21 GMT\ncache-control: private\n",
+        ),
         (
             215,
             "set-cookie: foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1\ncontent-encoding: gzip\n\
@@ -140,7 +200,12 @@ fn responses(blocks: [&'static str; 3]) -> [Example; 3] {
         ),
     ];
     let fields = [RESPONSE_1, RESPONSE_2, RESPONSE_3];
-    std::array::from_fn(|at| Example { block: blocks[at], fields: fields[at], size: tables[at].0, table: tables[at].1 })
+    std::array::from_fn(|at| Example {
+        block: blocks[at],
+        fields: fields[at],
+        size: tables[at].0,
+        table: tables[at].1,
+    })
 }
 
 #[test]
@@ -179,23 +244,47 @@ fn encoded(encoder: &mut Encoder, lines: &str) -> Vec<u8> {
     out
 }
 
-/// Appendix C.4 and C.6 from the other side. "307" is not shorter in Huffman code, so it is written as it is.
+/// Appendix C.4 and C.6 from the other side. "307" is not shorter in Huffman code, so it is written
+/// as it is.
 #[test]
 fn the_encoder_writes_the_blocks_of_appendix_c() {
     let mut encoder = Encoder::new();
-    for (lines, block) in [REQUEST_1, REQUEST_2, REQUEST_3].into_iter().zip(HUFFMAN_REQUESTS) {
+    for (lines, block) in [REQUEST_1, REQUEST_2, REQUEST_3]
+        .into_iter()
+        .zip(HUFFMAN_REQUESTS)
+    {
         assert_eq!(encoded(&mut encoder, lines), unhex(block));
     }
     let mut encoder = Encoder::new();
     encoder.set_table_bytes_max(256);
-    assert_eq!(encoded(&mut encoder, RESPONSE_1), unhex(&["3fe1 01", HUFFMAN_RESPONSES[0]].concat()));
-    assert_eq!(encoded(&mut encoder, RESPONSE_2), unhex("4803 3330 37c1 c0bf"));
-    assert_eq!(encoded(&mut encoder, RESPONSE_3), unhex(HUFFMAN_RESPONSES[2]));
+    assert_eq!(
+        encoded(&mut encoder, RESPONSE_1),
+        unhex(&["3fe1 01", HUFFMAN_RESPONSES[0]].concat())
+    );
+    assert_eq!(
+        encoded(&mut encoder, RESPONSE_2),
+        unhex("4803 3330 37c1 c0bf")
+    );
+    assert_eq!(
+        encoded(&mut encoder, RESPONSE_3),
+        unhex(HUFFMAN_RESPONSES[2])
+    );
     assert_eq!(encoder.table_bytes(), 215);
 }
 
 fn name() -> impl Strategy<Value = Vec<u8>> {
-    const LISTED: &[&str] = &["etag", "Date", ":path", ":status", "x-a", "X-Request-Id", "server", "", "cache-control", "set-cookie"];
+    const LISTED: &[&str] = &[
+        "etag",
+        "Date",
+        ":path",
+        ":status",
+        "x-a",
+        "X-Request-Id",
+        "server",
+        "",
+        "cache-control",
+        "set-cookie",
+    ];
     prop_oneof![
         4 => proptest::sample::select(LISTED).prop_map(|name| name.as_bytes().to_vec()),
         1 => proptest::collection::vec(any::<u8>(), 0..40)

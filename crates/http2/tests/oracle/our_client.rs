@@ -1,8 +1,11 @@
-//! A small client on our machine: sends all its requests as soon as it may and gathers what comes back.
+//! A small client on our machine: sends all its requests as soon as it may and gathers what comes
+//! back.
 
 use std::collections::HashMap;
 
-use saker_http2::{Connection, ErrorCode, Event, Fault, HeadStore, Indexing, Limits, OpenError, StreamId};
+use saker_http2::{
+    Connection, ErrorCode, Event, Fault, HeadStore, Indexing, Limits, OpenError, StreamId,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 #[derive(Clone, Debug, Default)]
@@ -17,11 +20,20 @@ pub struct Request {
 
 impl Request {
     pub fn get(path: &str) -> Request {
-        Request { method: "GET", path: path.into(), ..Request::default() }
+        Request {
+            method: "GET",
+            path: path.into(),
+            ..Request::default()
+        }
     }
 
     pub fn post(path: &str, content: Vec<u8>) -> Request {
-        Request { method: "POST", path: path.into(), content, ..Request::default() }
+        Request {
+            method: "POST",
+            path: path.into(),
+            content,
+            ..Request::default()
+        }
     }
 
     fn has_content(&self) -> bool {
@@ -63,8 +75,17 @@ pub struct Client {
 
 impl Client {
     pub fn new(limits: Limits, requests: Vec<Request>) -> Self {
-        let outcome = Outcome { responses: vec![Response::default(); requests.len()], ..Outcome::default() };
-        Client { machine: Connection::client(limits), requests, next: 0, exchanges: HashMap::new(), outcome }
+        let outcome = Outcome {
+            responses: vec![Response::default(); requests.len()],
+            ..Outcome::default()
+        };
+        Client {
+            machine: Connection::client(limits),
+            requests,
+            next: 0,
+            exchanges: HashMap::new(),
+            outcome,
+        }
     }
 
     pub async fn run(mut self, io: DuplexStream) -> Outcome {
@@ -74,7 +95,8 @@ impl Client {
         loop {
             self.open(&mut out);
             self.pump(&mut out);
-            let is_done = self.exchanges.is_empty() && (self.next == self.requests.len() || self.machine.peer_is_going_away());
+            let is_done = self.exchanges.is_empty()
+                && (self.next == self.requests.len() || self.machine.peer_is_going_away());
             if out.is_empty() && (self.outcome.fault.is_some() || is_done) {
                 return self.outcome;
             }
@@ -105,12 +127,24 @@ impl Client {
             });
             match opened {
                 Ok(stream) => {
-                    self.exchanges.insert(stream, Exchange { at: self.next, sent: 0, request_done: !request.has_content() });
+                    self.exchanges.insert(
+                        stream,
+                        Exchange {
+                            at: self.next,
+                            sent: 0,
+                            request_done: !request.has_content(),
+                        },
+                    );
                     self.machine.set_ready(stream, !request.content.is_empty());
                     self.next += 1;
                 }
                 Err(OpenError::TooMany) => return,
-                Err(error) => return assert!(self.machine.peer_is_going_away() || self.outcome.fault.is_some(), "{error:?}"),
+                Err(error) => {
+                    return assert!(
+                        self.machine.peer_is_going_away() || self.outcome.fault.is_some(),
+                        "{error:?}"
+                    );
+                }
             }
         }
     }
@@ -119,17 +153,23 @@ impl Client {
         while out.len() < 50_000
             && let Some(stream) = self.machine.next_ready()
         {
-            let Some(exchange) = self.exchanges.get_mut(&stream) else { return };
+            let Some(exchange) = self.exchanges.get_mut(&stream) else {
+                return;
+            };
             let request = &self.requests[exchange.at];
             let rest = &request.content[exchange.sent..];
-            let granted = self.machine.begin_data(stream, rest.len(), request.trailers.is_empty(), out);
+            let granted =
+                self.machine
+                    .begin_data(stream, rest.len(), request.trailers.is_empty(), out);
             out.extend_from_slice(&rest[..granted]);
             exchange.sent += granted;
             if exchange.sent == request.content.len() {
                 self.machine.set_ready(stream, false);
                 if !request.trailers.is_empty() {
                     self.machine.send_trailers(stream, out, |head| {
-                        request.trailers.iter().for_each(|(name, value)| head.field(name.as_bytes(), value.as_bytes(), Indexing::Add));
+                        request.trailers.iter().for_each(|(name, value)| {
+                            head.field(name.as_bytes(), value.as_bytes(), Indexing::Add)
+                        });
                     });
                 }
                 exchange.request_done = true;
@@ -139,7 +179,9 @@ impl Client {
     }
 
     fn finish(&mut self, stream: StreamId) {
-        let done = |exchange: &Exchange| exchange.request_done && self.outcome.responses[exchange.at].complete;
+        let done = |exchange: &Exchange| {
+            exchange.request_done && self.outcome.responses[exchange.at].complete
+        };
         if self.exchanges.get(&stream).is_some_and(done) {
             self.exchanges.remove(&stream);
         }
@@ -164,28 +206,48 @@ impl Client {
     }
 
     fn response(&mut self, stream: StreamId) -> &mut Response {
-        let at = self.exchanges.get(&stream).expect("an event for a stream that is open").at;
+        let at = self
+            .exchanges
+            .get(&stream)
+            .expect("an event for a stream that is open")
+            .at;
         &mut self.outcome.responses[at]
     }
 
     fn event(&mut self, event: Event<'_>, head: &HeadStore, out: &mut Vec<u8>) {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let fields = || head.view().fields().map(|(name, value)| (text(name), text(value))).collect();
+        let fields = || {
+            head.view()
+                .fields()
+                .map(|(name, value)| (text(name), text(value)))
+                .collect()
+        };
         match event {
             Event::Head { stream, end_stream } => {
                 let response = self.response(stream);
-                (response.status, response.fields, response.complete) = (head.status().0, fields(), end_stream);
+                (response.status, response.fields, response.complete) =
+                    (head.status().0, fields(), end_stream);
                 self.finish(stream);
             }
-            Event::Informational { stream } => self.response(stream).informational.push(head.status().0),
-            Event::Data { stream, data, flow_bytes, end_stream } => {
+            Event::Informational { stream } => {
+                self.response(stream).informational.push(head.status().0)
+            }
+            Event::Data {
+                stream,
+                data,
+                flow_bytes,
+                end_stream,
+            } => {
                 self.machine.release(stream, flow_bytes, out);
                 let response = self.response(stream);
                 response.content.extend_from_slice(data);
                 response.complete = end_stream;
                 let received = response.content.len();
                 let at = self.exchanges[&stream].at;
-                if self.requests[at].cancel_after.is_some_and(|after| received >= after) {
+                if self.requests[at]
+                    .cancel_after
+                    .is_some_and(|after| received >= after)
+                {
                     self.machine.send_reset(stream, ErrorCode::Cancel, out);
                     self.exchanges.remove(&stream);
                 }
@@ -204,7 +266,9 @@ impl Client {
                 self.outcome.goaway = Some((last, code));
                 self.exchanges.retain(|stream, _| *stream <= last);
             }
-            Event::HeadTooLarge { stream, .. } => self.machine.send_reset(stream, ErrorCode::Cancel, out),
+            Event::HeadTooLarge { stream, .. } => {
+                self.machine.send_reset(stream, ErrorCode::Cancel, out)
+            }
             Event::WindowOpened => {}
         }
     }

@@ -1,7 +1,8 @@
 //! A small server on our machine, with paths that do what the tests need.
 //!
-//! `/bytes/N` answers with N bytes, `/echo` with the request's content and trailers, `/hints` with a 103 first, `/trailers` with trailers,
-//! `/reset` with RST_STREAM, `/early` before the request's content has come, and then resets with NO_ERROR.
+//! `/bytes/N` answers with N bytes, `/echo` with the request's content and trailers, `/hints` with
+//! a 103 first, `/trailers` with trailers, `/reset` with RST_STREAM, `/early` before the request's
+//! content has come, and then resets with NO_ERROR.
 
 use std::collections::HashMap;
 
@@ -39,7 +40,12 @@ pub struct Server {
 
 impl Server {
     pub fn new(limits: Limits) -> Self {
-        Server { machine: Connection::server(limits, true), answers: HashMap::new(), served: Served::default(), shut_down_after: None }
+        Server {
+            machine: Connection::server(limits, true),
+            answers: HashMap::new(),
+            served: Served::default(),
+            shut_down_after: None,
+        }
     }
 
     /// Until the peer closes, a fault ends it, or the machine says that it is finished.
@@ -90,9 +96,15 @@ impl Server {
         match event {
             Event::Head { stream, end_stream } => self.request(stream, end_stream, head, out),
             Event::HeadTooLarge { stream, .. } => {
-                self.machine.send_head(stream, true, out, |head| head.status(431));
+                self.machine
+                    .send_head(stream, true, out, |head| head.status(431));
             }
-            Event::Data { stream, data, flow_bytes, end_stream } => {
+            Event::Data {
+                stream,
+                data,
+                flow_bytes,
+                end_stream,
+            } => {
                 self.machine.release(stream, flow_bytes, out);
                 if let Some(answer) = self.answers.get_mut(&stream).filter(|answer| answer.echo) {
                     answer.content.extend_from_slice(data);
@@ -103,7 +115,11 @@ impl Server {
             Event::Trailers { stream } => {
                 if let Some(answer) = self.answers.get_mut(&stream).filter(|answer| answer.echo) {
                     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                    answer.trailers = head.view().fields().map(|(name, value)| (text(name), text(value))).collect();
+                    answer.trailers = head
+                        .view()
+                        .fields()
+                        .map(|(name, value)| (text(name), text(value)))
+                        .collect();
                     answer.complete = true;
                     self.machine.set_ready(stream, true);
                 }
@@ -124,7 +140,10 @@ impl Server {
         }
         let view = head.view();
         let path = String::from_utf8_lossy(view.target()).into_owned();
-        let mut answer = Answer { complete: true, ..Answer::default() };
+        let mut answer = Answer {
+            complete: true,
+            ..Answer::default()
+        };
         let mut status = 200;
         match path.trim_start_matches('/').split('/').collect::<Vec<_>>()[..] {
             ["bytes", count] => answer.content = super::pattern(count.parse().unwrap_or(0)),
@@ -143,14 +162,17 @@ impl Server {
             ["early"] => (answer.content, answer.reset_after) = (b"enough".to_vec(), true),
             ["head"] => {
                 let line = view.start_line().to_vec();
-                let fields = view.fields().flat_map(|(name, value)| [name, b": ", value, b"\n"].concat());
+                let fields = view
+                    .fields()
+                    .flat_map(|(name, value)| [name, b": ", value, b"\n"].concat());
                 answer.content = line.into_iter().chain(*b"\n").chain(fields).collect();
             }
             _ => status = 404,
         }
         let is_head = view.method_token() == b"HEAD";
         let length = answer.content.len().to_string();
-        let ends = is_head || (answer.complete && answer.content.is_empty() && answer.trailers.is_empty());
+        let ends =
+            is_head || (answer.complete && answer.content.is_empty() && answer.trailers.is_empty());
         self.machine.send_head(stream, ends, out, |head| {
             head.status(status);
             head.field(b"Server", b"ours", Indexing::Add);
@@ -186,7 +208,9 @@ impl Server {
             }
             if !answer.trailers.is_empty() {
                 self.machine.send_trailers(stream, out, |head| {
-                    answer.trailers.iter().for_each(|(name, value)| head.field(name.as_bytes(), value.as_bytes(), Indexing::Without));
+                    answer.trailers.iter().for_each(|(name, value)| {
+                        head.field(name.as_bytes(), value.as_bytes(), Indexing::Without)
+                    });
                 });
             }
             if answer.reset_after {

@@ -1,5 +1,5 @@
-//! Frames on the peer's control stream: SETTINGS, GOAWAY, MAX_PUSH_ID, CANCEL_PUSH, PRIORITY_UPDATE (RFC 9114 sections 6.2.1 and 7.2,
-//! RFC 9218 section 7.2).
+//! Frames on the peer's control stream: SETTINGS, GOAWAY, MAX_PUSH_ID, CANCEL_PUSH, PRIORITY_UPDATE
+//! (RFC 9114 sections 6.2.1 and 7.2, RFC 9218 section 7.2).
 
 use super::{Connection, Event};
 use crate::error::Reason;
@@ -21,7 +21,11 @@ pub(super) struct ControlReader {
 
 impl Connection {
     /// Frames up to the next event, or as far as the input goes.
-    pub(super) fn receive_control<'a>(&mut self, input: &mut &[u8], now_ms: u64) -> Result<Option<Event<'a>>, Reason> {
+    pub(super) fn receive_control<'a>(
+        &mut self,
+        input: &mut &[u8],
+        now_ms: u64,
+    ) -> Result<Option<Event<'a>>, Reason> {
         loop {
             let skipped = (input.len() as u64).min(self.control.skipped);
             self.control.skipped -= skipped;
@@ -34,7 +38,9 @@ impl Connection {
             } else {
                 let (header, used) = self.control.header.take(input);
                 *input = input.get(used..).unwrap_or_default();
-                let Some(header) = header else { return Ok(None) };
+                let Some(header) = header else {
+                    return Ok(None);
+                };
                 self.begin_control_frame(header, now_ms)?;
             }
         }
@@ -49,8 +55,12 @@ impl Connection {
         let too_large = match header.kind {
             kind::SETTINGS if self.peer.is_some() => return Err(Reason::SecondSettings),
             kind::SETTINGS => Reason::SettingsTooLarge,
-            kind::DATA | kind::HEADERS | kind::PUSH_PROMISE => return Err(Reason::FrameOnControlStream),
-            kind::MAX_PUSH_ID if self.role == Role::Client => return Err(Reason::MaxPushIdFromServer),
+            kind::DATA | kind::HEADERS | kind::PUSH_PROMISE => {
+                return Err(Reason::FrameOnControlStream);
+            }
+            kind::MAX_PUSH_ID if self.role == Role::Client => {
+                return Err(Reason::MaxPushIdFromServer);
+            }
             // RFC 9218 section 7.2.
             kind::PRIORITY_UPDATE | kind::PRIORITY_UPDATE_OF_PUSH if self.role == Role::Client => {
                 return Err(Reason::PriorityUpdateFromServer);
@@ -72,7 +82,12 @@ impl Connection {
     }
 
     /// Gathers the payload; a whole one is acted upon.
-    fn control_payload<'a>(&mut self, frame: FrameHeader, input: &mut &[u8], now_ms: u64) -> Result<Option<Event<'a>>, Reason> {
+    fn control_payload<'a>(
+        &mut self,
+        frame: FrameHeader,
+        input: &mut &[u8],
+        now_ms: u64,
+    ) -> Result<Option<Event<'a>>, Reason> {
         let missing = (frame.length as usize).saturating_sub(self.control.payload.len());
         let (part, rest) = input.split_at(missing.min(input.len()));
         *input = rest;
@@ -89,7 +104,12 @@ impl Connection {
         self.control_frame(frame.kind, &payload, now_ms)
     }
 
-    fn control_frame<'a>(&mut self, kind: u64, payload: &[u8], now_ms: u64) -> Result<Option<Event<'a>>, Reason> {
+    fn control_frame<'a>(
+        &mut self,
+        kind: u64,
+        payload: &[u8],
+        now_ms: u64,
+    ) -> Result<Option<Event<'a>>, Reason> {
         match kind {
             kind::SETTINGS => self.receive_settings(payload)?,
             kind::GOAWAY => return self.receive_goaway(number(payload)?, now_ms).map(Some),
@@ -118,15 +138,21 @@ impl Connection {
         }
     }
 
-    /// RFC 9218 section 7.2. For streams that are closed it means nothing; values that can't be read neither.
+    /// RFC 9218 section 7.2. For streams that are closed it means nothing; values that can't be
+    /// read neither.
     fn receive_priority_update(&mut self, payload: &[u8], now_ms: u64) -> Result<(), Reason> {
         let limits = &self.limits;
-        if !self.floods.priority_updates.take(limits.priority_updates_max, limits.priority_updates_per_second, now_ms) {
+        if !self.floods.priority_updates.take(
+            limits.priority_updates_max,
+            limits.priority_updates_per_second,
+            now_ms,
+        ) {
             return Err(Reason::TooManyPriorityUpdates);
         }
         let (id, used) = varint::parse(payload).ok_or(Reason::BadFrameSize)?;
         // Streams that QUIC has heard of and we have not count like those that may still be opened.
-        let first_impossible = self.next_request + 4 * 2 * u64::from(self.limits.concurrent_streams_max);
+        let first_impossible =
+            self.next_request + 4 * 2 * u64::from(self.limits.concurrent_streams_max);
         if id & 3 != 0 || id >= first_impossible {
             return Err(Reason::BadPriorityStream);
         }

@@ -1,7 +1,9 @@
-//! GOAWAY, from either side (RFC 9114 section 5.2), and streams that the peer gives up (RFC 9114 section 4.1.1).
+//! GOAWAY, from either side (RFC 9114 section 5.2), and streams that the peer gives up (RFC 9114
+//! section 4.1.1).
 //!
-//! A server that shuts down says so twice: first without a real identifier, so that nothing under way is lost, then, when the driver asks
-//! again after a round trip, with the first request that it will not answer.
+//! A server that shuts down says so twice: first without a real identifier, so that nothing under
+//! way is lost, then, when the driver asks again after a round trip, with the first request that it
+//! will not answer.
 
 use super::{Connection, Event};
 use crate::error::{Fault, Reason};
@@ -21,7 +23,8 @@ pub(super) enum Ending {
 }
 
 impl Connection {
-    /// Graceful end. To be called again when about a round trip has passed; then the last request is named.
+    /// Graceful end. To be called again when about a round trip has passed; then the last request
+    /// is named.
     pub fn shut_down(&mut self) {
         match self.ending {
             Ending::No if self.role == Role::Server => {
@@ -34,13 +37,18 @@ impl Connection {
         }
     }
 
-    /// Says which requests (server: by the first that was not opened; client: of pushes, none) are still answered. Streams that are open go on;
-    /// the caller may close the connection at once, too.
+    /// Says which requests (server: by the first that was not opened; client: of pushes, none) are
+    /// still answered. Streams that are open go on; the caller may close the connection at once,
+    /// too.
     pub fn go_away(&mut self) {
         if matches!(self.ending, Ending::Final { .. }) {
             return;
         }
-        let first_refused = if self.role == Role::Server { self.next_request } else { 0 };
+        let first_refused = if self.role == Role::Server {
+            self.next_request
+        } else {
+            0
+        };
         frame::write_number(kind::GOAWAY, first_refused, &mut self.control_out);
         self.ending = Ending::Final { first_refused };
     }
@@ -52,26 +60,35 @@ impl Connection {
 
     /// One side has named its last stream, and no stream is open.
     pub fn is_finished(&self) -> bool {
-        (matches!(self.ending, Ending::Final { .. }) || self.peer_goaway.is_some()) && self.streams.is_empty()
+        (matches!(self.ending, Ending::Final { .. }) || self.peer_goaway.is_some())
+            && self.streams.is_empty()
     }
 
     pub fn peer_is_going_away(&self) -> bool {
         self.peer_goaway.is_some()
     }
 
-    /// The peer has reset a stream (RESET_STREAM): a request or response is given up, and the driver ends its own side, too. Returns whether the
-    /// driver still had to do with it.
+    /// The peer has reset a stream (RESET_STREAM): a request or response is given up, and the
+    /// driver ends its own side, too. Returns whether the driver still had to do with it.
     pub fn stream_reset(&mut self, stream: u64, now_ms: u64) -> Result<bool, Fault> {
         match stream & 2 {
-            0 => self.abandoned(stream, now_ms).map_err(|reason| self.fail(reason)),
-            _ => self.unidirectional_reset(stream).map(|()| false).map_err(|reason| self.fail(reason)),
+            0 => self
+                .abandoned(stream, now_ms)
+                .map_err(|reason| self.fail(reason)),
+            _ => self
+                .unidirectional_reset(stream)
+                .map(|()| false)
+                .map_err(|reason| self.fail(reason)),
         }
     }
 
-    /// The peer wants no more of a stream (STOP_SENDING). As a reset, for a request; none of our own streams may be stopped.
+    /// The peer wants no more of a stream (STOP_SENDING). As a reset, for a request; none of our
+    /// own streams may be stopped.
     pub fn stream_stopped(&mut self, stream: u64, now_ms: u64) -> Result<bool, Fault> {
         match stream & 2 {
-            0 => self.abandoned(stream, now_ms).map_err(|reason| self.fail(reason)),
+            0 => self
+                .abandoned(stream, now_ms)
+                .map_err(|reason| self.fail(reason)),
             _ => Err(self.fail(Reason::CriticalStreamClosed)),
         }
     }
@@ -90,7 +107,8 @@ impl Connection {
         self.peer_goaway.is_some() || self.ending != Ending::No || self.fault.is_some()
     }
 
-    /// RFC 9114 section 7.2.6: a server names a request, a client a push, and neither more than before.
+    /// RFC 9114 section 7.2.6: a server names a request, a client a push, and neither more than
+    /// before.
     pub(super) fn receive_goaway<'a>(&mut self, id: u64, now_ms: u64) -> Result<Event<'a>, Reason> {
         if self.role == Role::Client && id & 3 != 0 {
             return Err(Reason::BadGoAway);
@@ -101,14 +119,21 @@ impl Connection {
         self.count_empty_frame(now_ms)?;
         self.peer_goaway = Some(id);
         if self.role == Role::Client {
-            let refused: Vec<u64> = self.streams.iter().map(|(stream, _)| stream).filter(|stream| *stream >= id).collect();
+            let refused: Vec<u64> = self
+                .streams
+                .iter()
+                .map(|(stream, _)| stream)
+                .filter(|stream| *stream >= id)
+                .collect();
             refused.into_iter().for_each(|stream| self.forget(stream));
         }
         Ok(Event::GoAway { first_refused: id })
     }
 
     fn abandoned(&mut self, stream: u64, now_ms: u64) -> Result<bool, Reason> {
-        let Some(open) = self.streams.get(stream) else { return Ok(false) };
+        let Some(open) = self.streams.get(stream) else {
+            return Ok(false);
+        };
         let is_unanswered = !open.local_ended;
         let is_of_interest = self.is_of_interest(stream);
         self.forget(stream);

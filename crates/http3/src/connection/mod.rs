@@ -1,12 +1,14 @@
 //! One HTTP/3 connection, in the role of the server or of the client.
 //!
-//! The driver hands what comes on the peer's streams to [`Connection::receive`] and sends by verbs. Streams are known by QUIC's identifiers
-//! (RFC 9000 section 2.1). The parts: `request` (frames of requests and responses), `fields` (field sections), `unidirectional` (the peer's
-//! control, encoder and decoder streams), `control` (the control stream's frames), `send` (frames out), `ending` (GOAWAY, and streams that end
-//! before their time).
+//! The driver hands what comes on the peer's streams to [`Connection::receive`] and sends by verbs.
+//! Streams are known by QUIC's identifiers (RFC 9000 section 2.1). The parts: `request` (frames of
+//! requests and responses), `fields` (field sections), `unidirectional` (the peer's control,
+//! encoder and decoder streams), `control` (the control stream's frames), `send` (frames out),
+//! `ending` (GOAWAY, and streams that end before their time).
 //!
-//! The one difficulty: what a peer may make us do without getting anything done. Each such thing has a bucket or a bound in [`Limits`]; a
-//! stream that the peer breaks is given up and counted, a connection that it breaks ends with a reason.
+//! The one difficulty: what a peer may make us do without getting anything done. Each such thing
+//! has a bucket or a bound in [`Limits`]; a stream that the peer breaks is given up and counted, a
+//! connection that it breaks ends with a reason.
 
 mod control;
 mod ending;
@@ -37,26 +39,39 @@ use unidirectional::PeerStreams;
 pub enum Event<'a> {
     /// A request (server) or a final response (client) is in the head store.
     Head { stream: u64, end_stream: bool },
-    /// Client: a response with a status of 1xx is in the head store; the final one is still to come.
+    /// Client: a response with a status of 1xx is in the head store; the final one is still to
+    /// come.
     Informational { stream: u64 },
-    /// A head over a limit: 431 or 414 (server). The store has what fitted; a method or target that did not come is empty.
-    HeadTooLarge { stream: u64, end_stream: bool, what: TooLarge },
+    /// A head over a limit: 431 or 414 (server). The store has what fitted; a method or target that
+    /// did not come is empty.
+    HeadTooLarge {
+        stream: u64,
+        end_stream: bool,
+        what: TooLarge,
+    },
     /// Content. The end may come by itself, without any.
-    Data { stream: u64, data: &'a [u8], end_stream: bool },
+    Data {
+        stream: u64,
+        data: &'a [u8],
+        end_stream: bool,
+    },
     /// Trailers are in the head store. They end the peer's side of the stream.
     Trailers { stream: u64 },
-    /// We give the stream up for what the peer did to it ([`Connection::stream_fault`] has the reason). The driver resets it and asks the peer
-    /// to stop, with this code.
+    /// We give the stream up for what the peer did to it ([`Connection::stream_fault`] has the
+    /// reason). The driver resets it and asks the peer to stop, with this code.
     Reset { stream: u64, code: ErrorCode },
     /// A unidirectional stream of no use: the driver asks the peer to stop, with this code.
     Stop { stream: u64, code: ErrorCode },
-    /// A stream whose field section had to wait can go on: [`Connection::receive`] for it, with what was left of its input.
+    /// A stream whose field section had to wait can go on: [`Connection::receive`] for it, with
+    /// what was left of its input.
     Unblocked { stream: u64 },
-    /// The peer will take no requests from this stream on. Client: those are gone and may be tried elsewhere.
+    /// The peer will take no requests from this stream on. Client: those are gone and may be tried
+    /// elsewhere.
     GoAway { first_refused: u64 },
 }
 
-/// Our streams beside those of requests. Each begins with its type, which is part of what is to be sent.
+/// Our streams beside those of requests. Each begins with its type, which is part of what is to be
+/// sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outgoing {
     Control,
@@ -144,8 +159,8 @@ impl Connection {
         }
     }
 
-    /// The peer has opened a stream, which QUIC says in the order of their identifiers. With a code: it is not taken, the driver resets it
-    /// (or asks to stop it) with that.
+    /// The peer has opened a stream, which QUIC says in the order of their identifiers. With a
+    /// code: it is not taken, the driver resets it (or asks to stop it) with that.
     pub fn opened(&mut self, stream: u64) -> Result<Option<ErrorCode>, Fault> {
         match (self.role, stream & 3) {
             (Role::Server, 0) => Ok(self.request_opened(stream).err().map(Reason::code)),
@@ -159,10 +174,11 @@ impl Connection {
         }
     }
 
-    /// Looks at the next bytes that came on a stream of the peer's, or on a request stream of ours; `fin`: they are the last. Returns how
-    /// many were used and what came of them. To be called again with the rest until it returns nothing and uses nothing; if bytes are left
-    /// then, the stream waits for [`Event::Unblocked`], and the driver keeps them. Empty input is no error. After an error, with whose code
-    /// the connection is to be closed, nothing more is read.
+    /// Looks at the next bytes that came on a stream of the peer's, or on a request stream of ours;
+    /// `fin`: they are the last. Returns how many were used and what came of them. To be called
+    /// again with the rest until it returns nothing and uses nothing; if bytes are left then, the
+    /// stream waits for [`Event::Unblocked`], and the driver keeps them. Empty input is no error.
+    /// After an error, with whose code the connection is to be closed, nothing more is read.
     ///
     /// `now_ms`: any clock that does not run back.
     pub fn receive<'a>(
@@ -180,16 +196,26 @@ impl Connection {
             0 => self.receive_request_stream(stream, bytes, fin, &mut Turn { now_ms, head }),
             _ => self.receive_unidirectional(stream, bytes, fin, now_ms),
         };
-        outcome.and_then(|done| self.check_output().map(|()| done)).map_err(|reason| self.fail(reason))
+        outcome
+            .and_then(|done| self.check_output().map(|()| done))
+            .map_err(|reason| self.fail(reason))
     }
 
-    /// What is to be sent on one of our own streams. The driver opens the stream when there is something for it first, and says what it took by
-    /// [`Connection::sent`].
+    /// What is to be sent on one of our own streams. The driver opens the stream when there is
+    /// something for it first, and says what it took by [`Connection::sent`].
     pub fn outgoing(&mut self, which: Outgoing) -> &[u8] {
         let (begun, kind, out) = match which {
             Outgoing::Control => return &self.control_out,
-            Outgoing::Encoder => (&mut self.encoder_begun, stream_type::ENCODER, self.encoder.output()),
-            Outgoing::Decoder => (&mut self.decoder_begun, stream_type::DECODER, self.decoder.output()),
+            Outgoing::Encoder => (
+                &mut self.encoder_begun,
+                stream_type::ENCODER,
+                self.encoder.output(),
+            ),
+            Outgoing::Decoder => (
+                &mut self.decoder_begun,
+                stream_type::DECODER,
+                self.decoder.output(),
+            ),
         };
         if !out.is_empty() && !std::mem::replace(begun, true) {
             out.insert(0, kind as u8);
@@ -219,7 +245,9 @@ impl Connection {
 
     /// Whether more can be sent on a stream.
     pub fn is_open(&self, stream: u64) -> bool {
-        self.streams.get(stream).is_some_and(|stream| !stream.local_ended)
+        self.streams
+            .get(stream)
+            .is_some_and(|stream| !stream.local_ended)
     }
 
     /// The reason of the last stream error of ours, for the log.
@@ -247,7 +275,8 @@ impl Connection {
         self.peer.and_then(|peer| peer.field_section_bytes_max)
     }
 
-    /// Gives back memory that streams of the past needed; for a connection that has been idle for a while.
+    /// Gives back memory that streams of the past needed; for a connection that has been idle for a
+    /// while.
     pub fn trim(&mut self) {
         self.streams.trim();
         self.idle_priorities.trim();
@@ -267,20 +296,31 @@ impl Connection {
         if self.streams.len() >= self.limits.concurrent_streams_max as usize {
             return Err(Reason::TooManyStreams);
         }
-        let opened = Stream { is_priority_told: priority.is_some(), ..Stream::new() };
-        self.streams.insert(stream, priority.unwrap_or_default(), opened);
+        let opened = Stream {
+            is_priority_told: priority.is_some(),
+            ..Stream::new()
+        };
+        self.streams
+            .insert(stream, priority.unwrap_or_default(), opened);
         Ok(())
     }
 
-    /// Whether the driver still has to do with a stream. A server that has answered is done, unless both sides talk.
+    /// Whether the driver still has to do with a stream. A server that has answered is done, unless
+    /// both sides talk.
     fn is_of_interest(&self, stream: u64) -> bool {
-        self.streams.get(stream).is_some_and(|stream| self.role == Role::Client || !stream.local_ended || stream.is_tunnel)
+        self.streams.get(stream).is_some_and(|stream| {
+            self.role == Role::Client || !stream.local_ended || stream.is_tunnel
+        })
     }
 
     /// What we have to say waits in the output; a peer that asks and does not read makes it grow.
     fn check_output(&self) -> Result<(), Reason> {
         let bytes = self.control_out.len() + self.decoder.output_bytes();
-        if bytes > self.limits.control_bytes_max { Err(Reason::RepliesUnread) } else { Ok(()) }
+        if bytes > self.limits.control_bytes_max {
+            Err(Reason::RepliesUnread)
+        } else {
+            Ok(())
+        }
     }
 
     /// A connection error (RFC 9114 section 8).
@@ -292,14 +332,30 @@ impl Connection {
     }
 
     fn count_reset(&mut self, now_ms: u64) -> Result<(), Reason> {
-        let fits = self.floods.resets.take(self.limits.resets_max, self.limits.resets_per_second, now_ms);
-        if fits { Ok(()) } else { Err(Reason::TooManyResets) }
+        let fits = self.floods.resets.take(
+            self.limits.resets_max,
+            self.limits.resets_per_second,
+            now_ms,
+        );
+        if fits {
+            Ok(())
+        } else {
+            Err(Reason::TooManyResets)
+        }
     }
 
     fn count_empty_frame(&mut self, now_ms: u64) -> Result<(), Reason> {
         let limits = &self.limits;
-        let fits = self.floods.empty_frames.take(limits.empty_frames_max, limits.empty_frames_per_second, now_ms);
-        if fits { Ok(()) } else { Err(Reason::TooManyEmptyFrames) }
+        let fits = self.floods.empty_frames.take(
+            limits.empty_frames_max,
+            limits.empty_frames_per_second,
+            now_ms,
+        );
+        if fits {
+            Ok(())
+        } else {
+            Err(Reason::TooManyEmptyFrames)
+        }
     }
 }
 
@@ -311,11 +367,19 @@ struct Turn<'t> {
 
 #[cfg(any(test, debug_assertions))]
 impl Connection {
-    /// What must hold between any two calls; for tests and fuzzing, in builds with debug assertions.
+    /// What must hold between any two calls; for tests and fuzzing, in builds with debug
+    /// assertions.
     pub fn check_invariants(&self) {
         self.streams.check_invariants();
-        assert!(self.role == Role::Client || self.streams.len() <= self.limits.concurrent_streams_max as usize);
-        let waiting: usize = self.streams.iter().map(|(_, stream)| stream.section.len()).sum();
+        assert!(
+            self.role == Role::Client
+                || self.streams.len() <= self.limits.concurrent_streams_max as usize
+        );
+        let waiting: usize = self
+            .streams
+            .iter()
+            .map(|(_, stream)| stream.section.len())
+            .sum();
         assert_eq!(waiting, self.waiting_section_bytes);
         assert!(waiting <= self.limits.waiting_section_bytes_max);
         assert!(self.blocked.len() <= self.limits.blocked_streams_max as usize);

@@ -1,7 +1,8 @@
-//! Frames out: heads, content, trailers, and whose turn it is (RFC 9114 sections 4.1 and 7.2; RFC 9218 section 10).
+//! Frames out: heads, content, trailers, and whose turn it is (RFC 9114 sections 4.1 and 7.2; RFC
+//! 9218 section 10).
 //!
-//! A verb for a stream that is gone does nothing: the peer may have reset it while the driver was at work. What a driver must not do
-//! (two heads, content before the head) is asserted and ignored.
+//! A verb for a stream that is gone does nothing: the peer may have reset it while the driver was
+//! at work. What a driver must not do (two heads, content before the head) is asserted and ignored.
 
 use super::Connection;
 use crate::frame::{FrameHeader, kind};
@@ -41,11 +42,16 @@ impl HeadEncoder<'_> {
         if name == b":method" {
             (self.is_head_request, self.is_connect) = (value == b"HEAD", value == b"CONNECT");
         }
-        let indexing = if name == b":path" { Indexing::Without } else { Indexing::Add };
+        let indexing = if name == b":path" {
+            Indexing::Without
+        } else {
+            Indexing::Add
+        };
         self.qpack.field(name, value, indexing, self.out);
     }
 
-    /// A field; the name in any case, the value without line ends or white space around, which is the caller's to know.
+    /// A field; the name in any case, the value without line ends or white space around, which is
+    /// the caller's to know.
     pub fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing) {
         self.qpack.field(name, value, indexing, self.out);
     }
@@ -71,7 +77,10 @@ impl DataHeader {
         let len = varint::len(length);
         let marked = (length | (len.trailing_zeros() as u64) << (8 * len - 2)).to_be_bytes();
         bytes[1..=len].copy_from_slice(&marked[8 - len..]);
-        DataHeader { bytes, len: len as u8 + 1 }
+        DataHeader {
+            bytes,
+            len: len as u8 + 1,
+        }
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -80,9 +89,22 @@ impl DataHeader {
 }
 
 impl Connection {
-    /// Server: the final response head. Returns whether the stream was there to be answered. `end_stream`: the driver ends the stream after it.
-    pub fn send_head(&mut self, stream: u64, end_stream: bool, out: &mut Vec<u8>, encode: impl FnOnce(&mut HeadEncoder<'_>)) -> bool {
-        let Some(open) = self.streams.get_mut(stream).filter(|stream| !stream.local_ended && !stream.head_sent) else { return false };
+    /// Server: the final response head. Returns whether the stream was there to be answered.
+    /// `end_stream`: the driver ends the stream after it.
+    pub fn send_head(
+        &mut self,
+        stream: u64,
+        end_stream: bool,
+        out: &mut Vec<u8>,
+        encode: impl FnOnce(&mut HeadEncoder<'_>),
+    ) -> bool {
+        let Some(open) = self
+            .streams
+            .get_mut(stream)
+            .filter(|stream| !stream.local_ended && !stream.head_sent)
+        else {
+            return false;
+        };
         open.head_sent = true;
         self.write_fields(stream, out, encode);
         self.end_local_if(stream, end_stream);
@@ -90,8 +112,16 @@ impl Connection {
     }
 
     /// Server: a head with a status of 1xx, before the final one.
-    pub fn send_informational(&mut self, stream: u64, out: &mut Vec<u8>, encode: impl FnOnce(&mut HeadEncoder<'_>)) -> bool {
-        let is_possible = self.streams.get(stream).is_some_and(|stream| !stream.local_ended && !stream.head_sent);
+    pub fn send_informational(
+        &mut self,
+        stream: u64,
+        out: &mut Vec<u8>,
+        encode: impl FnOnce(&mut HeadEncoder<'_>),
+    ) -> bool {
+        let is_possible = self
+            .streams
+            .get(stream)
+            .is_some_and(|stream| !stream.local_ended && !stream.head_sent);
         if is_possible {
             self.write_fields(stream, out, encode);
         }
@@ -99,8 +129,16 @@ impl Connection {
     }
 
     /// Trailers, after which the driver ends the stream.
-    pub fn send_trailers(&mut self, stream: u64, out: &mut Vec<u8>, encode: impl FnOnce(&mut HeadEncoder<'_>)) -> bool {
-        let is_possible = self.streams.get(stream).is_some_and(|stream| !stream.local_ended && stream.head_sent && !stream.is_tunnel);
+    pub fn send_trailers(
+        &mut self,
+        stream: u64,
+        out: &mut Vec<u8>,
+        encode: impl FnOnce(&mut HeadEncoder<'_>),
+    ) -> bool {
+        let is_possible = self
+            .streams
+            .get(stream)
+            .is_some_and(|stream| !stream.local_ended && stream.head_sent && !stream.is_tunnel);
         if is_possible {
             self.write_fields(stream, out, encode);
             self.end_local_if(stream, true);
@@ -121,18 +159,31 @@ impl Connection {
             return Err(OpenError::GoingAway);
         }
         let (is_head_request, is_tunnel) = self.write_fields(stream, out, encode);
-        let opened = Stream { is_head_request, is_tunnel, head_sent: true, local_ended: end_stream, ..Stream::new() };
+        let opened = Stream {
+            is_head_request,
+            is_tunnel,
+            head_sent: true,
+            local_ended: end_stream,
+            ..Stream::new()
+        };
         self.streams.insert(stream, Priority::default(), opened);
         self.next_request = self.next_request.max(stream + 4);
         Ok(())
     }
 
-    /// Appends the header of a DATA frame for `bytes` of content, which the driver puts behind it, now or piece by piece; `end`: after these it
-    /// ends the stream. Nothing where the stream is gone, and no frame for no content. Returns whether the stream was open.
+    /// Appends the header of a DATA frame for `bytes` of content, which the driver puts behind it,
+    /// now or piece by piece; `end`: after these it ends the stream. Nothing where the stream is
+    /// gone, and no frame for no content. Returns whether the stream was open.
     ///
     /// The length is a promise: a driver that can't keep it resets the stream.
     pub fn begin_data(&mut self, stream: u64, bytes: u64, end: bool, out: &mut Vec<u8>) -> bool {
-        let Some(open) = self.streams.get(stream).filter(|stream| !stream.local_ended) else { return false };
+        let Some(open) = self
+            .streams
+            .get(stream)
+            .filter(|stream| !stream.local_ended)
+        else {
+            return false;
+        };
         debug_assert!(open.head_sent, "content before the head");
         if bytes > 0 {
             out.extend_from_slice(DataHeader::new(bytes).bytes());
@@ -146,8 +197,8 @@ impl Connection {
         self.end_local_if(stream, true);
     }
 
-    /// Whether the driver has content for a stream and QUIC takes some, for [`Connection::next_ready`]. A stream that has ended is not ready any
-    /// more by itself.
+    /// Whether the driver has content for a stream and QUIC takes some, for
+    /// [`Connection::next_ready`]. A stream that has ended is not ready any more by itself.
     pub fn set_ready(&mut self, stream: u64, ready: bool) {
         if let Some(open) = self.streams.get_mut(stream) {
             open.is_ready = ready;
@@ -165,7 +216,8 @@ impl Connection {
         self.streams.priority(stream)
     }
 
-    /// For a response that knows better than its request (RFC 9218 section 8). What the client itself says is read by the machine.
+    /// For a response that knows better than its request (RFC 9218 section 8). What the client
+    /// itself says is read by the machine.
     pub fn set_priority(&mut self, stream: u64, priority: Priority) {
         self.streams.set_priority(stream, priority);
     }
@@ -182,11 +234,21 @@ impl Connection {
     }
 
     /// Returns whether the method was HEAD and whether it was CONNECT.
-    fn write_fields(&mut self, stream: u64, out: &mut Vec<u8>, encode: impl FnOnce(&mut HeadEncoder<'_>)) -> (bool, bool) {
+    fn write_fields(
+        &mut self,
+        stream: u64,
+        out: &mut Vec<u8>,
+        encode: impl FnOnce(&mut HeadEncoder<'_>),
+    ) -> (bool, bool) {
         let start = out.len();
         out.extend_from_slice(&[0; FIELDS_HEADER_BYTES]);
         self.encoder.begin(out);
-        let mut encoder = HeadEncoder { qpack: &mut self.encoder, out, is_head_request: false, is_connect: false };
+        let mut encoder = HeadEncoder {
+            qpack: &mut self.encoder,
+            out,
+            is_head_request: false,
+            is_connect: false,
+        };
         encode(&mut encoder);
         let method = (encoder.is_head_request, encoder.is_connect);
         self.encoder.finish(stream, out);
@@ -195,14 +257,18 @@ impl Connection {
     }
 }
 
-/// Puts the header of a HEADERS frame in front of the section that follows the place left at `start`. Lengths need not have the shortest
-/// form (RFC 9000 section 16).
+/// Puts the header of a HEADERS frame in front of the section that follows the place left at
+/// `start`. Lengths need not have the shortest form (RFC 9000 section 16).
 fn write_fields_header(start: usize, out: &mut Vec<u8>) {
     let length = out.len() - start - FIELDS_HEADER_BYTES;
     debug_assert!(length >= STATELESS_PREFIX.len());
     if length > SHORT_LENGTH_MAX {
         let mut header = Vec::new();
-        FrameHeader { kind: kind::HEADERS, length: length as u64 }.write(&mut header);
+        FrameHeader {
+            kind: kind::HEADERS,
+            length: length as u64,
+        }
+        .write(&mut header);
         out.splice(start..start + FIELDS_HEADER_BYTES, header);
     } else if let Some(place) = out.get_mut(start..start + FIELDS_HEADER_BYTES) {
         let [high, low] = (length as u16 | 0x4000).to_be_bytes();
@@ -216,10 +282,26 @@ mod data_header_tests {
 
     #[test]
     fn a_header_is_read_as_what_it_says() {
-        for length in [0, 1, 63, 64, 16_383, 16_384, (1 << 30) - 1, 1 << 30, varint::MAX] {
+        for length in [
+            0,
+            1,
+            63,
+            64,
+            16_383,
+            16_384,
+            (1 << 30) - 1,
+            1 << 30,
+            varint::MAX,
+        ] {
             let header = DataHeader::new(length);
-            let want = FrameHeader { kind: kind::DATA, length };
-            assert_eq!(FrameHeader::parse(header.bytes()), Some((want, header.bytes().len())));
+            let want = FrameHeader {
+                kind: kind::DATA,
+                length,
+            };
+            assert_eq!(
+                FrameHeader::parse(header.bytes()),
+                Some((want, header.bytes().len()))
+            );
         }
     }
 }

@@ -1,6 +1,8 @@
-//! The peer's unidirectional streams (RFC 9114 section 6.2, RFC 9204 section 4.2): which is which, and what comes on QPACK's.
+//! The peer's unidirectional streams (RFC 9114 section 6.2, RFC 9204 section 4.2): which is which,
+//! and what comes on QPACK's.
 //!
-//! Each begins with its type, which may come in parts. Of control, encoder and decoder streams there is one each, and none may end.
+//! Each begins with its type, which may come in parts. Of control, encoder and decoder streams
+//! there is one each, and none may end.
 
 use super::{Connection, Event};
 use crate::error::{ErrorCode, Reason};
@@ -36,7 +38,11 @@ enum Use {
 
 impl PeerStreams {
     pub fn opened(&mut self, stream: u64) {
-        self.untyped.push(Untyped { stream, bytes: [0; 8], len: 0 });
+        self.untyped.push(Untyped {
+            stream,
+            bytes: [0; 8],
+            len: 0,
+        });
     }
 
     fn use_of(&self, stream: u64) -> Use {
@@ -50,7 +56,10 @@ impl PeerStreams {
 
     /// Takes the type's bytes from the input; `None`: it is not complete.
     fn take_type(&mut self, stream: u64, input: &mut &[u8]) -> Option<u64> {
-        let at = self.untyped.iter().position(|untyped| untyped.stream == stream)?;
+        let at = self
+            .untyped
+            .iter()
+            .position(|untyped| untyped.stream == stream)?;
         let untyped = self.untyped.get_mut(at)?;
         while let Some((byte, rest)) = input.split_first() {
             *input = rest;
@@ -58,7 +67,12 @@ impl PeerStreams {
                 *slot = *byte;
                 untyped.len += 1;
             }
-            if let Some((kind, _)) = varint::parse(untyped.bytes.get(..usize::from(untyped.len)).unwrap_or_default()) {
+            if let Some((kind, _)) = varint::parse(
+                untyped
+                    .bytes
+                    .get(..usize::from(untyped.len))
+                    .unwrap_or_default(),
+            ) {
                 self.untyped.swap_remove(at);
                 return Some(kind);
             }
@@ -101,7 +115,9 @@ impl Connection {
             Use::Control => self.receive_control(&mut rest, now_ms)?,
             Use::Encoder => self.receive_encoder_stream(&mut rest, now_ms)?,
             Use::Decoder => {
-                self.encoder.receive(rest).map_err(|_| Reason::BadDecoderStream)?;
+                self.encoder
+                    .receive(rest)
+                    .map_err(|_| Reason::BadDecoderStream)?;
                 rest = &[];
                 None
             }
@@ -118,7 +134,12 @@ impl Connection {
     }
 
     /// RFC 9114 section 6.2.
-    fn begin_unidirectional<'a>(&mut self, id: u64, kind: u64, now_ms: u64) -> Result<Option<Event<'a>>, Reason> {
+    fn begin_unidirectional<'a>(
+        &mut self,
+        id: u64,
+        kind: u64,
+        now_ms: u64,
+    ) -> Result<Option<Event<'a>>, Reason> {
         let place = match kind {
             stream_type::CONTROL => &mut self.peer_streams.control,
             stream_type::ENCODER => &mut self.peer_streams.encoder,
@@ -128,30 +149,58 @@ impl Connection {
             stream_type::PUSH => return Err(Reason::PushRefused),
             _ => {
                 self.count_empty_frame(now_ms)?;
-                return Ok(Some(Event::Stop { stream: id, code: ErrorCode::StreamCreationError }));
+                return Ok(Some(Event::Stop {
+                    stream: id,
+                    code: ErrorCode::StreamCreationError,
+                }));
             }
         };
-        if place.replace(id).is_some() { Err(Reason::SecondStreamOfType) } else { Ok(None) }
+        if place.replace(id).is_some() {
+            Err(Reason::SecondStreamOfType)
+        } else {
+            Ok(None)
+        }
     }
 
-    fn receive_encoder_stream<'a>(&mut self, input: &mut &[u8], now_ms: u64) -> Result<Option<Event<'a>>, Reason> {
+    fn receive_encoder_stream<'a>(
+        &mut self,
+        input: &mut &[u8],
+        now_ms: u64,
+    ) -> Result<Option<Event<'a>>, Reason> {
         if !input.is_empty() {
             let (limits, bucket) = (&self.limits, &mut self.floods.table_updates);
             let mut is_flood = false;
             let outcome = self.decoder.receive(input, || {
-                is_flood = !bucket.take(limits.table_updates_max, limits.table_updates_per_second, now_ms);
+                is_flood = !bucket.take(
+                    limits.table_updates_max,
+                    limits.table_updates_per_second,
+                    now_ms,
+                );
                 !is_flood
             });
             *input = &[];
-            outcome.map_err(|_| if is_flood { Reason::TooManyTableUpdates } else { Reason::BadEncoderStream })?;
+            outcome.map_err(|_| {
+                if is_flood {
+                    Reason::TooManyTableUpdates
+                } else {
+                    Reason::BadEncoderStream
+                }
+            })?;
             self.unblock();
         }
-        Ok(self.unblocked.pop_front().map(|stream| Event::Unblocked { stream }))
+        Ok(self
+            .unblocked
+            .pop_front()
+            .map(|stream| Event::Unblocked { stream }))
     }
 
     /// The peer gave up one of its unidirectional streams.
     pub(super) fn unidirectional_reset(&mut self, id: u64) -> Result<(), Reason> {
         self.peer_streams.forget(id);
-        if self.peer_streams.use_of(id) == Use::None { Ok(()) } else { Err(Reason::CriticalStreamClosed) }
+        if self.peer_streams.use_of(id) == Use::None {
+            Ok(())
+        } else {
+            Err(Reason::CriticalStreamClosed)
+        }
     }
 }

@@ -1,7 +1,9 @@
-//! Decoding of field sections, and the table that the peer's encoder stream fills (RFC 9204 sections 2.2, 4.3 and 4.5).
+//! Decoding of field sections, and the table that the peer's encoder stream fills (RFC 9204
+//! sections 2.2, 4.3 and 4.5).
 //!
-//! The one difficulty: a reference has to be as cheap as a look-up, so a section is walked once and each field is lent to the sink from where
-//! it stands: from a table, from the section itself, or, if it came in the Huffman code, from a scratch buffer.
+//! The one difficulty: a reference has to be as cheap as a look-up, so a section is walked once and
+//! each field is lent to the sink from where it stands: from a table, from the section itself, or,
+//! if it came in the Huffman code, from a scratch buffer.
 
 use super::instructions::{STRING, Unfinished, length_to_decoder, to_decoder, to_encoder};
 use super::static_table::{self, Row};
@@ -13,7 +15,8 @@ use saker_multiplexed::strings::{Scratch, Text};
 /// What a section says before its first field (RFC 9204 section 4.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// How many entries must have been inserted before it can be decoded; 0 where it refers to none.
+    /// How many entries must have been inserted before it can be decoded; 0 where it refers to
+    /// none.
     pub required: u64,
     base: u64,
     /// Bytes of the prefix.
@@ -55,27 +58,51 @@ impl Decoder {
     }
 
     /// Bytes from the peer's encoder stream. `count` is called for each instruction; `false` stops.
-    pub fn receive(&mut self, input: &[u8], mut count: impl FnMut() -> bool) -> Result<(), QpackError> {
+    pub fn receive(
+        &mut self,
+        input: &[u8],
+        mut count: impl FnMut() -> bool,
+    ) -> Result<(), QpackError> {
         let mut unfinished = std::mem::take(&mut self.unfinished);
         let capacity = self.capacity_max;
         let outcome = unfinished.each(
             input,
             |input| length_to_decoder(input, capacity),
-            |instruction| if count() { self.obey(instruction) } else { Err(QpackError::Stopped) },
+            |instruction| {
+                if count() {
+                    self.obey(instruction)
+                } else {
+                    Err(QpackError::Stopped)
+                }
+            },
         );
         self.unfinished = unfinished;
         self.scratch.shrink();
         outcome
     }
 
-    /// What a section requires (RFC 9204 section 4.5.1). To be asked when it comes: the number is relative to what has been inserted.
+    /// What a section requires (RFC 9204 section 4.5.1). To be asked when it comes: the number is
+    /// relative to what has been inserted.
     #[inline]
     pub fn section(&self, bytes: &[u8]) -> Result<Section, QpackError> {
-        if let [0, 0, ..] = bytes { Ok(Section { required: 0, base: 0, at: 2 }) } else { self.dynamic_section(bytes) }
+        if let [0, 0, ..] = bytes {
+            Ok(Section {
+                required: 0,
+                base: 0,
+                at: 2,
+            })
+        } else {
+            self.dynamic_section(bytes)
+        }
     }
 
     /// Decodes a section whose requirements are met.
-    pub fn decode(&mut self, section: Section, bytes: &[u8], sink: &mut impl FieldSink) -> Result<(), QpackError> {
+    pub fn decode(
+        &mut self,
+        section: Section,
+        bytes: &[u8],
+        sink: &mut impl FieldSink,
+    ) -> Result<(), QpackError> {
         let mut cursor = Cursor::new(bytes.get(section.at..).unwrap_or_default());
         while let Some(first) = cursor.byte() {
             self.line(first, section, &mut cursor, sink)?;
@@ -88,15 +115,26 @@ impl Decoder {
     #[inline]
     pub fn acknowledge(&mut self, section: Section, stream: u64) {
         if section.required > 0 {
-            integer::encode(to_encoder::ACKNOWLEDGE.0, to_encoder::ACKNOWLEDGE.1, stream as usize, &mut self.out);
+            integer::encode(
+                to_encoder::ACKNOWLEDGE.0,
+                to_encoder::ACKNOWLEDGE.1,
+                stream as usize,
+                &mut self.out,
+            );
             self.acknowledged = self.acknowledged.max(section.required);
         }
     }
 
-    /// RFC 9204 section 4.4.2: no more sections of this stream will be decoded. Said only where a section could refer to anything.
+    /// RFC 9204 section 4.4.2: no more sections of this stream will be decoded. Said only where a
+    /// section could refer to anything.
     pub fn cancel(&mut self, stream: u64) {
         if self.capacity_max > 0 {
-            integer::encode(to_encoder::CANCEL.0, to_encoder::CANCEL.1, stream as usize, &mut self.out);
+            integer::encode(
+                to_encoder::CANCEL.0,
+                to_encoder::CANCEL.1,
+                stream as usize,
+                &mut self.out,
+            );
         }
     }
 
@@ -104,7 +142,12 @@ impl Decoder {
     pub fn output(&mut self) -> &mut Vec<u8> {
         if self.inserted > self.acknowledged {
             let increment = (self.inserted - self.acknowledged) as usize;
-            integer::encode(to_encoder::INCREMENT.0, to_encoder::INCREMENT.1, increment, &mut self.out);
+            integer::encode(
+                to_encoder::INCREMENT.0,
+                to_encoder::INCREMENT.1,
+                increment,
+                &mut self.out,
+            );
             self.acknowledged = self.inserted;
         }
         &mut self.out
@@ -138,9 +181,15 @@ impl Decoder {
         let delta = cursor.long_integer(second, 0x7f)?;
         let base = match second & 0x80 {
             0 => required.checked_add(delta),
-            _ => required.checked_sub(delta).and_then(|base| base.checked_sub(1)),
+            _ => required
+                .checked_sub(delta)
+                .and_then(|base| base.checked_sub(1)),
         };
-        Ok(Section { required, base: base.ok_or(QpackError::BadBase)?, at: bytes.len() - cursor.remaining() })
+        Ok(Section {
+            required,
+            base: base.ok_or(QpackError::BadBase)?,
+            at: bytes.len() - cursor.remaining(),
+        })
     }
 
     fn required_insert_count(&self, encoded: u64) -> Result<u64, QpackError> {
@@ -155,23 +204,46 @@ impl Decoder {
         let max = self.inserted + entries_max;
         let mut required = max / full_range * full_range + encoded - 1;
         if required > max {
-            required = required.checked_sub(full_range).ok_or(QpackError::BadRequiredInsertCount)?;
+            required = required
+                .checked_sub(full_range)
+                .ok_or(QpackError::BadRequiredInsertCount)?;
         }
-        if required == 0 { Err(QpackError::BadRequiredInsertCount) } else { Ok(required) }
+        if required == 0 {
+            Err(QpackError::BadRequiredInsertCount)
+        } else {
+            Ok(required)
+        }
     }
 
     /// RFC 9204 sections 4.5.2 to 4.5.6, by the highest bits of `first`.
     #[inline]
-    fn line(&mut self, first: u8, section: Section, cursor: &mut Cursor<'_>, sink: &mut impl FieldSink) -> Result<(), QpackError> {
+    fn line(
+        &mut self,
+        first: u8,
+        section: Section,
+        cursor: &mut Cursor<'_>,
+        sink: &mut impl FieldSink,
+    ) -> Result<(), QpackError> {
         match first {
             0xc0.. => lend(static_field(cursor.long_integer(first, 0x3f)?)?, sink),
-            0x80..0xc0 => lend(self.field(section, below(section, cursor.long_integer(first, 0x3f)?)?)?, sink),
+            0x80..0xc0 => lend(
+                self.field(section, below(section, cursor.long_integer(first, 0x3f)?)?)?,
+                sink,
+            ),
             0x40..0x80 => self.literal_with_name(first, section, cursor, sink),
             0x20..0x40 => self.literal(first, cursor, sink),
-            0x10..0x20 => lend(self.field(section, above(section, cursor.long_integer(first, 0x0f)?)?)?, sink),
+            0x10..0x20 => lend(
+                self.field(section, above(section, cursor.long_integer(first, 0x0f)?)?)?,
+                sink,
+            ),
             0x00..0x10 => {
                 let entry = above(section, cursor.long_integer(first, 0x07)?)?;
-                self.literal_with(Name::Entry(self.checked(section, entry)?), first & 0x08 != 0, cursor, sink)
+                self.literal_with(
+                    Name::Entry(self.checked(section, entry)?),
+                    first & 0x08 != 0,
+                    cursor,
+                    sink,
+                )
             }
         }
     }
@@ -193,13 +265,22 @@ impl Decoder {
     }
 
     /// RFC 9204 section 4.5.6.
-    fn literal(&mut self, first: u8, cursor: &mut Cursor<'_>, sink: &mut impl FieldSink) -> Result<(), QpackError> {
+    fn literal(
+        &mut self,
+        first: u8,
+        cursor: &mut Cursor<'_>,
+        sink: &mut impl FieldSink,
+    ) -> Result<(), QpackError> {
         self.scratch.clear();
         let name = self.scratch.string(first, 0x07, cursor)?;
         let value = string(&mut self.scratch, cursor)?;
         let (name, value) = (self.scratch.text(&name), self.scratch.text(&value));
         let kind = NameKind::of_name(name).with_value(value);
-        if sink.field(kind, name, value, first & 0x10 != 0) { Ok(()) } else { Err(QpackError::Stopped) }
+        if sink.field(kind, name, value, first & 0x10 != 0) {
+            Ok(())
+        } else {
+            Err(QpackError::Stopped)
+        }
     }
 
     fn literal_with(
@@ -219,7 +300,11 @@ impl Decoder {
                 (NameKind::of_name(name), name)
             }
         };
-        if sink.field(kind.with_value(value), name, value, never_indexed) { Ok(()) } else { Err(QpackError::Stopped) }
+        if sink.field(kind.with_value(value), name, value, never_indexed) {
+            Ok(())
+        } else {
+            Err(QpackError::Stopped)
+        }
     }
 
     /// An entry by its absolute index (RFC 9204 section 3.2.4), as a section may refer to it.
@@ -231,7 +316,11 @@ impl Decoder {
     /// RFC 9204 section 2.2.3: only entries below the Required Insert Count.
     #[inline]
     fn checked(&self, section: Section, entry: u64) -> Result<u64, QpackError> {
-        if entry < section.required { Ok(entry) } else { Err(QpackError::NoEntry) }
+        if entry < section.required {
+            Ok(entry)
+        } else {
+            Err(QpackError::NoEntry)
+        }
     }
 
     /// One instruction of the peer's encoder (RFC 9204 section 4.3).
@@ -242,7 +331,9 @@ impl Decoder {
         if first & to_decoder::INSERT_WITH_NAME.0 != 0 {
             self.insert_with_name(first, &mut cursor)
         } else if first & to_decoder::INSERT.0 != 0 {
-            let name = self.scratch.string(first, to_decoder::INSERT.1, &mut cursor)?;
+            let name = self
+                .scratch
+                .string(first, to_decoder::INSERT.1, &mut cursor)?;
             let value = string(&mut self.scratch, &mut cursor)?;
             self.insert(None, &name, &value)
         } else if first & to_decoder::SET_CAPACITY.0 != 0 {
@@ -259,18 +350,26 @@ impl Decoder {
             let value = string(&mut self.scratch, cursor)?;
             return self.insert(Some(row.kind), &Text::Block(row.name), &value);
         }
-        // Making the new entry may evict the one whose name it has (RFC 9204 section 3.2.2), hence a copy.
+        // Making the new entry may evict the one whose name it has (RFC 9204 section 3.2.2), hence
+        // a copy.
         let name = self.scratch.copy(entry_of(&self.table, index)?.name);
         let value = string(&mut self.scratch, cursor)?;
         self.insert(None, &name, &value)
     }
 
-    fn insert(&mut self, kind: Option<NameKind>, name: &Text<'_>, value: &Text<'_>) -> Result<(), QpackError> {
+    fn insert(
+        &mut self,
+        kind: Option<NameKind>,
+        name: &Text<'_>,
+        value: &Text<'_>,
+    ) -> Result<(), QpackError> {
         let (name, value) = (self.scratch.text(name), self.scratch.text(value));
         if entry_size(name, value) > self.table.size_max() {
             return Err(QpackError::EntryTooLarge);
         }
-        let kind = kind.unwrap_or_else(|| NameKind::of_name(name)).with_value(value);
+        let kind = kind
+            .unwrap_or_else(|| NameKind::of_name(name))
+            .with_value(value);
         self.table.insert(name, value, kind);
         self.inserted += 1;
         Ok(())
@@ -278,14 +377,20 @@ impl Decoder {
 
     fn duplicate(&mut self, index: u64) -> Result<(), QpackError> {
         let entry = entry_of(&self.table, index)?;
-        let (name, value) = (self.scratch.copy(entry.name), self.scratch.copy(entry.value));
+        let (name, value) = (
+            self.scratch.copy(entry.name),
+            self.scratch.copy(entry.value),
+        );
         self.insert(None, &name, &value)
     }
 
     /// RFC 9204 section 4.3.1.
     fn set_capacity(&mut self, capacity: u64) -> Result<(), QpackError> {
-        let capacity = usize::try_from(capacity).ok().filter(|capacity| *capacity <= self.capacity_max);
-        self.table.set_size_max(capacity.ok_or(QpackError::CapacityTooLarge)?);
+        let capacity = usize::try_from(capacity)
+            .ok()
+            .filter(|capacity| *capacity <= self.capacity_max);
+        self.table
+            .set_size_max(capacity.ok_or(QpackError::CapacityTooLarge)?);
         Ok(())
     }
 }
@@ -300,7 +405,11 @@ enum Name {
 /// The absolute index of a relative one (RFC 9204 section 3.2.5).
 #[inline]
 fn below(section: Section, index: u64) -> Result<u64, QpackError> {
-    section.base.checked_sub(index).and_then(|above| above.checked_sub(1)).ok_or(QpackError::NoEntry)
+    section
+        .base
+        .checked_sub(index)
+        .and_then(|above| above.checked_sub(1))
+        .ok_or(QpackError::NoEntry)
 }
 
 /// The absolute index of a post-base one (RFC 9204 section 3.2.6).
@@ -309,25 +418,47 @@ fn above(section: Section, index: u64) -> Result<u64, QpackError> {
 }
 
 #[inline]
-fn entry_at(table: &DynamicTable<NameKind>, inserted: u64, entry: u64) -> Result<Found<'_, NameKind>, QpackError> {
-    entry_of(table, inserted.checked_sub(entry).and_then(|above| above.checked_sub(1)).ok_or(QpackError::NoEntry)?)
+fn entry_at(
+    table: &DynamicTable<NameKind>,
+    inserted: u64,
+    entry: u64,
+) -> Result<Found<'_, NameKind>, QpackError> {
+    entry_of(
+        table,
+        inserted
+            .checked_sub(entry)
+            .and_then(|above| above.checked_sub(1))
+            .ok_or(QpackError::NoEntry)?,
+    )
 }
 
 /// By its index counted from the newest, as instructions do (RFC 9204 section 3.2.5).
 #[inline]
 fn entry_of(table: &DynamicTable<NameKind>, nth: u64) -> Result<Found<'_, NameKind>, QpackError> {
-    usize::try_from(nth).ok().filter(|nth| *nth < table.len()).and_then(|nth| table.entry(nth)).ok_or(QpackError::NoEntry)
+    usize::try_from(nth)
+        .ok()
+        .filter(|nth| *nth < table.len())
+        .and_then(|nth| table.entry(nth))
+        .ok_or(QpackError::NoEntry)
 }
 
 #[inline]
 fn static_field(index: u64) -> Result<Found<'static, NameKind>, QpackError> {
     let row = static_table::row(index).ok_or(QpackError::NoStaticEntry)?;
-    Ok(Found { name: row.name, value: row.value, note: row.kind })
+    Ok(Found {
+        name: row.name,
+        value: row.value,
+        note: row.kind,
+    })
 }
 
 #[inline]
 fn lend(field: Found<'_, NameKind>, sink: &mut impl FieldSink) -> Result<(), QpackError> {
-    if sink.field(field.note, field.name, field.value, false) { Ok(()) } else { Err(QpackError::Stopped) }
+    if sink.field(field.note, field.name, field.value, false) {
+        Ok(())
+    } else {
+        Err(QpackError::Stopped)
+    }
 }
 
 /// RFC 9204 section 4.1.2.

@@ -1,13 +1,18 @@
-//! Encoding of field sections, and what is said on our encoder stream (RFC 9204 sections 2.1, 4.3 and 4.5).
+//! Encoding of field sections, and what is said on our encoder stream (RFC 9204 sections 2.1, 4.3
+//! and 4.5).
 //!
-//! The one difficulty: an entry may be evicted only when nothing that is under way refers to it (section 2.1.1). So each section that refers
-//! to the table is remembered, with its lowest reference, until the peer acknowledges or cancels it.
+//! The one difficulty: an entry may be evicted only when nothing that is under way refers to it
+//! (section 2.1.1). So each section that refers to the table is remembered, with its lowest
+//! reference, until the peer acknowledges or cancels it.
 //!
-//! Only acknowledged entries are referred to, so no stream ever waits for ours (section 2.1.2), whatever the peer allows: what repeats is
-//! referred to a round trip later, and nothing else is lost. Entries near their eviction are not duplicated (section 2.1.1.1): a field that
-//! still repeats gets a new one when its old one is gone.
+//! Only acknowledged entries are referred to, so no stream ever waits for ours (section 2.1.2),
+//! whatever the peer allows: what repeats is referred to a round trip later, and nothing else is
+//! lost. Entries near their eviction are not duplicated (section 2.1.1.1): a field that still
+//! repeats gets a new one when its old one is gone.
 
-use super::instructions::{STRING, Unfinished, length_to_encoder, number_to_encoder, to_decoder, to_encoder};
+use super::instructions::{
+    STRING, Unfinished, length_to_encoder, number_to_encoder, to_decoder, to_encoder,
+};
 use super::{Indexing, QpackError, STATELESS_PREFIX, static_table};
 use saker_multiplexed::dynamic_table::{ENTRY_OVERHEAD, entry_size};
 use saker_multiplexed::field_index::{FieldIndex, Match};
@@ -99,17 +104,25 @@ impl Encoder {
     /// The peer's SETTINGS_QPACK_MAX_TABLE_CAPACITY; once.
     pub fn allow_table(&mut self, bytes_max: u64) {
         self.entries_max = bytes_max / ENTRY_OVERHEAD as u64;
-        self.capacity = usize::try_from(bytes_max).unwrap_or(TABLE_BYTES_MAX).min(TABLE_BYTES_MAX);
+        self.capacity = usize::try_from(bytes_max)
+            .unwrap_or(TABLE_BYTES_MAX)
+            .min(TABLE_BYTES_MAX);
     }
 
     /// Begins a section. [`Encoder::finish`] ends it.
     #[inline]
     pub fn begin(&mut self, out: &mut Vec<u8>) {
-        self.current = Some(Current { at: out.len(), base: self.acknowledged, required: 0, lowest: u64::MAX });
+        self.current = Some(Current {
+            at: out.len(),
+            base: self.acknowledged,
+            required: 0,
+            lowest: u64::MAX,
+        });
         out.extend_from_slice(&STATELESS_PREFIX);
     }
 
-    /// Writes the prefix (RFC 9204 section 4.5.1), and remembers the section of this stream if it refers to the table.
+    /// Writes the prefix (RFC 9204 section 4.5.1), and remembers the section of this stream if it
+    /// refers to the table.
     #[inline]
     pub fn finish(&mut self, stream: u64, out: &mut Vec<u8>) {
         if let Some(current) = self.current.take().filter(|current| current.required > 0) {
@@ -130,7 +143,8 @@ impl Encoder {
     pub fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing, out: &mut Vec<u8>) {
         let static_name = static_table::name_index(name);
         if indexing != Indexing::Never
-            && let Some(index) = static_name.and_then(|index| static_table::pair_index(index, value))
+            && let Some(index) =
+                static_name.and_then(|index| static_table::pair_index(index, value))
         {
             return integer::encode(INDEXED.0 | INDEXED_STATIC, INDEXED.1, index, out);
         }
@@ -155,7 +169,9 @@ impl Encoder {
     /// Bytes from the peer's decoder stream (RFC 9204 section 4.4).
     pub fn receive(&mut self, input: &[u8]) -> Result<(), QpackError> {
         let mut unfinished = std::mem::take(&mut self.unfinished);
-        let outcome = unfinished.each(input, length_to_encoder, |instruction| self.obey(instruction));
+        let outcome = unfinished.each(input, length_to_encoder, |instruction| {
+            self.obey(instruction)
+        });
         self.unfinished = unfinished;
         outcome
     }
@@ -181,7 +197,12 @@ impl Encoder {
 
     #[cold]
     fn finish_with_references(&mut self, current: Current, stream: u64, out: &mut Vec<u8>) {
-        let Current { at, base, required, lowest } = current;
+        let Current {
+            at,
+            base,
+            required,
+            lowest,
+        } = current;
         let encoded = required % (2 * self.entries_max) + 1;
         let mut prefix = Vec::with_capacity(STATELESS_PREFIX.len());
         integer::encode(0, 0xff, encoded as usize, &mut prefix);
@@ -198,23 +219,47 @@ impl Encoder {
 
     /// Notes a reference to an acknowledged entry; its relative index (RFC 9204 section 3.2.5).
     fn refer(&mut self, entry: u64) -> usize {
-        let Some(current) = &mut self.current else { return 0 };
+        let Some(current) = &mut self.current else {
+            return 0;
+        };
         current.required = current.required.max(entry + 1);
         current.lowest = current.lowest.min(entry);
         (current.base - entry - 1) as usize
     }
 
-    fn literal(&mut self, name_at: Name, never: bool, name: &[u8], value: &[u8], out: &mut Vec<u8>) {
-        let with_name = if never { WITH_NAME.0 | WITH_NAME_NEVER } else { WITH_NAME.0 };
+    fn literal(
+        &mut self,
+        name_at: Name,
+        never: bool,
+        name: &[u8],
+        value: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        let with_name = if never {
+            WITH_NAME.0 | WITH_NAME_NEVER
+        } else {
+            WITH_NAME.0
+        };
         match name_at {
-            Name::Static(index) => integer::encode(with_name | WITH_NAME_STATIC, WITH_NAME.1, index, out),
+            Name::Static(index) => {
+                integer::encode(with_name | WITH_NAME_STATIC, WITH_NAME.1, index, out)
+            }
             Name::Entry(entry) => {
                 let index = self.refer(entry);
                 integer::encode(with_name, WITH_NAME.1, index, out);
             }
             Name::None => {
-                let pattern = if never { LITERAL.0 | LITERAL_NEVER } else { LITERAL.0 };
-                huffman::encode_string(name, (pattern, LITERAL.1), |byte| byte.to_ascii_lowercase(), out);
+                let pattern = if never {
+                    LITERAL.0 | LITERAL_NEVER
+                } else {
+                    LITERAL.0
+                };
+                huffman::encode_string(
+                    name,
+                    (pattern, LITERAL.1),
+                    |byte| byte.to_ascii_lowercase(),
+                    out,
+                );
             }
         }
         huffman::encode_string(value, STRING, |byte| byte, out);
@@ -235,14 +280,28 @@ impl Encoder {
     }
 
     /// Gives a field an entry, if it is worth one and there is room (RFC 9204 section 2.1.1).
-    fn insert(&mut self, static_name: Option<usize>, name: &[u8], value: &[u8], indexing: Indexing) {
+    fn insert(
+        &mut self,
+        static_name: Option<usize>,
+        name: &[u8],
+        value: &[u8],
+        indexing: Indexing,
+    ) {
         let size = entry_size(name, value);
         // An entry of most of the table would evict what else is there, for one field.
-        if indexing != Indexing::Add || size > self.capacity / 2 || self.out.len() > OUTPUT_BYTES_MAX {
+        if indexing != Indexing::Add
+            || size > self.capacity / 2
+            || self.out.len() > OUTPUT_BYTES_MAX
+        {
             return;
         }
         if self.table.size_max() == 0 {
-            integer::encode(to_decoder::SET_CAPACITY.0, to_decoder::SET_CAPACITY.1, self.capacity, &mut self.out);
+            integer::encode(
+                to_decoder::SET_CAPACITY.0,
+                to_decoder::SET_CAPACITY.1,
+                self.capacity,
+                &mut self.out,
+            );
             self.table.set_size_max(self.capacity);
         }
         if !self.can_evict(self.table.evictions_for(size)) {
@@ -253,7 +312,12 @@ impl Encoder {
                 let (pattern, mask) = to_decoder::INSERT_WITH_NAME;
                 integer::encode(pattern | to_decoder::STATIC, mask, index, &mut self.out);
             }
-            None => huffman::encode_string(name, to_decoder::INSERT, |byte| byte.to_ascii_lowercase(), &mut self.out),
+            None => huffman::encode_string(
+                name,
+                to_decoder::INSERT,
+                |byte| byte.to_ascii_lowercase(),
+                &mut self.out,
+            ),
         }
         huffman::encode_string(value, STRING, |byte| byte, &mut self.out);
         self.table.insert(static_name, name, value);
@@ -263,7 +327,12 @@ impl Encoder {
     /// Whether the oldest `count` entries are acknowledged and nothing refers to them.
     fn can_evict(&self, count: usize) -> bool {
         let oldest = self.inserted - self.table.len() as u64;
-        let lowest = self.outstanding.iter().map(|section| section.lowest).min().unwrap_or(u64::MAX);
+        let lowest = self
+            .outstanding
+            .iter()
+            .map(|section| section.lowest)
+            .min()
+            .unwrap_or(u64::MAX);
         let current = self.current.map_or(u64::MAX, |current| current.lowest);
         count == 0 || oldest + count as u64 <= self.acknowledged.min(lowest).min(current)
     }
@@ -284,15 +353,23 @@ impl Encoder {
 
     /// RFC 9204 section 4.4.1: the oldest of that stream.
     fn section_acknowledged(&mut self, stream: u64) -> Result<(), QpackError> {
-        let at = self.outstanding.iter().position(|section| section.stream == stream).ok_or(QpackError::NothingToAcknowledge)?;
-        // What it referred to was acknowledged before, so that the Known Received Count stays as it is.
+        let at = self
+            .outstanding
+            .iter()
+            .position(|section| section.stream == stream)
+            .ok_or(QpackError::NothingToAcknowledge)?;
+        // What it referred to was acknowledged before, so that the Known Received Count stays as it
+        // is.
         self.outstanding.remove(at);
         Ok(())
     }
 
     /// RFC 9204 section 4.4.3.
     fn increment(&mut self, increment: u64) -> Result<(), QpackError> {
-        let acknowledged = self.acknowledged.checked_add(increment).filter(|count| *count <= self.inserted && increment > 0);
+        let acknowledged = self
+            .acknowledged
+            .checked_add(increment)
+            .filter(|count| *count <= self.inserted && increment > 0);
         self.acknowledged = acknowledged.ok_or(QpackError::BadIncrement)?;
         Ok(())
     }
@@ -307,7 +384,8 @@ enum Found {
     None,
 }
 
-/// One field without any table but the static one, for heads that are encoded once and sent on many connections.
+/// One field without any table but the static one, for heads that are encoded once and sent on many
+/// connections.
 pub fn encode_stateless(name: &[u8], value: &[u8], out: &mut Vec<u8>) {
     let static_name = static_table::name_index(name);
     if let Some(index) = static_name.and_then(|index| static_table::pair_index(index, value)) {

@@ -1,13 +1,15 @@
-//! Instructions on the encoder and decoder streams (RFC 9204 sections 4.3 and 4.4): how they are told apart, where each ends, and what waits
-//! for its end.
+//! Instructions on the encoder and decoder streams (RFC 9204 sections 4.3 and 4.4): how they are
+//! told apart, where each ends, and what waits for its end.
 //!
-//! The one difficulty: an instruction may come in any number of parts. Where it ends follows from its lengths alone, so nothing is decoded
-//! twice, and what waits is bounded, because a string that could never fit the table is refused by its length.
+//! The one difficulty: an instruction may come in any number of parts. Where it ends follows from
+//! its lengths alone, so nothing is decoded twice, and what waits is bounded, because a string that
+//! could never fit the table is refused by its length.
 
 use super::QpackError;
 use saker_multiplexed::integer::Cursor;
 
-/// An entry of so many bytes may take more than that in the Huffman code, whose longest code is 30 bits.
+/// An entry of so many bytes may take more than that in the Huffman code, whose longest code is 30
+/// bits.
 const CODED_BYTES_FACTOR: usize = 4;
 
 /// RFC 9204 section 4.3: what an encoder says.
@@ -36,8 +38,8 @@ pub(super) const STRING: (u8, u8) = (0x00, 0x7f);
 pub(super) struct Unfinished(Vec<u8>);
 
 impl Unfinished {
-    /// Calls `obey` with each whole instruction of what was left and `input`, and keeps the rest. `length` says where the instruction
-    /// ends that its argument begins with.
+    /// Calls `obey` with each whole instruction of what was left and `input`, and keeps the rest.
+    /// `length` says where the instruction ends that its argument begins with.
     pub fn each(
         &mut self,
         mut input: &[u8],
@@ -61,7 +63,9 @@ impl Unfinished {
             input = rest;
         }
         while !input.is_empty() {
-            let Some((instruction, rest)) = length(input)?.and_then(|len| input.split_at_checked(len)) else {
+            let Some((instruction, rest)) =
+                length(input)?.and_then(|len| input.split_at_checked(len))
+            else {
                 self.0 = input.to_vec();
                 break;
             };
@@ -76,8 +80,12 @@ impl Unfinished {
     }
 }
 
-/// How long the instruction is that `input` begins with, of those to a decoder with a table of `capacity`; `None`: not to be seen yet.
-pub(super) fn length_to_decoder(input: &[u8], capacity: usize) -> Result<Option<usize>, QpackError> {
+/// How long the instruction is that `input` begins with, of those to a decoder with a table of
+/// `capacity`; `None`: not to be seen yet.
+pub(super) fn length_to_decoder(
+    input: &[u8],
+    capacity: usize,
+) -> Result<Option<usize>, QpackError> {
     let mut cursor = Cursor::new(input);
     match measure(&mut cursor, capacity) {
         Ok(behind) => Ok(Some(input.len() - cursor.remaining() + behind)),
@@ -102,10 +110,23 @@ fn measure(cursor: &mut Cursor<'_>, capacity: usize) -> Result<usize, QpackError
     string_length(cursor, first, STRING.1, capacity)
 }
 
-fn string_length(cursor: &mut Cursor<'_>, first: u8, mask: u8, capacity: usize) -> Result<usize, QpackError> {
+fn string_length(
+    cursor: &mut Cursor<'_>,
+    first: u8,
+    mask: u8,
+    capacity: usize,
+) -> Result<usize, QpackError> {
     let len = cursor.integer(first, mask)?;
-    let max = if first & (mask + 1) == 0 { capacity } else { capacity.saturating_mul(CODED_BYTES_FACTOR) };
-    if len > max { Err(QpackError::EntryTooLarge) } else { Ok(len) }
+    let max = if first & (mask + 1) == 0 {
+        capacity
+    } else {
+        capacity.saturating_mul(CODED_BYTES_FACTOR)
+    };
+    if len > max {
+        Err(QpackError::EntryTooLarge)
+    } else {
+        Ok(len)
+    }
 }
 
 /// The same of those to an encoder, which are integers.
@@ -121,6 +142,10 @@ pub(super) fn length_to_encoder(input: &[u8]) -> Result<Option<usize>, QpackErro
 /// The integer of an instruction to an encoder.
 pub(super) fn number_to_encoder(cursor: &mut Cursor<'_>) -> Result<u64, QpackError> {
     let first = cursor.byte().ok_or(QpackError::Truncated)?;
-    let mask = if first & to_encoder::ACKNOWLEDGE.0 != 0 { to_encoder::ACKNOWLEDGE.1 } else { to_encoder::CANCEL.1 };
+    let mask = if first & to_encoder::ACKNOWLEDGE.0 != 0 {
+        to_encoder::ACKNOWLEDGE.1
+    } else {
+        to_encoder::CANCEL.1
+    };
     Ok(cursor.long_integer(first, mask)?)
 }

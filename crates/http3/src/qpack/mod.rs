@@ -1,13 +1,17 @@
-//! QPACK (RFC 9204): field sections as blocks of bytes, with a table that is kept in step by streams of its own.
+//! QPACK (RFC 9204): field sections as blocks of bytes, with a table that is kept in step by
+//! streams of its own.
 //!
-//! Place in the walk: the machine lends a whole section to [`Decoder::decode`], which hands each field to a [`FieldSink`]; what comes on the
-//! peer's encoder stream goes to [`Decoder::receive`], on its decoder stream to [`Encoder::receive`]. On the way out [`Encoder`] appends a
-//! section to the frame that is being written. What either has to say on our own streams waits in its output.
+//! Place in the walk: the machine lends a whole section to [`Decoder::decode`], which hands each
+//! field to a [`FieldSink`]; what comes on the peer's encoder stream goes to [`Decoder::receive`],
+//! on its decoder stream to [`Encoder::receive`]. On the way out [`Encoder`] appends a section to
+//! the frame that is being written. What either has to say on our own streams waits in its output.
 //!
-//! The one difficulty: streams overtake each other, so a section may refer to entries that have not come. The decoder says so
-//! ([`Section::required`]) and the machine waits. Our encoder never makes a peer wait: it refers to acknowledged entries only (section 2.1.2).
+//! The one difficulty: streams overtake each other, so a section may refer to entries that have not
+//! come. The decoder says so ([`Section::required`]) and the machine waits. Our encoder never makes
+//! a peer wait: it refers to acknowledged entries only (section 2.1.2).
 //!
-//! Absent on purpose: limits on the size of a field list (the sink counts), and what a field may not be indexed for (the caller knows).
+//! Absent on purpose: limits on the size of a field list (the sink counts), and what a field may
+//! not be indexed for (the caller knows).
 
 mod decoder;
 mod encoder;
@@ -24,7 +28,8 @@ use std::fmt;
 /// What a section begins with that refers to no dynamic table (RFC 9204 section 4.5.1).
 pub const STATELESS_PREFIX: [u8; 2] = [0, 0];
 
-/// Why a section or an instruction can't be read. Each ends the connection, with the code of the stream it came on (RFC 9204 section 6).
+/// Why a section or an instruction can't be read. Each ends the connection, with the code of the
+/// stream it came on (RFC 9204 section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QpackError {
     /// It ends within a representation.
@@ -37,7 +42,8 @@ pub enum QpackError {
     Stopped,
     /// An index beyond the static table (section 3.1).
     NoStaticEntry,
-    /// An index of an entry that was evicted or has not been inserted, or not below the section's Required Insert Count (section 2.2.3).
+    /// An index of an entry that was evicted or has not been inserted, or not below the section's
+    /// Required Insert Count (section 2.2.3).
     NoEntry,
     /// A Required Insert Count that can't be (section 4.5.1.1).
     BadRequiredInsertCount,

@@ -1,7 +1,8 @@
 //! The static table (RFC 9204 Appendix A), with what each name is to the server.
 //!
-//! The encoder finds a name by its length, its first, last but one and last byte: one look into [`SLOT`], one comparison. Rows of one name
-//! do not all stand together, so each knows the next of its name.
+//! The encoder finds a name by its length, its first, last but one and last byte: one look into
+//! [`SLOT`], one comparison. Rows of one name do not all stand together, so each knows the next of
+//! its name.
 
 use saker_http::KnownField;
 use saker_multiplexed::NameKind::{self, Authority, Known, Method, Other, Path, Scheme, Status};
@@ -21,7 +22,11 @@ pub(super) fn row(index: u64) -> Option<&'static Row> {
 /// The first index of that name, in any case.
 #[inline]
 pub(super) fn name_index(name: &[u8]) -> Option<usize> {
-    let (first, last, before) = (*name.first()?, *name.last()?, *name.get(name.len().checked_sub(2)?)?);
+    let (first, last, before) = (
+        *name.first()?,
+        *name.last()?,
+        *name.get(name.len().checked_sub(2)?)?,
+    );
     let index = usize::from(SLOT[slot(name.len(), first, before, last)]);
     let there = ROWS.get(index)?.name;
     (there == name || there.eq_ignore_ascii_case(name)).then_some(index)
@@ -53,8 +58,14 @@ static SLOT: [u8; SLOTS] = slots();
 static NEXT: [u8; ROWS.len()] = next_rows();
 
 const fn slot(len: usize, first: u8, before_last: u8, last: u8) -> usize {
-    let (first, before, last) = ((first | 0x20) as usize, (before_last | 0x20) as usize, (last | 0x20) as usize);
-    len.wrapping_mul(LEN_FACTOR).wrapping_add(first * FIRST_FACTOR + before * BEFORE_LAST_FACTOR + last * LAST_FACTOR) % SLOTS
+    let (first, before, last) = (
+        (first | 0x20) as usize,
+        (before_last | 0x20) as usize,
+        (last | 0x20) as usize,
+    );
+    len.wrapping_mul(LEN_FACTOR)
+        .wrapping_add(first * FIRST_FACTOR + before * BEFORE_LAST_FACTOR + last * LAST_FACTOR)
+        % SLOTS
 }
 
 const fn slots() -> [u8; SLOTS] {
@@ -64,8 +75,16 @@ const fn slots() -> [u8; SLOTS] {
     while index > 0 {
         index -= 1;
         let name = ROWS[index].name;
-        let at = slot(name.len(), name[0], name[name.len() - 2], name[name.len() - 1]);
-        assert!(slots[at] == NO_ROW || is_same(ROWS[slots[at] as usize].name, name), "two names in one slot");
+        let at = slot(
+            name.len(),
+            name[0],
+            name[name.len() - 2],
+            name[name.len() - 1],
+        );
+        assert!(
+            slots[at] == NO_ROW || is_same(ROWS[slots[at] as usize].name, name),
+            "two names in one slot"
+        );
         slots[at] = index as u8;
     }
     slots
@@ -114,7 +133,11 @@ static ROWS: [Row; 99] = [
     new(b"cookie", b"", Known(KnownField::Cookie)),
     new(b"date", b"", Other),
     new(b"etag", b"", Other),
-    new(b"if-modified-since", b"", Known(KnownField::IfModifiedSince)),
+    new(
+        b"if-modified-since",
+        b"",
+        Known(KnownField::IfModifiedSince),
+    ),
     new(b"if-none-match", b"", Known(KnownField::IfNoneMatch)),
     new(b"last-modified", b"", Other),
     new(b"link", b"", Other),
@@ -137,17 +160,45 @@ static ROWS: [Row; 99] = [
     new(b":status", b"503", Status),
     new(b"accept", b"*/*", Other),
     new(b"accept", b"application/dns-message", Other),
-    new(b"accept-encoding", b"gzip, deflate, br", Known(KnownField::AcceptEncoding)),
+    new(
+        b"accept-encoding",
+        b"gzip, deflate, br",
+        Known(KnownField::AcceptEncoding),
+    ),
     new(b"accept-ranges", b"bytes", Other),
     new(b"access-control-allow-headers", b"cache-control", Other),
     new(b"access-control-allow-headers", b"content-type", Other),
     new(b"access-control-allow-origin", b"*", Other),
-    new(b"cache-control", b"max-age=0", Known(KnownField::CacheControl)),
-    new(b"cache-control", b"max-age=2592000", Known(KnownField::CacheControl)),
-    new(b"cache-control", b"max-age=604800", Known(KnownField::CacheControl)),
-    new(b"cache-control", b"no-cache", Known(KnownField::CacheControl)),
-    new(b"cache-control", b"no-store", Known(KnownField::CacheControl)),
-    new(b"cache-control", b"public, max-age=31536000", Known(KnownField::CacheControl)),
+    new(
+        b"cache-control",
+        b"max-age=0",
+        Known(KnownField::CacheControl),
+    ),
+    new(
+        b"cache-control",
+        b"max-age=2592000",
+        Known(KnownField::CacheControl),
+    ),
+    new(
+        b"cache-control",
+        b"max-age=604800",
+        Known(KnownField::CacheControl),
+    ),
+    new(
+        b"cache-control",
+        b"no-cache",
+        Known(KnownField::CacheControl),
+    ),
+    new(
+        b"cache-control",
+        b"no-store",
+        Known(KnownField::CacheControl),
+    ),
+    new(
+        b"cache-control",
+        b"public, max-age=31536000",
+        Known(KnownField::CacheControl),
+    ),
     new(b"content-encoding", b"br", Other),
     new(b"content-encoding", b"gzip", Other),
     new(b"content-type", b"application/dns-message", Other),
@@ -163,8 +214,16 @@ static ROWS: [Row; 99] = [
     new(b"content-type", b"text/plain;charset=utf-8", Other),
     new(b"range", b"bytes=0-", Known(KnownField::Range)),
     new(b"strict-transport-security", b"max-age=31536000", Other),
-    new(b"strict-transport-security", b"max-age=31536000; includesubdomains", Other),
-    new(b"strict-transport-security", b"max-age=31536000; includesubdomains; preload", Other),
+    new(
+        b"strict-transport-security",
+        b"max-age=31536000; includesubdomains",
+        Other,
+    ),
+    new(
+        b"strict-transport-security",
+        b"max-age=31536000; includesubdomains; preload",
+        Other,
+    ),
     new(b"vary", b"accept-encoding", Other),
     new(b"vary", b"origin", Other),
     new(b"x-content-type-options", b"nosniff", Other),
@@ -183,7 +242,11 @@ static ROWS: [Row; 99] = [
     new(b"access-control-allow-credentials", b"TRUE", Other),
     new(b"access-control-allow-headers", b"*", Other),
     new(b"access-control-allow-methods", b"get", Other),
-    new(b"access-control-allow-methods", b"get, post, options", Other),
+    new(
+        b"access-control-allow-methods",
+        b"get, post, options",
+        Other,
+    ),
     new(b"access-control-allow-methods", b"options", Other),
     new(b"access-control-expose-headers", b"content-length", Other),
     new(b"access-control-request-headers", b"content-type", Other),
@@ -191,7 +254,11 @@ static ROWS: [Row; 99] = [
     new(b"access-control-request-method", b"post", Other),
     new(b"alt-svc", b"clear", Other),
     new(b"authorization", b"", Known(KnownField::Authorization)),
-    new(b"content-security-policy", b"script-src 'none'; object-src 'none'; base-uri 'none'", Other),
+    new(
+        b"content-security-policy",
+        b"script-src 'none'; object-src 'none'; base-uri 'none'",
+        Other,
+    ),
     new(b"early-data", b"1", Other),
     new(b"expect-ct", b"", Other),
     new(b"forwarded", b"", Other),
@@ -214,7 +281,10 @@ mod tests {
     #[test]
     fn every_name_is_found_and_classified_as_a_literal_would_be() {
         for (at, row) in ROWS.iter().enumerate() {
-            let first = ROWS.iter().position(|other| other.name == row.name).unwrap();
+            let first = ROWS
+                .iter()
+                .position(|other| other.name == row.name)
+                .unwrap();
             assert_eq!(name_index(row.name), Some(first), "{:?}", row.name);
             assert_eq!(name_index(&row.name.to_ascii_uppercase()), Some(first));
             assert_eq!(pair_index(first, row.value), Some(at), "{:?}", row.name);
@@ -224,11 +294,29 @@ mod tests {
 
     #[test]
     fn others_are_not_found() {
-        for name in [&b""[..], b"x", b":methox", b"x-ccept", b"hosu", b":statut", b"etagg", b"te"] {
+        for name in [
+            &b""[..],
+            b"x",
+            b":methox",
+            b"x-ccept",
+            b"hosu",
+            b":statut",
+            b"etagg",
+            b"te",
+        ] {
             assert_eq!(name_index(name), None, "{name:?}");
         }
-        for (name, value) in [(&b":status"[..], &b"201"[..]), (b"etag", b"x"), (b":path", b""), (b"vary", b"Origin")] {
-            assert_eq!(name_index(name).and_then(|index| pair_index(index, value)), None, "{name:?}");
+        for (name, value) in [
+            (&b":status"[..], &b"201"[..]),
+            (b"etag", b"x"),
+            (b":path", b""),
+            (b"vary", b"Origin"),
+        ] {
+            assert_eq!(
+                name_index(name).and_then(|index| pair_index(index, value)),
+                None,
+                "{name:?}"
+            );
         }
         assert!(row(98).is_some() && row(99).is_none() && row(u64::MAX).is_none());
     }

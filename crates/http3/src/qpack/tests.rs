@@ -1,5 +1,5 @@
-//! Decoder and encoder as a connection uses them: the examples of RFC 9204 Appendix B, what another encoder writes, and that the two of ours
-//! stay in step however late anything arrives.
+//! Decoder and encoder as a connection uses them: the examples of RFC 9204 Appendix B, what another
+//! encoder writes, and that the two of ours stay in step however late anything arrives.
 
 use super::*;
 use proptest::prelude::*;
@@ -13,7 +13,8 @@ pub(super) struct List(pub(super) Vec<Field>);
 
 impl FieldSink for List {
     fn field(&mut self, kind: NameKind, name: &[u8], value: &[u8], never_indexed: bool) -> bool {
-        self.0.push((kind, name.to_vec(), value.to_vec(), never_indexed));
+        self.0
+            .push((kind, name.to_vec(), value.to_vec(), never_indexed));
         true
     }
 }
@@ -21,17 +22,30 @@ impl FieldSink for List {
 impl List {
     pub(super) fn lines(&self) -> String {
         let text = String::from_utf8_lossy;
-        self.0.iter().map(|(_, name, value, _)| format!("{}: {}\n", text(name), text(value))).collect()
+        self.0
+            .iter()
+            .map(|(_, name, value, _)| format!("{}: {}\n", text(name), text(value)))
+            .collect()
     }
 }
 
 pub(super) fn unhex(text: &str) -> Vec<u8> {
-    let digits: Vec<u32> = text.chars().filter_map(|digit| digit.to_digit(16)).collect();
-    digits.chunks(2).map(|pair| (pair[0] << 4 | pair[1]) as u8).collect()
+    let digits: Vec<u32> = text
+        .chars()
+        .filter_map(|digit| digit.to_digit(16))
+        .collect();
+    digits
+        .chunks(2)
+        .map(|pair| (pair[0] << 4 | pair[1]) as u8)
+        .collect()
 }
 
 /// What was inserted is all there, and any section may refer to it.
-pub(super) fn decoded(decoder: &mut Decoder, section: &[u8], stream: u64) -> Result<List, QpackError> {
+pub(super) fn decoded(
+    decoder: &mut Decoder,
+    section: &[u8],
+    stream: u64,
+) -> Result<List, QpackError> {
     let read = decoder.section(section)?;
     assert!(read.required <= decoder.inserted(), "it would have to wait");
     let mut list = List::default();
@@ -52,19 +66,42 @@ fn said(decoder: &mut Decoder) -> Vec<u8> {
 #[test]
 fn appendix_b() {
     let mut decoder = Decoder::new(220);
-    let list = decoded(&mut decoder, &unhex("0000 510b 2f69 6e64 6578 2e68 746d 6c"), 0).unwrap();
-    assert_eq!((list.lines(), said(&mut decoder)), (":path: /index.html\n".into(), vec![]));
+    let list = decoded(
+        &mut decoder,
+        &unhex("0000 510b 2f69 6e64 6578 2e68 746d 6c"),
+        0,
+    )
+    .unwrap();
+    assert_eq!(
+        (list.lines(), said(&mut decoder)),
+        (":path: /index.html\n".into(), vec![])
+    );
 
-    insert(&mut decoder, "3fbd01 c00f 7777 772e 6578 616d 706c 652e 636f 6d c10c 2f73 616d 706c 652f 7061 7468", 106);
+    insert(
+        &mut decoder,
+        "3fbd01 c00f 7777 772e 6578 616d 706c 652e 636f 6d c10c 2f73 616d 706c 652f 7061 7468",
+        106,
+    );
     let list = decoded(&mut decoder, &unhex("0381 10 11"), 4).unwrap();
-    assert_eq!(list.lines(), ":authority: www.example.com\n:path: /sample/path\n");
+    assert_eq!(
+        list.lines(),
+        ":authority: www.example.com\n:path: /sample/path\n"
+    );
     assert_eq!(said(&mut decoder), unhex("84"));
 
-    insert(&mut decoder, "4a63 7573 746f 6d2d 6b65 790c 6375 7374 6f6d 2d76 616c 7565", 160);
+    insert(
+        &mut decoder,
+        "4a63 7573 746f 6d2d 6b65 790c 6375 7374 6f6d 2d76 616c 7565",
+        160,
+    );
     assert_eq!(said(&mut decoder), unhex("01"));
 
     let late = unhex("0500 80 c1 81");
-    assert_eq!(decoder.section(&late).unwrap().required, 4, "it has to wait for the next instruction");
+    assert_eq!(
+        decoder.section(&late).unwrap().required,
+        4,
+        "it has to wait for the next instruction"
+    );
     insert(&mut decoder, "02", 217);
     let list = decoded(&mut Decoder::new(220), &unhex("0000"), 8).unwrap();
     assert_eq!(list.lines(), "");
@@ -73,11 +110,15 @@ fn appendix_b() {
 
     insert(&mut decoder, "810d 6375 7374 6f6d 2d76 616c 7565 32", 215);
     let list = decoded(&mut decoder, &unhex("0600 80 81 82 c1"), 12).unwrap();
-    assert_eq!(list.lines(), "custom-key: custom-value2\n:authority: www.example.com\ncustom-key: custom-value\n:path: /\n");
+    assert_eq!(
+        list.lines(),
+        "custom-key: custom-value2\n:authority: www.example.com\ncustom-key: custom-value\n:path: /\n"
+    );
     assert_eq!(said(&mut decoder), unhex("8c"));
 }
 
-/// Six requests as ls-qpack 2.6 encodes them, with instructions and with what refers to entries of the same section.
+/// Six requests as ls-qpack 2.6 encodes them, with instructions and with what refers to entries of
+/// the same section.
 #[test]
 fn what_another_encoder_writes() {
     let rows = [
@@ -105,7 +146,11 @@ fn what_another_encoder_writes() {
             ":method: GET\n:scheme: https\n:authority: www.example.com\n:path: /page/{page}\nuser-agent: Mozilla/5.0 (X11; Linux x86_64)\n\
              accept: */*\ncookie: session=0123456789abcdef\nx-custom: again and again\n"
         );
-        assert_eq!(decoded(&mut decoder, &unhex(section), 0).unwrap().lines(), want, "{section}");
+        assert_eq!(
+            decoded(&mut decoder, &unhex(section), 0).unwrap().lines(),
+            want,
+            "{section}"
+        );
     }
 }
 
@@ -124,18 +169,38 @@ impl Pipes {
     fn new(capacity: usize) -> Pipes {
         let (mut encoder, decoder) = (Encoder::new(), Decoder::new(capacity));
         encoder.allow_table(capacity as u64);
-        Pipes { encoder, decoder, to_decoder: VecDeque::new(), to_encoder: VecDeque::new(), sections: Vec::new(), next_stream: 0 }
+        Pipes {
+            encoder,
+            decoder,
+            to_decoder: VecDeque::new(),
+            to_encoder: VecDeque::new(),
+            sections: Vec::new(),
+            next_stream: 0,
+        }
     }
 
     fn send(&mut self, fields: &[(u8, u8, u8)]) {
         let (mut section, mut lines) = (Vec::new(), String::new());
         self.encoder.begin(&mut section);
         for (name, value, indexing) in fields {
-            let names = ["x-aa", "x-ba", "etag", "content-type", "vary", "a-rather-long-name-of-a-field"];
+            let names = [
+                "x-aa",
+                "x-ba",
+                "etag",
+                "content-type",
+                "vary",
+                "a-rather-long-name-of-a-field",
+            ];
             let name = names[usize::from(*name) % names.len()];
             let value = "v".repeat(usize::from(*value) % 40);
-            let indexing = [Indexing::Add, Indexing::Add, Indexing::Without, Indexing::Never][usize::from(*indexing) % 4];
-            self.encoder.field(name.as_bytes(), value.as_bytes(), indexing, &mut section);
+            let indexing = [
+                Indexing::Add,
+                Indexing::Add,
+                Indexing::Without,
+                Indexing::Never,
+            ][usize::from(*indexing) % 4];
+            self.encoder
+                .field(name.as_bytes(), value.as_bytes(), indexing, &mut section);
             lines += &format!("{name}: {value}\n");
         }
         self.encoder.finish(self.next_stream, &mut section);
@@ -146,10 +211,16 @@ impl Pipes {
 
     /// Some bytes of both unidirectional streams.
     fn deliver(&mut self, count: usize) {
-        let some: Vec<u8> = self.to_decoder.drain(..count.min(self.to_decoder.len())).collect();
+        let some: Vec<u8> = self
+            .to_decoder
+            .drain(..count.min(self.to_decoder.len()))
+            .collect();
         assert_eq!(self.decoder.receive(&some, || true), Ok(()));
         self.to_encoder.extend(self.decoder.output().drain(..));
-        let some: Vec<u8> = self.to_encoder.drain(..count.min(self.to_encoder.len())).collect();
+        let some: Vec<u8> = self
+            .to_encoder
+            .drain(..count.min(self.to_encoder.len()))
+            .collect();
         assert_eq!(self.encoder.receive(&some), Ok(()));
     }
 

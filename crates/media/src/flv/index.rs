@@ -1,4 +1,5 @@
-//! Where key frames are, and what decoders need: from what the file says of itself, or by going from tag to tag.
+//! Where key frames are, and what decoders need: from what the file says of itself, or by going
+//! from tag to tag.
 
 use super::{
     head,
@@ -55,7 +56,9 @@ impl Index {
             return Err(Fault::Damaged("it is no FLV file"));
         }
         source.read_at(0, &mut bytes)?;
-        let [b'F', b'L', b'V', _, flags, ..] = bytes else { return Err(Fault::Damaged("it is no FLV file")) };
+        let [b'F', b'L', b'V', _, flags, ..] = bytes else {
+            return Err(Fault::Damaged("it is no FLV file"));
+        };
         let head_bytes = be32(&bytes, 5).map_or(0, u64::from);
         if !(9..=64).contains(&head_bytes) {
             return Err(Fault::Damaged("its head has a length that none has"));
@@ -75,7 +78,9 @@ impl Index {
             has_pictures: false,
         };
         let metadata = index.first_tags(source)?;
-        let said_ms = metadata.as_ref().and_then(|metadata| milliseconds(metadata.duration_s?));
+        let said_ms = metadata
+            .as_ref()
+            .and_then(|metadata| milliseconds(metadata.duration_s?));
         index.duration_ms = last_time(source).or(said_ms).unwrap_or(0);
         Ok((index, metadata))
     }
@@ -83,10 +88,15 @@ impl Index {
     fn first_tags<S: Source + ?Sized>(&mut self, source: &S) -> Result<Option<Metadata>, Fault> {
         let (mut at, mut metadata) = (self.first_tag, None);
         for _ in 0..FIRST_TAGS {
-            let Some(tag) = Tag::read(source, at)? else { break };
+            let Some(tag) = Tag::read(source, at)? else {
+                break;
+            };
             at = tag.end();
             self.has_pictures |= tag.kind == VIDEO;
-            if tag.is_decoder() && tag.content_bytes <= DECODER_BYTES_MAX && !self.decoders.iter().any(|known| known.kind == tag.kind) {
+            if tag.is_decoder()
+                && tag.content_bytes <= DECODER_BYTES_MAX
+                && !self.decoders.iter().any(|known| known.kind == tag.kind)
+            {
                 self.decoders.push(tag);
             }
             if tag.kind == SCRIPT && metadata.is_none() && tag.content_bytes <= METADATA_BYTES_MAX {
@@ -98,14 +108,17 @@ impl Index {
         Ok(metadata)
     }
 
-    /// From tag to tag. Without pictures every tag with sound is as good as a key frame, and one a second will do.
+    /// From tag to tag. Without pictures every tag with sound is as good as a key frame, and one a
+    /// second will do.
     fn walk<S: Source + ?Sized>(&mut self, source: &S) -> Result<(), Fault> {
         let source = &Near::new(source);
         let mut at = self.first_tag;
         for _ in 0..TAGS_MAX {
             step();
             // What is broken at the end is no harm to what is before it.
-            let Ok(Some(tag)) = Tag::read(source, at) else { break };
+            let Ok(Some(tag)) = Tag::read(source, at) else {
+                break;
+            };
             let last = self.keys.last().map(|key| key.0);
             let is_sound = !self.has_pictures && tag.kind == AUDIO && !tag.is_decoder();
             if tag.is_key() || is_sound && last.is_none_or(|last| tag.time_ms >= last + 1000) {
@@ -146,7 +159,9 @@ impl Index {
         let mut at = self.key_at(time_ms).map_or(self.first_tag, |key| key.1);
         for _ in 0..TAGS_MAX {
             step();
-            let Ok(Some(tag)) = Tag::read(source, at) else { break };
+            let Ok(Some(tag)) = Tag::read(source, at) else {
+                break;
+            };
             if tag.time_ms >= time_ms {
                 break;
             }
@@ -156,16 +171,27 @@ impl Index {
     }
 
     /// A head, what decoders need (where it is known when they begin), and the range.
-    pub fn part<S: Source + ?Sized>(&self, source: &S, range: Range<u64>, time_ms: Option<u64>) -> Result<Vec<Piece>, Fault> {
+    pub fn part<S: Source + ?Sized>(
+        &self,
+        source: &S,
+        range: Range<u64>,
+        time_ms: Option<u64>,
+    ) -> Result<Vec<Piece>, Fault> {
         let mut before = head(self.flags);
         for tag in &self.decoders {
             // Those that lie in the range are seen there.
-            let (Some(time_ms), false) = (time_ms, range.contains(&tag.at)) else { continue };
+            let (Some(time_ms), false) = (time_ms, range.contains(&tag.at)) else {
+                continue;
+            };
             before.extend_from_slice(&tag.head_at(time_ms));
             let from = before.len();
             before.resize(from + usize::try_from(tag.content_bytes).unwrap_or(0), 0);
             source.read_at(tag.content_at(), before.get_mut(from..).unwrap_or_default())?;
-            before.extend_from_slice(&u32::try_from(HEAD_BYTES + tag.content_bytes).unwrap_or(0).to_be_bytes());
+            before.extend_from_slice(
+                &u32::try_from(HEAD_BYTES + tag.content_bytes)
+                    .unwrap_or(0)
+                    .to_be_bytes(),
+            );
         }
         Ok(vec![Piece::Memory(before), Piece::File(range)])
     }
@@ -173,15 +199,23 @@ impl Index {
 
 /// The key frames that a file tells, if they are where it says.
 fn said<S: Source + ?Sized>(source: &S, metadata: Metadata) -> Option<Vec<(u64, u64)>> {
-    let Metadata { times_s, positions, .. } = metadata;
+    let Metadata {
+        times_s, positions, ..
+    } = metadata;
     if times_s.len() != positions.len() || times_s.is_empty() {
         return None;
     }
-    let keys: Option<Vec<_>> = times_s.iter().zip(&positions).map(|(time, at)| Some((milliseconds(*time)?, whole(*at)?))).collect();
+    let keys: Option<Vec<_>> = times_s
+        .iter()
+        .zip(&positions)
+        .map(|(time, at)| Some((milliseconds(*time)?, whole(*at)?)))
+        .collect();
     let mut keys = keys?;
     // Some name the tag with the decoder as the first.
     let is_key = |at: u64| matches!(Tag::read(source, at), Ok(Some(tag)) if tag.kind == VIDEO && (tag.is_key() || tag.is_decoder()));
-    let in_order = keys.windows(2).all(|pair| matches!(pair, [one, next] if one.0 <= next.0 && one.1 <= next.1));
+    let in_order = keys
+        .windows(2)
+        .all(|pair| matches!(pair, [one, next] if one.0 <= next.0 && one.1 <= next.1));
     keys.dedup();
     (in_order && keys.iter().all(|key| is_key(key.1))).then_some(keys)
 }

@@ -1,6 +1,8 @@
-//! What a file says of itself (onMetaData, E.5): how long it is, and where its key frames are. AMF 0 (Action Message Format), as far as it occurs there.
+//! What a file says of itself (onMetaData, E.5): how long it is, and where its key frames are. AMF
+//! 0 (Action Message Format), as far as it occurs there.
 //!
-//! Difficulty: values nest, and a hostile file nests them without end; so depth and number are bounded, and what is not understood ends the reading.
+//! Difficulty: values nest, and a hostile file nests them without end; so depth and number are
+//! bounded, and what is not understood ends the reading.
 
 use crate::bytes::{array, be16, be32};
 
@@ -100,7 +102,11 @@ impl<'b> Reader<'b> {
             if self.rest.first() == Some(&0) && matches!(name, b"times" | b"filepositions") {
                 self.byte()?;
                 let number = self.number()?;
-                if name == b"times" { into.times_s.push(number) } else { into.positions.push(number) }
+                if name == b"times" {
+                    into.times_s.push(number)
+                } else {
+                    into.positions.push(number)
+                }
             } else {
                 self.value(b"", depth, into)?;
             }
@@ -121,7 +127,13 @@ mod tests {
     fn durations_and_key_frames() {
         let list = |name: &[u8], values: &[f64]| {
             let values: Vec<u8> = values.iter().flat_map(|value| number(*value)).collect();
-            [&(name.len() as u16).to_be_bytes()[..], name, b"\x0a\0\0\0\x02", &values].concat()
+            [
+                &(name.len() as u16).to_be_bytes()[..],
+                name,
+                b"\x0a\0\0\0\x02",
+                &values,
+            ]
+            .concat()
         };
         let bytes = [
             b"\x02\0\x0aonMetaData\x08\0\0\0\x02\0\x08duration".as_slice(),
@@ -132,7 +144,11 @@ mod tests {
             b"\0\0\x09\0\0\x09",
         ]
         .concat();
-        let expected = Metadata { duration_s: Some(12.5), times_s: vec![0.0, 2.0], positions: vec![100.0, 900.0] };
+        let expected = Metadata {
+            duration_s: Some(12.5),
+            times_s: vec![0.0, 2.0],
+            positions: vec![100.0, 900.0],
+        };
         assert_eq!(read(&bytes), Some(expected));
         for end in 0..bytes.len() {
             let _ = read(&bytes[..end]);
@@ -141,7 +157,11 @@ mod tests {
 
     #[test]
     fn what_nests_without_end_is_refused() {
-        let bytes = [b"\x02\0\x0aonMetaData".as_slice(), &b"\x03\0\x01a".repeat(1000)].concat();
+        let bytes = [
+            b"\x02\0\x0aonMetaData".as_slice(),
+            &b"\x03\0\x01a".repeat(1000),
+        ]
+        .concat();
         assert_eq!(read(&bytes), None);
         assert_eq!(read(b"\x02\0\x0aonMetaData\x0a\xff\xff\xff\xff"), None);
     }

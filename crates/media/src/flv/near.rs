@@ -1,6 +1,8 @@
-//! A source that reads a little more than it is asked for, because the next tag is often near: a file of tiny tags costs few reads.
+//! A source that reads a little more than it is asked for, because the next tag is often near: a
+//! file of tiny tags costs few reads.
 //!
-//! Called by: what goes from tag to tag. Out of scope: large reads, which go to the source behind it.
+//! Called by: what goes from tag to tag. Out of scope: large reads, which go to the source behind
+//! it.
 
 use crate::Source;
 use std::{cell::RefCell, io};
@@ -16,7 +18,10 @@ pub struct Near<'s, S: ?Sized> {
 
 impl<'s, S: Source + ?Sized> Near<'s, S> {
     pub fn new(source: &'s S) -> Near<'s, S> {
-        Near { source, window: RefCell::default() }
+        Near {
+            source,
+            window: RefCell::default(),
+        }
     }
 }
 
@@ -32,7 +37,9 @@ impl<S: Source + ?Sized> Source for Near<'_, S> {
             return Ok(());
         }
         let left = self.length().saturating_sub(at);
-        let length = usize::try_from(left).unwrap_or(WINDOW_BYTES).min(WINDOW_BYTES);
+        let length = usize::try_from(left)
+            .unwrap_or(WINDOW_BYTES)
+            .min(WINDOW_BYTES);
         if into.len() > length {
             return self.source.read_at(at, into);
         }

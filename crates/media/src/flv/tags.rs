@@ -35,8 +35,13 @@ impl Tag {
         if !matches!(kind, AUDIO | VIDEO | SCRIPT) || [stream_1, stream_2, stream_3] != [0; 3] {
             return Err(Fault::Damaged("there is no tag where one should be"));
         }
-        let tag =
-            Tag { at, kind, content_bytes: content.into(), time_ms: (u64::from(high) << 24) | u64::from(low), begins: [first, second] };
+        let tag = Tag {
+            at,
+            kind,
+            content_bytes: content.into(),
+            time_ms: (u64::from(high) << 24) | u64::from(low),
+            begins: [first, second],
+        };
         Ok(Some(tag).filter(|tag| tag.end() <= source.length()))
     }
 
@@ -49,7 +54,8 @@ impl Tag {
         self.content_at() + self.content_bytes + BEHIND_BYTES
     }
 
-    /// Whether it only says how to decode others: H.264 and its kin (E.4.3.1, and as newer codecs do it), AAC (E.4.2.1).
+    /// Whether it only says how to decode others: H.264 and its kin (E.4.3.1, and as newer codecs
+    /// do it), AAC (E.4.2.1).
     pub fn is_decoder(&self) -> bool {
         let [first, second] = self.begins;
         match self.kind {
@@ -82,11 +88,20 @@ mod tests {
     fn tags_are_read_and_written() {
         let bytes = b"\x09\0\0\x02\x02\x03\x04\x01\0\0\0\x17\x01\0\0\0\x0d".as_slice();
         let tag = Tag::read(bytes, 0).unwrap().unwrap();
-        assert_eq!((tag.kind, tag.content_bytes, tag.time_ms, tag.end()), (VIDEO, 2, 0x0102_0304, 17));
+        assert_eq!(
+            (tag.kind, tag.content_bytes, tag.time_ms, tag.end()),
+            (VIDEO, 2, 0x0102_0304, 17)
+        );
         assert!(tag.is_key() && !tag.is_decoder());
         assert_eq!(tag.head_at(tag.time_ms), bytes[..11]);
         assert!(Tag::read(&bytes[..16], 0).unwrap().is_none());
-        assert!(Tag::read(b"\x07\0\0\x02\x02\x03\x04\x01\0\0\0\x17\x01\0\0\0\x0d".as_slice(), 0).is_err());
+        assert!(
+            Tag::read(
+                b"\x07\0\0\x02\x02\x03\x04\x01\0\0\0\x17\x01\0\0\0\x0d".as_slice(),
+                0
+            )
+            .is_err()
+        );
         let kinds = [
             (VIDEO, [0x17, 0], true),
             (VIDEO, [0x90, b'h'], true),
@@ -95,7 +110,16 @@ mod tests {
             (AUDIO, [0x2f, 0], false),
         ];
         for (kind, begins, expected) in kinds {
-            assert_eq!(Tag { kind, begins, ..tag }.is_decoder(), expected, "{kind} {begins:x?}");
+            assert_eq!(
+                Tag {
+                    kind,
+                    begins,
+                    ..tag
+                }
+                .is_decoder(),
+                expected,
+                "{kind} {begins:x?}"
+            );
         }
     }
 }

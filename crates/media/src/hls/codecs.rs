@@ -1,4 +1,5 @@
-//! What a track is coded in, in the words of RFC 6381: read from its sample entry (ISO/IEC 14496-12 section 8.5.2).
+//! What a track is coded in, in the words of RFC 6381: read from its sample entry (ISO/IEC 14496-12
+//! section 8.5.2).
 
 use crate::{
     bytes::{be16, be32},
@@ -16,7 +17,9 @@ pub fn codec(track: &Track<'_>) -> Option<String> {
     match (track.kind, &entry.kind) {
         (Kind::Video, b"avc1" | b"avc3") => avc(&entry),
         (Kind::Video, b"hvc1" | b"hev1") => hevc(&entry),
-        (Kind::Audio, b"mp4a") => Some(mpeg4_audio(&entry).unwrap_or_else(|| "mp4a.40.2".to_owned())),
+        (Kind::Audio, b"mp4a") => {
+            Some(mpeg4_audio(&entry).unwrap_or_else(|| "mp4a.40.2".to_owned()))
+        }
         (Kind::Audio, b"ac-3" | b"ec-3" | b"fLaC" | b"alac") => Some(name()),
         (Kind::Audio, b"Opus") => Some("opus".to_owned()),
         _ => None,
@@ -29,11 +32,17 @@ pub fn picture_size(track: &Track<'_>) -> Option<(u16, u16)> {
     Some((be16(entry.payload, 24)?, be16(entry.payload, 26)?))
 }
 
-/// Profile, constraints and level of an AVCDecoderConfigurationRecord (ISO/IEC 14496-15 section 5.3.3).
+/// Profile, constraints and level of an AVCDecoderConfigurationRecord (ISO/IEC 14496-15 section
+/// 5.3.3).
 fn avc(entry: &Atom<'_>) -> Option<String> {
     let record = Atoms::find(entry.payload.get(VISUAL_BYTES..)?, b"avcC")?.payload;
-    let [profile, constraints, level] = record.get(1..4)? else { return None };
-    Some(format!("{}.{profile:02x}{constraints:02x}{level:02x}", String::from_utf8_lossy(&entry.kind)))
+    let [profile, constraints, level] = record.get(1..4)? else {
+        return None;
+    };
+    Some(format!(
+        "{}.{profile:02x}{constraints:02x}{level:02x}",
+        String::from_utf8_lossy(&entry.kind)
+    ))
 }
 
 /// ISO/IEC 14496-15 section 8.3.3 and annex E.3.
@@ -45,13 +54,24 @@ fn hevc(entry: &Atom<'_>) -> Option<String> {
     let tier = if general & 0x20 == 0 { 'L' } else { 'H' };
     let level = *record.get(12)?;
     let constraints = record.get(6..12)?;
-    let used = constraints.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-    let constraints: String = constraints.iter().take(used).map(|byte| format!(".{byte:X}")).collect();
-    Some(format!("{}.{space}{}.{compatible:X}.{tier}{level}{constraints}", String::from_utf8_lossy(&entry.kind), general & 0x1f))
+    let used = constraints
+        .iter()
+        .rposition(|byte| *byte != 0)
+        .map_or(0, |last| last + 1);
+    let constraints: String = constraints
+        .iter()
+        .take(used)
+        .map(|byte| format!(".{byte:X}"))
+        .collect();
+    Some(format!(
+        "{}.{space}{}.{compatible:X}.{tier}{level}{constraints}",
+        String::from_utf8_lossy(&entry.kind),
+        general & 0x1f
+    ))
 }
 
-/// Object types of the elementary stream's descriptors (ISO/IEC 14496-1 section 7.2.6). QuickTime has more fields before its boxes, and keeps this
-/// one in another.
+/// Object types of the elementary stream's descriptors (ISO/IEC 14496-1 section 7.2.6). QuickTime
+/// has more fields before its boxes, and keeps this one in another.
 fn mpeg4_audio(entry: &Atom<'_>) -> Option<String> {
     let more = match be16(entry.payload, 8)? {
         1 => 16,
@@ -60,12 +80,20 @@ fn mpeg4_audio(entry: &Atom<'_>) -> Option<String> {
     };
     let boxes = entry.payload.get(AUDIO_BYTES + more..)?;
     let wave = Atoms::find(boxes, b"wave").map(|wave| wave.payload);
-    let stream = Atoms::find(boxes, b"esds").or_else(|| Atoms::find(wave?, b"esds"))?.payload.get(4..)?;
+    let stream = Atoms::find(boxes, b"esds")
+        .or_else(|| Atoms::find(wave?, b"esds"))?
+        .payload
+        .get(4..)?;
     let stream = descriptor(stream, 3)?;
     // What follows its number depends on three flags.
     let flags = *stream.get(2)?;
-    let url = if flags & 0x40 == 0 { 0 } else { usize::from(*stream.get(3)?) + 1 };
-    let before = 3 + if flags & 0x80 == 0 { 0 } else { 2 } + url + if flags & 0x20 == 0 { 0 } else { 2 };
+    let url = if flags & 0x40 == 0 {
+        0
+    } else {
+        usize::from(*stream.get(3)?) + 1
+    };
+    let before =
+        3 + if flags & 0x80 == 0 { 0 } else { 2 } + url + if flags & 0x20 == 0 { 0 } else { 2 };
     let decoder = descriptor(stream.get(before..)?, 4)?;
     let object = *decoder.first()?;
     if object != 0x40 {
@@ -73,7 +101,11 @@ fn mpeg4_audio(entry: &Atom<'_>) -> Option<String> {
     }
     let specific = descriptor(decoder.get(13..)?, 5)?;
     let kind = *specific.first()? >> 3;
-    let kind = if kind == 31 { 32 + (be16(specific, 0)? >> 5 & 0x3f) } else { kind.into() };
+    let kind = if kind == 31 {
+        32 + (be16(specific, 0)? >> 5 & 0x3f)
+    } else {
+        kind.into()
+    };
     Some(format!("mp4a.40.{kind}"))
 }
 
@@ -96,18 +128,32 @@ mod tests {
     use super::*;
 
     fn entry<'p>(kind: &[u8; 4], payload: &'p [u8]) -> Atom<'p> {
-        Atom { kind: *kind, whole: payload, payload }
+        Atom {
+            kind: *kind,
+            whole: payload,
+            payload,
+        }
     }
 
     #[test]
     fn names() {
         let avcc = [&[0; VISUAL_BYTES][..], b"\0\0\0\x0cavcC\x01\x64\0\x1f"].concat();
         assert_eq!(avc(&entry(b"avc1", &avcc)).as_deref(), Some("avc1.64001f"));
-        let hvcc = [&[0; VISUAL_BYTES][..], b"\0\0\0\x15hvcC\x01\x01\x60\0\0\0\x90\0\0\0\0\0\x5d"].concat();
-        assert_eq!(hevc(&entry(b"hvc1", &hvcc)).as_deref(), Some("hvc1.1.6.L93.90"));
+        let hvcc = [
+            &[0; VISUAL_BYTES][..],
+            b"\0\0\0\x15hvcC\x01\x01\x60\0\0\0\x90\0\0\0\0\0\x5d",
+        ]
+        .concat();
+        assert_eq!(
+            hevc(&entry(b"hvc1", &hvcc)).as_deref(),
+            Some("hvc1.1.6.L93.90")
+        );
         let descriptors = b"\0\0\0\x27esds\0\0\0\0\x03\x80\x80\x80\x16\0\x01\0\x04\x11\x40\x15\0\0\0\0\0\0\0\0\0\0\0\x05\x02\x12\x10";
         let esds = [&[0; AUDIO_BYTES][..], descriptors].concat();
-        assert_eq!(mpeg4_audio(&entry(b"mp4a", &esds)).as_deref(), Some("mp4a.40.2"));
+        assert_eq!(
+            mpeg4_audio(&entry(b"mp4a", &esds)).as_deref(),
+            Some("mp4a.40.2")
+        );
         for end in 0..esds.len() {
             assert!(mpeg4_audio(&entry(b"mp4a", &esds[..end])).is_none());
         }

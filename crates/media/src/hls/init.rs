@@ -1,4 +1,5 @@
-//! The initialisation section (RFC 8216 section 3.3): the tracks with their sample entries, and no samples.
+//! The initialisation section (RFC 8216 section 3.3): the tracks with their sample entries, and no
+//! samples.
 
 use super::Plan;
 use crate::{
@@ -10,12 +11,19 @@ pub fn init(plan: &Plan<'_>) -> Result<Vec<u8>, Fault> {
     let mut writer = Writer::default();
     writer.atom(b"ftyp", |writer| writer.put(b"iso6\0\0\0\0iso6cmfcmp41"));
     writer.atom(b"moov", |writer| {
-        let head = Atoms::find(plan.index, b"mvhd").ok_or(Fault::Damaged("its index has no head (mvhd)"))?;
-        writer.atom(b"mvhd", |writer| writer.put(&with_duration(MVHD, head.payload, 0)));
+        let head = Atoms::find(plan.index, b"mvhd")
+            .ok_or(Fault::Damaged("its index has no head (mvhd)"))?;
+        writer.atom(b"mvhd", |writer| {
+            writer.put(&with_duration(MVHD, head.payload, 0))
+        });
         for (track, _) in &plan.tracks {
             write_track(writer, track)?;
         }
-        writer.atom(b"mvex", |writer| plan.tracks.iter().for_each(|(track, _)| write_defaults(writer, track)));
+        writer.atom(b"mvex", |writer| {
+            plan.tracks
+                .iter()
+                .for_each(|(track, _)| write_defaults(writer, track))
+        });
         Ok::<(), Fault>(())
     })?;
     Ok(writer.finish(0))
@@ -27,7 +35,9 @@ fn write_track(writer: &mut Writer, track: &Track<'_>) -> Result<(), Fault> {
         for atom in Atoms::new(track.whole) {
             let atom = atom?;
             match &atom.kind {
-                b"tkhd" => writer.atom(b"tkhd", |writer| writer.put(&with_duration(TKHD, atom.payload, 0))),
+                b"tkhd" => writer.atom(b"tkhd", |writer| {
+                    writer.put(&with_duration(TKHD, atom.payload, 0))
+                }),
                 b"mdia" => write_media(writer, &atom, track)?,
                 _ => {}
             }
@@ -41,7 +51,9 @@ fn write_media(writer: &mut Writer, mdia: &Atom<'_>, track: &Track<'_>) -> Resul
         for atom in Atoms::new(mdia.payload) {
             let atom = atom?;
             match &atom.kind {
-                b"mdhd" => writer.atom(b"mdhd", |writer| writer.put(&with_duration(MDHD, atom.payload, 0))),
+                b"mdhd" => writer.atom(b"mdhd", |writer| {
+                    writer.put(&with_duration(MDHD, atom.payload, 0))
+                }),
                 b"minf" => write_information(writer, &atom, track)?,
                 _ => writer.put(atom.whole),
             }
@@ -57,7 +69,9 @@ fn write_information(writer: &mut Writer, minf: &Atom<'_>, track: &Track<'_>) ->
             match &atom.kind {
                 b"stbl" => writer.atom(b"stbl", |writer| {
                     writer.put(track.entries.whole);
-                    [b"stts", b"stsc", b"stco"].iter().for_each(|kind| writer.full_atom(kind, 0, 0, |writer| writer.put32(0)));
+                    [b"stts", b"stsc", b"stco"]
+                        .iter()
+                        .for_each(|kind| writer.full_atom(kind, 0, 0, |writer| writer.put32(0)));
                     writer.full_atom(b"stsz", 0, 0, |writer| writer.put64(0));
                 }),
                 _ => writer.put(atom.whole),
@@ -69,5 +83,9 @@ fn write_information(writer: &mut Writer, minf: &Atom<'_>, track: &Track<'_>) ->
 
 /// ISO/IEC 14496-12 section 8.8.3.
 fn write_defaults(writer: &mut Writer, track: &Track<'_>) {
-    writer.full_atom(b"trex", 0, 0, |writer| [track.number, 1, 0, 0, 0].iter().for_each(|word| writer.put32(*word)));
+    writer.full_atom(b"trex", 0, 0, |writer| {
+        [track.number, 1, 0, 0, 0]
+            .iter()
+            .for_each(|word| writer.put32(*word))
+    });
 }

@@ -3,18 +3,31 @@
 use super::{Plan, codecs};
 use std::fmt::Write;
 
-/// The playlist of the fragments. `version` is put behind the addresses, so that what is kept of them is not taken for a later file's.
+/// The playlist of the fragments. `version` is put behind the addresses, so that what is kept of
+/// them is not taken for a later file's.
 pub fn media(plan: &Plan<'_>, version: &str) -> String {
-    let durations: Vec<u64> = (0..plan.fragments()).map(|fragment| plan.duration_ms(fragment)).collect();
+    let durations: Vec<u64> = (0..plan.fragments())
+        .map(|fragment| plan.duration_ms(fragment))
+        .collect();
     // Section 4.3.3.1: no fragment is longer, rounded to the nearest second.
-    let longest_s = durations.iter().map(|ms| (ms + 500) / 1000).max().unwrap_or(0).max(1);
+    let longest_s = durations
+        .iter()
+        .map(|ms| (ms + 500) / 1000)
+        .max()
+        .unwrap_or(0)
+        .max(1);
     let mut text = format!(
         "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-TARGETDURATION:{longest_s}\n#EXT-X-MEDIA-SEQUENCE:0\n#EXT-X-PLAYLIST-TYPE:VOD\n\
          #EXT-X-INDEPENDENT-SEGMENTS\n#EXT-X-MAP:URI=\"init.mp4?v={version}\"\n"
     );
     for (ms, number) in durations.iter().zip(1..) {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "#EXTINF:{}.{:03},\nseg-{number}.m4s?v={version}", ms / 1000, ms % 1000);
+        let _ = writeln!(
+            text,
+            "#EXTINF:{}.{:03},\nseg-{number}.m4s?v={version}",
+            ms / 1000,
+            ms % 1000
+        );
     }
     text.push_str("#EXT-X-ENDLIST\n");
     text
@@ -22,10 +35,19 @@ pub fn media(plan: &Plan<'_>, version: &str) -> String {
 
 /// The playlist that names the other one, and says what a player needs for it.
 pub fn main(plan: &Plan<'_>, version: &str) -> String {
-    let codecs: Vec<&str> = plan.tracks.iter().map(|(_, codec)| codec.as_str()).collect();
+    let codecs: Vec<&str> = plan
+        .tracks
+        .iter()
+        .map(|(_, codec)| codec.as_str())
+        .collect();
     let (peak, average) = bits_per_s(plan);
-    let size = plan.lead().filter(|_| plan.has_pictures()).and_then(codecs::picture_size);
-    let size = size.map_or_else(String::new, |(width, height)| format!(",RESOLUTION={width}x{height}"));
+    let size = plan
+        .lead()
+        .filter(|_| plan.has_pictures())
+        .and_then(codecs::picture_size);
+    let size = size.map_or_else(String::new, |(width, height)| {
+        format!(",RESOLUTION={width}x{height}")
+    });
     let codecs = codecs.join(",");
     format!(
         "#EXTM3U\n#EXT-X-VERSION:7\n#EXT-X-INDEPENDENT-SEGMENTS\n\
@@ -37,10 +59,16 @@ pub fn main(plan: &Plan<'_>, version: &str) -> String {
 fn bits_per_s(plan: &Plan<'_>) -> (u64, u64) {
     let per_s = |bytes: u64, ms: u64| bytes.saturating_mul(8000) / ms.max(1);
     let (mut peak, mut bytes_all, mut ms_all) = (0, 0_u64, 0_u64);
-    let samples: Vec<_> = plan.tracks.iter().map(|(track, _)| (track, plan.all_samples(track))).collect();
+    let samples: Vec<_> = plan
+        .tracks
+        .iter()
+        .map(|(track, _)| (track, plan.all_samples(track)))
+        .collect();
     for fragment in 0..plan.fragments() {
         let ms = plan.duration_ms(fragment);
-        let of_fragment = samples.iter().filter_map(|(track, ranges)| Some(track.tables.sizes.sum(ranges.get(fragment)?.clone())));
+        let of_fragment = samples.iter().filter_map(|(track, ranges)| {
+            Some(track.tables.sizes.sum(ranges.get(fragment)?.clone()))
+        });
         let bytes = of_fragment.fold(0, u64::saturating_add);
         // A last one of a few milliseconds says nothing.
         if ms >= 500 || fragment == 0 {

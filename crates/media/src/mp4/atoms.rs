@@ -1,4 +1,5 @@
-//! Boxes ("atoms" in QuickTime) in memory, and the outermost ones in a file (ISO/IEC 14496-12 section 4.2).
+//! Boxes ("atoms" in QuickTime) in memory, and the outermost ones in a file (ISO/IEC 14496-12
+//! section 4.2).
 
 use crate::{
     Fault, Source,
@@ -27,7 +28,9 @@ impl<'m> Atoms<'m> {
 
     /// The first of a kind; what comes behind a broken one is not looked for.
     pub fn find(payload: &'m [u8], kind: &[u8; 4]) -> Option<Atom<'m>> {
-        Atoms(payload).map_while(Result::ok).find(|atom| atom.kind == *kind)
+        Atoms(payload)
+            .map_while(Result::ok)
+            .find(|atom| atom.kind == *kind)
     }
 }
 
@@ -36,18 +39,29 @@ impl<'m> Iterator for Atoms<'m> {
 
     fn next(&mut self) -> Option<Self::Item> {
         // QuickTime ends some lists with four zero bytes.
-        let (Some(size), Some(kind)) = (be32(self.0, 0), array(self.0, 4)) else { return None };
+        let (Some(size), Some(kind)) = (be32(self.0, 0), array(self.0, 4)) else {
+            return None;
+        };
         let (size, header) = match size {
-            1 => (be64(self.0, 8).and_then(|size| usize::try_from(size).ok()), 16),
+            1 => (
+                be64(self.0, 8).and_then(|size| usize::try_from(size).ok()),
+                16,
+            ),
             size => (usize::try_from(size).ok(), 8),
         };
-        let found = size.filter(|size| *size >= header).and_then(|size| self.0.split_at_checked(size));
+        let found = size
+            .filter(|size| *size >= header)
+            .and_then(|size| self.0.split_at_checked(size));
         let Some((whole, rest)) = found else {
             self.0 = &[];
             return Some(Err(Fault::Damaged("a box is larger than what it is in")));
         };
         self.0 = rest;
-        Some(Ok(Atom { kind, whole, payload: whole.get(header..).unwrap_or_default() }))
+        Some(Ok(Atom {
+            kind,
+            whole,
+            payload: whole.get(header..).unwrap_or_default(),
+        }))
     }
 }
 
@@ -67,7 +81,9 @@ pub fn outermost<S: Source + ?Sized>(source: &S) -> Result<Outermost, Fault> {
             return Ok(found);
         }
         let (kind, header, size) = header(source, at, length)?;
-        let end = at.checked_add(size).filter(|end| *end <= length && size >= header);
+        let end = at
+            .checked_add(size)
+            .filter(|end| *end <= length && size >= header);
         // A last box that was cut off is no harm to those before it.
         let Some(end) = end else { return Ok(found) };
         match &kind {
@@ -85,13 +101,20 @@ pub fn outermost<S: Source + ?Sized>(source: &S) -> Result<Outermost, Fault> {
 }
 
 /// Kind, bytes of the header, and bytes in all.
-fn header<S: Source + ?Sized>(source: &S, at: u64, length: u64) -> Result<([u8; 4], u64, u64), Fault> {
+fn header<S: Source + ?Sized>(
+    source: &S,
+    at: u64,
+    length: u64,
+) -> Result<([u8; 4], u64, u64), Fault> {
     let mut bytes = [0; 16];
     let there = usize::try_from(length - at).unwrap_or(16).min(16);
     source.read_at(at, bytes.get_mut(..there).unwrap_or_default())?;
     let size = be32(&bytes, 0).map_or(0, u64::from);
     let kind = array(&bytes, 4).unwrap_or_default();
-    if !kind.iter().all(|byte| (0x20..0x7f).contains(byte) || *byte == 0xa9) {
+    if !kind
+        .iter()
+        .all(|byte| (0x20..0x7f).contains(byte) || *byte == 0xa9)
+    {
         return Err(Fault::Damaged("it is no MP4 file"));
     }
     Ok(match size {
@@ -108,11 +131,24 @@ mod tests {
     #[test]
     fn boxes() {
         let bytes = b"\0\0\0\x09abcdx\0\0\0\x01long\0\0\0\0\0\0\0\x11y\0\0\0\0";
-        let atoms: Vec<_> =
-            Atoms::new(bytes).map(|atom| atom.map(|atom| (atom.kind, atom.payload.to_vec()))).map_while(Result::ok).collect();
-        assert_eq!(atoms, [(*b"abcd", b"x".to_vec()), (*b"long", b"y".to_vec())]);
-        assert!(Atoms::new(b"\0\0\0\x0aabcdx").next().is_some_and(|atom| atom.is_err()));
-        assert!(Atoms::new(b"\0\0\0\x07abcd").next().is_some_and(|atom| atom.is_err()));
+        let atoms: Vec<_> = Atoms::new(bytes)
+            .map(|atom| atom.map(|atom| (atom.kind, atom.payload.to_vec())))
+            .map_while(Result::ok)
+            .collect();
+        assert_eq!(
+            atoms,
+            [(*b"abcd", b"x".to_vec()), (*b"long", b"y".to_vec())]
+        );
+        assert!(
+            Atoms::new(b"\0\0\0\x0aabcdx")
+                .next()
+                .is_some_and(|atom| atom.is_err())
+        );
+        assert!(
+            Atoms::new(b"\0\0\0\x07abcd")
+                .next()
+                .is_some_and(|atom| atom.is_err())
+        );
         assert!(Atoms::find(bytes, b"long").is_some() && Atoms::find(bytes, b"none").is_none());
     }
 
@@ -125,7 +161,17 @@ mod tests {
         assert_eq!(outermost(endless).unwrap().index, Some(20..23));
         assert!(outermost(b"\0\0\0\x0cftypisom\0\0\0\x08moof".as_slice()).is_err());
         assert!(outermost(b"\x7fELF\x02\x01\x01\0".as_slice()).is_err());
-        assert!(outermost(b"<html><head>".as_slice()).unwrap().index.is_none());
-        assert!(outermost(b"\0\0\0\xffmdat1".as_slice()).unwrap().index.is_none());
+        assert!(
+            outermost(b"<html><head>".as_slice())
+                .unwrap()
+                .index
+                .is_none()
+        );
+        assert!(
+            outermost(b"\0\0\0\xffmdat1".as_slice())
+                .unwrap()
+                .index
+                .is_none()
+        );
     }
 }

@@ -21,8 +21,13 @@ impl Chunk {
     }
 }
 
-/// The chunks of `samples`, the first and the last of them cut to size. All of them lie in a file of `file_bytes`.
-pub fn chunks(tables: &Tables<'_>, samples: Range<u64>, file_bytes: u64) -> Result<Vec<Chunk>, Fault> {
+/// The chunks of `samples`, the first and the last of them cut to size. All of them lie in a file
+/// of `file_bytes`.
+pub fn chunks(
+    tables: &Tables<'_>,
+    samples: Range<u64>,
+    file_bytes: u64,
+) -> Result<Vec<Chunk>, Fault> {
     let (mut found, mut sample) = (Vec::new(), 0);
     for run in 0..tables.runs.len() {
         step();
@@ -33,7 +38,8 @@ pub fn chunks(tables: &Tables<'_>, samples: Range<u64>, file_bytes: u64) -> Resu
             continue;
         }
         // Runs and chunks before the first sample are passed over at once.
-        let skipped = (samples.start.saturating_sub(sample) / per_chunk).min(to.saturating_sub(from));
+        let skipped =
+            (samples.start.saturating_sub(sample) / per_chunk).min(to.saturating_sub(from));
         sample += skipped * per_chunk;
         for chunk in from + skipped..to {
             step();
@@ -52,13 +58,32 @@ pub fn chunks(tables: &Tables<'_>, samples: Range<u64>, file_bytes: u64) -> Resu
 }
 
 /// `before`: bytes of the chunk in front of the first sample that is wanted.
-fn part(tables: &Tables<'_>, chunk: u64, before: u64, wanted: Range<u64>, entry: u32, file_bytes: u64) -> Result<Chunk, Fault> {
-    let at = usize::try_from(chunk - 1).ok().and_then(|chunk| tables.chunks.of(chunk));
+fn part(
+    tables: &Tables<'_>,
+    chunk: u64,
+    before: u64,
+    wanted: Range<u64>,
+    entry: u32,
+    file_bytes: u64,
+) -> Result<Chunk, Fault> {
+    let at = usize::try_from(chunk - 1)
+        .ok()
+        .and_then(|chunk| tables.chunks.of(chunk));
     let bytes = tables.sizes.sum(wanted.clone());
     let offset = at.and_then(|at| at.checked_add(before));
-    let inside = offset.filter(|offset| offset.checked_add(bytes).is_some_and(|end| end <= file_bytes));
+    let inside = offset.filter(|offset| {
+        offset
+            .checked_add(bytes)
+            .is_some_and(|end| end <= file_bytes)
+    });
     let offset = inside.ok_or(Fault::Damaged("samples lie outside of the file"))?;
-    Ok(Chunk { offset, bytes, first: wanted.start, samples: wanted.end - wanted.start, entry })
+    Ok(Chunk {
+        offset,
+        bytes,
+        first: wanted.start,
+        samples: wanted.end - wanted.start,
+        entry,
+    })
 }
 
 /// Those that follow each other in the file, as one.
@@ -86,9 +111,28 @@ mod tests {
         let bytes = stbl(&[(35, 1)], &[], None, 35);
         let tables = Tables::read(&bytes).unwrap();
         let found = chunks(&tables, 12..31, 2000).unwrap();
-        let told: Vec<_> = found.iter().map(|chunk| (chunk.range(), chunk.first, chunk.samples)).collect();
-        assert_eq!(told, [(1012..1020, 12, 8), (1020..1030, 20, 10), (1030..1031, 30, 1)]);
-        assert_eq!(joined(found), [Chunk { offset: 1012, bytes: 19, first: 12, samples: 19, entry: 1 }]);
+        let told: Vec<_> = found
+            .iter()
+            .map(|chunk| (chunk.range(), chunk.first, chunk.samples))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                (1012..1020, 12, 8),
+                (1020..1030, 20, 10),
+                (1030..1031, 30, 1)
+            ]
+        );
+        assert_eq!(
+            joined(found),
+            [Chunk {
+                offset: 1012,
+                bytes: 19,
+                first: 12,
+                samples: 19,
+                entry: 1
+            }]
+        );
         assert!(chunks(&tables, 5..5, 2000).unwrap().is_empty());
         assert!(chunks(&tables, 12..31, 1031).is_ok() && chunks(&tables, 12..31, 1030).is_err());
     }

@@ -1,8 +1,10 @@
-//! A part of a movie as a file of its own: another index, and behind it the bytes of the samples as they lie in the file.
+//! A part of a movie as a file of its own: another index, and behind it the bytes of the samples as
+//! they lie in the file.
 //!
-//! Difficulty: pictures can only begin at a key frame, sound anywhere. So the key frame at or before the time that was asked for is where the new
-//! file begins, all tracks go by its time, and each track's edit list says how much of its first samples is passed over. Nothing is
-//! decoded and no sample is copied.
+//! Difficulty: pictures can only begin at a key frame, sound anywhere. So the key frame at or
+//! before the time that was asked for is where the new file begins, all tracks go by its time, and
+//! each track's edit list says how much of its first samples is passed over. Nothing is decoded and
+//! no sample is copied.
 
 use super::{
     Atoms, Chunk, MDHD, MVHD, Movie, TKHD, Track, Writer,
@@ -25,17 +27,32 @@ const SHORT_BYTES_MAX: u64 = u32::MAX as u64 - (256 << 20);
 pub fn cut(movie: &Movie, times: Times) -> Result<Vec<Piece>, Fault> {
     let view = movie.view()?;
     let parts = parts(&view, movie.file_bytes, times)?;
-    let spans = Spans::new(parts.iter().flat_map(|part| part.chunks.iter().map(Chunk::range)));
+    let spans = Spans::new(
+        parts
+            .iter()
+            .flat_map(|part| part.chunks.iter().map(Chunk::range)),
+    );
     let head = match spans.length().saturating_add(16) <= u32::MAX.into() {
-        true => [&(spans.length() as u32 + 8).to_be_bytes(), b"mdat".as_slice()].concat(),
-        false => [&1_u32.to_be_bytes(), b"mdat".as_slice(), &(spans.length() + 16).to_be_bytes()].concat(),
+        true => [
+            &(spans.length() as u32 + 8).to_be_bytes(),
+            b"mdat".as_slice(),
+        ]
+        .concat(),
+        false => [
+            &1_u32.to_be_bytes(),
+            b"mdat".as_slice(),
+            &(spans.length() + 16).to_be_bytes(),
+        ]
+        .concat(),
     };
     let mut writer = Writer::default();
     writer.put(&movie.file_type);
     write(&mut writer, &view, &parts, &spans)?;
     let mut index = writer.finish(head.len() as u64);
     index.extend_from_slice(&head);
-    Ok(std::iter::once(Piece::Memory(index)).chain(spans.ranges().map(Piece::File)).collect())
+    Ok(std::iter::once(Piece::Memory(index))
+        .chain(spans.ranges().map(Piece::File))
+        .collect())
 }
 
 /// What remains of a track.
@@ -50,17 +67,37 @@ struct Part<'v, 'm> {
     chunks: Vec<Chunk>,
 }
 
-fn parts<'v, 'm>(view: &'v View<'m>, file_bytes: u64, times: Times) -> Result<Vec<Part<'v, 'm>>, Fault> {
+fn parts<'v, 'm>(
+    view: &'v View<'m>,
+    file_bytes: u64,
+    times: Times,
+) -> Result<Vec<Part<'v, 'm>>, Fault> {
     let start_ms = i64::try_from(times.start_ms).unwrap_or(i64::MAX);
-    let end_ms = times.end_ms.filter(|end_ms| *end_ms > times.start_ms).and_then(|end_ms| i64::try_from(end_ms).ok());
-    let lead = view.lead().and_then(|at| view.tracks.get(at)).ok_or(Fault::Beyond)?;
-    let is_there = |track: &Track<'_>| track.tables.samples > 0 && track.end() > scale(start_ms, track.timescale, 1000);
+    let end_ms = times
+        .end_ms
+        .filter(|end_ms| *end_ms > times.start_ms)
+        .and_then(|end_ms| i64::try_from(end_ms).ok());
+    let lead = view
+        .lead()
+        .and_then(|at| view.tracks.get(at))
+        .ok_or(Fault::Beyond)?;
+    let is_there = |track: &Track<'_>| {
+        track.tables.samples > 0 && track.end() > scale(start_ms, track.timescale, 1000)
+    };
     if !view.tracks.iter().any(is_there) {
         return Err(Fault::Beyond);
     }
-    let key = lead.tables.sync_at(lead.own_time(scale(start_ms, lead.timescale, 1000)));
-    let begins = (lead.shown_time(lead.tables.point(key).shown).max(0), lead.timescale);
-    view.tracks.iter().map(|track| part(view, track, begins, end_ms, file_bytes)).collect()
+    let key = lead
+        .tables
+        .sync_at(lead.own_time(scale(start_ms, lead.timescale, 1000)));
+    let begins = (
+        lead.shown_time(lead.tables.point(key).shown).max(0),
+        lead.timescale,
+    );
+    view.tracks
+        .iter()
+        .map(|track| part(view, track, begins, end_ms, file_bytes))
+        .collect()
 }
 
 /// `begins`: when the new file begins, in the units of the lead.
@@ -77,17 +114,36 @@ fn part<'v, 'm>(
     let end = end_ms.map(|end_ms| scale(end_ms, track.timescale, 1000));
     let behind = end.map_or(tables.samples, |end| tables.end_before(track.own_time(end)));
     let is_over = track.end() <= begin;
-    let first = if is_over { behind } else { tables.sync_at(own_begin).min(behind) };
+    let first = if is_over {
+        behind
+    } else {
+        tables.sync_at(own_begin).min(behind)
+    };
     let first_point = tables.point(first);
     let duration = tables.decoded_at(behind) - tables.decoded_at(first);
     let media_time = own_begin.saturating_sub(first_point.decoded);
     let beginning = Beginning {
         media_time: media_time.max(0),
-        pause: u64::try_from(scale(media_time.min(0).saturating_neg(), view.timescale, track.timescale)).unwrap_or(0),
+        pause: u64::try_from(scale(
+            media_time.min(0).saturating_neg(),
+            view.timescale,
+            track.timescale,
+        ))
+        .unwrap_or(0),
     };
-    let lasts = duration.saturating_add(first_point.shown - first_point.decoded).saturating_sub(beginning.media_time);
-    let lasts = end.map_or(lasts, |end| lasts.min(end.saturating_sub(begin).saturating_add(media_time.min(0)))).max(0);
-    let samples = if duration > 0 || first < behind { first..behind } else { 0..0 };
+    let lasts = duration
+        .saturating_add(first_point.shown - first_point.decoded)
+        .saturating_sub(beginning.media_time);
+    let lasts = end
+        .map_or(lasts, |end| {
+            lasts.min(end.saturating_sub(begin).saturating_add(media_time.min(0)))
+        })
+        .max(0);
+    let samples = if duration > 0 || first < behind {
+        first..behind
+    } else {
+        0..0
+    };
     Ok(Part {
         track,
         duration,
@@ -98,15 +154,26 @@ fn part<'v, 'm>(
     })
 }
 
-fn write(writer: &mut Writer, view: &View<'_>, parts: &[Part<'_, '_>], spans: &Spans) -> Result<(), Fault> {
-    let longest = parts.iter().map(|part| part.beginning.pause.saturating_add(part.shown)).max().unwrap_or(0);
+fn write(
+    writer: &mut Writer,
+    view: &View<'_>,
+    parts: &[Part<'_, '_>],
+    spans: &Spans,
+) -> Result<(), Fault> {
+    let longest = parts
+        .iter()
+        .map(|part| part.beginning.pause.saturating_add(part.shown))
+        .max()
+        .unwrap_or(0);
     let mut parts = parts.iter();
     writer.atom(b"moov", |writer| {
         for atom in Atoms::new(view.index) {
             let atom = atom?;
             match (&atom.kind, atom.kind == *b"trak") {
                 (b"mvhd", _) => write_head(writer, &atom, MVHD, longest),
-                (_, true) => parts.next().map_or(Ok(()), |part| write_track(writer, part, spans))?,
+                (_, true) => parts
+                    .next()
+                    .map_or(Ok(()), |part| write_track(writer, part, spans))?,
                 _ => writer.put(atom.whole),
             }
         }
@@ -115,7 +182,9 @@ fn write(writer: &mut Writer, view: &View<'_>, parts: &[Part<'_, '_>], spans: &S
 }
 
 fn write_head(writer: &mut Writer, atom: &Atom<'_>, layout: Layout, duration: u64) {
-    writer.atom(&atom.kind, |writer| writer.put(&with_duration(layout, atom.payload, duration)));
+    writer.atom(&atom.kind, |writer| {
+        writer.put(&with_duration(layout, atom.payload, duration))
+    });
 }
 
 fn write_track(writer: &mut Writer, part: &Part<'_, '_>, spans: &Spans) -> Result<(), Fault> {
@@ -137,7 +206,12 @@ fn write_track(writer: &mut Writer, part: &Part<'_, '_>, spans: &Spans) -> Resul
     })
 }
 
-fn write_media(writer: &mut Writer, mdia: &Atom<'_>, part: &Part<'_, '_>, spans: &Spans) -> Result<(), Fault> {
+fn write_media(
+    writer: &mut Writer,
+    mdia: &Atom<'_>,
+    part: &Part<'_, '_>,
+    spans: &Spans,
+) -> Result<(), Fault> {
     writer.atom(b"mdia", |writer| {
         for atom in Atoms::new(mdia.payload) {
             let atom = atom?;
@@ -151,7 +225,12 @@ fn write_media(writer: &mut Writer, mdia: &Atom<'_>, part: &Part<'_, '_>, spans:
     })
 }
 
-fn write_information(writer: &mut Writer, minf: &Atom<'_>, part: &Part<'_, '_>, spans: &Spans) -> Result<(), Fault> {
+fn write_information(
+    writer: &mut Writer,
+    minf: &Atom<'_>,
+    part: &Part<'_, '_>,
+    spans: &Spans,
+) -> Result<(), Fault> {
     writer.atom(b"minf", |writer| {
         for atom in Atoms::new(minf.payload) {
             let atom = atom?;
@@ -164,7 +243,8 @@ fn write_information(writer: &mut Writer, minf: &Atom<'_>, part: &Part<'_, '_>, 
     })
 }
 
-/// Tables that say what samples have beyond times, sizes and places (groups, dependencies) are left out: players do without.
+/// Tables that say what samples have beyond times, sizes and places (groups, dependencies) are left
+/// out: players do without.
 fn write_tables(writer: &mut Writer, part: &Part<'_, '_>, spans: &Spans) {
     writer.put(part.track.entries.whole);
     write_durations(writer, part);
@@ -176,7 +256,12 @@ fn write_tables(writer: &mut Writer, part: &Part<'_, '_>, spans: &Spans) {
 }
 
 /// A table with a count, which `fill` says when it has written the entries.
-fn write_table(writer: &mut Writer, kind: &[u8; 4], version: u8, fill: impl FnOnce(&mut Writer) -> usize) {
+fn write_table(
+    writer: &mut Writer,
+    kind: &[u8; 4],
+    version: u8,
+    fill: impl FnOnce(&mut Writer) -> usize,
+) {
     writer.full_atom(kind, version, 0, |writer| {
         let at = writer.len();
         writer.put32(0);
@@ -187,20 +272,33 @@ fn write_table(writer: &mut Writer, kind: &[u8; 4], version: u8, fill: impl FnOn
 
 fn write_durations(writer: &mut Writer, part: &Part<'_, '_>) {
     let durations = part.track.tables.durations;
-    let entries = (0..durations.len()).map_while(|entry| Some((durations.word(entry, 0)?, durations.word(entry, 4)?)));
-    write_table(writer, b"stts", 0, |writer| write_clipped(writer, entries, &part.samples));
+    let entries = (0..durations.len())
+        .map_while(|entry| Some((durations.word(entry, 0)?, durations.word(entry, 4)?)));
+    write_table(writer, b"stts", 0, |writer| {
+        write_clipped(writer, entries, &part.samples)
+    });
 }
 
 fn write_offsets_shown(writer: &mut Writer, part: &Part<'_, '_>) {
-    let (offsets, version) = (part.track.tables.offsets_shown, part.track.tables.offsets_version);
+    let (offsets, version) = (
+        part.track.tables.offsets_shown,
+        part.track.tables.offsets_version,
+    );
     if offsets.len() > 0 {
-        let entries = (0..offsets.len()).map_while(|entry| Some((offsets.word(entry, 0)?, offsets.word(entry, 4)?)));
-        write_table(writer, b"ctts", version, |writer| write_clipped(writer, entries, &part.samples));
+        let entries = (0..offsets.len())
+            .map_while(|entry| Some((offsets.word(entry, 0)?, offsets.word(entry, 4)?)));
+        write_table(writer, b"ctts", version, |writer| {
+            write_clipped(writer, entries, &part.samples)
+        });
     }
 }
 
 /// Runs of samples with something in common, as far as they are in `samples`.
-fn write_clipped(writer: &mut Writer, entries: impl Iterator<Item = (u32, u32)>, samples: &Range<u64>) -> usize {
+fn write_clipped(
+    writer: &mut Writer,
+    entries: impl Iterator<Item = (u32, u32)>,
+    samples: &Range<u64>,
+) -> usize {
     let (mut at, mut count) = (0_u64, 0);
     for (length, value) in entries {
         step();
@@ -220,12 +318,19 @@ fn write_clipped(writer: &mut Writer, entries: impl Iterator<Item = (u32, u32)>,
 }
 
 fn write_syncs(writer: &mut Writer, part: &Part<'_, '_>) {
-    let Some(syncs) = part.track.tables.syncs else { return };
-    let numbers = (0..syncs.len()).map_while(|entry| syncs.word(entry, 0)).map(u64::from);
-    let kept = numbers.filter(|number| (part.samples.start + 1..part.samples.end + 1).contains(number));
+    let Some(syncs) = part.track.tables.syncs else {
+        return;
+    };
+    let numbers = (0..syncs.len())
+        .map_while(|entry| syncs.word(entry, 0))
+        .map(u64::from);
+    let kept =
+        numbers.filter(|number| (part.samples.start + 1..part.samples.end + 1).contains(number));
     write_table(writer, b"stss", 0, |writer| {
         let before = writer.len();
-        kept.for_each(|number| writer.put32(u32::try_from(number - part.samples.start).unwrap_or(u32::MAX)));
+        kept.for_each(|number| {
+            writer.put32(u32::try_from(number - part.samples.start).unwrap_or(u32::MAX))
+        });
         (writer.len() - before) / 4
     });
 }
@@ -257,7 +362,13 @@ fn write_runs(writer: &mut Writer, part: &Part<'_, '_>) {
             if last != Some(run) {
                 last = Some(run);
                 count += 1;
-                [number, u32::try_from(chunk.samples).unwrap_or(u32::MAX), chunk.entry].iter().for_each(|word| writer.put32(*word));
+                [
+                    number,
+                    u32::try_from(chunk.samples).unwrap_or(u32::MAX),
+                    chunk.entry,
+                ]
+                .iter()
+                .for_each(|word| writer.put32(*word));
             }
         }
         count
@@ -266,7 +377,11 @@ fn write_runs(writer: &mut Writer, part: &Part<'_, '_>) {
 
 fn write_chunks(writer: &mut Writer, part: &Part<'_, '_>, spans: &Spans) {
     let is_short = spans.length() <= SHORT_BYTES_MAX;
-    let (kind, width) = if is_short { (b"stco", Width::Four) } else { (b"co64", Width::Eight) };
+    let (kind, width) = if is_short {
+        (b"stco", Width::Four)
+    } else {
+        (b"co64", Width::Eight)
+    };
     write_table(writer, kind, 0, |writer| {
         writer.offsets_follow(part.chunks.len(), width);
         for chunk in &part.chunks {

@@ -1,6 +1,7 @@
 //! Edit lists (ISO/IEC 14496-12 section 8.6.6): when a track begins to be shown, and with what.
 //!
-//! Absent on purpose: lists that put pieces of a track in another order; of several edits the first one that shows something counts.
+//! Absent on purpose: lists that put pieces of a track in another order; of several edits the first
+//! one that shows something counts.
 
 use super::{Writer, atoms::Atoms};
 use crate::bytes::{be16, be32, be64};
@@ -21,7 +22,9 @@ impl Beginning {
     /// Of a trak's content.
     pub fn read(trak: &[u8]) -> Beginning {
         let list = Atoms::find(trak, b"edts").and_then(|edts| Atoms::find(edts.payload, b"elst"));
-        let Some(list) = list.map(|list| list.payload) else { return Beginning::default() };
+        let Some(list) = list.map(|list| list.payload) else {
+            return Beginning::default();
+        };
         let is_long = list.first() == Some(&1);
         let count = usize::try_from(be32(list, 4).unwrap_or(0)).unwrap_or(0);
         let mut beginning = Beginning::default();
@@ -37,7 +40,11 @@ impl Beginning {
 
     /// An edts box that says so, and for how long it is shown (in the movie's units).
     pub fn write(&self, writer: &mut Writer, duration: u64) {
-        let edits = if self.pause > 0 { vec![(self.pause, -1), (duration, self.media_time)] } else { vec![(duration, self.media_time)] };
+        let edits = if self.pause > 0 {
+            vec![(self.pause, -1), (duration, self.media_time)]
+        } else {
+            vec![(duration, self.media_time)]
+        };
         writer.atom(b"edts", |writer| {
             writer.full_atom(b"elst", 1, 0, |writer| {
                 writer.put32(edits.len() as u32);
@@ -60,7 +67,10 @@ fn edit(list: &[u8], is_long: bool, entry: usize) -> Option<(u64, i64)> {
     be16(list, at.checked_add(width - 4)?)?;
     match is_long {
         true => Some((be64(list, at)?, be64(list, at + 8)?.cast_signed())),
-        false => Some((be32(list, at)?.into(), be32(list, at + 4)?.cast_signed().into())),
+        false => Some((
+            be32(list, at)?.into(),
+            be32(list, at + 4)?.cast_signed().into(),
+        )),
     }
 }
 
@@ -70,7 +80,17 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for beginning in [Beginning::default(), Beginning { media_time: 1024, pause: 0 }, Beginning { media_time: 7, pause: 500 }] {
+        for beginning in [
+            Beginning::default(),
+            Beginning {
+                media_time: 1024,
+                pause: 0,
+            },
+            Beginning {
+                media_time: 7,
+                pause: 500,
+            },
+        ] {
             let mut writer = Writer::default();
             beginning.write(&mut writer, 99);
             assert_eq!(Beginning::read(&writer.finish(0)), beginning);
@@ -80,7 +100,13 @@ mod tests {
     #[test]
     fn old_and_broken_lists() {
         let old = b"\0\0\0\x24edts\0\0\0\x1celst\0\0\0\0\0\0\0\x01\0\0\0\x63\0\0\x04\0\0\x01\0\0";
-        assert_eq!(Beginning::read(old), Beginning { media_time: 1024, pause: 0 });
+        assert_eq!(
+            Beginning::read(old),
+            Beginning {
+                media_time: 1024,
+                pause: 0
+            }
+        );
         let cut_off = b"\0\0\0\x20edts\0\0\0\x18elst\0\0\0\0\xff\xff\xff\xff\0\0\0\x63\0\0\x04\0";
         assert_eq!(Beginning::read(cut_off), Beginning::default());
         assert_eq!(Beginning::read(b""), Beginning::default());

@@ -1,4 +1,5 @@
-//! The three boxes with durations (mvhd, tkhd, mdhd: ISO/IEC 14496-12 sections 8.2.2, 8.3.2, 8.4.2), read and written again.
+//! The three boxes with durations (mvhd, tkhd, mdhd: ISO/IEC 14496-12 sections 8.2.2, 8.3.2,
+//! 8.4.2), read and written again.
 
 use crate::{
     Fault,
@@ -13,9 +14,15 @@ pub struct Layout {
     duration: [usize; 2],
 }
 
-pub const MVHD: Layout = Layout { number: [12, 20], duration: [16, 24] };
+pub const MVHD: Layout = Layout {
+    number: [12, 20],
+    duration: [16, 24],
+};
 pub const MDHD: Layout = MVHD;
-pub const TKHD: Layout = Layout { number: [12, 20], duration: [20, 28] };
+pub const TKHD: Layout = Layout {
+    number: [12, 20],
+    duration: [20, 28],
+};
 
 impl Layout {
     pub fn number(self, payload: &[u8]) -> Result<u32, Fault> {
@@ -30,7 +37,9 @@ impl Layout {
         let [zero, one] = self.duration;
         match is_long(payload) {
             true => crate::bytes::be64(payload, one).filter(|duration| *duration != u64::MAX),
-            false => be32(payload, zero).filter(|duration| *duration != u32::MAX).map(u64::from),
+            false => be32(payload, zero)
+                .filter(|duration| *duration != u32::MAX)
+                .map(u64::from),
         }
     }
 }
@@ -41,7 +50,11 @@ pub fn with_duration(layout: Layout, payload: &[u8], duration: u64) -> Vec<u8> {
     let [zero, one] = layout.duration;
     match is_long(&payload) {
         true => put(&mut payload, one, &duration.to_be_bytes()),
-        false => put(&mut payload, zero, &u32::try_from(duration).unwrap_or(u32::MAX).to_be_bytes()),
+        false => put(
+            &mut payload,
+            zero,
+            &u32::try_from(duration).unwrap_or(u32::MAX).to_be_bytes(),
+        ),
     }
     payload
 }
@@ -64,7 +77,11 @@ mod tests {
                 assert_eq!((layout.duration(&made), made.len()), (Some(77), length));
             }
         }
-        assert_eq!(MVHD.duration(&with_duration(MVHD, &[0; 20], u64::MAX)), None, "all ones");
+        assert_eq!(
+            MVHD.duration(&with_duration(MVHD, &[0; 20], u64::MAX)),
+            None,
+            "all ones"
+        );
         assert!(MVHD.number(&[0; 15]).is_err());
     }
 }

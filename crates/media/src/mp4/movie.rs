@@ -62,14 +62,24 @@ impl Movie {
     /// Reads the index, wherever it is, and looks whether it is sound.
     pub fn read<S: Source + ?Sized>(source: &S, index_bytes_max: u64) -> Result<Movie, Fault> {
         let found = outermost(source)?;
-        let index = found.index.ok_or(Fault::Damaged("it has no index (moov)"))?;
+        let index = found
+            .index
+            .ok_or(Fault::Damaged("it has no index (moov)"))?;
         let bytes = index.end - index.start;
         if bytes > index_bytes_max {
-            return Err(Fault::IndexTooLarge { bytes, bytes_max: index_bytes_max });
+            return Err(Fault::IndexTooLarge {
+                bytes,
+                bytes_max: index_bytes_max,
+            });
         }
-        let file_type = found.file_type.filter(|range| range.end - range.start <= FILE_TYPE_BYTES_MAX);
+        let file_type = found
+            .file_type
+            .filter(|range| range.end - range.start <= FILE_TYPE_BYTES_MAX);
         let movie = Movie {
-            file_type: file_type.map(|range| read(source, range)).transpose()?.unwrap_or_default(),
+            file_type: file_type
+                .map(|range| read(source, range))
+                .transpose()?
+                .unwrap_or_default(),
             index: read(source, index)?,
             file_bytes: source.length(),
         };
@@ -79,7 +89,8 @@ impl Movie {
 
     pub fn view(&self) -> Result<View<'_>, Fault> {
         let index = &*self.index;
-        let mvhd = Atoms::find(index, b"mvhd").ok_or(Fault::Damaged("its index has no head (mvhd)"))?;
+        let mvhd =
+            Atoms::find(index, b"mvhd").ok_or(Fault::Damaged("its index has no head (mvhd)"))?;
         if Atoms::find(index, b"mvex").is_some() {
             return Err(Fault::Unsupported("it is fragmented already"));
         }
@@ -94,13 +105,22 @@ impl Movie {
         if tracks.is_empty() || tracks.len() > TRACKS_MAX {
             return Err(Fault::Unsupported("it has no tracks, or too many"));
         }
-        Ok(View { index, timescale, tracks })
+        Ok(View {
+            index,
+            timescale,
+            tracks,
+        })
     }
 
     /// How long it plays; at least a millisecond.
     pub fn duration_ms(&self) -> Result<u64, Fault> {
         let view = self.view()?;
-        let longest = view.tracks.iter().map(|track| scale(track.end(), 1000, track.timescale)).max().unwrap_or(0);
+        let longest = view
+            .tracks
+            .iter()
+            .map(|track| scale(track.end(), 1000, track.timescale))
+            .max()
+            .unwrap_or(0);
         Ok(u64::try_from(longest).unwrap_or(0).max(1))
     }
 
@@ -113,14 +133,24 @@ impl Movie {
 impl<'m> View<'m> {
     /// The track by which the others go: the first with pictures, or else with sound.
     pub fn lead(&self) -> Option<usize> {
-        let of = |kind: Kind| self.tracks.iter().position(|track| track.kind == kind && track.tables.samples > 0);
-        of(Kind::Video).or_else(|| of(Kind::Audio)).or_else(|| self.tracks.iter().position(|track| track.tables.samples > 0))
+        let of = |kind: Kind| {
+            self.tracks
+                .iter()
+                .position(|track| track.kind == kind && track.tables.samples > 0)
+        };
+        of(Kind::Video).or_else(|| of(Kind::Audio)).or_else(|| {
+            self.tracks
+                .iter()
+                .position(|track| track.tables.samples > 0)
+        })
     }
 }
 
 impl<'m> Track<'m> {
     fn read(whole: &'m [u8], movie_timescale: u32) -> Result<Track<'m>, Fault> {
-        let find = |payload: &'m [u8], kind: &[u8; 4]| Atoms::find(payload, kind).ok_or(Fault::Damaged("a track lacks a box"));
+        let find = |payload: &'m [u8], kind: &[u8; 4]| {
+            Atoms::find(payload, kind).ok_or(Fault::Damaged("a track lacks a box"))
+        };
         let mdia = find(whole, b"mdia")?.payload;
         let handler = find(mdia, b"hdlr")?.payload.get(8..12).unwrap_or_default();
         let stbl = find(find(mdia, b"minf")?.payload, b"stbl")?.payload;
@@ -151,22 +181,30 @@ impl<'m> Track<'m> {
 
     /// When something of the presentation is shown, in the track's own time: what its tables say.
     pub fn own_time(&self, shown: i64) -> i64 {
-        shown.saturating_sub(self.pause).saturating_add(self.beginning.media_time)
+        shown
+            .saturating_sub(self.pause)
+            .saturating_add(self.beginning.media_time)
     }
 
     /// The other way round: a time of its tables in the presentation.
     pub fn shown_time(&self, own: i64) -> i64 {
-        own.saturating_sub(self.beginning.media_time).saturating_add(self.pause)
+        own.saturating_sub(self.beginning.media_time)
+            .saturating_add(self.pause)
     }
 
     /// When it has been shown.
     pub fn end(&self) -> i64 {
-        if self.tables.samples == 0 { 0 } else { self.shown_time(self.tables.shown_end()).max(0) }
+        if self.tables.samples == 0 {
+            0
+        } else {
+            self.shown_time(self.tables.shown_end()).max(0)
+        }
     }
 }
 
 fn read<S: Source + ?Sized>(source: &S, range: Range<u64>) -> Result<Vec<u8>, Fault> {
-    let length = usize::try_from(range.end - range.start).map_err(|_| Fault::Damaged("a box is larger than memory"))?;
+    let length = usize::try_from(range.end - range.start)
+        .map_err(|_| Fault::Damaged("a box is larger than memory"))?;
     let mut bytes = vec![0; length];
     source.read_at(range.start, &mut bytes)?;
     Ok(bytes)
@@ -183,10 +221,29 @@ mod tests {
         let movie = Movie::read(file.as_slice(), 1 << 20).unwrap();
         let (view, bytes) = (movie.view().unwrap(), movie.index.len() as u64);
         let track = &view.tracks[0];
-        assert_eq!((view.timescale, track.kind, track.timescale, track.number, track.tables.samples), (1000, Kind::Video, 1000, 1, 50));
-        assert_eq!((track.beginning.media_time, movie.duration_ms().unwrap(), view.lead()), (200, 5000, Some(0)));
+        assert_eq!(
+            (
+                view.timescale,
+                track.kind,
+                track.timescale,
+                track.number,
+                track.tables.samples
+            ),
+            (1000, Kind::Video, 1000, 1, 50)
+        );
+        assert_eq!(
+            (
+                track.beginning.media_time,
+                movie.duration_ms().unwrap(),
+                view.lead()
+            ),
+            (200, 5000, Some(0))
+        );
         assert!(Movie::read(file.as_slice(), bytes).is_ok());
-        assert!(matches!(Movie::read(file.as_slice(), bytes - 1), Err(Fault::IndexTooLarge { .. })));
+        assert!(matches!(
+            Movie::read(file.as_slice(), bytes - 1),
+            Err(Fault::IndexTooLarge { .. })
+        ));
     }
 
     #[test]

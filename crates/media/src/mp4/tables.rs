@@ -1,7 +1,9 @@
-//! The tables of a track (ISO/IEC 14496-12 sections 8.6 and 8.7), as they lie in the index: nothing is unpacked.
+//! The tables of a track (ISO/IEC 14496-12 sections 8.6 and 8.7), as they lie in the index: nothing
+//! is unpacked.
 //!
-//! Difficulty: a table may claim more entries than it has bytes for, and few bytes may claim billions of samples. So lengths are checked once,
-//! here, and whoever walks a table goes by its entries, not by samples.
+//! Difficulty: a table may claim more entries than it has bytes for, and few bytes may claim
+//! billions of samples. So lengths are checked once, here, and whoever walks a table goes by its
+//! entries, not by samples.
 
 use super::atoms::Atoms;
 use crate::{
@@ -22,8 +24,12 @@ impl<'m> Entries<'m> {
     /// A count of four bytes at `at`, and the entries behind it.
     fn counted(payload: &'m [u8], at: usize, width: usize) -> Result<Entries<'m>, Fault> {
         let short = Fault::Damaged("a table is shorter than it says");
-        let Some(count) = be32(payload, at).and_then(|count| usize::try_from(count).ok()) else { return Err(short) };
-        let bytes = count.checked_mul(width).and_then(|length| payload.get(at + 4..)?.get(..length));
+        let Some(count) = be32(payload, at).and_then(|count| usize::try_from(count).ok()) else {
+            return Err(short);
+        };
+        let bytes = count
+            .checked_mul(width)
+            .and_then(|length| payload.get(at + 4..)?.get(..length));
         bytes.map(|bytes| Entries { bytes, width }).ok_or(short)
     }
 
@@ -33,7 +39,10 @@ impl<'m> Entries<'m> {
 
     /// Four bytes of an entry, `offset` bytes in it.
     pub fn word(&self, entry: usize, offset: usize) -> Option<u32> {
-        be32(self.bytes, entry.checked_mul(self.width)?.checked_add(offset)?)
+        be32(
+            self.bytes,
+            entry.checked_mul(self.width)?.checked_add(offset)?,
+        )
     }
 
     fn long(&self, entry: usize) -> Option<u64> {
@@ -49,9 +58,16 @@ impl<'m> Entries<'m> {
 /// Bytes of each sample (stsz, stz2).
 #[derive(Clone, Copy, Debug)]
 pub enum Sizes<'m> {
-    Same { bytes: u32, count: u64 },
+    Same {
+        bytes: u32,
+        count: u64,
+    },
     Words(Entries<'m>),
-    Packed { bits: u8, bytes: &'m [u8], count: u64 },
+    Packed {
+        bits: u8,
+        bytes: &'m [u8],
+        count: u64,
+    },
 }
 
 impl<'m> Sizes<'m> {
@@ -60,14 +76,27 @@ impl<'m> Sizes<'m> {
         if let Some(stsz) = Atoms::find(stbl, b"stsz") {
             return match be32(stsz.payload, 4).ok_or_else(short)? {
                 0 => Entries::counted(stsz.payload, 8, 4).map(Sizes::Words),
-                bytes => Ok(Sizes::Same { bytes, count: be32(stsz.payload, 8).ok_or_else(short)?.into() }),
+                bytes => Ok(Sizes::Same {
+                    bytes,
+                    count: be32(stsz.payload, 8).ok_or_else(short)?.into(),
+                }),
             };
         }
-        let stz2 = Atoms::find(stbl, b"stz2").ok_or(Fault::Damaged("a track has no table of sizes"))?;
-        let bits = stz2.payload.get(7).copied().filter(|bits| matches!(bits, 4 | 8 | 16)).ok_or_else(short)?;
+        let stz2 =
+            Atoms::find(stbl, b"stz2").ok_or(Fault::Damaged("a track has no table of sizes"))?;
+        let bits = stz2
+            .payload
+            .get(7)
+            .copied()
+            .filter(|bits| matches!(bits, 4 | 8 | 16))
+            .ok_or_else(short)?;
         let count = be32(stz2.payload, 8).map(u64::from).ok_or_else(short)?;
         let length = usize::try_from((count * u64::from(bits)).div_ceil(8)).map_err(|_| short())?;
-        let bytes = stz2.payload.get(12..).and_then(|rest| rest.get(..length)).ok_or_else(short)?;
+        let bytes = stz2
+            .payload
+            .get(12..)
+            .and_then(|rest| rest.get(..length))
+            .ok_or_else(short)?;
         Ok(Sizes::Packed { bits, bytes, count })
     }
 
@@ -83,19 +112,36 @@ impl<'m> Sizes<'m> {
         match self {
             Sizes::Same { bytes, .. } => *bytes,
             Sizes::Words(entries) => entries.word(at, 0).unwrap_or(0),
-            Sizes::Packed { bits: 16, bytes, .. } => at.checked_mul(2).and_then(|at| be16(bytes, at)).map_or(0, u32::from),
-            Sizes::Packed { bits: 8, bytes, .. } => bytes.get(at).map_or(0, |size| u32::from(*size)),
+            Sizes::Packed {
+                bits: 16, bytes, ..
+            } => at
+                .checked_mul(2)
+                .and_then(|at| be16(bytes, at))
+                .map_or(0, u32::from),
+            Sizes::Packed { bits: 8, bytes, .. } => {
+                bytes.get(at).map_or(0, |size| u32::from(*size))
+            }
             Sizes::Packed { bytes, .. } => {
                 let pair = bytes.get(at / 2).copied().unwrap_or(0);
-                u32::from(if at.is_multiple_of(2) { pair >> 4 } else { pair & 15 })
+                u32::from(if at.is_multiple_of(2) {
+                    pair >> 4
+                } else {
+                    pair & 15
+                })
             }
         }
     }
 
     pub fn sum(&self, samples: Range<u64>) -> u64 {
         match self {
-            Sizes::Same { bytes, .. } => samples.end.saturating_sub(samples.start).saturating_mul(u64::from(*bytes)),
-            _ => samples.inspect(|_| step()).map(|sample| u64::from(self.of(sample))).fold(0, u64::saturating_add),
+            Sizes::Same { bytes, .. } => samples
+                .end
+                .saturating_sub(samples.start)
+                .saturating_mul(u64::from(*bytes)),
+            _ => samples
+                .inspect(|_| step())
+                .map(|sample| u64::from(self.of(sample)))
+                .fold(0, u64::saturating_add),
         }
     }
 }
@@ -112,7 +158,8 @@ impl<'m> Offsets<'m> {
         if let Some(stco) = Atoms::find(stbl, b"stco") {
             return Entries::counted(stco.payload, 4, 4).map(Offsets::Words);
         }
-        let co64 = Atoms::find(stbl, b"co64").ok_or(Fault::Damaged("a track has no table of chunks"))?;
+        let co64 =
+            Atoms::find(stbl, b"co64").ok_or(Fault::Damaged("a track has no table of chunks"))?;
         Entries::counted(co64.payload, 4, 8).map(Offsets::Longs)
     }
 
@@ -149,14 +196,27 @@ pub struct Tables<'m> {
 
 impl<'m> Tables<'m> {
     pub fn read(stbl: &'m [u8]) -> Result<Tables<'m>, Fault> {
-        let find = |kind: &[u8; 4], fault| Atoms::find(stbl, kind).map(|atom| atom.payload).ok_or(Fault::Damaged(fault));
+        let find = |kind: &[u8; 4], fault| {
+            Atoms::find(stbl, kind)
+                .map(|atom| atom.payload)
+                .ok_or(Fault::Damaged(fault))
+        };
         let durations = Entries::counted(find(b"stts", "a track has no table of times")?, 4, 8)?;
-        let runs = Entries::counted(find(b"stsc", "a track has no table of samples in chunks")?, 4, 12)?;
+        let runs = Entries::counted(
+            find(b"stsc", "a track has no table of samples in chunks")?,
+            4,
+            12,
+        )?;
         let shown = Atoms::find(stbl, b"ctts").map(|atom| atom.payload);
-        let syncs = Atoms::find(stbl, b"stss").map(|atom| Entries::counted(atom.payload, 4, 4)).transpose()?;
+        let syncs = Atoms::find(stbl, b"stss")
+            .map(|atom| Entries::counted(atom.payload, 4, 4))
+            .transpose()?;
         let mut tables = Tables {
             durations,
-            offsets_shown: shown.map(|shown| Entries::counted(shown, 4, 8)).transpose()?.unwrap_or_default(),
+            offsets_shown: shown
+                .map(|shown| Entries::counted(shown, 4, 8))
+                .transpose()?
+                .unwrap_or_default(),
             offsets_version: shown.and_then(|shown| shown.first().copied()).unwrap_or(0),
             syncs,
             runs,
@@ -164,7 +224,11 @@ impl<'m> Tables<'m> {
             chunks: Offsets::read(stbl)?,
             samples: 0,
         };
-        tables.samples = tables.sizes.count().min(tables.timed()?).min(tables.in_chunks()?);
+        tables.samples = tables
+            .sizes
+            .count()
+            .min(tables.timed()?)
+            .min(tables.in_chunks()?);
         Ok(tables)
     }
 
@@ -185,20 +249,31 @@ impl<'m> Tables<'m> {
         let (mut samples, mut expected) = (0_u64, 1);
         for run in 0..self.runs.len() {
             step();
-            let (first, count) = (self.runs.word(run, 0).unwrap_or(0), self.runs.word(run, 4).unwrap_or(0));
+            let (first, count) = (
+                self.runs.word(run, 0).unwrap_or(0),
+                self.runs.word(run, 4).unwrap_or(0),
+            );
             let next = self.first_chunk(run + 1);
-            if first < expected || run == 0 && first != 1 || next <= u64::from(first) && run + 1 < self.runs.len() {
+            if first < expected
+                || run == 0 && first != 1
+                || next <= u64::from(first) && run + 1 < self.runs.len()
+            {
                 return Err(Fault::Damaged("chunks are out of order"));
             }
             expected = first;
-            samples = samples.saturating_add(next.saturating_sub(first.into()).saturating_mul(count.into()));
+            samples = samples.saturating_add(
+                next.saturating_sub(first.into())
+                    .saturating_mul(count.into()),
+            );
         }
         Ok(samples)
     }
 
     /// Of a run of chunks, counted from 1; one more than there are behind the last.
     pub fn first_chunk(&self, run: usize) -> u64 {
-        self.runs.word(run, 0).map_or(self.chunks.len() as u64 + 1, u64::from)
+        self.runs
+            .word(run, 0)
+            .map_or(self.chunks.len() as u64 + 1, u64::from)
     }
 }
 
@@ -212,10 +287,20 @@ mod tests {
         let same = b"\0\0\0\x14stsz\0\0\0\0\0\0\0\x05\xff\xff\xff\xff";
         let four = b"\0\0\0\x16stz2\0\0\0\0\0\0\0\x04\0\0\0\x03\x12\x30";
         let wide = b"\0\0\0\x16stz2\0\0\0\0\0\0\0\x10\0\0\0\x01\x01\x02";
-        let sums = [words.as_slice(), same, four, wide]
-            .map(|stbl| Sizes::read(stbl).map(|sizes| (sizes.count(), sizes.sum(0..sizes.count()))).unwrap());
-        assert_eq!(sums, [(1, 9), (0xffff_ffff, 5 * 0xffff_ffff), (3, 6), (1, 0x102)]);
-        for bad in [b"\0\0\0\x14stsz\0\0\0\0\0\0\0\0\0\0\0\x01".as_slice(), b"\0\0\0\x14stz2\0\0\0\0\0\0\0\x05\0\0\0\0", b""] {
+        let sums = [words.as_slice(), same, four, wide].map(|stbl| {
+            Sizes::read(stbl)
+                .map(|sizes| (sizes.count(), sizes.sum(0..sizes.count())))
+                .unwrap()
+        });
+        assert_eq!(
+            sums,
+            [(1, 9), (0xffff_ffff, 5 * 0xffff_ffff), (3, 6), (1, 0x102)]
+        );
+        for bad in [
+            b"\0\0\0\x14stsz\0\0\0\0\0\0\0\0\0\0\0\x01".as_slice(),
+            b"\0\0\0\x14stz2\0\0\0\0\0\0\0\x05\0\0\0\0",
+            b"",
+        ] {
             assert!(Sizes::read(bad).is_err());
         }
     }

@@ -1,7 +1,8 @@
 //! When samples are decoded and shown, in their track's units.
 //!
-//! Difficulty: two tables with runs of their own say it (stts, ctts), for up to billions of samples. [`Runs`] goes through both at once, so that
-//! a question costs as much as the tables have entries. Samples are decoded in their order and may be shown in another.
+//! Difficulty: two tables with runs of their own say it (stts, ctts), for up to billions of
+//! samples. [`Runs`] goes through both at once, so that a question costs as much as the tables have
+//! entries. Samples are decoded in their order and may be shown in another.
 
 use super::tables::{Entries, Tables};
 use crate::work::step;
@@ -35,7 +36,9 @@ impl Run {
         match (distance > 0, self.delta) {
             (false, _) => 0,
             (true, 0) => self.count,
-            (true, delta) => u64::try_from((distance - 1) / delta + 1).unwrap_or(0).min(self.count),
+            (true, delta) => u64::try_from((distance - 1) / delta + 1)
+                .unwrap_or(0)
+                .min(self.count),
         }
     }
 }
@@ -60,22 +63,40 @@ pub struct Runs<'t, 'm> {
 
 impl<'m> Tables<'m> {
     pub fn time_runs<'t>(&'t self) -> Runs<'t, 'm> {
-        Runs { tables: self, sample: 0, decoded: 0, duration: (0, 0), offset: (0, 0) }
+        Runs {
+            tables: self,
+            sample: 0,
+            decoded: 0,
+            duration: (0, 0),
+            offset: (0, 0),
+        }
     }
 
     /// The first sample that is shown at `limit` or later; as many as there are where none is.
     pub fn first_at(&self, limit: i64) -> u64 {
-        Seeker::new(self).first_at(limit).map_or(self.samples, |(sample, _)| sample)
+        Seeker::new(self)
+            .first_at(limit)
+            .map_or(self.samples, |(sample, _)| sample)
     }
 
     /// Behind the last sample that is shown before `limit`.
     pub fn end_before(&self, limit: i64) -> u64 {
-        self.time_runs().filter_map(|run| Some(run.before(limit)).filter(|nth| *nth > 0).map(|nth| run.first + nth)).max().unwrap_or(0)
+        self.time_runs()
+            .filter_map(|run| {
+                Some(run.before(limit))
+                    .filter(|nth| *nth > 0)
+                    .map(|nth| run.first + nth)
+            })
+            .max()
+            .unwrap_or(0)
     }
 
     /// When the last one has been shown.
     pub fn shown_end(&self) -> i64 {
-        self.time_runs().map(|run| run.shown(run.count)).max().unwrap_or(0)
+        self.time_runs()
+            .map(|run| run.shown(run.count))
+            .max()
+            .unwrap_or(0)
     }
 
     /// When a sample is decoded; behind the last, when it would be.
@@ -94,13 +115,21 @@ impl<'m> Tables<'m> {
         Points::new(self).at(sample).unwrap_or_default()
     }
 
-    /// The last sample that is shown at `limit` or before and can be decoded without others; the first where there is none.
+    /// The last sample that is shown at `limit` or before and can be decoded without others; the
+    /// first where there is none.
     pub fn sync_at(&self, limit: i64) -> u64 {
-        let Some(syncs) = self.syncs else { return self.first_at(limit.saturating_add(1)).saturating_sub(1) };
+        let Some(syncs) = self.syncs else {
+            return self.first_at(limit.saturating_add(1)).saturating_sub(1);
+        };
         let mut points = Points::new(self);
-        let numbers = (0..syncs.len()).map_while(|entry| syncs.word(entry, 0)?.checked_sub(1)).map(u64::from);
+        let numbers = (0..syncs.len())
+            .map_while(|entry| syncs.word(entry, 0)?.checked_sub(1))
+            .map(u64::from);
         let shown = numbers.map_while(|sample| Some((sample, points.at(sample)?.shown)));
-        shown.take_while(|(_, shown)| *shown <= limit).last().map_or(0, |(sample, _)| sample)
+        shown
+            .take_while(|(_, shown)| *shown <= limit)
+            .last()
+            .map_or(0, |(sample, _)| sample)
     }
 }
 
@@ -112,12 +141,17 @@ pub struct Syncs<'m> {
 
 impl<'m> Syncs<'m> {
     pub fn new(tables: &Tables<'m>) -> Syncs<'m> {
-        Syncs { entries: tables.syncs, entry: 0 }
+        Syncs {
+            entries: tables.syncs,
+            entry: 0,
+        }
     }
 
     /// The first that is asked for may be anywhere.
     pub fn has(&mut self, sample: u64) -> bool {
-        let Some(entries) = self.entries else { return true };
+        let Some(entries) = self.entries else {
+            return true;
+        };
         while let Some(number) = entries.word(self.entry, 0) {
             step();
             match u64::from(number).cmp(&(sample + 1)) {
@@ -130,7 +164,8 @@ impl<'m> Syncs<'m> {
     }
 }
 
-/// Samples by ascending times, each looked for from where the last one was found, so that all of them together cost one way through the tables.
+/// Samples by ascending times, each looked for from where the last one was found, so that all of
+/// them together cost one way through the tables.
 pub struct Seeker<'t, 'm> {
     runs: Runs<'t, 'm>,
     run: Option<Run>,
@@ -143,7 +178,8 @@ impl<'t, 'm> Seeker<'t, 'm> {
         Seeker { runs, run }
     }
 
-    /// The first sample that is shown at `limit` or later, and when. `limit` is not before the last one.
+    /// The first sample that is shown at `limit` or later, and when. `limit` is not before the last
+    /// one.
     pub fn first_at(&mut self, limit: i64) -> Option<(u64, i64)> {
         loop {
             let run = self.run?;
@@ -176,7 +212,11 @@ impl<'t, 'm> Points<'t, 'm> {
         }
         let run = self.run?;
         let nth = sample.checked_sub(run.first)?;
-        Some(Point { decoded: run.decoded_at(nth), shown: run.shown(nth), delta: run.delta })
+        Some(Point {
+            decoded: run.decoded_at(nth),
+            shown: run.shown(nth),
+            delta: run.delta,
+        })
     }
 }
 
@@ -191,7 +231,13 @@ impl Iterator for Runs<'_, '_> {
         if count == 0 {
             return None;
         }
-        let run = Run { first: self.sample, count, decoded: self.decoded, delta, offset };
+        let run = Run {
+            first: self.sample,
+            count,
+            decoded: self.decoded,
+            delta,
+            offset,
+        };
         self.sample += count;
         self.decoded = run.decoded_at(count);
         self.duration.1 += count;
@@ -214,12 +260,15 @@ impl Runs<'_, '_> {
         }
     }
 
-    /// Offset of the next samples, and how many have it. Whatever the version says, it has a sign: files of version 0 have it, too.
+    /// Offset of the next samples, and how many have it. Whatever the version says, it has a sign:
+    /// files of version 0 have it, too.
     fn shown(&mut self) -> (i64, u64) {
         loop {
             step();
             let (entry, gone) = self.offset;
-            let Some(count) = self.tables.offsets_shown.word(entry, 0).map(u64::from) else { return (0, u64::MAX) };
+            let Some(count) = self.tables.offsets_shown.word(entry, 0).map(u64::from) else {
+                return (0, u64::MAX);
+            };
             if gone < count {
                 let offset = self.tables.offsets_shown.word(entry, 4).unwrap_or(0);
                 return (i64::from(offset.cast_signed()), count - gone);
@@ -241,23 +290,79 @@ mod tests {
 
     #[test]
     fn runs_of_both_tables() {
-        let bytes = stbl(&[(3, 10), (0, 9), (2, 0), (9, 5)], &[(2, 0), (1, 20), (0, 7), (2, -3)], Some(&[1, 4]), 7);
+        let bytes = stbl(
+            &[(3, 10), (0, 9), (2, 0), (9, 5)],
+            &[(2, 0), (1, 20), (0, 7), (2, -3)],
+            Some(&[1, 4]),
+            7,
+        );
         let tables = tables(&bytes);
-        let runs: Vec<_> = tables.time_runs().map(|run| (run.first, run.count, run.decoded, run.delta, run.offset)).collect();
-        assert_eq!(runs, [(0, 2, 0, 10, 0), (2, 1, 20, 10, 20), (3, 2, 30, 0, -3), (5, 2, 30, 5, 0)]);
-        assert_eq!((tables.samples, tables.shown_end(), tables.decoded_at(7), tables.decoded_at(6)), (7, 50, 40, 35));
-        assert_eq!(tables.point(2), Point { decoded: 20, shown: 40, delta: 10 });
+        let runs: Vec<_> = tables
+            .time_runs()
+            .map(|run| (run.first, run.count, run.decoded, run.delta, run.offset))
+            .collect();
+        assert_eq!(
+            runs,
+            [
+                (0, 2, 0, 10, 0),
+                (2, 1, 20, 10, 20),
+                (3, 2, 30, 0, -3),
+                (5, 2, 30, 5, 0)
+            ]
+        );
+        assert_eq!(
+            (
+                tables.samples,
+                tables.shown_end(),
+                tables.decoded_at(7),
+                tables.decoded_at(6)
+            ),
+            (7, 50, 40, 35)
+        );
+        assert_eq!(
+            tables.point(2),
+            Point {
+                decoded: 20,
+                shown: 40,
+                delta: 10
+            }
+        );
     }
 
     #[test]
     fn samples_by_time() {
-        let bytes = stbl(&[(100, 10)], &[(1, 20), (1, 30), (1, 0), (97, 20)], Some(&[1, 51, 81]), 100);
+        let bytes = stbl(
+            &[(100, 10)],
+            &[(1, 20), (1, 30), (1, 0), (97, 20)],
+            Some(&[1, 51, 81]),
+            100,
+        );
         let tables = tables(&bytes);
-        let rows = [(0, 0, 0), (20, 0, 0), (21, 1, 3), (25, 1, 3), (520, 50, 50), (521, 51, 51), (9999, 100, 100)];
+        let rows = [
+            (0, 0, 0),
+            (20, 0, 0),
+            (21, 1, 3),
+            (25, 1, 3),
+            (520, 50, 50),
+            (521, 51, 51),
+            (9999, 100, 100),
+        ];
         for (limit, first, end) in rows {
-            assert_eq!((tables.first_at(limit), tables.end_before(limit)), (first, end), "{limit}");
+            assert_eq!(
+                (tables.first_at(limit), tables.end_before(limit)),
+                (first, end),
+                "{limit}"
+            );
         }
-        for (limit, sync) in [(i64::MIN, 0), (0, 0), (519, 0), (520, 50), (819, 50), (820, 80), (i64::MAX, 80)] {
+        for (limit, sync) in [
+            (i64::MIN, 0),
+            (0, 0),
+            (519, 0),
+            (520, 50),
+            (819, 50),
+            (820, 80),
+            (i64::MAX, 80),
+        ] {
             assert_eq!(tables.sync_at(limit), sync, "{limit}");
         }
     }
@@ -266,6 +371,9 @@ mod tests {
     fn without_a_table_every_sample_is_one() {
         let bytes = stbl(&[(1_000_000_000, 4)], &[], None, 1_000_000_000);
         let tables = tables(&bytes);
-        assert_eq!((tables.sync_at(39), tables.sync_at(40), tables.sync_at(-1)), (9, 10, 0));
+        assert_eq!(
+            (tables.sync_at(39), tables.sync_at(40), tables.sync_at(-1)),
+            (9, 10, 0)
+        );
     }
 }

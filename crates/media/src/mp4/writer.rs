@@ -1,11 +1,13 @@
-//! Boxes, written. Their sizes are filled in when they are closed; offsets that depend on the length of everything, at the end.
+//! Boxes, written. Their sizes are filled in when they are closed; offsets that depend on the
+//! length of everything, at the end.
 
 use crate::bytes::{be32, be64, put};
 
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
-    /// Offsets that count from the first byte behind what is written here: where each list begins, how many, and how wide.
+    /// Offsets that count from the first byte behind what is written here: where each list begins,
+    /// how many, and how wide.
     offsets: Vec<(usize, usize, Width)>,
 }
 
@@ -47,7 +49,13 @@ impl Writer {
     }
 
     /// A box with a version and flags (section 4.2.2 of ISO/IEC 14496-12).
-    pub fn full_atom<T>(&mut self, kind: &[u8; 4], version: u8, flags: u32, fill: impl FnOnce(&mut Writer) -> T) -> T {
+    pub fn full_atom<T>(
+        &mut self,
+        kind: &[u8; 4],
+        version: u8,
+        flags: u32,
+        fill: impl FnOnce(&mut Writer) -> T,
+    ) -> T {
         self.atom(kind, |writer| {
             writer.put32(u32::from(version) << 24 | flags & 0x00ff_ffff);
             fill(writer)
@@ -56,7 +64,11 @@ impl Writer {
 
     /// Writes a number of four bytes over what is there.
     pub fn set_count(&mut self, at: usize, count: usize) {
-        put(&mut self.bytes, at, &u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes());
+        put(
+            &mut self.bytes,
+            at,
+            &u32::try_from(count).unwrap_or(u32::MAX).to_be_bytes(),
+        );
     }
 
     /// Notes down that `count` numbers from here on count from the end of what is written here.
@@ -80,7 +92,11 @@ impl Writer {
             Width::Four => {
                 let at = from + number * 4;
                 let value = be32(&self.bytes, at).map_or(0, u64::from) + base;
-                put(&mut self.bytes, at, &u32::try_from(value).unwrap_or(u32::MAX).to_be_bytes());
+                put(
+                    &mut self.bytes,
+                    at,
+                    &u32::try_from(value).unwrap_or(u32::MAX).to_be_bytes(),
+                );
             }
             Width::Eight => {
                 let at = from + number * 8;
@@ -107,6 +123,9 @@ mod tests {
             });
         });
         let bytes = writer.finish(10);
-        assert_eq!(bytes, b"\0\0\0\x20abcd\0\0\0\x18stco\x01\0\0\x02\0\0\0\x31\0\0\0\0\0\0\0\x32");
+        assert_eq!(
+            bytes,
+            b"\0\0\0\x20abcd\0\0\0\x18stco\x01\0\0\x02\0\0\0\x31\0\0\0\0\0\0\0\x32"
+        );
     }
 }

@@ -49,17 +49,26 @@ fn codes_of_appendix_b() {
         (22, 0x3ffffffe, 30),
     ];
     for (symbol, code, len) in rows {
-        assert_eq!((codes()[usize::from(symbol)], LENGTHS[usize::from(symbol)]), (code, len), "{symbol}");
+        assert_eq!(
+            (codes()[usize::from(symbol)], LENGTHS[usize::from(symbol)]),
+            (code, len),
+            "{symbol}"
+        );
     }
     assert_eq!(codes()[256], 0x3fff_ffff);
 }
 
-/// Every pair of symbols, so that each code begins at many places of a byte and padding of every length follows.
+/// Every pair of symbols, so that each code begins at many places of a byte and padding of every
+/// length follows.
 #[test]
 fn every_pair_there_and_back() {
     for first in 0..=255 {
         for second in 0..=255 {
-            assert_eq!(decoded(&coded(&[first, second])), Ok(vec![first, second]), "{first} {second}");
+            assert_eq!(
+                decoded(&coded(&[first, second])),
+                Ok(vec![first, second]),
+                "{first} {second}"
+            );
         }
     }
     assert_eq!(decoded(b""), Ok(vec![]));
@@ -77,8 +86,14 @@ fn padding() {
         (&[0xf8], Ok(b"&")),
         (&[0xf8, 0xff], Err(CodingError::HuffmanPadding)),
         (&[0xff, 0xff, 0xff], Err(CodingError::HuffmanPadding)),
-        (&[0xff, 0xff, 0xff, 0xff], Err(CodingError::HuffmanEndOfString)),
-        (&[0x07, 0xff, 0xff, 0xff, 0xff], Err(CodingError::HuffmanEndOfString)),
+        (
+            &[0xff, 0xff, 0xff, 0xff],
+            Err(CodingError::HuffmanEndOfString),
+        ),
+        (
+            &[0x07, 0xff, 0xff, 0xff, 0xff],
+            Err(CodingError::HuffmanEndOfString),
+        ),
         (&[0xff, 0xff, 0xff, 0xf0, 0x07], Ok(b"\n0o")),
     ];
     for (code, want) in rows {
@@ -99,7 +114,14 @@ fn strings() {
             let first = cursor.byte().unwrap();
             let coded_len = cursor.integer(first, 0x7f).unwrap();
             let rest = cursor.take(coded_len).unwrap();
-            assert_eq!(if shorter { decoded(rest) } else { Ok(rest.to_vec()) }, Ok(text));
+            assert_eq!(
+                if shorter {
+                    decoded(rest)
+                } else {
+                    Ok(rest.to_vec())
+                },
+                Ok(text)
+            );
             assert!(cursor.byte().is_none() && coded_len <= len);
         }
     }
@@ -108,10 +130,20 @@ fn strings() {
 #[test]
 fn a_mapped_string() {
     let mut out = Vec::new();
-    encode_string(b"X-Request-ID", (0, 0x7f), |byte| byte.to_ascii_lowercase(), &mut out);
+    encode_string(
+        b"X-Request-ID",
+        (0, 0x7f),
+        |byte| byte.to_ascii_lowercase(),
+        &mut out,
+    );
     assert_eq!(decoded(&out[1..]).unwrap(), b"x-request-id");
     out.clear();
-    encode_string(b"\0X", (0, 0x7f), |byte| byte.to_ascii_lowercase(), &mut out);
+    encode_string(
+        b"\0X",
+        (0, 0x7f),
+        |byte| byte.to_ascii_lowercase(),
+        &mut out,
+    );
     assert_eq!(out, b"\x02\0x");
 }
 
@@ -121,7 +153,10 @@ fn a_prefix_of_few_bits() {
     for (text, want) in [
         (&b"&"[..], &[0x21, b'&'][..]),
         (b"aaaa", &[0x2b, 0x18, 0xc6, 0x3f]),
-        (b"&&&&&&&", &[0x27, 0, b'&', b'&', b'&', b'&', b'&', b'&', b'&']),
+        (
+            b"&&&&&&&",
+            &[0x27, 0, b'&', b'&', b'&', b'&', b'&', b'&', b'&'],
+        ),
     ] {
         let mut out = Vec::new();
         encode_string(text, (0x20, 0x07), |byte| byte, &mut out);

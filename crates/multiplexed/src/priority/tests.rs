@@ -34,15 +34,37 @@ fn values() {
         ("u=1234567890123456, i", 3, false),
     ];
     for (value, urgency, incremental) in rows {
-        assert_eq!(Priority::parse(value.as_bytes()), Priority { urgency, incremental }, "{value}");
+        assert_eq!(
+            Priority::parse(value.as_bytes()),
+            Priority {
+                urgency,
+                incremental
+            },
+            "{value}"
+        );
     }
 }
 
 #[test]
 fn an_update_changes_what_it_says() {
-    let before = Priority { urgency: 1, incremental: true };
-    assert_eq!(before.updated(b"u=5"), Priority { urgency: 5, incremental: true });
-    assert_eq!(before.updated(b"i=?0"), Priority { urgency: 1, incremental: false });
+    let before = Priority {
+        urgency: 1,
+        incremental: true,
+    };
+    assert_eq!(
+        before.updated(b"u=5"),
+        Priority {
+            urgency: 5,
+            incremental: true
+        }
+    );
+    assert_eq!(
+        before.updated(b"i=?0"),
+        Priority {
+            urgency: 1,
+            incremental: false
+        }
+    );
     assert_eq!(before.updated(b"u=5,,"), before);
 }
 

@@ -1,8 +1,10 @@
 //! The functions of libmodsecurity.so.3, looked up when rules are first wanted.
 //!
-//! Nothing is linked: who has no rules needs no library. Difficulty: what dlsym answers is an address and no type. The types here are those of
-//! `modsecurity/{modsecurity,rules_set,transaction,intervention}.h`, which have been the same since 3.0.0 and go with the library's
-//! soname. A library that is loaded stays: its code is behind rule sets and transactions of all threads.
+//! Nothing is linked: who has no rules needs no library. Difficulty: what dlsym answers is an
+//! address and no type. The types here are those of
+//! `modsecurity/{modsecurity,rules_set,transaction,intervention}.h`, which have been the same since
+//! 3.0.0 and go with the library's soname. A library that is loaded stays: its code is behind rule
+//! sets and transactions of all threads.
 #![allow(unsafe_code)]
 
 use super::transaction::on_line;
@@ -40,9 +42,10 @@ macro_rules! functions {
             fn find(handle: NonNull<c_void>) -> Result<Library, String> {
                 $(
                     let address = symbol(handle, $name)?;
-                    // SAFETY: the address is that of the function of this name in libmodsecurity.so.3, whose C declaration this is
-                    // the transcription of, and an object and a function pointer are of one size on Linux (dlsym(3)).
-                    // Test: rules_refuse_and_let_pass.
+                    // SAFETY: the address is that of the function of this name in
+                    // libmodsecurity.so.3, whose C declaration this is the transcription of, and an
+                    // object and a function pointer are of one size on Linux (dlsym(3)). Test:
+                    // rules_refuse_and_let_pass.
                     let $field = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(address) };
                 )*
                 let engine = engine(handle)?;
@@ -76,8 +79,9 @@ functions! {
     free_transaction c"msc_transaction_cleanup" (Opaque);
 }
 
-// SAFETY: addresses of functions, and of the one `ModSecurity`, which the library reads only, but for its persistent collections, and those have
-// locks (collection/backend/in_memory-per_process.cc). Test: threads_share_a_rule_set.
+// SAFETY: addresses of functions, and of the one `ModSecurity`, which the library reads only, but
+// for its persistent collections, and those have locks
+// (collection/backend/in_memory-per_process.cc). Test: threads_share_a_rule_set.
 unsafe impl Send for Library {}
 // SAFETY: as above.
 unsafe impl Sync for Library {}
@@ -86,7 +90,9 @@ impl Library {
     /// The one of this process. A machine that has none may come to have one.
     pub fn loaded() -> Result<&'static Library, String> {
         static LOADED: Mutex<Option<&'static Library>> = Mutex::new(None);
-        let mut loaded = LOADED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut loaded = LOADED
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner);
         match *loaded {
             Some(library) => Ok(library),
             None => Ok(*loaded.insert(Box::leak(Box::new(Library::load()?)))),
@@ -98,14 +104,16 @@ impl Library {
     }
 
     fn load() -> Result<Library, String> {
-        // SAFETY: the name ends with a zero. Loading runs the initialisers of the library that the administrator has installed, which is what
-        // he asks for by naming rules. Test: rules_refuse_and_let_pass.
+        // SAFETY: the name ends with a zero. Loading runs the initialisers of the library that the
+        // administrator has installed, which is what he asks for by naming rules. Test:
+        // rules_refuse_and_let_pass.
         let handle = unsafe { libc::dlopen(SONAME.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         let handle = NonNull::new(handle).ok_or_else(|| format!("{MISSING} ({})", last_fault()))?;
         let library = Library::find(handle)?;
-        let connector = CString::new(concat!("Saker v", env!("CARGO_PKG_VERSION"))).unwrap_or_default();
-        // SAFETY: the engine is alive and nobody else knows it yet; the text is copied, the callback is a function of ours.
-        // Test: lines_of_rules_are_told.
+        let connector =
+            CString::new(concat!("Saker v", env!("CARGO_PKG_VERSION"))).unwrap_or_default();
+        // SAFETY: the engine is alive and nobody else knows it yet; the text is copied, the
+        // callback is a function of ours. Test: lines_of_rules_are_told.
         unsafe {
             (library.set_connector_info)(library.engine(), connector.as_ptr());
             (library.set_log_callback)(library.engine(), on_line);
@@ -116,27 +124,36 @@ impl Library {
 
 fn engine(handle: NonNull<c_void>) -> Result<NonNull<c_void>, String> {
     let address = symbol(handle, c"msc_init")?;
-    // SAFETY: as in `Library::find`: `ModSecurity *msc_init(void)`, which has no conditions. Test: rules_refuse_and_let_pass.
-    let made = unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> Opaque>(address)() };
+    // SAFETY: as in `Library::find`: `ModSecurity *msc_init(void)`, which has no conditions. Test:
+    // rules_refuse_and_let_pass.
+    let made =
+        unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> Opaque>(address)() };
     NonNull::new(made).ok_or_else(|| "libmodsecurity can't be initialised".into())
 }
 
 fn symbol(handle: NonNull<c_void>, name: &CStr) -> Result<*mut c_void, String> {
-    // SAFETY: the handle is one of dlopen's that is never closed, and the name ends with a zero. Test: rules_refuse_and_let_pass.
+    // SAFETY: the handle is one of dlopen's that is never closed, and the name ends with a zero.
+    // Test: rules_refuse_and_let_pass.
     let address = unsafe { libc::dlsym(handle.as_ptr(), name.as_ptr()) };
     match address.is_null() {
-        true => Err(format!("{} has no {}: another version is wanted (3.0)", SONAME.to_string_lossy(), name.to_string_lossy())),
+        true => Err(format!(
+            "{} has no {}: another version is wanted (3.0)",
+            SONAME.to_string_lossy(),
+            name.to_string_lossy()
+        )),
         false => Ok(address),
     }
 }
 
 fn last_fault() -> String {
-    // SAFETY: answers a text that this thread may read until its next call of dlopen's family, or null. It is copied at once.
-    // Test: none can do without the library.
+    // SAFETY: answers a text that this thread may read until its next call of dlopen's family, or
+    // null. It is copied at once. Test: none can do without the library.
     let fault = unsafe { libc::dlerror() };
     match fault.is_null() {
         true => "no reason is given".into(),
         // SAFETY: as above.
-        false => unsafe { CStr::from_ptr(fault) }.to_string_lossy().into_owned(),
+        false => unsafe { CStr::from_ptr(fault) }
+            .to_string_lossy()
+            .into_owned(),
     }
 }

@@ -6,11 +6,20 @@ fn rules(text: &str) -> Arc<RuleSet> {
     Arc::new(RuleSet::new(&[Part::Text(text.into())]).expect("package libmodsecurity3"))
 }
 
-fn begin(rules: &Arc<RuleSet>, target: &str, fields: &[(&str, &str)]) -> (Transaction, Option<Intervention>) {
+fn begin(
+    rules: &Arc<RuleSet>,
+    target: &str,
+    fields: &[(&str, &str)],
+) -> (Transaction, Option<Intervention>) {
     let mut transaction = Transaction::new(rules, "id-1").unwrap();
-    transaction.connection("192.0.2.1:4711".parse().unwrap(), "[2001:db8::1]:80".parse().unwrap());
+    transaction.connection(
+        "192.0.2.1:4711".parse().unwrap(),
+        "[2001:db8::1]:80".parse().unwrap(),
+    );
     transaction.uri(target.as_bytes(), b"POST", "1.1");
-    fields.iter().for_each(|(name, value)| transaction.request_field(name.as_bytes(), value.as_bytes()));
+    fields
+        .iter()
+        .for_each(|(name, value)| transaction.request_field(name.as_bytes(), value.as_bytes()));
     transaction.request_head();
     let intervention = transaction.intervention();
     (transaction, intervention)
@@ -32,11 +41,16 @@ fn rules_refuse_and_let_pass() {
 
 #[test]
 fn lines_of_rules_are_told() {
-    let rules = rules("SecRuleEngine DetectionOnly\nSecRule ARGS:a \"@streq bad\" \"id:1,phase:1,deny,log,msg:'that is bad'\"\n");
+    let rules = rules(
+        "SecRuleEngine DetectionOnly\nSecRule ARGS:a \"@streq bad\" \"id:1,phase:1,deny,log,msg:'that is bad'\"\n",
+    );
     let (mut transaction, intervention) = begin(&rules, "/?a=bad", &[]);
     assert_eq!(intervention, None);
     let lines = transaction.take_lines();
-    assert!(lines.len() == 1 && lines[0].contains("[msg \"that is bad\"]"), "{lines:?}");
+    assert!(
+        lines.len() == 1 && lines[0].contains("[msg \"that is bad\"]"),
+        "{lines:?}"
+    );
     assert!(transaction.take_lines().is_empty());
     transaction.answered(200);
     transaction.logging();
@@ -44,9 +58,13 @@ fn lines_of_rules_are_told() {
 
 #[test]
 fn a_redirect_has_its_place() {
-    let rules = rules("SecRuleEngine On\nSecAction \"id:1,phase:1,redirect:https://example.org/no\"\n");
+    let rules =
+        rules("SecRuleEngine On\nSecAction \"id:1,phase:1,redirect:https://example.org/no\"\n");
     let intervention = begin(&rules, "/", &[]).1.unwrap();
-    assert_eq!((intervention.status, intervention.redirect.as_deref()), (302, Some("https://example.org/no")));
+    assert_eq!(
+        (intervention.status, intervention.redirect.as_deref()),
+        (302, Some("https://example.org/no"))
+    );
 }
 
 #[test]
@@ -56,9 +74,14 @@ fn content_is_looked_at() {
          SecRule ARGS_POST:a \"@streq bad\" \"id:1,phase:2,deny,status:403\"\nSecRule RESPONSE_BODY \"@contains secret\" \"id:2,phase:4,deny,status:502\"\n",
     );
     let (mut transaction, _) = begin(&rules, "/", &[FORM]);
-    assert!(transaction.append_request_content(b"a=b") && transaction.append_request_content(b"ad"));
+    assert!(
+        transaction.append_request_content(b"a=b") && transaction.append_request_content(b"ad")
+    );
     transaction.request_content();
-    assert_eq!(transaction.intervention().map(|found| found.status), Some(403));
+    assert_eq!(
+        transaction.intervention().map(|found| found.status),
+        Some(403)
+    );
     let (mut transaction, _) = begin(&rules, "/", &[FORM]);
     transaction.append_request_content(&[b'x'; 21]);
     assert!(transaction.intervention().is_some(), "over the limit");
@@ -71,15 +94,30 @@ fn content_is_looked_at() {
     assert_eq!(transaction.intervention(), None);
     assert!(transaction.append_response_content(b"a secret"));
     transaction.response_content();
-    assert_eq!(transaction.intervention().map(|found| found.status), Some(502));
+    assert_eq!(
+        transaction.intervention().map(|found| found.status),
+        Some(502)
+    );
 }
 
 #[test]
 fn mistakes_are_told() {
-    let fault = RuleSet::new(&[Part::Text(BAD.into()), Part::Text("\n\nSecNothing x\n".into())]).unwrap_err();
-    assert!(fault.part == Some(1) && fault.message.contains("Line: 3") && fault.message.contains("SecNothing"), "{fault:?}");
+    let fault = RuleSet::new(&[
+        Part::Text(BAD.into()),
+        Part::Text("\n\nSecNothing x\n".into()),
+    ])
+    .unwrap_err();
+    assert!(
+        fault.part == Some(1)
+            && fault.message.contains("Line: 3")
+            && fault.message.contains("SecNothing"),
+        "{fault:?}"
+    );
     let fault = RuleSet::new(&[Part::File(PathBuf::from("/nonexistent/rules.conf"))]).unwrap_err();
-    assert!(fault.part == Some(0) && fault.message.contains("/nonexistent/rules.conf"), "{fault:?}");
+    assert!(
+        fault.part == Some(0) && fault.message.contains("/nonexistent/rules.conf"),
+        "{fault:?}"
+    );
     assert!(RuleSet::new(&[Part::Text(b"a\0b".to_vec())]).is_err());
     assert!(RuleSet::new(&[]).is_ok());
 }
@@ -93,10 +131,14 @@ fn threads_share_a_rule_set() {
             scope.spawn(move || {
                 for turn in 0..300 {
                     let is_bad = (turn + number) % 3 == 0;
-                    let (mut transaction, intervention) = begin(rules, if is_bad { "/?a=bad" } else { "/?a=ok" }, &[FORM]);
+                    let (mut transaction, intervention) =
+                        begin(rules, if is_bad { "/?a=bad" } else { "/?a=ok" }, &[FORM]);
                     assert_eq!(intervention.is_some(), is_bad);
                     // And from one thread to another.
-                    std::thread::scope(|inner| inner.spawn(|| transaction.request_content()).join()).unwrap();
+                    std::thread::scope(|inner| {
+                        inner.spawn(|| transaction.request_content()).join()
+                    })
+                    .unwrap();
                     transaction.logging();
                 }
             });
@@ -123,10 +165,18 @@ fn resident_bytes() -> usize {
 #[test]
 fn what_is_made_is_freed() {
     let mut alone = std::process::Command::new(std::env::current_exe().unwrap());
-    alone.args(["--ignored", "--exact", "modsecurity::tests::alone_what_is_made_is_freed"]);
+    alone.args([
+        "--ignored",
+        "--exact",
+        "modsecurity::tests::alone_what_is_made_is_freed",
+    ]);
     let output = alone.output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("1 passed"), "{told}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success() && told.contains("1 passed"),
+        "{told}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 #[test]
@@ -135,7 +185,11 @@ fn alone_what_is_made_is_freed() {
     let rules = rules(BAD);
     let some = |count: usize| {
         for turn in 0..count {
-            let (mut transaction, _) = begin(&rules, if turn % 2 == 0 { "/?a=bad" } else { "/?a=ok" }, &[FORM]);
+            let (mut transaction, _) = begin(
+                &rules,
+                if turn % 2 == 0 { "/?a=bad" } else { "/?a=ok" },
+                &[FORM],
+            );
             transaction.append_request_content(&[b'x'; 10_000]);
             transaction.request_content();
             transaction.logging();

@@ -1,8 +1,9 @@
 //! A request and its response, put to a set of rules.
 //!
-//! Place in the walk: connection, URI and head; content; the response's head and content; the log. After each the caller looks for an
-//! [`Intervention`]. Difficulty: the library says what rules have matched through a callback with an address that we gave it, so that what is
-//! behind that address must not move and lives as long as the transaction.
+//! Place in the walk: connection, URI and head; content; the response's head and content; the log.
+//! After each the caller looks for an [`Intervention`]. Difficulty: the library says what rules
+//! have matched through a callback with an address that we gave it, so that what is behind that
+//! address must not move and lives as long as the transaction.
 #![allow(unsafe_code)]
 
 use super::{
@@ -48,8 +49,8 @@ pub struct Transaction {
     lines: Box<Lines>,
 }
 
-// SAFETY: a transaction knows no thread: it is memory that its calls work on, and all of them that change it take `&mut self`. It is not
-// `Sync`. Test: threads_share_a_rule_set.
+// SAFETY: a transaction knows no thread: it is memory that its calls work on, and all of them that
+// change it take `&mut self`. It is not `Sync`. Test: threads_share_a_rule_set.
 unsafe impl Send for Transaction {}
 
 impl Transaction {
@@ -58,31 +59,72 @@ impl Transaction {
         let library = rules.library();
         let lines = Box::<Lines>::default();
         let id = text(id.as_bytes());
-        // SAFETY: engine and set are alive, the latter as long as the `Arc` in the transaction; the id is copied. The address of the lines is
-        // one of a box, which stays where it is, and is dropped after the transaction has been freed. Test: lines_of_rules_are_told.
-        let raw = unsafe { (library.new_transaction)(library.engine(), rules.raw(), id.as_ptr(), (&raw const *lines).cast_mut().cast()) };
+        // SAFETY: engine and set are alive, the latter as long as the `Arc` in the transaction; the
+        // id is copied. The address of the lines is one of a box, which stays where it is, and is
+        // dropped after the transaction has been freed. Test: lines_of_rules_are_told.
+        let raw = unsafe {
+            (library.new_transaction)(
+                library.engine(),
+                rules.raw(),
+                id.as_ptr(),
+                (&raw const *lines).cast_mut().cast(),
+            )
+        };
         let raw = NonNull::new(raw)?;
         ALIVE.fetch_add(1, Ordering::Relaxed);
-        Some(Transaction { rules: Arc::clone(rules), raw, lines })
+        Some(Transaction {
+            rules: Arc::clone(rules),
+            raw,
+            lines,
+        })
     }
 
     pub fn connection(&mut self, client: SocketAddr, server: SocketAddr) {
-        let (client_ip, server_ip) = (text(client.ip().to_string().as_bytes()), text(server.ip().to_string().as_bytes()));
+        let (client_ip, server_ip) = (
+            text(client.ip().to_string().as_bytes()),
+            text(server.ip().to_string().as_bytes()),
+        );
         let (from, to) = (c_int::from(client.port()), c_int::from(server.port()));
-        // SAFETY: see `call`; the texts end with zeros and are copied. Test: rules_refuse_and_let_pass.
-        unsafe { (self.library().connection)(self.raw.as_ptr(), client_ip.as_ptr(), from, server_ip.as_ptr(), to) };
+        // SAFETY: see `call`; the texts end with zeros and are copied. Test:
+        // rules_refuse_and_let_pass.
+        unsafe {
+            (self.library().connection)(
+                self.raw.as_ptr(),
+                client_ip.as_ptr(),
+                from,
+                server_ip.as_ptr(),
+                to,
+            )
+        };
     }
 
     /// `version` as `1.1`.
     pub fn uri(&mut self, target: &[u8], method: &[u8], version: &str) {
         let (target, method, version) = (text(target), text(method), text(version.as_bytes()));
-        // SAFETY: see `call`; the texts end with zeros and are copied. Test: rules_refuse_and_let_pass.
-        unsafe { (self.library().uri)(self.raw.as_ptr(), target.as_ptr(), method.as_ptr(), version.as_ptr()) };
+        // SAFETY: see `call`; the texts end with zeros and are copied. Test:
+        // rules_refuse_and_let_pass.
+        unsafe {
+            (self.library().uri)(
+                self.raw.as_ptr(),
+                target.as_ptr(),
+                method.as_ptr(),
+                version.as_ptr(),
+            )
+        };
     }
 
     pub fn request_field(&mut self, name: &[u8], value: &[u8]) {
-        // SAFETY: see `call`; bytes are passed with their numbers and copied. Test: rules_refuse_and_let_pass.
-        unsafe { (self.library().add_request_field)(self.raw.as_ptr(), name.as_ptr(), name.len(), value.as_ptr(), value.len()) };
+        // SAFETY: see `call`; bytes are passed with their numbers and copied. Test:
+        // rules_refuse_and_let_pass.
+        unsafe {
+            (self.library().add_request_field)(
+                self.raw.as_ptr(),
+                name.as_ptr(),
+                name.len(),
+                value.as_ptr(),
+                value.len(),
+            )
+        };
     }
 
     pub fn request_head(&mut self) {
@@ -91,8 +133,12 @@ impl Transaction {
 
     /// Whether more is wanted.
     pub fn append_request_content(&mut self, bytes: &[u8]) -> bool {
-        // SAFETY: see `call`; bytes are passed with their number and copied. Test: content_is_looked_at.
-        unsafe { (self.library().append_request_content)(self.raw.as_ptr(), bytes.as_ptr(), bytes.len()) != 0 }
+        // SAFETY: see `call`; bytes are passed with their number and copied. Test:
+        // content_is_looked_at.
+        unsafe {
+            (self.library().append_request_content)(self.raw.as_ptr(), bytes.as_ptr(), bytes.len())
+                != 0
+        }
     }
 
     pub fn request_content(&mut self) {
@@ -100,20 +146,39 @@ impl Transaction {
     }
 
     pub fn response_field(&mut self, name: &[u8], value: &[u8]) {
-        // SAFETY: see `call`; bytes are passed with their numbers and copied. Test: content_is_looked_at.
-        unsafe { (self.library().add_response_field)(self.raw.as_ptr(), name.as_ptr(), name.len(), value.as_ptr(), value.len()) };
+        // SAFETY: see `call`; bytes are passed with their numbers and copied. Test:
+        // content_is_looked_at.
+        unsafe {
+            (self.library().add_response_field)(
+                self.raw.as_ptr(),
+                name.as_ptr(),
+                name.len(),
+                value.as_ptr(),
+                value.len(),
+            )
+        };
     }
 
     pub fn response_head(&mut self, status: u16, protocol: &str) {
         let protocol = text(protocol.as_bytes());
         // SAFETY: see `call`; the text ends with a zero and is copied. Test: content_is_looked_at.
-        unsafe { (self.library().response_head)(self.raw.as_ptr(), c_int::from(status), protocol.as_ptr()) };
+        unsafe {
+            (self.library().response_head)(
+                self.raw.as_ptr(),
+                c_int::from(status),
+                protocol.as_ptr(),
+            )
+        };
     }
 
     /// Whether more is wanted.
     pub fn append_response_content(&mut self, bytes: &[u8]) -> bool {
-        // SAFETY: see `call`; bytes are passed with their number and copied. Test: content_is_looked_at.
-        unsafe { (self.library().append_response_content)(self.raw.as_ptr(), bytes.as_ptr(), bytes.len()) != 0 }
+        // SAFETY: see `call`; bytes are passed with their number and copied. Test:
+        // content_is_looked_at.
+        unsafe {
+            (self.library().append_response_content)(self.raw.as_ptr(), bytes.as_ptr(), bytes.len())
+                != 0
+        }
     }
 
     pub fn response_content(&mut self) {
@@ -133,11 +198,23 @@ impl Transaction {
 
     /// What the rules of the last phase want done; each is told once.
     pub fn intervention(&mut self) -> Option<Intervention> {
-        let mut raw = RawIntervention { status: 200, pause: 0, url: std::ptr::null_mut(), log: std::ptr::null_mut(), disruptive: 0 };
-        // SAFETY: see `call`; the struct is ours and of the header's layout, and texts in it are left to us. Test: a_redirect_has_its_place.
-        let is_disruptive = unsafe { (self.library().intervention)(self.raw.as_ptr(), &raw mut raw) } != 0;
+        let mut raw = RawIntervention {
+            status: 200,
+            pause: 0,
+            url: std::ptr::null_mut(),
+            log: std::ptr::null_mut(),
+            disruptive: 0,
+        };
+        // SAFETY: see `call`; the struct is ours and of the header's layout, and texts in it are
+        // left to us. Test: a_redirect_has_its_place.
+        let is_disruptive =
+            unsafe { (self.library().intervention)(self.raw.as_ptr(), &raw mut raw) } != 0;
         let (redirect, line) = (owned_text(raw.url), owned_text(raw.log));
-        is_disruptive.then(|| Intervention { status: u16::try_from(raw.status).unwrap_or(403), redirect, line })
+        is_disruptive.then(|| Intervention {
+            status: u16::try_from(raw.status).unwrap_or(403),
+            redirect,
+            line,
+        })
     }
 
     /// What rules have said to the log since they were last taken.
@@ -151,14 +228,16 @@ impl Transaction {
 
     /// Calls that take a transaction and nothing else.
     fn call(&mut self, function: unsafe extern "C" fn(Opaque) -> c_int) {
-        // SAFETY: the transaction is alive until it is dropped, and by `&mut self` nobody else is at it. Test: rules_refuse_and_let_pass.
+        // SAFETY: the transaction is alive until it is dropped, and by `&mut self` nobody else is
+        // at it. Test: rules_refuse_and_let_pass.
         unsafe { function(self.raw.as_ptr()) };
     }
 }
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        // SAFETY: made by `new`, freed once, and nobody else knows it; rules and lines are dropped after it. Test: what_is_made_is_freed.
+        // SAFETY: made by `new`, freed once, and nobody else knows it; rules and lines are dropped
+        // after it. Test: what_is_made_is_freed.
         unsafe { (self.library().free_transaction)(self.raw.as_ptr()) };
         ALIVE.fetch_sub(1, Ordering::Relaxed);
     }
@@ -170,24 +249,37 @@ impl fmt::Debug for Transaction {
     }
 }
 
-/// The library's way to say that a rule has matched: `data` is what the transaction was made with, `line` a text.
+/// The library's way to say that a rule has matched: `data` is what the transaction was made with,
+/// `line` a text.
 pub(super) extern "C" fn on_line(data: *mut c_void, line: *const c_void) {
     if data.is_null() || line.is_null() {
         return;
     }
-    // SAFETY: `data` is the address of the lines that `Transaction::new` gave, and the library calls from within calls for that transaction,
-    // which is alive then; they are behind a lock. `line` is a text that ends with a zero and is there until we return (the
-    // library's default, TextLogProperty). Test: lines_of_rules_are_told.
-    let (lines, line) = unsafe { (&*data.cast::<Lines>(), CStr::from_ptr(line.cast::<c_char>())) };
+    // SAFETY: `data` is the address of the lines that `Transaction::new` gave, and the library
+    // calls from within calls for that transaction, which is alive then; they are behind a lock.
+    // `line` is a text that ends with a zero and is there until we return (the library's default,
+    // TextLogProperty). Test: lines_of_rules_are_told.
+    let (lines, line) = unsafe {
+        (
+            &*data.cast::<Lines>(),
+            CStr::from_ptr(line.cast::<c_char>()),
+        )
+    };
     let mut lines = lines.lock().unwrap_or_else(PoisonError::into_inner);
     if lines.len() < LINES_MAX {
         let bytes = line.to_bytes();
-        lines.push(String::from_utf8_lossy(bytes.get(..LINE_BYTES_MAX).unwrap_or(bytes)).into_owned());
+        lines.push(
+            String::from_utf8_lossy(bytes.get(..LINE_BYTES_MAX).unwrap_or(bytes)).into_owned(),
+        );
     }
 }
 
-/// For the library; what is behind a NUL would be lost, and no part of a request that passes our parser has one.
+/// For the library; what is behind a NUL would be lost, and no part of a request that passes our
+/// parser has one.
 fn text(bytes: &[u8]) -> CString {
-    let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(bytes.len());
     CString::new(bytes.get(..end).unwrap_or_default()).unwrap_or_default()
 }

@@ -47,7 +47,11 @@ async fn nothing_of_the_server_goes_along() {
 async fn limits_hold() {
     let mut plan = shell("ulimit -t; ulimit -v; ulimit -p; ulimit -Ht");
     let mib = 64 << 20;
-    plan.limits = ProgramLimits { cpu_s: Some((7, 9)), memory_bytes: Some((mib, mib)), processes: Some((500, u64::MAX)) };
+    plan.limits = ProgramLimits {
+        cpu_s: Some((7, 9)),
+        memory_bytes: Some((mib, mib)),
+        processes: Some((500, u64::MAX)),
+    };
     let (text, _) = output(plan).await;
     assert_eq!(text, "7\n65536\n500\n9\n");
 }
@@ -65,7 +69,11 @@ async fn groups_end_with_whoever_forgets_them() {
 
 #[tokio::test]
 async fn groups_can_be_asked() {
-    let mut started = start(&shell("trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.01; done"), None).unwrap();
+    let mut started = start(
+        &shell("trap 'echo asked; exit 5' TERM; echo ready; while :; do sleep 0.01; done"),
+        None,
+    )
+    .unwrap();
     let mut output = File::from(started.output.take().unwrap());
     // The shell says something when its child is ended.
     let _errors = started.errors.take();
@@ -76,13 +84,30 @@ async fn groups_can_be_asked() {
     program.ended().await;
     let mut text = String::new();
     output.read_to_string(&mut text).unwrap();
-    assert_eq!((text.as_str(), program.reap().unwrap().code()), ("asked\n", Some(5)));
+    assert_eq!(
+        (text.as_str(), program.reap().unwrap().code()),
+        ("asked\n", Some(5))
+    );
 }
 
 #[test]
 fn what_is_no_program_is_refused() {
-    for (file, kind) in [("/no/such", io::ErrorKind::NotFound), ("/etc/passwd", io::ErrorKind::PermissionDenied)] {
-        assert_eq!(start(&ProgramPlan { file: file.into(), ..shell("") }, None).unwrap_err().kind(), kind);
+    for (file, kind) in [
+        ("/no/such", io::ErrorKind::NotFound),
+        ("/etc/passwd", io::ErrorKind::PermissionDenied),
+    ] {
+        assert_eq!(
+            start(
+                &ProgramPlan {
+                    file: file.into(),
+                    ..shell("")
+                },
+                None
+            )
+            .unwrap_err()
+            .kind(),
+            kind
+        );
     }
 }
 
@@ -100,6 +125,17 @@ fn programs_may_run_on_any_core() {
 
 #[test]
 fn nobody_runs_as_another_without_a_broker() {
-    let plan = ProgramPlan { user: Some(ProgramUser { user: "nobody".into(), group: None }), ..shell("") };
-    assert!(start(&plan, None).unwrap_err().to_string().contains("nobody"));
+    let plan = ProgramPlan {
+        user: Some(ProgramUser {
+            user: "nobody".into(),
+            group: None,
+        }),
+        ..shell("")
+    };
+    assert!(
+        start(&plan, None)
+            .unwrap_err()
+            .to_string()
+            .contains("nobody")
+    );
 }

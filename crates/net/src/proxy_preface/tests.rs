@@ -1,4 +1,5 @@
-//! Both versions by table, every truncation, and a property: whatever comes, no panic, and nothing consumed that wasn't there.
+//! Both versions by table, every truncation, and a property: whatever comes, no panic, and nothing
+//! consumed that wasn't there.
 
 use super::*;
 use proptest::prelude::*;
@@ -8,13 +9,21 @@ fn pair(source: &str, destination: &str) -> Option<(SocketAddr, SocketAddr)> {
 }
 
 fn complete(bytes: &[u8], source: Option<(SocketAddr, SocketAddr)>, tls: bool) {
-    let expected = Preface::Complete { consumed: bytes.len(), source, tls };
+    let expected = Preface::Complete {
+        consumed: bytes.len(),
+        source,
+        tls,
+    };
     let shown = String::from_utf8_lossy(bytes);
     assert_eq!(parse(bytes), Ok(expected), "{shown:?}");
     let with_more = [bytes, b"GET / HTTP/1.1\r\n"].concat();
     assert_eq!(parse(&with_more), Ok(expected), "{shown:?} and more");
     for length in 0..bytes.len() {
-        assert_eq!(parse(&bytes[..length]), Ok(Preface::Partial), "{shown:?} cut to {length}");
+        assert_eq!(
+            parse(&bytes[..length]),
+            Ok(Preface::Partial),
+            "{shown:?} cut to {length}"
+        );
     }
 }
 
@@ -24,7 +33,12 @@ fn v2(command: u8, family: u8, body: &[u8]) -> Vec<u8> {
 }
 
 fn tlv(kind: u8, value: &[u8]) -> Vec<u8> {
-    [&[kind], &u16::try_from(value.len()).unwrap().to_be_bytes()[..], value].concat()
+    [
+        &[kind],
+        &u16::try_from(value.len()).unwrap().to_be_bytes()[..],
+        value,
+    ]
+    .concat()
 }
 
 const TCP4: [u8; 12] = [192, 0, 2, 1, 198, 51, 100, 2, 0xdc, 0x04, 0x01, 0xbb];
@@ -50,9 +64,18 @@ fn with_checksum(flip: u32) -> Vec<u8> {
 fn v1_accepted() {
     for (line, source) in [
         ("TCP4 192.0.2.1 198.51.100.2 56324 443", tcp4_source()),
-        ("TCP4 0.0.0.0 255.255.255.255 0 65535", pair("0.0.0.0:0", "255.255.255.255:65535")),
-        ("TCP6 2001:db8::1 ::1 1 80", pair("[2001:db8::1]:1", "[::1]:80")),
-        ("TCP6 ::ffff:192.0.2.1 ::1 1 80", pair("[::ffff:192.0.2.1]:1", "[::1]:80")),
+        (
+            "TCP4 0.0.0.0 255.255.255.255 0 65535",
+            pair("0.0.0.0:0", "255.255.255.255:65535"),
+        ),
+        (
+            "TCP6 2001:db8::1 ::1 1 80",
+            pair("[2001:db8::1]:1", "[::1]:80"),
+        ),
+        (
+            "TCP6 ::ffff:192.0.2.1 ::1 1 80",
+            pair("[::ffff:192.0.2.1]:1", "[::1]:80"),
+        ),
         ("UNKNOWN", None),
         ("UNKNOWN whatever  comes here", None),
         (
@@ -91,11 +114,27 @@ fn v1_refused() {
         "TCP4 localhost 198.51.100.2 1 2",
         "TCP4\t192.0.2.1 198.51.100.2 1 2",
     ] {
-        assert_eq!(parse(format!("PROXY {line}\r\n").as_bytes()), Err(PrefaceError::Malformed), "{line:?}");
+        assert_eq!(
+            parse(format!("PROXY {line}\r\n").as_bytes()),
+            Err(PrefaceError::Malformed),
+            "{line:?}"
+        );
     }
-    assert_eq!(parse(b"PROXY TCP4 192.0.2.1 198.51.100.2 1 2\n"), Err(PrefaceError::Malformed), "bare LF");
-    assert_eq!(parse(b"PROXY UNKNOWN\rx"), Err(PrefaceError::Malformed), "bare CR");
-    assert_eq!(parse(b"PROXY TCP4 \xff 198.51.100.2 1 2\r\n"), Err(PrefaceError::Malformed), "not UTF-8");
+    assert_eq!(
+        parse(b"PROXY TCP4 192.0.2.1 198.51.100.2 1 2\n"),
+        Err(PrefaceError::Malformed),
+        "bare LF"
+    );
+    assert_eq!(
+        parse(b"PROXY UNKNOWN\rx"),
+        Err(PrefaceError::Malformed),
+        "bare CR"
+    );
+    assert_eq!(
+        parse(b"PROXY TCP4 \xff 198.51.100.2 1 2\r\n"),
+        Err(PrefaceError::Malformed),
+        "not UTF-8"
+    );
 }
 
 #[test]
@@ -112,7 +151,15 @@ fn v1_length_on_both_sides_of_the_edge() {
 
 #[test]
 fn something_else_is_seen_at_once() {
-    for bytes in [&b"G"[..], b"GET / HTTP/1.1\r\n\r\n", b"PROXX", b"proxy TCP4", b"\r\n\r\nX", b"\x16\x03\x01", b"PROXY\t"] {
+    for bytes in [
+        &b"G"[..],
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"PROXX",
+        b"proxy TCP4",
+        b"\r\n\r\nX",
+        b"\x16\x03\x01",
+        b"PROXY\t",
+    ] {
         assert_eq!(parse(bytes), Err(PrefaceError::Missing), "{bytes:?}");
     }
     assert_eq!(parse(b""), Ok(Preface::Partial));
@@ -121,9 +168,16 @@ fn something_else_is_seen_at_once() {
 #[test]
 fn v2_addresses() {
     complete(&tcp4_with(b""), tcp4_source(), false);
-    let (source, destination): (Ipv6Addr, Ipv6Addr) = ("2001:db8::1".parse().unwrap(), "2001:db8::2".parse().unwrap());
+    let (source, destination): (Ipv6Addr, Ipv6Addr) = (
+        "2001:db8::1".parse().unwrap(),
+        "2001:db8::2".parse().unwrap(),
+    );
     let body = [&source.octets()[..], &destination.octets(), &[0, 1, 0, 80]].concat();
-    complete(&v2(0x21, 0x21, &body), pair("[2001:db8::1]:1", "[2001:db8::2]:80"), false);
+    complete(
+        &v2(0x21, 0x21, &body),
+        pair("[2001:db8::1]:1", "[2001:db8::2]:80"),
+        false,
+    );
     complete(&v2(0x21, 0x31, &[b'/'; 216]), None, false);
     complete(&v2(0x21, 0x00, b""), None, false);
     complete(&v2(0x21, 0x00, b"anything"), None, false);
@@ -131,7 +185,12 @@ fn v2_addresses() {
 
 #[test]
 fn v2_local_skips_whatever_follows() {
-    for (family, body) in [(0x00, &b""[..]), (0x11, &TCP4), (0x11, b"short"), (0x99, b"\x20\xff\xff")] {
+    for (family, body) in [
+        (0x00, &b""[..]),
+        (0x11, &TCP4),
+        (0x11, b"short"),
+        (0x99, b"\x20\xff\xff"),
+    ] {
         complete(&v2(0x20, family, body), None, false);
     }
 }
@@ -140,9 +199,24 @@ fn v2_local_skips_whatever_follows() {
 fn v2_tlvs() {
     complete(&tcp4_with(&tlv(0x02, b"example.com")), tcp4_source(), false);
     complete(&tcp4_with(&tlv(0x04, b"")), tcp4_source(), false);
-    complete(&tcp4_with(&tlv(TLV_SSL, &[1, 0, 0, 0, 0])), tcp4_source(), true);
-    complete(&tcp4_with(&tlv(TLV_SSL, &[&[7, 0, 0, 0, 0][..], &tlv(0x21, b"TLSv1.3")].concat())), tcp4_source(), true);
-    complete(&tcp4_with(&tlv(TLV_SSL, &[0, 0, 0, 0, 0])), tcp4_source(), false);
+    complete(
+        &tcp4_with(&tlv(TLV_SSL, &[1, 0, 0, 0, 0])),
+        tcp4_source(),
+        true,
+    );
+    complete(
+        &tcp4_with(&tlv(
+            TLV_SSL,
+            &[&[7, 0, 0, 0, 0][..], &tlv(0x21, b"TLSv1.3")].concat(),
+        )),
+        tcp4_source(),
+        true,
+    );
+    complete(
+        &tcp4_with(&tlv(TLV_SSL, &[0, 0, 0, 0, 0])),
+        tcp4_source(),
+        false,
+    );
     complete(&with_checksum(0), tcp4_source(), false);
 }
 
@@ -162,8 +236,14 @@ fn v2_refused() {
         (tcp4_with(&[0x04, 0]), PrefaceError::Malformed),
         (tcp4_with(&[0x04, 0, 1]), PrefaceError::Malformed),
         (tcp4_with(&[0x04, 0xff, 0xff, 0]), PrefaceError::Malformed),
-        (tcp4_with(&tlv(TLV_SSL, &[1, 0, 0, 0])), PrefaceError::Malformed),
-        (tcp4_with(&tlv(TLV_CRC32C, &[0; 3])), PrefaceError::Malformed),
+        (
+            tcp4_with(&tlv(TLV_SSL, &[1, 0, 0, 0])),
+            PrefaceError::Malformed,
+        ),
+        (
+            tcp4_with(&tlv(TLV_CRC32C, &[0; 3])),
+            PrefaceError::Malformed,
+        ),
         (tcp4_with(&tlv(TLV_CRC32C, &[0; 4])), PrefaceError::Checksum),
         (with_checksum(1), PrefaceError::Checksum),
         (with_checksum(1 << 31), PrefaceError::Checksum),
@@ -190,7 +270,11 @@ fn v2_length_on_both_sides_of_the_edge() {
     assert!(parse(&v2(0x21, 0x11, &body(V2_BODY_BYTES_MAX))).is_ok());
     let too_long = v2(0x21, 0x11, &body(V2_BODY_BYTES_MAX + 1));
     assert_eq!(parse(&too_long), Err(PrefaceError::TooLong));
-    assert_eq!(parse(&too_long[..V2_HEAD_BYTES]), Err(PrefaceError::TooLong), "not waited for");
+    assert_eq!(
+        parse(&too_long[..V2_HEAD_BYTES]),
+        Err(PrefaceError::TooLong),
+        "not waited for"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Real connections. What a poll must not do (ask the kernel again) is shown by a tokio readiness that stays cleared.
+//! Real connections. What a poll must not do (ask the kernel again) is shown by a tokio readiness
+//! that stays cleared.
 
 use super::*;
 use crate::{Accepted, Bind, BindOptions, Listener, LocalAddress, bind};
@@ -11,13 +12,26 @@ use std::{
 };
 
 fn run(test: impl Future<Output = ()>) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(async { tokio::time::timeout(Duration::from_secs(20), test).await.unwrap() });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        tokio::time::timeout(Duration::from_secs(20), test)
+            .await
+            .unwrap()
+    });
 }
 
 async fn tcp_pair() -> (StdTcpStream, RawStream) {
-    let socket = bind(Bind::Tcp("127.0.0.1:0".parse().unwrap()), BindOptions::default()).unwrap();
-    let LocalAddress::Ip(address) = socket.local_address().unwrap() else { panic!("not an IP address") };
+    let socket = bind(
+        Bind::Tcp("127.0.0.1:0".parse().unwrap()),
+        BindOptions::default(),
+    )
+    .unwrap();
+    let LocalAddress::Ip(address) = socket.local_address().unwrap() else {
+        panic!("not an IP address")
+    };
     let listener = Listener::register(socket).unwrap();
     let client = StdTcpStream::connect(address).unwrap();
     listener.readable().await.unwrap();
@@ -42,8 +56,15 @@ async fn read(stream: &mut Stream, buf: &mut [u8]) -> usize {
 /// A file of `size` bytes with a pattern in them, that has no name any more.
 fn file(size: usize) -> (File, Vec<u8>) {
     let content: Vec<u8> = (0..size).map(|index| (index % 251) as u8).collect();
-    let path = std::env::temp_dir().join(format!("saker-net-sendfile-{}-{size}", std::process::id()));
-    let mut file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+    let path =
+        std::env::temp_dir().join(format!("saker-net-sendfile-{}-{size}", std::process::id()));
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(&path)
+        .unwrap();
     std::fs::remove_file(&path).unwrap();
     file.write_all(&content).unwrap();
     file.rewind().unwrap();
@@ -54,9 +75,17 @@ fn file(size: usize) -> (File, Vec<u8>) {
 fn raw_streams_read_and_write_at_once() {
     run(async {
         let (mut client, server) = tcp_pair().await;
-        assert_eq!(server.try_read(&mut [0; 10]).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(
+            server.try_read(&mut [0; 10]).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock
+        );
         assert_eq!(server.try_write(b"one ").unwrap(), 4);
-        assert_eq!(server.try_write_vectored(&[IoSlice::new(b"two "), IoSlice::new(b"three")]).unwrap(), 9);
+        assert_eq!(
+            server
+                .try_write_vectored(&[IoSlice::new(b"two "), IoSlice::new(b"three")])
+                .unwrap(),
+            9
+        );
         drop(server);
         let mut text = String::new();
         client.read_to_string(&mut text).unwrap();
@@ -69,10 +98,21 @@ fn writing_to_the_departed_is_an_error_and_no_signal() {
     run(async {
         let (client, server) = unix_pair();
         drop(client);
-        assert_eq!(server.try_write(b"x").unwrap_err().kind(), io::ErrorKind::BrokenPipe);
-        assert_eq!(server.try_write_vectored(&[IoSlice::new(b"x")]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+        assert_eq!(
+            server.try_write(b"x").unwrap_err().kind(),
+            io::ErrorKind::BrokenPipe
+        );
+        assert_eq!(
+            server
+                .try_write_vectored(&[IoSlice::new(b"x")])
+                .unwrap_err()
+                .kind(),
+            io::ErrorKind::BrokenPipe
+        );
         let mut stream = server.register().unwrap();
-        let error = poll_fn(|cx| stream.poll_send_more(cx, b"x")).await.unwrap_err();
+        let error = poll_fn(|cx| stream.poll_send_more(cx, b"x"))
+            .await
+            .unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::BrokenPipe);
     });
 }
@@ -90,7 +130,10 @@ fn both_families_carry_data_both_ways() {
         let (mut client, server) = tcp_pair().await;
         let mut stream = server.register().unwrap();
         assert!(stream.is_tcp());
-        assert_eq!(stream.local_address().unwrap(), Some(client.peer_addr().unwrap()));
+        assert_eq!(
+            stream.local_address().unwrap(),
+            Some(client.peer_addr().unwrap())
+        );
         exchange(&mut client, &mut stream).await;
         let (mut client, server) = unix_pair();
         let mut stream = server.register().unwrap();
@@ -107,18 +150,32 @@ async fn exchange(client: &mut (impl Read + Write), stream: &mut Stream) {
     assert_eq!(&buf[..7], b"request");
     stream.set_cork(true).unwrap();
     assert_eq!(poll_fn(|cx| stream.poll_write(cx, b"a")).await.unwrap(), 1);
-    assert_eq!(poll_fn(|cx| stream.poll_write_vectored(cx, &[IoSlice::new(b"b"), IoSlice::new(b"c")])).await.unwrap(), 2);
+    assert_eq!(
+        poll_fn(|cx| stream.poll_write_vectored(cx, &[IoSlice::new(b"b"), IoSlice::new(b"c")]))
+            .await
+            .unwrap(),
+        2
+    );
     stream.set_cork(false).unwrap();
-    assert_eq!(poll_fn(|cx| stream.poll_send_more(cx, b"d")).await.unwrap(), 1);
-    assert_eq!(poll_fn(|cx| stream.poll_send_more_vectored(cx, &[IoSlice::new(b"e"), IoSlice::new(b"f")])).await.unwrap(), 2);
+    assert_eq!(
+        poll_fn(|cx| stream.poll_send_more(cx, b"d")).await.unwrap(),
+        1
+    );
+    assert_eq!(
+        poll_fn(|cx| stream.poll_send_more_vectored(cx, &[IoSlice::new(b"e"), IoSlice::new(b"f")]))
+            .await
+            .unwrap(),
+        2
+    );
     stream.shutdown_write().unwrap();
     let mut text = String::new();
     client.read_to_string(&mut text).unwrap();
     assert_eq!(text, "abcdef");
 }
 
-/// The rule that saves a recv per request: after a short read the socket counts as drained until the next event. Data that arrives
-/// between the read and the next turn of the event loop is not seen by another poll, which proves that the poll asked nobody.
+/// The rule that saves a recv per request: after a short read the socket counts as drained until
+/// the next event. Data that arrives between the read and the next turn of the event loop is not
+/// seen by another poll, which proves that the poll asked nobody.
 #[test]
 fn a_short_read_ends_readiness() {
     run(async {
@@ -129,7 +186,10 @@ fn a_short_read_ends_readiness() {
         assert_eq!(read(&mut stream, &mut buf).await, 5);
         client.write_all(b"second").unwrap();
         std::thread::sleep(Duration::from_millis(20));
-        assert!(is_pending(|cx| stream.poll_read(cx, &mut buf)), "asked the kernel although the last read was short");
+        assert!(
+            is_pending(|cx| stream.poll_read(cx, &mut buf)),
+            "asked the kernel although the last read was short"
+        );
         assert!(is_pending(|cx| stream.poll_readable(cx)));
         assert_eq!(read(&mut stream, &mut buf).await, 6);
     });
@@ -173,18 +233,36 @@ fn reading_now_follows_the_same_rules() {
         assert!(is_pending(|cx| stream.poll_read_now(cx, &mut buf)));
         client.write_all(b"12345678abc").unwrap();
         poll_fn(|cx| stream.poll_readable(cx)).await.unwrap();
-        let mut now = |buf: &mut [u8]| stream.poll_read_now(&mut Context::from_waker(std::task::Waker::noop()), buf);
+        let mut now = |buf: &mut [u8]| {
+            stream.poll_read_now(&mut Context::from_waker(std::task::Waker::noop()), buf)
+        };
         assert!(matches!(now(&mut buf), Poll::Ready(Ok(8))), "a full read");
         assert!(matches!(now(&mut buf), Poll::Ready(Ok(3))), "goes on");
         client.write_all(b"more").unwrap();
         std::thread::sleep(Duration::from_millis(20));
         assert!(now(&mut buf).is_pending(), "a short read ends readiness");
-        assert_eq!(poll_fn(|cx| stream.poll_read_now(cx, &mut buf)).await.unwrap(), 4);
+        assert_eq!(
+            poll_fn(|cx| stream.poll_read_now(cx, &mut buf))
+                .await
+                .unwrap(),
+            4
+        );
         client.write_all(b"last").unwrap();
         drop(client);
         std::thread::sleep(Duration::from_millis(20));
-        assert_eq!(poll_fn(|cx| stream.poll_read_now(cx, &mut buf)).await.unwrap(), 4);
-        assert_eq!(poll_fn(|cx| stream.poll_read_now(cx, &mut buf)).await.unwrap(), 0, "the end is seen after a short read");
+        assert_eq!(
+            poll_fn(|cx| stream.poll_read_now(cx, &mut buf))
+                .await
+                .unwrap(),
+            4
+        );
+        assert_eq!(
+            poll_fn(|cx| stream.poll_read_now(cx, &mut buf))
+                .await
+                .unwrap(),
+            0,
+            "the end is seen after a short read"
+        );
     });
 }
 
@@ -199,10 +277,18 @@ fn sending_a_file_now_waits_when_the_socket_is_full() {
             client.read_to_end(&mut got).unwrap();
             got
         });
-        assert_eq!(poll_fn(|cx| stream.poll_send_more_now(cx, b"head")).await.unwrap(), 4);
+        assert_eq!(
+            poll_fn(|cx| stream.poll_send_more_now(cx, b"head"))
+                .await
+                .unwrap(),
+            4
+        );
         let mut sent = 0;
         while sent < content.len() {
-            sent += poll_fn(|cx| stream.poll_sendfile(cx, &file, sent as u64, content.len() - sent)).await.unwrap();
+            sent +=
+                poll_fn(|cx| stream.poll_sendfile(cx, &file, sent as u64, content.len() - sent))
+                    .await
+                    .unwrap();
         }
         drop(stream);
         let got = reader.join().unwrap();
@@ -241,7 +327,11 @@ fn a_slow_reader_makes_writing_wait() {
         let chunk = [7; 65536];
         let mut written = 0;
         poll_fn(|cx| stream.poll_writable(cx)).await.unwrap();
-        while !is_pending(|cx| stream.poll_write(cx, &chunk).map(|count| written += count.unwrap())) {
+        while !is_pending(|cx| {
+            stream
+                .poll_write(cx, &chunk)
+                .map(|count| written += count.unwrap())
+        }) {
             tokio::task::yield_now().await;
         }
         assert!(stream.unsent_bytes().unwrap() > 0);
@@ -261,7 +351,11 @@ fn a_slow_reader_makes_writing_wait() {
 fn sendfile_sends_a_range_of_any_size() {
     run(async {
         let (file, content) = file(8 << 20);
-        for (tcp, offset, end) in [(true, 0, content.len()), (true, 1000, 5000), (false, 123_456, content.len())] {
+        for (tcp, offset, end) in [
+            (true, 0, content.len()),
+            (true, 1000, 5000),
+            (false, 123_456, content.len()),
+        ] {
             let (client, server): (OwnedFd, RawStream) = if tcp {
                 let (client, server) = tcp_pair().await;
                 (client.into(), server)
@@ -272,17 +366,28 @@ fn sendfile_sends_a_range_of_any_size() {
             let mut stream = server.register().unwrap();
             let reader = std::thread::spawn(move || {
                 let mut received = Vec::new();
-                StdTcpStream::from(client).read_to_end(&mut received).unwrap();
+                StdTcpStream::from(client)
+                    .read_to_end(&mut received)
+                    .unwrap();
                 received
             });
             let mut at = offset;
             while at < end {
-                at += poll_fn(|cx| stream.poll_sendfile(cx, &file, at as u64, end - at)).await.unwrap();
+                at += poll_fn(|cx| stream.poll_sendfile(cx, &file, at as u64, end - at))
+                    .await
+                    .unwrap();
             }
             drop(stream);
-            assert!(reader.join().unwrap() == content[offset..end], "{offset}..{end}");
+            assert!(
+                reader.join().unwrap() == content[offset..end],
+                "{offset}..{end}"
+            );
         }
-        assert_eq!((&file).stream_position().unwrap(), 0, "the file's own position is shared and must stay");
+        assert_eq!(
+            (&file).stream_position().unwrap(),
+            0,
+            "the file's own position is shared and must stay"
+        );
     });
 }
 
@@ -292,19 +397,34 @@ fn a_full_socket_is_waited_for_and_not_asked_again() {
         let (file, content) = file(16 << 20);
         let (mut client, server) = tcp_pair().await;
         let mut stream = server.register().unwrap();
-        let mut sent = poll_fn(|cx| stream.poll_sendfile(cx, &file, 0, content.len())).await.unwrap();
+        let mut sent = poll_fn(|cx| stream.poll_sendfile(cx, &file, 0, content.len()))
+            .await
+            .unwrap();
         assert!(sent < content.len());
-        assert!(is_pending(|cx| stream.poll_sendfile(cx, &file, sent as u64, content.len() - sent)));
+        assert!(is_pending(|cx| stream.poll_sendfile(
+            cx,
+            &file,
+            sent as u64,
+            content.len() - sent
+        )));
         // Room that the event loop has not heard of is not looked for.
         let mut got = vec![0; sent];
         client.read_exact(&mut got).unwrap();
-        assert!(is_pending(|cx| stream.poll_sendfile(cx, &file, sent as u64, content.len() - sent)));
+        assert!(is_pending(|cx| stream.poll_sendfile(
+            cx,
+            &file,
+            sent as u64,
+            content.len() - sent
+        )));
         let reader = std::thread::spawn(move || {
             client.read_to_end(&mut got).unwrap();
             got
         });
         while sent < content.len() {
-            sent += poll_fn(|cx| stream.poll_sendfile(cx, &file, sent as u64, content.len() - sent)).await.unwrap();
+            sent +=
+                poll_fn(|cx| stream.poll_sendfile(cx, &file, sent as u64, content.len() - sent))
+                    .await
+                    .unwrap();
         }
         drop(stream);
         assert!(reader.join().unwrap() == content);
@@ -318,8 +438,18 @@ fn sendfile_tells_when_the_file_has_shrunk() {
         let (_client, server) = tcp_pair().await;
         let mut stream = server.register().unwrap();
         file.set_len(400).unwrap();
-        assert_eq!(poll_fn(|cx| stream.poll_sendfile(cx, &file, 0, 1000)).await.unwrap(), 400);
-        assert_eq!(poll_fn(|cx| stream.poll_sendfile(cx, &file, 400, 600)).await.unwrap(), 0);
+        assert_eq!(
+            poll_fn(|cx| stream.poll_sendfile(cx, &file, 0, 1000))
+                .await
+                .unwrap(),
+            400
+        );
+        assert_eq!(
+            poll_fn(|cx| stream.poll_sendfile(cx, &file, 400, 600))
+                .await
+                .unwrap(),
+            0
+        );
     });
 }
 
@@ -330,11 +460,25 @@ fn a_head_waits_for_the_file_behind_it() {
         let (mut client, server) = tcp_pair().await;
         let mut stream = server.register().unwrap();
         client.set_nonblocking(true).unwrap();
-        assert_eq!(poll_fn(|cx| stream.poll_send_more(cx, b"head")).await.unwrap(), 4);
+        assert_eq!(
+            poll_fn(|cx| stream.poll_send_more(cx, b"head"))
+                .await
+                .unwrap(),
+            4
+        );
         std::thread::sleep(Duration::from_millis(20));
         let mut buf = [0; 1000];
-        assert_eq!(client.read(&mut buf).unwrap_err().kind(), io::ErrorKind::WouldBlock, "the head left alone");
-        assert_eq!(poll_fn(|cx| stream.poll_sendfile(cx, &file, 0, 500)).await.unwrap(), 500);
+        assert_eq!(
+            client.read(&mut buf).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock,
+            "the head left alone"
+        );
+        assert_eq!(
+            poll_fn(|cx| stream.poll_sendfile(cx, &file, 0, 500))
+                .await
+                .unwrap(),
+            500
+        );
         std::thread::sleep(Duration::from_millis(20));
         assert_eq!(client.read(&mut buf).unwrap(), 504);
         assert_eq!(&buf[..504], [b"head", &content[..]].concat());
@@ -362,11 +506,15 @@ fn a_reset_on_drop_reaches_the_client() {
         let stream = server.register().unwrap();
         stream.reset_on_drop().unwrap();
         drop(stream);
-        assert_eq!(client.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
+        assert_eq!(
+            client.read(&mut [0]).unwrap_err().kind(),
+            io::ErrorKind::ConnectionReset
+        );
     });
 }
 
-/// The end of the peer's half is no hang-up; a reset behind it is one, and so is a Unix socket that is closed.
+/// The end of the peer's half is no hang-up; a reset behind it is one, and so is a Unix socket that
+/// is closed.
 #[test]
 fn a_half_closed_connection_is_not_hung_up() {
     run(async {

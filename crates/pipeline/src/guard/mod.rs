@@ -1,8 +1,10 @@
 //! Guards: what a site or route wants to know before it lets a request go on to its content.
 //!
-//! Place in the walk: behind the choice of the route, or, where another front-end's rules decide, once they know what is in force. What is
-//! judged is in `saker_guard`; here it meets the exchange and becomes a response, a changed path, or a note for the way back up.
-//! Whatever a guard looks at besides the path, it says so by [`Exchange::depends_on_request`]; where no guard is set, nothing is looked at.
+//! Place in the walk: behind the choice of the route, or, where another front-end's rules decide,
+//! once they know what is in force. What is judged is in `saker_guard`; here it meets the exchange
+//! and becomes a response, a changed path, or a note for the way back up. Whatever a guard looks at
+//! besides the path, it says so by [`Exchange::depends_on_request`]; where no guard is set, nothing
+//! is looked at.
 
 pub(crate) mod challenge;
 mod links;
@@ -89,7 +91,11 @@ pub fn check(exchange: &mut Exchange, services: &Services) -> Verdict {
 }
 
 fn visitor(exchange: &mut Exchange, services: &Services) -> Verdict {
-    let Visitors { challenge, logins, robots } = exchange.settings.visitors.clone();
+    let Visitors {
+        challenge,
+        logins,
+        robots,
+    } = exchange.settings.visitors.clone();
     if let Some(rule) = robots {
         match robots::check(exchange, services, &rule) {
             Verdict::Pass => {}
@@ -100,14 +106,24 @@ fn visitor(exchange: &mut Exchange, services: &Services) -> Verdict {
         && !is_robot(exchange)
         && !challenge::has_passed(exchange, &services.guard, &rule)
     {
-        return Verdict::Answer(challenge::page(exchange, &services.guard, &rule, RETRY_AFTER_S));
+        return Verdict::Answer(challenge::page(
+            exchange,
+            &services.guard,
+            &rule,
+            RETRY_AFTER_S,
+        ));
     }
-    logins.map_or(Verdict::Pass, |rule| login::check(exchange, services, &rule))
+    logins.map_or(Verdict::Pass, |rule| {
+        login::check(exchange, services, &rule)
+    })
 }
 
-/// Asks those of the guards once more that judge by what is asked in the end: the file that a path has turned out to be, or another server's path.
-/// `Some`: the answer in place of it.
-pub(crate) async fn check_program(exchange: &mut Exchange, services: &Services) -> Option<Response> {
+/// Asks those of the guards once more that judge by what is asked in the end: the file that a path
+/// has turned out to be, or another server's path. `Some`: the answer in place of it.
+pub(crate) async fn check_program(
+    exchange: &mut Exchange,
+    services: &Services,
+) -> Option<Response> {
     let rule = exchange.settings.visitors.logins.clone()?;
     if exchange.stands_in_for.is_some() {
         return None;
@@ -128,21 +144,42 @@ pub(crate) fn is_for_robots(path: &[u8]) -> bool {
 }
 
 pub(crate) fn is_robot(exchange: &Exchange) -> bool {
-    exchange.guarded.as_ref().is_some_and(|guarded| guarded.is_robot)
+    exchange
+        .guarded
+        .as_ref()
+        .is_some_and(|guarded| guarded.is_robot)
 }
 
 /// For a client that is over its request rate, what it may do about it. `None`: nothing.
-pub(crate) fn over_rate(exchange: &mut Exchange, services: &Services, over: Over) -> Option<Result<Admission, Response>> {
-    if over.consequence != Consequence::Challenge && exchange.settings.visitors.challenge.is_none() {
+pub(crate) fn over_rate(
+    exchange: &mut Exchange,
+    services: &Services,
+    over: Over,
+) -> Option<Result<Admission, Response>> {
+    if over.consequence != Consequence::Challenge && exchange.settings.visitors.challenge.is_none()
+    {
         return None;
     }
     let rule = challenge::rule(exchange);
     if !challenge::has_passed(exchange, &services.guard, &rule) {
-        return Some(Err(meet(exchange, services, Over { consequence: Consequence::Challenge, ..over })));
+        return Some(Err(meet(
+            exchange,
+            services,
+            Over {
+                consequence: Consequence::Challenge,
+                ..over
+            },
+        )));
     }
     let rate = exchange.settings.throttle.static_requests?;
     // Each pass is worth the rate once more, so that those who share an address don't share that.
-    let account = services.guard.passes.change(challenge::pass_of(exchange), Arc::default, |account| Arc::clone(account));
+    let account =
+        services
+            .guard
+            .passes
+            .change(challenge::pass_of(exchange), Arc::default, |account| {
+                Arc::clone(account)
+            });
     match requests::admit(&account, &rate, (services.now_ns)()) {
         Admission::Refuse { .. } => None,
         admitted => Some(Ok(admitted)),
@@ -156,7 +193,14 @@ pub(crate) fn has_worked(exchange: &mut Exchange, services: &Services) -> bool {
 }
 
 pub(crate) fn meet(exchange: &mut Exchange, services: &Services, over: Over) -> Response {
-    throttle::meet(exchange, &services.generation, &services.neighbours, &services.guard, (services.now_ns)(), over)
+    throttle::meet(
+        exchange,
+        &services.generation,
+        &services.neighbours,
+        &services.guard,
+        (services.now_ns)(),
+        over,
+    )
 }
 
 impl Exchange {
@@ -168,7 +212,9 @@ impl Exchange {
 /// The first cookie of that name.
 pub(crate) fn cookie<'e>(exchange: &'e Exchange, name: &str) -> Option<&'e [u8]> {
     let lines = exchange.head.view().lines(KnownField::Cookie);
-    let mut pairs = lines.flat_map(|line| line.split(|byte| *byte == b';')).map(<[u8]>::trim_ascii);
+    let mut pairs = lines
+        .flat_map(|line| line.split(|byte| *byte == b';'))
+        .map(<[u8]>::trim_ascii);
     pairs.find_map(|pair| pair.strip_prefix(name.as_bytes())?.strip_prefix(b"="))
 }
 
@@ -178,7 +224,9 @@ pub(crate) fn refuse(exchange: &mut Exchange, refusal: &Refusal) -> Verdict {
         Refusal::Status(status) => Verdict::Answer(Response::new(*status)),
         Refusal::Redirect(to) => {
             let mut response = Response::new(Status::FOUND);
-            response.fields_mut().set("Location", to.clone().into_bytes());
+            response
+                .fields_mut()
+                .set("Location", to.clone().into_bytes());
             response.fields_mut().set("Cache-Control", &b"no-store"[..]);
             Verdict::Answer(response)
         }

@@ -1,7 +1,8 @@
 //! The content of a request, before anybody gets any of it.
 //!
-//! Difficulty: it comes later. The first visit to this step takes the body out of the exchange and has the descent wait while it is read; the
-//! second puts there what hands it on. What the library takes to look at much of it is not taken from other requests.
+//! Difficulty: it comes later. The first visit to this step takes the body out of the exchange and
+//! has the descent wait while it is read; the second puts there what hands it on. What the library
+//! takes to look at much of it is not taken from other requests.
 
 use super::{LARGE_BYTES, Screening, Shared, Stage, gathered::Gathered, refuse};
 use crate::{BodyError, Exchange, LocalFuture, NoBody, RequestBody, Response, Services, Verdict};
@@ -39,7 +40,9 @@ enum Outcome {
 }
 
 pub(crate) fn content(exchange: &mut Exchange, services: &Services) -> Verdict {
-    let Some(mut screening) = exchange.screening.take() else { return Verdict::Pass };
+    let Some(mut screening) = exchange.screening.take() else {
+        return Verdict::Pass;
+    };
     let stage = std::mem::replace(&mut screening.stage, Stage::Passed);
     match stage {
         Stage::Head => begin(exchange, services, screening),
@@ -96,14 +99,20 @@ fn finish(exchange: &mut Exchange, read: Read, enforcing: bool) -> Verdict {
             error_log::log_about(
                 &message::RULE_REFUSED,
                 exchange,
-                format_args!("there is no room to read its content ahead (see buffer_files in [limits])"),
+                format_args!(
+                    "there is no room to read its content ahead (see buffer_files in [limits])"
+                ),
             );
             let mut response = Response::new(Status::SERVICE_UNAVAILABLE);
             response.fields_mut().set("Retry-After", &b"5"[..]);
             Verdict::Answer(response)
         }
         Outcome::TooLarge if enforcing => {
-            error_log::log_about(&message::RULE_REFUSED, exchange, format_args!("its content is larger than what is looked at"));
+            error_log::log_about(
+                &message::RULE_REFUSED,
+                exchange,
+                format_args!("its content is larger than what is looked at"),
+            );
             Verdict::Answer(Response::new(Status::CONTENT_TOO_LARGE))
         }
         Outcome::TooLarge | Outcome::Whole => judged(exchange),
@@ -112,16 +121,25 @@ fn finish(exchange: &mut Exchange, read: Read, enforcing: bool) -> Verdict {
 
 /// What the rules say now that they have seen it.
 fn judged(exchange: &mut Exchange) -> Verdict {
-    let Some(screening) = &exchange.screening else { return Verdict::Pass };
+    let Some(screening) = &exchange.screening else {
+        return Verdict::Pass;
+    };
     let found = match screening.transaction.borrow_mut().as_mut() {
         Some(transaction) => screening.about.intervention(transaction),
         // It was lost with a thread.
-        None => Some(Intervention { status: 500, redirect: None, line: None }),
+        None => Some(Intervention {
+            status: 500,
+            redirect: None,
+            line: None,
+        }),
     };
     match found {
         Some(found) => Verdict::Answer(refuse(exchange, found)),
         None => {
-            exchange.screening.iter_mut().for_each(|screening| screening.stage = Stage::Passed);
+            exchange
+                .screening
+                .iter_mut()
+                .for_each(|screening| screening.stage = Stage::Passed);
             Verdict::Pass
         }
     }
@@ -150,7 +168,13 @@ impl Job {
         let mut body = Gathered::new(inner);
         let outcome = self.gather(&mut body).await;
         if matches!(outcome, Outcome::Whole | Outcome::TooLarge) {
-            look(&self.transaction, body.bytes() > LARGE_BYTES, self.offload, Transaction::request_content).await;
+            look(
+                &self.transaction,
+                body.bytes() > LARGE_BYTES,
+                self.offload,
+                Transaction::request_content,
+            )
+            .await;
         }
         Read { body, outcome }
     }
@@ -163,8 +187,11 @@ impl Job {
                 Some(Err(error)) => return Outcome::Broken(error),
                 Some(Ok(chunk)) => chunk,
             };
-            let wants_more =
-                self.transaction.borrow_mut().as_mut().is_some_and(|transaction| transaction.append_request_content(chunk.bytes()));
+            let wants_more = self
+                .transaction
+                .borrow_mut()
+                .as_mut()
+                .is_some_and(|transaction| transaction.append_request_content(chunk.bytes()));
             if !body.keep(chunk, &self.files, self.client).await {
                 return Outcome::NoRoom;
             }
@@ -178,8 +205,14 @@ impl Job {
     }
 }
 
-/// Has the library look at what it was given, on another thread if that is much. Where that fails the transaction is lost, and the request refused.
-pub(super) async fn look(shared: &Shared, is_much: bool, offload: Offload, look: fn(&mut Transaction)) {
+/// Has the library look at what it was given, on another thread if that is much. Where that fails
+/// the transaction is lost, and the request refused.
+pub(super) async fn look(
+    shared: &Shared,
+    is_much: bool,
+    offload: Offload,
+    look: fn(&mut Transaction),
+) {
     let taken = shared.borrow_mut().take();
     let Some(mut transaction) = taken else { return };
     if !is_much {
@@ -190,7 +223,11 @@ pub(super) async fn look(shared: &Shared, is_much: bool, offload: Offload, look:
     let place = Arc::new(Mutex::new(Some(transaction)));
     let there = Arc::clone(&place);
     let is_done = offload(Box::new(move || {
-        if let Some(transaction) = there.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+        if let Some(transaction) = there
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .as_mut()
+        {
             look(transaction);
         }
     }))

@@ -1,5 +1,5 @@
-//! Content that has been read before its time, handed on as it came: from memory, then from a file without a name, then, where not all of it
-//! was read, from where it comes.
+//! Content that has been read before its time, handed on as it came: from memory, then from a file
+//! without a name, then, where not all of it was read, from where it comes.
 
 use crate::{BodyError, Chunk, RequestBody};
 use saker_config::model::Throttle;
@@ -29,7 +29,14 @@ pub(super) struct Gathered {
 
 impl Gathered {
     pub fn new(inner: Box<dyn RequestBody>) -> Gathered {
-        Gathered { inner, memory: VecDeque::new(), bytes: 0, in_memory: 0, file: None, is_whole: false }
+        Gathered {
+            inner,
+            memory: VecDeque::new(),
+            bytes: 0,
+            in_memory: 0,
+            file: None,
+            is_whole: false,
+        }
     }
 
     pub fn bytes(&self) -> u64 {
@@ -44,7 +51,12 @@ impl Gathered {
     }
 
     /// Keeps what was looked at. `false`: there is no room for it on disk.
-    pub async fn keep(&mut self, chunk: Chunk, files: &Arc<BufferFiles>, client: ClientKey) -> bool {
+    pub async fn keep(
+        &mut self,
+        chunk: Chunk,
+        files: &Arc<BufferFiles>,
+        client: ClientKey,
+    ) -> bool {
         let length = chunk.len() as u64;
         self.bytes += length;
         if self.file.is_none() && self.in_memory + length <= MEMORY_BYTES_MAX {
@@ -52,7 +64,9 @@ impl Gathered {
             self.in_memory += length;
             return true;
         }
-        let file = self.file.get_or_insert_with(|| BufferFile::new(Arc::clone(files), client, Share::Request, u64::MAX));
+        let file = self.file.get_or_insert_with(|| {
+            BufferFile::new(Arc::clone(files), client, Share::Request, u64::MAX)
+        });
         if !file.has_room(chunk.len()) {
             return false;
         }
@@ -75,7 +89,11 @@ impl RequestBody for Gathered {
                 Poll::Ready(Err(_)) => return Poll::Ready(Some(Err(BodyError::Source))),
             }
         }
-        if self.is_whole { Poll::Ready(None) } else { self.poll_inner(cx) }
+        if self.is_whole {
+            Poll::Ready(None)
+        } else {
+            self.poll_inner(cx)
+        }
     }
 
     fn length(&self) -> Option<u64> {
@@ -153,9 +171,22 @@ mod tests {
 
     #[test]
     fn content_comes_as_it_came() {
-        let piece = |seed: usize, length: usize| -> Vec<u8> { (0..length).map(|at| ((at * 7 + seed) % 251) as u8).collect() };
-        for sizes in [vec![3, 5], vec![60 << 10, 10 << 10, 5], vec![200 << 10, 1], vec![0, 1 << 10, 70 << 10, 70 << 10]] {
-            let pieces: Vec<Vec<u8>> = sizes.iter().enumerate().map(|(seed, length)| piece(seed, *length)).collect();
+        let piece = |seed: usize, length: usize| -> Vec<u8> {
+            (0..length)
+                .map(|at| ((at * 7 + seed) % 251) as u8)
+                .collect()
+        };
+        for sizes in [
+            vec![3, 5],
+            vec![60 << 10, 10 << 10, 5],
+            vec![200 << 10, 1],
+            vec![0, 1 << 10, 70 << 10, 70 << 10],
+        ] {
+            let pieces: Vec<Vec<u8>> = sizes
+                .iter()
+                .enumerate()
+                .map(|(seed, length)| piece(seed, *length))
+                .collect();
             // All of it gathered, or all but the last piece.
             for gathered in [pieces.len() + 1, pieces.len() - 1] {
                 let files = BufferFiles::new(std::env::temp_dir().into());
@@ -170,7 +201,10 @@ mod tests {
                 while let Some(Ok(chunk)) = now(poll_fn(|cx| body.poll_chunk(cx))) {
                     all.extend_from_slice(chunk.bytes());
                 }
-                assert!(all == pieces.concat() && body.is_end(), "{sizes:?} {gathered}");
+                assert!(
+                    all == pieces.concat() && body.is_end(),
+                    "{sizes:?} {gathered}"
+                );
             }
         }
     }
@@ -180,7 +214,15 @@ mod tests {
         let files = BufferFiles::new(std::env::temp_dir().into());
         files.set_bounds(0, 0);
         let mut body = Gathered::new(Box::new(Pieces(VecDeque::new())));
-        assert!(now(body.keep(Chunk::from(vec![0; 60 << 10]), &files, [1; 9])));
-        assert!(!now(body.keep(Chunk::from(vec![0; 60 << 10]), &files, [1; 9])));
+        assert!(now(body.keep(
+            Chunk::from(vec![0; 60 << 10]),
+            &files,
+            [1; 9]
+        )));
+        assert!(!now(body.keep(
+            Chunk::from(vec![0; 60 << 10]),
+            &files,
+            [1; 9]
+        )));
     }
 }

@@ -1,8 +1,9 @@
 //! What is about to be answered, before filters change it and the page cache keeps it.
 //!
-//! Difficulty: rules want to see content before its head may go, and only some, so that is read up to a bound; a body that is made while it is sent
-//! begins with what was read of it. Where the response is a range, several, or a coding of what the server has, rules look at what the server has: what
-//! is behind a refusal can't be had piece by piece.
+//! Difficulty: rules want to see content before its head may go, and only some, so that is read up
+//! to a bound; a body that is made while it is sent begins with what was read of it. Where the
+//! response is a range, several, or a coding of what the server has, rules look at what the server
+//! has: what is behind a refusal can't be had piece by piece.
 
 use super::{LARGE_BYTES, Stage, content::look, refuse};
 use crate::{Body, BodyError, BodyStream, Chunk, Exchange, FilePart, Response, Services};
@@ -19,11 +20,25 @@ use std::{
 const PIECE_BYTES: u64 = 64 << 10;
 
 /// What is to be answered in its place, if anything.
-pub(crate) async fn response(exchange: &mut Exchange, services: &Services, response: &mut Response) -> Option<Response> {
-    let screening = exchange.screening.as_mut().filter(|screening| matches!(screening.stage, Stage::Passed))?;
+pub(crate) async fn response(
+    exchange: &mut Exchange,
+    services: &Services,
+    response: &mut Response,
+) -> Option<Response> {
+    let screening = exchange
+        .screening
+        .as_mut()
+        .filter(|screening| matches!(screening.stage, Stage::Passed))?;
     // An error's page is not of it.
-    let whole = screening.whole.take().filter(|_| !response.status.is_error());
-    let (rules, shared, about) = (screening.rules.clone(), Rc::clone(&screening.transaction), Rc::clone(&screening.about));
+    let whole = screening
+        .whole
+        .take()
+        .filter(|_| !response.status.is_error());
+    let (rules, shared, about) = (
+        screening.rules.clone(),
+        Rc::clone(&screening.transaction),
+        Rc::clone(&screening.about),
+    );
     let found = shared.borrow_mut().as_mut().and_then(|transaction| {
         for (name, value) in response.fields().iter() {
             transaction.response_field(name.as_bytes(), value);
@@ -34,21 +49,44 @@ pub(crate) async fn response(exchange: &mut Exchange, services: &Services, respo
     if let Some(found) = found {
         return Some(refuse(exchange, found));
     }
-    let has_content = exchange.head.view().method() != Method::Head && !response.status.forbids_content() && response.tunnel.is_none();
+    let has_content = exchange.head.view().method() != Method::Head
+        && !response.status.forbids_content()
+        && response.tunnel.is_none();
     let is_wanted = has_content
-        && (rules.wants_response_content(response.fields().first("Content-Type").unwrap_or_default())
-            || whole.as_ref().is_some_and(|whole| rules.wants_response_content(&whole.content_type)));
-    let mut sight = Sight { transaction: Rc::clone(&shared), left: if is_wanted { rules.response_bytes_max() } else { 0 }, seen: 0 };
+        && (rules
+            .wants_response_content(response.fields().first("Content-Type").unwrap_or_default())
+            || whole
+                .as_ref()
+                .is_some_and(|whole| rules.wants_response_content(&whole.content_type)));
+    let mut sight = Sight {
+        transaction: Rc::clone(&shared),
+        left: if is_wanted {
+            rules.response_bytes_max()
+        } else {
+            0
+        },
+        seen: 0,
+    };
     match whole {
         _ if !is_wanted => {}
         Some(whole) => sight.show_there(&whole.body),
         None => sight.show_all(&mut response.body).await,
     }
-    look(&shared, sight.seen > LARGE_BYTES, services.offload, Transaction::response_content).await;
+    look(
+        &shared,
+        sight.seen > LARGE_BYTES,
+        services.offload,
+        Transaction::response_content,
+    )
+    .await;
     let found = match shared.borrow_mut().as_mut() {
         Some(transaction) => about.intervention(transaction),
         // It was lost with a thread.
-        None => Some(Intervention { status: 500, redirect: None, line: None }),
+        None => Some(Intervention {
+            status: 500,
+            redirect: None,
+            line: None,
+        }),
     };
     found.map(|found| refuse(exchange, found))
 }
@@ -115,16 +153,29 @@ impl Sight {
                 }
             }
         }
-        Box::new(Replayed { read, stream, end, length })
+        Box::new(Replayed {
+            read,
+            stream,
+            end,
+            length,
+        })
     }
 
     fn show(&mut self, bytes: &[u8]) {
         if self.left == 0 {
             return;
         }
-        let wants_more = self.transaction.borrow_mut().as_mut().is_some_and(|transaction| transaction.append_response_content(bytes));
+        let wants_more = self
+            .transaction
+            .borrow_mut()
+            .as_mut()
+            .is_some_and(|transaction| transaction.append_response_content(bytes));
         self.seen += bytes.len() as u64;
-        self.left = if wants_more { self.left.saturating_sub(bytes.len() as u64) } else { 0 };
+        self.left = if wants_more {
+            self.left.saturating_sub(bytes.len() as u64)
+        } else {
+            0
+        };
     }
 }
 

@@ -1,7 +1,8 @@
 //! May this request be answered: who asks, how often and how many at a time; the size of its body.
 //!
-//! Limits are asked once for a request of a client. What it leads to inside of the server (error documents, paths that programs hand over) is part of
-//! it and not counted again; who may come at all is asked each time, because another path may have other rules.
+//! Limits are asked once for a request of a client. What it leads to inside of the server (error
+//! documents, paths that programs hand over) is part of it and not counted again; who may come at
+//! all is asked each time, because another path may have other rules.
 
 use crate::{
     Client, Exchange, Response, Services, guard, held_policy,
@@ -26,7 +27,9 @@ pub(super) fn access(exchange: &mut Exchange, services: &Services) -> Option<Res
     exchange.body.limit(limit);
     match exchange.body.length() {
         Some(length) if limit != 0 && length > limit => {
-            exchange.trace("access", None, || format!("a body of {length} bytes is over the limit of {limit}"));
+            exchange.trace("access", None, || {
+                format!("a body of {length} bytes is over the limit of {limit}")
+            });
             Some(Response::new(Status::CONTENT_TOO_LARGE))
         }
         _ => None,
@@ -42,45 +45,82 @@ fn asker(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     let address = exchange.client.ip();
     let bans = &services.neighbours.bans;
     let is_named = address != exchange.client.peer.ip().to_canonical();
-    let banned = (is_named && bans.contains(address, exchange.now)).then_some(("ban", Consequence::FORBIDDEN));
+    let banned = (is_named && bans.contains(address, exchange.now))
+        .then_some(("ban", Consequence::FORBIDDEN));
     let denied = || {
         let guard = exchange.settings.guard.as_ref()?;
         (!guard.admittance.admits(address)).then_some(("deny", guard.denied))
     };
     // Work opens what a list closes, where that is wanted.
-    let refused =
-        banned.or_else(denied).filter(|(_, consequence)| *consequence != Consequence::Challenge || !guard::has_worked(exchange, services));
+    let refused = banned.or_else(denied).filter(|(_, consequence)| {
+        *consequence != Consequence::Challenge || !guard::has_worked(exchange, services)
+    });
     let Some((rule, consequence)) = refused else {
         locate(exchange);
         return None;
     };
-    Some(refuse(exchange, services, Over { rule, consequence, retry_after_s: 0, is_offence: false }))
+    Some(refuse(
+        exchange,
+        services,
+        Over {
+            rule,
+            consequence,
+            retry_after_s: 0,
+            is_offence: false,
+        },
+    ))
 }
 
 /// mod_evasive, which looks at what clients ask for, never at what that leads to.
 fn evade(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     let evasive = services.generation.model.guard.evasive.as_ref()?;
     exchange.depends_on_request();
-    if exchange.is_admitted || exchange.redirects > 0 || exchange.stands_in_for.is_some() || exchange.trace.is_some() {
+    if exchange.is_admitted
+        || exchange.redirects > 0
+        || exchange.stands_in_for.is_some()
+        || exchange.trace.is_some()
+    {
         return None;
     }
-    let is_admitted = services.neighbours.repeats.admit(evasive, exchange.client.ip(), &exchange.path, exchange.now);
-    let over = Over { rule: "evasive", consequence: Consequence::FORBIDDEN, retry_after_s: 0, is_offence: true };
+    let is_admitted = services.neighbours.repeats.admit(
+        evasive,
+        exchange.client.ip(),
+        &exchange.path,
+        exchange.now,
+    );
+    let over = Over {
+        rule: "evasive",
+        consequence: Consequence::FORBIDDEN,
+        retry_after_s: 0,
+        is_offence: true,
+    };
     (!is_admitted).then(|| refuse(exchange, services, over))
 }
 
 /// Tells programs and logs where the client is.
 fn locate(exchange: &mut Exchange) {
-    let Some(guard) = exchange.settings.guard.clone().filter(|guard| guard.locates) else { return };
+    let Some(guard) = exchange
+        .settings
+        .guard
+        .clone()
+        .filter(|guard| guard.locates)
+    else {
+        return;
+    };
     exchange.depends_on_request();
     let place = place_of(&guard.admittance.databases, exchange.client.ip());
-    place.variables().for_each(|(name, value)| exchange.environment.set(name.as_bytes(), value.as_bytes()));
+    place
+        .variables()
+        .for_each(|(name, value)| exchange.environment.set(name.as_bytes(), value.as_bytes()));
     if let Some(number) = place.network {
-        exchange.environment.set(b"GEOIP_ASN", number.to_string().as_bytes());
+        exchange
+            .environment
+            .set(b"GEOIP_ASN", number.to_string().as_bytes());
     }
 }
 
-/// Limits of the client's address and of the site, and the pace of the body. A delay is left in the exchange and waited for before the content.
+/// Limits of the client's address and of the site, and the pace of the body. A delay is left in the
+/// exchange and waited for before the content.
 fn throttle(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     let settings = Arc::clone(&exchange.settings);
     let throttle = &settings.throttle;
@@ -102,7 +142,12 @@ fn throttle(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     }
     let own = |status| throttle.over.unwrap_or(Consequence::Refuse(status));
     if let Some(Admission::Refuse { retry_after_s }) = exchange.admission {
-        let over = Over { rule: "requests_static", consequence: own(429), retry_after_s, is_offence: true };
+        let over = Over {
+            rule: "requests_static",
+            consequence: own(429),
+            retry_after_s,
+            is_offence: true,
+        };
         match guard::over_rate(exchange, services, over) {
             Some(Ok(admission)) => exchange.admission = Some(admission),
             Some(Err(page)) => return Some(page),
@@ -110,10 +155,27 @@ fn throttle(exchange: &mut Exchange, services: &Services) -> Option<Response> {
         }
     }
     // His own first: who is refused for that uses nothing up of what the site has for others.
-    let over = (!is_exempt && !count(exchange, throttle)).then_some(("at_a_time_per_address", 429, 1, true));
-    let over = over.or_else(|| of_site(exchange, throttle, services).map(|(rule, retry_after_s)| (rule, 503, retry_after_s, false)));
+    let over = (!is_exempt && !count(exchange, throttle)).then_some((
+        "at_a_time_per_address",
+        429,
+        1,
+        true,
+    ));
+    let over = over.or_else(|| {
+        of_site(exchange, throttle, services)
+            .map(|(rule, retry_after_s)| (rule, 503, retry_after_s, false))
+    });
     if let Some((rule, status, retry_after_s, is_offence)) = over {
-        return Some(refuse(exchange, services, Over { rule, consequence: own(status), retry_after_s, is_offence }));
+        return Some(refuse(
+            exchange,
+            services,
+            Over {
+                rule,
+                consequence: own(status),
+                retry_after_s,
+                is_offence,
+            },
+        ));
     }
     exchange.program_gate = program_gate(exchange, throttle, services, is_exempt).map(Rc::new);
     None
@@ -123,7 +185,8 @@ fn refuse(exchange: &mut Exchange, services: &Services, over: Over) -> Response 
     guard::meet(exchange, services, over)
 }
 
-/// Whom a proxy names has an account of his own, and so has everybody where only rules of another front-end know that something is counted.
+/// Whom a proxy names has an account of his own, and so has everybody where only rules of another
+/// front-end know that something is counted.
 fn open_account(exchange: &mut Exchange, services: &Services) {
     if exchange.client.account.is_none() {
         let mut client = Client::clone(&exchange.client);
@@ -133,17 +196,32 @@ fn open_account(exchange: &mut Exchange, services: &Services) {
 }
 
 fn rate(exchange: &Exchange, throttle: &Throttle, services: &Services) -> Option<Admission> {
-    let (rate, account) = (throttle.static_requests.as_ref()?, exchange.client.account.as_ref()?);
-    Some(requests::admit(&account.static_requests, rate, (services.now_ns)()))
+    let (rate, account) = (
+        throttle.static_requests.as_ref()?,
+        exchange.client.account.as_ref()?,
+    );
+    Some(requests::admit(
+        &account.static_requests,
+        rate,
+        (services.now_ns)(),
+    ))
 }
 
 /// The site's own limits, which all its clients share: the rule, and when to come again.
-fn of_site(exchange: &mut Exchange, throttle: &Throttle, services: &Services) -> Option<(&'static str, u64)> {
+fn of_site(
+    exchange: &mut Exchange,
+    throttle: &Throttle,
+    services: &Services,
+) -> Option<(&'static str, u64)> {
     let site = services.generation.site_accounts.get(exchange.site_index)?;
     if let Some(rate) = &throttle.site_requests {
         match requests::admit(&site.requests, rate, (services.now_ns)()) {
-            Admission::Refuse { retry_after_s } => return Some(("requests_per_site", retry_after_s)),
-            Admission::Delay(wait_ns) => exchange.admission = Some(longer(exchange.admission, wait_ns)),
+            Admission::Refuse { retry_after_s } => {
+                return Some(("requests_per_site", retry_after_s));
+            }
+            Admission::Delay(wait_ns) => {
+                exchange.admission = Some(longer(exchange.admission, wait_ns))
+            }
             Admission::Pass => {}
         }
     }
@@ -181,7 +259,12 @@ fn count(exchange: &mut Exchange, throttle: &Throttle) -> bool {
     }
 }
 
-fn program_gate(exchange: &Exchange, throttle: &Throttle, services: &Services, is_exempt: bool) -> Option<ProgramGate> {
+fn program_gate(
+    exchange: &Exchange,
+    throttle: &Throttle,
+    services: &Services,
+    is_exempt: bool,
+) -> Option<ProgramGate> {
     (throttle.counts_dynamic() || throttle.dynamic_requests.is_some()).then(|| ProgramGate {
         generation: Arc::clone(&services.generation),
         neighbours: Arc::clone(&services.neighbours),
@@ -195,5 +278,8 @@ fn program_gate(exchange: &Exchange, throttle: &Throttle, services: &Services, i
 
 /// 0: no limit.
 pub fn body_bytes_max(exchange: &Exchange, services: &Services) -> u64 {
-    exchange.settings.body_bytes_max.unwrap_or(services.generation.model.limits.body_bytes_max)
+    exchange
+        .settings
+        .body_bytes_max
+        .unwrap_or(services.generation.model.limits.body_bytes_max)
 }

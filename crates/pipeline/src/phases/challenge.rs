@@ -1,6 +1,8 @@
-//! What a certificate authority looks for over HTTP (RFC 8555 section 8.3), before any site has a say.
+//! What a certificate authority looks for over HTTP (RFC 8555 section 8.3), before any site has a
+//! say.
 //!
-//! The difficulty is that the same path is the site's as soon as nobody's challenge waits there: nothing below it is kept.
+//! The difficulty is that the same path is the site's as soon as nobody's challenge waits there:
+//! nothing below it is kept.
 
 use super::select_host::select_host;
 use crate::{Body, Chunk, Exchange, Response, Services};
@@ -20,10 +22,14 @@ pub(super) fn challenge(exchange: &mut Exchange, services: &Services) -> Option<
     }
     let found = (services.challenge)(&exchange.path)?;
     claim(exchange, services);
-    exchange.trace("challenge", None, || "an authority's challenge waits at this path".into());
+    exchange.trace("challenge", None, || {
+        "an authority's challenge waits at this path".into()
+    });
     let mut response = Response::new(Status::OK);
     // RFC 8555 section 8.3.
-    response.fields_mut().append("Content-Type", &b"application/octet-stream"[..]);
+    response
+        .fields_mut()
+        .append("Content-Type", &b"application/octet-stream"[..]);
     response.body = Body::Memory(Chunk::from(found.into_bytes()));
     Some(response)
 }

@@ -1,7 +1,8 @@
 //! The life of a request, top to bottom. Each entry is a function in the file of its name.
 //!
-//! A phase lets the request pass, answers it, which ends the descent, or has changed its path: then the descent begins again behind the
-//! choice of the host, a bounded number of times. No phase calls an earlier one.
+//! A phase lets the request pass, answers it, which ends the descent, or has changed its path: then
+//! the descent begins again behind the choice of the host, a bounded number of times. No phase
+//! calls an earlier one.
 
 mod access;
 mod authorize;
@@ -19,7 +20,9 @@ pub use challenge::CHALLENGES;
 pub use post_read::trace_answer;
 pub use server_rewrite::to_https;
 
-use crate::{Exchange, Response, Rules, Services, Verdict, guard, modsecurity, throttle::Admission};
+use crate::{
+    Exchange, Response, Rules, Services, Verdict, guard, modsecurity, throttle::Admission,
+};
 use saker_http::Status;
 use saker_telemetry::{error_log, message};
 use std::time::Duration;
@@ -31,17 +34,42 @@ pub struct Phase {
 
 /// What happens before content is looked for, in order.
 pub const PHASES: &[Phase] = &[
-    Phase { name: "post_read", run: |exchange, services| post_read::post_read(exchange, services).into() },
-    Phase { name: "challenge", run: |exchange, services| challenge::challenge(exchange, services).into() },
-    Phase { name: "select_host", run: select_host::select_host },
-    Phase { name: "server_rewrite", run: server_rewrite },
-    Phase { name: "map_to_storage", run: map_to_storage },
-    Phase { name: "access", run: access },
-    Phase { name: "content_rules", run: modsecurity::content },
-    Phase { name: "fixups", run: fixups },
+    Phase {
+        name: "post_read",
+        run: |exchange, services| post_read::post_read(exchange, services).into(),
+    },
+    Phase {
+        name: "challenge",
+        run: |exchange, services| challenge::challenge(exchange, services).into(),
+    },
+    Phase {
+        name: "select_host",
+        run: select_host::select_host,
+    },
+    Phase {
+        name: "server_rewrite",
+        run: server_rewrite,
+    },
+    Phase {
+        name: "map_to_storage",
+        run: map_to_storage,
+    },
+    Phase {
+        name: "access",
+        run: access,
+    },
+    Phase {
+        name: "content_rules",
+        run: modsecurity::content,
+    },
+    Phase {
+        name: "fixups",
+        run: fixups,
+    },
 ];
 
-/// Where a descent begins that knows its host: internal redirects, error pages, paths that rules have changed.
+/// Where a descent begins that knows its host: internal redirects, error pages, paths that rules
+/// have changed.
 const BEHIND_HOST: usize = 3;
 
 /// Runs the list, then the content phase, which may wait.
@@ -49,8 +77,14 @@ pub async fn run(exchange: &mut Exchange, services: &Services) -> Response {
     descend(exchange, services, 0).await
 }
 
-/// What an internal redirect (the page for an error of `outer`) runs again: the path is known, the host chosen.
-pub async fn run_again(exchange: &mut Exchange, services: &Services, outer: &Exchange, status: Status) -> Response {
+/// What an internal redirect (the page for an error of `outer`) runs again: the path is known, the
+/// host chosen.
+pub async fn run_again(
+    exchange: &mut Exchange,
+    services: &Services,
+    outer: &Exchange,
+    status: Status,
+) -> Response {
     if let Some(rules) = rules(exchange, services) {
         rules.error_document(outer, exchange, status);
         return descend(exchange, services, BEHIND_HOST).await;
@@ -62,7 +96,8 @@ pub async fn run_again(exchange: &mut Exchange, services: &Services, outer: &Exc
     }
 }
 
-/// What a request inside of another one (a page that is included in a page) comes to before its content. `None`: it has some to be asked for.
+/// What a request inside of another one (a page that is included in a page) comes to before its
+/// content. `None`: it has some to be asked for.
 pub async fn descend_inside(exchange: &mut Exchange, services: &Services) -> Option<Response> {
     // The rate is that of the request around it.
     exchange.admission = Some(Admission::Pass);
@@ -91,7 +126,11 @@ async fn descend(exchange: &mut Exchange, services: &Services, mut from: usize) 
     }
 }
 
-async fn before_content(exchange: &mut Exchange, services: &Services, mut from: usize) -> Option<Response> {
+async fn before_content(
+    exchange: &mut Exchange,
+    services: &Services,
+    mut from: usize,
+) -> Option<Response> {
     while let Some(phase) = PHASES.get(from) {
         let verdict = (phase.run)(exchange, services);
         if exchange.is_over_budget() {
@@ -100,7 +139,9 @@ async fn before_content(exchange: &mut Exchange, services: &Services, mut from: 
         match verdict {
             Verdict::Pass => from += 1,
             Verdict::Answer(response) => {
-                exchange.trace(phase.name, None, || format!("answers {}", response.status.0));
+                exchange.trace(phase.name, None, || {
+                    format!("answers {}", response.status.0)
+                });
                 return Some(response);
             }
             Verdict::Wait(pause) => pause.await,
@@ -119,9 +160,12 @@ fn begins_again(exchange: &mut Exchange, phase: &'static str) -> bool {
     if exchange.redirects >= exchange.redirects_max {
         let times = exchange.redirects;
         let path = String::from_utf8_lossy(&exchange.path);
-        let facts = format_args!("{path}: more than {times} internal redirects (LimitInternalRecursion)");
+        let facts =
+            format_args!("{path}: more than {times} internal redirects (LimitInternalRecursion)");
         error_log::log_about(&message::RULES_GO_ROUND, &*exchange, facts);
-        exchange.trace(phase, None, || format!("would begin again after {times} times: the rules go in circles"));
+        exchange.trace(phase, None, || {
+            format!("would begin again after {times} times: the rules go in circles")
+        });
         return false;
     }
     exchange.redirects += 1;
@@ -130,7 +174,10 @@ fn begins_again(exchange: &mut Exchange, phase: &'static str) -> bool {
 
 /// The rules of the site's own front-end, where it has some.
 fn rules<'s>(exchange: &Exchange, services: &'s Services) -> Option<&'s dyn Rules> {
-    services.rules.as_deref().filter(|rules| rules.apply_to(exchange.site_index))
+    services
+        .rules
+        .as_deref()
+        .filter(|rules| rules.apply_to(exchange.site_index))
 }
 
 fn server_rewrite(exchange: &mut Exchange, services: &Services) -> Verdict {
@@ -159,7 +206,9 @@ fn access(exchange: &mut Exchange, services: &Services) -> Verdict {
             other => return other,
         }
     }
-    if let Some(refused) = access::access(exchange, services).or_else(|| modsecurity::head(exchange)) {
+    if let Some(refused) =
+        access::access(exchange, services).or_else(|| modsecurity::head(exchange))
+    {
         return Verdict::Answer(refused);
     }
     match rules {

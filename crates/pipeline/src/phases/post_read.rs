@@ -1,6 +1,8 @@
-//! Makes sense of the request line: target form, host, path; answers methods that are nobody's content.
+//! Makes sense of the request line: target form, host, path; answers methods that are nobody's
+//! content.
 //!
-//! Drivers have settled the host of what clients send; requests of the server's own (warming, parts of pages, `explain`) are settled here.
+//! Drivers have settled the host of what clients send; requests of the server's own (warming, parts
+//! of pages, `explain`) are settled here.
 
 use crate::{Body, Chunk, Exchange, Response, Services};
 use saker_http::{
@@ -21,7 +23,9 @@ pub(super) fn post_read(exchange: &mut Exchange, services: &Services) -> Option<
     match read_target(exchange, has_rules) {
         Ok(answer) => answer,
         Err(status) => {
-            exchange.trace("post_read", None, || "the request-target can't be made sense of".into());
+            exchange.trace("post_read", None, || {
+                "the request-target can't be made sense of".into()
+            });
             complain(exchange, status);
             Some(Response::new(status))
         }
@@ -43,7 +47,12 @@ fn complain(exchange: &Exchange, status: Status) {
             let text = format_args!("found %2f (encoded '/') in URI path ({line}), returning 404");
             error_log::log_httpd(&httpd_message::ENCODED_SLASH, None, exchange, text);
         }
-        _ => error_log::log_httpd(&httpd_message::INVALID_URI, None, exchange, format_args!("Invalid URI in request {line}")),
+        _ => error_log::log_httpd(
+            &httpd_message::INVALID_URI,
+            None,
+            exchange,
+            format_args!("Invalid URI in request {line}"),
+        ),
     }
 }
 
@@ -58,7 +67,10 @@ pub(super) fn unknown_method() -> Response {
 }
 
 fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Response>, Status> {
-    exchange.head.settle_host().map_err(|_| Status::BAD_REQUEST)?;
+    exchange
+        .head
+        .settle_host()
+        .map_err(|_| Status::BAD_REQUEST)?;
     let view = exchange.head.view();
     let method = view.method();
     let target = target::split(method, view.target()).map_err(|_| Status::BAD_REQUEST)?;
@@ -79,11 +91,24 @@ fn read_target(exchange: &mut Exchange, has_rules: bool) -> Result<Option<Respon
         outcome => outcome.map_err(status_of).map(|()| false)?,
     };
     let authority = view.known(KnownField::Host).and_then(parse_authority);
-    let host = authority.map(|authority| host::canonical_host(authority.host)).unwrap_or_default();
+    let host = authority
+        .map(|authority| host::canonical_host(authority.host))
+        .unwrap_or_default();
     let query = query.map(<[u8]>::to_vec);
-    (exchange.host, exchange.path, exchange.query, exchange.encoded_slash) = (host, decoded, query, encoded_slash);
+    (
+        exchange.host,
+        exchange.path,
+        exchange.query,
+        exchange.encoded_slash,
+    ) = (host, decoded, query, encoded_slash);
     // `OPTIONS *` asks about the server as a whole (RFC 9110 section 9.3.7).
-    Ok(asterisk.then(|| if has_rules { Response::new(Status::OK) } else { with_methods(Status::NO_CONTENT) }))
+    Ok(asterisk.then(|| {
+        if has_rules {
+            Response::new(Status::OK)
+        } else {
+            with_methods(Status::NO_CONTENT)
+        }
+    }))
 }
 
 fn status_of(error: PathError) -> Status {
@@ -97,19 +122,32 @@ fn status_of(error: PathError) -> Status {
 /// A response that names what can be asked for instead; a 405 must (RFC 9110 section 15.5.6).
 pub(super) fn with_methods(status: Status) -> Response {
     let mut response = Response::new(status);
-    response.fields_mut().append("Allow", &b"GET, HEAD, OPTIONS"[..]);
+    response
+        .fields_mut()
+        .append("Allow", &b"GET, HEAD, OPTIONS"[..]);
     response
 }
 
-/// The answer to TRACE: the head as we got it (RFC 9110 section 9.3.8), without what could be a secret.
+/// The answer to TRACE: the head as we got it (RFC 9110 section 9.3.8), without what could be a
+/// secret.
 pub fn trace_answer(exchange: &Exchange) -> Response {
     let view = exchange.head.view();
     let mut text = Vec::new();
-    for part in [view.method_token(), b" ", view.target_as_sent(), b" ", view.version().as_str().as_bytes(), b"\r\n"] {
+    for part in [
+        view.method_token(),
+        b" ",
+        view.target_as_sent(),
+        b" ",
+        view.version().as_str().as_bytes(),
+        b"\r\n",
+    ] {
         text.extend_from_slice(part);
     }
-    let secret =
-        |name: &[u8]| ["cookie", "authorization", "proxy-authorization"].iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()));
+    let secret = |name: &[u8]| {
+        ["cookie", "authorization", "proxy-authorization"]
+            .iter()
+            .any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+    };
     for (name, value) in view.fields().filter(|field| !secret(field.0)) {
         for part in [name, b": ", value, b"\r\n"] {
             text.extend_from_slice(part);
@@ -117,7 +155,9 @@ pub fn trace_answer(exchange: &Exchange) -> Response {
     }
     text.extend_from_slice(b"\r\n");
     let mut response = Response::new(Status::OK);
-    response.fields_mut().append("Content-Type", &b"message/http"[..]);
+    response
+        .fields_mut()
+        .append("Content-Type", &b"message/http"[..]);
     response.body = Body::Memory(Chunk::from(text));
     response
 }

@@ -16,7 +16,9 @@ pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Verdi
     }
     let (listener, local) = (&exchange.client.listener, exchange.client.local.ip());
     let selected = match exchange.host.is_empty() {
-        true => generation.hosts.select_by_path(listener, local, &exchange.path),
+        true => generation
+            .hosts
+            .select_by_path(listener, local, &exchange.path),
         false => generation.hosts.select(listener, local, &exchange.host),
     };
     let Some((index, choice)) = selected else {
@@ -31,15 +33,20 @@ pub(super) fn select_host(exchange: &mut Exchange, services: &Services) -> Verdi
     }
     let origin = exchange.site.origin.clone();
     let host = String::from_utf8_lossy(&exchange.host).into_owned();
-    exchange.trace("select_host", Some(&origin), || format!("host `{host}` {choice}"));
+    exchange.trace("select_host", Some(&origin), || {
+        format!("host `{host}` {choice}")
+    });
     by_host(exchange, services)
 }
 
-/// TRACE is answered once its site is known, because a site may allow it; so is what a front-end might have had its own words for.
+/// TRACE is answered once its site is known, because a site may allow it; so is what a front-end
+/// might have had its own words for.
 pub(super) fn refuse_trace(exchange: &Exchange) -> Option<Response> {
     let view = exchange.head.view();
     match view.method() {
-        Method::Extension if exchange.settings.cache.is_on && is_for_cache(view.method_token()) => None,
+        Method::Extension if exchange.settings.cache.is_on && is_for_cache(view.method_token()) => {
+            None
+        }
         Method::Trace if exchange.settings.trace => Some(trace_answer(exchange)),
         Method::Trace => Some(with_methods(Status::METHOD_NOT_ALLOWED)),
         Method::Extension => Some(unknown_method()),

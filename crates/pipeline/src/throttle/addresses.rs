@@ -1,10 +1,12 @@
 //! Client addresses: what each has open and has used.
 //!
-//! Place in the walk: the listener looks an address up once per connection and keeps the [`AddressState`]; requests touch only that.
-//! Difficulty: an attacker may have any number of addresses, so the table has a bound and IPv6 addresses count by /64, which is what
-//! one client is given. What comes when the table is full shares one state, and with it one set of limits, until a sweep made room.
-//! Absent on purpose: a time of last use. A state whose accounts are all at rest is as good as a new one, so forgetting it then
-//! forgives nothing, and forgetting it earlier would.
+//! Place in the walk: the listener looks an address up once per connection and keeps the
+//! [`AddressState`]; requests touch only that. Difficulty: an attacker may have any number of
+//! addresses, so the table has a bound and IPv6 addresses count by /64, which is what one client is
+//! given. What comes when the table is full shares one state, and with it one set of limits, until
+//! a sweep made room. Absent on purpose: a time of last use. A state whose accounts are all at rest
+//! is as good as a new one, so forgetting it then forgives nothing, and forgetting it earlier
+//! would.
 
 use super::{Account, Places};
 use foldhash::fast::RandomState;
@@ -46,11 +48,16 @@ pub struct AddressState {
 }
 
 impl AddressState {
-    /// Counts a connection, unless `connections_max` are open already. The count falls when the guard is dropped.
+    /// Counts a connection, unless `connections_max` are open already. The count falls when the
+    /// guard is dropped.
     pub fn connect(self: &Arc<Self>, connections_max: u32) -> Option<ConnectionGuard> {
         let below = |count| (count < connections_max).then_some(count + 1);
-        self.connections.fetch_update(Relaxed, Relaxed, below).ok()?;
-        Some(ConnectionGuard { state: Arc::clone(self) })
+        self.connections
+            .fetch_update(Relaxed, Relaxed, below)
+            .ok()?;
+        Some(ConnectionGuard {
+            state: Arc::clone(self),
+        })
     }
 
     /// For how long it has had more than `soft_max` connections; `None`: it has not.
@@ -59,7 +66,10 @@ impl AddressState {
             self.over_soft_since_ms.store(0, Relaxed);
             return None;
         }
-        match self.over_soft_since_ms.compare_exchange(0, now_ms.max(1), Relaxed, Relaxed) {
+        match self
+            .over_soft_since_ms
+            .compare_exchange(0, now_ms.max(1), Relaxed, Relaxed)
+        {
             Ok(_) => Some(0),
             Err(since_ms) => Some(now_ms.saturating_sub(since_ms)),
         }
@@ -86,9 +96,16 @@ impl AddressState {
 
     /// Nothing to pay off, on any account.
     fn is_at_rest(&self, now_ns: u64) -> bool {
-        let rates = [&self.static_requests, &self.dynamic_requests, &self.bad_requests, &self.refused_requests];
+        let rates = [
+            &self.static_requests,
+            &self.dynamic_requests,
+            &self.bad_requests,
+            &self.refused_requests,
+        ];
         let accounts = rates.into_iter().chain([&self.out_bytes, &self.in_bytes]);
-        accounts.into_iter().all(|account| account.is_at_rest(now_ns))
+        accounts
+            .into_iter()
+            .all(|account| account.is_at_rest(now_ns))
     }
 }
 
@@ -133,7 +150,9 @@ type Key = u128;
 fn key_of(address: IpAddr, ipv6_prefix: u8) -> Key {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_ipv6_mapped().to_bits(),
-        IpAddr::V6(address) => address.to_bits() & !u128::MAX.checked_shr(ipv6_prefix.into()).unwrap_or(0),
+        IpAddr::V6(address) => {
+            address.to_bits() & !u128::MAX.checked_shr(ipv6_prefix.into()).unwrap_or(0)
+        }
     }
 }
 
@@ -182,10 +201,13 @@ impl AddressTable {
         Arc::clone(shard.entry(key).or_default())
     }
 
-    /// Forgets the addresses that have nothing open and nothing to pay off, and returns how many. To be called every few seconds;
-    /// looks at every entry, one shard at a time.
+    /// Forgets the addresses that have nothing open and nothing to pay off, and returns how many.
+    /// To be called every few seconds; looks at every entry, one shard at a time.
     pub fn sweep(&self, now_ns: u64) -> usize {
-        self.shards.iter().map(|shard| self.sweep_shard(&mut lock(shard), now_ns)).sum()
+        self.shards
+            .iter()
+            .map(|shard| self.sweep_shard(&mut lock(shard), now_ns))
+            .sum()
     }
 
     /// Number of addresses known.
@@ -210,8 +232,8 @@ impl AddressTable {
 
     fn sweep_shard(&self, shard: &mut Shard, now_ns: u64) -> usize {
         let before = shard.len();
-        // A counted connection holds its state. Where nobody else holds one, nobody gets it while the lock is held, and all that
-        // was charged to it is seen here.
+        // A counted connection holds its state. Where nobody else holds one, nobody gets it while
+        // the lock is held, and all that was charged to it is seen here.
         shard.retain(|_, state| Arc::get_mut(state).is_none_or(|state| !state.is_at_rest(now_ns)));
         let gone = before - shard.len();
         self.entries.fetch_sub(gone, Relaxed);
@@ -222,7 +244,8 @@ impl AddressTable {
     }
 }
 
-/// Nothing that holds the lock can leave a map half changed, so a panic elsewhere does not spoil it.
+/// Nothing that holds the lock can leave a map half changed, so a panic elsewhere does not spoil
+/// it.
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,9 +1,10 @@
-//! What somebody meets who is over a limit or on a list: the one place where that is decided, counted, and told to the log.
+//! What somebody meets who is over a limit or on a list: the one place where that is decided,
+//! counted, and told to the log.
 //!
-//! Place in the walk: the access phase and the gate before programs come here. A further consequence is one more variant of [`Consequence`] and
-//! one more arm in [`meet`].
-//! Difficulty: whoever keeps coming though he is refused may be banned, and a ban is for the address that the request is from: behind a trusted
-//! proxy that is the client, never the proxy.
+//! Place in the walk: the access phase and the gate before programs come here. A further
+//! consequence is one more variant of [`Consequence`] and one more arm in [`meet`]. Difficulty:
+//! whoever keeps coming though he is refused may be banned, and a ban is for the address that the
+//! request is from: behind a trusted proxy that is the client, never the proxy.
 
 use super::{AddressState, AddressTable, evasive::Repeats, requests};
 use crate::{
@@ -30,7 +31,11 @@ pub struct Neighbours {
 
 impl Default for Neighbours {
     fn default() -> Neighbours {
-        Neighbours { addresses: Arc::new(AddressTable::new(0)), bans: Arc::default(), repeats: Repeats::default() }
+        Neighbours {
+            addresses: Arc::new(AddressTable::new(0)),
+            bans: Arc::default(),
+            repeats: Repeats::default(),
+        }
     }
 }
 
@@ -55,7 +60,9 @@ pub fn meet(
     now_ns: u64,
     over: Over,
 ) -> Response {
-    exchange.trace("access", None, || format!("the client is refused: {}", over.rule));
+    exchange.trace("access", None, || {
+        format!("the client is refused: {}", over.rule)
+    });
     if exchange.trace.is_none() {
         tell(exchange, &over);
         if over.is_offence {
@@ -84,19 +91,26 @@ pub fn meet(
 fn refused(status: u16, retry_after_s: u64) -> Response {
     let mut response = Response::new(Status(status));
     if retry_after_s > 0 && status != Status::FORBIDDEN.0 {
-        response.fields_mut().set("Retry-After", retry_after_s.to_string().into_bytes());
+        response
+            .fields_mut()
+            .set("Retry-After", retry_after_s.to_string().into_bytes());
     }
     response
 }
 
 /// A line whose form stays: `address=… rule=… site=…`, for fail2ban and its like.
 fn tell(exchange: &Exchange, over: &Over) {
-    let site = String::from_utf8_lossy(&exchange.host).replace(|letter: char| letter.is_control() || letter == ' ', "?");
+    let site = String::from_utf8_lossy(&exchange.host)
+        .replace(|letter: char| letter.is_control() || letter == ' ', "?");
     let site = if site.is_empty() { "-" } else { &site };
     error_log::log_about(
         &message::CLIENT_REFUSED,
         exchange,
-        format_args!("address={} rule={} site={site}", exchange.client.ip(), over.rule),
+        format_args!(
+            "address={} rule={} site={site}",
+            exchange.client.ip(),
+            over.rule
+        ),
     );
 }
 
@@ -104,16 +118,41 @@ fn count_offence(exchange: &Exchange, guard: &ServerGuard, neighbours: &Neighbou
     if guard.refused_requests_max == 0 {
         return;
     }
-    let Some(state) = &exchange.client.account else { return };
-    if is_one_too_many(&state.refused_requests, guard.refused_requests_max, guard.grace_ms, now_ns) {
-        ban(&neighbours.bans, guard, exchange.client.ip(), exchange.now, "refused_requests");
+    let Some(state) = &exchange.client.account else {
+        return;
+    };
+    if is_one_too_many(
+        &state.refused_requests,
+        guard.refused_requests_max,
+        guard.grace_ms,
+        now_ns,
+    ) {
+        ban(
+            &neighbours.bans,
+            guard,
+            exchange.client.ip(),
+            exchange.now,
+            "refused_requests",
+        );
     }
 }
 
 /// A request that is no HTTP. `true`: the address is banned now.
-pub fn bad_request(state: &AddressState, guard: &ServerGuard, bans: &Bans, address: IpAddr, now_ns: u64, now_s: i64) -> bool {
+pub fn bad_request(
+    state: &AddressState,
+    guard: &ServerGuard,
+    bans: &Bans,
+    address: IpAddr,
+    now_ns: u64,
+    now_s: i64,
+) -> bool {
     guard.bad_requests_max != 0
-        && is_one_too_many(&state.bad_requests, guard.bad_requests_max, guard.grace_ms, now_ns)
+        && is_one_too_many(
+            &state.bad_requests,
+            guard.bad_requests_max,
+            guard.grace_ms,
+            now_ns,
+        )
         && ban(bans, guard, address, now_s, "bad_requests")
 }
 
@@ -124,16 +163,28 @@ pub fn ban(bans: &Bans, guard: &ServerGuard, address: IpAddr, now_s: i64, rule: 
         IpAddr::V6(_) => Block::around(address, guard.ipv6_prefix),
     };
     let seconds = i64::try_from(guard.ban_ms.div_ceil(1000)).unwrap_or(i64::MAX);
-    let done = bans.insert(Ban::new(block, now_s, Some(now_s.saturating_add(seconds)), rule), now_s).is_ok();
+    let done = bans
+        .insert(
+            Ban::new(block, now_s, Some(now_s.saturating_add(seconds)), rule),
+            now_s,
+        )
+        .is_ok();
     if done {
-        error_log::log(&message::CLIENT_BANNED, format_args!("address={block} rule={rule} seconds={seconds}"));
+        error_log::log(
+            &message::CLIENT_BANNED,
+            format_args!("address={block} rule={rule} seconds={seconds}"),
+        );
     }
     done
 }
 
 fn is_one_too_many(account: &super::Account, max: u64, in_ms: u64, now_ns: u64) -> bool {
     let per_1000_s = max.saturating_mul(1_000_000).div_ceil(in_ms.max(1)).max(1);
-    let rate = RequestRate { per_1000_s, burst: max - 1, excess: Excess::Refuse };
+    let rate = RequestRate {
+        per_1000_s,
+        burst: max - 1,
+        excess: Excess::Refuse,
+    };
     requests::admit(account, &rate, now_ns) != Admission::Pass
 }
 
@@ -145,14 +196,29 @@ mod tests {
 
     #[test]
     fn one_more_than_there_may_be_is_banned() {
-        let guard = ServerGuard { bad_requests_max: 3, ..ServerGuard::default() };
+        let guard = ServerGuard {
+            bad_requests_max: 3,
+            ..ServerGuard::default()
+        };
         let (state, bans) = (AddressState::default(), Bans::default());
         let address: IpAddr = "2001:db8::7".parse().unwrap();
         let bad = |now_ns| bad_request(&state, &guard, &bans, address, now_ns, 1000);
-        assert_eq!([bad(SECOND), bad(SECOND), bad(SECOND), bad(SECOND)], [false, false, false, true]);
-        assert!(bans.contains("2001:db8::8".parse().unwrap(), 1299), "its /64");
-        assert!(!bans.contains("2001:db8:0:1::".parse().unwrap(), 1299) && !bans.contains(address, 1300));
-        assert!(!bad_request(&state, &ServerGuard::default(), &bans, address, SECOND, 0), "off by default");
+        assert_eq!(
+            [bad(SECOND), bad(SECOND), bad(SECOND), bad(SECOND)],
+            [false, false, false, true]
+        );
+        assert!(
+            bans.contains("2001:db8::8".parse().unwrap(), 1299),
+            "its /64"
+        );
+        assert!(
+            !bans.contains("2001:db8:0:1::".parse().unwrap(), 1299)
+                && !bans.contains(address, 1300)
+        );
+        assert!(
+            !bad_request(&state, &ServerGuard::default(), &bans, address, SECOND, 0),
+            "off by default"
+        );
     }
 
     #[test]
@@ -160,7 +226,16 @@ mod tests {
         let account = crate::throttle::Account::new();
         // Three in 15 seconds: one comes back every five.
         let too_many = |at_s: u64| is_one_too_many(&account, 3, 15_000, (100 + at_s) * SECOND);
-        assert_eq!([too_many(0), too_many(0), too_many(0), too_many(5), too_many(6)], [false, false, false, false, true]);
+        assert_eq!(
+            [
+                too_many(0),
+                too_many(0),
+                too_many(0),
+                too_many(5),
+                too_many(6)
+            ],
+            [false, false, false, false, true]
+        );
         assert!(!too_many(30));
     }
 }

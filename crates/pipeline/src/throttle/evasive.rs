@@ -1,8 +1,10 @@
-//! mod_evasive's rules: who asks for one page, or for anything, too often in too short a time is refused for a while.
+//! mod_evasive's rules: who asks for one page, or for anything, too often in too short a time is
+//! refused for a while.
 //!
-//! Difficulty: an attacker may ask for any number of pages from any number of addresses, so the table has one size. It has places for each
-//! address and page by their hash; where all of them are taken, the one that has been quiet for longest goes.
-//! Absent on purpose: a table per process, as Apache has it, which lets an attacker have its number of tries from each.
+//! Difficulty: an attacker may ask for any number of pages from any number of addresses, so the
+//! table has one size. It has places for each address and page by their hash; where all of them are
+//! taken, the one that has been quiet for longest goes. Absent on purpose: a table per process, as
+//! Apache has it, which lets an attacker have its number of tries from each.
 
 use foldhash::fast::RandomState;
 use saker_config::model::Evasive;
@@ -35,7 +37,10 @@ pub struct Repeats {
 
 impl Default for Repeats {
     fn default() -> Repeats {
-        Repeats { hasher: RandomState::default(), shards: std::array::from_fn(|_| Mutex::default()) }
+        Repeats {
+            hasher: RandomState::default(),
+            shards: std::array::from_fn(|_| Mutex::default()),
+        }
     }
 }
 
@@ -49,18 +54,30 @@ impl Repeats {
         }
         let blocked = (address, 0u8);
         // Whoever goes on while he is blocked stays blocked.
-        let is_blocked = self.with(blocked, |slot| match slot.stamp_s != 0 && now_s.saturating_sub(slot.stamp_s) < evasive.blocking_s {
-            true => {
-                slot.stamp_s = now_s;
-                true
+        let is_blocked = self.with(blocked, |slot| {
+            match slot.stamp_s != 0 && now_s.saturating_sub(slot.stamp_s) < evasive.blocking_s {
+                true => {
+                    slot.stamp_s = now_s;
+                    true
+                }
+                false => false,
             }
-            false => false,
         });
         if is_blocked {
             return false;
         }
-        let page = self.is_too_often((address, 1u8, path), evasive.page_count_max, evasive.page_interval_s, now_s);
-        let site = self.is_too_often((address, 2u8), evasive.site_count_max, evasive.site_interval_s, now_s);
+        let page = self.is_too_often(
+            (address, 1u8, path),
+            evasive.page_count_max,
+            evasive.page_interval_s,
+            now_s,
+        );
+        let site = self.is_too_often(
+            (address, 2u8),
+            evasive.site_count_max,
+            evasive.site_interval_s,
+            now_s,
+        );
         if page || site {
             self.with(blocked, |slot| slot.stamp_s = now_s);
         }
@@ -84,18 +101,31 @@ impl Repeats {
     /// The slot of a key; a fresh one (without a time) where it has none.
     fn with<T>(&self, key: impl Hash, use_slot: impl FnOnce(&mut Slot) -> T) -> T {
         let key = self.hasher.hash_one(key);
-        let mut groups = self.shards[key as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut groups = self.shards[key as usize % SHARDS]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if groups.is_empty() {
             groups.resize(GROUPS / SHARDS, Group::default());
         }
         let at = (key >> 32) as usize % groups.len();
         let group = &mut groups[at];
-        let found = group.iter().position(|slot| slot.key == key && slot.stamp_s != 0);
-        let oldest = || group.iter().enumerate().min_by_key(|(_, slot)| slot.stamp_s).map_or(0, |(at, _)| at);
+        let found = group
+            .iter()
+            .position(|slot| slot.key == key && slot.stamp_s != 0);
+        let oldest = || {
+            group
+                .iter()
+                .enumerate()
+                .min_by_key(|(_, slot)| slot.stamp_s)
+                .map_or(0, |(at, _)| at)
+        };
         let at = found.unwrap_or_else(oldest);
         if found.is_none() {
             // A look alone drives nobody out: it is put back where nothing was noted.
-            let mut fresh = Slot { key, ..Slot::default() };
+            let mut fresh = Slot {
+                key,
+                ..Slot::default()
+            };
             let answer = use_slot(&mut fresh);
             if fresh.stamp_s != 0 {
                 group[at] = fresh;
@@ -116,19 +146,42 @@ mod tests {
 
     #[test]
     fn as_the_module_counts() {
-        let (repeats, evasive) = (Repeats::default(), Evasive { page_count_max: 2, ..Evasive::default() });
+        let (repeats, evasive) = (
+            Repeats::default(),
+            Evasive {
+                page_count_max: 2,
+                ..Evasive::default()
+            },
+        );
         let ask = |path: &[u8], now_s| repeats.admit(&evasive, ip(1), path, now_s);
         // The first is noted, two more are counted, the fourth is too many.
-        assert_eq!([ask(b"/", 100), ask(b"/", 100), ask(b"/", 100), ask(b"/", 100)], [true, true, true, false]);
-        assert!(!ask(b"/other", 109), "blocked for everything, and for ten seconds more");
+        assert_eq!(
+            [
+                ask(b"/", 100),
+                ask(b"/", 100),
+                ask(b"/", 100),
+                ask(b"/", 100)
+            ],
+            [true, true, true, false]
+        );
+        assert!(
+            !ask(b"/other", 109),
+            "blocked for everything, and for ten seconds more"
+        );
         assert!(!ask(b"/", 118) && ask(b"/", 128));
         assert!(repeats.admit(&evasive, ip(2), b"/", 100), "others are not");
     }
 
     #[test]
     fn slow_clients_and_whitelisted_ones_are_let_in() {
-        let whitelist = ["192.0.2.9".parse::<saker_addresses::Block>().unwrap()].into_iter().collect();
-        let evasive = Evasive { page_count_max: 2, whitelist: std::sync::Arc::new(whitelist), ..Evasive::default() };
+        let whitelist = ["192.0.2.9".parse::<saker_addresses::Block>().unwrap()]
+            .into_iter()
+            .collect();
+        let evasive = Evasive {
+            page_count_max: 2,
+            whitelist: std::sync::Arc::new(whitelist),
+            ..Evasive::default()
+        };
         let repeats = Repeats::default();
         assert!((0..50).all(|at| repeats.admit(&evasive, ip(1), b"/", 100 + at)));
         assert!((0..50).all(|_| repeats.admit(&evasive, ip(9), b"/", 100)));
@@ -136,8 +189,16 @@ mod tests {
 
     #[test]
     fn the_site_has_a_count_of_its_own() {
-        let (repeats, evasive) = (Repeats::default(), Evasive { site_count_max: 5, ..Evasive::default() });
-        let passed = (0..20).filter(|page| repeats.admit(&evasive, ip(1), format!("/{page}").as_bytes(), 100)).count();
+        let (repeats, evasive) = (
+            Repeats::default(),
+            Evasive {
+                site_count_max: 5,
+                ..Evasive::default()
+            },
+        );
+        let passed = (0..20)
+            .filter(|page| repeats.admit(&evasive, ip(1), format!("/{page}").as_bytes(), 100))
+            .count();
         assert_eq!(passed, 6);
     }
 
@@ -145,7 +206,11 @@ mod tests {
     fn any_number_of_addresses_takes_no_more_memory() {
         let (repeats, evasive) = (Repeats::default(), Evasive::default());
         (0..200_000).for_each(|at| assert!(repeats.admit(&evasive, ip(at), b"/", 100)));
-        let groups: usize = repeats.shards.iter().map(|shard| shard.lock().unwrap().len()).sum();
+        let groups: usize = repeats
+            .shards
+            .iter()
+            .map(|shard| shard.lock().unwrap().len())
+            .sum();
         assert_eq!(groups, GROUPS);
     }
 }

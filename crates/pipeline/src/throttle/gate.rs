@@ -1,9 +1,11 @@
-//! The gate before programs: rates of requests that they answer, and how many at a time, with a line of bounded length.
+//! The gate before programs: rates of requests that they answer, and how many at a time, with a
+//! line of bounded length.
 //!
-//! Place in the walk: the access phase leaves one in the exchange where a limit is set; whoever is about to ask a program goes through it and
-//! keeps the [`Passed`] until the program has said everything.
-//! Difficulty: a request may need two places, its client's and its site's. They are taken in this order by everybody, so that nobody who holds one
-//! waits for somebody who waits for it.
+//! Place in the walk: the access phase leaves one in the exchange where a limit is set; whoever is
+//! about to ask a program goes through it and keeps the [`Passed`] until the program has said
+//! everything. Difficulty: a request may need two places, its client's and its site's. They are
+//! taken in this order by everybody, so that nobody who holds one waits for somebody who waits for
+//! it.
 
 use super::{
     Admission, Neighbours, Over, Place, Places,
@@ -64,8 +66,20 @@ impl ProgramGate {
                 Shut::TooLong => ("dynamic_queue_time", 503, 1, false),
             };
             let consequence = throttle.over.unwrap_or(Consequence::Refuse(status));
-            let over = Over { rule, consequence, retry_after_s, is_offence };
-            meet(exchange, &self.generation, &self.neighbours, &self.guard, (self.now_ns)(), over)
+            let over = Over {
+                rule,
+                consequence,
+                retry_after_s,
+                is_offence,
+            };
+            meet(
+                exchange,
+                &self.generation,
+                &self.neighbours,
+                &self.guard,
+                (self.now_ns)(),
+                over,
+            )
         })
     }
 
@@ -86,14 +100,27 @@ impl ProgramGate {
         };
         let mut until = pin!((self.sleep)(Duration::from_millis(wait)));
         let mut passed = Passed::default();
-        let of_address = self.address.as_ref().map(|address| (address.dynamic(), throttle.dynamic_at_a_time_address, true));
-        let of_site = self.site().map(|site| (&site.dynamic, throttle.dynamic_at_a_time_site, false));
-        for (places, max, is_offence) in of_address.into_iter().chain(of_site).filter(|(_, max, _)| *max != 0) {
+        let of_address = self
+            .address
+            .as_ref()
+            .map(|address| (address.dynamic(), throttle.dynamic_at_a_time_address, true));
+        let of_site = self
+            .site()
+            .map(|site| (&site.dynamic, throttle.dynamic_at_a_time_site, false));
+        for (places, max, is_offence) in of_address
+            .into_iter()
+            .chain(of_site)
+            .filter(|(_, max, _)| *max != 0)
+        {
             let place = match places.try_enter(max) {
                 Some(place) => place,
                 None => {
-                    let _in_line = self.join_line(throttle.dynamic_queue_max).ok_or(Shut::Full(is_offence))?;
-                    wait_for(places, max, &mut until).await.ok_or(Shut::TooLong)?
+                    let _in_line = self
+                        .join_line(throttle.dynamic_queue_max)
+                        .ok_or(Shut::Full(is_offence))?;
+                    wait_for(places, max, &mut until)
+                        .await
+                        .ok_or(Shut::TooLong)?
                 }
             };
             passed._places.push(place);
@@ -107,7 +134,9 @@ impl ProgramGate {
 
     fn join_line(&self, max: u64) -> Option<Counted> {
         let waiting = Arc::clone(&self.site()?.dynamic_waiting);
-        waiting.fetch_update(Relaxed, Relaxed, |now| (now < max).then_some(now + 1)).ok()?;
+        waiting
+            .fetch_update(Relaxed, Relaxed, |now| (now < max).then_some(now + 1))
+            .ok()?;
         Some(Counted::new(move || {
             waiting.fetch_sub(1, Relaxed);
         }))
@@ -115,7 +144,11 @@ impl ProgramGate {
 }
 
 /// `None`: the time is over.
-async fn wait_for(places: &Arc<Places>, max: u64, until: &mut (impl Future<Output = ()> + Unpin)) -> Option<Place> {
+async fn wait_for(
+    places: &Arc<Places>,
+    max: u64,
+    until: &mut (impl Future<Output = ()> + Unpin),
+) -> Option<Place> {
     let mut waiting = pin!(places.enter(max));
     poll_fn(|cx| match waiting.as_mut().poll(cx) {
         Poll::Ready(place) => Poll::Ready(Some(place)),

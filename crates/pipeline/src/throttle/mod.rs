@@ -1,11 +1,13 @@
-//! Throttling: bandwidth and rates of requests, as a pure machine. Bytes and the time go in, a decision comes out; the drivers wait.
+//! Throttling: bandwidth and rates of requests, as a pure machine. Bytes and the time go in, a
+//! decision comes out; the drivers wait.
 //!
-//! Place in the walk: the listener asks [`AddressTable`] for a connection's [`AddressState`]; a phase asks [`requests::admit`]; the
-//! drivers ask [`Paced`] before and after each piece of a body.
-//! Difficulty: it must cost nothing when it does not bite, and be shared by all cores. So an [`Account`] is one number, the time at
-//! which all that was charged will have been paid off (the generic cell rate algorithm's theoretical arrival time): nothing is
-//! refilled, nothing runs in the background, and an account nobody uses needs no attention.
-//! Absent on purpose: clocks, timers, sockets; fairness among those who share an account (who asks first, goes first).
+//! Place in the walk: the listener asks [`AddressTable`] for a connection's [`AddressState`]; a
+//! phase asks [`requests::admit`]; the drivers ask [`Paced`] before and after each piece of a body.
+//! Difficulty: it must cost nothing when it does not bite, and be shared by all cores. So an
+//! [`Account`] is one number, the time at which all that was charged will have been paid off (the
+//! generic cell rate algorithm's theoretical arrival time): nothing is refilled, nothing runs in
+//! the background, and an account nobody uses needs no attention. Absent on purpose: clocks,
+//! timers, sockets; fairness among those who share an account (who asks first, goes first).
 
 pub mod addresses;
 pub mod bandwidth;
@@ -25,10 +27,14 @@ pub use saker_config::model::Account;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// `amount * factor / divisor`, rounded to the nearest, saturating; no 128-bit division where 64 bits do. A divisor of 0 is taken as 1.
+/// `amount * factor / divisor`, rounded to the nearest, saturating; no 128-bit division where 64
+/// bits do. A divisor of 0 is taken as 1.
 fn scale(amount: u64, factor: u64, divisor: u64) -> u64 {
     let divisor = divisor.max(1);
-    match amount.checked_mul(factor).and_then(|product| product.checked_add(divisor / 2)) {
+    match amount
+        .checked_mul(factor)
+        .and_then(|product| product.checked_add(divisor / 2))
+    {
         Some(product) => product / divisor,
         None => {
             let product = u128::from(amount) * u128::from(factor) + u128::from(divisor / 2);
@@ -53,7 +59,11 @@ mod tests {
             ((40_000_000_000, NS_PER_S, 1_000_000), 40_000_000_000_000),
         ];
         for ((amount, factor, divisor), want) in rows {
-            assert_eq!(scale(amount, factor, divisor), want, "{amount} {factor} {divisor}");
+            assert_eq!(
+                scale(amount, factor, divisor),
+                want,
+                "{amount} {factor} {divisor}"
+            );
         }
     }
 

@@ -1,7 +1,8 @@
-//! Places for what may only go on so many times at once, and the line before them. Shared by all workers.
+//! Places for what may only go on so many times at once, and the line before them. Shared by all
+//! workers.
 //!
-//! Difficulty: somebody who is called may have left the line (his client has gone, his time is up). Whoever leaves it therefore calls the next, so
-//! that no place stays empty while others wait.
+//! Difficulty: somebody who is called may have left the line (his client has gone, his time is up).
+//! Whoever leaves it therefore calls the next, so that no place stays empty while others wait.
 
 use std::{
     collections::VecDeque,
@@ -45,7 +46,11 @@ impl Places {
 
     /// A place of `max`, once it is one's turn.
     pub fn enter(self: &Arc<Self>, max: u64) -> Waiting {
-        Waiting { places: Arc::clone(self), max, number: None }
+        Waiting {
+            places: Arc::clone(self),
+            max,
+            number: None,
+        }
     }
 
     pub fn taken(&self) -> u64 {
@@ -86,7 +91,10 @@ impl Future for Waiting {
             places.call_first();
             return Poll::Ready(Place(places));
         }
-        match self.number.and_then(|own| state.line.iter_mut().find(|(number, _)| *number == own)) {
+        match self
+            .number
+            .and_then(|own| state.line.iter_mut().find(|(number, _)| *number == own))
+        {
             Some((_, waker)) => waker.clone_from(cx.waker()),
             None => {
                 let number = state.next;
@@ -102,7 +110,10 @@ impl Future for Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(own) = self.number {
-            self.places.state().line.retain(|(number, _)| *number != own);
+            self.places
+                .state()
+                .line
+                .retain(|(number, _)| *number != own);
             self.places.call_first();
         }
     }

@@ -1,10 +1,14 @@
-//! BBR (draft-ietf-ccwg-bbr): a window by the path's bandwidth and delay, whatever is lost by chance.
+//! BBR (draft-ietf-ccwg-bbr): a window by the path's bandwidth and delay, whatever is lost by
+//! chance.
 //!
-//! The path is driven at the largest rate it has delivered of late, with the shortest round trip it has shown: their product is what fits into it
-//! without a queue. The difficulty is that quinn-proto sends by the window alone (5/4 of it in a round trip) and knows no rate, so that gains are
-//! smaller than the draft's, which has its pacing hold down what its window lets through: a window of 1.2 times what fits keeps a fifth of it in
-//! the queue. A loss says nothing by itself; where much is lost round after round, the queue is shorter than that, and the window stays below what it was.
-//! Absent on purpose: the draft's bounds by single losses, which take random ones for a full queue from 2 % on.
+//! The path is driven at the largest rate it has delivered of late, with the shortest round trip it
+//! has shown: their product is what fits into it without a queue. The difficulty is that
+//! quinn-proto sends by the window alone (5/4 of it in a round trip) and knows no rate, so that
+//! gains are smaller than the draft's, which has its pacing hold down what its window lets through:
+//! a window of 1.2 times what fits keeps a fifth of it in the queue. A loss says nothing by itself;
+//! where much is lost round after round, the queue is shorter than that, and the window stays below
+//! what it was. Absent on purpose: the draft's bounds by single losses, which take random ones for
+//! a full queue from 2 % on.
 
 use super::delivery::{Delivery, Sample};
 use std::{
@@ -23,15 +27,17 @@ const CYCLE: [f64; 8] = [1.5, 0.9, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2];
 /// The path is full where so many rounds brought less growth than that.
 const FULL_ROUNDS: u32 = 3;
 const FULL_GROWTH: f64 = 1.25;
-/// As long as asking for more brings so much more, it is asked on: what held the sender back (a receiver's window, say) is gone.
+/// As long as asking for more brings so much more, it is asked on: what held the sender back (a
+/// receiver's window, say) is gone.
 const MORE_GROWTH: f64 = 1.15;
 /// A bandwidth counts for so many rounds.
 const BANDWIDTH_ROUNDS: u64 = 10;
 /// A round trip counts for so long; then a smaller window looks for a shorter one.
 const RTT_HOLDS: Duration = Duration::from_secs(10);
 const PROBE: Duration = Duration::from_millis(200);
-/// A path that has shown nothing under so many times of its shortest in a whole cycle may have become longer; or it is slower than is known, and
-/// has a queue that half of a window would not let run empty. So the smallest window asks.
+/// A path that has shown nothing under so many times of its shortest in a whole cycle may have
+/// become longer; or it is slower than is known, and has a queue that half of a window would not
+/// let run empty. So the smallest window asks.
 const RTT_DOUBT: f64 = 1.5;
 const DOUBT_GAIN: f64 = 0.0;
 const PROBE_GAIN: f64 = 0.5;
@@ -94,18 +100,28 @@ struct Losses {
     arrived: f64,
 }
 
-/// The largest of the last rounds: values fall from front to back, and only such are kept as may yet be the largest.
+/// The largest of the last rounds: values fall from front to back, and only such are kept as may
+/// yet be the largest.
 #[derive(Clone, Debug, Default)]
 struct Bandwidth(VecDeque<(u64, f64)>);
 
 impl Bandwidth {
     fn note(&mut self, round: u64, bytes_per_s: f64) {
-        while self.0.back().is_some_and(|(_, known)| *known <= bytes_per_s) {
+        while self
+            .0
+            .back()
+            .is_some_and(|(_, known)| *known <= bytes_per_s)
+        {
             self.0.pop_back();
         }
         self.0.push_back((round, bytes_per_s));
         // The last one always counts.
-        while self.0.len() > 1 && self.0.front().is_some_and(|(known, _)| round.saturating_sub(*known) >= BANDWIDTH_ROUNDS) {
+        while self.0.len() > 1
+            && self
+                .0
+                .front()
+                .is_some_and(|(known, _)| round.saturating_sub(*known) >= BANDWIDTH_ROUNDS)
+        {
             self.0.pop_front();
         }
     }
@@ -148,7 +164,12 @@ impl Bbr {
     }
 
     /// All packets of an acknowledgement have been told of.
-    pub fn end_of_acknowledgement(&mut self, now: Instant, in_flight_bytes: u64, app_limited: bool) {
+    pub fn end_of_acknowledgement(
+        &mut self,
+        now: Instant,
+        in_flight_bytes: u64,
+        app_limited: bool,
+    ) {
         let bytes = std::mem::take(&mut self.acknowledged_bytes) as f64;
         if let Some(sample) = self.delivery.sample(now, in_flight_bytes) {
             self.learn(now, sample, app_limited);
@@ -162,7 +183,8 @@ impl Bbr {
         self.losses.lost += bytes as f64;
     }
 
-    /// Nothing arrived for long (RFC 9002 section 7.6): what was known is found out again from a small window on.
+    /// Nothing arrived for long (RFC 9002 section 7.6): what was known is found out again from a
+    /// small window on.
     pub fn persistent_congestion(&mut self) {
         self.window = self.window_min();
         self.bandwidth = Bandwidth::default();
@@ -210,7 +232,10 @@ impl Bbr {
     fn look_at_growth(&mut self) {
         let bytes_per_s = self.bandwidth.bytes_per_s();
         if bytes_per_s >= self.growth.bytes_per_s * FULL_GROWTH {
-            self.growth = Growth { bytes_per_s, rounds_without: 0 };
+            self.growth = Growth {
+                bytes_per_s,
+                rounds_without: 0,
+            };
             return;
         }
         self.growth.rounds_without += 1;
@@ -236,24 +261,34 @@ impl Bbr {
         };
     }
 
-    /// It was seen long ago, or nothing near it in the cycle that ends: by which gain it is to be looked at.
+    /// It was seen long ago, or nothing near it in the cycle that ends: by which gain it is to be
+    /// looked at.
     fn doubt(&self, rtt: Duration, now: Instant, ends_cycle: bool) -> Option<f64> {
         if ends_cycle && self.rtt_now.is_some_and(|now| now > rtt.mul_f64(RTT_DOUBT)) {
             return Some(DOUBT_GAIN);
         }
-        self.rtt.filter(|(_, seen)| now.saturating_duration_since(*seen) > RTT_HOLDS).map(|_| PROBE_GAIN)
+        self.rtt
+            .filter(|(_, seen)| now.saturating_duration_since(*seen) > RTT_HOLDS)
+            .map(|_| PROBE_GAIN)
     }
 
     fn change_stage(&mut self, now: Instant, in_flight: f64) {
         let Some((rtt, _)) = self.rtt else { return };
-        let is_over = |since: Instant, round_trips: u32| now.saturating_duration_since(since) > rtt * round_trips;
+        let is_over = |since: Instant, round_trips: u32| {
+            now.saturating_duration_since(since) > rtt * round_trips
+        };
         self.stage = match self.stage {
             Stage::Drain if in_flight <= self.wanted(1.0) => self.cycle(2, now),
             Stage::Probe { gain, until: None } if in_flight <= self.wanted(gain) => {
                 self.rtt_now = None;
-                Stage::Probe { gain, until: Some(now + PROBE.max(rtt * 2)) }
+                Stage::Probe {
+                    gain,
+                    until: Some(now + PROBE.max(rtt * 2)),
+                }
             }
-            Stage::Probe { until: Some(until), .. } if now >= until => {
+            Stage::Probe {
+                until: Some(until), ..
+            } if now >= until => {
                 self.rtt = self.rtt_now.map(|rtt| (rtt, now)).or(self.rtt);
                 self.cycle(2, now)
             }
@@ -266,14 +301,21 @@ impl Bbr {
                 let ends_cycle = at + 1 == CYCLE.len();
                 let doubt = self.doubt(rtt, now, ends_cycle);
                 self.rtt_now = self.rtt_now.filter(|_| !ends_cycle);
-                doubt.map_or_else(|| self.cycle((at + 1) % CYCLE.len(), now), |gain| Stage::Probe { gain, until: None })
+                doubt.map_or_else(
+                    || self.cycle((at + 1) % CYCLE.len(), now),
+                    |gain| Stage::Probe { gain, until: None },
+                )
             }
             stays => stays,
         };
     }
 
     fn cycle(&self, at: usize, now: Instant) -> Stage {
-        Stage::Cycle { at, since: now, from: self.bandwidth.bytes_per_s() }
+        Stage::Cycle {
+            at,
+            since: now,
+            from: self.bandwidth.bytes_per_s(),
+        }
     }
 
     fn move_window(&mut self, acknowledged: f64) {
@@ -290,12 +332,17 @@ impl Bbr {
             Stage::Startup => self.window,
             _ => wanted.min(self.window + acknowledged),
         };
-        self.window = self.ceiling.map_or(self.window, |ceiling| self.window.min(ceiling)).max(self.window_min());
+        self.window = self
+            .ceiling
+            .map_or(self.window, |ceiling| self.window.min(ceiling))
+            .max(self.window_min());
     }
 
     /// So many times what the path holds without a queue.
     fn fits(&self, gain: f64) -> f64 {
-        self.rtt.map_or(self.initial_window, |(rtt, _)| gain * self.bandwidth.bytes_per_s() * rtt.as_secs_f64())
+        self.rtt.map_or(self.initial_window, |(rtt, _)| {
+            gain * self.bandwidth.bytes_per_s() * rtt.as_secs_f64()
+        })
     }
 
     fn wanted(&self, gain: f64) -> f64 {

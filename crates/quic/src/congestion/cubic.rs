@@ -1,10 +1,12 @@
 //! A congestion window by CUBIC (RFC 9438), for QUIC (RFC 9002 section 7).
 //!
-//! An acknowledgement tells of packets one by one and then of what is still in flight; growth is decided then, once for all of them. The
-//! difficulty is to know whether the window was what limited the sender (RFC 9002 section 7.8). quinn-proto says whether anything was left to
-//! send, which nothing is after an answer that filled the window to the last byte: so what was in flight counts as well, at its most in the
-//! last round trips ([`Peak`]), since acknowledgements come in heaps. Who has something to send but is held back by pacing is not limited by
-//! what he has to say, and his window grows; a reduction goes by what was in flight.
+//! An acknowledgement tells of packets one by one and then of what is still in flight; growth is
+//! decided then, once for all of them. The difficulty is to know whether the window was what
+//! limited the sender (RFC 9002 section 7.8). quinn-proto says whether anything was left to send,
+//! which nothing is after an answer that filled the window to the last byte: so what was in flight
+//! counts as well, at its most in the last round trips ([`Peak`]), since acknowledgements come in
+//! heaps. Who has something to send but is held back by pacing is not limited by what he has to
+//! say, and his window grows; a reduction goes by what was in flight.
 
 use super::{
     curve::{BETA, Curve},
@@ -14,8 +16,8 @@ use std::time::{Duration, Instant};
 
 /// RFC 9002 section 7.2, in datagrams.
 const WINDOW_MIN: f64 = 2.0;
-/// A window is used where so much of it, less some datagrams, was in flight. While it doubles, half is enough: the other half is what the last
-/// round trip has brought.
+/// A window is used where so much of it, less some datagrams, was in flight. While it doubles, half
+/// is enough: the other half is what the last round trip has brought.
 const USED: f64 = 0.875;
 const USED_IN_SLOW_START: f64 = 0.5;
 const UNUSED_DATAGRAMS: f64 = 3.0;
@@ -105,12 +107,28 @@ impl Cubic {
     }
 
     /// All packets of an acknowledgement have been told of; what is left is in flight.
-    pub fn end_of_acknowledgement(&mut self, now: Instant, in_flight_bytes: u64, app_limited: bool) {
-        let Batch { bytes, bytes_that_count, newest_sent, rtt } = std::mem::take(&mut self.batch);
-        let Some(newest_sent) = newest_sent else { return };
+    pub fn end_of_acknowledgement(
+        &mut self,
+        now: Instant,
+        in_flight_bytes: u64,
+        app_limited: bool,
+    ) {
+        let Batch {
+            bytes,
+            bytes_that_count,
+            newest_sent,
+            rtt,
+        } = std::mem::take(&mut self.batch);
+        let Some(newest_sent) = newest_sent else {
+            return;
+        };
         let peak = self.peak.note((in_flight_bytes + bytes) as f64, now, rtt);
         let is_used = !app_limited || self.is_filled_by(peak);
-        let bytes = if is_used { bytes_that_count as f64 } else { 0.0 };
+        let bytes = if is_used {
+            bytes_that_count as f64
+        } else {
+            0.0
+        };
         match &mut self.stage {
             Stage::Begin(end) => {
                 self.window += bytes * end.growth();
@@ -120,22 +138,32 @@ impl Cubic {
             }
             Stage::SlowStart => {
                 self.window += bytes;
-                if self.threshold.is_some_and(|threshold| self.window >= threshold) {
+                if self
+                    .threshold
+                    .is_some_and(|threshold| self.window >= threshold)
+                {
                     self.avoid_from_here();
                 }
             }
-            Stage::Avoidance(curve) if bytes > 0.0 => self.window = curve.grown(self.window, bytes, now, rtt, self.datagram),
+            Stage::Avoidance(curve) if bytes > 0.0 => {
+                self.window = curve.grown(self.window, bytes, now, rtt, self.datagram)
+            }
             Stage::Avoidance(curve) if !is_used => curve.pause(now),
             Stage::Avoidance(_) => {}
         }
     }
 
     fn is_filled_by(&self, in_flight: f64) -> bool {
-        let share = if matches!(self.stage, Stage::Avoidance(_)) { USED } else { USED_IN_SLOW_START };
+        let share = if matches!(self.stage, Stage::Avoidance(_)) {
+            USED
+        } else {
+            USED_IN_SLOW_START
+        };
         in_flight + UNUSED_DATAGRAMS * self.datagram >= share * self.window
     }
 
-    /// Something sent then was lost or marked: a smaller window, once in a round trip (RFC 9438 sections 4.6 and 4.7).
+    /// Something sent then was lost or marked: a smaller window, once in a round trip (RFC 9438
+    /// sections 4.6 and 4.7).
     pub fn congestion(&mut self, now: Instant, sent: Instant) {
         if self.recovering_since.is_some_and(|since| sent <= since) {
             return;
@@ -144,7 +172,11 @@ impl Cubic {
         self.window = self.used();
         let prior = self.window;
         // Fast convergence: whoever has less than the last time leaves room for others.
-        self.plateau = if prior < self.plateau { prior * (1.0 + BETA) / 2.0 } else { prior };
+        self.plateau = if prior < self.plateau {
+            prior * (1.0 + BETA) / 2.0
+        } else {
+            prior
+        };
         self.window = self.reduced();
         self.threshold = Some(self.window);
         self.stage = Stage::Avoidance(Curve::after_loss(prior, self.plateau.max(self.window)));
@@ -183,10 +215,15 @@ impl Cubic {
         self.stage = Stage::Avoidance(Curve::from_here(self.window));
     }
 
-    /// What of the window was in flight: more than that the path has not shown to carry (RFC 9438 section 4.6).
+    /// What of the window was in flight: more than that the path has not shown to carry (RFC 9438
+    /// section 4.6).
     fn used(&self) -> f64 {
         let peak = self.peak.now.max(self.peak.before);
-        if peak == 0.0 || peak >= USED * self.window { self.window } else { peak }
+        if peak == 0.0 || peak >= USED * self.window {
+            self.window
+        } else {
+            peak
+        }
     }
 
     fn reduced(&self) -> f64 {

@@ -1,12 +1,15 @@
 //! The window in congestion avoidance as a function of time (RFC 9438 section 4).
 //!
-//! It comes back to where the last loss was, slower the nearer it gets, stays there, and looks further, faster the longer nothing is lost; on short paths,
-//! where that would be less than Reno's share, it follows Reno. In bytes, seconds and `f64`, as the formulas are. The difficulty is time:
-//! only that in which the window limits the sender counts (section 5.8), or the curve would run away from a sender that says little.
+//! It comes back to where the last loss was, slower the nearer it gets, stays there, and looks
+//! further, faster the longer nothing is lost; on short paths, where that would be less than Reno's
+//! share, it follows Reno. In bytes, seconds and `f64`, as the formulas are. The difficulty is
+//! time: only that in which the window limits the sender counts (section 5.8), or the curve would
+//! run away from a sender that says little.
 
 use std::time::{Duration, Instant};
 
-/// Section 4.1: `C` in segments per cubic second; section 4.6: what is left of a window after a loss.
+/// Section 4.1: `C` in segments per cubic second; section 4.6: what is left of a window after a
+/// loss.
 const C: f64 = 0.4;
 pub const BETA: f64 = 0.7;
 /// Section 4.3: as much per round trip as gives Reno's average window with this beta.
@@ -34,7 +37,14 @@ pub struct Curve {
 impl Curve {
     /// After a reduction from `prior`; `plateau` may be lower than that (fast convergence).
     pub fn after_loss(prior: f64, plateau: f64) -> Curve {
-        Curve { plateau, until_plateau: 0.0, prior, reno: 0.0, elapsed: Duration::ZERO, counted: None }
+        Curve {
+            plateau,
+            until_plateau: 0.0,
+            prior,
+            reno: 0.0,
+            elapsed: Duration::ZERO,
+            counted: None,
+        }
     }
 
     /// After a slow start that nothing was lost in, or one after a timeout: `K` is 0 (section 4.8).
@@ -43,7 +53,14 @@ impl Curve {
     }
 
     /// The window after `bytes` have arrived.
-    pub fn grown(&mut self, window: f64, bytes: f64, now: Instant, rtt: Duration, datagram: f64) -> f64 {
+    pub fn grown(
+        &mut self,
+        window: f64,
+        bytes: f64,
+        now: Instant,
+        rtt: Duration,
+        datagram: f64,
+    ) -> f64 {
         self.count(window, now, rtt, datagram);
         let alpha = if self.reno < self.prior { ALPHA } else { 1.0 };
         self.reno += alpha * bytes * datagram / window;
@@ -51,7 +68,9 @@ impl Curve {
         if self.at(t, datagram) < self.reno {
             return window.max(self.reno);
         }
-        let target = self.at(t + rtt.as_secs_f64(), datagram).clamp(window, TARGET_MAX * window);
+        let target = self
+            .at(t + rtt.as_secs_f64(), datagram)
+            .clamp(window, TARGET_MAX * window);
         window + (target - window) * bytes / window
     }
 

@@ -1,16 +1,19 @@
 //! How fast a path delivers: a sample for each acknowledgement (draft-ietf-ccwg-bbr section 4.1).
 //!
-//! A packet that arrives tells how much arrived between its departure and its acknowledgement. The time for that is the longer of two: in which
-//! it was sent, and in which it was acknowledged, so that acknowledgements in heaps make no path faster. Packets that leave at one moment share
-//! a note; of an acknowledgement its newest packet counts, and older notes are forgotten with it.
+//! A packet that arrives tells how much arrived between its departure and its acknowledgement. The
+//! time for that is the longer of two: in which it was sent, and in which it was acknowledged, so
+//! that acknowledgements in heaps make no path faster. Packets that leave at one moment share a
+//! note; of an acknowledgement its newest packet counts, and older notes are forgotten with it.
 
 use std::{
     collections::VecDeque,
     time::{Duration, Instant},
 };
 
-/// Beyond these every other note is forgotten, and they are taken as much more rarely: acknowledgements that are sent have notes, too (an upload is
-/// answered with thousands, which nobody acknowledges), and nothing may grow with what a client does. What is left is fine enough for any round trip.
+/// Beyond these every other note is forgotten, and they are taken as much more rarely:
+/// acknowledgements that are sent have notes, too (an upload is answered with thousands, which
+/// nobody acknowledges), and nothing may grow with what a client does. What is left is fine enough
+/// for any round trip.
 const NOTES_MAX: usize = 256;
 /// What an idle connection may keep room for.
 const NOTES_IDLE: usize = 16;
@@ -38,7 +41,8 @@ pub struct Sample {
 #[derive(Clone, Debug, Default)]
 pub struct Delivery {
     delivered: u64,
-    /// When the last of it was acknowledged, and when that had been sent; `None`: nothing is in flight.
+    /// When the last of it was acknowledged, and when that had been sent; `None`: nothing is in
+    /// flight.
     last: Option<(Instant, Instant)>,
     notes: VecDeque<Note>,
     /// Notes are no nearer to each other.
@@ -52,20 +56,35 @@ impl Delivery {
     }
 
     pub fn sent(&mut self, now: Instant) {
-        if self.notes.back().is_some_and(|note| now.saturating_duration_since(note.sent) <= self.spacing) {
+        if self
+            .notes
+            .back()
+            .is_some_and(|note| now.saturating_duration_since(note.sent) <= self.spacing)
+        {
             return;
         }
         let (delivered_at, first_sent) = *self.last.get_or_insert((now, now));
         if self.notes.len() >= NOTES_MAX {
             self.thin_out();
         }
-        self.notes.push_back(Note { sent: now, delivered: self.delivered, delivered_at, first_sent });
+        self.notes.push_back(Note {
+            sent: now,
+            delivered: self.delivered,
+            delivered_at,
+            first_sent,
+        });
     }
 
     /// The oldest stays, for what was sent with it or behind it.
     fn thin_out(&mut self) {
-        let (front, back) = (self.notes.front().map(|note| note.sent), self.notes.back().map(|note| note.sent));
-        let span = back.zip(front).map(|(back, front)| back.saturating_duration_since(front)).unwrap_or_default();
+        let (front, back) = (
+            self.notes.front().map(|note| note.sent),
+            self.notes.back().map(|note| note.sent),
+        );
+        let span = back
+            .zip(front)
+            .map(|(back, front)| back.saturating_duration_since(front))
+            .unwrap_or_default();
         self.spacing = span * 2 / NOTES_MAX as u32;
         let mut is_kept = false;
         self.notes.retain(|_| {
@@ -80,18 +99,26 @@ impl Delivery {
         if self.newest.is_some_and(|newest| newest.sent >= sent) {
             return;
         }
-        // Its own note, or the one before it, whose time is longer by as much as more arrived in it.
+        // Its own note, or the one before it, whose time is longer by as much as more arrived in
+        // it.
         let behind = self.notes.partition_point(|note| note.sent <= sent);
-        let found = behind.checked_sub(1).and_then(|at| self.notes.get(at)).copied();
+        let found = behind
+            .checked_sub(1)
+            .and_then(|at| self.notes.get(at))
+            .copied();
         self.newest = found.map(|note| Note { sent, ..note }).or(self.newest);
     }
 
-    /// All packets of an acknowledgement have been told of. `None`: they say nothing of how fast the path is.
+    /// All packets of an acknowledgement have been told of. `None`: they say nothing of how fast
+    /// the path is.
     pub fn sample(&mut self, now: Instant, in_flight_bytes: u64) -> Option<Sample> {
         let newest = self.newest.take();
         if let Some(newest) = newest {
             self.last = Some((now, newest.sent));
-            let old = self.notes.partition_point(|note| note.sent <= newest.sent).saturating_sub(1);
+            let old = self
+                .notes
+                .partition_point(|note| note.sent <= newest.sent)
+                .saturating_sub(1);
             self.notes.drain(..old);
             if self.notes.len() < NOTES_MAX / 4 {
                 self.spacing = Duration::ZERO;
@@ -103,7 +130,10 @@ impl Delivery {
             self.notes.shrink_to(NOTES_IDLE);
         }
         let newest = newest?;
-        let took = newest.sent.saturating_duration_since(newest.first_sent).max(now.saturating_duration_since(newest.delivered_at));
+        let took = newest
+            .sent
+            .saturating_duration_since(newest.first_sent)
+            .max(now.saturating_duration_since(newest.delivered_at));
         let bytes = self.delivered - newest.delivered;
         (!took.is_zero()).then(|| Sample {
             bytes_per_s: bytes as f64 / took.as_secs_f64(),
@@ -133,11 +163,15 @@ mod tests {
             }
         }
         let last = samples.last().unwrap();
-        assert!((last.bytes_per_s - 1_200_000.0).abs() < 70_000.0, "{last:?}");
+        assert!(
+            (last.bytes_per_s - 1_200_000.0).abs() < 70_000.0,
+            "{last:?}"
+        );
         assert_eq!((last.rtt, last.delivered_before), (ms(20), 19 * DATAGRAM));
     }
 
-    /// Twenty packets that were sent in twenty milliseconds are acknowledged at once: they did not travel faster for it.
+    /// Twenty packets that were sent in twenty milliseconds are acknowledged at once: they did not
+    /// travel faster for it.
     #[test]
     fn heaps_of_acknowledgements_make_no_path_faster() {
         let (begin, ms) = (Instant::now(), Duration::from_millis);
@@ -145,7 +179,10 @@ mod tests {
         (0..20).for_each(|at| delivery.sent(begin + ms(at)));
         (0..20).for_each(|at| delivery.acknowledged(begin + ms(at), DATAGRAM));
         let sample = delivery.sample(begin + ms(40), 0).unwrap();
-        assert!((sample.bytes_per_s - 20.0 * 1200.0 / 0.040).abs() < 1.0, "{sample:?}");
+        assert!(
+            (sample.bytes_per_s - 20.0 * 1200.0 / 0.040).abs() < 1.0,
+            "{sample:?}"
+        );
         assert!(delivery.notes.is_empty() && delivery.notes.capacity() <= NOTES_IDLE);
         // After a pause time counts from the next packet on.
         delivery.sent(begin + ms(5000));
@@ -162,7 +199,13 @@ mod tests {
         delivery.acknowledged(begin + ms(2), DATAGRAM);
         assert!(delivery.sample(begin + ms(20), 2 * DATAGRAM).is_some());
         delivery.acknowledged(begin, DATAGRAM);
-        assert_eq!((delivery.sample(begin + ms(22), DATAGRAM), delivery.delivered()), (None, 2 * DATAGRAM));
+        assert_eq!(
+            (
+                delivery.sample(begin + ms(22), DATAGRAM),
+                delivery.delivered()
+            ),
+            (None, 2 * DATAGRAM)
+        );
     }
 
     /// Acknowledgements of an upload, then a response: few notes, and the rate all the same.
@@ -178,12 +221,17 @@ mod tests {
             delivery.sent(begin + us(at * 10));
             if let Some(acknowledged) = at.checked_sub(2000) {
                 delivery.acknowledged(begin + us(acknowledged * 10), DATAGRAM);
-                last = delivery.sample(begin + us(at * 10), 2000 * DATAGRAM).or(last);
+                last = delivery
+                    .sample(begin + us(at * 10), 2000 * DATAGRAM)
+                    .or(last);
             }
             assert!(delivery.notes.len() <= NOTES_MAX);
         }
         let last = last.unwrap();
-        assert!((last.bytes_per_s - 120_000_000.0).abs() < 6_000_000.0, "{last:?}");
+        assert!(
+            (last.bytes_per_s - 120_000_000.0).abs() < 6_000_000.0,
+            "{last:?}"
+        );
         assert_eq!(last.rtt, us(20_000));
     }
 }

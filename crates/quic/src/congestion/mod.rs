@@ -1,12 +1,14 @@
 //! CUBIC with HyStart++, and BBR, in the place that quinn-proto has for congestion controllers.
 //!
-//! quinn-proto decides what is lost and whether it is persistent, counts what is in flight and spaces packets out (5/4 of a window per round
-//! trip); the window is ours: [`cubic`] says how it grows and shrinks, [`curve`] is the function that gives CUBIC its name, [`slow_start`]
-//! ends the first doubling before queues overflow; [`bbr`] goes by bandwidth and delay instead of losses, as [`delivery`] measures them. The
-//! difficulty is what the trait does not tell: packets that arrive after they were taken for lost are forgotten by then, so that a reduction
-//! which turns out to be for nothing can't be undone (RFC 9438 section 4.9.2); a wide allowance for reordering (`settings`) makes it rare.
-//! Absent on purpose: what Appropriate Byte Counting and bursts ask of TCP, because packets are paced; a rate for BBR to send at, which
-//! quinn-proto has no place for.
+//! quinn-proto decides what is lost and whether it is persistent, counts what is in flight and
+//! spaces packets out (5/4 of a window per round trip); the window is ours: [`cubic`] says how it
+//! grows and shrinks, [`curve`] is the function that gives CUBIC its name, [`slow_start`] ends the
+//! first doubling before queues overflow; [`bbr`] goes by bandwidth and delay instead of losses, as
+//! [`delivery`] measures them. The difficulty is what the trait does not tell: packets that arrive
+//! after they were taken for lost are forgotten by then, so that a reduction which turns out to be
+//! for nothing can't be undone (RFC 9438 section 4.9.2); a wide allowance for reordering
+//! (`settings`) makes it rare. Absent on purpose: what Appropriate Byte Counting and bursts ask of
+//! TCP, because packets are paced; a rate for BBR to send at, which quinn-proto has no place for.
 
 mod bbr;
 mod cubic;
@@ -48,7 +50,13 @@ impl Controller for Bbr {
         self.end_of_acknowledgement(now, in_flight, app_limited);
     }
 
-    fn on_congestion_event(&mut self, _: Instant, _: Instant, is_persistent_congestion: bool, lost_bytes: u64) {
+    fn on_congestion_event(
+        &mut self,
+        _: Instant,
+        _: Instant,
+        is_persistent_congestion: bool,
+        lost_bytes: u64,
+    ) {
         if is_persistent_congestion {
             self.persistent_congestion();
         } else {
@@ -105,7 +113,13 @@ impl Controller for Cubic {
         self.end_of_acknowledgement(now, in_flight, app_limited);
     }
 
-    fn on_congestion_event(&mut self, now: Instant, sent: Instant, is_persistent_congestion: bool, _: u64) {
+    fn on_congestion_event(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        is_persistent_congestion: bool,
+        _: u64,
+    ) {
         if is_persistent_congestion {
             self.persistent_congestion();
         } else {

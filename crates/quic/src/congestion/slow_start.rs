@@ -1,9 +1,12 @@
 //! The end of the first slow start by growing round trips (HyStart++, RFC 9406).
 //!
-//! Doubling finds out what a path carries by overflowing its queue: as much as a window is lost then, and the window is cut more than once. A queue that
-//! fills is seen before, because round trips of one round are longer than those of the round before. The difficulty is jitter, which looks
-//! the same: so growth is only slowed down at first (Conservative Slow Start), and resumed when round trips become short again. Rounds are told by
-//! when packets were sent, not by their numbers, since QUIC has three spaces of numbers. `L` of section 4.2 is infinite: packets are paced.
+//! Doubling finds out what a path carries by overflowing its queue: as much as a window is lost
+//! then, and the window is cut more than once. A queue that fills is seen before, because round
+//! trips of one round are longer than those of the round before. The difficulty is jitter, which
+//! looks the same: so growth is only slowed down at first (Conservative Slow Start), and resumed
+//! when round trips become short again. Rounds are told by when packets were sent, not by their
+//! numbers, since QUIC has three spaces of numbers. `L` of section 4.2 is infinite: packets are
+//! paced.
 
 use std::time::{Duration, Instant};
 
@@ -36,18 +39,31 @@ struct Conservative {
 
 impl HyStart {
     pub fn new(now: Instant) -> HyStart {
-        HyStart { round_began: now, last_round_min: None, round_min: None, samples: 0, conservative: None }
+        HyStart {
+            round_began: now,
+            last_round_min: None,
+            round_min: None,
+            samples: 0,
+            conservative: None,
+        }
     }
 
     /// How many bytes the window grows by for each that has arrived.
     pub fn growth(&self) -> f64 {
-        if self.conservative.is_some() { 1.0 / CSS_GROWTH_DIVISOR } else { 1.0 }
+        if self.conservative.is_some() {
+            1.0 / CSS_GROWTH_DIVISOR
+        } else {
+            1.0
+        }
     }
 
     /// An acknowledgement came, whose newest packet was sent then. `true`: slow start is over.
     pub fn acknowledged(&mut self, now: Instant, newest_sent: Instant) -> bool {
         let round_trip = now.saturating_duration_since(newest_sent);
-        self.round_min = Some(self.round_min.map_or(round_trip, |least| least.min(round_trip)));
+        self.round_min = Some(
+            self.round_min
+                .map_or(round_trip, |least| least.min(round_trip)),
+        );
         self.samples += 1;
         if self.samples >= N_RTT_SAMPLE {
             self.judge();
@@ -57,11 +73,19 @@ impl HyStart {
 
     /// RFC 9406 section 4.2, with enough samples of this round.
     fn judge(&mut self) {
-        let Some(current) = self.round_min else { return };
+        let Some(current) = self.round_min else {
+            return;
+        };
         match (&self.conservative, self.last_round_min) {
             (Some(conservative), _) if current < conservative.baseline => self.conservative = None,
-            (None, Some(last)) if current >= last + (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH) => {
-                self.conservative = Some(Conservative { baseline: current, rounds: 0 });
+            (None, Some(last))
+                if current
+                    >= last + (last / MIN_RTT_DIVISOR).clamp(MIN_RTT_THRESH, MAX_RTT_THRESH) =>
+            {
+                self.conservative = Some(Conservative {
+                    baseline: current,
+                    rounds: 0,
+                });
             }
             _ => {}
         }
@@ -95,17 +119,23 @@ mod tests {
     impl Flow {
         fn new() -> Flow {
             let now = Instant::now();
-            Flow { exit: HyStart::new(now), now }
+            Flow {
+                exit: HyStart::new(now),
+                now,
+            }
         }
 
-        /// One round: so many acknowledgements at the end of it, each of a packet that took that long.
+        /// One round: so many acknowledgements at the end of it, each of a packet that took that
+        /// long.
         fn round(&mut self, acknowledgements: u32, round_trip_ms: u64) -> bool {
             let sent = self.now;
             self.now += Duration::from_millis(round_trip_ms);
             // The first one ends the round before, as the others' packets were sent after it.
             (0..acknowledgements).fold(false, |over, at| {
                 let newest = sent + Duration::from_micros(u64::from(at));
-                over | self.exit.acknowledged(self.now + Duration::from_micros(u64::from(at)), newest)
+                over | self
+                    .exit
+                    .acknowledged(self.now + Duration::from_micros(u64::from(at)), newest)
             })
         }
     }
@@ -129,13 +159,22 @@ mod tests {
 
     #[test]
     fn thresholds_lie_between_four_and_sixteen_milliseconds() {
-        for (round_trip, longer, slows) in
-            [(8, 11, false), (8, 12, true), (100, 112, false), (104, 117, true), (400, 415, false), (400, 416, true)]
-        {
+        for (round_trip, longer, slows) in [
+            (8, 11, false),
+            (8, 12, true),
+            (100, 112, false),
+            (104, 117, true),
+            (400, 415, false),
+            (400, 416, true),
+        ] {
             let mut flow = Flow::new();
             (0..3).for_each(|_| assert!(!flow.round(20, round_trip)));
             flow.round(20, longer);
-            assert_eq!(flow.exit.is_conservative(), slows, "{round_trip} ms, then {longer}");
+            assert_eq!(
+                flow.exit.is_conservative(),
+                slows,
+                "{round_trip} ms, then {longer}"
+            );
         }
     }
 

@@ -1,4 +1,5 @@
-//! Clients that acknowledge what they never got, to be sent more than their path carries (RFC 9000 section 21.4).
+//! Clients that acknowledge what they never got, to be sent more than their path carries (RFC 9000
+//! section 21.4).
 //!
 //! The client is an honest one whose packets are written over just before they are encrypted.
 
@@ -7,7 +8,9 @@ use crate::{ClientCrypto, Event, Id, Lost, Settings};
 use bytes::BytesMut;
 use quinn_proto::{
     ConnectError, ConnectionId, Side, TransportError,
-    crypto::{self, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session},
+    crypto::{
+        self, CryptoError, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
+    },
     transport_parameters::TransportParameters,
 };
 use std::{
@@ -31,8 +34,13 @@ impl crypto::ClientConfig for Lying {
         server_name: &str,
         parameters: &TransportParameters,
     ) -> Result<Box<dyn Session>, ConnectError> {
-        let honest = Arc::new(self.honest.clone()).start_session(version, server_name, parameters)?;
-        Ok(Box::new(LyingSession { honest, lie: Arc::clone(&self.lie), keys_seen: 0 }))
+        let honest =
+            Arc::new(self.honest.clone()).start_session(version, server_name, parameters)?;
+        Ok(Box::new(LyingSession {
+            honest,
+            lie: Arc::clone(&self.lie),
+            keys_seen: 0,
+        }))
     }
 }
 
@@ -44,7 +52,10 @@ struct LyingSession {
 
 impl LyingSession {
     fn lying(&self, honest: Box<dyn PacketKey>) -> Box<dyn PacketKey> {
-        Box::new(LyingKey { honest, lie: Arc::clone(&self.lie) })
+        Box::new(LyingKey {
+            honest,
+            lie: Arc::clone(&self.lie),
+        })
     }
 }
 
@@ -93,14 +104,22 @@ impl Session for LyingSession {
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
         let keys = self.honest.next_1rtt_keys()?;
-        Some(KeyPair { local: self.lying(keys.local), remote: keys.remote })
+        Some(KeyPair {
+            local: self.lying(keys.local),
+            remote: keys.remote,
+        })
     }
 
     fn is_valid_retry(&self, original: &ConnectionId, header: &[u8], payload: &[u8]) -> bool {
         self.honest.is_valid_retry(original, header, payload)
     }
 
-    fn export_keying_material(&self, out: &mut [u8], label: &[u8], context: &[u8]) -> Result<(), ExportKeyingMaterialError> {
+    fn export_keying_material(
+        &self,
+        out: &mut [u8],
+        label: &[u8],
+        context: &[u8],
+    ) -> Result<(), ExportKeyingMaterialError> {
         self.honest.export_keying_material(out, label, context)
     }
 }
@@ -113,7 +132,8 @@ struct LyingKey {
 impl PacketKey for LyingKey {
     fn encrypt(&self, packet: u64, bytes: &mut [u8], header_bytes: usize) {
         let end = bytes.len() - self.honest.tag_len();
-        if let (Some(lie), Some(payload)) = (&*self.lie.lock().unwrap(), bytes.get_mut(header_bytes..end))
+        if let (Some(lie), Some(payload)) =
+            (&*self.lie.lock().unwrap(), bytes.get_mut(header_bytes..end))
             && let Some(place) = payload.get_mut(..lie.len())
         {
             place.copy_from_slice(lie);
@@ -123,7 +143,12 @@ impl PacketKey for LyingKey {
         self.honest.encrypt(packet, bytes, header_bytes);
     }
 
-    fn decrypt(&self, packet: u64, header: &[u8], payload: &mut BytesMut) -> Result<(), CryptoError> {
+    fn decrypt(
+        &self,
+        packet: u64,
+        header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), CryptoError> {
         self.honest.decrypt(packet, header, payload)
     }
 
@@ -150,7 +175,10 @@ fn ack_of_all(largest: u32) -> Vec<u8> {
 fn downloading() -> (Pair, Id, Lie) {
     let lie = Lie::default();
     let mut pair = Pair::new(Settings::default());
-    let config = Arc::new(Lying { honest: client_crypto(), lie: Arc::clone(&lie) });
+    let config = Arc::new(Lying {
+        honest: client_crypto(),
+        lie: Arc::clone(&lie),
+    });
     pair.client_config = super::pair::client_config_with(config);
     let id = pair.connect();
     pair.run(Duration::from_millis(200));
@@ -173,7 +201,8 @@ fn tell(pair: &mut Pair, id: Id, lie: &Lie, frame: Vec<u8>) {
     pair.run(Duration::from_millis(15));
 }
 
-/// PROTOCOL_VIOLATION (RFC 9000 section 20.1); whether the client understands the answer is its own matter.
+/// PROTOCOL_VIOLATION (RFC 9000 section 20.1); whether the client understands the answer is its own
+/// matter.
 fn is_found_out(pair: &mut Pair) -> bool {
     matches!(pair.server().1.lost(), Some(Lost::Fault { code: 0xa, .. }))
 }
@@ -192,7 +221,12 @@ fn everything_before_it_has_come() {
     let found_out = (0..50).any(|_| {
         // Less than what was sent, handshake packets aside, and more than what has come.
         let sent = pair.server().0.figures().packets_sent;
-        tell(&mut pair, id, &lie, ack_of_all(u32::try_from(sent).unwrap() - 20));
+        tell(
+            &mut pair,
+            id,
+            &lie,
+            ack_of_all(u32::try_from(sent).unwrap() - 20),
+        );
         is_found_out(&mut pair)
     });
     assert!(found_out, "{:?}", pair.server().1.lost());

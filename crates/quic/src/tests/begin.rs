@@ -16,11 +16,24 @@ fn a_handshake_tells_what_was_agreed_on() {
     let hello = connection.hello().unwrap();
     assert_eq!(hello.server_name.as_deref(), Some("example.org"));
     assert_eq!(hello.alpn.as_deref(), Some(&b"h3"[..]));
-    assert_eq!(hello.suite, Some(rustls::CipherSuite::TLS13_AES_256_GCM_SHA384));
-    assert_eq!((hello.kind, hello.quic_version), (Some(HandshakeKind::Full), 1));
+    assert_eq!(
+        hello.suite,
+        Some(rustls::CipherSuite::TLS13_AES_256_GCM_SHA384)
+    );
+    assert_eq!(
+        (hello.kind, hello.quic_version),
+        (Some(HandshakeKind::Full), 1)
+    );
     assert_eq!(connection.peer(), CLIENT.parse::<SocketAddr>().unwrap());
     assert!(!connection.is_early());
-    assert_eq!((pair.server.counts.handshakes, pair.server.counts.handshakes_failed, pair.server.counts.retries), (1, 0, 0));
+    assert_eq!(
+        (
+            pair.server.counts.handshakes,
+            pair.server.counts.handshakes_failed,
+            pair.server.counts.retries
+        ),
+        (1, 0, 0)
+    );
     assert!(pair.client(id).0.rtt() >= Duration::from_millis(20));
 }
 
@@ -38,7 +51,10 @@ fn the_clients_packets_lead_to_the_worker() {
 #[test]
 fn version_2_is_spoken_too() {
     for unproved_max in [64, 0] {
-        let mut pair = Pair::new(Settings { handshakes_unproved_max: unproved_max, ..Settings::default() });
+        let mut pair = Pair::new(Settings {
+            handshakes_unproved_max: unproved_max,
+            ..Settings::default()
+        });
         pair.client_config.version(VERSION_2);
         let id = pair.connect();
         pair.run(WHILE);
@@ -54,39 +70,67 @@ fn version_2_is_spoken_too() {
 #[test]
 fn unknown_versions_are_answered_with_ours_and_small_datagrams_not_at_all() {
     let mut pair = Pair::new(Settings::default());
-    let mut packet = vec![0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, 1, 2, 3, 4, 5, 6, 7, 8, 2, 9, 9];
+    let mut packet = vec![
+        0xc0, 0x1a, 0x2a, 0x3a, 0x4a, 8, 1, 2, 3, 4, 5, 6, 7, 8, 2, 9, 9,
+    ];
     packet.resize(1200, 0);
     for (length, answers) in [(1199, 0), (1200, 1)] {
         let bytes = &packet[..length];
-        let arrival = Arrival { peer: CLIENT.parse().unwrap(), local: None, ecn: 0, datagram_bytes: length, bytes };
-        pair.server.receive(pair.now, arrival, &mut pair.door, &mut pair.server_card);
+        let arrival = Arrival {
+            peer: CLIENT.parse().unwrap(),
+            local: None,
+            ecn: 0,
+            datagram_bytes: length,
+            bytes,
+        };
+        pair.server
+            .receive(pair.now, arrival, &mut pair.door, &mut pair.server_card);
         assert_eq!(pair.server_card.queue.len(), answers);
     }
     let answer = &pair.server_card.queue[0].bytes;
     assert_eq!(answer[1..5], [0; 4], "version negotiation");
-    assert_eq!(answer[5..17], [2, 9, 9, 8, 1, 2, 3, 4, 5, 6, 7, 8], "their ids, turned round");
-    let versions: Vec<u32> = answer[17..].chunks(4).map(|version| u32::from_be_bytes(version.try_into().unwrap())).collect();
+    assert_eq!(
+        answer[5..17],
+        [2, 9, 9, 8, 1, 2, 3, 4, 5, 6, 7, 8],
+        "their ids, turned round"
+    );
+    let versions: Vec<u32> = answer[17..]
+        .chunks(4)
+        .map(|version| u32::from_be_bytes(version.try_into().unwrap()))
+        .collect();
     assert!(versions.contains(&VERSION_1) && versions.contains(&VERSION_2));
     assert_eq!(pair.server.counts.version_negotiations, 1);
 }
 
 #[test]
 fn addresses_are_proved_when_there_are_many_handshakes() {
-    let mut pair = Pair::new(Settings { handshakes_unproved_max: 2, ..Settings::default() });
+    let mut pair = Pair::new(Settings {
+        handshakes_unproved_max: 2,
+        ..Settings::default()
+    });
     let ids: Vec<_> = (0..5).map(|_| pair.connect()).collect();
     pair.run(WHILE);
-    assert!(ids.iter().all(|id| pair.client(*id).1.has(&Event::Established)));
+    assert!(
+        ids.iter()
+            .all(|id| pair.client(*id).1.has(&Event::Established))
+    );
     assert_eq!(pair.server.counts.retries, 3);
     let later = pair.connect();
     pair.run(WHILE);
     assert!(pair.client(later).1.has(&Event::Established));
-    assert_eq!(pair.server.counts.retries, 3, "the others have come to an end");
+    assert_eq!(
+        pair.server.counts.retries, 3,
+        "the others have come to an end"
+    );
 }
 
 /// NEW_TOKEN (RFC 9000 section 8.1.3): whoever was here before has proved his address.
 #[test]
 fn a_token_of_before_saves_the_proof() {
-    let mut pair = Pair::new(Settings { handshakes_unproved_max: 0, ..Settings::default() });
+    let mut pair = Pair::new(Settings {
+        handshakes_unproved_max: 0,
+        ..Settings::default()
+    });
     for retries in [1, 1] {
         let id = pair.connect();
         pair.run(WHILE);
@@ -101,12 +145,19 @@ fn a_token_of_before_saves_the_proof() {
 
 #[test]
 fn handshakes_at_a_time_are_bounded_and_come_later() {
-    let mut pair = Pair::new(Settings { handshakes_max: 1, ..Settings::default() });
+    let mut pair = Pair::new(Settings {
+        handshakes_max: 1,
+        ..Settings::default()
+    });
     let ids = [pair.connect(), pair.connect()];
     pair.run(Duration::from_millis(100));
     assert_eq!(pair.server.counts.handshakes_refused, 1, "dropped");
     pair.run(WHILE * 4);
-    assert!(ids.iter().all(|id| pair.client(*id).1.has(&Event::Established)), "sent again");
+    assert!(
+        ids.iter()
+            .all(|id| pair.client(*id).1.has(&Event::Established)),
+        "sent again"
+    );
 }
 
 #[test]
@@ -116,7 +167,14 @@ fn the_door_may_say_no() {
     let id = pair.connect();
     pair.run(Duration::from_millis(50));
     // CONNECTION_REFUSED (RFC 9000 section 20.1).
-    assert!(matches!(pair.client(id).1.lost(), Some(Lost::AbortedByPeer { code: 2, .. })), "{:?}", pair.client(id).1.events);
+    assert!(
+        matches!(
+            pair.client(id).1.lost(),
+            Some(Lost::AbortedByPeer { code: 2, .. })
+        ),
+        "{:?}",
+        pair.client(id).1.events
+    );
     assert!(pair.server.is_empty());
 }
 
@@ -132,19 +190,29 @@ fn nobody_is_flooded_on_behalf_of_others() {
     pair.client_card.lose_each = 1;
     pair.run(Duration::from_secs(9));
     assert!(pair.server_card.sent_bytes > 0);
-    assert!(pair.server_card.sent_bytes <= first * 3, "{} for {first}", pair.server_card.sent_bytes);
+    assert!(
+        pair.server_card.sent_bytes <= first * 3,
+        "{} for {first}",
+        pair.server_card.sent_bytes
+    );
 }
 
 #[test]
 fn handshakes_that_lead_nowhere_are_forgotten() {
-    let mut pair = Pair::new(Settings { handshake_timeout_ms: 2000, ..Settings::default() });
+    let mut pair = Pair::new(Settings {
+        handshake_timeout_ms: 2000,
+        ..Settings::default()
+    });
     pair.connect();
     pair.run(Duration::from_millis(10));
     pair.client_card.lose_each = 1;
     pair.run(Duration::from_millis(1900));
     assert_eq!(pair.server.len(), 1);
     pair.run(Duration::from_millis(200));
-    assert_eq!((pair.server.len(), pair.server.counts.handshakes_failed), (0, 1));
+    assert_eq!(
+        (pair.server.len(), pair.server.counts.handshakes_failed),
+        (0, 1)
+    );
 }
 
 #[test]
@@ -165,16 +233,24 @@ fn early_data_arrives_before_the_handshake_ends_and_is_known_as_such() {
     let stream = pair.send(again, "early");
     pair.run(Duration::from_millis(15));
     let (connection, peer) = pair.server();
-    assert!(connection.is_early() && peer.early.contains(&stream), "{:?}", peer.events);
+    assert!(
+        connection.is_early() && peer.early.contains(&stream),
+        "{:?}",
+        peer.events
+    );
     assert_eq!(peer.received[&stream], b"early");
     pair.run(WHILE);
     assert!(pair.client(again).0.has_early_data());
     assert_eq!(pair.client(again).1.received[&stream], b"early");
-    assert_eq!(pair.server().0.hello().unwrap().kind, Some(HandshakeKind::Resumed));
+    assert_eq!(
+        pair.server().0.hello().unwrap().kind,
+        Some(HandshakeKind::Resumed)
+    );
     assert_eq!(pair.server.counts.early_data_connections, 1);
 }
 
-/// A copy of early data's packets, sent to another worker or later, must not be believed: sessions are good once.
+/// A copy of early data's packets, sent to another worker or later, must not be believed: sessions
+/// are good once.
 #[test]
 fn a_session_is_good_for_early_data_once() {
     let mut pair = Pair::with_early_data(Settings::default());
@@ -186,13 +262,25 @@ fn a_session_is_good_for_early_data_once() {
     let again = pair.connect();
     pair.send(again, "early");
     pair.run(Duration::ZERO);
-    let copies: Vec<Vec<u8>> = pair.client_card.queue.iter().map(|packet| packet.bytes.clone()).collect();
+    let copies: Vec<Vec<u8>> = pair
+        .client_card
+        .queue
+        .iter()
+        .map(|packet| packet.bytes.clone())
+        .collect();
     pair.run(WHILE);
     pair.replace_server();
     let thief = "203.0.113.9:1".parse().unwrap();
     for bytes in &copies {
-        let arrival = Arrival { peer: thief, local: None, ecn: 0, datagram_bytes: bytes.len(), bytes };
-        pair.server.receive(pair.now, arrival, &mut pair.door, &mut pair.server_card);
+        let arrival = Arrival {
+            peer: thief,
+            local: None,
+            ecn: 0,
+            datagram_bytes: bytes.len(),
+            bytes,
+        };
+        pair.server
+            .receive(pair.now, arrival, &mut pair.door, &mut pair.server_card);
     }
     pair.run(Duration::from_millis(15));
     assert!(pair.server().1.early.is_empty(), "replayed");

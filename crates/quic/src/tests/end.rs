@@ -7,13 +7,20 @@ use std::time::Duration;
 
 #[test]
 fn silence_ends_a_connection_and_costs_no_packet() {
-    let (mut pair, id) = Pair::established(Settings { idle_timeout_ms: 5000, ..Settings::default() });
+    let (mut pair, id) = Pair::established(Settings {
+        idle_timeout_ms: 5000,
+        ..Settings::default()
+    });
     let sent = pair.server_card.sent;
     pair.run(Duration::from_millis(4400));
     assert_eq!(pair.server.len(), 1);
     pair.run(Duration::from_secs(5));
     assert!(pair.server.is_empty() && pair.client.is_empty());
-    assert!(pair.server_card.sent - sent < 5, "{}", pair.server_card.sent - sent);
+    assert!(
+        pair.server_card.sent - sent < 5,
+        "{}",
+        pair.server_card.sent - sent
+    );
     assert!(pair.client.connection(id, pair.now).is_none());
     assert_eq!(pair.server.next_limit(), None, "nothing is left behind");
 }
@@ -25,7 +32,10 @@ fn a_close_says_why() {
     pair.server().0.close(0x100, "bye");
     pair.server.wake(server);
     pair.run(Duration::from_millis(15));
-    let lost = Lost::ClosedByPeer { code: 0x100, reason: Bytes::from_static(b"bye") };
+    let lost = Lost::ClosedByPeer {
+        code: 0x100,
+        reason: Bytes::from_static(b"bye"),
+    };
     assert_eq!(pair.client(id).1.lost(), Some(&lost));
     pair.run(Duration::from_secs(2));
     assert!(pair.server.is_empty() && pair.client.is_empty());
@@ -50,8 +60,15 @@ fn strangers_ids_are_not_answered() {
     for length in [1, 9, 22, 43, 1200] {
         let bytes = vec![0x47; length];
         let peer = "203.0.113.1:5".parse().unwrap();
-        let arrival = saker_net::Arrival { peer, local: None, ecn: 0, datagram_bytes: length, bytes: &bytes };
-        pair.server.receive(pair.now, arrival, &mut pair.door, &mut pair.server_card);
+        let arrival = saker_net::Arrival {
+            peer,
+            local: None,
+            ecn: 0,
+            datagram_bytes: length,
+            bytes: &bytes,
+        };
+        pair.server
+            .receive(pair.now, arrival, &mut pair.door, &mut pair.server_card);
     }
     assert!(pair.server_card.queue.is_empty() && pair.server.is_empty());
 }
@@ -67,7 +84,8 @@ fn a_closed_door_keeps_who_is_inside() {
     assert!(pair.client(late).1.events.is_empty());
 }
 
-/// What a thousand connections that say nothing cost a turn: no work, and a heap that is not looked into.
+/// What a thousand connections that say nothing cost a turn: no work, and a heap that is not looked
+/// into.
 #[test]
 fn idle_connections_have_no_work() {
     let mut pair = Pair::new(Settings::default());
@@ -79,5 +97,9 @@ fn idle_connections_have_no_work() {
     assert_eq!(pair.server.len(), 1000);
     assert!(!pair.server.has_work());
     let next = pair.server.next_limit().unwrap();
-    assert!(next > pair.now + Duration::from_secs(1), "{:?}", next - pair.now);
+    assert!(
+        next > pair.now + Duration::from_secs(1),
+        "{:?}",
+        next - pair.now
+    );
 }

@@ -1,6 +1,9 @@
 //! Two endpoints and the network between them, in memory and in a time of its own.
 
-use crate::{ClientCrypto, Connection, Door, Endpoint, Event, Id, Place, Read, Secrets, ServerCrypto, Settings, Settled, Sink, Written};
+use crate::{
+    ClientCrypto, Connection, Door, Endpoint, Event, Id, Place, Read, Secrets, ServerCrypto,
+    Settings, Settled, Sink, Written,
+};
 use bytes::Bytes;
 use quinn_proto::ClientConfig;
 use rustls::{
@@ -52,13 +55,28 @@ impl Default for Path {
     fn default() -> Path {
         let (latency, held_back) = (Duration::from_millis(10), Duration::from_millis(3));
         let (bytes_per_s, queue_packets, datagram_bytes_max) = (None, usize::MAX, usize::MAX);
-        Path { latency, bytes_per_s, queue_packets, datagram_bytes_max, lost: 0, late: 0, held_back, chance: 7, leaving: VecDeque::new() }
+        Path {
+            latency,
+            bytes_per_s,
+            queue_packets,
+            datagram_bytes_max,
+            lost: 0,
+            late: 0,
+            held_back,
+            chance: 7,
+            leaving: VecDeque::new(),
+        }
     }
 }
 
 impl Path {
     pub fn new(mbit_per_s: f64, latency: Duration, queue_packets: usize) -> Path {
-        Path { latency, bytes_per_s: Some(mbit_per_s * 1e6 / 8.0), queue_packets, ..Path::default() }
+        Path {
+            latency,
+            bytes_per_s: Some(mbit_per_s * 1e6 / 8.0),
+            queue_packets,
+            ..Path::default()
+        }
     }
 
     /// When a packet of so many bytes arrives, if it does.
@@ -77,13 +95,20 @@ impl Path {
             left += Duration::from_secs_f64((bytes + HEADER_BYTES) as f64 / rate);
             self.leaving.push_back(left);
         }
-        let held_back = if self.happens(self.late) { self.held_back } else { Duration::ZERO };
+        let held_back = if self.happens(self.late) {
+            self.held_back
+        } else {
+            Duration::ZERO
+        };
         (!self.happens(self.lost)).then_some(left + self.latency + held_back)
     }
 
     /// By a generator of its own (Knuth's), so that every run is the same.
     fn happens(&mut self, of_thousand: u64) -> bool {
-        self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.chance = self
+            .chance
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.chance >> 33) % 1000 < of_thousand
     }
 }
@@ -107,7 +132,17 @@ impl Card {
     fn new(address: &str, now: Instant) -> Card {
         let address = address.parse().unwrap();
         let (queue, ecn_seen) = (VecDeque::new(), BTreeSet::new());
-        Card { address, queue, path: Path::default(), now, sent_bytes: 0, sent: 0, lose_each: 0, refuse: 0, ecn_seen }
+        Card {
+            address,
+            queue,
+            path: Path::default(),
+            now,
+            sent_bytes: 0,
+            sent: 0,
+            lose_each: 0,
+            refuse: 0,
+            ecn_seen,
+        }
     }
 }
 
@@ -122,8 +157,16 @@ impl Sink for Card {
             self.sent += 1;
             self.sent_bytes += datagram.len();
             if self.lose_each == 0 || !self.sent.is_multiple_of(self.lose_each) {
-                let Some(due) = self.path.arrival(self.now, datagram.len()) else { continue };
-                let packet = Packet { due, from: self.address, to: departure.peer, ecn: departure.ecn, bytes: datagram.to_vec() };
+                let Some(due) = self.path.arrival(self.now, datagram.len()) else {
+                    continue;
+                };
+                let packet = Packet {
+                    due,
+                    from: self.address,
+                    to: departure.peer,
+                    ecn: departure.ecn,
+                    bytes: datagram.to_vec(),
+                };
                 let at = self.queue.partition_point(|other| other.due <= due);
                 self.queue.insert(at, packet);
             }
@@ -136,7 +179,8 @@ impl Sink for Card {
     }
 }
 
-/// What a side does with its connection: reads everything, sends what it is told to, and as a server gives back what it gets.
+/// What a side does with its connection: reads everything, sends what it is told to, and as a
+/// server gives back what it gets.
 #[derive(Default)]
 pub struct Peer {
     pub echoes: bool,
@@ -150,7 +194,10 @@ pub struct Peer {
 
 impl Peer {
     pub fn client() -> Peer {
-        Peer { reads: true, ..Peer::default() }
+        Peer {
+            reads: true,
+            ..Peer::default()
+        }
     }
 
     pub fn send(&mut self, stream: u64, bytes: impl Into<Bytes>) {
@@ -162,7 +209,13 @@ impl Peer {
     }
 
     pub fn lost(&self) -> Option<&crate::Lost> {
-        self.events.iter().find_map(|event| if let Event::Lost(lost) = event { Some(lost) } else { None })
+        self.events.iter().find_map(|event| {
+            if let Event::Lost(lost) = event {
+                Some(lost)
+            } else {
+                None
+            }
+        })
     }
 
     pub fn turn(&mut self, connection: &mut Connection) {
@@ -182,10 +235,17 @@ impl Peer {
     }
 
     fn read(&mut self, connection: &mut Connection) {
-        let open: Vec<u64> = self.received.keys().copied().filter(|stream| !self.ended.contains(stream)).collect();
+        let open: Vec<u64> = self
+            .received
+            .keys()
+            .copied()
+            .filter(|stream| !self.ended.contains(stream))
+            .collect();
         for stream in open {
             let received = self.received.get_mut(&stream).unwrap();
-            match connection.read(stream, usize::MAX, |bytes| received.extend_from_slice(&bytes)) {
+            match connection.read(stream, usize::MAX, |bytes| {
+                received.extend_from_slice(&bytes)
+            }) {
                 Read::End => drop(self.ended.insert(stream)),
                 Read::Blocked => continue,
                 other => panic!("{other:?}"),
@@ -218,7 +278,11 @@ pub struct Admitting(pub bool);
 
 impl Door<Peer> for Admitting {
     fn admit(&mut self, _: SocketAddr) -> Option<Peer> {
-        self.0.then(|| Peer { echoes: true, reads: true, ..Peer::default() })
+        self.0.then(|| Peer {
+            echoes: true,
+            reads: true,
+            ..Peer::default()
+        })
     }
 }
 
@@ -273,12 +337,26 @@ impl Pair {
 
     /// Another server process' worth of memory, with the same secrets.
     pub fn replace_server(&mut self) {
-        self.server = Endpoint::server(&self.settings, &self.secrets, server_crypto(&self.sessions), PLACE, true);
+        self.server = Endpoint::server(
+            &self.settings,
+            &self.secrets,
+            server_crypto(&self.sessions),
+            PLACE,
+            true,
+        );
     }
 
     pub fn connect(&mut self) -> Id {
         let address = self.server_card.address;
-        self.client.connect(self.now, self.client_config.clone(), address, "example.org", Peer::client()).unwrap()
+        self.client
+            .connect(
+                self.now,
+                self.client_config.clone(),
+                address,
+                "example.org",
+                Peer::client(),
+            )
+            .unwrap()
     }
 
     pub fn established(settings: Settings) -> (Pair, Id) {
@@ -292,17 +370,27 @@ impl Pair {
         pair.client_card.path.latency = latency;
         let id = pair.connect();
         pair.run(Duration::from_millis(500));
-        assert!(pair.client(id).1.has(&Event::Established), "{:?}", pair.client(id).1.events);
+        assert!(
+            pair.client(id).1.has(&Event::Established),
+            "{:?}",
+            pair.client(id).1.events
+        );
         (pair, id)
     }
 
     pub fn client(&mut self, id: Id) -> (&mut Connection, &mut Peer) {
-        self.client.connection(id, self.now).expect("the client's connection")
+        self.client
+            .connection(id, self.now)
+            .expect("the client's connection")
     }
 
     /// The server's only connection.
     pub fn server(&mut self) -> (&mut Connection, &mut Peer) {
-        let id = self.server.ids().next().expect("a connection on the server");
+        let id = self
+            .server
+            .ids()
+            .next()
+            .expect("a connection on the server");
         self.server.connection(id, self.now).unwrap()
     }
 
@@ -320,10 +408,25 @@ impl Pair {
         let end = self.now + for_time;
         loop {
             self.step();
-            let due = |card: &Card, limit: Option<Instant>| card.queue.front().map(|packet| packet.due).into_iter().chain(limit).min();
-            let of_server = due(&self.client_card, self.server.next_limit()).map(|due| due.max(self.server_awakes));
+            let due = |card: &Card, limit: Option<Instant>| {
+                card.queue
+                    .front()
+                    .map(|packet| packet.due)
+                    .into_iter()
+                    .chain(limit)
+                    .min()
+            };
+            let of_server = due(&self.client_card, self.server.next_limit())
+                .map(|due| due.max(self.server_awakes));
             let of_client = due(&self.server_card, self.client.next_limit());
-            let Some(next) = of_server.into_iter().chain(of_client).min().filter(|next| *next <= end) else { break };
+            let Some(next) = of_server
+                .into_iter()
+                .chain(of_client)
+                .min()
+                .filter(|next| *next <= end)
+            else {
+                break;
+            };
             self.now = self.now.max(next);
         }
         self.now = end;
@@ -334,28 +437,58 @@ impl Pair {
         (self.server_card.now, self.client_card.now) = (now, now);
         if now >= self.server_awakes {
             let to_server = take_due(&mut self.client_card.queue, now, self.server_card.address);
-            deliver(&mut self.server, to_server, now, &mut self.door, &mut self.server_card);
+            deliver(
+                &mut self.server,
+                to_server,
+                now,
+                &mut self.door,
+                &mut self.server_card,
+            );
             turn(&mut self.server, now, &mut self.server_card);
             self.server_awakes = now + self.server_sleeps;
         }
         let to_client = take_due(&mut self.server_card.queue, now, self.client_card.address);
-        deliver(&mut self.client, to_client, now, &mut Admitting(false), &mut self.client_card);
+        deliver(
+            &mut self.client,
+            to_client,
+            now,
+            &mut Admitting(false),
+            &mut self.client_card,
+        );
         turn(&mut self.client, now, &mut self.client_card);
     }
 }
 
-pub const PLACE: Place = Place { worker: 2, workers: 5 };
+pub const PLACE: Place = Place {
+    worker: 2,
+    workers: 5,
+};
 
 fn take_due(queue: &mut VecDeque<Packet>, now: Instant, to: SocketAddr) -> Vec<Packet> {
     let due = queue.iter().take_while(|packet| packet.due <= now).count();
     // Packets to where nobody is any more are lost.
-    queue.drain(..due).filter(|packet| packet.to == to).collect()
+    queue
+        .drain(..due)
+        .filter(|packet| packet.to == to)
+        .collect()
 }
 
-fn deliver(endpoint: &mut Endpoint<Peer>, packets: Vec<Packet>, now: Instant, door: &mut Admitting, card: &mut Card) {
+fn deliver(
+    endpoint: &mut Endpoint<Peer>,
+    packets: Vec<Packet>,
+    now: Instant,
+    door: &mut Admitting,
+    card: &mut Card,
+) {
     for packet in packets {
         let (peer, local) = (packet.from, Some(packet.to.ip()));
-        let arrival = Arrival { peer, local, ecn: packet.ecn, datagram_bytes: packet.bytes.len(), bytes: &packet.bytes };
+        let arrival = Arrival {
+            peer,
+            local,
+            ecn: packet.ecn,
+            datagram_bytes: packet.bytes.len(),
+            bytes: &packet.bytes,
+        };
         endpoint.receive(now, arrival, door, card);
     }
 }
@@ -364,7 +497,9 @@ fn turn(endpoint: &mut Endpoint<Peer>, now: Instant, card: &mut Card) {
     endpoint.expire(now);
     while !endpoint.flush(card) {}
     while let Some(id) = endpoint.next_with_work() {
-        let Some((connection, peer)) = endpoint.connection(id, now) else { continue };
+        let Some((connection, peer)) = endpoint.connection(id, now) else {
+            continue;
+        };
         peer.turn(connection);
         if endpoint.settle(id, now, card) == Settled::Full {
             while !endpoint.flush(card) {}
@@ -373,10 +508,17 @@ fn turn(endpoint: &mut Endpoint<Peer>, now: Instant, card: &mut Card) {
 }
 
 fn server_crypto(sessions: &Arc<dyn StoresServerSessions>) -> ServerCrypto {
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(IDENTITY.signing_key.serialize_der()));
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(
+        IDENTITY.signing_key.serialize_der(),
+    ));
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = rustls::ServerConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]).unwrap();
-    let mut config = builder.with_no_client_auth().with_single_cert(vec![IDENTITY.cert.der().clone()], key).unwrap();
+    let builder = rustls::ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap();
+    let mut config = builder
+        .with_no_client_auth()
+        .with_single_cert(vec![IDENTITY.cert.der().clone()], key)
+        .unwrap();
     config.alpn_protocols = vec![b"h3".to_vec()];
     config.max_early_data_size = u32::MAX;
     config.session_storage = Arc::clone(sessions);
@@ -387,7 +529,9 @@ pub fn client_crypto() -> ClientCrypto {
     let mut roots = RootCertStore::empty();
     roots.add(IDENTITY.cert.der().clone()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let builder = rustls::ClientConfig::builder_with_provider(provider).with_protocol_versions(&[&rustls::version::TLS13]).unwrap();
+    let builder = rustls::ClientConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .unwrap();
     let mut config = builder.with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![b"h3".to_vec()];
     config.enable_early_data = true;
@@ -401,7 +545,12 @@ pub fn client_config() -> ClientConfig {
 pub fn client_config_with(crypto: Arc<dyn quinn_proto::crypto::ClientConfig>) -> ClientConfig {
     let mut config = ClientConfig::new(crypto);
     config.transport_config(Arc::new(
-        Settings { stream_window_bytes: 64 << 20, connection_window_bytes: 64 << 20, ..Settings::default() }.transport(),
+        Settings {
+            stream_window_bytes: 64 << 20,
+            connection_window_bytes: 64 << 20,
+            ..Settings::default()
+        }
+        .transport(),
     ));
     config
 }

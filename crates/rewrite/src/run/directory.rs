@@ -1,7 +1,9 @@
-//! Rules of directories and `.htaccess` files: from a file back to a path, which begins anew (httpd's `hook_fixup`).
+//! Rules of directories and `.htaccess` files: from a file back to a path, which begins anew
+//! (httpd's `hook_fixup`).
 //!
-//! Difficulty: a result is a file name again, and has to become a URL path: by RewriteBase, by the document root, or by the alias that led
-//! here. Absent on purpose: the internal redirect itself, and the count of them that ends loops.
+//! Difficulty: a result is a file name again, and has to become a URL path: by RewriteBase, by the
+//! document root, or by the alias that led here. Absent on purpose: the internal redirect itself,
+//! and the count of them that ends loops.
 
 use super::{
     Run, Shown,
@@ -11,7 +13,12 @@ use crate::{Action, Input, Outcome, Settings, World, uri};
 use saker_expressions::Variable;
 
 /// Runs a directory's rules; `server` has the maps.
-pub fn run_directory(settings: &Settings, server: &Settings, world: &dyn World, input: &Input<'_>) -> Outcome {
+pub fn run_directory(
+    settings: &Settings,
+    server: &Settings,
+    world: &dyn World,
+    input: &Input<'_>,
+) -> Outcome {
     let mut run = Run::new(server, world, input, Some(settings));
     let Some(directory) = settings.directory_path().filter(|_| settings.is_enabled()) else {
         return run.finish(Action::Pass);
@@ -22,7 +29,9 @@ pub fn run_directory(settings: &Settings, server: &Settings, world: &dyn World, 
         return run.finish(Action::Pass);
     }
     if input.ended {
-        run.trace(8, true, |_| "Declining, no further rewriting due to END flag".to_owned());
+        run.trace(8, true, |_| {
+            "Declining, no further rewriting due to END flag".to_owned()
+        });
         return run.finish(Action::Pass);
     }
     if !input.follows_links {
@@ -33,7 +42,12 @@ pub fn run_directory(settings: &Settings, server: &Settings, world: &dyn World, 
         return run.finish(Action::Status(403));
     }
     if input.filename.is_none() {
-        run.trace(2, true, |run| format!("init rewrite engine with requested uri {}", Shown(&run.filename)));
+        run.trace(2, true, |run| {
+            format!(
+                "init rewrite engine with requested uri {}",
+                Shown(&run.filename)
+            )
+        });
     }
     let ran = run.run_list(&settings.rules);
     let action = run.directory_action(settings, directory, ran);
@@ -44,7 +58,9 @@ impl Run<'_> {
     fn directory_action(&mut self, settings: &Settings, directory: &[u8], ran: Ran) -> Action {
         if let Some(action) = self.early_action(&ran, "AH10411") {
             if action == Action::Pass {
-                self.trace(1, true, |run| format!("pass through {}", Shown(&run.filename)));
+                self.trace(1, true, |run| {
+                    format!("pass through {}", Shown(&run.filename))
+                });
             }
             return action;
         }
@@ -63,14 +79,19 @@ impl Run<'_> {
     fn base_in_url(&mut self, directory: &[u8]) {
         let Some(base) = self.base else { return };
         let skip = uri::scheme(&self.filename).map_or(0, |scheme| scheme.length);
-        let Some(slash) = self.filename[skip..].iter().position(|byte| *byte == b'/') else { return };
+        let Some(slash) = self.filename[skip..].iter().position(|byte| *byte == b'/') else {
+            return;
+        };
         let path = skip + slash + 1;
         if path == self.filename.len() {
             return;
         }
         self.trace_prefix(directory, base);
         // Both begin with the slash that `path` is behind of.
-        let (directory, base) = (directory.strip_prefix(b"/").unwrap_or(directory), base.get(1..).unwrap_or_default());
+        let (directory, base) = (
+            directory.strip_prefix(b"/").unwrap_or(directory),
+            base.get(1..).unwrap_or_default(),
+        );
         let behind = self.filename.split_off(path);
         if let Some(replaced) = self.replace_prefix(&behind, directory, base) {
             self.filename.extend_from_slice(&replaced);
@@ -84,11 +105,21 @@ impl Run<'_> {
             return Action::Status(400);
         }
         if self.input.filename == Some(&self.filename) {
-            self.trace(1, true, |run| format!("initial URL equal rewritten URL: {} [IGNORING REWRITE]", Shown(&run.filename)));
+            self.trace(1, true, |run| {
+                format!(
+                    "initial URL equal rewritten URL: {} [IGNORING REWRITE]",
+                    Shown(&run.filename)
+                )
+            });
             return Action::Stay;
         }
         let path = self.as_url_path(settings, directory);
-        self.trace(1, true, |_| format!("internal redirect with {} [INTERNAL REDIRECT]", Shown(&path)));
+        self.trace(1, true, |_| {
+            format!(
+                "internal redirect with {} [INTERNAL REDIRECT]",
+                Shown(&path)
+            )
+        });
         Action::InternalRedirect(path)
     }
 
@@ -110,27 +141,56 @@ impl Run<'_> {
         }
         let root = self.world_variable(Variable::ContextDocumentRoot);
         let prefix = self.world_variable(Variable::ContextPrefix);
-        self.trace(2, true, |_| format!("trying to replace context docroot {} with context prefix {}", Shown(&root), Shown(&prefix)));
+        self.trace(2, true, |_| {
+            format!(
+                "trying to replace context docroot {} with context prefix {}",
+                Shown(&root),
+                Shown(&prefix)
+            )
+        });
         self.replace_prefix(&file, &root, &prefix).unwrap_or(file)
     }
 
     fn without_document_root(&mut self, file: &[u8]) -> Option<Vec<u8>> {
         let root = self.world_variable(Variable::DocumentRoot);
         let root = root.strip_suffix(b"/").unwrap_or(&root);
-        let path = file.strip_prefix(root).filter(|path| path.first() == Some(&b'/'))?;
-        self.trace(2, true, |_| format!("strip document_root prefix: {} -> {}", Shown(file), Shown(path)));
+        let path = file
+            .strip_prefix(root)
+            .filter(|path| path.first() == Some(&b'/'))?;
+        self.trace(2, true, |_| {
+            format!(
+                "strip document_root prefix: {} -> {}",
+                Shown(file),
+                Shown(path)
+            )
+        });
         Some(path.to_vec())
     }
 
-    fn replace_prefix(&mut self, path: &[u8], prefix: &[u8], replacement: &[u8]) -> Option<Vec<u8>> {
+    fn replace_prefix(
+        &mut self,
+        path: &[u8],
+        prefix: &[u8],
+        replacement: &[u8],
+    ) -> Option<Vec<u8>> {
         let replaced = uri::replace_prefix(path, prefix, replacement)?;
         let rest = &path[prefix.strip_suffix(b"/").unwrap_or(prefix).len() + 1..];
-        self.trace(5, false, |_| format!("strip matching prefix: {} -> {}", Shown(path), Shown(rest)));
-        self.trace(4, false, |_| format!("add subst prefix: {} -> {}", Shown(rest), Shown(&replaced)));
+        self.trace(5, false, |_| {
+            format!("strip matching prefix: {} -> {}", Shown(path), Shown(rest))
+        });
+        self.trace(4, false, |_| {
+            format!("add subst prefix: {} -> {}", Shown(rest), Shown(&replaced))
+        });
         Some(replaced)
     }
 
     fn trace_prefix(&mut self, directory: &[u8], base: &[u8]) {
-        self.trace(2, true, |_| format!("trying to replace prefix {} with {}", Shown(directory), Shown(base)));
+        self.trace(2, true, |_| {
+            format!(
+                "trying to replace prefix {} with {}",
+                Shown(directory),
+                Shown(base)
+            )
+        });
     }
 }

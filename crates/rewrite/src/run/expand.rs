@@ -1,7 +1,8 @@
 //! Templates become texts.
 //!
-//! Difficulty: `?` from a request must not begin a query that the administrator did not write, so the expansion watches where the
-//! question mark that will count came from. Absent on purpose: a second pass; nothing that came in a request is expanded.
+//! Difficulty: `?` from a request must not begin a query that the administrator did not write, so
+//! the expansion watches where the question mark that will count came from. Absent on purpose: a
+//! second pass; nothing that came in a request is expanded.
 
 use super::{Run, Shown, TEXT_BYTES_MAX};
 use crate::{
@@ -41,13 +42,28 @@ impl Run<'_> {
     }
 
     /// A substitution; `None` if its query would begin at a question mark that came in the request.
-    pub(crate) fn expand_substitution(&mut self, template: &Template, flags: &Flags) -> (Vec<u8>, bool) {
-        let mut mark = QuestionMark { from_request: None, last: flags.query_last };
+    pub(crate) fn expand_substitution(
+        &mut self,
+        template: &Template,
+        flags: &Flags,
+    ) -> (Vec<u8>, bool) {
+        let mut mark = QuestionMark {
+            from_request: None,
+            last: flags.query_last,
+        };
         let text = self.expand_with(template, Some(flags), &mut mark);
-        (text, mark.from_request == Some(true) && !flags.unsafe_allow_3f)
+        (
+            text,
+            mark.from_request == Some(true) && !flags.unsafe_allow_3f,
+        )
     }
 
-    fn expand_with(&mut self, template: &Template, flags: Option<&Flags>, mark: &mut QuestionMark) -> Vec<u8> {
+    fn expand_with(
+        &mut self,
+        template: &Template,
+        flags: Option<&Flags>,
+        mark: &mut QuestionMark,
+    ) -> Vec<u8> {
         let mut out = Vec::new();
         for part in &template.parts {
             let before = out.len();
@@ -78,31 +94,54 @@ impl Run<'_> {
         out
     }
 
-    fn push_group(&mut self, group: usize, of_rule: bool, flags: Option<&Flags>, out: &mut Vec<u8>) {
-        let groups = if of_rule { &self.rule_groups } else { &self.condition_groups };
+    fn push_group(
+        &mut self,
+        group: usize,
+        of_rule: bool,
+        flags: Option<&Flags>,
+        out: &mut Vec<u8>,
+    ) {
+        let groups = if of_rule {
+            &self.rule_groups
+        } else {
+            &self.condition_groups
+        };
         let text = groups.text(group);
         let Some(flags) = flags.filter(|flags| flags.escape_groups && !text.is_empty()) else {
             return out.extend_from_slice(text);
         };
         let escaped = escape_group(text, flags);
         if self.input.trace_level >= 5 {
-            let line = format!("escaping backreference '{}' to '{}'", Shown(text), Shown(&escaped));
+            let line = format!(
+                "escaping backreference '{}' to '{}'",
+                Shown(text),
+                Shown(&escaped)
+            );
             self.trace(5, true, |_| line);
         }
         out.extend_from_slice(&escaped);
     }
 
-    fn map_value(&mut self, name: &str, key: &Template, default: &Template, flags: Option<&Flags>) -> Vec<u8> {
+    fn map_value(
+        &mut self,
+        name: &str,
+        key: &Template,
+        default: &Template,
+        flags: Option<&Flags>,
+    ) -> Vec<u8> {
         let key = self.expand_with(key, flags, &mut QuestionMark::default());
         let server = self.server;
         let value = server.map(name).and_then(|map| {
             match map.source {
                 MapSource::Internal(_) => {}
-                MapSource::Random(_) => [Dependency::Maps, Dependency::Chance].iter().for_each(|one| self.dependencies.add(*one)),
+                MapSource::Random(_) => [Dependency::Maps, Dependency::Chance]
+                    .iter()
+                    .for_each(|one| self.dependencies.add(*one)),
                 _ => self.dependencies.add(Dependency::Maps),
             }
             // What a database knows to be empty is a value.
-            let is_value = |value: &Vec<u8>| !value.is_empty() || matches!(map.source, MapSource::Dbd { .. });
+            let is_value =
+                |value: &Vec<u8>| !value.is_empty() || matches!(map.source, MapSource::Dbd { .. });
             let value = map.look_up(&key, self.world).filter(is_value);
             self.trace_map(map, &key, value.as_deref());
             value
@@ -118,8 +157,14 @@ impl Run<'_> {
             let (name, kind) = (&map.name, map.source.trace_kind());
             match value {
                 // httpd's internal functions, but for `escape`, change their argument.
-                Some(value) if map.changes_key() => format!("map lookup OK: map={name} key={0} -> val={0}", Shown(value)),
-                Some(value) => format!("map lookup OK: map={name}{kind} key={} -> val={}", Shown(key), Shown(value)),
+                Some(value) if map.changes_key() => {
+                    format!("map lookup OK: map={name} key={0} -> val={0}", Shown(value))
+                }
+                Some(value) => format!(
+                    "map lookup OK: map={name}{kind} key={} -> val={}",
+                    Shown(key),
+                    Shown(value)
+                ),
                 None => format!("map lookup FAILED: map={name}{kind} key={}", Shown(key)),
             }
         });
@@ -136,9 +181,17 @@ impl Run<'_> {
             }
             Lookup::Tls(name) => {
                 self.dependencies.add(Dependency::Transport);
-                self.world.as_facts().tls_variable(name).unwrap_or_default().into_owned()
+                self.world
+                    .as_facts()
+                    .tls_variable(name)
+                    .unwrap_or_default()
+                    .into_owned()
             }
-            Lookup::LookAhead { by_file, name, inner } => self.look_ahead(*by_file, name, inner),
+            Lookup::LookAhead {
+                by_file,
+                name,
+                inner,
+            } => self.look_ahead(*by_file, name, inner),
         }
     }
 
@@ -152,12 +205,26 @@ impl Run<'_> {
             return saker_expressions::API_VERSION.as_bytes().to_vec();
         }
         let value = match row.depends {
-            Dependency::Time => self.world.as_facts().local_time().variable(variable).unwrap_or_default().into_bytes(),
-            _ => self.overlay().variable(variable).unwrap_or_default().into_owned(),
+            Dependency::Time => self
+                .world
+                .as_facts()
+                .local_time()
+                .variable(variable)
+                .unwrap_or_default()
+                .into_bytes(),
+            _ => self
+                .overlay()
+                .variable(variable)
+                .unwrap_or_default()
+                .into_owned(),
         };
         // The two that httpd's trace names.
         if let Variable::Time | Variable::Ipv6 = variable {
-            let name = if variable == Variable::Time { "RESULT" } else { "IPV6" };
+            let name = if variable == Variable::Time {
+                "RESULT"
+            } else {
+                "IPV6"
+            };
             self.trace(1, true, |_| format!("{name}='{}'", Shown(&value)));
         }
         value
@@ -177,8 +244,12 @@ impl Run<'_> {
     fn environment(&mut self, name: &[u8]) -> Vec<u8> {
         let overlay = self.overlay();
         let known = overlay.note(name).or_else(|| overlay.environment(name));
-        let known = known.or_else(|| overlay.process_environment(name)).map(std::borrow::Cow::into_owned);
-        known.or_else(|| super::server::script_variable(self.world, self.input, name)).unwrap_or_default()
+        let known = known
+            .or_else(|| overlay.process_environment(name))
+            .map(std::borrow::Cow::into_owned);
+        known
+            .or_else(|| super::server::script_variable(self.world, self.input, name))
+            .unwrap_or_default()
     }
 
     fn look_ahead(&mut self, by_file: bool, name: &[u8], inner: &Lookup) -> Vec<u8> {
@@ -186,15 +257,28 @@ impl Run<'_> {
         let is_path = self.subject.first() == Some(&b'/');
         let mut path = Vec::new();
         match self.directory {
-            Some(directory) if !is_path => path.extend_from_slice(if by_file { directory } else { self.base.unwrap_or(directory) }),
+            Some(directory) if !is_path => path.extend_from_slice(if by_file {
+                directory
+            } else {
+                self.base.unwrap_or(directory)
+            }),
             _ => {}
         }
         path.extend_from_slice(&self.subject);
         // In a directory, a path is no file: then look at the path.
         let by_file = by_file && !(self.directory.is_some() && is_path);
-        let Some(facts) = self.world.look_ahead(&path, by_file) else { return Vec::new() };
+        let Some(facts) = self.world.look_ahead(&path, by_file) else {
+            return Vec::new();
+        };
         let value = value_in(facts.as_ref(), inner);
-        self.trace(5, true, |_| format!("lookahead: path={} var={} -> val={}", Shown(&path), Shown(name), Shown(&value)));
+        self.trace(5, true, |_| {
+            format!(
+                "lookahead: path={} var={} -> val={}",
+                Shown(&path),
+                Shown(name),
+                Shown(&value)
+            )
+        });
         value
     }
 }
@@ -210,7 +294,10 @@ fn value_in(facts: &dyn Facts, lookup: &Lookup) -> Vec<u8> {
             },
         },
         Lookup::RequestField(name) => facts.request_field(name),
-        Lookup::Environment(name) => facts.note(name).or_else(|| facts.environment(name)).or_else(|| facts.process_environment(name)),
+        Lookup::Environment(name) => facts
+            .note(name)
+            .or_else(|| facts.environment(name))
+            .or_else(|| facts.process_environment(name)),
         Lookup::Tls(name) => facts.tls_variable(name),
         Lookup::Nothing | Lookup::LookAhead { .. } => None,
     };
@@ -224,12 +311,20 @@ fn escape_group(text: &[u8], flags: &Flags) -> Vec<u8> {
     let these = &flags.escape_these;
     for byte in text {
         let printable = (0x21..=0x7e).contains(byte) || *byte >= 0x80;
-        let by_kind = if flags.escape_controls { !printable } else { these.is_empty() };
+        let by_kind = if flags.escape_controls {
+            !printable
+        } else {
+            these.is_empty()
+        };
         let wanted = (by_kind || these.contains(byte)) && !flags.escape_not_these.contains(byte);
         match byte {
             byte if !wanted || byte.is_ascii_alphanumeric() || *byte == b'_' => out.push(*byte),
             b' ' if !flags.escape_no_plus => out.push(b'+'),
-            byte => out.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]),
+            byte => out.extend_from_slice(&[
+                b'%',
+                HEX[usize::from(byte >> 4)],
+                HEX[usize::from(byte & 15)],
+            ]),
         }
     }
     out

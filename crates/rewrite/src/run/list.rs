@@ -1,7 +1,8 @@
 //! A list of rules, from the top to wherever it ends.
 //!
-//! Difficulty: httpd's order within one rule (match, conditions, expansion, effects, prefix, query, proxy, redirect, reduction) is what
-//! users rely on. Absent on purpose: any look at the result as a whole; that is the hooks'.
+//! Difficulty: httpd's order within one rule (match, conditions, expansion, effects, prefix, query,
+//! proxy, redirect, reduction) is what users rely on. Absent on purpose: any look at the result as
+//! a whole; that is the hooks'.
 
 use super::{Run, Shown, default_port};
 use crate::{rule::Rule, uri};
@@ -54,7 +55,14 @@ enum Next {
 
 impl Run<'_> {
     pub(super) fn run_list(&mut self, rules: &[Arc<Rule>]) -> Ran {
-        let mut ran = Ran { listed: Listed::Unchanged, redirect: None, last: None, pass_through: false, proxy: false, reduced: false };
+        let mut ran = Ran {
+            listed: Listed::Unchanged,
+            redirect: None,
+            last: None,
+            pass_through: false,
+            proxy: false,
+            reduced: false,
+        };
         let (mut at, mut round) = (0, 1);
         while let Some(rule) = rules.get(at) {
             if self.input.is_subrequest && (rule.flags.no_subrequest || rule.flags.redirect) {
@@ -71,7 +79,13 @@ impl Run<'_> {
                 }
             }
             if self.is_exhausted() {
-                self.complain("", format!("rewriting of URI '{}' took too many steps", Shown(self.input.uri)));
+                self.complain(
+                    "",
+                    format!(
+                        "rewriting of URI '{}' took too many steps",
+                        Shown(self.input.uri)
+                    ),
+                );
                 ran.listed = Listed::Status(500);
                 break;
             }
@@ -79,29 +93,51 @@ impl Run<'_> {
         ran
     }
 
-    fn one(&mut self, rule: &Arc<Rule>, rules: &[Arc<Rule>], at: usize, round: &mut u32, ran: &mut Ran) -> Next {
+    fn one(
+        &mut self,
+        rule: &Arc<Rule>,
+        rules: &[Arc<Rule>],
+        at: usize,
+        round: &mut u32,
+        ran: &mut Ran,
+    ) -> Next {
         self.vary.clear();
         let applied = self.apply(rule, ran);
         if applied == Applied::NoMatch {
             // The rest of the chain is skipped, its last rule too.
-            let chained = rules[at..].iter().take_while(|rule| rule.flags.chain).count();
+            let chained = rules[at..]
+                .iter()
+                .take_while(|rule| rule.flags.chain)
+                .count();
             return Next::Rule(at + chained + 1);
         }
         if !rule.flags.no_substitution {
-            self.trace(2, true, |_| format!("setting lastsub to rule with output {}", Shown(&rule.output)));
+            self.trace(2, true, |_| {
+                format!(
+                    "setting lastsub to rule with output {}",
+                    Shown(&rule.output)
+                )
+            });
             ran.last = Some(Arc::clone(rule));
         }
         let max = 2 * self.input.line_bytes_max;
         if self.filename.len() > max {
             let (pattern, uri) = (Shown(rule.pattern.text()), Shown(self.input.uri));
-            self.complain("", format!("RewriteRule '{pattern}' and URI '{uri}' exceeded maximum length ({max})"));
+            self.complain(
+                "",
+                format!("RewriteRule '{pattern}' and URI '{uri}' exceeded maximum length ({max})"),
+            );
             return Next::Fail(500);
         }
         self.keep_vary();
         match applied {
             Applied::Refused(status) => return Next::Fail(status),
             _ if rule.flags.status_only => return Next::Fail(rule.flags.status),
-            Applied::Substituted => ran.listed = Listed::Changed { no_escape: rule.flags.no_escape },
+            Applied::Substituted => {
+                ran.listed = Listed::Changed {
+                    no_escape: rule.flags.no_escape,
+                }
+            }
             _ => {}
         }
         self.behind(rule, at, round, ran)
@@ -112,14 +148,19 @@ impl Run<'_> {
         let flags = &rule.flags;
         if flags.pass_through {
             self.trace(2, true, |run| {
-                format!("forcing '{}' to get passed through to next API URI-to-filename handler", Shown(&run.filename))
+                format!(
+                    "forcing '{}' to get passed through to next API URI-to-filename handler",
+                    Shown(&run.filename)
+                )
             });
             ran.pass_through = true;
             ran.listed = Listed::Changed { no_escape: false };
             return Next::End;
         }
         if flags.end {
-            self.trace(8, true, |_| "Rule has END flag, no further rewriting for this request".to_owned());
+            self.trace(8, true, |_| {
+                "Rule has END flag, no further rewriting for this request".to_owned()
+            });
             self.effects.end = true;
             return Next::End;
         }
@@ -147,16 +188,27 @@ impl Run<'_> {
         if self.directory.is_some() {
             self.inside_directory();
         }
-        self.trace(3, true, |run| format!("applying pattern '{}' to uri '{}'", Shown(rule.pattern.text()), Shown(&run.subject)));
+        self.trace(3, true, |run| {
+            format!(
+                "applying pattern '{}' to uri '{}'",
+                Shown(rule.pattern.text()),
+                Shown(&run.subject)
+            )
+        });
         if !self.matches(rule) || !self.conditions_met(rule) {
             return Applied::NoMatch;
         }
         let mut substituted = None;
         if !rule.flags.no_substitution {
             let (text, is_unsafe) = self.expand_substitution(&rule.substitution, &rule.flags);
-            self.trace(2, true, |run| format!("rewrite '{}' -> '{}'", Shown(&run.subject), Shown(&text)));
+            self.trace(2, true, |run| {
+                format!("rewrite '{}' -> '{}'", Shown(&run.subject), Shown(&text))
+            });
             if is_unsafe {
-                self.complain("AH10508", "Unsafe URL with %3f URL rewritten without UnsafeAllow3F".to_owned());
+                self.complain(
+                    "AH10508",
+                    "Unsafe URL with %3f URL rewritten without UnsafeAllow3F".to_owned(),
+                );
                 return Applied::Refused(403);
             }
             substituted = Some(text);
@@ -167,7 +219,9 @@ impl Run<'_> {
             self.force_type_and_handler(rule);
             if rule.flags.status_only {
                 let status = rule.flags.status;
-                self.trace(2, true, |run| format!("forcing responsecode {status} for {}", Shown(&run.filename)));
+                self.trace(2, true, |run| {
+                    format!("forcing responsecode {status} for {}", Shown(&run.filename))
+                });
             }
             return Applied::NoSubstitution;
         };
@@ -177,12 +231,27 @@ impl Run<'_> {
 
     /// In a directory, rules see the path below it, with what followed the file.
     fn inside_directory(&mut self) {
-        let path_info = if self.discard_path_info { b"" } else { self.input.path_info };
+        let path_info = if self.discard_path_info {
+            b""
+        } else {
+            self.input.path_info
+        };
         if !path_info.is_empty() {
-            self.trace(3, true, |run| format!("add path info postfix: {0} -> {0}{1}", Shown(&run.subject), Shown(path_info)));
+            self.trace(3, true, |run| {
+                format!(
+                    "add path info postfix: {0} -> {0}{1}",
+                    Shown(&run.subject),
+                    Shown(path_info)
+                )
+            });
             self.subject.extend_from_slice(path_info);
         }
-        let Some(directory) = self.directory.filter(|directory| self.subject.starts_with(directory)) else { return };
+        let Some(directory) = self
+            .directory
+            .filter(|directory| self.subject.starts_with(directory))
+        else {
+            return;
+        };
         self.trace(3, true, |run| {
             let (whole, rest) = (Shown(&run.subject), Shown(&run.subject[directory.len()..]));
             format!("strip per-dir prefix: {whole} -> {rest}")
@@ -252,26 +321,40 @@ impl Run<'_> {
         (ran.proxy, ran.redirect) = (false, None);
         if flags.proxy {
             self.qualify();
-            self.trace(2, true, |run| format!("forcing proxy-throughput with {}", Shown(&run.filename)));
+            self.trace(2, true, |run| {
+                format!("forcing proxy-throughput with {}", Shown(&run.filename))
+            });
             ran.proxy = true;
             return;
         }
         if flags.redirect {
             self.qualify();
-            self.trace(2, true, |run| format!("explicitly forcing redirect with {}", Shown(&run.filename)));
+            self.trace(2, true, |run| {
+                format!("explicitly forcing redirect with {}", Shown(&run.filename))
+            });
             ran.redirect = Some(flags.status);
             return;
         }
         ran.reduced |= self.reduce();
         if uri::scheme(&self.filename).is_some() {
             let status = flags.status;
-            self.trace(2, true, |run| format!("implicitly forcing redirect (rc={status} with {}", Shown(&run.filename)));
+            self.trace(2, true, |run| {
+                format!(
+                    "implicitly forcing redirect (rc={status} with {}",
+                    Shown(&run.filename)
+                )
+            });
             ran.redirect = Some(status);
             return;
         }
         // Slashes that came with groups are one; those that were written stay.
         if !prefixed && !rule.output.starts_with(b"//") {
-            let extra = self.filename.iter().take_while(|byte| **byte == b'/').count().saturating_sub(1);
+            let extra = self
+                .filename
+                .iter()
+                .take_while(|byte| **byte == b'/')
+                .count()
+                .saturating_sub(1);
             self.filename.drain(..extra);
         }
         self.force_type_and_handler(rule);
@@ -287,8 +370,18 @@ impl Run<'_> {
             None if rule.flags.proxy || rule.flags.redirect => return false,
             None => b"/",
         };
-        let what = if self.directory.is_some() { "per-dir" } else { "root" };
-        self.trace(3, true, |run| format!("add {what} prefix: {0} -> {1}{0}", Shown(&run.filename), Shown(prefix)));
+        let what = if self.directory.is_some() {
+            "per-dir"
+        } else {
+            "root"
+        };
+        self.trace(3, true, |run| {
+            format!(
+                "add {what} prefix: {0} -> {1}{0}",
+                Shown(&run.filename),
+                Shown(prefix)
+            )
+        });
         self.filename.splice(..0, prefix.iter().copied());
         true
     }
@@ -296,7 +389,9 @@ impl Run<'_> {
     fn split_query(&mut self, rule: &Rule) {
         let flags = &rule.flags;
         if flags.query_none {
-            self.trace(2, false, |_| "discarding query string, no parse from substitution".to_owned());
+            self.trace(2, false, |_| {
+                "discarding query string, no parse from substitution".to_owned()
+            });
             self.query = None;
             return;
         }
@@ -312,14 +407,31 @@ impl Run<'_> {
         let skip = scheme.map_or(0, |scheme| scheme.length);
         let behind = &self.filename[skip..];
         let mark = |byte: &u8| *byte == b'?';
-        let Some(at) = (if flags.query_last { behind.iter().rposition(mark) } else { behind.iter().position(mark) }) else { return };
-        let whole = if self.input.trace_level >= 3 { self.filename.clone() } else { Vec::new() };
+        let Some(at) = (if flags.query_last {
+            behind.iter().rposition(mark)
+        } else {
+            behind.iter().position(mark)
+        }) else {
+            return;
+        };
+        let whole = if self.input.trace_level >= 3 {
+            self.filename.clone()
+        } else {
+            Vec::new()
+        };
         let mut query = self.filename.split_off(skip + at);
         query.remove(0);
         self.join_query(query, flags.query_append);
         self.trace(3, false, |run| {
-            let query = run.query.as_deref().map_or("<none>".to_owned(), |query| Shown(query).to_string());
-            format!("split uri={} -> uri={}, args={query}", Shown(&whole), Shown(&run.filename))
+            let query = run
+                .query
+                .as_deref()
+                .map_or("<none>".to_owned(), |query| Shown(query).to_string());
+            format!(
+                "split uri={} -> uri={}, args={query}",
+                Shown(&whole),
+                Shown(&run.filename)
+            )
         });
     }
 
@@ -358,13 +470,21 @@ impl Run<'_> {
             return false;
         }
         let scheme = self.world_variable(Variable::RequestScheme);
-        let Some((host, port, path)) = own_parts(&self.filename, &scheme) else { return false };
+        let Some((host, port, path)) = own_parts(&self.filename, &scheme) else {
+            return false;
+        };
         self.dependencies.add(Dependency::Host);
         if !self.world.is_own_host(host, port) {
             return false;
         }
-        let path = if path.is_empty() { b"/".to_vec() } else { path.to_vec() };
-        self.trace(3, false, |run| format!("reduce {} -> {}", Shown(&run.filename), Shown(&path)));
+        let path = if path.is_empty() {
+            b"/".to_vec()
+        } else {
+            path.to_vec()
+        };
+        self.trace(3, false, |run| {
+            format!("reduce {} -> {}", Shown(&run.filename), Shown(&path))
+        });
         self.filename = path;
         true
     }
@@ -373,11 +493,21 @@ impl Run<'_> {
 /// Host, port and path of a URL with this scheme.
 fn own_parts<'u>(url: &'u [u8], scheme: &[u8]) -> Option<(&'u [u8], u16, &'u [u8])> {
     let (start, rest) = url.split_at_checked(scheme.len())?;
-    let rest = rest.strip_prefix(b"://").filter(|rest| !rest.is_empty() && start.eq_ignore_ascii_case(scheme))?;
-    let host = rest.iter().position(|byte| matches!(byte, b'/' | b':')).unwrap_or(rest.len());
+    let rest = rest
+        .strip_prefix(b"://")
+        .filter(|rest| !rest.is_empty() && start.eq_ignore_ascii_case(scheme))?;
+    let host = rest
+        .iter()
+        .position(|byte| matches!(byte, b'/' | b':'))
+        .unwrap_or(rest.len());
     let (host, behind) = rest.split_at(host);
-    let Some(port) = behind.strip_prefix(b":") else { return Some((host, default_port(scheme), behind)) };
-    let end = port.iter().position(|byte| *byte == b'/').unwrap_or(port.len());
+    let Some(port) = behind.strip_prefix(b":") else {
+        return Some((host, default_port(scheme), behind));
+    };
+    let end = port
+        .iter()
+        .position(|byte| *byte == b'/')
+        .unwrap_or(port.len());
     let number = saker_expressions::number(&port[..end]);
     // As httpd, which keeps sixteen bits.
     Some((host, (number & 0xffff) as u16, &port[end..]))

@@ -20,7 +20,11 @@ impl Run<'_> {
             world: self.world,
             filename: &self.filename,
             query: self.query.as_deref(),
-            path_info: if self.discard_path_info { b"" } else { self.input.path_info },
+            path_info: if self.discard_path_info {
+                b""
+            } else {
+                self.input.path_info
+            },
             environment: &self.effects.environment,
         }
     }
@@ -35,7 +39,9 @@ impl Overlay<'_> {
 impl Facts for Overlay<'_> {
     fn variable(&self, variable: Variable) -> Option<Cow<'_, [u8]>> {
         match variable {
-            Variable::RequestFilename | Variable::ScriptFilename => Some(Cow::Borrowed(self.filename)),
+            Variable::RequestFilename | Variable::ScriptFilename => {
+                Some(Cow::Borrowed(self.filename))
+            }
             Variable::QueryString => self.query.map(Cow::Borrowed),
             Variable::PathInfo => Some(Cow::Borrowed(self.path_info)),
             other => self.facts().variable(other),
@@ -56,7 +62,12 @@ impl Facts for Overlay<'_> {
 
     /// The last rule that touched a name has the word.
     fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        match self.environment.iter().rev().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
+        match self
+            .environment
+            .iter()
+            .rev()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+        {
             Some((_, value)) => value.as_deref().map(Cow::Borrowed),
             None => self.facts().environment(name),
         }

@@ -17,7 +17,9 @@ impl Run<'_> {
             Test::File(test) => self.file_test(&input, *test),
             Test::Uri => self.uri_test(&input),
             Test::FileAccess => self.access_test(&input),
-            Test::Text(relation, text) if condition.caseless => relation.holds(input.to_ascii_lowercase().cmp(&text.to_ascii_lowercase())),
+            Test::Text(relation, text) if condition.caseless => {
+                relation.holds(input.to_ascii_lowercase().cmp(&text.to_ascii_lowercase()))
+            }
             Test::Text(relation, text) => relation.holds(compare_by_length(&input, text)),
             Test::Number(relation, wanted) => relation.holds(number(&input).cmp(wanted)),
             Test::Expression(_) => self.expression_test(condition),
@@ -27,8 +29,16 @@ impl Run<'_> {
             let case = if condition.caseless { " [NC]" } else { "" };
             let result = if met { "matched" } else { "not-matched" };
             // An expression has no input.
-            let input: &[u8] = if matches!(condition.test, Test::Expression(_)) { b"(null)" } else { &input };
-            format!("RewriteCond: input='{}' pattern='{}'{case} => {result}", Shown(input), Shown(&condition.text))
+            let input: &[u8] = if matches!(condition.test, Test::Expression(_)) {
+                b"(null)"
+            } else {
+                &input
+            };
+            format!(
+                "RewriteCond: input='{}' pattern='{}'{case} => {result}",
+                Shown(input),
+                Shown(&condition.text)
+            )
         });
         met
     }
@@ -59,8 +69,15 @@ impl Run<'_> {
         if uri.is_empty() {
             return false;
         }
-        let Some(status) = self.world.as_facts().uri_status(uri) else { return false };
-        self.trace(5, false, |_| format!("RewriteCond URI (-U check: path={} -> status={status}", Shown(uri)));
+        let Some(status) = self.world.as_facts().uri_status(uri) else {
+            return false;
+        };
+        self.trace(5, false, |_| {
+            format!(
+                "RewriteCond URI (-U check: path={} -> status={status}",
+                Shown(uri)
+            )
+        });
         status < 400
     }
 
@@ -69,20 +86,31 @@ impl Run<'_> {
         if path.is_empty() {
             return false;
         }
-        let Some(status) = self.world.as_facts().file_status(path) else { return false };
-        self.trace(5, false, |_| format!("RewriteCond file (-F check: path={0} -> file={0} status={status}", Shown(path)));
+        let Some(status) = self.world.as_facts().file_status(path) else {
+            return false;
+        };
+        self.trace(5, false, |_| {
+            format!(
+                "RewriteCond file (-F check: path={0} -> file={0} status={status}",
+                Shown(path)
+            )
+        });
         status < 300 && self.file_test(path, FileTest::Exists)
     }
 
     /// A broken evaluation is a condition not met.
     fn expression_test(&mut self, condition: &Condition) -> bool {
-        let Test::Expression(expression) = &condition.test else { return false };
+        let Test::Expression(expression) = &condition.test else {
+            return false;
+        };
         let overlay = self.overlay();
         let mut evaluation = Evaluation::new(&overlay);
         let outcome = expression.evaluate(&mut evaluation);
         let (dependencies, groups) = (evaluation.dependencies, evaluation.backreferences);
         // The answer varies by what the expression looked at, whatever it said.
-        dependencies.vary().for_each(|name| push_new(&mut self.effects.vary, name));
+        dependencies
+            .vary()
+            .for_each(|name| push_new(&mut self.effects.vary, name));
         self.dependencies.merge_without_vary(&dependencies);
         match outcome {
             Ok(true) => {
@@ -93,7 +121,10 @@ impl Run<'_> {
             }
             Ok(false) => false,
             Err(error) => {
-                let text = format!("RewriteCond: expr='{}' evaluation failed: {error}", Shown(&condition.text));
+                let text = format!(
+                    "RewriteCond: expr='{}' evaluation failed: {error}",
+                    Shown(&condition.text)
+                );
                 self.trace(1, true, |_| text);
                 false
             }

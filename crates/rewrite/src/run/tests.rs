@@ -1,6 +1,10 @@
-//! What the differential table can't show: what outcomes depended on, limits, traces, log lines, chance.
+//! What the differential table can't show: what outcomes depended on, limits, traces, log lines,
+//! chance.
 
-use crate::{Action, Input, MapSource, Outcome, Place, Settings, TextMap, World, run_directory, run_server, script_environment};
+use crate::{
+    Action, Input, MapSource, Outcome, Place, Settings, TextMap, World, run_directory, run_server,
+    script_environment,
+};
 use saker_expressions::{Dependency, Facts, FileTest, LocalTime, Variable};
 use std::{
     borrow::Cow,
@@ -35,7 +39,15 @@ impl Facts for Plain {
     }
 
     fn local_time(&self) -> LocalTime {
-        LocalTime { year: 2026, month: 3, day: 4, hour: 5, minute: 6, second: 7, weekday: 3 }
+        LocalTime {
+            year: 2026,
+            month: 3,
+            day: 4,
+            hour: 5,
+            minute: 6,
+            second: 7,
+            weekday: 3,
+        }
     }
 
     fn file_test(&self, path: &[u8], _: FileTest) -> bool {
@@ -92,7 +104,9 @@ fn settings(mut settings: Settings, lines: &[&str]) -> Settings {
             "Option" => drop(settings.add_option(rest).expect(line)),
             _ => {
                 let (name, source) = rest.split_once(' ').expect("map");
-                settings.add_map(name, source, None, |path| Some(PathBuf::from(path))).expect(line);
+                settings
+                    .add_map(name, source, None, |path| Some(PathBuf::from(path)))
+                    .expect(line);
             }
         }
     }
@@ -100,7 +114,13 @@ fn settings(mut settings: Settings, lines: &[&str]) -> Settings {
 }
 
 fn server(lines: &[&str], uri: &str) -> Outcome {
-    server_with(lines, &Input { trace_level: 8, ..Input::new(uri.as_bytes()) })
+    server_with(
+        lines,
+        &Input {
+            trace_level: 8,
+            ..Input::new(uri.as_bytes())
+        },
+    )
 }
 
 fn server_with(lines: &[&str], input: &Input<'_>) -> Outcome {
@@ -121,10 +141,21 @@ fn dependencies() {
     assert!(of(&["Rule ^/x$ /y", "Rule ^/z$ /%{QUERY_STRING}"]).is_resource_only());
     assert!(of(&["Cond %{REQUEST_FILENAME} !-f", "Rule . /index.php [L]"]).has(Dependency::Files));
     assert!(of(&["Cond %{REQUEST_FILENAME} !-f", "Rule . /index.php [L]"]).is_resource_only());
-    assert!(of(&["Rule . /index.php [QSA,L]"]).is_resource_only(), "nothing to append to");
+    assert!(
+        of(&["Rule . /index.php [QSA,L]"]).is_resource_only(),
+        "nothing to append to"
+    );
     assert!(of(&["Rule . /index.php?a [QSA,L]"]).has(Dependency::Query));
-    let fields = of(&["Cond %{HTTP_COOKIE} a", "Cond %{HTTP:X-None} a", "Rule . - [F]"]);
-    assert_eq!(fields.request_fields().collect::<Vec<_>>(), ["Cookie"], "the second condition was not reached");
+    let fields = of(&[
+        "Cond %{HTTP_COOKIE} a",
+        "Cond %{HTTP:X-None} a",
+        "Rule . - [F]",
+    ]);
+    assert_eq!(
+        fields.request_fields().collect::<Vec<_>>(),
+        ["Cookie"],
+        "the second condition was not reached"
+    );
     assert!(of(&["Cond %{HTTP_HOST} x", "Rule . - [F]"]).is_resource_only());
     assert!(of(&["Cond %{REMOTE_ADDR} x", "Rule . - [F]"]).has(Dependency::Client));
     assert!(of(&["Cond %{TIME_HOUR} x", "Rule . - [F]"]).has(Dependency::Time));
@@ -141,14 +172,38 @@ fn vary() {
     let of = |lines: &[&str]| server(lines, "/x").effects.vary;
     assert_eq!(of(&["Cond %{HTTP:A} field", "Rule . /y"]), ["A"]);
     assert_eq!(of(&["Cond %{HTTP:A} other", "Rule . /y"]), [""; 0]);
-    assert_eq!(of(&["Cond %{HTTP:A} other [OR]", "Cond %{HTTP:B} field", "Rule . /y"]), ["B"]);
-    assert_eq!(of(&["Cond %{HTTP:A} field [NV]", "Cond %{HTTP_HOST} .", "Rule . /y"]), [""; 0]);
-    assert_eq!(of(&["Cond expr \"req('A') == 'no'\"", "Rule . /y"]), ["A"], "expressions vary whatever they say");
+    assert_eq!(
+        of(&[
+            "Cond %{HTTP:A} other [OR]",
+            "Cond %{HTTP:B} field",
+            "Rule . /y"
+        ]),
+        ["B"]
+    );
+    assert_eq!(
+        of(&[
+            "Cond %{HTTP:A} field [NV]",
+            "Cond %{HTTP_HOST} .",
+            "Rule . /y"
+        ]),
+        [""; 0]
+    );
+    assert_eq!(
+        of(&["Cond expr \"req('A') == 'no'\"", "Rule . /y"]),
+        ["A"],
+        "expressions vary whatever they say"
+    );
 }
 
 #[test]
 fn maps() {
-    let maps = ["Map r rnd:/m", "Map p prg:/bin/x a", "Map d dbm=sdbm:/d", "Map q dbd:select", "Map f fastdbd:select"];
+    let maps = [
+        "Map r rnd:/m",
+        "Map p prg:/bin/x a",
+        "Map d dbm=sdbm:/d",
+        "Map q dbd:select",
+        "Map f fastdbd:select",
+    ];
     for (rule, name) in [
         ("Rule . /${r:k}", "/c"),
         ("Rule . /${p:k}", "/p-/bin/x,a"),
@@ -161,62 +216,165 @@ fn maps() {
         ("Rule . \"/${q:k\n}\"", "/q-selectfalse"),
         ("Rule . /x${none:k}", "/x"),
     ] {
-        assert_eq!(server(&[&maps[..], &[rule]].concat(), "/x").action, path(name), "{rule}");
+        assert_eq!(
+            server(&[&maps[..], &[rule]].concat(), "/x").action,
+            path(name),
+            "{rule}"
+        );
     }
 }
 
 #[test]
 fn home_folders_and_look_ahead() {
-    assert_eq!(server(&["Rule ^/home$ /~ann/x.html [UnsafePrefixStat]"], "/home").action, file("/srv/home/ann/x.html"));
-    assert_eq!(server(&["Rule ^/home$ /~ann [UnsafePrefixStat]"], "/home").action, file("/srv/home/ann/"));
-    assert_eq!(server(&["Rule ^/home$ /~bob/x"], "/home").action, path("/~bob/x"));
-    let ahead = server(&["Rule . - [E=U:%{LA-U:REMOTE_USER}%{LA-U:TIME_HOUR}%{LA-U:HTTP:A}]"], "/ahead");
-    assert_eq!(ahead.effects.environment, [(b"U".to_vec(), Some(b"outer05field".to_vec()))]);
-    assert_eq!(server(&["Rule . - [E=U:%{LA-F:REMOTE_USER}]"], "/ahead").effects.environment[0].1, Some(Vec::new()));
+    assert_eq!(
+        server(&["Rule ^/home$ /~ann/x.html [UnsafePrefixStat]"], "/home").action,
+        file("/srv/home/ann/x.html")
+    );
+    assert_eq!(
+        server(&["Rule ^/home$ /~ann [UnsafePrefixStat]"], "/home").action,
+        file("/srv/home/ann/")
+    );
+    assert_eq!(
+        server(&["Rule ^/home$ /~bob/x"], "/home").action,
+        path("/~bob/x")
+    );
+    let ahead = server(
+        &["Rule . - [E=U:%{LA-U:REMOTE_USER}%{LA-U:TIME_HOUR}%{LA-U:HTTP:A}]"],
+        "/ahead",
+    );
+    assert_eq!(
+        ahead.effects.environment,
+        [(b"U".to_vec(), Some(b"outer05field".to_vec()))]
+    );
+    assert_eq!(
+        server(&["Rule . - [E=U:%{LA-F:REMOTE_USER}]"], "/ahead")
+            .effects
+            .environment[0]
+            .1,
+        Some(Vec::new())
+    );
 }
 
 #[test]
 fn proxies() {
-    let url = |text: &str, no_canonical| Action::Proxy { url: text.as_bytes().to_vec(), no_canonical };
-    let input = Input { query: Some(b"q=1"), path_info: b"/info", ..Input::new(b"/x/y") };
-    assert_eq!(server_with(&["Rule ^/x/(.*) http://back/$1 [P]"], &input).action, url("http://back/y/info", false));
-    assert_eq!(server_with(&["Rule ^/x/(.*) http://back/$1 [P,NE]"], &input).action, url("http://back/y/info?q=1", true));
-    assert_eq!(server_with(&["Rule ^/x/(.*) fcgi://back/$1 [P]"], &input).action, url("fcgi://back/y/info", false));
-    assert_eq!(server_with(&["Rule ^/x/(.*) /$1 [P]"], &input).action, url("http://www.test/y/info", false));
-    let none = server_with(&["Rule ^/x/(.*) http://back/$1 [P]"], &Input { proxy_available: false, ..input });
-    assert_eq!((none.action, none.log[0].id), (Action::Status(403), "AH00669"));
+    let url = |text: &str, no_canonical| Action::Proxy {
+        url: text.as_bytes().to_vec(),
+        no_canonical,
+    };
+    let input = Input {
+        query: Some(b"q=1"),
+        path_info: b"/info",
+        ..Input::new(b"/x/y")
+    };
+    assert_eq!(
+        server_with(&["Rule ^/x/(.*) http://back/$1 [P]"], &input).action,
+        url("http://back/y/info", false)
+    );
+    assert_eq!(
+        server_with(&["Rule ^/x/(.*) http://back/$1 [P,NE]"], &input).action,
+        url("http://back/y/info?q=1", true)
+    );
+    assert_eq!(
+        server_with(&["Rule ^/x/(.*) fcgi://back/$1 [P]"], &input).action,
+        url("fcgi://back/y/info", false)
+    );
+    assert_eq!(
+        server_with(&["Rule ^/x/(.*) /$1 [P]"], &input).action,
+        url("http://www.test/y/info", false)
+    );
+    let none = server_with(
+        &["Rule ^/x/(.*) http://back/$1 [P]"],
+        &Input {
+            proxy_available: false,
+            ..input
+        },
+    );
+    assert_eq!(
+        (none.action, none.log[0].id),
+        (Action::Status(403), "AH00669")
+    );
     // A group can't make a proxy of it.
-    assert_eq!(server(&["Rule ^/y(.*)$ $1"], "/yproxy:http://evil/").action, path("/proxy:http://evil/"));
+    assert_eq!(
+        server(&["Rule ^/y(.*)$ $1"], "/yproxy:http://evil/").action,
+        path("/proxy:http://evil/")
+    );
 }
 
 #[test]
 fn ends_and_beginnings() {
-    let ended = Input { ended: true, ..Input::new(b"/x") };
+    let ended = Input {
+        ended: true,
+        ..Input::new(b"/x")
+    };
     assert_eq!(server_with(&["Rule . - [F]"], &ended).action, Action::Pass);
     assert!(server(&["Rule . /y [END]"], "/x").effects.end);
-    let star = Input { not_a_path: true, ..Input::new(b"*") };
+    let star = Input {
+        not_a_path: true,
+        ..Input::new(b"*")
+    };
     assert_eq!(server_with(&["Rule . - [F]"], &star).action, Action::Pass);
-    assert_eq!(server_with(&["Option AllowAnyURI", "Rule . - [F]"], &star).action, Action::Status(403));
-    let sub = Input { is_subrequest: true, ..Input::new(b"/x") };
-    assert_eq!(server_with(&["Rule . - [F,NS]", "Rule . /y [R]", "Rule . /z"], &sub).action, path("/z"));
+    assert_eq!(
+        server_with(&["Option AllowAnyURI", "Rule . - [F]"], &star).action,
+        Action::Status(403)
+    );
+    let sub = Input {
+        is_subrequest: true,
+        ..Input::new(b"/x")
+    };
+    assert_eq!(
+        server_with(&["Rule . - [F,NS]", "Rule . /y [R]", "Rule . /z"], &sub).action,
+        path("/z")
+    );
     let names = script_environment(&Plain, &Input::new(b"/x"));
-    assert_eq!(names, [("SCRIPT_URL", b"/x".to_vec()), ("SCRIPT_URI", b"http://www.test/x".to_vec())]);
+    assert_eq!(
+        names,
+        [
+            ("SCRIPT_URL", b"/x".to_vec()),
+            ("SCRIPT_URI", b"http://www.test/x".to_vec())
+        ]
+    );
 }
 
 #[test]
 fn directories() {
-    let own = settings(Settings::directory(Place::Directory, b"/srv/www"), &["Rule ^x$ y", "Rule ^p$ http://b/ [P]"]);
+    let own = settings(
+        Settings::directory(Place::Directory, b"/srv/www"),
+        &["Rule ^x$ y", "Rule ^p$ http://b/ [P]"],
+    );
     let run = |input: &Input<'_>| run_directory(&own, &Settings::server(), &Plain, input);
-    let input = Input { filename: Some(b"/srv/www/x"), ..Input::new(b"/x") };
+    let input = Input {
+        filename: Some(b"/srv/www/x"),
+        ..Input::new(b"/x")
+    };
     assert_eq!(run(&input).action, Action::InternalRedirect(b"/y".to_vec()));
-    let locked = run(&Input { follows_links: false, ..input });
-    assert_eq!((locked.action, locked.log[0].id), (Action::Status(403), "AH00670"));
-    assert_eq!(run(&Input { filename: Some(b"/srv/www"), ..input }).action, Action::Pass);
-    let proxied = run(&Input { filename: Some(b"/srv/www/p"), proxy_available: false, ..input });
+    let locked = run(&Input {
+        follows_links: false,
+        ..input
+    });
+    assert_eq!(
+        (locked.action, locked.log[0].id),
+        (Action::Status(403), "AH00670")
+    );
+    assert_eq!(
+        run(&Input {
+            filename: Some(b"/srv/www"),
+            ..input
+        })
+        .action,
+        Action::Pass
+    );
+    let proxied = run(&Input {
+        filename: Some(b"/srv/www/p"),
+        proxy_available: false,
+        ..input
+    });
     assert_eq!(proxied.log[0].id, "AH10160");
     let mut off = own.clone();
     off.set_engine(false);
-    assert_eq!(run_directory(&off, &Settings::server(), &Plain, &input).action, Action::Pass);
+    assert_eq!(
+        run_directory(&off, &Settings::server(), &Plain, &input).action,
+        Action::Pass
+    );
 }
 
 /// Whatever rules and requests do, a run ends soon and stays small.
@@ -227,7 +385,10 @@ fn runs_are_bounded() {
         (&["Rule ^(.*)$ $1 [N]"], 500),
         (&["Rule ^(.*)$ $1 [N=2000000000]"], 500),
         (&["Rule ^(.*)$ $1/x [N=2000000000]"], 500),
-        (&["Rule (a+)+$ - [N=2000000000]", "Rule . - [N=2000000000]"], 500),
+        (
+            &["Rule (a+)+$ - [N=2000000000]", "Rule . - [N=2000000000]"],
+            500,
+        ),
         (
             &[
                 "Cond %{REQUEST_URI}%{THE_REQUEST} ^(u+|r+)*$ [OR]",
@@ -237,17 +398,38 @@ fn runs_are_bounded() {
             ],
             500,
         ),
-        (&["Rule ^ - [E=A:%{ENV:A}%{ENV:A}$0b,N=2000000000]", "Rule ^(.*)$ - [E=B:$1$1$1$1,N=2000000000]"], 500),
-        (&["Rule ^(.*)$ $1?%{QUERY_STRING}%{QUERY_STRING}x [N=2000000000]"], 500),
+        (
+            &[
+                "Rule ^ - [E=A:%{ENV:A}%{ENV:A}$0b,N=2000000000]",
+                "Rule ^(.*)$ - [E=B:$1$1$1$1,N=2000000000]",
+            ],
+            500,
+        ),
+        (
+            &["Rule ^(.*)$ $1?%{QUERY_STRING}%{QUERY_STRING}x [N=2000000000]"],
+            500,
+        ),
         (&["Rule ^(.*)$ /${m:$1$1$1$1$1$1$1$1} [N=2000000000]"], 500),
     ];
     for (lines, status) in cases {
         let begun = Instant::now();
         let outcome = server_with(lines, &Input::new(long.as_bytes()));
         assert_eq!(outcome.action, Action::Status(status), "{lines:?}");
-        assert!(!outcome.log.is_empty() && outcome.log.len() < 50, "{lines:?}");
-        assert!(begun.elapsed() < Duration::from_secs(20), "{lines:?} took {:?}", begun.elapsed());
-        let bytes: usize = outcome.effects.environment.iter().map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len)).sum();
+        assert!(
+            !outcome.log.is_empty() && outcome.log.len() < 50,
+            "{lines:?}"
+        );
+        assert!(
+            begun.elapsed() < Duration::from_secs(20),
+            "{lines:?} took {:?}",
+            begun.elapsed()
+        );
+        let bytes: usize = outcome
+            .effects
+            .environment
+            .iter()
+            .map(|(name, value)| name.len() + value.as_ref().map_or(0, Vec::len))
+            .sum();
         assert!(bytes < 300 << 20, "{lines:?}: {bytes}");
         eprintln!("{lines:?} {:?}", begun.elapsed());
     }
@@ -256,13 +438,28 @@ fn runs_are_bounded() {
 #[test]
 fn refusals_say_why() {
     let unsafe_mark = server(&["Rule ^/x/(.*)$ /$1"], "/x/a?b");
-    assert_eq!((unsafe_mark.action, unsafe_mark.log[0].id), (Action::Status(403), "AH10508"));
+    assert_eq!(
+        (unsafe_mark.action, unsafe_mark.log[0].id),
+        (Action::Status(403), "AH10508")
+    );
     let control = server(&["Rule ^/x/(.*)$ /y?$1"], "/x/a\u{1}b");
-    assert_eq!((control.action, control.log[0].id), (Action::Status(403), "AH10410"));
+    assert_eq!(
+        (control.action, control.log[0].id),
+        (Action::Status(403), "AH10410")
+    );
     let escaped = server(&["Rule ^/x/(.*)$ /y?$1 [R]"], "/x/a\u{1}b");
-    assert_eq!(escaped.action, Action::Redirect { status: 302, location: b"http://www.test/y?a%01b".to_vec() });
+    assert_eq!(
+        escaped.action,
+        Action::Redirect {
+            status: 302,
+            location: b"http://www.test/y?a%01b".to_vec()
+        }
+    );
     let rounds = server(&["Rule . - [N=3]"], "/x");
-    assert_eq!((rounds.action, rounds.log[0].id), (Action::Status(500), "AH02596"));
+    assert_eq!(
+        (rounds.action, rounds.log[0].id),
+        (Action::Status(500), "AH02596")
+    );
     assert_eq!(server(&["Rule ^/x$ /y"], "/x").log, []);
 }
 
@@ -270,8 +467,18 @@ fn refusals_say_why() {
 fn traces_are_made_when_asked() {
     let lines = ["Cond %{REQUEST_URI} uri [NC]", "Rule ^/x$ /y?q [E=A:b,L]"];
     let texts = |level| {
-        let outcome = server_with(&lines, &Input { trace_level: level, ..Input::new(b"/x") });
-        outcome.trace.iter().map(|line| format!("{} {line}", line.level)).collect::<Vec<_>>()
+        let outcome = server_with(
+            &lines,
+            &Input {
+                trace_level: level,
+                ..Input::new(b"/x")
+            },
+        );
+        outcome
+            .trace
+            .iter()
+            .map(|line| format!("{} {line}", line.level))
+            .collect::<Vec<_>>()
     };
     assert_eq!(texts(0), [""; 0]);
     assert_eq!(texts(1), ["1 go-ahead with /srv/www/y [OK]"]);
@@ -369,22 +576,49 @@ fn soup() {
     };
     for round in 0..6000 {
         let in_directory = round % 2 == 0;
-        let mut own = if in_directory { Settings::directory(Place::Htaccess, b"/srv/www") } else { Settings::server() };
+        let mut own = if in_directory {
+            Settings::directory(Place::Htaccess, b"/srv/www")
+        } else {
+            Settings::server()
+        };
         own.set_engine(true);
         let _ = own.set_base(b"/base");
         for _ in 0..1 + next() % 4 {
-            let mut soup = |most: usize| (0..1 + next() % most).map(|_| PIECES[next() % PIECES.len()]).collect::<String>();
+            let mut soup = |most: usize| {
+                (0..1 + next() % most)
+                    .map(|_| PIECES[next() % PIECES.len()])
+                    .collect::<String>()
+            };
             let (pattern, test, output) = (soup(3), soup(2), soup(5));
-            let flags: Vec<&str> = (0..next() % 4).map(|_| FLAGS[next() % FLAGS.len()]).collect();
-            let _ = own.add_condition(format!("{output} {test}").as_bytes()).is_ok() || next() % 2 == 0;
-            let _ =
-                own.add_rule(format!("{} {output} [{}]", if next() % 2 == 0 { "^(.*)$" } else { &pattern }, flags.join(",")).as_bytes());
+            let flags: Vec<&str> = (0..next() % 4)
+                .map(|_| FLAGS[next() % FLAGS.len()])
+                .collect();
+            let _ = own
+                .add_condition(format!("{output} {test}").as_bytes())
+                .is_ok()
+                || next() % 2 == 0;
+            let _ = own.add_rule(
+                format!(
+                    "{} {output} [{}]",
+                    if next() % 2 == 0 { "^(.*)$" } else { &pattern },
+                    flags.join(",")
+                )
+                .as_bytes(),
+            );
         }
         let uri: String = (0..4).map(|_| PIECES[next() % PIECES.len()]).collect();
         let (uri, file) = (format!("/{uri}"), format!("/srv/www/{uri}"));
-        let input =
-            Input { query: Some(b"q"), trace_level: 8, filename: in_directory.then_some(file.as_bytes()), ..Input::new(uri.as_bytes()) };
-        let outcome = if in_directory { run_directory(&own, &own, &Plain, &input) } else { run_server(&own, &Plain, &input) };
+        let input = Input {
+            query: Some(b"q"),
+            trace_level: 8,
+            filename: in_directory.then_some(file.as_bytes()),
+            ..Input::new(uri.as_bytes())
+        };
+        let outcome = if in_directory {
+            run_directory(&own, &own, &Plain, &input)
+        } else {
+            run_server(&own, &Plain, &input)
+        };
         match outcome.action {
             Action::Redirect { status, .. } => assert!((300..400).contains(&status)),
             Action::Filename(path) | Action::Translate(path) => assert!(path.starts_with(b"/")),
@@ -401,12 +635,25 @@ fn what_is_said_to_a_page_cache_adds_up() {
     type Row<'t> = (&'t [&'t str], &'t [(&'t str, &'t str)]);
     let rows: [Row<'_>; 6] = [
         (
-            &["Rule . - [E=Cache-Control:no-autoflush]", "Rule . - [E=cache-ctrl:max-age=60]"],
+            &[
+                "Rule . - [E=Cache-Control:no-autoflush]",
+                "Rule . - [E=cache-ctrl:max-age=60]",
+            ],
             &[("Cache-Control", "no-autoflush,max-age=60")],
         ),
-        (&["Rule . - [E=Cache-Control:max-age=60]", "Rule . - [E=CACHE-CONTROL:max-age=60]"], &[("Cache-Control", "max-age=60")]),
         (
-            &["Rule . - [E=Cache-Control:public]", "Rule . - [E=!Cache-Control]", "Rule . - [E=Cache-Control:private]"],
+            &[
+                "Rule . - [E=Cache-Control:max-age=60]",
+                "Rule . - [E=CACHE-CONTROL:max-age=60]",
+            ],
+            &[("Cache-Control", "max-age=60")],
+        ),
+        (
+            &[
+                "Rule . - [E=Cache-Control:public]",
+                "Rule . - [E=!Cache-Control]",
+                "Rule . - [E=Cache-Control:private]",
+            ],
             &[("Cache-Control", "private")],
         ),
         (
@@ -416,17 +663,33 @@ fn what_is_said_to_a_page_cache_adds_up() {
                 "Rule . - [E=Cache-Control:vary=%{ENV:LSCACHE_VARY_VALUE}+webp]",
                 "Rule . - [E=Cache-Control:vary=%{ENV:LSCACHE_VARY_VALUE}+webp]",
             ],
-            &[("Cache-Control", "no-autoflush"), ("LSCACHE_VARY_VALUE", "guest+webp")],
+            &[
+                ("Cache-Control", "no-autoflush"),
+                ("LSCACHE_VARY_VALUE", "guest+webp"),
+            ],
         ),
-        (&["Rule . - [E=Cache-Vary:a,E=cache-vary:b]"], &[("Cache-Vary", "a,b")]),
-        (&["Rule . - [E=other:a]", "Rule . - [E=OTHER:b]"], &[("OTHER", "b")]),
+        (
+            &["Rule . - [E=Cache-Vary:a,E=cache-vary:b]"],
+            &[("Cache-Vary", "a,b")],
+        ),
+        (
+            &["Rule . - [E=other:a]", "Rule . - [E=OTHER:b]"],
+            &[("OTHER", "b")],
+        ),
     ];
     for (lines, expected) in rows {
         let outcome = server(lines, "/x");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let found: Vec<(String, String)> =
-            outcome.effects.environment.iter().map(|(name, value)| (text(name), text(value.as_deref().unwrap_or(b"-")))).collect();
-        let expected: Vec<(String, String)> = expected.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        let found: Vec<(String, String)> = outcome
+            .effects
+            .environment
+            .iter()
+            .map(|(name, value)| (text(name), text(value.as_deref().unwrap_or(b"-"))))
+            .collect();
+        let expected: Vec<(String, String)> = expected
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
         assert_eq!(found, expected, "{lines:?}");
     }
 }

@@ -16,7 +16,17 @@ pub struct Apache {
     _dir: TempDir,
 }
 
-const MODULES: &[&str] = &["mpm_event", "authz_core", "dir", "mime", "headers", "env", "setenvif", "alias", "rewrite"];
+const MODULES: &[&str] = &[
+    "mpm_event",
+    "authz_core",
+    "dir",
+    "mime",
+    "headers",
+    "env",
+    "setenvif",
+    "alias",
+    "rewrite",
+];
 const MODULE_FOLDERS: &[&str] = &["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"];
 
 impl Apache {
@@ -32,14 +42,21 @@ impl Apache {
             command.arg("-f").arg(&file).arg("-DFOREGROUND");
             command
         });
-        Apache { process: process.expect("started"), root, _dir: dir }
+        Apache {
+            process: process.expect("started"),
+            root,
+            _dir: dir,
+        }
     }
 
     pub fn answer(&self, number: usize, request: &Request) -> String {
         let address = self.process.address();
         let mut client = Client::connect(address).expect("connected");
         let host = format!("s{number}.test:{}", address.port());
-        let mut text = format!("GET {} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n", request.target);
+        let mut text = format!(
+            "GET {} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n",
+            request.target
+        );
         for (name, value) in &request.fields {
             write!(text, "{name}: {value}\r\n").expect("text");
         }
@@ -62,12 +79,20 @@ impl Apache {
         let show = |line: &str| {
             let level = line.split_once("[rewrite:trace")?.1.chars().next()?;
             let (kind, text) = line.split_once("[rid#")?.1.split_once("] ")?;
-            let ours = !kind.contains("subreq") && !text.starts_with("force filename") && compared(text);
+            let ours =
+                !kind.contains("subreq") && !text.starts_with("force filename") && compared(text);
             ours.then(|| {
-                format!("{level} {text}").replace(&host, "HOST").replace(&root, "ROOT").replace(&root[1..], "ROOT").replace("\\\\", "\\")
+                format!("{level} {text}")
+                    .replace(&host, "HOST")
+                    .replace(&root, "ROOT")
+                    .replace(&root[1..], "ROOT")
+                    .replace("\\\\", "\\")
             })
         };
-        String::from_utf8_lossy(&text).lines().filter_map(show).collect()
+        String::from_utf8_lossy(&text)
+            .lines()
+            .filter_map(show)
+            .collect()
     }
 
     fn summary(&self, response: &Response, host: &str, number: usize) -> String {
@@ -77,7 +102,9 @@ impl Apache {
                 write!(out, " {name}={value}").expect("text");
             }
         };
-        let location = response.field("Location").map(|location| location.replace(host, "HOST"));
+        let location = response
+            .field("Location")
+            .map(|location| location.replace(host, "HOST"));
         add("location", location.as_deref());
         if response.status == 200 {
             add("file", Some(response.text().trim_end()));
@@ -85,8 +112,20 @@ impl Apache {
             add("vary", response.field("Vary"));
         }
         add("query", response.field("X-Query"));
-        add("foo", response.field("X-Foo").map(|value| value.replace(host, "HOST")).as_deref());
-        add("redirect-foo", response.field("X-Redirect-Foo").map(|value| value.replace(host, "HOST")).as_deref());
+        add(
+            "foo",
+            response
+                .field("X-Foo")
+                .map(|value| value.replace(host, "HOST"))
+                .as_deref(),
+        );
+        add(
+            "redirect-foo",
+            response
+                .field("X-Redirect-Foo")
+                .map(|value| value.replace(host, "HOST"))
+                .as_deref(),
+        );
         add("cookie", response.field("Set-Cookie"));
         out.replace(&format!("{}/{number}", self.root), "ROOT")
     }
@@ -107,7 +146,10 @@ pub fn write_sites(dir: &Path, sets: &[Set]) {
         put(&site.join("empty.txt"), "");
         std::os::unix::fs::symlink("a.html", site.join("link.html")).expect("linked");
         for (folder, lines) in &set.htaccess {
-            put(&site.join(folder.trim_start_matches('/')).join(".htaccess"), &(with_root(lines, dir, number).join("\n") + "\n"));
+            put(
+                &site.join(folder.trim_start_matches('/')).join(".htaccess"),
+                &(with_root(lines, dir, number).join("\n") + "\n"),
+            );
         }
     }
 }
@@ -116,7 +158,10 @@ pub fn write_sites(dir: &Path, sets: &[Set]) {
 pub fn with_root(lines: &[String], dir: &Path, number: usize) -> Vec<String> {
     let root = dir.join(number.to_string()).display().to_string();
     let map = dir.join("map.txt").display().to_string();
-    lines.iter().map(|line| line.replace("@ROOT@", &root).replace("MAPFILE", &map)).collect()
+    lines
+        .iter()
+        .map(|line| line.replace("@ROOT@", &root).replace("MAPFILE", &map))
+        .collect()
 }
 
 fn put(path: &Path, content: &str) {
@@ -125,7 +170,10 @@ fn put(path: &Path, content: &str) {
 }
 
 fn configuration(root: &str, port: u16, sets: &[Set], level: &str) -> String {
-    let modules = MODULE_FOLDERS.iter().find(|folder| Path::new(folder).exists()).expect("modules");
+    let modules = MODULE_FOLDERS
+        .iter()
+        .find(|folder| Path::new(folder).exists())
+        .expect("modules");
     let mut out = format!(
         "ServerRoot {root}\nPidFile {root}/pid\nDefaultRuntimeDir {root}\nMutex file:{root}\nListen 127.0.0.1:{port}\nServerName main.test\n\
          ErrorLog {root}/error.log\nLogLevel {level}\n"

@@ -1,7 +1,8 @@
 //! The table: rule sets, each with its requests.
 //!
-//! A set begins with `== name`. Lines up to the first `@` or `>` are the virtual host's; `@ path` begins the lines of an `.htaccess` file
-//! in that folder; `> target` is a request, with fields behind ` | `.
+//! A set begins with `== name`. Lines up to the first `@` or `>` are the virtual host's; `@ path`
+//! begins the lines of an `.htaccess` file in that folder; `> target` is a request, with fields
+//! behind ` | `.
 
 pub struct Set {
     pub name: String,
@@ -18,9 +19,17 @@ pub struct Request {
 
 pub fn parse(text: &str) -> Vec<Set> {
     let mut sets: Vec<Set> = Vec::new();
-    for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with("# ")) {
+    for line in text
+        .lines()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with("# "))
+    {
         if let Some(name) = line.strip_prefix("== ") {
-            sets.push(Set { name: name.to_owned(), server: Vec::new(), htaccess: Vec::new(), requests: Vec::new() });
+            sets.push(Set {
+                name: name.to_owned(),
+                server: Vec::new(),
+                htaccess: Vec::new(),
+                requests: Vec::new(),
+            });
             continue;
         }
         let set = sets.last_mut().expect("a set begins the file");
@@ -40,8 +49,14 @@ pub fn parse(text: &str) -> Vec<Set> {
 fn request_of(line: &str) -> Request {
     let mut parts = line.split(" | ");
     let target = parts.next().unwrap_or_default().to_owned();
-    let fields = parts.filter_map(|part| part.split_once(": ")).map(|(name, value)| (name.to_owned(), value.to_owned()));
-    Request { line: line.to_owned(), target, fields: fields.collect() }
+    let fields = parts
+        .filter_map(|part| part.split_once(": "))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Request {
+        line: line.to_owned(),
+        target,
+        fields: fields.collect(),
+    }
 }
 
 /// Files of every site; each holds its own path.

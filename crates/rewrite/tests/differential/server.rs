@@ -1,4 +1,5 @@
-//! A server's part, played for one site per set: mapping, directory walk, index files, internal redirects.
+//! A server's part, played for one site per set: mapping, directory walk, index files, internal
+//! redirects.
 
 use crate::{
     apache,
@@ -59,7 +60,9 @@ impl Site {
         MAIN.iter().for_each(|line| directive(&mut main, line));
         let servers = sets.iter().enumerate().map(|(number, set)| {
             let mut own = Settings::server();
-            apache::with_root(&set.server, &dir, number).iter().for_each(|line| directive(&mut own, line));
+            apache::with_root(&set.server, &dir, number)
+                .iter()
+                .for_each(|line| directive(&mut own, line));
             main.merge(&own)
         });
         let servers = servers.collect();
@@ -78,8 +81,17 @@ impl Site {
     pub fn trace(&self, number: usize, request: &Request) -> Vec<String> {
         let (exchange, _) = self.serve(number, request);
         let root = self.root(number).display().to_string();
-        let shown = |line: String| line.replace(&format!("s{number}.test:4711"), "HOST").replace(&root, "ROOT").replace(&root[1..], "ROOT");
-        exchange.trace.into_iter().filter(|line| apache::compared(line)).map(shown).collect()
+        let shown = |line: String| {
+            line.replace(&format!("s{number}.test:4711"), "HOST")
+                .replace(&root, "ROOT")
+                .replace(&root[1..], "ROOT")
+        };
+        exchange
+            .trace
+            .into_iter()
+            .filter(|line| apache::compared(line))
+            .map(shown)
+            .collect()
     }
 
     fn serve<'s>(&'s self, number: usize, request: &Request) -> (Exchange<'s>, Resolved) {
@@ -116,11 +128,17 @@ impl Site {
     /// Settings of a folder: the virtual host's, then each `.htaccess` on the way.
     fn directory(&self, number: usize, folder: &Path) -> Settings {
         let mut settings = self.servers[number].for_directories();
-        let mut folders: Vec<&Path> = folder.ancestors().filter(|folder| folder.starts_with(self.root(number))).collect();
+        let mut folders: Vec<&Path> = folder
+            .ancestors()
+            .filter(|folder| folder.starts_with(self.root(number)))
+            .collect();
         folders.reverse();
         for folder in folders {
-            let Ok(text) = fs::read_to_string(folder.join(".htaccess")) else { continue };
-            let mut own = Settings::directory(Place::Htaccess, folder.to_str().expect("text").as_bytes());
+            let Ok(text) = fs::read_to_string(folder.join(".htaccess")) else {
+                continue;
+            };
+            let mut own =
+                Settings::directory(Place::Htaccess, folder.to_str().expect("text").as_bytes());
             text.lines().for_each(|line| directive(&mut own, line));
             if !own.is_untouched() {
                 settings = settings.merge(&own);
@@ -138,13 +156,19 @@ fn directive(settings: &mut Settings, line: &str) {
             settings.set_engine(rest.eq_ignore_ascii_case("on"));
             Ok(())
         }
-        "RewriteOptions" => words.iter().try_for_each(|word| settings.add_option(word).map(|_| ())),
+        "RewriteOptions" => words
+            .iter()
+            .try_for_each(|word| settings.add_option(word).map(|_| ())),
         "RewriteBase" => settings.set_base(rest.as_bytes()),
         "RewriteCond" => settings.add_condition(rest.as_bytes()).map(|_| ()),
         "RewriteRule" => settings.add_rule(rest.as_bytes()),
         "RewriteMap" => {
             let source = words[1..].join(" ");
-            settings.add_map(words[0], source.trim_matches('"'), None, |path| Some(PathBuf::from(path))).map(|_| ())
+            settings
+                .add_map(words[0], source.trim_matches('"'), None, |path| {
+                    Some(PathBuf::from(path))
+                })
+                .map(|_| ())
         }
         other => unreachable!("unknown directive {other}"),
     };
@@ -153,7 +177,12 @@ fn directive(settings: &mut Settings, line: &str) {
 
 impl Exchange<'_> {
     pub fn root(&self) -> Vec<u8> {
-        self.site.root(self.number).to_str().expect("text").as_bytes().to_vec()
+        self.site
+            .root(self.number)
+            .to_str()
+            .expect("text")
+            .as_bytes()
+            .to_vec()
     }
 
     /// As httpd reads a path, from clients and from internal redirects alike.
@@ -162,7 +191,9 @@ impl Exchange<'_> {
         if !good {
             return Err(if decoded.contains(&0) { 404 } else { 400 });
         }
-        let has_encoded_slash = path.windows(3).any(|three| three.eq_ignore_ascii_case(b"%2f"));
+        let has_encoded_slash = path
+            .windows(3)
+            .any(|three| three.eq_ignore_ascii_case(b"%2f"));
         if has_encoded_slash {
             return Err(404);
         }
@@ -195,11 +226,13 @@ impl Exchange<'_> {
             Some(at) => &path[..at],
             None => path,
         };
-        self.environment.retain(|(name, _)| !name.starts_with(b"REDIRECT_REDIRECT_"));
+        self.environment
+            .retain(|(name, _)| !name.starts_with(b"REDIRECT_REDIRECT_"));
         for (name, _) in &mut self.environment {
             name.splice(..0, b"REDIRECT_".iter().copied());
         }
-        self.environment.push((b"REDIRECT_STATUS".to_vec(), b"200".to_vec()));
+        self.environment
+            .push((b"REDIRECT_STATUS".to_vec(), b"200".to_vec()));
         // Types are of the request that was left.
         self.forced_type = None;
         self.set_path(path)
@@ -208,7 +241,8 @@ impl Exchange<'_> {
     /// Rules of the server, mapping, rules of the folder.
     pub fn resolve(&mut self) -> Resolved {
         let site = self.site;
-        let outcome = self.with_input(|world, input| run_server(&site.servers[self.number], world, input));
+        let outcome =
+            self.with_input(|world, input| run_server(&site.servers[self.number], world, input));
         let action = self.take(outcome);
         let path = match action {
             Action::Pass | Action::Stay => self.uri.clone(),
@@ -222,7 +256,9 @@ impl Exchange<'_> {
             Action::Status(status) => return Resolved::Status(status),
             Action::Proxy { .. } | Action::InternalRedirect(_) => return Resolved::Status(502),
         };
-        let alias = path.strip_prefix(b"/aliased").filter(|rest| rest.is_empty() || rest.starts_with(b"/"));
+        let alias = path
+            .strip_prefix(b"/aliased")
+            .filter(|rest| rest.is_empty() || rest.starts_with(b"/"));
         self.aliased = alias.is_some();
         let file = match alias {
             Some(rest) => [&self.root()[..], b"/sub", rest].concat(),
@@ -232,18 +268,24 @@ impl Exchange<'_> {
     }
 
     fn in_directory(&mut self, file: Vec<u8>) -> Resolved {
-        let Some(folder) = self.walk(file) else { return Resolved::Status(403) };
+        let Some(folder) = self.walk(file) else {
+            return Resolved::Status(403);
+        };
         let settings = self.site.directory(self.number, &folder);
         let server = &self.site.servers[self.number];
         if settings.directory_path().is_some() {
-            let outcome = self.with_input(|world, input| run_directory(&settings, server, world, input));
+            let outcome =
+                self.with_input(|world, input| run_directory(&settings, server, world, input));
             match self.take(outcome) {
                 // mod_dir's slash comes before mod_rewrite's internal redirect.
-                Action::InternalRedirect(_) if self.path().is_dir() && self.uri.last() != Some(&b'/') => {}
+                Action::InternalRedirect(_)
+                    if self.path().is_dir() && self.uri.last() != Some(&b'/') => {}
                 // A forced handler takes the place of the one that redirects.
                 Action::InternalRedirect(_) if self.forced_handler => return Resolved::Status(404),
                 Action::InternalRedirect(path) => return Resolved::Again(path),
-                Action::Redirect { status, location } => return Resolved::Redirect(status, location),
+                Action::Redirect { status, location } => {
+                    return Resolved::Redirect(status, location);
+                }
                 Action::Status(status) => return Resolved::Status(status),
                 Action::Proxy { .. } => return Resolved::Status(502),
                 _ => {}
@@ -254,14 +296,21 @@ impl Exchange<'_> {
             return Resolved::Directory;
         }
         let whole = name.is_file() && self.path_info.is_empty();
-        if whole { Resolved::File } else { Resolved::Status(404) }
+        if whole {
+            Resolved::File
+        } else {
+            Resolved::Status(404)
+        }
     }
 
     pub fn path(&self) -> PathBuf {
-        PathBuf::from(String::from_utf8_lossy(self.filename.as_deref().unwrap_or_default()).into_owned())
+        PathBuf::from(
+            String::from_utf8_lossy(self.filename.as_deref().unwrap_or_default()).into_owned(),
+        )
     }
 
-    /// Where the file ends and what follows it begins. The folder whose settings count; `None` outside all sites.
+    /// Where the file ends and what follows it begins. The folder whose settings count; `None`
+    /// outside all sites.
     fn walk(&mut self, file: Vec<u8>) -> Option<PathBuf> {
         let text = String::from_utf8_lossy(&file).into_owned();
         let mut path = PathBuf::from("/");
@@ -313,8 +362,10 @@ impl Exchange<'_> {
     }
 
     fn adopt(&mut self, sub: Exchange<'_>) {
-        (self.filename, self.path_info, self.query, self.uri) = (sub.filename, sub.path_info, sub.query, sub.uri);
-        (self.environment, self.cookies, self.forced_type) = (sub.environment, sub.cookies, sub.forced_type);
+        (self.filename, self.path_info, self.query, self.uri) =
+            (sub.filename, sub.path_info, sub.query, sub.uri);
+        (self.environment, self.cookies, self.forced_type) =
+            (sub.environment, sub.cookies, sub.forced_type);
         self.vary = sub.vary;
     }
 
@@ -331,16 +382,30 @@ impl Exchange<'_> {
         input.filename = self.filename.as_deref();
         input.path_info = &self.path_info;
         input.query = self.query.as_deref();
-        (input.is_subrequest, input.ended, input.proxy_available) = (self.is_subrequest, self.ended, false);
+        (input.is_subrequest, input.ended, input.proxy_available) =
+            (self.is_subrequest, self.ended, false);
         input.trace_level = 8;
         run(&world, &input)
     }
 
     fn take(&mut self, outcome: Outcome) -> Action {
         if !self.is_subrequest {
-            self.trace.extend(outcome.trace.iter().map(|line| format!("{} {line}", line.level)));
+            self.trace.extend(
+                outcome
+                    .trace
+                    .iter()
+                    .map(|line| format!("{} {line}", line.level)),
+            );
         }
-        let Effects { environment, cookies, forced_type, forced_handler, vary, end, .. } = outcome.effects;
+        let Effects {
+            environment,
+            cookies,
+            forced_type,
+            forced_handler,
+            vary,
+            end,
+            ..
+        } = outcome.effects;
         self.forced_handler |= forced_handler.is_some();
         for (name, value) in environment {
             self.environment.retain(|(known, _)| *known != name);
@@ -380,7 +445,10 @@ impl Exchange<'_> {
             let file = fs::read(self.path()).unwrap_or_default();
             add("file", file.trim_ascii_end());
             let path = self.path();
-            let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+            let extension = path
+                .extension()
+                .and_then(|extension| extension.to_str())
+                .unwrap_or_default();
             let kind: &[u8] = match extension {
                 "html" => b"text/html",
                 "txt" => b"text/plain",
@@ -390,12 +458,21 @@ impl Exchange<'_> {
             add("vary", vary(&self.vary).as_bytes());
         }
         add("query", self.query.as_deref().unwrap_or_default());
-        let variable = |name: &[u8]| self.environment.iter().find(|(known, _)| known == name).map_or(&[][..], |(_, value)| value);
+        let variable = |name: &[u8]| {
+            self.environment
+                .iter()
+                .find(|(known, _)| known == name)
+                .map_or(&[][..], |(_, value)| value)
+        };
         add("foo", variable(b"FOO"));
         add("redirect-foo", variable(b"REDIRECT_FOO"));
-        add("cookie", self.cookies.first().map_or(&[][..], |(_, value)| value));
+        add(
+            "cookie",
+            self.cookies.first().map_or(&[][..], |(_, value)| value),
+        );
         let host = format!("s{}.test:4711", self.number);
-        out.replace(&host, "HOST").replace(self.site.root(self.number).to_str().expect("text"), "ROOT")
+        out.replace(&host, "HOST")
+            .replace(self.site.root(self.number).to_str().expect("text"), "ROOT")
     }
 }
 
@@ -413,7 +490,10 @@ fn vary(names: &[String]) -> String {
 /// Slashes merged, dot segments removed; `None` above the root.
 fn saker_http_path(decoded: &[u8]) -> Option<Vec<u8>> {
     let mut segments: Vec<&[u8]> = Vec::new();
-    let mut parts = decoded.strip_prefix(b"/")?.split(|byte| *byte == b'/').peekable();
+    let mut parts = decoded
+        .strip_prefix(b"/")?
+        .split(|byte| *byte == b'/')
+        .peekable();
     let mut slash = false;
     while let Some(part) = parts.next() {
         slash = parts.peek().is_none() && matches!(part, b"" | b"." | b"..");
@@ -425,7 +505,10 @@ fn saker_http_path(decoded: &[u8]) -> Option<Vec<u8>> {
             name => segments.push(name),
         }
     }
-    let mut out: Vec<u8> = segments.iter().flat_map(|segment| [b"/", *segment].concat()).collect();
+    let mut out: Vec<u8> = segments
+        .iter()
+        .flat_map(|segment| [b"/", *segment].concat())
+        .collect();
     if slash || out.is_empty() {
         out.push(b'/');
     }

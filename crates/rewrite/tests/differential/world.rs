@@ -18,7 +18,9 @@ pub struct Looking<'e> {
 
 impl<'e> Looking<'e> {
     pub fn new(exchange: &Exchange<'e>) -> Looking<'e> {
-        Looking { exchange: exchange.clone() }
+        Looking {
+            exchange: exchange.clone(),
+        }
     }
 
     fn look_up(&self, path: &[u8]) -> (Exchange<'e>, u16) {
@@ -44,7 +46,9 @@ impl Facts for Looking<'_> {
         let exchange = &self.exchange;
         match variable {
             Variable::RequestUri | Variable::DocumentUri => owned(exchange.uri.clone()),
-            Variable::RequestFilename | Variable::ScriptFilename => owned(exchange.filename.clone().unwrap_or_default()),
+            Variable::RequestFilename | Variable::ScriptFilename => {
+                owned(exchange.filename.clone().unwrap_or_default())
+            }
             Variable::PathInfo => owned(exchange.path_info.clone()),
             Variable::QueryString => exchange.query.clone().map(Cow::Owned),
             Variable::RequestMethod => owned("GET"),
@@ -55,11 +59,19 @@ impl Facts for Looking<'_> {
             Variable::TheRequest => owned(exchange.line.clone()),
             Variable::DocumentRoot => owned(exchange.root()),
             Variable::ContextPrefix => owned(if exchange.aliased { "/aliased" } else { "" }),
-            Variable::ContextDocumentRoot if exchange.aliased => owned([exchange.root(), b"/sub".to_vec()].concat()),
+            Variable::ContextDocumentRoot if exchange.aliased => {
+                owned([exchange.root(), b"/sub".to_vec()].concat())
+            }
             Variable::ContextDocumentRoot => owned(exchange.root()),
-            Variable::RemoteAddr | Variable::ServerAddr | Variable::ConnRemoteAddr => owned("127.0.0.1"),
+            Variable::RemoteAddr | Variable::ServerAddr | Variable::ConnRemoteAddr => {
+                owned("127.0.0.1")
+            }
             Variable::Https | Variable::Ipv6 | Variable::Http2 => owned("off"),
-            Variable::IsSubreq => owned(if exchange.is_subrequest { "true" } else { "false" }),
+            Variable::IsSubreq => owned(if exchange.is_subrequest {
+                "true"
+            } else {
+                "false"
+            }),
             Variable::RequestStatus => owned("200"),
             _ => None,
         }
@@ -69,12 +81,20 @@ impl Facts for Looking<'_> {
         if name.eq_ignore_ascii_case(b"host") {
             return owned(format!("s{}.test:4711", self.exchange.number));
         }
-        let found = self.exchange.fields.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))?;
+        let found = self
+            .exchange
+            .fields
+            .iter()
+            .find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))?;
         Some(Cow::Borrowed(found.1.as_bytes()))
     }
 
     fn environment(&self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
-        let found = self.exchange.environment.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        let found = self
+            .exchange
+            .environment
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         Some(Cow::Borrowed(&found.1))
     }
 
@@ -83,7 +103,15 @@ impl Facts for Looking<'_> {
     }
 
     fn local_time(&self) -> LocalTime {
-        LocalTime { year: 2026, month: 1, day: 2, hour: 3, minute: 4, second: 5, weekday: 5 }
+        LocalTime {
+            year: 2026,
+            month: 1,
+            day: 2,
+            hour: 3,
+            minute: 4,
+            second: 5,
+            weekday: 5,
+        }
     }
 
     fn file_test(&self, path: &[u8], test: FileTest) -> bool {
@@ -95,7 +123,9 @@ impl Facts for Looking<'_> {
             FileTest::Directory => metadata.is_ok_and(|data| data.is_dir()),
             FileTest::Regular => metadata.is_ok_and(|data| data.is_file()),
             FileTest::NotEmpty => metadata.is_ok_and(|data| data.is_file() && data.len() > 0),
-            FileTest::Executable => metadata.is_ok_and(|data| data.permissions().mode() & 0o111 != 0),
+            FileTest::Executable => {
+                metadata.is_ok_and(|data| data.permissions().mode() & 0o111 != 0)
+            }
         }
     }
 
@@ -109,7 +139,8 @@ impl Facts for Looking<'_> {
     }
 
     fn file_status(&self, path: &[u8]) -> Option<u16> {
-        let below = Path::new(std::str::from_utf8(path).ok()?).starts_with(&*self.exchange.site.dir);
+        let below =
+            Path::new(std::str::from_utf8(path).ok()?).starts_with(&*self.exchange.site.dir);
         match self.file_test(path, FileTest::Exists) {
             false => Some(404),
             true => Some(if below { 200 } else { 403 }),
@@ -139,7 +170,9 @@ impl World for Looking<'_> {
             sub.filename = Some(path.to_vec());
             return Some(Box::new(Looking { exchange: sub }));
         }
-        Some(Box::new(Looking { exchange: self.look_up(path).0 }))
+        Some(Box::new(Looking {
+            exchange: self.look_up(path).0,
+        }))
     }
 
     fn is_own_host(&self, host: &[u8], port: u16) -> bool {

@@ -1,8 +1,10 @@
-//! Listening addresses as people type them: those of saker.toml, and the short forms that a command line may have besides.
+//! Listening addresses as people type them: those of saker.toml, and the short forms that a command
+//! line may have besides.
 //!
-//! Difficulty: a bare port. Both nginx and Apache take it for "every address of this machine", of IPv4 and IPv6; a machine without
-//! IPv6 has only the first, and must not fail over the other, which nobody named.
-//! Absent on purpose: names other than `localhost`. A server that has to ask the DNS where to listen doesn't start when it is down.
+//! Difficulty: a bare port. Both nginx and Apache take it for "every address of this machine", of
+//! IPv4 and IPv6; a machine without IPv6 has only the first, and must not fail over the other,
+//! which nobody named. Absent on purpose: names other than `localhost`. A server that has to ask
+//! the DNS where to listen doesn't start when it is down.
 
 use saker_config::model::Address;
 use std::{
@@ -65,7 +67,11 @@ mod tests {
     use super::*;
 
     fn shown(text: &str, has_ipv6: bool) -> Vec<String> {
-        parse_for(text, has_ipv6).unwrap().iter().map(Address::to_string).collect()
+        parse_for(text, has_ipv6)
+            .unwrap()
+            .iter()
+            .map(Address::to_string)
+            .collect()
     }
 
     #[test]

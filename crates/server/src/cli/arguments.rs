@@ -1,6 +1,7 @@
 //! The command line, declared. Names are a contract: scripts, units and benches use them.
 //!
-//! What this version can't do yet is declared all the same, so that `promises` can refuse it by name.
+//! What this version can't do yet is declared all the same, so that `promises` can refuse it by
+//! name.
 
 use super::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -76,8 +77,8 @@ pub struct Serve {
     /// Document root [default: .]
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub directory: Option<PathBuf>,
-    /// Listen here for http: 8080, :8080, 127.0.0.1:8080, [::1]:8080, localhost:8080 or unix:/path; port 0 takes a free one
-    /// [default: 127.0.0.1:8080, where --https is not given either]
+    /// Listen here for http: 8080, :8080, 127.0.0.1:8080, [::1]:8080, localhost:8080 or unix:/path;
+    /// port 0 takes a free one [default: 127.0.0.1:8080, where --https is not given either]
     #[arg(long, value_name = "ADDR", num_args = 1.., value_parser = listening)]
     pub http: Vec<ListenArgument>,
     /// Listen here for https (HTTP/1.1 and HTTP/2); addresses as for --http
@@ -90,11 +91,12 @@ pub struct Serve {
     /// Key of the certificate in PEM [default: it is in the file of --cert]
     #[arg(long, value_name = "FILE", requires = "cert", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
-    /// Get and renew a certificate for these names from Let's Encrypt, whose terms you agree to by this; listens on ports 80 and 443 where no
-    /// address is named
+    /// Get and renew a certificate for these names from Let's Encrypt, whose terms you agree to by
+    /// this; listens on ports 80 and 443 where no address is named
     #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with = "cert")]
     pub domain: Vec<String>,
-    /// Another authority for --domain: letsencrypt-staging (for trials), or the URL of a directory (https://...)
+    /// Another authority for --domain: letsencrypt-staging (for trials), or the URL of a directory
+    /// (https://...)
     #[arg(long, value_name = "NAME|URL", requires = "domain", value_parser = authority)]
     pub authority: Option<String>,
     /// Where the authority may write to
@@ -106,17 +108,29 @@ pub struct Serve {
     /// Access log: a file, - for standard output, '|program', or off
     #[arg(long, value_name = "FILE|-|off", default_value = "off", value_parser = access_log, value_hint = ValueHint::FilePath)]
     pub access_log: AccessLogArgument,
-    /// PHP: auto (whichever is installed), php-fpm, php-cgi, lsphp, a version (8.2), a program's path, off, or a php-fpm that runs already:
-    /// unix:PATH or HOST:PORT
+    /// PHP: auto (whichever is installed), php-fpm, php-cgi, lsphp, a version (8.2), a program's
+    /// path, off, or a php-fpm that runs already: unix:PATH or HOST:PORT
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub php: String,
     /// Obey .htaccess files (not yet: auto is off; `saker run --apache` obeys them)
-    #[arg(long, value_name = "on|off", default_value = "auto", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_name = "on|off",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
     pub htaccess: Switch,
-    /// Page cache: auto keeps what responses say is for all, or LSCache's fields; on goes by all of HTTP's rules
-    #[arg(long, value_name = "auto|on|off", default_value = "auto", hide_possible_values = true)]
+    /// Page cache: auto keeps what responses say is for all, or LSCache's fields; on goes by all of
+    /// HTTP's rules
+    #[arg(
+        long,
+        value_name = "auto|on|off",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
     pub cache: Switch,
-    /// Control socket and pid file go here [default: $XDG_RUNTIME_DIR/saker/ADDR or /tmp/saker-UID/ADDR]
+    /// Control socket and pid file go here [default: $XDG_RUNTIME_DIR/saker/ADDR or
+    /// /tmp/saker-UID/ADDR]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub state_dir: Option<PathBuf>,
 }
@@ -136,7 +150,8 @@ pub struct Run {
     /// Worker threads, over what the configuration says
     #[arg(long, value_name = "N", value_parser = workers)]
     pub workers: Option<WorkersArgument>,
-    /// With --apache, which PHP runs what is for mod_php: auto, php-fpm, php-cgi, lsphp, a version (8.2) or a program's path
+    /// With --apache, which PHP runs what is for mod_php: auto, php-fpm, php-cgi, lsphp, a version
+    /// (8.2) or a program's path
     #[arg(long, value_name = "PROGRAM")]
     pub php: Option<String>,
     /// Control socket and pid file go here, over server.state_dir of the configuration
@@ -463,13 +478,15 @@ pub struct Warm {
     /// https://HOST/PATH?QUERY
     #[arg(value_name = "URL", value_hint = ValueHint::Url)]
     pub urls: Vec<String>,
-    /// What this sitemap names: a sitemap, an index of them, packed or not, or the robots.txt that names them
+    /// What this sitemap names: a sitemap, an index of them, packed or not, or the robots.txt that
+    /// names them
     #[arg(long = "sitemap", value_name = "URL", value_hint = ValueHint::Url)]
     pub sitemaps: Vec<String>,
     /// What this file names, a URL a line; - for standard input
     #[arg(long = "list", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub lists: Vec<PathBuf>,
-    /// Each page with each of these values of a cookie, an empty one being none; several: in all combinations
+    /// Each page with each of these values of a cookie, an empty one being none; several: in all
+    /// combinations
     #[arg(long, value_name = "COOKIE=VALUE,...", value_parser = cookie_values)]
     pub vary: Vec<(String, Vec<String>)>,
     /// A field of each request
@@ -540,7 +557,8 @@ pub struct Target {
     pub define: Vec<String>,
 }
 
-/// `--http` and `--https` take several values, and so take the folder in `saker serve --http 8080 DIR` for one of them.
+/// `--http` and `--https` take several values, and so take the folder in `saker serve --http 8080
+/// DIR` for one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenArgument {
     /// A bare port is two.
@@ -579,10 +597,14 @@ impl WorkersArgument {
 }
 
 fn listening(text: &str) -> Result<ListenArgument, String> {
-    let names_directory = |path: &Path| path.is_absolute() || path.starts_with(".") || path.starts_with("..") || path.is_dir();
+    let names_directory = |path: &Path| {
+        path.is_absolute() || path.starts_with(".") || path.starts_with("..") || path.is_dir()
+    };
     match address::parse(text) {
         Ok(addresses) => Ok(ListenArgument::Addresses(addresses)),
-        Err(_) if names_directory(Path::new(text)) => Ok(ListenArgument::Directory(PathBuf::from(text))),
+        Err(_) if names_directory(Path::new(text)) => {
+            Ok(ListenArgument::Directory(PathBuf::from(text)))
+        }
         Err(why) => Err(why),
     }
 }
@@ -612,10 +634,19 @@ fn access_log(text: &str) -> Result<AccessLogArgument, String> {
 fn authority(text: &str) -> Result<String, String> {
     match Acme::directory_of(text) {
         // Whose accounts are made elsewhere first.
-        Some(Acme::ZERO_SSL) => Err("ZeroSSL wants an account: write a saker.toml, see [acme]".into()),
+        Some(Acme::ZERO_SSL) => {
+            Err("ZeroSSL wants an account: write a saker.toml, see [acme]".into())
+        }
         Some(directory) => Ok(directory.to_owned()),
-        None if text.strip_prefix("https://").is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) => Ok(text.to_owned()),
-        None => Err("letsencrypt, letsencrypt-staging, or the URL of a directory (https://...)".into()),
+        None if text
+            .strip_prefix("https://")
+            .is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) =>
+        {
+            Ok(text.to_owned())
+        }
+        None => {
+            Err("letsencrypt, letsencrypt-staging, or the URL of a directory (https://...)".into())
+        }
     }
 }
 
@@ -629,15 +660,26 @@ fn seconds(text: &str) -> Result<i64, String> {
         "d" => 86_400,
         _ => return Err(wrong()),
     };
-    number.parse::<u32>().map(|number| i64::from(number) * factor).map_err(|_| wrong())
+    number
+        .parse::<u32>()
+        .map(|number| i64::from(number) * factor)
+        .map_err(|_| wrong())
 }
 
 fn cookie_values(text: &str) -> Result<(String, Vec<String>), String> {
-    let (name, values) = text.split_once('=').ok_or("a cookie has a name and values, as in currency=EUR,USD")?;
-    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b';');
+    let (name, values) = text
+        .split_once('=')
+        .ok_or("a cookie has a name and values, as in currency=EUR,USD")?;
+    let is_plain = |text: &str| {
+        text.bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b';')
+    };
     match name.is_empty() || !is_plain(name) || !is_plain(values) {
         true => Err("that is no cookie".into()),
-        false => Ok((name.to_owned(), values.split(',').map(str::to_owned).collect())),
+        false => Ok((
+            name.to_owned(),
+            values.split(',').map(str::to_owned).collect(),
+        )),
     }
 }
 
@@ -646,13 +688,17 @@ fn cookie_values(text: &str) -> Result<(String, Vec<String>), String> {
 pub struct BanTime(pub Option<u64>);
 
 fn block(text: &str) -> Result<Block, String> {
-    text.parse().map_err(|()| "an address (192.0.2.7, 2001:db8::1) or a block (192.0.2.0/24)".into())
+    text.parse()
+        .map_err(|()| "an address (192.0.2.7, 2001:db8::1) or a block (192.0.2.0/24)".into())
 }
 
 /// As fail2ban says it, too: a number of seconds, where less than 0 is for good.
 fn ban_time(text: &str) -> Result<BanTime, String> {
     let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400)];
-    let (number, factor) = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor))).unwrap_or((text, 1));
+    let (number, factor) = units
+        .iter()
+        .find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)))
+        .unwrap_or((text, 1));
     match number.parse::<i64>() {
         Ok(number) if number < 0 && factor == 1 => Ok(BanTime(None)),
         Ok(number @ 1..) => Ok(BanTime(number.unsigned_abs().checked_mul(factor))),
@@ -662,6 +708,8 @@ fn ban_time(text: &str) -> Result<BanTime, String> {
 
 /// Whether name and value are allowed is for the parser of requests to say.
 fn field(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("a field has a colon, as in 'Accept-Encoding: br'")?;
+    let (name, value) = text
+        .split_once(':')
+        .ok_or("a field has a colon, as in 'Accept-Encoding: br'")?;
     Ok((name.to_owned(), value.trim().to_owned()))
 }

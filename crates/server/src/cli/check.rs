@@ -34,17 +34,23 @@ pub fn report(diagnostics: &Diagnostics) {
     }
 }
 
-/// What is wrong with the file, and with the certificates, keys and folders of logs that it names. The text is a summary of what is right.
+/// What is wrong with the file, and with the certificates, keys and folders of logs that it names.
+/// The text is a summary of what is right.
 fn load(path: &Path, input: &Input) -> Result<(String, Diagnostics), Diagnostics> {
     let Loaded { model, warnings } = match input.apache {
         Some(_) => apache(path, input)?,
         None => load_native(path)?,
     };
     let all = Diagnostics(warnings.into_iter().chain(of_machine(&model)).collect());
-    if all.iter().any(Diagnostic::is_error) { Err(all) } else { Ok((summary(model, input.apache.is_some()), all)) }
+    if all.iter().any(Diagnostic::is_error) {
+        Err(all)
+    } else {
+        Ok((summary(model, input.apache.is_some()), all))
+    }
 }
 
-/// What the configuration names and this machine does not have, or not so that the server could use it.
+/// What the configuration names and this machine does not have, or not so that the server could use
+/// it.
 pub fn of_machine(model: &Model) -> Vec<Diagnostic> {
     let of_certificates = secured::problems(model).into_iter().map(diagnostic);
     of_certificates.chain(preflight::problems(model)).collect()
@@ -52,19 +58,37 @@ pub fn of_machine(model: &Model) -> Vec<Diagnostic> {
 
 /// Notes too: they say what Apache would have done and we do not.
 fn apache(path: &Path, input: &Input) -> Result<Loaded, Diagnostics> {
-    let loaded = load_apache(&ApacheInput { file: path.to_owned(), defines: input.define.clone(), ..ApacheInput::default() });
+    let loaded = load_apache(&ApacheInput {
+        file: path.to_owned(),
+        defines: input.define.clone(),
+        ..ApacheInput::default()
+    });
     let has_errors = loaded.has_errors();
     match has_errors {
         true => Err(Diagnostics(loaded.diagnostics)),
-        false => Ok(Loaded { model: loaded.model, warnings: loaded.diagnostics }),
+        false => Ok(Loaded {
+            model: loaded.model,
+            warnings: loaded.diagnostics,
+        }),
     }
 }
 
 fn diagnostic(problem: LoadProblem) -> Diagnostic {
     if problem.is_denied && !preflight::is_root() {
-        return preflight::not_looked_at(&problem.origin, problem.message.split(" can't be read").next().unwrap_or_default());
+        return preflight::not_looked_at(
+            &problem.origin,
+            problem
+                .message
+                .split(" can't be read")
+                .next()
+                .unwrap_or_default(),
+        );
     }
-    let severity = if problem.is_error() { Severity::Error } else { Severity::Warning };
+    let severity = if problem.is_error() {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
     let mut diagnostic = Diagnostic::without_source(problem.origin, problem.message);
     (diagnostic.severity, diagnostic.help) = (severity, problem.help);
     diagnostic
@@ -78,8 +102,15 @@ fn check_text(path: &Path, input: &Input) -> ExitCode {
         }
         Err(diagnostics) => {
             report(&diagnostics);
-            let errors = diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).count();
-            output::error(format_args!("{}: {}\n", path.display(), counted(errors, "error")));
+            let errors = diagnostics
+                .iter()
+                .filter(|diagnostic| diagnostic.is_error())
+                .count();
+            output::error(format_args!(
+                "{}: {}\n",
+                path.display(),
+                counted(errors, "error")
+            ));
             ExitCode::from(CONFIGURATION_ERRORS)
         }
     }
@@ -91,7 +122,11 @@ fn check_json(path: &Path, input: &Input) -> ExitCode {
         Err(diagnostics) => (CONFIGURATION_ERRORS, json_report(path, &diagnostics.0)),
     };
     let printed = output::print(format!("{report:#}\n"));
-    if printed == ExitCode::from(OK) { ExitCode::from(status) } else { printed }
+    if printed == ExitCode::from(OK) {
+        ExitCode::from(status)
+    } else {
+        printed
+    }
 }
 
 fn json_report(path: &Path, diagnostics: &[Diagnostic]) -> Value {
@@ -122,7 +157,9 @@ fn json_diagnostic(diagnostic: &Diagnostic) -> Value {
 /// What is served, and by which PHP; Apache's configuration is only told about one that is there.
 fn summary(mut model: Model, is_apache: bool) -> String {
     settle_php(&mut model, is_apache);
-    let php = saker_php::explain(&model).map(|php| format!("\nPHP: {php}")).unwrap_or_default();
+    let php = saker_php::explain(&model)
+        .map(|php| format!("\nPHP: {php}"))
+        .unwrap_or_default();
     let shared = match &model.server.user {
         Some(user) if saker_php::shares_servers_user(&model) => format!(
             "\nPHP runs as the server's own user {user}: a script may read and change what belongs to that user, logs among it. To keep them apart, \
@@ -131,7 +168,11 @@ fn summary(mut model: Model, is_apache: bool) -> String {
         ),
         _ => String::new(),
     };
-    format!("{}, {}{php}{shared}", counted(model.listeners.len(), "listener"), counted(model.sites.len(), "site"))
+    format!(
+        "{}, {}{php}{shared}",
+        counted(model.listeners.len(), "listener"),
+        counted(model.sites.len(), "site")
+    )
 }
 
 pub fn counted(count: usize, noun: &str) -> String {
@@ -148,16 +189,33 @@ mod tests {
 
     #[test]
     fn json_has_place_and_help() {
-        let origin = Origin { file: "saker.toml".into(), line: 3, column: 7 };
-        let report = json_report(Path::new("saker.toml"), &[Diagnostic::without_source(origin, "no such key".into())]);
+        let origin = Origin {
+            file: "saker.toml".into(),
+            line: 3,
+            column: 7,
+        };
+        let report = json_report(
+            Path::new("saker.toml"),
+            &[Diagnostic::without_source(origin, "no such key".into())],
+        );
         let diagnostic = &report["diagnostics"][0];
         assert_eq!(report["ok"], false);
-        assert_eq!((&diagnostic["line"], &diagnostic["column"], &diagnostic["severity"]), (&json!(3), &json!(7), &json!("error")));
+        assert_eq!(
+            (
+                &diagnostic["line"],
+                &diagnostic["column"],
+                &diagnostic["severity"]
+            ),
+            (&json!(3), &json!(7), &json!("error"))
+        );
         assert_eq!(json_report(Path::new("saker.toml"), &[])["ok"], true);
     }
 
     #[test]
     fn plurals() {
-        assert_eq!([counted(0, "site"), counted(1, "site"), counted(2, "site")], ["0 sites", "1 site", "2 sites"]);
+        assert_eq!(
+            [counted(0, "site"), counted(1, "site"), counted(2, "site")],
+            ["0 sites", "1 site", "2 sites"]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Commands that print what the program knows about itself: schema, reference, completions, manual pages, version.
+//! Commands that print what the program knows about itself: schema, reference, completions, manual
+//! pages, version.
 
 use super::{arguments::Cli, cannot, output};
 use clap::CommandFactory;

@@ -13,16 +13,33 @@ pub fn explain(explain: arguments::Explain) -> ExitCode {
     };
     let mut steps = Vec::new();
     // Servers of `saker serve` have state directories of their own.
-    let of_model = explain.serve.is_none().then(|| model.server.state_dir.clone());
+    let of_model = explain
+        .serve
+        .is_none()
+        .then(|| model.server.state_dir.clone());
     let state_dir = explain.state_dir.clone().or(of_model);
-    let outcome =
-        crate::explain::explain((model, front_end), &explain.method, &explain.url, &explain.headers, &mut |step| steps.push(step));
+    let outcome = crate::explain::explain(
+        (model, front_end),
+        &explain.method,
+        &explain.url,
+        &explain.headers,
+        &mut |step| steps.push(step),
+    );
     // What is kept is the running server's to say.
-    if let Some(at) = steps.iter().rposition(|step| step.phase == "cache" && step.text.starts_with("looked up"))
+    if let Some(at) = steps
+        .iter()
+        .rposition(|step| step.phase == "cache" && step.text.starts_with("looked up"))
         && let Some(state_dir) = state_dir
     {
         let kept = cache::kept_of(&state_dir, &absolute(&explain.url)).into_iter();
-        steps.splice(at + 1..at + 1, kept.map(|text| TraceStep { phase: "cache", text, origin: None }));
+        steps.splice(
+            at + 1..at + 1,
+            kept.map(|text| TraceStep {
+                phase: "cache",
+                text,
+                origin: None,
+            }),
+        );
     }
     let printed = output::print(render(&steps));
     outcome.map_or_else(cannot, |()| printed)
@@ -48,7 +65,11 @@ fn configuration(explain: &arguments::Explain) -> Result<(Model, Option<FrontEnd
         ExitCode::from(CONFIGURATION_ERRORS)
     };
     if let Some(path) = &explain.input.apache {
-        let input = ApacheInput { file: path.clone(), defines: explain.input.define.clone(), ..ApacheInput::default() };
+        let input = ApacheInput {
+            file: path.clone(),
+            defines: explain.input.define.clone(),
+            ..ApacheInput::default()
+        };
         let loaded = load_apache_keeping_places(&input, true);
         if loaded.has_errors() {
             return Err(refused(&Diagnostics(loaded.diagnostics)));
@@ -63,9 +84,17 @@ fn configuration(explain: &arguments::Explain) -> Result<(Model, Option<FrontEnd
 fn render(steps: &[TraceStep]) -> String {
     let width = steps.iter().map(|step| step.phase.len()).max().unwrap_or(0);
     let mut page = String::new();
-    for TraceStep { phase, text, origin } in steps {
+    for TraceStep {
+        phase,
+        text,
+        origin,
+    } in steps
+    {
         // What a request or a file name says must not move the cursor.
-        let text: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        let text: String = text
+            .chars()
+            .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+            .collect();
         let _ = match origin {
             Some(origin) => writeln!(page, "{phase:<width$}  {text}  [{origin}]"),
             None => writeln!(page, "{phase:<width$}  {text}"),
@@ -81,11 +110,26 @@ mod tests {
 
     #[test]
     fn steps_are_aligned_and_tame() {
-        let origin = Some(Origin { file: "saker.toml".into(), line: 12, column: 1 });
+        let origin = Some(Origin {
+            file: "saker.toml".into(),
+            line: 12,
+            column: 1,
+        });
         let steps = [
-            TraceStep { phase: "select_host", text: "example.org".into(), origin },
-            TraceStep { phase: "content", text: "/\x1b[2J".into(), origin: None },
+            TraceStep {
+                phase: "select_host",
+                text: "example.org".into(),
+                origin,
+            },
+            TraceStep {
+                phase: "content",
+                text: "/\x1b[2J".into(),
+                origin: None,
+            },
         ];
-        assert_eq!(render(&steps), "select_host  example.org  [saker.toml:12:1]\ncontent      /\u{fffd}[2J\n");
+        assert_eq!(
+            render(&steps),
+            "select_host  example.org  [saker.toml:12:1]\ncontent      /\u{fffd}[2J\n"
+        );
     }
 }

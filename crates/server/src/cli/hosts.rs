@@ -1,4 +1,5 @@
-//! `saker hosts ...`: what is asked of the running server about the hosts that a database knows, and how the answers look.
+//! `saker hosts ...`: what is asked of the running server about the hosts that a database knows,
+//! and how the answers look.
 
 use super::{
     arguments::HostsCommand,
@@ -14,7 +15,11 @@ pub fn hosts(command: HostsCommand) -> ExitCode {
     match command {
         HostsCommand::Stat { json, target } => ask(&target, |state_dir| {
             let answer = client::hosts(state_dir, &HostsVerb::Stat)?;
-            Ok(output::print(if json { format!("{answer:#}\n") } else { page(&answer) }))
+            Ok(output::print(if json {
+                format!("{answer:#}\n")
+            } else {
+                page(&answer)
+            }))
         }),
         HostsCommand::Purge { names, all, target } => {
             if names.is_empty() && !all {
@@ -22,16 +27,29 @@ pub fn hosts(command: HostsCommand) -> ExitCode {
             }
             ask(&target, |state_dir| {
                 let answer = client::hosts(state_dir, &HostsVerb::Purge { names, all })?;
-                Ok(output::print(format!("purged ({} known)\n", grouped(number(&answer, "purged")))))
+                Ok(output::print(format!(
+                    "purged ({} known)\n",
+                    grouped(number(&answer, "purged"))
+                )))
             })
         }
     }
 }
 
 fn page(answer: &Value) -> String {
-    let (known, missing) = (grouped(number(answer, "known")), grouped(number(answer, "missing")));
-    let (asked, failed) = (grouped(number(answer, "asked")), grouped(number(answer, "failed")));
-    let away = if answer.get("away") == Some(&Value::Bool(true)) { "; the database does not answer" } else { "" };
+    let (known, missing) = (
+        grouped(number(answer, "known")),
+        grouped(number(answer, "missing")),
+    );
+    let (asked, failed) = (
+        grouped(number(answer, "asked")),
+        grouped(number(answer, "failed")),
+    );
+    let away = if answer.get("away") == Some(&Value::Bool(true)) {
+        "; the database does not answer"
+    } else {
+        ""
+    };
     format!(
         "{known} hosts known, {missing} names without one, {}\n{asked} questions, {failed} without an answer{away}\n",
         bytes(number(answer, "bytes"))

@@ -1,8 +1,9 @@
 //! The command line: from arguments to one of the things that the program does.
 //!
-//! `main.rs` calls [`main`]. Each command is a function that returns an exit status; what is wrong goes to standard error.
-//! Exit status: 0 done, 1 the configuration has errors, 2 wrong usage or can't be done, 3 no server is running.
-//! Absent on purpose: anything that `process` could need. A command calls it and is over.
+//! `main.rs` calls [`main`]. Each command is a function that returns an exit status; what is wrong
+//! goes to standard error. Exit status: 0 done, 1 the configuration has errors, 2 wrong usage or
+//! can't be done, 3 no server is running. Absent on purpose: anything that `process` could need. A
+//! command calls it and is over.
 
 mod address;
 pub mod apache;
@@ -35,8 +36,14 @@ const NOT_RUNNING: u8 = 3;
 
 pub fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().collect();
-    if arguments.first().is_some_and(|name| apache::is_name(&name.to_string_lossy())) {
-        let words: Vec<String> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    if arguments
+        .first()
+        .is_some_and(|name| apache::is_name(&name.to_string_lossy()))
+    {
+        let words: Vec<String> = arguments
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
         return apache::main(&words);
     }
     match Cli::try_parse_from(&arguments) {
@@ -44,10 +51,15 @@ pub fn main() -> ExitCode {
         // Help and version come as errors too, with an exit status of 0.
         Err(error) => {
             let _ = error.print();
-            if let Some(folder) =
-                arguments.get(1).map(Path::new).filter(|path| error.kind() == ErrorKind::InvalidSubcommand && path.is_dir())
+            if let Some(folder) = arguments
+                .get(1)
+                .map(Path::new)
+                .filter(|path| error.kind() == ErrorKind::InvalidSubcommand && path.is_dir())
             {
-                output::error(format_args!("\nTo serve a folder: saker serve {}\n", folder.display()));
+                output::error(format_args!(
+                    "\nTo serve a folder: saker serve {}\n",
+                    folder.display()
+                ));
             }
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(CANNOT))
         }

@@ -1,6 +1,7 @@
 //! Text to standard output and standard error.
 //!
-//! `println!` panics when the reader has gone (`saker reference | head`); here that ends the command quietly, as in other programs.
+//! `println!` panics when the reader has gone (`saker reference | head`); here that ends the
+//! command quietly, as in other programs.
 
 use super::{CANNOT, OK};
 use std::{
@@ -12,7 +13,10 @@ use std::{
 /// The whole outcome of a command that only prints.
 pub fn print(text: impl AsRef<[u8]>) -> ExitCode {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_ref()).and_then(|()| stdout.flush()) {
+    match stdout
+        .write_all(text.as_ref())
+        .and_then(|()| stdout.flush())
+    {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             self::error(format_args!("saker: standard output: {error}\n"));
             ExitCode::from(CANNOT)

@@ -5,7 +5,8 @@ use saker_config::{
     parse_php_use,
 };
 
-const FORMS: &str = "it has to be auto, php-fpm, php-cgi, lsphp, a version such as 8.2, or the path of a program";
+const FORMS: &str =
+    "it has to be auto, php-fpm, php-cgi, lsphp, a version such as 8.2, or the path of a program";
 
 /// Of `saker serve`: who runs PHP, and if the server does, which one.
 ///
@@ -16,7 +17,9 @@ pub fn choose(text: &str) -> Result<(PhpUse, PhpProgram), String> {
         Ok(php) => Ok((php, PhpProgram::Auto)),
         Err(reason) if text.starts_with("unix:") => Err(format!("--php {text}: {reason}")),
         Err(_) if is_program(text) => program(text).map(|program| (PhpUse::Managed, program)),
-        Err(_) => Err(format!("--php {text}: {FORMS}; or off, unix:PATH or HOST:PORT of a php-fpm that runs already")),
+        Err(_) => Err(format!(
+            "--php {text}: {FORMS}; or off, unix:PATH or HOST:PORT of a php-fpm that runs already"
+        )),
     }
 }
 
@@ -33,8 +36,15 @@ pub fn program(text: &str) -> Result<PhpProgram, String> {
 
 /// Says whether it looks like one.
 fn is_program(text: &str) -> bool {
-    let is_version = text.contains('.') && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    matches!(text, "auto" | "fpm" | "cgi") || is_version || text.contains('/') || text.starts_with("php") || text.starts_with("lsphp")
+    let is_version = text.contains('.')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || byte == b'.');
+    matches!(text, "auto" | "fpm" | "cgi")
+        || is_version
+        || text.contains('/')
+        || text.starts_with("php")
+        || text.starts_with("lsphp")
 }
 
 #[cfg(test)]
@@ -43,10 +53,19 @@ mod tests {
 
     #[test]
     fn forms() {
-        assert!(matches!(choose("auto"), Ok((PhpUse::Managed, PhpProgram::Auto))));
+        assert!(matches!(
+            choose("auto"),
+            Ok((PhpUse::Managed, PhpProgram::Auto))
+        ));
         assert!(matches!(choose("off"), Ok((PhpUse::Off, _))));
-        assert!(matches!(choose("unix:/run/php/fpm.sock"), Ok((PhpUse::Upstream(_), _))));
-        assert!(matches!(choose("localhost:9000"), Ok((PhpUse::Upstream(_), _))));
+        assert!(matches!(
+            choose("unix:/run/php/fpm.sock"),
+            Ok((PhpUse::Upstream(_), _))
+        ));
+        assert!(matches!(
+            choose("localhost:9000"),
+            Ok((PhpUse::Upstream(_), _))
+        ));
         for (text, reason) in [
             ("on", "it has to be auto, php-fpm, php-cgi, lsphp"),
             ("unix:php.sock", "the path of a socket begins with \"/\""),
@@ -57,7 +76,10 @@ mod tests {
             ("localhost", "it has to be auto"),
         ] {
             let error = choose(text).map(drop).unwrap_err();
-            assert!(error.starts_with(&format!("--php {text}: ")) && error.contains(reason), "{error}");
+            assert!(
+                error.starts_with(&format!("--php {text}: ")) && error.contains(reason),
+                "{error}"
+            );
         }
         assert!(program("off").is_err() && program("unix:/run/x").is_err());
     }

@@ -1,4 +1,5 @@
-//! `saker sign-url`: makes links that a rule of `[site.signed]` lets pass, by a configuration or by options alone.
+//! `saker sign-url`: makes links that a rule of `[site.signed]` lets pass, by a configuration or by
+//! options alone.
 
 use super::{
     CONFIGURATION_ERRORS,
@@ -31,14 +32,22 @@ pub fn sign_url(command: SignUrl) -> ExitCode {
 }
 
 fn now() -> i64 {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 fn configuration(command: &SignUrl) -> Result<Model, ExitCode> {
     let loaded = match &command.options.form {
-        Some(form) => saker_config::parse(&by_options(form, &command.options), "options", Path::new(".")),
-        None => saker_config::load(&place::configuration(command.config.as_deref()).map_err(cannot)?),
+        Some(form) => saker_config::parse(
+            &by_options(form, &command.options),
+            "options",
+            Path::new("."),
+        ),
+        None => {
+            saker_config::load(&place::configuration(command.config.as_deref()).map_err(cannot)?)
+        }
     };
     loaded.map(|loaded| loaded.model).map_err(|diagnostics| {
         check::report(&diagnostics);
@@ -50,9 +59,16 @@ fn configuration(command: &SignUrl) -> Result<Model, ExitCode> {
 fn by_options(form: &str, options: &SignOptions) -> String {
     // A TOML string, whatever is in it.
     let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let mut lines = vec!["[[listener]]\naddress = \"127.0.0.1:1\"\n[[site]]\nroot = \"/\"\n[site.signed]".to_owned()];
-    let secret_file = options.secret_file.as_ref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
-    let secret_file = secret_file.as_ref().map(|file| file.to_string_lossy().into_owned());
+    let mut lines = vec![
+        "[[listener]]\naddress = \"127.0.0.1:1\"\n[[site]]\nroot = \"/\"\n[site.signed]".to_owned(),
+    ];
+    let secret_file = options
+        .secret_file
+        .as_ref()
+        .map(|file| std::path::absolute(file).unwrap_or_else(|_| file.clone()));
+    let secret_file = secret_file
+        .as_ref()
+        .map(|file| file.to_string_lossy().into_owned());
     let texts = [
         ("form", Some(form)),
         ("secret", options.secret.as_deref()),
@@ -63,23 +79,48 @@ fn by_options(form: &str, options: &SignOptions) -> String {
         ("expires_argument", options.expires_argument.as_deref()),
         ("algorithm", options.algorithm.as_deref()),
     ];
-    lines.extend(texts.into_iter().filter_map(|(name, text)| Some(format!("{name} = {}", quoted(text?)))));
-    lines.extend(options.path_segments.map(|count| format!("path_segments = {count}")));
-    let flags = [("query", options.sign_query), ("address", options.sign_address), ("host", options.sign_host)];
-    lines.extend(flags.into_iter().filter(|(_, given)| *given).map(|(name, _)| format!("{name} = true")));
+    lines.extend(
+        texts
+            .into_iter()
+            .filter_map(|(name, text)| Some(format!("{name} = {}", quoted(text?)))),
+    );
+    lines.extend(
+        options
+            .path_segments
+            .map(|count| format!("path_segments = {count}")),
+    );
+    let flags = [
+        ("query", options.sign_query),
+        ("address", options.sign_address),
+        ("host", options.sign_host),
+    ];
+    lines.extend(
+        flags
+            .into_iter()
+            .filter(|(_, given)| *given)
+            .map(|(name, _)| format!("{name} = true")),
+    );
     lines.join("\n") + "\n"
 }
 
 fn made(model: &Model, command: &SignUrl, now: i64) -> Result<String, String> {
     let (origin, target) = split(&command.url);
     let authority = origin.rsplit('/').next().unwrap_or_default();
-    let host = host::parse_authority(authority.as_bytes()).map(|authority| host::canonical_host(authority.host)).unwrap_or_default();
-    let (raw_path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let host = host::parse_authority(authority.as_bytes())
+        .map(|authority| host::canonical_host(authority.host))
+        .unwrap_or_default();
+    let (raw_path, query) = target
+        .split_once('?')
+        .map_or((target, None), |(path, query)| (path, Some(query)));
     let mut decoded = Vec::new();
-    path::normalise(raw_path.as_bytes(), &mut decoded).map_err(|_| format!("{raw_path} is no path of a URL"))?;
-    let rule = rule(model, &host, &decoded).ok_or("no `signed` rule of the configuration is for this URL")?;
+    path::normalise(raw_path.as_bytes(), &mut decoded)
+        .map_err(|_| format!("{raw_path} is no path of a URL"))?;
+    let rule = rule(model, &host, &decoded)
+        .ok_or("no `signed` rule of the configuration is for this URL")?;
     let in_path = matches!(rule.form, SignForm::PathMd5 | SignForm::Token(_));
-    let rest = decoded.strip_prefix(rule.prefix.as_bytes()).map(|rest| [b"/", rest].concat());
+    let rest = decoded
+        .strip_prefix(rule.prefix.as_bytes())
+        .map(|rest| [b"/", rest].concat());
     let path = match (in_path, rest) {
         (false, _) => decoded,
         (true, Some(rest)) => rest,
@@ -88,14 +129,26 @@ fn made(model: &Model, command: &SignUrl, now: i64) -> Result<String, String> {
     let needs_address = takes_address(&rule.form);
     let address = match (command.address, needs_address) {
         (None, true) => return Err("such a link is for one client: say --address ADDRESS".into()),
-        (Some(_), false) => return Err("the address is no part of such a link: take --address away".into()),
+        (Some(_), false) => {
+            return Err("the address is no part of such a link: take --address away".into());
+        }
         (address, _) => address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
     };
     if takes_host(&rule.form) && host.is_empty() {
-        return Err("the host is part of such a link: write the URL with it, https://HOST/PATH".into());
+        return Err(
+            "the host is part of such a link: write the URL with it, https://HOST/PATH".into(),
+        );
     }
-    let asked = Asked { path: &path, query: query.map(str::as_bytes), host: &host, address };
-    Ok(format!("{origin}{}", signed::sign(&rule, &asked, time(&rule, command, now)?)?))
+    let asked = Asked {
+        path: &path,
+        query: query.map(str::as_bytes),
+        host: &host,
+        address,
+    };
+    Ok(format!(
+        "{origin}{}",
+        signed::sign(&rule, &asked, time(&rule, command, now)?)?
+    ))
 }
 
 fn takes_address(form: &SignForm) -> bool {
@@ -118,7 +171,10 @@ fn takes_host(form: &SignForm) -> bool {
 /// `https://host` and the rest.
 fn split(url: &str) -> (&str, &str) {
     let start = url.find("://").map_or(0, |at| at + 3);
-    let end = url.get(start..).and_then(|rest| rest.find('/')).map_or(url.len(), |at| start + at);
+    let end = url
+        .get(start..)
+        .and_then(|rest| rest.find('/'))
+        .map_or(url.len(), |at| start + at);
     url.split_at(end)
 }
 
@@ -126,11 +182,18 @@ fn split(url: &str) -> (&str, &str) {
 fn rule(model: &Model, host: &[u8], path: &[u8]) -> Option<Arc<SignedUrls>> {
     let hosts = HostTable::new(model);
     let local = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-    let mut sites = model.listeners.iter().filter_map(|listener| hosts.select(&listener.address, local, host));
+    let mut sites = model
+        .listeners
+        .iter()
+        .filter_map(|listener| hosts.select(&listener.address, local, host));
     sites.find_map(|(index, _)| {
         let site = model.sites.get(index)?;
         let matching = |route: &&Route| route.pattern.captures(path).is_some();
-        let settings = site.routes.iter().find(matching).map_or(&site.settings, |route| &route.settings);
+        let settings = site
+            .routes
+            .iter()
+            .find(matching)
+            .map_or(&site.settings, |route| &route.settings);
         settings.links.signed.clone()
     })
 }
@@ -138,11 +201,16 @@ fn rule(model: &Model, host: &[u8], path: &[u8]) -> Option<Arc<SignedUrls>> {
 fn time(rule: &SignedUrls, command: &SignUrl, now: i64) -> Result<Option<i64>, String> {
     if matches!(rule.form, SignForm::Token(_)) {
         return match command.good_for_s {
-            Some(_) => Err("how long such links are good says the server (`lifetime`); --time says from when".into()),
+            Some(_) => Err(
+                "how long such links are good says the server (`lifetime`); --time says from when"
+                    .into(),
+            ),
             None => Ok(Some(command.time.unwrap_or(now))),
         };
     }
-    Ok(command.time.or(command.good_for_s.map(|seconds| now.saturating_add(seconds))))
+    Ok(command.time.or(command
+        .good_for_s
+        .map(|seconds| now.saturating_add(seconds))))
 }
 
 #[cfg(test)]

@@ -60,8 +60,14 @@ fn lines_that_are_refused() {
         ("saker serve a b", ErrorKind::UnknownArgument),
         ("saker explain", ErrorKind::MissingRequiredArgument),
         ("saker explain / -H nocolon", ErrorKind::ValueValidation),
-        ("saker explain / -c a --serve b", ErrorKind::ArgumentConflict),
-        ("saker status --json --prometheus", ErrorKind::ArgumentConflict),
+        (
+            "saker explain / -c a --serve b",
+            ErrorKind::ArgumentConflict,
+        ),
+        (
+            "saker status --json --prometheus",
+            ErrorKind::ArgumentConflict,
+        ),
         ("saker stop -c a --apache b", ErrorKind::ArgumentConflict),
         ("saker start", ErrorKind::InvalidSubcommand),
         ("saker -V", ErrorKind::DisplayVersion),
@@ -72,23 +78,35 @@ fn lines_that_are_refused() {
 
 #[test]
 fn workers() {
-    for (line, expected) in [("saker serve --workers 3", WorkersArgument::Count(3)), ("saker serve", WorkersArgument::Auto)] {
-        assert!(matches!(parse(line).unwrap(), Command::Serve(serve) if serve.workers == expected), "{line}");
+    for (line, expected) in [
+        ("saker serve --workers 3", WorkersArgument::Count(3)),
+        ("saker serve", WorkersArgument::Auto),
+    ] {
+        assert!(
+            matches!(parse(line).unwrap(), Command::Serve(serve) if serve.workers == expected),
+            "{line}"
+        );
     }
 }
 
 #[test]
 fn fields_are_split_at_the_first_colon() {
     let cli = Cli::try_parse_from(["saker", "explain", "/", "-H", "Host:  a:80 "]).unwrap();
-    assert!(matches!(cli.command, Command::Explain(explain) if explain.headers == [("Host".into(), "a:80".into())]));
+    assert!(
+        matches!(cli.command, Command::Explain(explain) if explain.headers == [("Host".into(), "a:80".into())])
+    );
 }
 
 #[test]
 fn every_command_says_what_it_does() {
     for command in Cli::command().get_subcommands() {
         assert!(command.get_about().is_some(), "{}", command.get_name());
-        for argument in command.get_arguments().filter(|argument| !argument.is_hide_set() && !argument.is_positional()) {
-            let described = argument.get_help().is_some() || matches!(argument.get_id().as_str(), "help" | "method");
+        for argument in command
+            .get_arguments()
+            .filter(|argument| !argument.is_hide_set() && !argument.is_positional())
+        {
+            let described = argument.get_help().is_some()
+                || matches!(argument.get_id().as_str(), "help" | "method");
             assert!(described, "{} {}", command.get_name(), argument.get_id());
         }
     }
@@ -96,9 +114,13 @@ fn every_command_says_what_it_does() {
 
 #[test]
 fn names_of_apache() {
-    for (name, expected) in
-        [("/usr/sbin/apache2", true), ("httpd", true), ("apachectl", true), ("saker", false), ("/opt/httpd/saker", false)]
-    {
+    for (name, expected) in [
+        ("/usr/sbin/apache2", true),
+        ("httpd", true),
+        ("apachectl", true),
+        ("saker", false),
+        ("/opt/httpd/saker", false),
+    ] {
         assert_eq!(apache::is_name(name), expected, "{name}");
     }
 }

@@ -1,7 +1,9 @@
-//! `saker cache warm`: has the running server make pages before visitors ask for them, and shows how far it is.
+//! `saker cache warm`: has the running server make pages before visitors ask for them, and shows
+//! how far it is.
 //!
-//! On a terminal a bar grows on standard error, elsewhere a line stands for each page that could not be kept; what it came to goes to standard
-//! output. Whoever ends this command ends the warm-up.
+//! On a terminal a bar grows on standard error, elsewhere a line stands for each page that could
+//! not be kept; what it came to goes to standard output. Whoever ends this command ends the
+//! warm-up.
 
 use super::{
     CANNOT, OK,
@@ -39,9 +41,22 @@ pub fn warm(warm: Warm) -> ExitCode {
         Ok(variations) => variations,
         Err(why) => return cannot(why),
     };
-    let order = WarmOrder { list: WarmList::default(), variations, concurrency: warm.concurrency, rate: warm.rate };
-    let job =
-        Asked { urls, sitemaps: warm.sitemaps, order, shows: if warm.json { Shows::Nothing } else { Shows::of_terminal(warm.quiet) } };
+    let order = WarmOrder {
+        list: WarmList::default(),
+        variations,
+        concurrency: warm.concurrency,
+        rate: warm.rate,
+    };
+    let job = Asked {
+        urls,
+        sitemaps: warm.sitemaps,
+        order,
+        shows: if warm.json {
+            Shows::Nothing
+        } else {
+            Shows::of_terminal(warm.quiet)
+        },
+    };
     daemon::ask(&warm.target, |state_dir| {
         let began = Instant::now();
         let (report, reasons) = job.carry_out(state_dir)?;
@@ -51,7 +66,11 @@ pub fn warm(warm: Warm) -> ExitCode {
         };
         let printed = output::print(text);
         let has_failed = number(&report, "failed") > 0;
-        Ok(if has_failed && printed == ExitCode::from(OK) { ExitCode::from(CANNOT) } else { printed })
+        Ok(if has_failed && printed == ExitCode::from(OK) {
+            ExitCode::from(CANNOT)
+        } else {
+            printed
+        })
     })
 }
 
@@ -68,13 +87,22 @@ fn listed(warm: &Warm) -> Result<Vec<String>, String> {
             }
             false => fs::read_to_string(path).map_err(failed)?,
         };
-        urls.extend(text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned));
+        urls.extend(
+            text.lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty() && !line.starts_with('#'))
+                .map(str::to_owned),
+        );
     }
     Ok(urls)
 }
 
-/// Every combination of the cookies' values, an empty value being no cookie; each with all the fields.
-fn variations(vary: &[(String, Vec<String>)], headers: &[(String, String)]) -> Result<Vec<Vec<(String, String)>>, String> {
+/// Every combination of the cookies' values, an empty value being no cookie; each with all the
+/// fields.
+fn variations(
+    vary: &[(String, Vec<String>)],
+    headers: &[(String, String)],
+) -> Result<Vec<Vec<(String, String)>>, String> {
     let mut cookies = vec![String::new()];
     for (name, values) in vary {
         let with = |line: &String, value: &String| match (value.is_empty(), line.is_empty()) {
@@ -82,9 +110,15 @@ fn variations(vary: &[(String, Vec<String>)], headers: &[(String, String)]) -> R
             (false, true) => format!("{name}={value}"),
             (false, false) => format!("{line}; {name}={value}"),
         };
-        cookies = cookies.iter().flat_map(|line| values.iter().map(move |value| with(line, value))).collect();
+        cookies = cookies
+            .iter()
+            .flat_map(|line| values.iter().map(move |value| with(line, value)))
+            .collect();
         if cookies.len() > crate::control::VARIATIONS_MAX {
-            return Err(format!("these are more than {} variations", crate::control::VARIATIONS_MAX));
+            return Err(format!(
+                "these are more than {} variations",
+                crate::control::VARIATIONS_MAX
+            ));
         }
     }
     let variation = |line: String| {
@@ -127,11 +161,22 @@ impl Asked {
         let say = |verb: WarmVerb| client::cache(state_dir, &CacheVerb::Warm(verb));
         let mut chunks = chunks(&self.urls).peekable();
         let first = chunks.next().unwrap_or_default().to_vec();
-        let list = WarmList { urls: first, sitemaps: self.sitemaps.clone(), more: chunks.peek().is_some() };
-        let begun = say(WarmVerb::Begin(WarmOrder { list, ..self.order.clone() }))?;
+        let list = WarmList {
+            urls: first,
+            sitemaps: self.sitemaps.clone(),
+            more: chunks.peek().is_some(),
+        };
+        let begun = say(WarmVerb::Begin(WarmOrder {
+            list,
+            ..self.order.clone()
+        }))?;
         let job = number(&begun, "job");
         while let Some(chunk) = chunks.next() {
-            let list = WarmList { urls: chunk.to_vec(), sitemaps: Vec::new(), more: chunks.peek().is_some() };
+            let list = WarmList {
+                urls: chunk.to_vec(),
+                sitemaps: Vec::new(),
+                more: chunks.peek().is_some(),
+            };
             if let Err(error) = say(WarmVerb::Add { job, list }) {
                 say(WarmVerb::Stop { job })?;
                 return Err(error);
@@ -140,8 +185,13 @@ impl Asked {
         let (mut from, mut reasons) = (0, Reasons::new());
         loop {
             let report = say(WarmVerb::Look { job, from })?;
-            let lines = report.get("lines").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-            lines.iter().for_each(|line| self.show_line(line, &mut reasons));
+            let lines = report
+                .get("lines")
+                .and_then(Value::as_array)
+                .map_or(&[][..], Vec::as_slice);
+            lines
+                .iter()
+                .for_each(|line| self.show_line(line, &mut reasons));
             from = number(&report, "next");
             if self.shows == Shows::Bar {
                 let _ = write!(io::stderr(), "\r\x1b[K{}", bar(&report));
@@ -159,16 +209,36 @@ impl Asked {
     }
 
     fn show_line(&self, line: &Value, reasons: &mut Reasons) {
-        let text = |name: &str| line.get(name).and_then(Value::as_str).unwrap_or_default().replace(char::is_control, "");
+        let text = |name: &str| {
+            line.get(name)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .replace(char::is_control, "")
+        };
         let outcome = text("outcome");
         if matches!(outcome.as_str(), "fetched" | "already-there") {
             return;
         }
         let reason = text("reason");
-        *reasons.entry(if reason.is_empty() { text("text") } else { reason }).or_default() += 1;
-        let clear = if self.shows == Shows::Bar { "\r\x1b[K" } else { "" };
+        *reasons
+            .entry(if reason.is_empty() {
+                text("text")
+            } else {
+                reason
+            })
+            .or_default() += 1;
+        let clear = if self.shows == Shows::Bar {
+            "\r\x1b[K"
+        } else {
+            ""
+        };
         if self.shows != Shows::Nothing {
-            let _ = writeln!(io::stderr(), "{clear}{outcome}  {}  {}", text("url"), text("text"));
+            let _ = writeln!(
+                io::stderr(),
+                "{clear}{outcome}  {}  {}",
+                text("url"),
+                text("text")
+            );
         }
     }
 }
@@ -191,12 +261,16 @@ fn chunks(urls: &[String]) -> impl Iterator<Item = &[String]> {
 }
 
 fn done(report: &Value) -> u64 {
-    ["fetched", "already_there", "not_cacheable", "failed"].iter().map(|name| number(report, name)).sum()
+    ["fetched", "already_there", "not_cacheable", "failed"]
+        .iter()
+        .map(|name| number(report, name))
+        .sum()
 }
 
 fn bar(report: &Value) -> String {
     let (known, done) = (number(report, "known"), done(report));
-    let full = (done.saturating_mul(BAR_WIDTH as u64) / known.max(1)).min(BAR_WIDTH as u64) as usize;
+    let full =
+        (done.saturating_mul(BAR_WIDTH as u64) / known.max(1)).min(BAR_WIDTH as u64) as usize;
     format!(
         "[{}{}] {} of {}, {} fetched, {} not cacheable, {} failed",
         "=".repeat(full),
@@ -229,8 +303,17 @@ fn page(report: &Value, reasons: &Reasons, took: Duration) -> String {
 }
 
 fn summary(report: &Value, reasons: &Reasons) -> Value {
-    let names = ["known", "fetched", "already_there", "not_cacheable", "failed"];
-    let mut summary: serde_json::Map<String, Value> = names.iter().map(|name| ((*name).to_owned(), number(report, name).into())).collect();
+    let names = [
+        "known",
+        "fetched",
+        "already_there",
+        "not_cacheable",
+        "failed",
+    ];
+    let mut summary: serde_json::Map<String, Value> = names
+        .iter()
+        .map(|name| ((*name).to_owned(), number(report, name).into()))
+        .collect();
     summary.insert("reasons".into(), json!(reasons));
     Value::Object(summary)
 }
@@ -245,21 +328,34 @@ mod tests {
 
     #[test]
     fn combinations() {
-        let vary = [("a".to_owned(), vec![String::new(), "1".into()]), ("b".into(), vec!["2".into(), "3".into()])];
+        let vary = [
+            ("a".to_owned(), vec![String::new(), "1".into()]),
+            ("b".into(), vec!["2".into(), "3".into()]),
+        ];
         let all = variations(&vary, &[("X".into(), "y".into())]).unwrap();
         let cookies: Vec<&str> = all.iter().map(|fields| fields[1].1.as_str()).collect();
         assert_eq!(cookies, ["b=2", "b=3", "a=1; b=2", "a=1; b=3"]);
         assert_eq!(variations(&[], &[]).unwrap(), [Vec::new()]);
-        let many = ("a".to_owned(), (0..300).map(|n: u32| n.to_string()).collect());
+        let many = (
+            "a".to_owned(),
+            (0..300).map(|n: u32| n.to_string()).collect(),
+        );
         assert!(variations(&[many], &[]).is_err());
     }
 
     #[test]
     fn chunks_fit_into_requests() {
-        let urls: Vec<String> = (0..5000).map(|number| format!("http://h.example/{number}")).collect();
+        let urls: Vec<String> = (0..5000)
+            .map(|number| format!("http://h.example/{number}"))
+            .collect();
         let all: Vec<&[String]> = chunks(&urls).collect();
         assert_eq!(all.concat(), urls);
-        assert!(all.len() > 5 && all.iter().all(|chunk| serde_json::to_string(chunk).unwrap().len() < CHUNK_BYTES_MAX));
+        assert!(
+            all.len() > 5
+                && all
+                    .iter()
+                    .all(|chunk| serde_json::to_string(chunk).unwrap().len() < CHUNK_BYTES_MAX)
+        );
         assert_eq!(chunks(&["x".repeat(CHUNK_BYTES_MAX)]).count(), 1);
         assert_eq!(chunks(&[]).count(), 0);
     }
@@ -267,9 +363,19 @@ mod tests {
     #[test]
     fn pages() {
         let report = json!({ "known": 2000, "fetched": 900, "already_there": 50, "not_cacheable": 40, "failed": 10 });
-        assert_eq!(bar(&report), "[===============               ] 1,000 of 2,000, 900 fetched, 40 not cacheable, 10 failed");
-        let page = page(&report, &Reasons::from([("private".into(), 40)]), Duration::from_secs(61));
-        assert_eq!(page, "1,000 pages in 1 min 1 s: 900 fetched, 50 already there, 40 not cacheable, 10 failed\n         40 private\n");
+        assert_eq!(
+            bar(&report),
+            "[===============               ] 1,000 of 2,000, 900 fetched, 40 not cacheable, 10 failed"
+        );
+        let page = page(
+            &report,
+            &Reasons::from([("private".into(), 40)]),
+            Duration::from_secs(61),
+        );
+        assert_eq!(
+            page,
+            "1,000 pages in 1 min 1 s: 900 fetched, 50 already there, 40 not cacheable, 10 failed\n         40 private\n"
+        );
         assert_eq!(bar(&Value::Null).matches('=').count(), 0);
     }
 }

@@ -29,7 +29,9 @@ impl BanVerb {
             "ban" => ban(request),
             "unban" => match (request.get("all").and_then(Value::as_bool), blocks(request)) {
                 (Some(true), Ok(blocks)) if blocks.is_empty() => Ok(BanVerb::Unban { blocks }),
-                (_, Ok(blocks)) if blocks.is_empty() => Err("whom to unban: \"addresses\", or \"all\"".into()),
+                (_, Ok(blocks)) if blocks.is_empty() => {
+                    Err("whom to unban: \"addresses\", or \"all\"".into())
+                }
                 (_, blocks) => blocks.map(|blocks| BanVerb::Unban { blocks }),
             },
             _ => return None,
@@ -40,10 +42,16 @@ impl BanVerb {
         let texts = |blocks: &[Block]| blocks.iter().map(Block::to_string).collect::<Vec<_>>();
         match self {
             BanVerb::List => json!({ "verb": "bans" }),
-            BanVerb::Ban { blocks, seconds, reason } => {
+            BanVerb::Ban {
+                blocks,
+                seconds,
+                reason,
+            } => {
                 json!({ "verb": "ban", "addresses": texts(blocks), "seconds": seconds, "reason": reason })
             }
-            BanVerb::Unban { blocks } => json!({ "verb": "unban", "addresses": texts(blocks), "all": blocks.is_empty() }),
+            BanVerb::Unban { blocks } => {
+                json!({ "verb": "unban", "addresses": texts(blocks), "all": blocks.is_empty() })
+            }
         }
     }
 }
@@ -55,18 +63,33 @@ fn ban(request: &Value) -> Result<BanVerb, String> {
     }
     let seconds = match request.get("seconds") {
         None | Some(Value::Null) => None,
-        Some(seconds) => Some(seconds.as_u64().filter(|seconds| *seconds > 0).ok_or("\"seconds\" is a number over 0")?),
+        Some(seconds) => Some(
+            seconds
+                .as_u64()
+                .filter(|seconds| *seconds > 0)
+                .ok_or("\"seconds\" is a number over 0")?,
+        ),
     };
     let reason = match request.get("reason") {
         None | Some(Value::Null) => String::new(),
         Some(reason) => reason.as_str().ok_or("\"reason\" is a string")?.to_owned(),
     };
-    Ok(BanVerb::Ban { blocks, seconds, reason })
+    Ok(BanVerb::Ban {
+        blocks,
+        seconds,
+        reason,
+    })
 }
 
 fn blocks(request: &Value) -> Result<Vec<Block>, String> {
     let texts = super::cache::texts(request, "addresses")?;
-    texts.iter().map(|text| text.parse().map_err(|()| format!("{text} is no address or block"))).collect()
+    texts
+        .iter()
+        .map(|text| {
+            text.parse()
+                .map_err(|()| format!("{text} is no address or block"))
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -80,11 +103,22 @@ mod tests {
 
     #[test]
     fn what_is_said_comes_back() {
-        let blocks = vec!["192.0.2.0/24".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+        let blocks = vec![
+            "192.0.2.0/24".parse().unwrap(),
+            "2001:db8::1".parse().unwrap(),
+        ];
         for verb in [
             BanVerb::List,
-            BanVerb::Ban { blocks: blocks.clone(), seconds: Some(60), reason: "why".into() },
-            BanVerb::Ban { blocks: blocks.clone(), seconds: None, reason: String::new() },
+            BanVerb::Ban {
+                blocks: blocks.clone(),
+                seconds: Some(60),
+                reason: "why".into(),
+            },
+            BanVerb::Ban {
+                blocks: blocks.clone(),
+                seconds: None,
+                reason: String::new(),
+            },
             BanVerb::Unban { blocks },
             BanVerb::Unban { blocks: Vec::new() },
         ] {

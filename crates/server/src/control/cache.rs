@@ -50,7 +50,9 @@ impl CacheVerb {
     pub fn to_json(&self) -> Value {
         match self {
             CacheVerb::Stat => json!({ "verb": "cache-stat" }),
-            CacheVerb::List { site, max } => json!({ "verb": "cache-list", "site": site, "max": max }),
+            CacheVerb::List { site, max } => {
+                json!({ "verb": "cache-list", "site": site, "max": max })
+            }
             CacheVerb::Show { url } => json!({ "verb": "cache-show", "url": url }),
             CacheVerb::Purge(order) => order.to_json(),
             CacheVerb::Warm(verb) => verb.to_json(),
@@ -61,9 +63,21 @@ impl CacheVerb {
 impl PurgeOrder {
     fn to_json(&self) -> Value {
         let mut request = Map::from_iter([("verb".to_owned(), Value::from("purge"))]);
-        let lists = [("urls", &self.urls), ("tags", &self.tags), ("bans", &self.bans)];
-        request.extend(lists.into_iter().map(|(name, list)| (name.to_owned(), json!(list))));
-        request.extend([("site".to_owned(), json!(self.site)), ("all".to_owned(), json!(self.all)), ("soft".to_owned(), json!(self.soft))]);
+        let lists = [
+            ("urls", &self.urls),
+            ("tags", &self.tags),
+            ("bans", &self.bans),
+        ];
+        request.extend(
+            lists
+                .into_iter()
+                .map(|(name, list)| (name.to_owned(), json!(list))),
+        );
+        request.extend([
+            ("site".to_owned(), json!(self.site)),
+            ("all".to_owned(), json!(self.all)),
+            ("soft".to_owned(), json!(self.soft)),
+        ]);
         Value::Object(request)
     }
 }
@@ -71,9 +85,16 @@ impl PurgeOrder {
 fn list(request: &Value) -> Result<CacheVerb, String> {
     let max = match request.get("max") {
         None | Some(Value::Null) => LIST_USUAL,
-        Some(max) => max.as_u64().and_then(|max| usize::try_from(max).ok()).ok_or("\"max\" is a number")?.min(LIST_MAX),
+        Some(max) => max
+            .as_u64()
+            .and_then(|max| usize::try_from(max).ok())
+            .ok_or("\"max\" is a number")?
+            .min(LIST_MAX),
     };
-    Ok(CacheVerb::List { site: text(request, "site")?, max })
+    Ok(CacheVerb::List {
+        site: text(request, "site")?,
+        max,
+    })
 }
 
 fn purge(request: &Value) -> Result<PurgeOrder, String> {
@@ -85,7 +106,10 @@ fn purge(request: &Value) -> Result<PurgeOrder, String> {
         all: flag(request, "all")?,
         soft: flag(request, "soft")?,
     };
-    let says_what = order.all || [&order.urls, &order.tags, &order.bans].iter().any(|list| !list.is_empty());
+    let says_what = order.all
+        || [&order.urls, &order.tags, &order.bans]
+            .iter()
+            .any(|list| !list.is_empty());
     match (says_what, order.soft && !order.bans.is_empty()) {
         (false, _) => Err("nothing to purge: \"urls\", \"tags\", \"bans\" or \"all\"".into()),
         (true, true) => Err("what a ban is about is gone, never stale".into()),
@@ -105,7 +129,10 @@ pub(super) fn texts(request: &Value, name: &str) -> Result<Vec<String>, String> 
     let wrong = || format!("\"{name}\" is a list of strings");
     match request.get(name) {
         None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(list)) => list.iter().map(|one| one.as_str().map(str::to_owned).ok_or_else(wrong)).collect(),
+        Some(Value::Array(list)) => list
+            .iter()
+            .map(|one| one.as_str().map(str::to_owned).ok_or_else(wrong))
+            .collect(),
         Some(_) => Err(wrong()),
     }
 }
@@ -129,19 +156,44 @@ mod tests {
 
     #[test]
     fn what_is_said_comes_back() {
-        let order = PurgeOrder { urls: vec!["/a?b".into()], site: Some("x".into()), soft: true, ..PurgeOrder::default() };
+        let order = PurgeOrder {
+            urls: vec!["/a?b".into()],
+            site: Some("x".into()),
+            soft: true,
+            ..PurgeOrder::default()
+        };
         for verb in [
             CacheVerb::Stat,
             CacheVerb::List { site: None, max: 7 },
-            CacheVerb::List { site: Some("a.example".into()), max: 1 },
-            CacheVerb::Show { url: "http://a/".into() },
+            CacheVerb::List {
+                site: Some("a.example".into()),
+                max: 1,
+            },
+            CacheVerb::Show {
+                url: "http://a/".into(),
+            },
             CacheVerb::Purge(order),
-            CacheVerb::Purge(PurgeOrder { all: true, ..PurgeOrder::default() }),
+            CacheVerb::Purge(PurgeOrder {
+                all: true,
+                ..PurgeOrder::default()
+            }),
         ] {
             assert_eq!(parse(&verb.to_json().to_string()), Ok(verb));
         }
-        assert_eq!(parse(r#"{"verb":"cache-list"}"#), Ok(CacheVerb::List { site: None, max: LIST_USUAL }));
-        assert_eq!(parse(r#"{"verb":"cache-list","max":1000000000}"#), Ok(CacheVerb::List { site: None, max: LIST_MAX }));
+        assert_eq!(
+            parse(r#"{"verb":"cache-list"}"#),
+            Ok(CacheVerb::List {
+                site: None,
+                max: LIST_USUAL
+            })
+        );
+        assert_eq!(
+            parse(r#"{"verb":"cache-list","max":1000000000}"#),
+            Ok(CacheVerb::List {
+                site: None,
+                max: LIST_MAX
+            })
+        );
         assert_eq!(CacheVerb::parse("status", &Value::Null), None);
     }
 

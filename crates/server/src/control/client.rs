@@ -1,7 +1,8 @@
 //! The command line's side of the control socket. Blocking: a command waits for nothing else.
 //!
-//! Difficulty: "stopped" means that the process is gone, not that it promised to go. A pidfd tells, whoever started the server;
-//! where there is none (the server lives in another pid namespace), the lock in the state directory does.
+//! Difficulty: "stopped" means that the process is gone, not that it promised to go. A pidfd tells,
+//! whoever started the server; where there is none (the server lives in another pid namespace), the
+//! lock in the state directory does.
 
 use super::{
     BanVerb, CacheVerb, HostsVerb,
@@ -51,14 +52,22 @@ pub enum ClientError {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ClientError::NotRunning(state_dir) => write!(f, "no server is running (state directory {})", state_dir.display()),
+            ClientError::NotRunning(state_dir) => write!(
+                f,
+                "no server is running (state directory {})",
+                state_dir.display()
+            ),
             ClientError::Refused(reason) => write!(f, "the server refused: {reason}"),
             ClientError::Configuration(diagnostics) => f.write_str(diagnostics),
             ClientError::Io(socket, error) => write!(f, "{}: {error}", socket.display()),
             ClientError::Garbled(what) => write!(f, "the server's answer makes no sense: {what}"),
             ClientError::StillRunning { pid, after } => {
                 let pid = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-                write!(f, "the server{pid} is still running after {} s; saker stop --now cuts what it is doing", after.as_secs())
+                write!(
+                    f,
+                    "the server{pid} is still running after {} s; saker stop --now cuts what it is doing",
+                    after.as_secs()
+                )
             }
         }
     }
@@ -75,7 +84,8 @@ pub fn status(state_dir: &Path) -> Result<Value, ClientError> {
 pub fn metrics(state_dir: &Path) -> Result<String, ClientError> {
     let answer = ask(state_dir, &json!({ "verb": "metrics" }), ANSWER_TIMEOUT)?;
     let text = answer.get("text").and_then(Value::as_str);
-    text.map(str::to_owned).ok_or_else(|| ClientError::Garbled("metrics without text".into()))
+    text.map(str::to_owned)
+        .ok_or_else(|| ClientError::Garbled("metrics without text".into()))
 }
 
 /// The reload report as JSON.
@@ -102,16 +112,26 @@ pub fn reopen_logs(state_dir: &Path) -> Result<(), ClientError> {
     ask(state_dir, &json!({ "verb": "reopen-logs" }), ANSWER_TIMEOUT).map(drop)
 }
 
-/// Asks a server that is stopping for its state directory. The connection stays, and its answer comes with it.
+/// Asks a server that is stopping for its state directory. The connection stays, and its answer
+/// comes with it.
 pub fn take_over(state_dir: &Path) -> Result<(UnixStream, Value), ClientError> {
     let failed = |error| ClientError::Io(state_dir.join(state_dir::SOCKET), error);
     let mut stream = connect(state_dir)?;
-    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
-    stream.set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(failed)?;
-    stream.write_all(format!("{}\n", json!({ "verb": "hand-over" })).as_bytes()).map_err(failed)?;
+    stream
+        .set_read_timeout(Some(ANSWER_TIMEOUT))
+        .map_err(failed)?;
+    stream
+        .set_write_timeout(Some(ANSWER_TIMEOUT))
+        .map_err(failed)?;
+    stream
+        .write_all(format!("{}\n", json!({ "verb": "hand-over" })).as_bytes())
+        .map_err(failed)?;
     // No byte beyond the line: the rest of the conversation is another's.
     let (mut line, mut byte) = (Vec::new(), [0]);
-    while line.last() != Some(&b'\n') && line.len() < ANSWER_BYTES_MAX && stream.read(&mut byte).map_err(failed)? > 0 {
+    while line.last() != Some(&b'\n')
+        && line.len() < ANSWER_BYTES_MAX
+        && stream.read(&mut byte).map_err(failed)? > 0
+    {
         line.push(byte[0]);
     }
     answer(&String::from_utf8_lossy(&line)).map(|answer| (stream, answer))
@@ -120,17 +140,40 @@ pub fn take_over(state_dir: &Path) -> Result<(UnixStream, Value), ClientError> {
 /// Returns once the process is gone, with the pid that it had.
 pub fn stop(state_dir: &Path, graceful: bool) -> Result<Option<u32>, ClientError> {
     let before = status(state_dir)?;
-    let pid = before.get("pid").and_then(Value::as_u64).and_then(|pid| u32::try_from(pid).ok());
-    let allowed = before.get("shutdown_timeout_ms").and_then(Value::as_u64).unwrap_or(0);
-    let patience = STOP_GRACE + if graceful { Duration::from_millis(allowed) } else { Duration::ZERO };
-    // Opened while the server surely lives, so that it can't stand for a later process with the same pid.
+    let pid = before
+        .get("pid")
+        .and_then(Value::as_u64)
+        .and_then(|pid| u32::try_from(pid).ok());
+    let allowed = before
+        .get("shutdown_timeout_ms")
+        .and_then(Value::as_u64)
+        .unwrap_or(0);
+    let patience = STOP_GRACE
+        + if graceful {
+            Duration::from_millis(allowed)
+        } else {
+            Duration::ZERO
+        };
+    // Opened while the server surely lives, so that it can't stand for a later process with the
+    // same pid.
     let process = pid.and_then(open_process);
-    ask(state_dir, &json!({ "verb": "stop", "graceful": graceful }), ANSWER_TIMEOUT)?;
+    ask(
+        state_dir,
+        &json!({ "verb": "stop", "graceful": graceful }),
+        ANSWER_TIMEOUT,
+    )?;
     let gone = match process {
         Some(process) => wait_for_exit(&process, patience),
         None => wait_for_lock(state_dir, patience),
     };
-    if gone { Ok(pid) } else { Err(ClientError::StillRunning { pid, after: patience }) }
+    if gone {
+        Ok(pid)
+    } else {
+        Err(ClientError::StillRunning {
+            pid,
+            after: patience,
+        })
+    }
 }
 
 /// The answer where it says `"ok": true`.
@@ -139,8 +182,12 @@ fn ask(state_dir: &Path, request: &Value, patience: Duration) -> Result<Value, C
 }
 
 fn answer(line: &str) -> Result<Value, ClientError> {
-    let answer: Value = serde_json::from_str(line).map_err(|error| ClientError::Garbled(error.to_string()))?;
-    match (answer.get("ok").and_then(Value::as_bool), answer.get("error").and_then(Value::as_str)) {
+    let answer: Value =
+        serde_json::from_str(line).map_err(|error| ClientError::Garbled(error.to_string()))?;
+    match (
+        answer.get("ok").and_then(Value::as_bool),
+        answer.get("error").and_then(Value::as_str),
+    ) {
         (Some(true), _) => Ok(answer),
         (Some(false), Some(reason)) if answer.get("configuration") == Some(&Value::Bool(true)) => {
             Err(ClientError::Configuration(reason.to_owned()))
@@ -155,18 +202,22 @@ fn exchange(state_dir: &Path, request: &Value, patience: Duration) -> Result<Str
     let mut stream = connect(state_dir)?;
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
     stream.set_write_timeout(Some(patience)).map_err(failed)?;
-    stream.write_all(format!("{request}\n").as_bytes()).map_err(failed)?;
+    stream
+        .write_all(format!("{request}\n").as_bytes())
+        .map_err(failed)?;
     let mut line = String::new();
-    stream.read_to_string(&mut line).map_err(|error| failed(plain_timeout(error, patience)))?;
+    stream
+        .read_to_string(&mut line)
+        .map_err(|error| failed(plain_timeout(error, patience)))?;
     Ok(line)
 }
 
 fn connect(state_dir: &Path) -> Result<UnixStream, ClientError> {
     let connected = SocketPath::new(state_dir).and_then(|path| UnixStream::connect(path.as_path()));
     connected.map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::NotADirectory => {
-            ClientError::NotRunning(state_dir.to_owned())
-        }
+        io::ErrorKind::NotFound
+        | io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::NotADirectory => ClientError::NotRunning(state_dir.to_owned()),
         io::ErrorKind::PermissionDenied => ClientError::Refused(super::server::NOT_ALLOWED.into()),
         _ => ClientError::Io(state_dir.join(state_dir::SOCKET), error),
     })
@@ -175,7 +226,10 @@ fn connect(state_dir: &Path) -> Result<UnixStream, ClientError> {
 /// A socket's time-out is `EAGAIN`, which tells a reader nothing.
 fn plain_timeout(error: io::Error, patience: Duration) -> io::Error {
     match error.kind() {
-        io::ErrorKind::WouldBlock => io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {} s", patience.as_secs())),
+        io::ErrorKind::WouldBlock => io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no answer within {} s", patience.as_secs()),
+        ),
         _ => error,
     }
 }
@@ -190,7 +244,10 @@ fn wait_for_exit(process: &OwnedFd, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
-        let left = Timespec { tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX), tv_nsec: left.subsec_nanos().into() };
+        let left = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
         match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)) {
             Ok(ready) => return ready > 0,
             Err(rustix::io::Errno::INTR) => {}

@@ -25,7 +25,9 @@ impl HostsVerb {
     pub fn to_json(&self) -> Value {
         match self {
             HostsVerb::Stat => json!({ "verb": "hosts-stat" }),
-            HostsVerb::Purge { names, all } => json!({ "verb": "hosts-purge", "names": names, "all": all }),
+            HostsVerb::Purge { names, all } => {
+                json!({ "verb": "hosts-purge", "names": names, "all": all })
+            }
         }
     }
 }
@@ -50,14 +52,25 @@ mod tests {
     fn what_is_said_comes_back() {
         for verb in [
             HostsVerb::Stat,
-            HostsVerb::Purge { names: vec!["a.example".into()], all: false },
-            HostsVerb::Purge { names: Vec::new(), all: true },
+            HostsVerb::Purge {
+                names: vec!["a.example".into()],
+                all: false,
+            },
+            HostsVerb::Purge {
+                names: Vec::new(),
+                all: true,
+            },
         ] {
             let said = verb.to_json();
-            assert_eq!(HostsVerb::parse(said["verb"].as_str().unwrap_or_default(), &said), Some(Ok(verb)));
+            assert_eq!(
+                HostsVerb::parse(said["verb"].as_str().unwrap_or_default(), &said),
+                Some(Ok(verb))
+            );
         }
         assert!(HostsVerb::parse("hosts-purge", &json!({})).is_some_and(|verb| verb.is_err()));
-        assert!(HostsVerb::parse("hosts-purge", &json!({ "all": 1 })).is_some_and(|verb| verb.is_err()));
+        assert!(
+            HostsVerb::parse("hosts-purge", &json!({ "all": 1 })).is_some_and(|verb| verb.is_err())
+        );
         assert_eq!(HostsVerb::parse("status", &json!({})), None);
     }
 }

@@ -1,9 +1,12 @@
-//! The control socket of a running server: `saker status`, `reload`, `stop`, `purge`, `cache` and `ban` talk to it, and Prometheus may scrape it.
+//! The control socket of a running server: `saker status`, `reload`, `stop`, `purge`, `cache` and
+//! `ban` talk to it, and Prometheus may scrape it.
 //!
-//! `control.sock` in the state directory, for root, for who started the server, and for users that the configuration names ([`Peers`]). A connection asks one thing and is answered once: a line of JSON (`{"verb":"status"}`) by a
-//! line of JSON (`{"ok":true,…}` or `{"ok":false,"error":"…"}`), or `GET /metrics` and `GET /status` by an HTTP response.
-//! The server answers from its main thread through [`Control`], which knows nothing of sockets.
-//! Absent on purpose: changes over HTTP. A scraper gets numbers, never a way to stop the server.
+//! `control.sock` in the state directory, for root, for who started the server, and for users that
+//! the configuration names ([`Peers`]). A connection asks one thing and is answered once: a line of
+//! JSON (`{"verb":"status"}`) by a line of JSON (`{"ok":true,…}` or `{"ok":false,"error":"…"}`), or
+//! `GET /metrics` and `GET /status` by an HTTP response. The server answers from its main thread
+//! through [`Control`], which knows nothing of sockets. Absent on purpose: changes over HTTP. A
+//! scraper gets numbers, never a way to stop the server.
 
 pub mod apache_state;
 mod bans;
@@ -22,7 +25,10 @@ pub use cache::{CacheVerb, PurgeOrder};
 pub use client::ClientError;
 pub use hosts::HostsVerb;
 pub use peers::Peers;
-pub use report::{CertificateReport, LastReload, MemberReport, ReloadReport, StatusReport, UpstreamReport, counters};
+pub use report::{
+    CertificateReport, LastReload, MemberReport, ReloadReport, StatusReport, UpstreamReport,
+    counters,
+};
 pub use server::serve;
 pub use state_dir::{Lock, StateDir, StateDirError};
 pub use warm::{LINES_MAX as WARM_LINES_MAX, VARIATIONS_MAX, WarmList, WarmOrder, WarmVerb};
@@ -41,14 +47,16 @@ pub trait Control {
     /// Prometheus' text format.
     fn prometheus(&self) -> String;
 
-    /// Builds the new configuration beside the running one and swaps it in, or says (as rendered diagnostics) why not. Never called
-    /// again before it is done.
+    /// Builds the new configuration beside the running one and swaps it in, or says (as rendered
+    /// diagnostics) why not. Never called again before it is done.
     fn reload(&self) -> LocalFuture<'_, Result<ReloadReport, String>>;
 
-    /// Called once the answer is on its way. Graceful: running requests are finished, bounded by the shutdown time-out.
+    /// Called once the answer is on its way. Graceful: running requests are finished, bounded by
+    /// the shutdown time-out.
     fn stop(&self, graceful: bool);
 
-    /// Lets go of the state directory, and with it of the control socket, for a successor: the answer to it, or why not.
+    /// Lets go of the state directory, and with it of the control socket, for a successor: the
+    /// answer to it, or why not.
     fn hand_over(&self) -> Result<Value, String>;
 
     /// The successor serves (`true`), or has ended before it did.
@@ -62,7 +70,8 @@ pub trait Control {
     /// What is asked about bans; the answer as it goes out, or why there is none.
     fn bans(&self, verb: &BanVerb) -> Result<Value, String>;
 
-    /// What is asked of the hosts that a database knows; the answer as it goes out, or why there is none.
+    /// What is asked of the hosts that a database knows; the answer as it goes out, or why there is
+    /// none.
     fn hosts(&self, verb: &HostsVerb) -> Result<Value, String>;
 
     /// What is asked of the page cache; the answer as it goes out, or why there is none.

@@ -1,8 +1,9 @@
 //! Users who may control the running server.
 //!
-//! Called by: the start, before the change of user; the control socket, for each connection. Root may, and the user that started the server, which is
-//! root for most. Caveat: the user that a server of root's becomes may not, because PHP and programs of sites may run as that user, too. Out of scope:
-//! rights by command; numbers of the scraper's are behind the same door.
+//! Called by: the start, before the change of user; the control socket, for each connection. Root
+//! may, and the user that started the server, which is root for most. Caveat: the user that a
+//! server of root's becomes may not, because PHP and programs of sites may run as that user, too.
+//! Out of scope: rights by command; numbers of the scraper's are behind the same door.
 
 use rustix::process::{Uid, geteuid};
 use std::collections::BTreeSet;
@@ -16,7 +17,8 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// As of now: the user that this process is counts as the one that started it. `users`: names or numbers, from the configuration.
+    /// As of now: the user that this process is counts as the one that started it. `users`: names
+    /// or numbers, from the configuration.
     ///
     /// # Errors
     /// A user that does not exist.
@@ -36,10 +38,19 @@ impl Peers {
         let number = |user: &String| match saker_net::process::user_id(user) {
             Ok(Some(uid)) => Ok(uid),
             Ok(None) => Err(format!("server.control_users: no such user `{user}`")),
-            Err(error) => Err(format!("server.control_users: cannot look up user `{user}`: {error}")),
+            Err(error) => Err(format!(
+                "server.control_users: cannot look up user `{user}`: {error}"
+            )),
         };
-        let named = users.iter().map(number).collect::<Result<BTreeSet<u32>, String>>()?;
-        let all = named.iter().copied().chain([Uid::ROOT.as_raw(), owner]).collect();
+        let named = users
+            .iter()
+            .map(number)
+            .collect::<Result<BTreeSet<u32>, String>>()?;
+        let all = named
+            .iter()
+            .copied()
+            .chain([Uid::ROOT.as_raw(), owner])
+            .collect();
         Ok(Peers { all, named, owner })
     }
 
@@ -64,7 +75,11 @@ mod tests {
             assert!(peers.may_ask(uid), "{uid}");
         }
         assert!(!peers.may_ask(54_322));
-        assert!(Peers::new(&["no-such-user-here".into()]).unwrap_err().contains("no-such-user-here"));
+        assert!(
+            Peers::new(&["no-such-user-here".into()])
+                .unwrap_err()
+                .contains("no-such-user-here")
+        );
         assert!(Peers::new(&[]).unwrap().named().is_empty());
     }
 }

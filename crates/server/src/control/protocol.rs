@@ -1,7 +1,7 @@
 //! Requests on the control socket, from bytes to types, and the bytes of answers. Pure.
 //!
-//! Difficulty: two languages on one socket. A line that starts with `{` is JSON; one that ends with an HTTP version is HTTP, and has
-//! a head to be read to its end before it is answered.
+//! Difficulty: two languages on one socket. A line that starts with `{` is JSON; one that ends with
+//! an HTTP version is HTTP, and has a head to be read to its end before it is answered.
 
 use super::{BanVerb, CacheVerb, HostsVerb};
 use serde_json::{Value, json};
@@ -34,14 +34,24 @@ pub enum Page {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
     Verb(Verb),
-    Scrape { page: Page, head_only: bool },
-    RefusedScrape { status: &'static str, text: &'static str },
+    Scrape {
+        page: Page,
+        head_only: bool,
+    },
+    RefusedScrape {
+        status: &'static str,
+        text: &'static str,
+    },
     Refused(String),
 }
 
-/// Bytes up to the end of the request, or `None`: more are needed. After the end of the stream, what came is the request.
+/// Bytes up to the end of the request, or `None`: more are needed. After the end of the stream,
+/// what came is the request.
 pub fn request_end(bytes: &[u8], eof: bool) -> Option<usize> {
-    let line_end = bytes.iter().position(|&byte| byte == b'\n').map(|at| at + 1);
+    let line_end = bytes
+        .iter()
+        .position(|&byte| byte == b'\n')
+        .map(|at| at + 1);
     match line_end {
         Some(end) if is_http(&bytes[..end]) => head_end(bytes).or(eof.then_some(bytes.len())),
         Some(end) => Some(end),
@@ -50,7 +60,11 @@ pub fn request_end(bytes: &[u8], eof: bool) -> Option<usize> {
 }
 
 pub fn parse(request: &[u8]) -> Request {
-    let line = request.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
+    let line = request
+        .split(|&byte| byte == b'\n')
+        .next()
+        .unwrap_or_default()
+        .trim_ascii();
     match is_http(line) {
         true => parse_scrape(line),
         false => parse_verb(line).map_or_else(Request::Refused, Request::Verb),
@@ -104,23 +118,42 @@ fn head_end(bytes: &[u8]) -> Option<usize> {
 
 fn parse_scrape(line: &[u8]) -> Request {
     let mut words = line.split(|&byte| byte == b' ');
-    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let (method, target) = (
+        words.next().unwrap_or_default(),
+        words.next().unwrap_or_default(),
+    );
     let head_only = method == b"HEAD";
     if method != b"GET" && !head_only {
-        return Request::RefusedScrape { status: "405 Method Not Allowed", text: "only GET and HEAD\n" };
+        return Request::RefusedScrape {
+            status: "405 Method Not Allowed",
+            text: "only GET and HEAD\n",
+        };
     }
     match target.split(|&byte| byte == b'?').next() {
-        Some(b"/metrics") => Request::Scrape { page: Page::Metrics, head_only },
-        Some(b"/status") => Request::Scrape { page: Page::Status, head_only },
-        _ => Request::RefusedScrape { status: "404 Not Found", text: "/metrics or /status\n" },
+        Some(b"/metrics") => Request::Scrape {
+            page: Page::Metrics,
+            head_only,
+        },
+        Some(b"/status") => Request::Scrape {
+            page: Page::Status,
+            head_only,
+        },
+        _ => Request::RefusedScrape {
+            status: "404 Not Found",
+            text: "/metrics or /status\n",
+        },
     }
 }
 
 const KNOWN: &str = "status, metrics, reload, reopen-logs, stop, hand-over, purge, cache-stat, cache-list, cache-show, cache-warm, ban, unban, bans, hosts-stat, hosts-purge";
 
 fn parse_verb(line: &[u8]) -> Result<Verb, String> {
-    let request: Value = serde_json::from_slice(line).map_err(|error| format!("not a line of JSON: {error}"))?;
-    let verb = request.get("verb").and_then(Value::as_str).ok_or("no \"verb\"")?;
+    let request: Value =
+        serde_json::from_slice(line).map_err(|error| format!("not a line of JSON: {error}"))?;
+    let verb = request
+        .get("verb")
+        .and_then(Value::as_str)
+        .ok_or("no \"verb\"")?;
     match verb {
         "status" => Ok(Verb::Status),
         "metrics" => Ok(Verb::Metrics),
@@ -129,7 +162,9 @@ fn parse_verb(line: &[u8]) -> Result<Verb, String> {
         "hand-over" => Ok(Verb::HandOver),
         "stop" => match request.get("graceful") {
             None => Ok(Verb::Stop { graceful: true }),
-            Some(Value::Bool(graceful)) => Ok(Verb::Stop { graceful: *graceful }),
+            Some(Value::Bool(graceful)) => Ok(Verb::Stop {
+                graceful: *graceful,
+            }),
             Some(_) => Err("\"graceful\" is true or false".into()),
         },
         other => {
@@ -153,23 +188,55 @@ mod tests {
 
     #[test]
     fn requests() {
-        let get = |page| Request::Scrape { page, head_only: false };
+        let get = |page| Request::Scrape {
+            page,
+            head_only: false,
+        };
         let table: &[(&str, Request)] = &[
             (r#"{"verb":"status"}"#, Request::Verb(Verb::Status)),
             (" {\"verb\":\"metrics\"}\r\n", Request::Verb(Verb::Metrics)),
-            (r#"{"verb":"reload","more":[1]}"#, Request::Verb(Verb::Reload)),
+            (
+                r#"{"verb":"reload","more":[1]}"#,
+                Request::Verb(Verb::Reload),
+            ),
             (r#"{"verb":"reopen-logs"}"#, Request::Verb(Verb::ReopenLogs)),
-            (r#"{"verb":"cache-stat"}"#, Request::Verb(Verb::Cache(CacheVerb::Stat))),
-            (r#"{"verb":"stop"}"#, Request::Verb(Verb::Stop { graceful: true })),
-            (r#"{"verb":"stop","graceful":false}"#, Request::Verb(Verb::Stop { graceful: false })),
-            (r#"{"verb":"status HTTP/1.1"#, Request::Refused("not a line of JSON: EOF while parsing a string at line 1 column 24".into())),
-            (r#"{"verb":"stop","graceful":1}"#, Request::Refused("\"graceful\" is true or false".into())),
+            (
+                r#"{"verb":"cache-stat"}"#,
+                Request::Verb(Verb::Cache(CacheVerb::Stat)),
+            ),
+            (
+                r#"{"verb":"stop"}"#,
+                Request::Verb(Verb::Stop { graceful: true }),
+            ),
+            (
+                r#"{"verb":"stop","graceful":false}"#,
+                Request::Verb(Verb::Stop { graceful: false }),
+            ),
+            (
+                r#"{"verb":"status HTTP/1.1"#,
+                Request::Refused(
+                    "not a line of JSON: EOF while parsing a string at line 1 column 24".into(),
+                ),
+            ),
+            (
+                r#"{"verb":"stop","graceful":1}"#,
+                Request::Refused("\"graceful\" is true or false".into()),
+            ),
             (r#"{"verb":7}"#, Request::Refused("no \"verb\"".into())),
             ("[]", Request::Refused("no \"verb\"".into())),
-            ("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", get(Page::Metrics)),
+            (
+                "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+                get(Page::Metrics),
+            ),
             ("GET /metrics?a=b HTTP/1.0\n\n", get(Page::Metrics)),
             ("GET /status HTTP/1.1\r\n\r\n", get(Page::Status)),
-            ("HEAD /status HTTP/1.1\r\n\r\n", Request::Scrape { page: Page::Status, head_only: true }),
+            (
+                "HEAD /status HTTP/1.1\r\n\r\n",
+                Request::Scrape {
+                    page: Page::Status,
+                    head_only: true,
+                },
+            ),
         ];
         for (text, expected) in table {
             assert_eq!(&parse(text.as_bytes()), expected, "{text:?}");
@@ -178,14 +245,23 @@ mod tests {
 
     #[test]
     fn refused_pages() {
-        for (line, expected) in [("POST /metrics HTTP/1.1", "405 Method Not Allowed"), ("GET /stop HTTP/1.1", "404 Not Found")] {
-            assert!(matches!(parse(line.as_bytes()), Request::RefusedScrape { status, .. } if status == expected), "{line}");
+        for (line, expected) in [
+            ("POST /metrics HTTP/1.1", "405 Method Not Allowed"),
+            ("GET /stop HTTP/1.1", "404 Not Found"),
+        ] {
+            assert!(
+                matches!(parse(line.as_bytes()), Request::RefusedScrape { status, .. } if status == expected),
+                "{line}"
+            );
         }
     }
 
     #[test]
     fn deep_nesting_is_refused_rather_than_recursed_into() {
-        assert!(matches!(parse(&vec![b'['; REQUEST_BYTES_MAX]), Request::Refused(_)));
+        assert!(matches!(
+            parse(&vec![b'['; REQUEST_BYTES_MAX]),
+            Request::Refused(_)
+        ));
     }
 
     #[test]
@@ -201,7 +277,11 @@ mod tests {
             ("GET / HTTP/1.1\r\nHost: x\r\n\r\nrest", false, Some(27)),
             ("GET / HTTP/1.1\n\n", false, Some(16)),
         ] {
-            assert_eq!(request_end(text.as_bytes(), eof), expected, "{text:?} {eof}");
+            assert_eq!(
+                request_end(text.as_bytes(), eof),
+                expected,
+                "{text:?} {eof}"
+            );
         }
     }
 

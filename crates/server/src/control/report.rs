@@ -1,6 +1,7 @@
 //! What a server says about itself, as JSON on the control socket.
 //!
-//! Written by hand rather than derived: the names are a contract with scripts, and stand here where one sees them.
+//! Written by hand rather than derived: the names are a contract with scripts, and stand here where
+//! one sees them.
 
 use saker_config::model::{Member, Upstream};
 use saker_telemetry::Snapshot;
@@ -76,15 +77,29 @@ pub struct ReloadReport {
     pub warnings: Vec<String>,
 }
 
-/// For [`StatusReport::counters`]: names as in Prometheus' text, labels included, without the program's prefix.
+/// For [`StatusReport::counters`]: names as in Prometheus' text, labels included, without the
+/// program's prefix.
 pub fn counters(snapshot: &Snapshot) -> Vec<(String, u64)> {
-    let named = |name: &str, label: &str| if label.is_empty() { name.to_owned() } else { format!("{name}{{{label}}}") };
-    snapshot.iter().map(|(row, value)| (named(row.name, row.label), value)).collect()
+    let named = |name: &str, label: &str| {
+        if label.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name}{{{label}}}")
+        }
+    };
+    snapshot
+        .iter()
+        .map(|(row, value)| (named(row.name, row.label), value))
+        .collect()
 }
 
 impl StatusReport {
     pub fn to_json(&self) -> Value {
-        let counters: Map<String, Value> = self.counters.iter().map(|(name, value)| (name.clone(), Value::from(*value))).collect();
+        let counters: Map<String, Value> = self
+            .counters
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::from(*value)))
+            .collect();
         json!({
             "ok": true,
             "version": self.version,
@@ -109,7 +124,10 @@ impl StatusReport {
 
 impl UpstreamReport {
     pub fn new(upstream: &Upstream) -> UpstreamReport {
-        UpstreamReport { name: upstream.name.to_string(), members: upstream.members.iter().map(MemberReport::new).collect() }
+        UpstreamReport {
+            name: upstream.name.to_string(),
+            members: upstream.members.iter().map(MemberReport::new).collect(),
+        }
     }
 
     fn to_json(&self) -> Value {
@@ -127,7 +145,14 @@ impl MemberReport {
             () => "up",
         };
         let is_standby = member.is_standby || member.is_spare;
-        MemberReport { address: format!("{}{}", member.backend, member.path), state, is_standby, busy, requests, failures }
+        MemberReport {
+            address: format!("{}{}", member.backend, member.path),
+            state,
+            is_standby,
+            busy,
+            requests,
+            failures,
+        }
     }
 
     fn to_json(&self) -> Value {

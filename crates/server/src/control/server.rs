@@ -1,9 +1,9 @@
 //! The server's side of the control socket: accept, read one request, answer, close.
 //!
-//! Runs on the main thread, beside signal handling, never on a worker.
-//! Difficulty: a peer may send nothing, too much, or stop reading, and may not hold up the next one. Every wait on a peer has a
-//! deadline and connections are counted; further ones stay in the backlog until one is free.
-//! Absent on purpose: keep-alive. Whoever asks often enough to mind should scrape less often.
+//! Runs on the main thread, beside signal handling, never on a worker. Difficulty: a peer may send
+//! nothing, too much, or stop reading, and may not hold up the next one. Every wait on a peer has a
+//! deadline and connections are counted; further ones stay in the backlog until one is free. Absent
+//! on purpose: keep-alive. Whoever asks often enough to mind should scrape less often.
 
 use super::{
     CLOSED, Control, LISTENING, Peers,
@@ -29,11 +29,14 @@ const DRAIN_BYTES_MAX: usize = 1 << 20;
 /// Out of descriptors: accepting pauses.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-pub(super) const NOT_ALLOWED: &str = "only root, the user that started the server, and users of `control_users` may control it";
+pub(super) const NOT_ALLOWED: &str =
+    "only root, the user that started the server, and users of `control_users` may control it";
 
 /// Answers until it is dropped. `peers` may change meanwhile.
 pub async fn serve(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<dyn Control>) {
-    LocalSet::new().run_until(accept(listener, peers, control)).await;
+    LocalSet::new()
+        .run_until(accept(listener, peers, control))
+        .await;
 }
 
 async fn accept(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<dyn Control>) {
@@ -97,7 +100,11 @@ impl Conversation {
             Ok(answer) => (answer, true),
             Err(reason) => (protocol::refusal(&reason), false),
         };
-        let _ = timeout(WRITE_TIMEOUT, stream.write_all(&protocol::json_line(&answer))).await;
+        let _ = timeout(
+            WRITE_TIMEOUT,
+            stream.write_all(&protocol::json_line(&answer)),
+        )
+        .await;
         if !is_done {
             return;
         }
@@ -110,8 +117,9 @@ impl Conversation {
         std::future::pending::<()>().await;
     }
 
-    /// By the credentials that the kernel has taken down when the peer connected (unix(7), SO_PEERCRED): the socket's mode lets nobody else
-    /// connect, and this holds where the mode was changed.
+    /// By the credentials that the kernel has taken down when the peer connected (unix(7),
+    /// SO_PEERCRED): the socket's mode lets nobody else connect, and this holds where the mode was
+    /// changed.
     fn refusal(&self, stream: &UnixStream) -> Option<String> {
         let shown = match stream.peer_cred() {
             Ok(peer) if self.peers.borrow().may_ask(peer.uid()) => return None,
@@ -126,7 +134,9 @@ impl Conversation {
         match request {
             Request::Verb(verb) => protocol::json_line(&self.obey(verb).await),
             Request::Scrape { page, head_only } => self.page(*page, *head_only),
-            Request::RefusedScrape { status, text } => protocol::http_response(status, "text/plain; charset=utf-8", text, false),
+            Request::RefusedScrape { status, text } => {
+                protocol::http_response(status, "text/plain; charset=utf-8", text, false)
+            }
             Request::Refused(reason) => protocol::json_line(&protocol::refusal(reason)),
         }
     }
@@ -137,15 +147,28 @@ impl Conversation {
             Verb::Metrics => json!({ "ok": true, "text": self.control.prometheus() }),
             Verb::Reload => {
                 let _alone = self.reloading.lock().await;
-                self.control
-                    .reload()
-                    .await
-                    .map_or_else(|diagnostics| protocol::refused_configuration(&diagnostics), |report| report.to_json())
+                self.control.reload().await.map_or_else(
+                    |diagnostics| protocol::refused_configuration(&diagnostics),
+                    |report| report.to_json(),
+                )
             }
-            Verb::ReopenLogs => self.control.reopen_logs().map_or_else(|error| protocol::refusal(&error), |()| json!({ "ok": true })),
-            Verb::Bans(verb) => self.control.bans(verb).unwrap_or_else(|error| protocol::refusal(&error)),
-            Verb::Hosts(verb) => self.control.hosts(verb).unwrap_or_else(|error| protocol::refusal(&error)),
-            Verb::Cache(verb) => self.control.cache(verb).await.unwrap_or_else(|error| protocol::refusal(&error)),
+            Verb::ReopenLogs => self.control.reopen_logs().map_or_else(
+                |error| protocol::refusal(&error),
+                |()| json!({ "ok": true }),
+            ),
+            Verb::Bans(verb) => self
+                .control
+                .bans(verb)
+                .unwrap_or_else(|error| protocol::refusal(&error)),
+            Verb::Hosts(verb) => self
+                .control
+                .hosts(verb)
+                .unwrap_or_else(|error| protocol::refusal(&error)),
+            Verb::Cache(verb) => self
+                .control
+                .cache(verb)
+                .await
+                .unwrap_or_else(|error| protocol::refusal(&error)),
             // Not answered here: `hand_over`.
             Verb::HandOver => protocol::refusal("asked twice"),
             Verb::Stop { .. } => json!({ "ok": true, "pid": std::process::id() }),
@@ -154,8 +177,14 @@ impl Conversation {
 
     fn page(&self, page: Page, head_only: bool) -> Vec<u8> {
         let (content_type, body) = match page {
-            Page::Metrics => ("text/plain; version=0.0.4; charset=utf-8", self.control.prometheus()),
-            Page::Status => ("application/json", self.control.status().to_json().to_string() + "\n"),
+            Page::Metrics => (
+                "text/plain; version=0.0.4; charset=utf-8",
+                self.control.prometheus(),
+            ),
+            Page::Status => (
+                "application/json",
+                self.control.status().to_json().to_string() + "\n",
+            ),
         };
         protocol::http_response("200 OK", content_type, &body, head_only)
     }
@@ -164,9 +193,14 @@ impl Conversation {
 async fn read_request(stream: &mut UnixStream) -> Request {
     match timeout(READ_TIMEOUT, read_bytes(stream)).await {
         Ok(Ok(Some(bytes))) => protocol::parse(&bytes),
-        Ok(Ok(None)) => Request::Refused(format!("a request has at most {REQUEST_BYTES_MAX} bytes")),
+        Ok(Ok(None)) => {
+            Request::Refused(format!("a request has at most {REQUEST_BYTES_MAX} bytes"))
+        }
         Ok(Err(error)) => Request::Refused(error.to_string()),
-        Err(_) => Request::Refused(format!("no whole request within {} s", READ_TIMEOUT.as_secs())),
+        Err(_) => Request::Refused(format!(
+            "no whole request within {} s",
+            READ_TIMEOUT.as_secs()
+        )),
     }
 }
 

@@ -1,4 +1,5 @@
-//! The whole socket: a fake server behind the real accept loop, the real client and hostile ones before it.
+//! The whole socket: a fake server behind the real accept loop, the real client and hostile ones
+//! before it.
 
 use super::{client::ClientError, state_dir::tests::Scratch, *};
 use std::{
@@ -54,7 +55,10 @@ impl Control for Fake {
             self.inside.set(false);
             self.reloads.set(self.reloads.get() + 1);
             match self.reloads.get() % 2 {
-                1 => Ok(ReloadReport { generation: 1 + self.reloads.get(), ..ReloadReport::default() }),
+                1 => Ok(ReloadReport {
+                    generation: 1 + self.reloads.get(),
+                    ..ReloadReport::default()
+                }),
                 _ => Err("saker.toml:3:1: error: no such key\n  what = 1\n  ^^^^".into()),
             }
         })
@@ -73,7 +77,10 @@ impl Control for Fake {
         Err("no hosts".into())
     }
 
-    fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<serde_json::Value, String>> {
+    fn cache<'c>(
+        &'c self,
+        verb: &'c CacheVerb,
+    ) -> LocalFuture<'c, Result<serde_json::Value, String>> {
         Box::pin(async move {
             match verb {
                 CacheVerb::Stat => Ok(serde_json::json!({ "ok": true, "entries": 3 })),
@@ -84,7 +91,11 @@ impl Control for Fake {
 
     fn reopen_logs(&self) -> Result<(), String> {
         self.log.borrow_mut().push("reopened");
-        if self.log.borrow().len() > 1 { Err("disk full".into()) } else { Ok(()) }
+        if self.log.borrow().len() > 1 {
+            Err("disk full".into())
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -101,7 +112,10 @@ impl Server {
         let (ready, is_ready) = mpsc::channel();
         let thread = std::thread::spawn(move || run(&path, &ready));
         is_ready.recv().unwrap();
-        Server { scratch, thread: Some(thread) }
+        Server {
+            scratch,
+            thread: Some(thread),
+        }
     }
 
     fn path(&self) -> &Path {
@@ -110,7 +124,9 @@ impl Server {
 
     fn connect(&self) -> UnixStream {
         let stream = UnixStream::connect(self.scratch.join(state_dir::SOCKET)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
         stream
     }
 
@@ -129,7 +145,10 @@ impl Server {
 fn run(path: &Path, ready: &mpsc::Sender<()>) -> Option<bool> {
     let lock = StateDir::open(path).unwrap().lock().unwrap();
     let listener = lock.bind_control().unwrap();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
     let graceful = runtime.block_on(async {
         let stopped = Rc::new(Notify::new());
         let (graceful, reloads, inside, log) = Default::default();
@@ -158,14 +177,25 @@ fn client_and_server() {
     let status = client::status(server.path()).unwrap();
     assert_eq!(status["counters"]["requests_total"], 7);
     assert_eq!(status["last_reload"], serde_json::Value::Null);
-    assert_eq!(client::metrics(server.path()).unwrap(), "saker_requests_total 7\n");
+    assert_eq!(
+        client::metrics(server.path()).unwrap(),
+        "saker_requests_total 7\n"
+    );
     assert_eq!(client::reload(server.path()).unwrap()["generation"], 2);
     let refused = client::reload(server.path()).unwrap_err();
-    assert!(matches!(&refused, ClientError::Configuration(text) if text.lines().count() == 3), "{refused}");
+    assert!(
+        matches!(&refused, ClientError::Configuration(text) if text.lines().count() == 3),
+        "{refused}"
+    );
     client::reopen_logs(server.path()).unwrap();
-    assert!(matches!(client::reopen_logs(server.path()), Err(ClientError::Refused(text)) if text == "disk full"));
+    assert!(
+        matches!(client::reopen_logs(server.path()), Err(ClientError::Refused(text)) if text == "disk full")
+    );
     client::stop(server.path(), true).unwrap();
-    assert!(matches!(client::status(server.path()), Err(ClientError::NotRunning(_))));
+    assert!(matches!(
+        client::status(server.path()),
+        Err(ClientError::NotRunning(_))
+    ));
     assert_eq!(server.join(), Some(true));
 }
 
@@ -182,7 +212,11 @@ fn stop_waits_until_the_process_is_gone_and_not_for_ever() {
     // The lock of another "server" in a directory whose socket leads to this one.
     let stubborn = Scratch::new();
     let _lock = StateDir::open(&stubborn.0).unwrap().lock().unwrap();
-    std::os::unix::fs::symlink(server.scratch.join(state_dir::SOCKET), stubborn.join(state_dir::SOCKET)).unwrap();
+    std::os::unix::fs::symlink(
+        server.scratch.join(state_dir::SOCKET),
+        stubborn.join(state_dir::SOCKET),
+    )
+    .unwrap();
     let asked = Instant::now();
     let error = client::stop(&stubborn.0, false).unwrap_err();
     assert!(matches!(error, ClientError::StillRunning { .. }), "{error}");
@@ -194,8 +228,14 @@ fn stop_waits_until_the_process_is_gone_and_not_for_ever() {
 fn nobody_home() {
     let scratch = Scratch::new();
     drop(std::os::unix::net::UnixListener::bind(scratch.join(state_dir::SOCKET)).unwrap());
-    assert!(matches!(client::status(&scratch.0), Err(ClientError::NotRunning(_))));
-    assert!(matches!(client::status(&scratch.join("missing")), Err(ClientError::NotRunning(_))));
+    assert!(matches!(
+        client::status(&scratch.0),
+        Err(ClientError::NotRunning(_))
+    ));
+    assert!(matches!(
+        client::status(&scratch.join("missing")),
+        Err(ClientError::NotRunning(_))
+    ));
 }
 
 #[test]
@@ -203,15 +243,35 @@ fn scraping() {
     let server = Server::start();
     let metrics = server.ask(b"GET /metrics HTTP/1.1\r\nHost: saker\r\nAccept: */*\r\n\r\n");
     let (head, body) = metrics.split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("text/plain; version=0.0.4"), "{head}");
-    assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{head}");
+    assert!(
+        head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("text/plain; version=0.0.4"),
+        "{head}"
+    );
+    assert!(
+        head.contains(&format!("Content-Length: {}\r\n", body.len())),
+        "{head}"
+    );
     assert_eq!(body, "saker_requests_total 7\n");
     let status = server.ask(b"GET /status HTTP/1.0\n\n");
-    assert!(status.ends_with("}\n") && status.contains("\"ok\":true"), "{status}");
+    assert!(
+        status.ends_with("}\n") && status.contains("\"ok\":true"),
+        "{status}"
+    );
     let head = server.ask(b"HEAD /metrics HTTP/1.1\r\n\r\n");
-    assert!(head.ends_with("\r\n\r\n") && head.contains("Content-Length: 23"), "{head}");
-    assert!(server.ask(b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
-    assert!(server.ask(b"POST /metrics HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 405 "));
+    assert!(
+        head.ends_with("\r\n\r\n") && head.contains("Content-Length: 23"),
+        "{head}"
+    );
+    assert!(
+        server
+            .ask(b"GET / HTTP/1.1\r\n\r\n")
+            .starts_with("HTTP/1.1 404 ")
+    );
+    assert!(
+        server
+            .ask(b"POST /metrics HTTP/1.1\r\n\r\n")
+            .starts_with("HTTP/1.1 405 ")
+    );
     client::stop(server.path(), true).unwrap();
 }
 
@@ -222,11 +282,23 @@ fn garbage_is_answered() {
     huge.push(b'\n');
     let mut long_head = b"GET /metrics HTTP/1.1\r\n".to_vec();
     long_head.resize(protocol::REQUEST_BYTES_MAX + 1, b'h');
-    let hostile: &[&[u8]] =
-        &[b"\n", b"\0\0\0\n", b"\xff\xfe\n", b"{\n", b"{\"verb\":\"explode\"}\n", b"null\n", b"SSH-2.0-x\r\n", &huge, &long_head];
+    let hostile: &[&[u8]] = &[
+        b"\n",
+        b"\0\0\0\n",
+        b"\xff\xfe\n",
+        b"{\n",
+        b"{\"verb\":\"explode\"}\n",
+        b"null\n",
+        b"SSH-2.0-x\r\n",
+        &huge,
+        &long_head,
+    ];
     for request in hostile {
         let answer = server.ask(request);
-        assert!(answer.starts_with("{\"error\":\"") && answer.ends_with("\"ok\":false}\n"), "{answer:?}");
+        assert!(
+            answer.starts_with("{\"error\":\"") && answer.ends_with("\"ok\":false}\n"),
+            "{answer:?}"
+        );
     }
     client::stop(server.path(), true).unwrap();
 }
@@ -249,7 +321,11 @@ fn silent_peers_hold_up_nobody_for_long() {
     silent[0].write_all(b"{\"verb\":").unwrap();
     let asked = Instant::now();
     client::status(server.path()).unwrap();
-    assert!(asked.elapsed() > Duration::from_secs(4) && asked.elapsed() < Duration::from_secs(9), "{:?}", asked.elapsed());
+    assert!(
+        asked.elapsed() > Duration::from_secs(4) && asked.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        asked.elapsed()
+    );
     assert!(answer(silent.swap_remove(0)).contains("no whole request within 5 s"));
     client::stop(server.path(), true).unwrap();
 }
@@ -257,7 +333,12 @@ fn silent_peers_hold_up_nobody_for_long() {
 #[test]
 fn peers_that_go_away_do_no_harm() {
     let server = Server::start();
-    for request in [&b""[..], b"{", b"{\"verb\":\"status\"}\n", b"{\"verb\":\"reload\"}\n"] {
+    for request in [
+        &b""[..],
+        b"{",
+        b"{\"verb\":\"status\"}\n",
+        b"{\"verb\":\"reload\"}\n",
+    ] {
         let mut stream = server.connect();
         stream.write_all(request).unwrap();
         drop(stream);
@@ -270,8 +351,14 @@ fn peers_that_go_away_do_no_harm() {
 fn reloads_wait_for_each_other() {
     let server = Server::start();
     std::thread::scope(|scope| {
-        let reloads: Vec<_> = (0..4).map(|_| scope.spawn(|| client::reload(server.path()).is_ok())).collect();
-        let accepted = reloads.into_iter().map(|reload| reload.join().unwrap()).filter(|&ok| ok).count();
+        let reloads: Vec<_> = (0..4)
+            .map(|_| scope.spawn(|| client::reload(server.path()).is_ok()))
+            .collect();
+        let accepted = reloads
+            .into_iter()
+            .map(|reload| reload.join().unwrap())
+            .filter(|&ok| ok)
+            .count();
         assert_eq!(accepted, 2);
     });
     client::stop(server.path(), true).unwrap();

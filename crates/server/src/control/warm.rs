@@ -1,6 +1,7 @@
 //! What may be said of a warm-up over the control socket, from JSON to types and back. Pure.
 //!
-//! A warm-up takes a while and its list may be long, and a request has 64 kB: so it is begun, more is added to it, and it is looked at again and again.
+//! A warm-up takes a while and its list may be long, and a request has 64 kB: so it is begun, more
+//! is added to it, and it is looked at again and again.
 
 use serde_json::{Value, json};
 
@@ -42,8 +43,16 @@ impl WarmVerb {
     pub fn parse(verb: &str, request: &Value) -> Option<Result<WarmVerb, String>> {
         Some(match verb {
             "cache-warm" => order(request).map(WarmVerb::Begin),
-            "cache-warm-add" => number(request, "job").and_then(|job| Ok(WarmVerb::Add { job, list: list(request)? })),
-            "cache-warm-look" => number(request, "job").map(|job| WarmVerb::Look { job, from: number(request, "from").unwrap_or(0) }),
+            "cache-warm-add" => number(request, "job").and_then(|job| {
+                Ok(WarmVerb::Add {
+                    job,
+                    list: list(request)?,
+                })
+            }),
+            "cache-warm-look" => number(request, "job").map(|job| WarmVerb::Look {
+                job,
+                from: number(request, "from").unwrap_or(0),
+            }),
             "cache-warm-stop" => number(request, "job").map(|job| WarmVerb::Stop { job }),
             _ => return None,
         })
@@ -51,14 +60,21 @@ impl WarmVerb {
 
     pub fn to_json(&self) -> Value {
         match self {
-            WarmVerb::Begin(WarmOrder { list, variations, concurrency, rate }) => json!({
+            WarmVerb::Begin(WarmOrder {
+                list,
+                variations,
+                concurrency,
+                rate,
+            }) => json!({
                 "verb": "cache-warm", "urls": list.urls, "sitemaps": list.sitemaps, "more": list.more,
                 "variations": variations, "concurrency": concurrency, "rate": rate,
             }),
             WarmVerb::Add { job, list } => {
                 json!({ "verb": "cache-warm-add", "job": job, "urls": list.urls, "sitemaps": list.sitemaps, "more": list.more })
             }
-            WarmVerb::Look { job, from } => json!({ "verb": "cache-warm-look", "job": job, "from": from }),
+            WarmVerb::Look { job, from } => {
+                json!({ "verb": "cache-warm-look", "job": job, "from": from })
+            }
             WarmVerb::Stop { job } => json!({ "verb": "cache-warm-stop", "job": job }),
         }
     }
@@ -74,24 +90,42 @@ fn order(request: &Value) -> Result<WarmOrder, String> {
         return Err(format!("there are at most {VARIATIONS_MAX} variations"));
     }
     let fields = variations.iter().flatten();
-    if let Some((name, value)) = fields.into_iter().find(|(name, value)| !is_field(name, value)) {
+    if let Some((name, value)) = fields
+        .into_iter()
+        .find(|(name, value)| !is_field(name, value))
+    {
         return Err(format!("`{name}: {value}` is no field of a request"));
     }
     let concurrency = match request.get("concurrency") {
         None | Some(Value::Null) => 4,
-        Some(value) => value.as_u64().and_then(|value| usize::try_from(value).ok()).ok_or("\"concurrency\" is a number")?,
+        Some(value) => value
+            .as_u64()
+            .and_then(|value| usize::try_from(value).ok())
+            .ok_or("\"concurrency\" is a number")?,
     };
     let rate = match request.get("rate") {
         None | Some(Value::Null) => 0,
-        Some(value) => value.as_u64().and_then(|value| u32::try_from(value).ok()).ok_or("\"rate\" is a number")?,
+        Some(value) => value
+            .as_u64()
+            .and_then(|value| u32::try_from(value).ok())
+            .ok_or("\"rate\" is a number")?,
     };
-    Ok(WarmOrder { list: list(request)?, variations, concurrency: concurrency.clamp(1, CONCURRENCY_MAX), rate })
+    Ok(WarmOrder {
+        list: list(request)?,
+        variations,
+        concurrency: concurrency.clamp(1, CONCURRENCY_MAX),
+        rate,
+    })
 }
 
 /// RFC 9110 sections 5.1 and 5.5.
 fn is_field(name: &str, value: &str) -> bool {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !name.is_empty() && name.bytes().all(is_token) && value.bytes().all(|byte| byte == b'\t' || byte >= b' ' && byte != 0x7f)
+    !name.is_empty()
+        && name.bytes().all(is_token)
+        && value
+            .bytes()
+            .all(|byte| byte == b'\t' || byte >= b' ' && byte != 0x7f)
 }
 
 fn list(request: &Value) -> Result<WarmList, String> {
@@ -99,11 +133,18 @@ fn list(request: &Value) -> Result<WarmList, String> {
         None | Some(Value::Null) => false,
         Some(value) => value.as_bool().ok_or("\"more\" is true or false")?,
     };
-    Ok(WarmList { urls: super::cache::texts(request, "urls")?, sitemaps: super::cache::texts(request, "sitemaps")?, more })
+    Ok(WarmList {
+        urls: super::cache::texts(request, "urls")?,
+        sitemaps: super::cache::texts(request, "sitemaps")?,
+        more,
+    })
 }
 
 fn number(request: &Value, name: &str) -> Result<u64, String> {
-    request.get(name).and_then(Value::as_u64).ok_or_else(|| format!("\"{name}\" is a number"))
+    request
+        .get(name)
+        .and_then(Value::as_u64)
+        .ok_or_else(|| format!("\"{name}\" is a number"))
 }
 
 #[cfg(test)]
@@ -116,10 +157,22 @@ mod tests {
 
     #[test]
     fn what_is_said_comes_back() {
-        let list = WarmList { urls: vec!["http://h/".into()], sitemaps: vec!["http://h/s.xml".into()], more: true };
-        let variations = vec![vec![], vec![("Cookie".into(), "a=b".into()), ("X".into(), String::new())]];
+        let list = WarmList {
+            urls: vec!["http://h/".into()],
+            sitemaps: vec!["http://h/s.xml".into()],
+            more: true,
+        };
+        let variations = vec![
+            vec![],
+            vec![("Cookie".into(), "a=b".into()), ("X".into(), String::new())],
+        ];
         for verb in [
-            WarmVerb::Begin(WarmOrder { list: list.clone(), variations, concurrency: 9, rate: 7 }),
+            WarmVerb::Begin(WarmOrder {
+                list: list.clone(),
+                variations,
+                concurrency: 9,
+                rate: 7,
+            }),
             WarmVerb::Add { job: 3, list },
             WarmVerb::Look { job: 3, from: 12 },
             WarmVerb::Stop { job: 3 },
@@ -143,7 +196,11 @@ mod tests {
         ] {
             assert!(parse(&request).is_err(), "{request}");
         }
-        let Ok(WarmVerb::Begin(order)) = parse(&json!({ "verb": "cache-warm", "concurrency": 1_000_000 })) else { panic!("an order") };
+        let Ok(WarmVerb::Begin(order)) =
+            parse(&json!({ "verb": "cache-warm", "concurrency": 1_000_000 }))
+        else {
+            panic!("an order")
+        };
         assert_eq!(order.concurrency, CONCURRENCY_MAX);
     }
 }

@@ -1,5 +1,6 @@
-//! From bytes to responses, as far as that goes without waiting: parses what has arrived, request after request, and answers from
-//! resolved resources. Stops at the first request that has to walk, at a large body, at a fault, or where the bytes end.
+//! From bytes to responses, as far as that goes without waiting: parses what has arrived, request
+//! after request, and answers from resolved resources. Stops at the first request that has to walk,
+//! at a large body, at a fault, or where the bytes end.
 
 use super::{
     outgoing::Outgoing,
@@ -15,13 +16,16 @@ use crate::{
 use saker_config::model::{Limits, Settings};
 use saker_http::{HeadIndex, HeadView, KnownField, Method, Status, Version};
 use saker_http1::{
-    Connection as ConnectionLine, HeadExtra, Parsed, Reject, RequestLimits, ResponseFraming, check_request, encode_head, keep_alive,
-    parse_request, settled,
+    Connection as ConnectionLine, HeadExtra, Parsed, Reject, RequestLimits, ResponseFraming,
+    check_request, encode_head, keep_alive, parse_request, settled,
 };
-use saker_pipeline::{Body, Generation, Response, ResponseHead, field_edits, respond, throttle::Admission};
+use saker_pipeline::{
+    Body, Generation, Response, ResponseHead, field_edits, respond, throttle::Admission,
+};
 use saker_telemetry::Metric;
 
-/// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write is cheaper.
+/// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write
+/// is cheaper.
 const INLINE_BYTES_MAX: usize = 16 << 10;
 /// Responses gathered for one write.
 const OUT_BYTES_MAX: usize = 64 << 10;
@@ -58,9 +62,11 @@ pub enum Next {
 impl Next {
     pub fn rest(&self) -> usize {
         match self {
-            Next::Read { rest } | Next::Again { rest } | Next::Walk { rest, .. } | Next::Send { rest, .. } | Next::Http2 { rest, .. } => {
-                *rest
-            }
+            Next::Read { rest }
+            | Next::Again { rest }
+            | Next::Walk { rest, .. }
+            | Next::Send { rest, .. }
+            | Next::Http2 { rest, .. } => *rest,
             Next::Close { .. } => usize::MAX,
         }
     }
@@ -86,7 +92,12 @@ pub fn serve(
         }
         if session.requests == 0 && session.http2.direct {
             match upgrade::preface(&bytes[at..]) {
-                Preface::Whole => return Next::Http2 { beginning: Beginning::Preface, rest: at },
+                Preface::Whole => {
+                    return Next::Http2 {
+                        beginning: Beginning::Preface,
+                        rest: at,
+                    };
+                }
                 Preface::Part => return Next::Read { rest: at },
                 Preface::No => {}
             }
@@ -106,11 +117,19 @@ pub fn serve(
             && let Ok(request) = settled(view)
         {
             out.extend_from_slice(upgrade::SWITCHING);
-            return Next::Http2 { beginning: Beginning::Upgrade { request: Box::new(request), settings }, rest: at };
+            return Next::Http2 {
+                beginning: Beginning::Upgrade {
+                    request: Box::new(request),
+                    settings,
+                },
+                rest: at,
+            };
         }
         let begun = session.begin_request(&services.generation, Metric::RequestsHttp1);
         if begun == Begun::Banned {
-            return Next::Close { cause: Cause::Banned };
+            return Next::Close {
+                cause: Cause::Banned,
+            };
         }
         let may_stay = begun == Begun::Stays;
         let stays = may_stay && keep_alive(view);
@@ -118,7 +137,9 @@ pub fn serve(
             Some(Fast::Done { stays: true }) => {}
             Some(Fast::Done { stays: false }) => return Next::Close { cause: Cause::Done },
             Some(Fast::Send(sending)) => return Next::Send { sending, rest: at },
-            Some(Fast::Held(admission)) => return walk(session, request, view, may_stay, Some(admission), at, out),
+            Some(Fast::Held(admission)) => {
+                return walk(session, request, view, may_stay, Some(admission), at, out);
+            }
             None => return walk(session, request, view, may_stay, None, at, out),
         }
     }
@@ -135,7 +156,15 @@ fn walk(
     out: &mut Vec<u8>,
 ) -> Next {
     match check_request(view).and_then(|framing| Ok((framing, settled(view)?))) {
-        Ok((framing, head)) => Next::Walk { request: Box::new(WalkRequest { head, framing, may_stay, admission }), rest },
+        Ok((framing, head)) => Next::Walk {
+            request: Box::new(WalkRequest {
+                head,
+                framing,
+                may_stay,
+                admission,
+            }),
+            rest,
+        },
         Err(reject) => refuse(session, reject, request, out),
     }
 }
@@ -148,7 +177,11 @@ pub fn request_limits(limits: &Limits) -> RequestLimits {
             0 => (limits.head_bytes_max as usize / 4).max(1024),
             line => (line as usize).saturating_sub(b"GET  HTTP/1.1".len()),
         },
-        field_bytes_max: if limits.field_bytes_max == 0 { usize::MAX } else { limits.field_bytes_max as usize },
+        field_bytes_max: if limits.field_bytes_max == 0 {
+            usize::MAX
+        } else {
+            limits.field_bytes_max as usize
+        },
     }
 }
 
@@ -178,7 +211,11 @@ fn resolved(
         return None;
     }
     let throttled = match entry.throttled {
-        true => session.throttle(&entry.settings, entry.site_index, response.body.length().unwrap_or(0)),
+        true => session.throttle(
+            &entry.settings,
+            entry.site_index,
+            response.body.length().unwrap_or(0),
+        ),
         false => Throttled::No,
     };
     let pace = match throttled {
@@ -192,7 +229,15 @@ fn resolved(
     }
     let stays = session.stays_at(generation, entry.site_index) && stays;
     let start = out.len();
-    append_head(session, &entry.settings, &mut response, view, stays, now, out);
+    append_head(
+        session,
+        &entry.settings,
+        &mut response,
+        view,
+        stays,
+        now,
+        out,
+    );
     let facts = Facts {
         site: entry.site_index,
         status: response.status,
@@ -209,12 +254,32 @@ fn resolved(
         }
         _ => {
             let log = Pending::new(session, view, &facts);
-            let then = if stays { Then::Continue } else { Then::Close(Cause::Done) };
-            let outgoing = Outgoing::new(out.split_off(start), std::mem::take(&mut response.body), false);
-            return Some(Fast::Send(Box::new(Sending { outgoing, then, log, pace, _busy: Some(Busy::begin(session, view)) })));
+            let then = if stays {
+                Then::Continue
+            } else {
+                Then::Close(Cause::Done)
+            };
+            let outgoing = Outgoing::new(
+                out.split_off(start),
+                std::mem::take(&mut response.body),
+                false,
+            );
+            return Some(Fast::Send(Box::new(Sending {
+                outgoing,
+                then,
+                log,
+                pace,
+                _busy: Some(Busy::begin(session, view)),
+            })));
         }
     };
-    log::now(session, view, &facts, body_bytes, (out.len() - start) as u64);
+    log::now(
+        session,
+        view,
+        &facts,
+        body_bytes,
+        (out.len() - start) as u64,
+    );
     Some(Fast::Done { stays })
 }
 
@@ -238,7 +303,14 @@ pub fn append_head(
         }
         ResponseHead::Built(fields) => {
             field_edits::apply(&settings.fields, response.status, fields);
-            append_built(response, &mut tail, framing_of(response, view), connection_of(view.version(), stays), now, out);
+            append_built(
+                response,
+                &mut tail,
+                framing_of(response, view),
+                connection_of(view.version(), stays),
+                now,
+                out,
+            );
         }
     }
 }
@@ -252,7 +324,11 @@ pub fn append_built(
     now: i64,
     out: &mut Vec<u8>,
 ) {
-    let extra = HeadExtra { date: Some(tail.date(now)), connection, framing };
+    let extra = HeadExtra {
+        date: Some(tail.date(now)),
+        connection,
+        framing,
+    };
     encode_head(response.status, response.fields(), extra, out);
     if !response.fields().has("server") {
         out.truncate(out.len() - 2);
@@ -288,14 +364,17 @@ pub fn framing_of(response: &Response, view: HeadView<'_>) -> ResponseFraming {
     }
 }
 
-/// Answers a request that can't be read, and ends the connection: where the next one would begin is no longer certain.
+/// Answers a request that can't be read, and ends the connection: where the next one would begin is
+/// no longer certain.
 pub fn refuse(session: &mut Session, reject: Reject, bytes: &[u8], out: &mut Vec<u8>) -> Next {
     let worker = &session.worker;
     worker.counters.increment(Metric::RequestsRejected);
     rejected::log(session, reject.reason, log::request_line(bytes));
     session.note_bad_request();
     refuse_with(session, reject.status, bytes, out);
-    Next::Close { cause: Cause::Rejected }
+    Next::Close {
+        cause: Cause::Rejected,
+    }
 }
 
 /// The response of [`refuse`] and of a head that came too slowly.
@@ -304,14 +383,27 @@ pub fn refuse_with(session: &Session, status: Status, bytes: &[u8], out: &mut Ve
     let mut response = respond::built_in_page(Response::new(status));
     let framing = ResponseFraming::Length(response.body.length().unwrap_or(0));
     let mut tail = session.tail(&response.head);
-    append_built(&response, &mut tail, framing, ConnectionLine::Close, saker_net::clock::realtime_s(), out);
+    append_built(
+        &response,
+        &mut tail,
+        framing,
+        ConnectionLine::Close,
+        saker_net::clock::realtime_s(),
+        out,
+    );
     let mut body_bytes = 0;
     if let Body::Memory(chunk) = std::mem::take(&mut response.body) {
         out.extend_from_slice(chunk.bytes());
         body_bytes = chunk.len() as u64;
     }
     drop(tail);
-    log::refused(session, status, bytes, body_bytes, (out.len() - start) as u64);
+    log::refused(
+        session,
+        status,
+        bytes,
+        body_bytes,
+        (out.len() - start) as u64,
+    );
 }
 
 /// The `Connection` line of a response that does not change protocols.

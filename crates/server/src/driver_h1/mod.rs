@@ -1,8 +1,9 @@
 //! Drives HTTP/1 connections: bytes in, heads parsed, exchanges answered, bytes out.
 //!
-//! Place in the walk: top and bottom. A request that a resolved resource can answer is served within one poll (`turn.rs`): one recv,
-//! one send, no allocation. Everything else becomes an `Exchange` and takes the walk (`walk.rs`). The difficulty is to hold nothing while
-//! idle: buffers belong to the worker and are borrowed only while there are bytes.
+//! Place in the walk: top and bottom. A request that a resolved resource can answer is served
+//! within one poll (`turn.rs`): one recv, one send, no allocation. Everything else becomes an
+//! `Exchange` and takes the walk (`walk.rs`). The difficulty is to hold nothing while idle: buffers
+//! belong to the worker and are borrowed only while there are bytes.
 
 mod inbound;
 mod outgoing;
@@ -39,7 +40,8 @@ struct Connection {
     drained: bool,
     /// The head limit is running.
     in_head: bool,
-    /// The server stops, and waits a moment for the first request of a connection that has just come.
+    /// The server stops, and waits a moment for the first request of a connection that has just
+    /// come.
     awaits_first: bool,
     /// The write limit is running.
     writing: bool,
@@ -47,7 +49,8 @@ struct Connection {
     sending: Option<Box<Sending>>,
 }
 
-/// How long we read on, and throw away, after our last response, so that a reset does not take it from the client (RFC 9112 section 9.6).
+/// How long we read on, and throw away, after our last response, so that a reset does not take it
+/// from the client (RFC 9112 section 9.6).
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
@@ -80,12 +83,14 @@ impl Connection {
             match step {
                 Step::Close(cause) => break cause,
                 Step::Http2(beginning) => {
-                    let (session, io) = (self.session.hand_over(), self.io.borrow_mut().hand_over());
+                    let (session, io) =
+                        (self.session.hand_over(), self.io.borrow_mut().hand_over());
                     drop(self);
                     return Box::pin(driver_h2::run(session, io, beginning)).await;
                 }
                 Step::Tunnel(beginning) => {
-                    let (session, io) = (self.session.hand_over(), self.io.borrow_mut().hand_over());
+                    let (session, io) =
+                        (self.session.hand_over(), self.io.borrow_mut().hand_over());
                     drop(self);
                     return Box::pin(tunnel::run(session, io, *beginning)).await;
                 }
@@ -99,7 +104,11 @@ impl Connection {
                 let worker = Rc::clone(&self.session.worker);
                 Box::pin(io.linger(&worker, LINGER, LINGER_BYTES_MAX)).await;
             }
-            false if matches!(cause, Cause::WriteTimeout | Cause::Cut | Cause::Refused | Cause::Banned) => {}
+            false
+                if matches!(
+                    cause,
+                    Cause::WriteTimeout | Cause::Cut | Cause::Refused | Cause::Banned
+                ) => {}
             false if cause == Cause::Gone => io.transport.answer_goodbye(),
             false => io.transport.say_goodbye(),
         }
@@ -108,7 +117,8 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // A response that ends here was cut by the end of the worker; it has its line all the same. A panic may hold the logs.
+        // A response that ends here was cut by the end of the worker; it has its line all the same.
+        // A panic may hold the logs.
         if let Some(sending) = self.sending.take().filter(|_| !std::thread::panicking()) {
             sending.log_cut(&self.session);
         }

@@ -1,7 +1,8 @@
 //! A response on its way to the socket: bytes that are ready, then a body, piece by piece.
 //!
-//! A piece is only fetched when the one before it has gone, so a slow reader holds a connection and one piece, not the response. Files
-//! go out by sendfile, their head held back (MSG_MORE) so that both leave in one packet.
+//! A piece is only fetched when the one before it has gone, so a slow reader holds a connection and
+//! one piece, not the response. Files go out by sendfile, their head held back (MSG_MORE) so that
+//! both leave in one packet.
 
 use crate::{
     io::Io,
@@ -39,7 +40,8 @@ pub struct Outgoing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendError {
     Gone,
-    /// The content changed while it was sent, or its maker failed: the connection is cut, so that the client sees it.
+    /// The content changed while it was sent, or its maker failed: the connection is cut, so that
+    /// the client sees it.
     Cut,
 }
 
@@ -57,7 +59,15 @@ impl From<io::Error> for SendError {
 
 impl Outgoing {
     pub fn new(ready: Vec<u8>, body: Body, chunked: bool) -> Outgoing {
-        Outgoing { ready, ready_sent: 0, pieces: Pieces::new(body), chunked, trailers: None, body_bytes: 0, bytes: 0 }
+        Outgoing {
+            ready,
+            ready_sent: 0,
+            pieces: Pieces::new(body),
+            chunked,
+            trailers: None,
+            body_bytes: 0,
+            bytes: 0,
+        }
     }
 
     /// Puts bytes before everything else. Only before the first poll.
@@ -83,8 +93,9 @@ impl Outgoing {
         self.bytes
     }
 
-    /// Sends at most `allowance` bytes of content (and any amount of framing). Ready when everything has gone or the allowance is used up
-    /// ([`Outgoing::is_done`] tells which). `progress` is set as soon as anything was sent.
+    /// Sends at most `allowance` bytes of content (and any amount of framing). Ready when
+    /// everything has gone or the allowance is used up ([`Outgoing::is_done`] tells which).
+    /// `progress` is set as soon as anything was sent.
     pub fn poll_send(
         &mut self,
         cx: &mut Context<'_>,
@@ -104,7 +115,11 @@ impl Outgoing {
                 ready!(self.poll_piece(cx))?;
             }
             if self.is_done() {
-                return io.borrow_mut().transport.poll_flush(cx).map_err(SendError::from);
+                return io
+                    .borrow_mut()
+                    .transport
+                    .poll_flush(cx)
+                    .map_err(SendError::from);
             }
             if self.body_bytes >= end && self.ready_sent == self.ready.len() {
                 return Poll::Ready(Ok(()));
@@ -120,10 +135,14 @@ impl Outgoing {
         self.ready_sent == self.ready.len() && self.pieces.is_over() && !self.chunked
     }
 
-    /// Finds what comes next, and frames it. A body of unknown length is chunked as a whole, whatever its parts are.
+    /// Finds what comes next, and frames it. A body of unknown length is chunked as a whole,
+    /// whatever its parts are.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
         match ready!(self.pieces.poll_piece(cx))? {
-            Some(piece) if self.chunked => encode_chunk_head(usize::try_from(piece.length()).unwrap_or(usize::MAX), &mut self.ready),
+            Some(piece) if self.chunked => encode_chunk_head(
+                usize::try_from(piece.length()).unwrap_or(usize::MAX),
+                &mut self.ready,
+            ),
             Some(_) => {}
             None if self.chunked => {
                 self.trailers = self.pieces.take_trailers();
@@ -136,19 +155,28 @@ impl Outgoing {
     }
 
     /// One write.
-    fn poll_step(&mut self, cx: &mut Context<'_>, io: &RefCell<Io>, allowance: u64) -> Poll<Result<u64, SendError>> {
+    fn poll_step(
+        &mut self,
+        cx: &mut Context<'_>,
+        io: &RefCell<Io>,
+        allowance: u64,
+    ) -> Poll<Result<u64, SendError>> {
         let transport = &mut io.borrow_mut().transport;
         let ready_left = &self.ready[self.ready_sent..];
         let sent = match self.pieces.piece_mut() {
             None => ready!(transport.poll_write(cx, ready_left))?,
             Some(Piece::Memory(chunk)) => {
-                let piece = &chunk.bytes()[..usize::try_from(allowance).unwrap_or(usize::MAX).min(chunk.len())];
+                let piece = &chunk.bytes()[..usize::try_from(allowance)
+                    .unwrap_or(usize::MAX)
+                    .min(chunk.len())];
                 match ready_left.is_empty() {
                     true => ready!(transport.poll_write(cx, piece))?,
                     false => ready!(transport.poll_write_vectored(cx, ready_left, piece))?,
                 }
             }
-            Some(Piece::File(_)) if !ready_left.is_empty() => ready!(transport.poll_send_more_now(cx, ready_left))?,
+            Some(Piece::File(_)) if !ready_left.is_empty() => {
+                ready!(transport.poll_send_more_now(cx, ready_left))?
+            }
             Some(Piece::File(part)) => {
                 let count = file_step(part, allowance, SENDFILE_BYTES_MAX)?;
                 // 0: the file has shrunk below what was promised.

@@ -1,7 +1,8 @@
-//! The body of an HTTP/1 request, as the handler reads it and as the driver drains what the handler left.
+//! The body of an HTTP/1 request, as the handler reads it and as the driver drains what the handler
+//! left.
 //!
-//! The interim `100 Continue` goes out when somebody first asks for content, so a request that is refused never causes an upload
-//! (RFC 9110 section 10.1.1).
+//! The interim `100 Continue` goes out when somebody first asks for content, so a request that is
+//! refused never causes an upload (RFC 9110 section 10.1.1).
 
 use crate::{
     io::Io,
@@ -53,7 +54,10 @@ impl BodyState {
         let (framing, declared) = match framing {
             BodyFraming::None | BodyFraming::Length(0) => (Framing::End, Some(0)),
             BodyFraming::Length(length) => (Framing::Length(length), Some(length)),
-            BodyFraming::Chunked => (Framing::Chunked(Box::new(ChunkedDecoder::new(chunk_limits(limits)))), None),
+            BodyFraming::Chunked => (
+                Framing::Chunked(Box::new(ChunkedDecoder::new(chunk_limits(limits)))),
+                None,
+            ),
         };
         let interim_left = if expects_continue { CONTINUE.len() } else { 0 };
         BodyState {
@@ -93,7 +97,8 @@ impl BodyState {
         self.failed
     }
 
-    /// Whether reading the rest costs little enough to keep the connection: it is short, and the client is sending it already.
+    /// Whether reading the rest costs little enough to keep the connection: it is short, and the
+    /// client is sending it already.
     pub fn is_cheap_to_drain(&self, drain_bytes_max: u64) -> bool {
         let waits_for_us = self.interim_left > 0 && !self.asked;
         self.failed.is_none()
@@ -142,7 +147,8 @@ impl RequestBody for Http1Body {
                     state.failed = Some(BodyError::TimedOut);
                     return Poll::Ready(Some(Err(BodyError::TimedOut)));
                 }
-                self.deadline.arm_once(self.time.due_ms(super::now_ms(), state.received));
+                self.deadline
+                    .arm_once(self.time.due_ms(super::now_ms(), state.received));
                 self.deadline.register(cx);
                 Poll::Pending
             }
@@ -178,7 +184,11 @@ impl RequestBody for Http1Body {
 }
 
 impl Http1Body {
-    fn poll_next(&self, cx: &mut Context<'_>, state: &mut BodyState) -> Poll<Result<Option<Chunk>, BodyError>> {
+    fn poll_next(
+        &self,
+        cx: &mut Context<'_>,
+        state: &mut BodyState,
+    ) -> Poll<Result<Option<Chunk>, BodyError>> {
         loop {
             if state.is_end() {
                 return Poll::Ready(Ok(None));
@@ -198,7 +208,11 @@ impl Http1Body {
         }
     }
 
-    fn poll_interim(&self, cx: &mut Context<'_>, state: &mut BodyState) -> Poll<Result<(), BodyError>> {
+    fn poll_interim(
+        &self,
+        cx: &mut Context<'_>,
+        state: &mut BodyState,
+    ) -> Poll<Result<(), BodyError>> {
         state.asked = true;
         while state.interim_left > 0 && self.io.borrow().input.is_empty() {
             let left = &CONTINUE[CONTINUE.len() - state.interim_left..];
@@ -229,7 +243,9 @@ impl Http1Body {
         let (content, consumed) = match &mut state.framing {
             Framing::End => return Ok(None),
             Framing::Length(left) => {
-                let bytes = usize::try_from(*left).unwrap_or(usize::MAX).min(io.input.len());
+                let bytes = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(io.input.len());
                 *left -= bytes as u64;
                 if *left == 0 {
                     state.framing = Framing::End;
@@ -237,12 +253,21 @@ impl Http1Body {
                 (0..bytes, bytes)
             }
             Framing::Chunked(decoder) => match decoder.decode(&io.input) {
-                Err(reject) if reject.status == Status::REQUEST_HEADER_FIELDS_TOO_LARGE => return Err(BodyError::TrailersTooLarge),
+                Err(reject) if reject.status == Status::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                    return Err(BodyError::TrailersTooLarge);
+                }
                 Err(_) => return Err(BodyError::Malformed),
                 Ok(Decoded::NeedMore) => (0..0, io.input.len()),
-                Ok(Decoded::Data { consumed_before, len }) => (consumed_before..consumed_before + len, consumed_before + len),
+                Ok(Decoded::Data {
+                    consumed_before,
+                    len,
+                }) => (
+                    consumed_before..consumed_before + len,
+                    consumed_before + len,
+                ),
                 Ok(Decoded::End { consumed }) => {
-                    state.trailers = Some(decoder.trailers().clone()).filter(|trailers| !trailers.is_empty());
+                    state.trailers =
+                        Some(decoder.trailers().clone()).filter(|trailers| !trailers.is_empty());
                     state.trailers_to_log.clone_from(&state.trailers);
                     state.framing = Framing::End;
                     (0..0, consumed)

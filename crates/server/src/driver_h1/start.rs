@@ -25,11 +25,14 @@ pub async fn run(session: Session, io: Io) {
     connection.run().await;
 }
 
-/// Serves what the client has sent already; a response that fits the socket and ends the connection leaves nothing to wait for.
+/// Serves what the client has sent already; a response that fits the socket and ends the connection
+/// leaves nothing to wait for.
 pub fn first_read(mut session: Session, stream: RawStream, mut origin: ReadOrigin) {
     let worker = Rc::clone(&session.worker);
     let mut buffers = worker.buffers.borrow_mut();
-    let Buffers { read, out, index, .. } = &mut *buffers;
+    let Buffers {
+        read, out, index, ..
+    } = &mut *buffers;
     let bytes = match stream.try_read(read) {
         Ok(0) => return worker.counters.increment(Metric::ClosedByClient),
         Ok(bytes) => {
@@ -40,14 +43,34 @@ pub fn first_read(mut session: Session, stream: RawStream, mut origin: ReadOrigi
         Err(_) => return worker.counters.increment(Metric::ClosedByClient),
     };
     out.clear();
-    let next = inbound::serve(&worker, &mut session, (&read[..bytes], &mut origin), index, out);
-    let written = if out.is_empty() { 0 } else { stream.try_write(out).unwrap_or(0) };
+    let next = inbound::serve(
+        &worker,
+        &mut session,
+        (&read[..bytes], &mut origin),
+        index,
+        out,
+    );
+    let written = if out.is_empty() {
+        0
+    } else {
+        stream.try_write(out).unwrap_or(0)
+    };
     worker.counters.add(Metric::BytesOut, written as u64);
-    if written == out.len() && matches!(next, Next::Close { cause: Cause::Done, .. }) {
+    if written == out.len()
+        && matches!(
+            next,
+            Next::Close {
+                cause: Cause::Done,
+                ..
+            }
+        )
+    {
         return worker.counters.increment(Metric::ClosedByServer);
     }
     let rest = read[next.rest().min(bytes)..bytes].to_vec();
-    let Ok(stream) = stream.register() else { return worker.counters.increment(Metric::ClosedError) };
+    let Ok(stream) = stream.register() else {
+        return worker.counters.increment(Metric::ClosedError);
+    };
     let mut connection = Connection::new(session, Io::new(Transport::plain(stream), rest));
     if let Some(step) = connection.take(next, out, written) {
         connection.sending = Some(Sending::bytes(Vec::new(), step.into()));

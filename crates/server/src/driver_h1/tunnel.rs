@@ -1,7 +1,9 @@
-//! A connection after 101 (RFC 9110 section 15.2.2): no longer HTTP, only bytes, to the end of both sides.
+//! A connection after 101 (RFC 9110 section 15.2.2): no longer HTTP, only bytes, to the end of both
+//! sides.
 //!
-//! The difficulty is memory, since such a connection may be silent for hours: of the driver nothing is left but the socket and the line for
-//! the log, and bytes pass through the worker's read buffer.
+//! The difficulty is memory, since such a connection may be silent for hours: of the driver nothing
+//! is left but the socket and the line for the log, and bytes pass through the worker's read
+//! buffer.
 
 use crate::{
     io::Io,
@@ -29,8 +31,16 @@ pub struct Beginning {
 
 /// Runs to the end of both sides.
 pub async fn run(session: Session, io: Io, beginning: Beginning) {
-    let client = Client { io, worker: Rc::clone(&session.worker) };
-    let mut running = Running { session, client, beginning, relay: Relay::default() };
+    let client = Client {
+        io,
+        worker: Rc::clone(&session.worker),
+    };
+    let mut running = Running {
+        session,
+        client,
+        beginning,
+        relay: Relay::default(),
+    };
     let end = poll_fn(|cx| running.poll(cx)).await;
     running.end(end);
 }
@@ -46,7 +56,12 @@ impl Running {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RelayEnd> {
         let worker = Rc::clone(&self.session.worker);
         let mut buffers = worker.buffers.borrow_mut();
-        self.relay.poll(cx, &mut self.client, self.beginning.program.as_mut(), &mut buffers.read)
+        self.relay.poll(
+            cx,
+            &mut self.client,
+            self.beginning.program.as_mut(),
+            &mut buffers.read,
+        )
     }
 
     fn end(&mut self, end: RelayEnd) {
@@ -64,7 +79,9 @@ impl Running {
     }
 
     fn log(&mut self, status: ConnectionStatus) {
-        let Some(log) = self.beginning.log.take() else { return };
+        let Some(log) = self.beginning.log.take() else {
+            return;
+        };
         let sent = self.relay.bytes_out();
         log.received(self.relay.bytes_in());
         log.write(&self.session, sent, self.beginning.bytes + sent, status);
@@ -104,7 +121,9 @@ impl Tunnel for Client {
 
     fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let polled = match self.io.transport.write_now(buf) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.io.transport.poll_write(cx, buf),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.io.transport.poll_write(cx, buf)
+            }
             result => Poll::Ready(result),
         };
         if let Poll::Ready(Ok(bytes)) = &polled {

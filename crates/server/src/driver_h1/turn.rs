@@ -1,7 +1,8 @@
 //! One turn of a connection: write what is under way, look at what has arrived, read on.
 //!
-//! The states are few and each owns its data: a response under way (`sending`), unused input (`io.input`), or neither (idle). Time
-//! limits follow from them: write limit while sending, head limit while a head is incomplete, keep-alive limit while idle.
+//! The states are few and each owns its data: a response under way (`sending`), unused input
+//! (`io.input`), or neither (idle). Time limits follow from them: write limit while sending, head
+//! limit while a head is incomplete, keep-alive limit while idle.
 
 use super::{
     Connection,
@@ -62,13 +63,24 @@ pub struct Sending {
 
 impl Sending {
     pub fn bytes(bytes: Vec<u8>, then: Then) -> Box<Sending> {
-        Box::new(Sending { outgoing: Outgoing::new(bytes, Body::Empty, false), then, log: None, pace: None, _busy: None })
+        Box::new(Sending {
+            outgoing: Outgoing::new(bytes, Body::Empty, false),
+            then,
+            log: None,
+            pace: None,
+            _busy: None,
+        })
     }
 
     /// Writes the line of a response that will not be sent further.
     pub fn log_cut(&self, session: &Session) {
         if let Some(log) = &self.log {
-            log.write(session, self.outgoing.body_bytes(), self.outgoing.bytes(), ConnectionStatus::Aborted);
+            log.write(
+                session,
+                self.outgoing.body_bytes(),
+                self.outgoing.bytes(),
+                ConnectionStatus::Aborted,
+            );
         }
     }
 }
@@ -120,15 +132,25 @@ impl Connection {
     fn poll_serve(&mut self, cx: &mut Context<'_>) -> Poll<Option<Step>> {
         let worker = Rc::clone(&self.session.worker);
         let mut buffers = worker.buffers.borrow_mut();
-        let Buffers { read, out, index, .. } = &mut *buffers;
+        let Buffers {
+            read, out, index, ..
+        } = &mut *buffers;
         out.clear();
         let next = if self.unseen_input {
             let input = std::mem::take(&mut self.io.borrow_mut().input);
-            let next = inbound::serve(&worker, &mut self.session, (&input, &mut ReadOrigin::Unknown), index, out);
+            let next = inbound::serve(
+                &worker,
+                &mut self.session,
+                (&input, &mut ReadOrigin::Unknown),
+                index,
+                out,
+            );
             self.keep(&input, next.rest());
             next
         } else {
-            let Poll::Ready(polled) = self.poll_read(cx, read) else { return self.wait(cx) };
+            let Poll::Ready(polled) = self.poll_read(cx, read) else {
+                return self.wait(cx);
+            };
             let bytes = match polled {
                 Ok(0) | Err(_) => return Poll::Ready(Some(Step::Close(Cause::Gone))),
                 Ok(bytes) => bytes,
@@ -142,7 +164,13 @@ impl Connection {
             }
             match self.joined(&read[..bytes]) {
                 Joined::Whole => {
-                    let next = inbound::serve(&worker, &mut self.session, (&read[..bytes], &mut origin), index, out);
+                    let next = inbound::serve(
+                        &worker,
+                        &mut self.session,
+                        (&read[..bytes], &mut origin),
+                        index,
+                        out,
+                    );
                     self.keep(&read[..bytes], next.rest());
                     next
                 }
@@ -166,7 +194,8 @@ impl Connection {
         transport.poll_read_now(cx, buf)
     }
 
-    /// Keeps what a turn did not use. A head that is still incomplete stays under the limit that it began with.
+    /// Keeps what a turn did not use. A head that is still incomplete stays under the limit that it
+    /// began with.
     fn keep(&mut self, bytes: &[u8], rest: usize) {
         if rest > 0 {
             self.scanner = HeadScanner::default();
@@ -195,13 +224,17 @@ impl Connection {
         }
         // A full socket or a broken connection shows again when the rest is sent.
         let written = self.io.borrow_mut().transport.write_now(out).unwrap_or(0);
-        self.session.worker.counters.add(Metric::BytesOut, written as u64);
+        self.session
+            .worker
+            .counters
+            .add(Metric::BytesOut, written as u64);
         written
     }
 
     /// Goes on from what `serve` said; `out[written..]` still has to be sent.
     pub(super) fn take(&mut self, next: Next, out: &[u8], written: usize) -> Option<Step> {
-        self.unseen_input = !matches!(next, Next::Read { .. } | Next::Close { .. }) && !self.io.borrow().input.is_empty();
+        self.unseen_input = !matches!(next, Next::Read { .. } | Next::Close { .. })
+            && !self.io.borrow().input.is_empty();
         let then = match next {
             Next::Read { .. } | Next::Again { .. } => Then::Continue,
             Next::Walk { request, .. } => Then::Walk(request),
@@ -250,9 +283,13 @@ impl Connection {
         }
         let services = self.session.worker.services.borrow();
         match (partial, self.in_head) {
-            (false, _) => self.deadline.arm(now_ms + self.session.idle_timeout_ms(&services.generation)),
+            (false, _) => self
+                .deadline
+                .arm(now_ms + self.session.idle_timeout_ms(&services.generation)),
             // The limit is for the whole head, so more of it does not move it.
-            (true, false) => self.deadline.arm(now_ms + self.session.limits(&services.generation).head_timeout_ms),
+            (true, false) => self
+                .deadline
+                .arm(now_ms + self.session.limits(&services.generation).head_timeout_ms),
             (true, true) => {}
         }
         self.in_head = partial;
@@ -264,7 +301,11 @@ impl Connection {
         if !partial {
             return Some(Step::Close(Cause::Idle));
         }
-        error_log::log_about(&message::HEAD_TIMEOUT, &*self.session.client, format_args!(""));
+        error_log::log_about(
+            &message::HEAD_TIMEOUT,
+            &*self.session.client,
+            format_args!(""),
+        );
         let mut out = Vec::new();
         inbound::refuse_with(&self.session, Status::REQUEST_TIMEOUT, &[], &mut out);
         self.deadline.disarm();
@@ -274,7 +315,9 @@ impl Connection {
 
     /// Sends on; `then` once everything has gone.
     pub(super) fn poll_sending(&mut self, cx: &mut Context<'_>) -> Poll<Then> {
-        let Some(mut sending) = self.sending.take() else { return Poll::Ready(Then::Continue) };
+        let Some(mut sending) = self.sending.take() else {
+            return Poll::Ready(Then::Continue);
+        };
         let result = self.poll_outgoing(cx, &mut sending);
         let Poll::Ready(result) = result else {
             self.sending = Some(sending);
@@ -291,9 +334,18 @@ impl Connection {
         }
         if let Some(log) = sending.log.take() {
             let closes = matches!(then, Then::Close(_)) && status != ConnectionStatus::Aborted;
-            let status = if closes { ConnectionStatus::Close } else { status };
+            let status = if closes {
+                ConnectionStatus::Close
+            } else {
+                status
+            };
             log.response_trailers(sending.outgoing.take_trailers());
-            log.write(&self.session, sending.outgoing.body_bytes(), sending.outgoing.bytes(), status);
+            log.write(
+                &self.session,
+                sending.outgoing.body_bytes(),
+                sending.outgoing.bytes(),
+                status,
+            );
         }
         if matches!(then, Then::Close(Cause::WriteTimeout)) {
             // What the client would not take must not stay in the kernel's buffers either.
@@ -302,7 +354,11 @@ impl Connection {
         Poll::Ready(then)
     }
 
-    fn poll_outgoing(&mut self, cx: &mut Context<'_>, sending: &mut Sending) -> Poll<Result<(), Cause>> {
+    fn poll_outgoing(
+        &mut self,
+        cx: &mut Context<'_>,
+        sending: &mut Sending,
+    ) -> Poll<Result<(), Cause>> {
         loop {
             let allowance = match &mut sending.pace {
                 Some(pace) => match pace.poll_allowance(cx) {
@@ -317,7 +373,13 @@ impl Connection {
             };
             let before = sending.outgoing.body_bytes();
             let mut progress = false;
-            let polled = sending.outgoing.poll_send(cx, &self.io, &self.session.worker, allowance, &mut progress);
+            let polled = sending.outgoing.poll_send(
+                cx,
+                &self.io,
+                &self.session.worker,
+                allowance,
+                &mut progress,
+            );
             if let Some(pace) = &mut sending.pace {
                 pace.charge(sending.outgoing.body_bytes() - before);
             }
@@ -337,7 +399,11 @@ impl Connection {
 
     fn wait_to_send(&mut self, cx: &mut Context<'_>, progress: bool) -> Poll<Result<(), Cause>> {
         if self.writing && !progress && self.deadline.is_over() {
-            error_log::log_about(&message::WRITE_TIMEOUT, &*self.session.client, format_args!(""));
+            error_log::log_about(
+                &message::WRITE_TIMEOUT,
+                &*self.session.client,
+                format_args!(""),
+            );
             return Poll::Ready(Err(Cause::WriteTimeout));
         }
         if progress || !self.writing {
@@ -354,7 +420,11 @@ impl Connection {
         match error {
             SendError::Gone => Cause::Gone,
             SendError::Cut => {
-                error_log::log_about(&message::RESPONSE_CUT, &*self.session.client, format_args!(""));
+                error_log::log_about(
+                    &message::RESPONSE_CUT,
+                    &*self.session.client,
+                    format_args!(""),
+                );
                 Cause::Cut
             }
         }

@@ -1,11 +1,13 @@
-//! From HTTP/1.1 to HTTP/2 on a connection in the clear: by the client's preface (RFC 9113 section 3.3), or by `Upgrade: h2c`
-//! (RFC 7540 section 3.2, which RFC 9113 has dropped and curl still sends).
+//! From HTTP/1.1 to HTTP/2 on a connection in the clear: by the client's preface (RFC 9113 section
+//! 3.3), or by `Upgrade: h2c` (RFC 7540 section 3.2, which RFC 9113 has dropped and curl still
+//! sends).
 
 use saker_http::HeadView;
 use saker_http1::{BodyFraming, check_request, upgrade};
 use saker_http2::PREFACE;
 
-pub const SWITCHING: &[u8] = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
+pub const SWITCHING: &[u8] =
+    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n";
 
 /// Bytes of the preface that no other request begins with.
 const TELLING_BYTES: usize = 6;
@@ -27,14 +29,23 @@ pub fn preface(bytes: &[u8]) -> Preface {
     }
 }
 
-/// The settings of a client that asks for h2c, decoded; `None` where it does not, or not as it must: then the request stays HTTP/1.1.
-/// A request with content stays too, for it would have to be read to its end first.
+/// The settings of a client that asks for h2c, decoded; `None` where it does not, or not as it
+/// must: then the request stays HTTP/1.1. A request with content stays too, for it would have to be
+/// read to its end first.
 pub fn h2c_settings(view: HeadView<'_>) -> Option<Vec<u8>> {
-    let asked = |list: &[u8], token: &[u8]| list.split(|byte| *byte == b',').any(|one| one.trim_ascii().eq_ignore_ascii_case(token));
-    if !upgrade(view).is_some_and(|protocols| asked(protocols, b"h2c")) || check_request(view) != Ok(BodyFraming::None) {
+    let asked = |list: &[u8], token: &[u8]| {
+        list.split(|byte| *byte == b',')
+            .any(|one| one.trim_ascii().eq_ignore_ascii_case(token))
+    };
+    if !upgrade(view).is_some_and(|protocols| asked(protocols, b"h2c"))
+        || check_request(view) != Ok(BodyFraming::None)
+    {
         return None;
     }
-    if !view.all("connection").any(|line| asked(line, b"http2-settings")) {
+    if !view
+        .all("connection")
+        .any(|line| asked(line, b"http2-settings"))
+    {
         return None;
     }
     let mut settings = view.all("http2-settings");
@@ -46,7 +57,10 @@ pub fn h2c_settings(view: HeadView<'_>) -> Option<Vec<u8>> {
 
 /// RFC 4648 section 5, without padding.
 fn base64url(text: &[u8]) -> Option<Vec<u8>> {
-    let text = text.strip_suffix(b"==").or_else(|| text.strip_suffix(b"=")).unwrap_or(text);
+    let text = text
+        .strip_suffix(b"==")
+        .or_else(|| text.strip_suffix(b"="))
+        .unwrap_or(text);
     let (mut bits, mut count, mut out) = (0u32, 0, Vec::with_capacity(text.len() * 3 / 4));
     for byte in text {
         bits = (bits << 6 | u32::from(sextet(*byte)?)) & 0xffff;
@@ -82,7 +96,13 @@ mod tests {
 
     #[test]
     fn base64url_with_and_without_padding() {
-        for (text, bytes) in [("", &b""[..]), ("AA", &[0]), ("AA==", &[0]), ("AAMAAABk", &[0, 3, 0, 0, 0, 100]), ("-_8", &[0xfb, 0xff])] {
+        for (text, bytes) in [
+            ("", &b""[..]),
+            ("AA", &[0]),
+            ("AA==", &[0]),
+            ("AAMAAABk", &[0, 3, 0, 0, 0, 100]),
+            ("-_8", &[0xfb, 0xff]),
+        ] {
             assert_eq!(base64url(text.as_bytes()).as_deref(), Some(bytes), "{text}");
         }
         assert_eq!(base64url(b"+/"), None);
@@ -92,7 +112,10 @@ mod tests {
     fn an_upgrade_is_taken_only_if_it_is_whole() {
         let connection = ("Connection", "Upgrade, HTTP2-Settings");
         let (asked, sent) = (("Upgrade", "h2c"), ("HTTP2-Settings", "AAMAAABk"));
-        assert_eq!(settings("GET", &[connection, asked, sent]), Some(vec![0, 3, 0, 0, 0, 100]));
+        assert_eq!(
+            settings("GET", &[connection, asked, sent]),
+            Some(vec![0, 3, 0, 0, 0, 100])
+        );
         let rows: [&[(&str, &str)]; 6] = [
             &[connection, ("Upgrade", "websocket"), sent],
             &[("Connection", "Upgrade"), asked, sent],

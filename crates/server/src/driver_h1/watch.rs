@@ -1,10 +1,13 @@
-//! A client that goes while its answer is made: nobody waits for that answer any more, so its making ends.
+//! A client that goes while its answer is made: nobody waits for that answer any more, so its
+//! making ends.
 //!
-//! Used by the walk. A request that is answered at once is not watched at all; one that waits costs nothing until something comes on its connection.
-//! Difficulty: what comes may be the next request (pipelining), which is kept, up to a bound; beyond it we no longer look. And the end of the
-//! client's stream is not its leave: a client may end its half and wait for the answer (RFC 9112 section 9.6), as scripts and health checks do,
-//! and Apache serves it. Only a connection that is over both ways has lost its client. TCP tells of a client that closed its socket in good
-//! order no sooner than with the reset that our first bytes bring back; until then its request goes on.
+//! Used by the walk. A request that is answered at once is not watched at all; one that waits costs
+//! nothing until something comes on its connection. Difficulty: what comes may be the next request
+//! (pipelining), which is kept, up to a bound; beyond it we no longer look. And the end of the
+//! client's stream is not its leave: a client may end its half and wait for the answer (RFC 9112
+//! section 9.6), as scripts and health checks do, and Apache serves it. Only a connection that is
+//! over both ways has lost its client. TCP tells of a client that closed its socket in good order
+//! no sooner than with the reset that our first bytes bring back; until then its request goes on.
 
 use super::{Connection, request_body::BodyState};
 use saker_telemetry::Metric;
@@ -19,15 +22,16 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// Bytes of further requests that are taken while an answer is made.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
-/// A connection whose client has ended its half is looked at this often. No event tells of a reset behind such an end.
+/// A connection whose client has ended its half is looked at this often. No event tells of a reset
+/// behind such an end.
 const HALF_CLOSED_LOOK: Duration = Duration::from_millis(500);
 
 /// Time of the next look at a half-closed connection.
 type NextLook = Option<Pin<Box<Sleep>>>;
 
 impl Connection {
-    /// The outcome of `making`, or `None` if the client has gone before it. A body that is still coming is watched by whoever reads it. Once
-    /// `outlives_client` is set, nobody looks any more.
+    /// The outcome of `making`, or `None` if the client has gone before it. A body that is still
+    /// coming is watched by whoever reads it. Once `outlives_client` is set, nobody looks any more.
     pub(super) async fn unless_gone<T>(
         &self,
         state: &RefCell<BodyState>,
@@ -72,8 +76,12 @@ impl Connection {
                 Ok(0) if io.transport.is_hung_up() => return Poll::Ready(()),
                 Ok(0) => *next_look = Some(Box::pin(sleep(HALF_CLOSED_LOOK))),
                 Ok(bytes) => {
-                    self.session.worker.counters.add(Metric::BytesIn, bytes as u64);
-                    io.input.extend_from_slice(buffers.read.get(..bytes).unwrap_or_default());
+                    self.session
+                        .worker
+                        .counters
+                        .add(Metric::BytesIn, bytes as u64);
+                    io.input
+                        .extend_from_slice(buffers.read.get(..bytes).unwrap_or_default());
                 }
             }
         }

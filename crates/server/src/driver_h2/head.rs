@@ -20,7 +20,13 @@ impl HeadSink for Block<'_, '_> {
     }
 
     fn ready(&mut self, head: &ReadyHead) {
-        self.0.raw(head.http2.get_or_init(|| encode_ready(head, hpack::encode_status_stateless, hpack::encode_stateless)));
+        self.0.raw(head.http2.get_or_init(|| {
+            encode_ready(
+                head,
+                hpack::encode_status_stateless,
+                hpack::encode_stateless,
+            )
+        }));
     }
 
     fn tail(&mut self, tail: &mut Tail, now: i64, with_server: bool) {

@@ -16,7 +16,10 @@ impl Connection {
                 self.unseen_input = at < bytes.len();
                 break;
             }
-            match self.machine.receive(&bytes[at..], saker_net::clock::turn_ms(), head, out) {
+            match self
+                .machine
+                .receive(&bytes[at..], saker_net::clock::turn_ms(), head, out)
+            {
                 Ok((0, None)) => break,
                 Ok((used, event)) => {
                     at += used;
@@ -35,7 +38,13 @@ impl Connection {
         match event {
             Event::Head { stream, end_stream } => match head.protocol() {
                 None => exchanges.request(stream_id(stream), end_stream, head.view(), &mut wire),
-                Some(protocol) => exchanges.ask_for_tunnel(stream_id(stream), end_stream, protocol, head.view(), &mut wire),
+                Some(protocol) => exchanges.ask_for_tunnel(
+                    stream_id(stream),
+                    end_stream,
+                    protocol,
+                    head.view(),
+                    &mut wire,
+                ),
             },
             Event::HeadTooLarge { stream, what, .. } => {
                 let status = match what {
@@ -44,7 +53,12 @@ impl Connection {
                 };
                 exchanges.refuse(stream_id(stream), status, head.view(), &mut wire);
             }
-            Event::Data { stream, data, flow_bytes, end_stream } => {
+            Event::Data {
+                stream,
+                data,
+                flow_bytes,
+                end_stream,
+            } => {
                 exchanges.content(stream_id(stream), data, flow_bytes, end_stream, &mut wire);
             }
             Event::Trailers { stream } => exchanges.upload_end(stream_id(stream), head.view()),
@@ -55,8 +69,18 @@ impl Connection {
     }
 
     fn fault(&mut self, fault: &Fault) {
-        self.exchanges.session.worker.counters.increment(Metric::Http2ConnectionErrors);
-        error_log::log_about(&message::HTTP2_ERROR, &*self.exchanges.session.client, format_args!("{fault}"));
-        self.ending = Some(Ending { cause: Cause::Rejected });
+        self.exchanges
+            .session
+            .worker
+            .counters
+            .increment(Metric::Http2ConnectionErrors);
+        error_log::log_about(
+            &message::HTTP2_ERROR,
+            &*self.exchanges.session.client,
+            format_args!("{fault}"),
+        );
+        self.ending = Some(Ending {
+            cause: Cause::Rejected,
+        });
     }
 }

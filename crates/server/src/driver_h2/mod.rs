@@ -1,8 +1,10 @@
-//! Drives HTTP/2 connections: frames in, exchanges answered, frames of many streams out in one write.
+//! Drives HTTP/2 connections: frames in, exchanges answered, frames of many streams out in one
+//! write.
 //!
-//! Place in the walk: as `driver_h1`. What frames ask for is done by [`Exchanges`], which HTTP/3 shares; what is here is HTTP/2's: its transport,
-//! its one output (`wire.rs`), how it begins (`start.rs`) and ends (`wait.rs`). The difficulty is the number of things that one wake-up may be
-//! about; [`Connection::poll_turn`] is the one list of them.
+//! Place in the walk: as `driver_h1`. What frames ask for is done by [`Exchanges`], which HTTP/3
+//! shares; what is here is HTTP/2's: its transport, its one output (`wire.rs`), how it begins
+//! (`start.rs`) and ends (`wait.rs`). The difficulty is the number of things that one wake-up may
+//! be about; [`Connection::poll_turn`] is the one list of them.
 
 mod head;
 mod inbound;
@@ -30,7 +32,8 @@ struct Connection {
     backlog: Vec<u8>,
     /// Input holds frames that have not been looked at, because the output was full.
     unseen_input: bool,
-    /// After an upgrade, until the client's preface has come: some clients have little room for what comes before they have changed.
+    /// After an upgrade, until the client's preface has come: some clients have little room for
+    /// what comes before they have changed.
     awaits_preface: bool,
     /// GOAWAY is out, or on its way: why.
     ending: Option<turn::Ending>,

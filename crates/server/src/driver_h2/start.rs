@@ -16,8 +16,12 @@ use std::{future::poll_fn, rc::Rc};
 pub enum Beginning {
     /// ALPN, or prior knowledge: its preface comes (or has come).
     Preface,
-    /// RFC 7540 section 3.2: a request over HTTP/1.1, which has become stream 1. The settings are still in base64url.
-    Upgrade { request: Box<RequestHead>, settings: Vec<u8> },
+    /// RFC 7540 section 3.2: a request over HTTP/1.1, which has become stream 1. The settings are
+    /// still in base64url.
+    Upgrade {
+        request: Box<RequestHead>,
+        settings: Vec<u8>,
+    },
 }
 
 /// Runs a connection to its end.
@@ -26,11 +30,17 @@ pub async fn run(mut session: Session, io: Io, beginning: Beginning) {
     session.take_limits_of_name();
     let limits = limits(session.limits(&services.generation));
     let extended_connect = session.http2.extended_connect;
-    let mut connection = Connection::new(session, io, saker_http2::Connection::server(limits, extended_connect));
+    let mut connection = Connection::new(
+        session,
+        io,
+        saker_http2::Connection::server(limits, extended_connect),
+    );
     match beginning {
         Beginning::Preface => connection.machine.begin(&mut connection.backlog),
         Beginning::Upgrade { request, settings } => {
-            let Ok(machine) = saker_http2::Connection::server_upgraded(limits, &settings) else { return };
+            let Ok(machine) = saker_http2::Connection::server_upgraded(limits, &settings) else {
+                return;
+            };
             connection.machine = machine;
             connection.machine.begin(&mut connection.backlog);
             connection.awaits_preface = true;
@@ -47,7 +57,15 @@ impl Connection {
             session.worker.freshness.look();
         }
         let (backlog, awaits_preface, ending) = (Vec::new(), false, None);
-        Connection { exchanges: Exchanges::new(session), io, machine, backlog, unseen_input, awaits_preface, ending }
+        Connection {
+            exchanges: Exchanges::new(session),
+            io,
+            machine,
+            backlog,
+            unseen_input,
+            awaits_preface,
+            ending,
+        }
     }
 
     /// The request that came before the change of protocols.
@@ -60,12 +78,17 @@ impl Connection {
 
     async fn run(mut self) {
         let cause = poll_fn(|cx| self.poll_turn(cx)).await;
-        self.exchanges.session.worker.counters.increment(cause.metric());
+        self.exchanges
+            .session
+            .worker
+            .counters
+            .increment(cause.metric());
         match cause {
             Cause::WriteTimeout => {}
             Cause::Gone => self.io.transport.answer_goodbye(),
-            // After a GOAWAY in good order, too: what the client has sent meanwhile must not take it from the client, which learns by it
-            // what may be tried again (RFC 9113 section 6.8).
+            // After a GOAWAY in good order, too: what the client has sent meanwhile must not take
+            // it from the client, which learns by it what may be tried again (RFC 9113 section
+            // 6.8).
             _ => {
                 let worker = Rc::clone(&self.exchanges.session.worker);
                 Box::pin(self.io.linger(&worker, LINGER, LINGER_BYTES_MAX)).await;
@@ -82,7 +105,8 @@ fn limits(limits: &model::Limits) -> Limits {
         header_list_bytes_max: number(limits.head_bytes_max),
         // Beside the pseudo-fields; `:authority` stands for Host, which counts in HTTP/1, too.
         header_count_max: number(limits.header_count_max.saturating_add(3)),
-        target_bytes_max: u32::try_from(request_limits(limits).target_bytes_max).unwrap_or(u32::MAX),
+        target_bytes_max: u32::try_from(request_limits(limits).target_bytes_max)
+            .unwrap_or(u32::MAX),
         field_bytes_max: u32::try_from(request_limits(limits).field_bytes_max).unwrap_or(u32::MAX),
         continuation_frames_max: number(limits.http2_continuations_max),
         resets_max: number(limits.http2_resets_max),

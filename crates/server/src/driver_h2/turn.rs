@@ -37,7 +37,9 @@ impl Connection {
             worker.buffers.borrow_mut().out = out;
             match (result, worked) {
                 (Err(cause), _) | (Ok(()), Worked::Ended(cause)) => return Poll::Ready(cause),
-                (Ok(()), Worked::Idle) if !wrote && !self.machine.has_stops() => return self.wait(cx),
+                (Ok(()), Worked::Idle) if !wrote && !self.machine.has_stops() => {
+                    return self.wait(cx);
+                }
                 (Ok(()), _) => {}
             }
         }
@@ -58,7 +60,10 @@ impl Connection {
         if !awaits_preface {
             exchanges.pump(cx, &mut wire);
         }
-        if self.exchanges.session.is_draining() || self.machine.peer_is_going_away() || self.exchanges.session.is_banned() {
+        if self.exchanges.session.is_draining()
+            || self.machine.peer_is_going_away()
+            || self.exchanges.session.is_banned()
+        {
             self.machine.shut_down(out);
         }
         match read {
@@ -69,7 +74,12 @@ impl Connection {
     }
 
     /// Serves what has come. Ready: there was something.
-    fn poll_input(&mut self, cx: &mut Context<'_>, worker: &Rc<Worker>, out: &mut Vec<u8>) -> Poll<Result<(), Cause>> {
+    fn poll_input(
+        &mut self,
+        cx: &mut Context<'_>,
+        worker: &Rc<Worker>,
+        out: &mut Vec<u8>,
+    ) -> Poll<Result<(), Cause>> {
         if self.ending.is_some() {
             return Poll::Pending;
         }
@@ -82,7 +92,10 @@ impl Connection {
             };
             worker.counters.add(Metric::BytesIn, bytes as u64);
             // Frames behind the first may be younger than the wake-up.
-            match self.io.input.is_empty() && self.io.transport.origin() == ReadOrigin::WakeUp && is_one_frame(&read[..bytes]) {
+            match self.io.input.is_empty()
+                && self.io.transport.origin() == ReadOrigin::WakeUp
+                && is_one_frame(&read[..bytes])
+            {
                 true => worker.freshness.hear(),
                 false => worker.freshness.look(),
             }
@@ -110,7 +123,11 @@ impl Connection {
             Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
             Err(_) => return Err(Cause::Gone),
         };
-        self.exchanges.session.worker.counters.add(Metric::BytesOut, taken as u64);
+        self.exchanges
+            .session
+            .worker
+            .counters
+            .add(Metric::BytesOut, taken as u64);
         self.backlog.extend_from_slice(&out[taken..]);
         if taken == out.len() {
             self.machine.flushed();
@@ -131,7 +148,11 @@ impl Connection {
                     return Poll::Pending;
                 }
             };
-            self.exchanges.session.worker.counters.add(Metric::BytesOut, taken as u64);
+            self.exchanges
+                .session
+                .worker
+                .counters
+                .add(Metric::BytesOut, taken as u64);
             from += taken;
         }
         if from > 0 {

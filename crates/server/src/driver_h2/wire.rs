@@ -24,8 +24,17 @@ pub struct Frames<'a> {
 
 impl Connection {
     /// The exchanges, and the way out for them.
-    pub(super) fn with_wire<'a>(&'a mut self, out: &'a mut Vec<u8>) -> (&'a mut Exchanges, Frames<'a>) {
-        (&mut self.exchanges, Frames { machine: &mut self.machine, out })
+    pub(super) fn with_wire<'a>(
+        &'a mut self,
+        out: &'a mut Vec<u8>,
+    ) -> (&'a mut Exchanges, Frames<'a>) {
+        (
+            &mut self.exchanges,
+            Frames {
+                machine: &mut self.machine,
+                out,
+            },
+        )
     }
 }
 
@@ -42,19 +51,34 @@ impl Wire for Frames<'_> {
     const REQUESTS: Metric = Metric::RequestsHttp2;
     const STREAMS_RESET: Metric = Metric::Http2StreamsReset;
 
-    fn send_head(&mut self, stream: StreamId, response: &Response, length: Option<u64>, ends: bool, tail: &mut Tail, now: i64) {
-        self.machine.send_head(number(stream), ends, self.out, |block| head::write(&mut Block(block), response, length, tail, now));
+    fn send_head(
+        &mut self,
+        stream: StreamId,
+        response: &Response,
+        length: Option<u64>,
+        ends: bool,
+        tail: &mut Tail,
+        now: i64,
+    ) {
+        self.machine
+            .send_head(number(stream), ends, self.out, |block| {
+                head::write(&mut Block(block), response, length, tail, now)
+            });
     }
 
     fn send_continue(&mut self, stream: StreamId) {
-        self.machine.send_informational(number(stream), self.out, |head| head.status(Status::CONTINUE.0));
+        self.machine
+            .send_informational(number(stream), self.out, |head| {
+                head.status(Status::CONTINUE.0)
+            });
     }
 
     fn send_hints(&mut self, stream: StreamId, fields: &Fields) {
-        self.machine.send_informational(number(stream), self.out, |block| {
-            block.status(Status::EARLY_HINTS.0);
-            head::append_fields(fields, &mut Block(block));
-        });
+        self.machine
+            .send_informational(number(stream), self.out, |block| {
+                block.status(Status::EARLY_HINTS.0);
+                head::append_fields(fields, &mut Block(block));
+            });
     }
 
     fn fits(&self, stream: StreamId, bytes: usize) -> bool {
@@ -64,7 +88,9 @@ impl Wire for Frames<'_> {
     fn send_whole(&mut self, stream: StreamId, bytes: &[u8]) {
         let mut left = bytes;
         while !left.is_empty() {
-            let granted = self.machine.begin_data(number(stream), left.len(), true, self.out);
+            let granted = self
+                .machine
+                .begin_data(number(stream), left.len(), true, self.out);
             if granted == 0 {
                 // Not with a body that fits; an endless loop would be worse than a cut stream.
                 return self.reset(stream, Reset::Internal);
@@ -74,24 +100,42 @@ impl Wire for Frames<'_> {
         }
     }
 
-    fn send_piece(&mut self, stream: StreamId, pieces: &mut Pieces, allowance: u64) -> Result<Option<u64>, Broken> {
+    fn send_piece(
+        &mut self,
+        stream: StreamId,
+        pieces: &mut Pieces,
+        allowance: u64,
+    ) -> Result<Option<u64>, Broken> {
         let last = pieces.is_last();
-        let Some(piece) = pieces.piece_mut() else { return Err(Broken) };
+        let Some(piece) = pieces.piece_mut() else {
+            return Err(Broken);
+        };
         let left = piece.length();
         let granted = match piece {
             Piece::Memory(chunk) => {
                 let wanted = left.min(allowance).min(DATA_BYTES_MAX) as usize;
-                let granted = self.machine.begin_data(number(stream), wanted, last && wanted as u64 == left, self.out);
+                let granted = self.machine.begin_data(
+                    number(stream),
+                    wanted,
+                    last && wanted as u64 == left,
+                    self.out,
+                );
                 self.out.extend_from_slice(&chunk.bytes()[..granted]);
                 granted
             }
             Piece::File(part) => {
-                let wanted = file_step(part, allowance, DATA_BYTES_MAX)?.min(self.machine.send_capacity(number(stream)));
+                let wanted = file_step(part, allowance, DATA_BYTES_MAX)?
+                    .min(self.machine.send_capacity(number(stream)));
                 self.file_frame(stream, part, wanted, last && wanted as u64 == left)?
             }
         };
-        // With an open window, which is what gave it its turn, something goes; a stream that nobody wakes would be worse than one that is cut.
-        if granted == 0 { Err(Broken) } else { Ok(Some(granted as u64)) }
+        // With an open window, which is what gave it its turn, something goes; a stream that nobody
+        // wakes would be worse than one that is cut.
+        if granted == 0 {
+            Err(Broken)
+        } else {
+            Ok(Some(granted as u64))
+        }
     }
 
     fn send_end(&mut self, stream: StreamId) {
@@ -99,7 +143,10 @@ impl Wire for Frames<'_> {
     }
 
     fn send_trailers(&mut self, stream: StreamId, trailers: &Fields) {
-        self.machine.send_trailers(number(stream), self.out, |block| head::append_fields(trailers, &mut Block(block)));
+        self.machine
+            .send_trailers(number(stream), self.out, |block| {
+                head::append_fields(trailers, &mut Block(block))
+            });
     }
 
     fn reset(&mut self, stream: StreamId, reset: Reset) {
@@ -137,17 +184,30 @@ impl Wire for Frames<'_> {
 }
 
 impl Frames<'_> {
-    /// Reads before it frames: a file that has shrunk must not have promised its end. The header then goes where room was left for it.
-    fn file_frame(&mut self, stream: StreamId, part: &FilePart, bytes: usize, end: bool) -> Result<usize, Broken> {
+    /// Reads before it frames: a file that has shrunk must not have promised its end. The header
+    /// then goes where room was left for it.
+    fn file_frame(
+        &mut self,
+        stream: StreamId,
+        part: &FilePart,
+        bytes: usize,
+        end: bool,
+    ) -> Result<usize, Broken> {
         let start = self.out.len();
         let body = start + HEADER_BYTES;
         self.out.resize(body + bytes, 0);
-        if part.file.read_exact_at(&mut self.out[body..], part.offset).is_err() {
+        if part
+            .file
+            .read_exact_at(&mut self.out[body..], part.offset)
+            .is_err()
+        {
             self.out.truncate(start);
             return Err(Broken);
         }
         let mut header = Vec::with_capacity(HEADER_BYTES);
-        let granted = self.machine.begin_data(number(stream), bytes, end, &mut header);
+        let granted = self
+            .machine
+            .begin_data(number(stream), bytes, end, &mut header);
         match (granted == bytes, self.out.get_mut(start..body)) {
             (true, Some(place)) if place.len() == header.len() => place.copy_from_slice(&header),
             _ => {

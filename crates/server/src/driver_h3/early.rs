@@ -1,7 +1,9 @@
-//! Requests in 0-RTT (RFC 8470): what comes before the handshake is over may be somebody else's copy of what a client sent once.
+//! Requests in 0-RTT (RFC 8470): what comes before the handshake is over may be somebody else's
+//! copy of what a client sent once.
 //!
-//! What only reads is answered at once, and whoever is asked behind us is told by `Early-Data: 1`. Everything else waits for the end of the
-//! handshake, which is one round trip away and which a copy never sees; so no client has to ask twice.
+//! What only reads is answered at once, and whoever is asked behind us is told by `Early-Data: 1`.
+//! Everything else waits for the end of the handshake, which is one round trip away and which a
+//! copy never sees; so no client has to ask twice.
 
 use super::Connection;
 use crate::multiplexed::StreamId;
@@ -29,7 +31,14 @@ impl Early {
 
 impl Connection {
     /// A request, early or not.
-    pub(super) fn ask(&mut self, stream: u64, ends: bool, view: HeadView<'_>, protocol: Option<&[u8]>, quic: &mut saker_quic::Connection) {
+    pub(super) fn ask(
+        &mut self,
+        stream: u64,
+        ends: bool,
+        view: HeadView<'_>,
+        protocol: Option<&[u8]>,
+        quic: &mut saker_quic::Connection,
+    ) {
         if !quic.is_early() {
             return self.ask_now(stream, ends, view, protocol, quic);
         }
@@ -37,21 +46,41 @@ impl Connection {
             let marked = marked(view);
             return self.ask_now(stream, ends, marked.view(), None, quic);
         }
-        self.early.0.push(Held { stream, ends, head: view.to_owned(), protocol: protocol.map(Box::from) });
+        self.early.0.push(Held {
+            stream,
+            ends,
+            head: view.to_owned(),
+            protocol: protocol.map(Box::from),
+        });
     }
 
-    fn ask_now(&mut self, stream: u64, ends: bool, view: HeadView<'_>, protocol: Option<&[u8]>, quic: &mut saker_quic::Connection) {
+    fn ask_now(
+        &mut self,
+        stream: u64,
+        ends: bool,
+        view: HeadView<'_>,
+        protocol: Option<&[u8]>,
+        quic: &mut saker_quic::Connection,
+    ) {
         let (exchanges, mut wire) = self.with_wire(quic);
         match protocol {
             None => exchanges.request(StreamId(stream), ends, view, &mut wire),
-            Some(protocol) => exchanges.ask_for_tunnel(StreamId(stream), ends, protocol, view, &mut wire),
+            Some(protocol) => {
+                exchanges.ask_for_tunnel(StreamId(stream), ends, protocol, view, &mut wire)
+            }
         }
     }
 
     /// The handshake is over: what waited for it goes on.
     pub(super) fn ask_what_waited(&mut self, quic: &mut saker_quic::Connection) {
         for held in std::mem::take(&mut self.early.0) {
-            self.ask_now(held.stream, held.ends, held.head.view(), held.protocol.as_deref(), quic);
+            self.ask_now(
+                held.stream,
+                held.ends,
+                held.head.view(),
+                held.protocol.as_deref(),
+                quic,
+            );
             self.out.resumed.push(held.stream);
         }
     }

@@ -20,7 +20,13 @@ impl HeadSink for Section<'_, '_> {
     }
 
     fn ready(&mut self, head: &ReadyHead) {
-        self.0.raw(head.http3.get_or_init(|| encode_ready(head, qpack::encode_status_stateless, qpack::encode_stateless)));
+        self.0.raw(head.http3.get_or_init(|| {
+            encode_ready(
+                head,
+                qpack::encode_status_stateless,
+                qpack::encode_stateless,
+            )
+        }));
     }
 
     fn tail(&mut self, tail: &mut Tail, now: i64, with_server: bool) {

@@ -1,7 +1,8 @@
 //! From QUIC's events to what they ask of the exchanges.
 //!
-//! A stream is read as long as somebody takes its content: what lies unread is QUIC's, whose flow control then stops the client. The machine sees
-//! all bytes of a stream in order and says what they mean.
+//! A stream is read as long as somebody takes its content: what lies unread is QUIC's, whose flow
+//! control then stops the client. The machine sees all bytes of a stream in order and says what
+//! they mean.
 
 use super::{Connection, turn::Ending};
 use crate::{multiplexed::StreamId, serving::Cause};
@@ -54,7 +55,8 @@ impl Connection {
         None
     }
 
-    /// Goes on with streams whose content has been taken, or whose field section has not to wait any more.
+    /// Goes on with streams whose content has been taken, or whose field section has not to wait
+    /// any more.
     pub(super) fn read_on(&mut self, quic: &mut saker_quic::Connection) {
         for stream in std::mem::take(&mut self.out.resumed) {
             self.read(stream, quic);
@@ -65,7 +67,15 @@ impl Connection {
         match self.machine.opened(stream) {
             Ok(None) => {
                 let (has_head, behind) = (is_unidirectional(stream), VecDeque::new());
-                self.incoming.insert(stream, Incoming { began_ms: super::now_ms(), has_head, behind, has_ended: false });
+                self.incoming.insert(
+                    stream,
+                    Incoming {
+                        began_ms: super::now_ms(),
+                        has_head,
+                        behind,
+                        has_ended: false,
+                    },
+                );
                 self.read(stream, quic);
             }
             Ok(Some(code)) => {
@@ -105,11 +115,18 @@ impl Connection {
     }
 
     /// Takes what was read before. Whether more can be read.
-    fn digest_behind(&mut self, stream: u64, head: &mut HeadStore, quic: &mut saker_quic::Connection) -> bool {
+    fn digest_behind(
+        &mut self,
+        stream: u64,
+        head: &mut HeadStore,
+        quic: &mut saker_quic::Connection,
+    ) -> bool {
         if self.exchanges.is_upload_full(StreamId(stream)) || self.early.holds(stream) {
             return false;
         }
-        let Some(incoming) = self.incoming.get_mut(&stream) else { return false };
+        let Some(incoming) = self.incoming.get_mut(&stream) else {
+            return false;
+        };
         if incoming.behind.is_empty() {
             return true;
         }
@@ -138,7 +155,8 @@ impl Connection {
         while let Some(mut chunk) = chunks.pop_front() {
             told_end = ends && chunks.is_empty();
             let used = self.receive(stream, &chunk, told_end, head, quic);
-            // What comes behind a request that waits for the handshake waits with it, an end by itself, too.
+            // What comes behind a request that waits for the handshake waits with it, an end by
+            // itself, too.
             if used < chunk.len() || self.early.holds(stream) {
                 chunk.advance(used);
                 chunks.push_front(chunk);
@@ -152,14 +170,26 @@ impl Connection {
     }
 
     /// Returns how many bytes were used.
-    fn receive(&mut self, stream: u64, bytes: &[u8], ends: bool, head: &mut HeadStore, quic: &mut saker_quic::Connection) -> usize {
+    fn receive(
+        &mut self,
+        stream: u64,
+        bytes: &[u8],
+        ends: bool,
+        head: &mut HeadStore,
+        quic: &mut saker_quic::Connection,
+    ) -> usize {
         let mut at = 0;
         loop {
-            match self.machine.receive(stream, &bytes[at..], ends, super::now_ms(), head) {
+            match self
+                .machine
+                .receive(stream, &bytes[at..], ends, super::now_ms(), head)
+            {
                 Ok((0, None)) => return at,
                 Ok((used, event)) => {
                     at += used;
-                    event.into_iter().for_each(|event| self.obey(event, head, quic));
+                    event
+                        .into_iter()
+                        .for_each(|event| self.obey(event, head, quic));
                     if self.early.holds(stream) {
                         return at;
                     }
@@ -187,7 +217,11 @@ impl Connection {
                 let (exchanges, mut wire) = self.with_wire(quic);
                 exchanges.refuse(StreamId(stream), status, head.view(), &mut wire);
             }
-            Event::Data { stream, data, end_stream } => {
+            Event::Data {
+                stream,
+                data,
+                end_stream,
+            } => {
                 let (exchanges, mut wire) = self.with_wire(quic);
                 exchanges.content(StreamId(stream), data, data.len(), end_stream, &mut wire);
             }
@@ -206,7 +240,12 @@ impl Connection {
     /// Its section had all that was to come of it, or there is more behind.
     fn unblocked(&mut self, stream: u64) {
         let now_ms = super::now_ms();
-        let ended = || Incoming { began_ms: now_ms, has_head: false, behind: VecDeque::new(), has_ended: true };
+        let ended = || Incoming {
+            began_ms: now_ms,
+            has_head: false,
+            behind: VecDeque::new(),
+            has_ended: true,
+        };
         let incoming = self.incoming.entry(stream).or_insert_with(ended);
         if incoming.behind.is_empty() {
             // So that the machine is asked, though nothing may be left of the input.
@@ -222,9 +261,22 @@ impl Connection {
     }
 
     fn fault(&mut self, fault: &Fault) {
-        self.exchanges.session.worker.counters.increment(Metric::Http3ConnectionErrors);
-        error_log::log_about(&message::HTTP3_ERROR, &*self.exchanges.session.client, format_args!("{fault}"));
-        self.ending = Some(Ending { cause: Cause::Rejected, code: fault.code, is_graceful: false, due_ms: 0 });
+        self.exchanges
+            .session
+            .worker
+            .counters
+            .increment(Metric::Http3ConnectionErrors);
+        error_log::log_about(
+            &message::HTTP3_ERROR,
+            &*self.exchanges.session.client,
+            format_args!("{fault}"),
+        );
+        self.ending = Some(Ending {
+            cause: Cause::Rejected,
+            code: fault.code,
+            is_graceful: false,
+            due_ms: 0,
+        });
     }
 
     /// Ends a stream both ways.
@@ -238,7 +290,8 @@ impl Connection {
         exchanges.reset(StreamId(stream), &mut wire);
     }
 
-    /// RESET_STREAM: the client has given up its request, and with it wants no answer (RFC 9114 section 4.1.1).
+    /// RESET_STREAM: the client has given up its request, and with it wants no answer (RFC 9114
+    /// section 4.1.1).
     fn given_up(&mut self, stream: u64, quic: &mut saker_quic::Connection) {
         let outcome = self.machine.stream_reset(stream, super::now_ms());
         self.cancelled(stream, outcome, quic);
@@ -250,7 +303,12 @@ impl Connection {
         self.cancelled(stream, outcome, quic);
     }
 
-    fn cancelled(&mut self, stream: u64, outcome: Result<bool, Fault>, quic: &mut saker_quic::Connection) {
+    fn cancelled(
+        &mut self,
+        stream: u64,
+        outcome: Result<bool, Fault>,
+        quic: &mut saker_quic::Connection,
+    ) {
         match outcome {
             Ok(_) if is_unidirectional(stream) => drop(self.incoming.remove(&stream)),
             Ok(_) => self.give_up(stream, ErrorCode::RequestCancelled, quic),

@@ -1,12 +1,14 @@
 //! Drives HTTP/3 connections (RFC 9114): QUIC streams in, exchanges answered, QUIC streams out.
 //!
-//! Place in the walk: as `driver_h1`. The worker's QUIC loop gives a [`Connection`] its turn when packets have brought something or something
-//! that it waits for is there; what requests ask for is done by [`Exchanges`], which HTTP/2 shares. Here is what is HTTP/3's: reading streams as
-//! far as somebody wants their content (`inbound.rs`), the way out (`wire.rs`, `unsent.rs`), what may come early (`early.rs`), how a connection
-//! begins (`start.rs`) and ends (`turn.rs`). The difficulty is that a stream can be stopped at any moment from either side, and is still to be
-//! logged once.
+//! Place in the walk: as `driver_h1`. The worker's QUIC loop gives a [`Connection`] its turn when
+//! packets have brought something or something that it waits for is there; what requests ask for is
+//! done by [`Exchanges`], which HTTP/2 shares. Here is what is HTTP/3's: reading streams as far as
+//! somebody wants their content (`inbound.rs`), the way out (`wire.rs`, `unsent.rs`), what may come
+//! early (`early.rs`), how a connection begins (`start.rs`) and ends (`turn.rs`). The difficulty is
+//! that a stream can be stopped at any moment from either side, and is still to be logged once.
 //!
-//! Absent on purpose: packets, loss, pacing and flow control, which are QUIC's, and push, which no browser takes any more.
+//! Absent on purpose: packets, loss, pacing and flow control, which are QUIC's, and push, which no
+//! browser takes any more.
 
 mod early;
 mod head;
@@ -43,7 +45,8 @@ pub struct Connection {
     chunks: VecDeque<Bytes>,
     /// Ours: control, encoder, decoder (RFC 9114 section 6.2, RFC 9204 section 4.2).
     control: [Option<u64>; 3],
-    /// The connection ends for this reason, with this code, once what was said before has had time to arrive.
+    /// The connection ends for this reason, with this code, once what was said before has had time
+    /// to arrive.
     ending: Option<turn::Ending>,
     /// When the last GOAWAY is due, once the first has been said.
     final_goaway_ms: Option<u64>,

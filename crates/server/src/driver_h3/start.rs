@@ -32,9 +32,15 @@ impl Connection {
     }
 }
 
-/// What SETTINGS say under these limits: which clients remember, and go by in early data of later connections (RFC 9114 section 7.2.4.2).
+/// What SETTINGS say under these limits: which clients remember, and go by in early data of later
+/// connections (RFC 9114 section 7.2.4.2).
 pub fn promised(limits: &model::Limits) -> [u32; 3] {
-    let Limits { header_list_bytes_max, table_bytes, blocked_streams_max, .. } = self::limits(limits);
+    let Limits {
+        header_list_bytes_max,
+        table_bytes,
+        blocked_streams_max,
+        ..
+    } = self::limits(limits);
     [header_list_bytes_max, table_bytes, blocked_streams_max]
 }
 
@@ -46,10 +52,13 @@ fn limits(limits: &model::Limits) -> Limits {
         header_list_bytes_max: number(limits.head_bytes_max),
         // Beside the pseudo-fields; `:authority` stands for Host, which counts in HTTP/1, too.
         header_count_max: number(limits.header_count_max.saturating_add(3)),
-        target_bytes_max: u32::try_from(request_limits(limits).target_bytes_max).unwrap_or(u32::MAX),
+        target_bytes_max: u32::try_from(request_limits(limits).target_bytes_max)
+            .unwrap_or(u32::MAX),
         field_bytes_max: u32::try_from(request_limits(limits).field_bytes_max).unwrap_or(u32::MAX),
         resets_max: number(limits.http2_resets_max),
-        resets_per_second: number((limits.http2_resets_max * 1000 / model::Limits::HTTP2_WINDOW_MS).max(1)),
+        resets_per_second: number(
+            (limits.http2_resets_max * 1000 / model::Limits::HTTP2_WINDOW_MS).max(1),
+        ),
         ..Limits::default()
     }
 }

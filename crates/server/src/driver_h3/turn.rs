@@ -1,4 +1,5 @@
-//! One turn of a connection: everything that a wake-up may be about, once; and how a connection ends.
+//! One turn of a connection: everything that a wake-up may be about, once; and how a connection
+//! ends.
 
 use super::Connection;
 use crate::{
@@ -15,7 +16,8 @@ use std::task::Context;
 const TURN_BYTES_MAX: u64 = 1 << 20;
 /// A head that has not come whole is the client's fault only after so long: packets are lost, too.
 const HEAD_GRACE_MS: u64 = 1_000;
-/// After GOAWAY a client may hear of it, and what it had sent before may come, for so many round trips, but not longer than that.
+/// After GOAWAY a client may hear of it, and what it had sent before may come, for so many round
+/// trips, but not longer than that.
 const LINGER_ROUND_TRIPS: u32 = 2;
 const LINGER_MS_MAX: u64 = 1_000;
 
@@ -48,7 +50,12 @@ impl Connection {
             return Turn::Over;
         }
         self.wait(cx, quic);
-        let again = is_full || !self.out.resumed.is_empty() || self.ending.as_ref().is_some_and(|ending| !ending.is_graceful);
+        let again = is_full
+            || !self.out.resumed.is_empty()
+            || self
+                .ending
+                .as_ref()
+                .is_some_and(|ending| !ending.is_graceful);
         if again { Turn::Again } else { Turn::Open }
     }
 
@@ -63,11 +70,14 @@ impl Connection {
             }
             if place.is_none() {
                 *place = quic.open(false);
-                place.iter().for_each(|stream| quic.prioritize(*stream, CONTROL_PRIORITY));
+                place
+                    .iter()
+                    .for_each(|stream| quic.prioritize(*stream, CONTROL_PRIORITY));
             }
             let Some(stream) = *place else { continue };
             // After less than all QUIC says when there is room.
-            while let Written::Bytes(bytes @ 1..) = quic.write(stream, self.machine.outgoing(which)) {
+            while let Written::Bytes(bytes @ 1..) = quic.write(stream, self.machine.outgoing(which))
+            {
                 self.machine.sent(which, bytes);
             }
         }
@@ -78,45 +88,66 @@ impl Connection {
         let cause = match lost {
             Lost::TimedOut => Cause::Idle,
             Lost::ClosedByPeer { .. } | Lost::AbortedByPeer { .. } | Lost::Reset => Cause::Gone,
-            Lost::ByUs => self.ending.as_ref().map_or(Cause::Done, |ending| ending.cause),
+            Lost::ByUs => self
+                .ending
+                .as_ref()
+                .map_or(Cause::Done, |ending| ending.cause),
             Lost::Fault { code, reason } => {
                 counters.increment(Metric::Http3ConnectionErrors);
-                error_log::log_about(&message::HTTP3_ERROR, &*self.exchanges.session.client, format_args!("QUIC error {code}: {reason}"));
+                error_log::log_about(
+                    &message::HTTP3_ERROR,
+                    &*self.exchanges.session.client,
+                    format_args!("QUIC error {code}: {reason}"),
+                );
                 Cause::Rejected
             }
         };
         counters.increment(cause.metric());
     }
 
-    /// No further requests, where that is wanted: said at once, and a round trip later, when all that was sent before has come, for good (RFC 9114
-    /// section 5.2).
+    /// No further requests, where that is wanted: said at once, and a round trip later, when all
+    /// that was sent before has come, for good (RFC 9114 section 5.2).
     fn go_away(&mut self, cx: &mut Context<'_>, quic: &saker_quic::Connection) {
         let session = &mut self.exchanges.session;
-        if self.final_goaway_ms.is_none() && (self.out.wants_shut_down || session.is_draining() || session.is_banned()) {
+        if self.final_goaway_ms.is_none()
+            && (self.out.wants_shut_down || session.is_draining() || session.is_banned())
+        {
             self.machine.shut_down();
             self.final_goaway_ms = Some(super::now_ms() + linger_ms(quic));
         }
-        let Some(due_ms) = self.final_goaway_ms.filter(|_| self.machine.is_announced()) else { return };
+        let Some(due_ms) = self.final_goaway_ms.filter(|_| self.machine.is_announced()) else {
+            return;
+        };
         if due_ms > super::now_ms() {
             return self.wake_at(due_ms, cx);
         }
         self.machine.shut_down();
     }
 
-    /// Closes the connection where it is time to. QUIC's close takes what is under way from the client, so that everything has to have
-    /// arrived before.
+    /// Closes the connection where it is time to. QUIC's close takes what is under way from the
+    /// client, so that everything has to have arrived before.
     fn has_ended(&mut self, cx: &mut Context<'_>, quic: &mut saker_quic::Connection) -> bool {
-        if self.ending.is_none() && self.machine.is_finished() && self.exchanges.is_empty() && self.has_arrived(quic) {
+        if self.ending.is_none()
+            && self.machine.is_finished()
+            && self.exchanges.is_empty()
+            && self.has_arrived(quic)
+        {
             self.end_gently(Cause::Done, quic);
         }
-        let Some(ending) = &self.ending else { return false };
+        let Some(ending) = &self.ending else {
+            return false;
+        };
         let (cause, code, due_ms) = (ending.cause, ending.code, ending.due_ms);
         if ending.is_graceful && due_ms > super::now_ms() {
             self.wake_at(due_ms, cx);
             return false;
         }
         quic.close(code.into(), "");
-        self.exchanges.session.worker.counters.increment(cause.metric());
+        self.exchanges
+            .session
+            .worker
+            .counters
+            .increment(cause.metric());
         true
     }
 
@@ -135,7 +166,12 @@ impl Connection {
     fn end_gently(&mut self, cause: Cause, quic: &saker_quic::Connection) {
         self.machine.go_away();
         let due_ms = super::now_ms() + linger_ms(quic);
-        self.ending = Some(Ending { cause, code: ErrorCode::NoError, is_graceful: true, due_ms });
+        self.ending = Some(Ending {
+            cause,
+            code: ErrorCode::NoError,
+            is_graceful: true,
+            due_ms,
+        });
     }
 
     fn wait(&mut self, cx: &mut Context<'_>, quic: &mut saker_quic::Connection) {
@@ -159,14 +195,23 @@ impl Connection {
     }
 
     fn end_now(&mut self, cause: Cause, code: ErrorCode) {
-        self.ending = Some(Ending { cause, code, is_graceful: false, due_ms: 0 });
+        self.ending = Some(Ending {
+            cause,
+            code,
+            is_graceful: false,
+            due_ms: 0,
+        });
     }
 
     fn pressure(&self) -> Pressure {
         let late_ms = super::now_ms().saturating_sub(HEAD_GRACE_MS);
         if self.out.is_held_up() {
             Pressure::Write
-        } else if self.incoming.values().any(|incoming| !incoming.has_head && incoming.began_ms <= late_ms) {
+        } else if self
+            .incoming
+            .values()
+            .any(|incoming| !incoming.has_head && incoming.began_ms <= late_ms)
+        {
             Pressure::Head
         } else {
             Pressure::None
@@ -184,7 +229,9 @@ impl Connection {
 /// Some round trips.
 fn linger_ms(quic: &saker_quic::Connection) -> u64 {
     let linger_ms = (quic.rtt() * LINGER_ROUND_TRIPS).as_millis();
-    u64::try_from(linger_ms).unwrap_or(u64::MAX).clamp(1, LINGER_MS_MAX)
+    u64::try_from(linger_ms)
+        .unwrap_or(u64::MAX)
+        .clamp(1, LINGER_MS_MAX)
 }
 
 /// Before all responses.

@@ -1,8 +1,10 @@
-//! What is on its way from exchanges to QUIC: a head that its content may still join, and, by stream, what QUIC did not take.
+//! What is on its way from exchanges to QUIC: a head that its content may still join, and, by
+//! stream, what QUIC did not take.
 //!
-//! QUIC takes as much as its send buffer and the client's windows have room for, and says later when there is more. The difficulty: heads and
-//! frame headers have to go whole, so that their rest is kept here; content of bodies is not, but for one piece of a file per stream that was
-//! read already.
+//! QUIC takes as much as its send buffer and the client's windows have room for, and says later
+//! when there is more. The difficulty: heads and frame headers have to go whole, so that their rest
+//! is kept here; content of bodies is not, but for one piece of a file per stream that was read
+//! already.
 
 use crate::multiplexed::ByStream;
 use bytes::Bytes;
@@ -51,7 +53,9 @@ impl Unsent {
 
     /// Hands over what was gathered.
     pub fn flush(&mut self, quic: &mut Connection) {
-        let Some(stream) = self.gathering.take() else { return };
+        let Some(stream) = self.gathering.take() else {
+            return;
+        };
         let gathered = std::mem::take(&mut self.gathered);
         self.write(stream, &gathered, quic);
         self.gathered = gathered;
@@ -60,11 +64,20 @@ impl Unsent {
 
     /// Hands over bytes that have to go whole.
     fn write(&mut self, stream: u64, bytes: &[u8], quic: &mut Connection) {
-        if let Some(waiting) = self.streams.get_mut(&stream).filter(|waiting| !waiting.backlog.is_empty()) {
+        if let Some(waiting) = self
+            .streams
+            .get_mut(&stream)
+            .filter(|waiting| !waiting.backlog.is_empty())
+        {
             return waiting.backlog.extend_from_slice(bytes);
         }
         match write_some(stream, bytes, quic) {
-            Some(taken) if taken < bytes.len() => self.streams.entry(stream).or_default().backlog.extend_from_slice(&bytes[taken..]),
+            Some(taken) if taken < bytes.len() => self
+                .streams
+                .entry(stream)
+                .or_default()
+                .backlog
+                .extend_from_slice(&bytes[taken..]),
             Some(_) => {}
             None => self.forget(stream),
         }
@@ -75,7 +88,11 @@ impl Unsent {
         if self.gathering == Some(stream) {
             self.flush(quic);
         }
-        match self.streams.get_mut(&stream).filter(|waiting| !waiting.backlog.is_empty()) {
+        match self
+            .streams
+            .get_mut(&stream)
+            .filter(|waiting| !waiting.backlog.is_empty())
+        {
             Some(waiting) => waiting.ends = true,
             None => {
                 quic.finish(stream);
@@ -93,7 +110,8 @@ impl Unsent {
         self.streams.remove(&stream);
     }
 
-    /// A stream that content is to be sent on. `None`: it has a backlog, and no turn until that has gone.
+    /// A stream that content is to be sent on. `None`: it has a backlog, and no turn until that has
+    /// gone.
     pub fn ready(&mut self, stream: u64) -> Option<&mut Waiting> {
         let waiting = self.streams.entry(stream).or_default();
         waiting.is_blocked = !waiting.backlog.is_empty();
@@ -107,7 +125,9 @@ impl Unsent {
     /// Hands over what goes before content. `false`: not all of it was taken.
     pub fn clear_way(&mut self, stream: u64, quic: &mut Connection) -> bool {
         self.flush(quic);
-        self.streams.get(&stream).is_none_or(|waiting| waiting.backlog.is_empty())
+        self.streams
+            .get(&stream)
+            .is_none_or(|waiting| waiting.backlog.is_empty())
     }
 
     /// So much of the stream's frame has gone.
@@ -124,7 +144,9 @@ impl Unsent {
 
     /// QUIC has room. Whether the stream has turns again.
     pub fn unblock(&mut self, stream: u64, quic: &mut Connection) -> bool {
-        let Some(waiting) = self.streams.get_mut(&stream) else { return false };
+        let Some(waiting) = self.streams.get_mut(&stream) else {
+            return false;
+        };
         match write_some(stream, &waiting.backlog, quic) {
             Some(taken) => drop(waiting.backlog.drain(..taken)),
             None => {
@@ -146,7 +168,9 @@ impl Unsent {
 
     /// A client that takes nothing holds up bytes that have been made.
     pub fn is_held_up(&self) -> bool {
-        self.streams.values().any(|waiting| !waiting.backlog.is_empty())
+        self.streams
+            .values()
+            .any(|waiting| !waiting.backlog.is_empty())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -159,7 +183,8 @@ impl Unsent {
     }
 }
 
-/// As much as QUIC takes; `None`: nobody hears it any more. After less than all QUIC says when there is room.
+/// As much as QUIC takes; `None`: nobody hears it any more. After less than all QUIC says when
+/// there is room.
 fn write_some(stream: u64, bytes: &[u8], quic: &mut Connection) -> Option<usize> {
     let mut taken = 0;
     while taken < bytes.len() {

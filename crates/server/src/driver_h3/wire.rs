@@ -1,7 +1,8 @@
 //! The way out over HTTP/3: frames into QUIC streams.
 //!
-//! A DATA frame is begun for all that is known to follow, and its content handed over as QUIC takes it: a file of 100 MB is one frame. What is
-//! small goes in one piece with its head. Ends of streams are QUIC's.
+//! A DATA frame is begun for all that is known to follow, and its content handed over as QUIC takes
+//! it: a file of 100 MB is one frame. What is small goes in one piece with its head. Ends of
+//! streams are QUIC's.
 
 use super::{Connection, head::Section, unsent::Unsent};
 use crate::{
@@ -17,8 +18,9 @@ use saker_pipeline::{FilePart, Response};
 use saker_quic::Written;
 use saker_telemetry::Metric;
 
-/// Content of a file that is read at a time, at least and at most: a fourth of what the path carries. QUIC gives room back a piece at a time
-/// and looks for each packet's bytes piece by piece, so that neither few nor many are good.
+/// Content of a file that is read at a time, at least and at most: a fourth of what the path
+/// carries. QUIC gives room back a piece at a time and looks for each packet's bytes piece by
+/// piece, so that neither few nor many are good.
 const FILE_BYTES_MIN: u64 = 32 << 10;
 const FILE_BYTES_MAX: u64 = 256 << 10;
 /// Content in memory that is handed over at a time.
@@ -34,8 +36,18 @@ pub struct Streams<'a> {
 
 impl Connection {
     /// The exchanges, and the way out for them.
-    pub(super) fn with_wire<'a>(&'a mut self, quic: &'a mut saker_quic::Connection) -> (&'a mut Exchanges, Streams<'a>) {
-        (&mut self.exchanges, Streams { machine: &mut self.machine, out: &mut self.out, quic })
+    pub(super) fn with_wire<'a>(
+        &'a mut self,
+        quic: &'a mut saker_quic::Connection,
+    ) -> (&'a mut Exchanges, Streams<'a>) {
+        (
+            &mut self.exchanges,
+            Streams {
+                machine: &mut self.machine,
+                out: &mut self.out,
+                quic,
+            },
+        )
     }
 }
 
@@ -43,10 +55,20 @@ impl Wire for Streams<'_> {
     const REQUESTS: Metric = Metric::RequestsHttp3;
     const STREAMS_RESET: Metric = Metric::Http3StreamsReset;
 
-    fn send_head(&mut self, stream: StreamId, response: &Response, length: Option<u64>, ends: bool, tail: &mut Tail, now: i64) {
+    fn send_head(
+        &mut self,
+        stream: StreamId,
+        response: &Response,
+        length: Option<u64>,
+        ends: bool,
+        tail: &mut Tail,
+        now: i64,
+    ) {
         self.prioritize(stream);
         self.gather(stream, |machine, out| {
-            machine.send_head(stream.0, ends, out, |section| head::write(&mut Section(section), response, length, tail, now));
+            machine.send_head(stream.0, ends, out, |section| {
+                head::write(&mut Section(section), response, length, tail, now)
+            });
         });
         if ends {
             self.out.end(stream.0, self.quic);
@@ -54,7 +76,9 @@ impl Wire for Streams<'_> {
     }
 
     fn send_continue(&mut self, stream: StreamId) {
-        self.gather(stream, |machine, out| _ = machine.send_informational(stream.0, out, |head| head.status(Status::CONTINUE.0)));
+        self.gather(stream, |machine, out| {
+            _ = machine.send_informational(stream.0, out, |head| head.status(Status::CONTINUE.0))
+        });
     }
 
     fn send_hints(&mut self, stream: StreamId, fields: &Fields) {
@@ -79,9 +103,16 @@ impl Wire for Streams<'_> {
         self.out.end(stream.0, self.quic);
     }
 
-    fn send_piece(&mut self, stream: StreamId, pieces: &mut Pieces, allowance: u64) -> Result<Option<u64>, Broken> {
+    fn send_piece(
+        &mut self,
+        stream: StreamId,
+        pieces: &mut Pieces,
+        allowance: u64,
+    ) -> Result<Option<u64>, Broken> {
         let last = pieces.is_last();
-        let Some(piece) = pieces.piece_mut() else { return Err(Broken) };
+        let Some(piece) = pieces.piece_mut() else {
+            return Err(Broken);
+        };
         let left = piece.length();
         let sent = match self.content(stream, piece, allowance)? {
             Some(0) => return Err(Broken),
@@ -104,7 +135,9 @@ impl Wire for Streams<'_> {
 
     fn send_trailers(&mut self, stream: StreamId, trailers: &Fields) {
         self.gather(stream, |machine, out| {
-            _ = machine.send_trailers(stream.0, out, |block| head::append_fields(trailers, &mut Section(block)))
+            _ = machine.send_trailers(stream.0, out, |block| {
+                head::append_fields(trailers, &mut Section(block))
+            })
         });
         self.out.end(stream.0, self.quic);
     }
@@ -152,7 +185,11 @@ impl Wire for Streams<'_> {
 
 impl Streams<'_> {
     /// Bytes that have to go whole, with what follows on the stream.
-    fn gather(&mut self, stream: StreamId, make: impl FnOnce(&mut saker_http3::Connection, &mut Vec<u8>)) {
+    fn gather(
+        &mut self,
+        stream: StreamId,
+        make: impl FnOnce(&mut saker_http3::Connection, &mut Vec<u8>),
+    ) {
         let out = self.out.gather(stream.0, self.quic);
         let start = out.len();
         make(self.machine, out);
@@ -160,20 +197,33 @@ impl Streams<'_> {
         self.out.made += made as u64;
     }
 
-    /// What lies in QUIC's buffer already is overtaken by what is more urgent (RFC 9218 section 10).
+    /// What lies in QUIC's buffer already is overtaken by what is more urgent (RFC 9218 section
+    /// 10).
     fn prioritize(&mut self, stream: StreamId) {
         let urgency = self.machine.priority(stream.0).unwrap_or_default().urgency;
         if urgency != Priority::default().urgency {
-            self.quic.prioritize(stream.0, i32::from(Priority::default().urgency) - i32::from(urgency));
+            self.quic.prioritize(
+                stream.0,
+                i32::from(Priority::default().urgency) - i32::from(urgency),
+            );
         }
     }
 
     /// Content of a piece, with a frame header where one begins. `None`: no room.
-    fn content(&mut self, stream: StreamId, piece: &Piece, allowance: u64) -> Result<Option<u64>, Broken> {
-        let Some(waiting) = self.out.ready(stream.0) else { return Ok(None) };
+    fn content(
+        &mut self,
+        stream: StreamId,
+        piece: &Piece,
+        allowance: u64,
+    ) -> Result<Option<u64>, Broken> {
+        let Some(waiting) = self.out.ready(stream.0) else {
+            return Ok(None);
+        };
         if waiting.frame_left == 0 {
             waiting.frame_left = piece.length();
-            self.gather(stream, |machine, out| _ = machine.begin_data(stream.0, piece.length(), false, out));
+            self.gather(stream, |machine, out| {
+                _ = machine.begin_data(stream.0, piece.length(), false, out)
+            });
         }
         let sent = match piece {
             Piece::Memory(chunk) => {
@@ -201,13 +251,20 @@ impl Streams<'_> {
         self.taken(&written)
     }
 
-    fn file(&mut self, stream: StreamId, part: &FilePart, allowance: u64) -> Result<Option<u64>, Broken> {
+    fn file(
+        &mut self,
+        stream: StreamId,
+        part: &FilePart,
+        allowance: u64,
+    ) -> Result<Option<u64>, Broken> {
         let step = (self.quic.congestion_window_bytes() / 4).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX);
         let wanted = file_step(part, allowance, step)?;
         if !self.out.clear_way(stream.0, self.quic) {
             return Ok(None);
         }
-        let Some(waiting) = self.out.ready(stream.0) else { return Ok(None) };
+        let Some(waiting) = self.out.ready(stream.0) else {
+            return Ok(None);
+        };
         if waiting.held.is_empty() {
             waiting.held = read(part, wanted)?;
         }

@@ -1,4 +1,5 @@
-//! What the tasks of a connection's streams bring back to it: responses, and that an upload wants something.
+//! What the tasks of a connection's streams bring back to it: responses, and that an upload wants
+//! something.
 
 use super::StreamId;
 use saker_http::Fields;
@@ -17,7 +18,8 @@ pub struct Inbox {
 
 pub enum Letter {
     Answer(StreamId, Box<Answer>),
-    /// Somebody has begun to read the request's body, or has read on: an interim response or window may be due.
+    /// Somebody has begun to read the request's body, or has read on: an interim response or window
+    /// may be due.
     Upload(StreamId),
     /// What a server hints at, ahead of the answer.
     Hints(StreamId, Fields),
@@ -47,7 +49,10 @@ impl Inbox {
     /// To be called by the connection before it waits.
     pub fn register(&self, cx: &Context<'_>) {
         let mut waker = self.waker.borrow_mut();
-        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        if !waker
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
             *waker = Some(cx.waker().clone());
         }
     }

@@ -1,6 +1,10 @@
-//! Responses on their way out: whose turn it is says the machine's scheduler, how much goes say the wire and the pace.
+//! Responses on their way out: whose turn it is says the machine's scheduler, how much goes say the
+//! wire and the pace.
 
-use super::{Exchanges, Reset, StreamId, Wire, inbox::Letter, stream::Stream, tunnel::TunnelState, walk::Answer};
+use super::{
+    Exchanges, Reset, StreamId, Wire, inbox::Letter, stream::Stream, tunnel::TunnelState,
+    walk::Answer,
+};
 use crate::{
     pieces::{Broken, Pieces},
     serving::Direction,
@@ -26,7 +30,11 @@ impl Exchanges {
     /// RFC 8297, while the response is still to come.
     fn hint(&mut self, id: StreamId, fields: &Fields, wire: &mut impl Wire) {
         let start = wire.made();
-        if let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.walk.is_some()) {
+        if let Some(stream) = self
+            .streams
+            .get_mut(&id)
+            .filter(|stream| stream.walk.is_some())
+        {
             wire.send_hints(id, fields);
             stream.bytes += wire.made() - start;
         }
@@ -50,15 +58,27 @@ impl Exchanges {
         let exchange = &answer.exchange;
         let length = answer.response.body.length().filter(|_| program.is_none());
         let mut body = std::mem::take(&mut answer.response.body);
-        if exchange.head.view().method() == Method::Head || answer.response.status.forbids_content() {
+        if exchange.head.view().method() == Method::Head || answer.response.status.forbids_content()
+        {
             body = Body::Empty;
         }
         let empty = body.length() == Some(0) && program.is_none();
         let start = wire.made();
         let now = saker_net::clock::realtime_s();
-        wire.send_head(id, &answer.response, length, empty, &mut self.session.tail(&answer.response.head), now);
-        let pace = self.session.pace(Direction::Out, &exchange.settings, exchange.site_index);
-        let Some(stream) = self.streams.get_mut(&id) else { return };
+        wire.send_head(
+            id,
+            &answer.response,
+            length,
+            empty,
+            &mut self.session.tail(&answer.response.head),
+            now,
+        );
+        let pace = self
+            .session
+            .pace(Direction::Out, &exchange.settings, exchange.site_index);
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
         stream.walk = None;
         stream.log = log;
         stream.pace = pace;
@@ -81,10 +101,14 @@ impl Exchanges {
         }
     }
 
-    /// Takes a stream out. The connection's window must not be smaller for content that nobody has read.
+    /// Takes a stream out. The connection's window must not be smaller for content that nobody has
+    /// read.
     pub(super) fn forget(&mut self, id: StreamId, wire: &mut impl Wire) -> Option<Stream> {
         let stream = self.streams.remove(&id)?;
-        let unread = stream.upload.as_ref().map_or(0, |upload| upload.borrow_mut().abandon());
+        let unread = stream
+            .upload
+            .as_ref()
+            .map_or(0, |upload| upload.borrow_mut().abandon());
         if unread > 0 {
             wire.release(id, unread);
         }
@@ -96,7 +120,11 @@ impl Exchanges {
     /// Sends content as far as that goes.
     pub fn pump(&mut self, cx: &mut Context<'_>, wire: &mut impl Wire) {
         for id in self.wakeups.take() {
-            if self.streams.get_mut(&id).is_some_and(|stream| std::mem::take(&mut stream.waits)) {
+            if self
+                .streams
+                .get_mut(&id)
+                .is_some_and(|stream| std::mem::take(&mut stream.waits))
+            {
                 self.waiting -= 1;
                 wire.set_ready(id, true);
             }
@@ -129,20 +157,29 @@ impl Exchanges {
 
     /// One frame. A stream that has to wait gets a waker of its own for that; most never do.
     fn pump_one(&mut self, cx: &mut Context<'_>, id: StreamId, wire: &mut impl Wire) -> Next {
-        let own = self.streams.get(&id).and_then(|stream| stream.waker.clone());
+        let own = self
+            .streams
+            .get(&id)
+            .and_then(|stream| stream.waker.clone());
         if let Some(waker) = &own {
             return self.step(&mut Context::from_waker(waker), id, wire);
         }
         let next = self.step(cx, id, wire);
-        let (Next::Wait, Some(stream)) = (&next, self.streams.get_mut(&id)) else { return next };
+        let (Next::Wait, Some(stream)) = (&next, self.streams.get_mut(&id)) else {
+            return next;
+        };
         let waker = self.wakeups.waker(id);
         stream.waker = Some(waker.clone());
         self.step(&mut Context::from_waker(&waker), id, wire)
     }
 
     fn step(&mut self, cx: &mut Context<'_>, id: StreamId, wire: &mut impl Wire) -> Next {
-        let Some(stream) = self.streams.get_mut(&id) else { return Next::Cut };
-        let Some(pieces) = &mut stream.pieces else { return Next::Cut };
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return Next::Cut;
+        };
+        let Some(pieces) = &mut stream.pieces else {
+            return Next::Cut;
+        };
         let allowance = match stream.pace.as_mut().map(|pace| pace.poll_allowance(cx)) {
             None => u64::MAX,
             Some(Poll::Ready(allowance)) => allowance,
@@ -155,7 +192,10 @@ impl Exchanges {
                 match pieces.take_trailers() {
                     Some(trailers) => {
                         wire.send_trailers(id, &trailers);
-                        stream.log.iter().for_each(|log| log.response_trailers(Some(trailers.clone())));
+                        stream
+                            .log
+                            .iter()
+                            .for_each(|log| log.response_trailers(Some(trailers.clone())));
                     }
                     None => wire.send_end(id),
                 }
@@ -169,7 +209,8 @@ impl Exchanges {
             Err(Broken) => return Next::Cut,
         };
         if sent == 0 {
-            // Not with an open window, which is what gave it its turn; a stream that nobody wakes would be worse than one that is cut.
+            // Not with an open window, which is what gave it its turn; a stream that nobody wakes
+            // would be worse than one that is cut.
             return Next::Cut;
         }
         pieces.advance(sent as usize);
@@ -177,7 +218,11 @@ impl Exchanges {
         if let Some(pace) = &mut stream.pace {
             pace.charge(sent);
         }
-        if pieces.is_over() { Next::Done } else { Next::More }
+        if pieces.is_over() {
+            Next::Done
+        } else {
+            Next::More
+        }
     }
 
     /// The response is whole.
@@ -186,22 +231,35 @@ impl Exchanges {
         if self.is_half_open(id) {
             return;
         }
-        let Some(mut stream) = self.forget(id, wire) else { return };
+        let Some(mut stream) = self.forget(id, wire) else {
+            return;
+        };
         stream.note_received();
         if let Some(log) = stream.log.take() {
-            log.write(&self.session, stream.body_bytes, stream.bytes, ConnectionStatus::KeepAlive);
+            log.write(
+                &self.session,
+                stream.body_bytes,
+                stream.bytes,
+                ConnectionStatus::KeepAlive,
+            );
         }
-        // RFC 9113 section 8.1: a long rest of the request is not wanted; not an error. A short one the machine lets pass by, and also the
-        // beginning of one whose length is not known.
+        // RFC 9113 section 8.1: a long rest of the request is not wanted; not an error. A short one
+        // the machine lets pass by, and also the beginning of one whose length is not known.
         let upload = stream.upload.as_ref().map(|upload| upload.borrow());
-        if upload.is_some_and(|upload| !upload.has_ended() && (stream.is_connect || !upload.is_cheap_to_drain())) {
+        if upload.is_some_and(|upload| {
+            !upload.has_ended() && (stream.is_connect || !upload.is_cheap_to_drain())
+        }) {
             wire.reset(id, Reset::NoError);
         }
     }
 
     /// We have ended our side of a tunnel; the client may still have something to say.
     fn is_half_open(&mut self, id: StreamId) -> bool {
-        let Some(stream) = self.streams.get_mut(&id).filter(|stream| matches!(stream.tunnel, Some(TunnelState::Open(_)))) else {
+        let Some(stream) = self
+            .streams
+            .get_mut(&id)
+            .filter(|stream| matches!(stream.tunnel, Some(TunnelState::Open(_))))
+        else {
             return false;
         };
         self.sending -= usize::from(stream.pieces.take().is_some());
@@ -209,7 +267,9 @@ impl Exchanges {
     }
 
     fn tunnel_over(&mut self, id: StreamId, wire: &mut impl Wire) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
+        let Some(stream) = self.streams.get_mut(&id) else {
+            return;
+        };
         stream.note_received();
         stream.tunnel = None;
         if stream.pieces.is_none() {
@@ -221,8 +281,14 @@ impl Exchanges {
     fn cut(&mut self, id: StreamId, wire: &mut impl Wire) {
         wire.set_ready(id, false);
         wire.reset(id, Reset::Internal);
-        let Some(stream) = self.forget(id, wire) else { return };
-        error_log::log_about(&message::RESPONSE_CUT, &*self.session.client, format_args!(""));
+        let Some(stream) = self.forget(id, wire) else {
+            return;
+        };
+        error_log::log_about(
+            &message::RESPONSE_CUT,
+            &*self.session.client,
+            format_args!(""),
+        );
         self.log_cut(&stream);
     }
 }

@@ -1,4 +1,5 @@
-//! What the driver knows of a stream beside the machine: its body on the way out, its upload, its log line.
+//! What the driver knows of a stream beside the machine: its body on the way out, its upload, its
+//! log line.
 
 use super::{tunnel::TunnelState, upload::Upload};
 use crate::{
@@ -67,7 +68,10 @@ pub struct WalkTask {
 
 impl Drop for WalkTask {
     fn drop(&mut self) {
-        let has_read = self.upload.as_ref().is_none_or(|upload| upload.try_borrow().is_ok_and(|upload| upload.is_read()));
+        let has_read = self
+            .upload
+            .as_ref()
+            .is_none_or(|upload| upload.try_borrow().is_ok_and(|upload| upload.is_read()));
         if !self.outlives_client.get() || !has_read {
             self.task.abort();
         }
@@ -85,7 +89,9 @@ impl Hasher for IdHasher {
     }
 
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+        bytes
+            .iter()
+            .for_each(|byte| self.write_u64(u64::from(*byte)));
     }
 
     fn write_u64(&mut self, number: u64) {

@@ -1,10 +1,14 @@
-//! Extended CONNECT (RFC 8441, RFC 9220): a stream that becomes a WebSocket, or any other protocol that HTTP/1.1 knows by `Upgrade`.
+//! Extended CONNECT (RFC 8441, RFC 9220): a stream that becomes a WebSocket, or any other protocol
+//! that HTTP/1.1 knows by `Upgrade`.
 //!
-//! Place in the walk: around it. The request walks as the GET with `Upgrade` that it would have been over HTTP/1.1, so that what a site's rules
-//! say about WebSockets holds for both; 101 comes back as 200, and content of the stream is then passed on both ways by a task of its own.
-//! Difficulty: that GET may be answered as a GET, by whoever knows nothing of upgrades. A success would look like the tunnel, and becomes 501.
+//! Place in the walk: around it. The request walks as the GET with `Upgrade` that it would have
+//! been over HTTP/1.1, so that what a site's rules say about WebSockets holds for both; 101 comes
+//! back as 200, and content of the stream is then passed on both ways by a task of its own.
+//! Difficulty: that GET may be answered as a GET, by whoever knows nothing of upgrades. A success
+//! would look like the tunnel, and becomes 501.
 //!
-//! Absent on purpose: windows and frames. The client's end reads as uploads do and writes as responses do.
+//! Absent on purpose: windows and frames. The client's end reads as uploads do and writes as
+//! responses do.
 
 use super::{
     Exchanges, StreamId, Wire,
@@ -17,7 +21,9 @@ use crate::{
 };
 use saker_expressions::base64_encode;
 use saker_http::{HeadView, RequestHead, Status};
-use saker_pipeline::{BodyError, BodyStream, Chunk, Exchange, NoBody, RequestBody, Response, Tunnel, respond};
+use saker_pipeline::{
+    BodyError, BodyStream, Chunk, Exchange, NoBody, RequestBody, Response, Tunnel, respond,
+};
 use sha1::{Digest, Sha1};
 use std::{
     cell::{Cell, RefCell},
@@ -44,33 +50,61 @@ pub enum TunnelState {
 
 impl Exchanges {
     /// Sends the request on its walk.
-    pub fn ask_for_tunnel(&mut self, id: StreamId, end_stream: bool, protocol: &[u8], view: HeadView<'_>, wire: &mut impl Wire) {
+    pub fn ask_for_tunnel(
+        &mut self,
+        id: StreamId,
+        end_stream: bool,
+        protocol: &[u8],
+        view: HeadView<'_>,
+        wire: &mut impl Wire,
+    ) {
         if !self.begin_request(wire) {
             return self.drop_client(id, wire);
         }
         if end_stream {
             return self.refuse(id, Status::BAD_REQUEST, view, wire);
         }
-        let key = protocol.eq_ignore_ascii_case(b"websocket").then(websocket_key);
+        let key = protocol
+            .eq_ignore_ascii_case(b"websocket")
+            .then(websocket_key);
         let head = as_upgrade(view, protocol, key.as_deref());
         let services = self.session.worker.services();
         let site = Arc::clone(&services.generation.no_site);
-        let exchange = Exchange::new(Rc::clone(&self.session.client), head, Box::new(NoBody), site, saker_net::clock::realtime_s());
+        let exchange = Exchange::new(
+            Rc::clone(&self.session.client),
+            head,
+            Box::new(NoBody),
+            site,
+            saker_net::clock::realtime_s(),
+        );
         let upload = Rc::new(RefCell::new(Upload::new(None, 0, false)));
         self.send_walk(id, exchange, services, Some(upload));
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.is_connect = true;
-            stream.tunnel = Some(TunnelState::Asked { accept: key.map(|key| websocket_accept(&key)) });
+            stream.tunnel = Some(TunnelState::Asked {
+                accept: key.map(|key| websocket_accept(&key)),
+            });
         }
     }
 
     /// Makes of the answer to such a request what the client is told.
-    pub(super) fn settle_tunnel(&mut self, id: StreamId, response: &mut Response) -> Option<Box<dyn Tunnel>> {
-        let Some(TunnelState::Asked { accept }) = self.streams.get_mut(&id).and_then(|stream| stream.tunnel.take()) else {
+    pub(super) fn settle_tunnel(
+        &mut self,
+        id: StreamId,
+        response: &mut Response,
+    ) -> Option<Box<dyn Tunnel>> {
+        let Some(TunnelState::Asked { accept }) = self
+            .streams
+            .get_mut(&id)
+            .and_then(|stream| stream.tunnel.take())
+        else {
             return None;
         };
         match response.tunnel.take() {
-            Some(program) if accept.is_none() || response.fields().first("sec-websocket-accept") == accept.as_deref() => {
+            Some(program)
+                if accept.is_none()
+                    || response.fields().first("sec-websocket-accept") == accept.as_deref() =>
+            {
                 response.status = Status::OK;
                 let fields = response.fields_mut();
                 // RFC 8441 section 5: what is proved by them is known without.
@@ -90,7 +124,11 @@ impl Exchanges {
     }
 
     /// The head is out: content passes. What the client is sent of it.
-    pub(super) fn begin_tunnel(&mut self, id: StreamId, program: Box<dyn Tunnel>) -> Option<TunnelBody> {
+    pub(super) fn begin_tunnel(
+        &mut self,
+        id: StreamId,
+        program: Box<dyn Tunnel>,
+    ) -> Option<TunnelBody> {
         let stream = self.streams.get_mut(&id)?;
         let upload = Rc::clone(stream.upload.as_ref()?);
         let body = StreamBody {
@@ -105,10 +143,21 @@ impl Exchanges {
             sleep: None,
         };
         let slot = Rc::<RefCell<Slot>>::default();
-        let client = Client { body, chunk: None, slot: Rc::clone(&slot) };
+        let client = Client {
+            body,
+            chunk: None,
+            slot: Rc::clone(&slot),
+        };
         let received = Rc::<Cell<u64>>::default();
         stream.tunnel = Some(TunnelState::Open(Rc::clone(&received)));
-        let task = run(id, Rc::clone(&self.session.worker), Rc::clone(&self.inbox), client, program, received);
+        let task = run(
+            id,
+            Rc::clone(&self.session.worker),
+            Rc::clone(&self.inbox),
+            client,
+            program,
+            received,
+        );
         stream.walk = Some(super::stream::WalkTask {
             task: tokio::task::spawn_local(task).abort_handle(),
             outlives_client: Rc::default(),
@@ -139,20 +188,28 @@ async fn run(
     inbox.put(Letter::TunnelOver(id));
 }
 
-/// RFC 8441 section 5: the request that it stands for. What HTTP/1.1 asks for besides is ours to say.
+/// RFC 8441 section 5: the request that it stands for. What HTTP/1.1 asks for besides is ours to
+/// say.
 fn as_upgrade(view: HeadView<'_>, protocol: &[u8], key: Option<&[u8]>) -> RequestHead {
     const OURS: [&[u8]; 4] = [b"sec-websocket-key", b"content-length", b"te", b"expect"];
     let target = String::from_utf8_lossy(view.target()).into_owned();
-    let theirs = view.fields().filter(|(name, _)| !OURS.iter().any(|own| own.eq_ignore_ascii_case(name)));
-    let ours = [(&b"connection"[..], &b"upgrade"[..]), (b"upgrade", protocol)];
+    let theirs = view
+        .fields()
+        .filter(|(name, _)| !OURS.iter().any(|own| own.eq_ignore_ascii_case(name)));
+    let ours = [
+        (&b"connection"[..], &b"upgrade"[..]),
+        (b"upgrade", protocol),
+    ];
     let key = key.map(|key| (&b"sec-websocket-key"[..], key));
-    RequestHead::build("GET", &target, view.version(), &[]).with_fields(theirs.chain(ours).chain(key))
+    RequestHead::build("GET", &target, view.version(), &[])
+        .with_fields(theirs.chain(ours).chain(key))
 }
 
 /// RFC 6455 section 4.1: a nonce of 16 bytes.
 fn websocket_key() -> Vec<u8> {
     let random = || RandomState::new().build_hasher();
-    let halves = [random(), random()].map(|hasher| std::hash::Hasher::finish(&hasher).to_be_bytes());
+    let halves =
+        [random(), random()].map(|hasher| std::hash::Hasher::finish(&hasher).to_be_bytes());
     base64_encode(&halves.concat())
 }
 
@@ -183,7 +240,11 @@ struct Slot {
 
 impl Slot {
     fn finish(&mut self, is_cut: bool) {
-        self.end.get_or_insert(if is_cut { Err(BodyError::Source) } else { Ok(()) });
+        self.end.get_or_insert(if is_cut {
+            Err(BodyError::Source)
+        } else {
+            Ok(())
+        });
         self.reader.take().into_iter().for_each(Waker::wake);
     }
 }
@@ -265,20 +326,34 @@ mod tests {
 
     #[test]
     fn the_proof_of_rfc_6455_section_1_3() {
-        assert_eq!(websocket_accept(b"dGhlIHNhbXBsZSBub25jZQ=="), b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(
+            websocket_accept(b"dGhlIHNhbXBsZSBub25jZQ=="),
+            b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+        );
         let (one, other) = (websocket_key(), websocket_key());
         assert!(one.len() == 24 && one != other);
     }
 
     #[test]
     fn an_extended_connect_walks_as_a_get() {
-        let fields = [("Host", "a"), ("Sec-WebSocket-Version", "13"), ("Sec-WebSocket-Key", "theirs"), ("TE", "trailers")];
+        let fields = [
+            ("Host", "a"),
+            ("Sec-WebSocket-Version", "13"),
+            ("Sec-WebSocket-Key", "theirs"),
+            ("TE", "trailers"),
+        ];
         let asked = RequestHead::build("CONNECT", "/chat?x", Version::Http2, &fields);
         let head = as_upgrade(asked.view(), b"websocket", Some(b"ours"));
         let view = head.view();
-        assert_eq!((view.method_token(), view.target(), view.version()), (&b"GET"[..], &b"/chat?x"[..], Version::Http2));
+        assert_eq!(
+            (view.method_token(), view.target(), view.version()),
+            (&b"GET"[..], &b"/chat?x"[..], Version::Http2)
+        );
         assert_eq!(view.start_line(), b"GET /chat?x HTTP/2.0");
         assert_eq!(view.all("sec-websocket-key").collect::<Vec<_>>(), [b"ours"]);
-        assert_eq!((view.first("upgrade"), view.first("te"), view.first("host")), (Some(&b"websocket"[..]), None, Some(&b"a"[..])));
+        assert_eq!(
+            (view.first("upgrade"), view.first("te"), view.first("host")),
+            (Some(&b"websocket"[..]), None, Some(&b"a"[..]))
+        );
     }
 }

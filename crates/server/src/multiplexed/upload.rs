@@ -1,7 +1,8 @@
 //! The body of a request on a stream: what has come and was not read, and the handler's end of it.
 //!
-//! The window is opened as the handler reads, so a handler that is slow slows its client, and what lies here is bounded by the stream's
-//! window. The interim `100 Continue` goes out when somebody first asks for content (RFC 9110 section 10.1.1).
+//! The window is opened as the handler reads, so a handler that is slow slows its client, and what
+//! lies here is bounded by the stream's window. The interim `100 Continue` goes out when somebody
+//! first asks for content (RFC 9110 section 10.1.1).
 
 use super::{
     StreamId,
@@ -24,7 +25,8 @@ use std::{
 };
 use tokio::time::Sleep;
 
-/// Of a body that nobody wanted, this much is let come; the machine lets the better part of a window come.
+/// Of a body that nobody wanted, this much is let come; the machine lets the better part of a
+/// window come.
 const DRAIN_BYTES_MAX: u64 = 192 << 10;
 
 /// Where a driver can leave content unread, no more of it is taken than that.
@@ -55,7 +57,8 @@ pub struct Upload {
 impl Upload {
     pub fn new(declared: Option<u64>, bytes_max: u64, expects_continue: bool) -> Upload {
         let (received, ended, failed, owed) = (0, false, None, 0);
-        let (chunks, continue_due, reader, trailers, trailers_to_log) = (VecDeque::new(), false, None, None, None);
+        let (chunks, continue_due, reader, trailers, trailers_to_log) =
+            (VecDeque::new(), false, None, None, None);
         Upload {
             chunks,
             declared,
@@ -109,12 +112,17 @@ impl Upload {
         self.wake();
     }
 
-    /// Trailers end the content. Of what may not stand there (RFC 9110 section 6.5.1) nothing is kept.
+    /// Trailers end the content. Of what may not stand there (RFC 9110 section 6.5.1) nothing is
+    /// kept.
     pub fn end(&mut self, trailers: HeadView<'_>) {
         let mut kept = Fields::new();
         // The machine lets names through that are tokens, which are ASCII.
-        let named = trailers.fields().map(|(name, value)| (std::str::from_utf8(name).unwrap_or_default(), value));
-        named.filter(|line| !is_forbidden_trailer(line.0)).for_each(|(name, value)| kept.append(known_name(name), value.to_vec()));
+        let named = trailers
+            .fields()
+            .map(|(name, value)| (std::str::from_utf8(name).unwrap_or_default(), value));
+        named
+            .filter(|line| !is_forbidden_trailer(line.0))
+            .for_each(|(name, value)| kept.append(known_name(name), value.to_vec()));
         self.trailers = (!kept.is_empty()).then_some(kept);
         self.trailers_to_log.clone_from(&self.trailers);
         self.ended = true;
@@ -130,9 +138,11 @@ impl Upload {
         self.ended && self.failed.is_none() && self.chunks.is_empty()
     }
 
-    /// The rest may be short enough to be let come and thrown away; some clients take a reset for a failure even after a whole response.
+    /// The rest may be short enough to be let come and thrown away; some clients take a reset for a
+    /// failure even after a whole response.
     pub fn is_cheap_to_drain(&self) -> bool {
-        self.declared.is_none_or(|declared| declared.saturating_sub(self.received) <= DRAIN_BYTES_MAX)
+        self.declared
+            .is_none_or(|declared| declared.saturating_sub(self.received) <= DRAIN_BYTES_MAX)
     }
 
     /// Drops what nobody has read. Returns the window that has to be given back for it.
@@ -204,10 +214,15 @@ impl RequestBody for StreamBody {
         }
         upload.reader = Some(cx.waker().clone());
         let now_ms = saker_net::clock::monotonic_ms();
-        let Some(time) = &mut self.time else { return Poll::Pending };
+        let Some(time) = &mut self.time else {
+            return Poll::Pending;
+        };
         let received = self.received;
-        let mut wait = || Duration::from_millis(time.due_ms(now_ms, received).saturating_sub(now_ms));
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep(wait())));
+        let mut wait =
+            || Duration::from_millis(time.due_ms(now_ms, received).saturating_sub(now_ms));
+        let sleep = self
+            .sleep
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(wait())));
         ready!(sleep.as_mut().poll(cx));
         error_log::log(&message::BODY_TIMEOUT, format_args!(""));
         upload.failed = Some(BodyError::TimedOut);

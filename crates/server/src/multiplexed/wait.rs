@@ -42,12 +42,13 @@ pub enum Over {
     End(Cause, Limit),
 }
 
-/// An idle connection that has seen no request for so long gives back what the requests before needed.
+/// An idle connection that has seen no request for so long gives back what the requests before
+/// needed.
 const REST_AFTER_MS: u64 = 2_000;
 
 impl Exchanges {
-    /// Sets the limit that applies, and sees to it that the connection is woken by whatever it waits for. Something: a limit is over, and the
-    /// connection has been woken already.
+    /// Sets the limit that applies, and sees to it that the connection is woken by whatever it
+    /// waits for. Something: a limit is over, and the connection has been woken already.
     pub fn wait(&mut self, cx: &mut Context<'_>, pressure: Pressure) -> Option<Over> {
         let limit = self.limit_now(pressure);
         let progress = std::mem::take(&mut self.progress);
@@ -83,12 +84,29 @@ impl Exchanges {
             Pressure::None => {}
         }
         if self.streams.is_empty() {
-            return if self.limit == Limit::Resting { Limit::Resting } else { Limit::Idle };
+            return if self.limit == Limit::Resting {
+                Limit::Resting
+            } else {
+                Limit::Idle
+            };
         }
-        debug_assert_eq!(self.sending, self.streams.values().filter(|stream| stream.pieces.is_some()).count());
-        debug_assert_eq!(self.waiting, self.streams.values().filter(|stream| stream.waits).count());
+        debug_assert_eq!(
+            self.sending,
+            self.streams
+                .values()
+                .filter(|stream| stream.pieces.is_some())
+                .count()
+        );
+        debug_assert_eq!(
+            self.waiting,
+            self.streams.values().filter(|stream| stream.waits).count()
+        );
         // Those that wait are held up by us.
-        if self.sending > self.waiting { Limit::Window } else { Limit::None }
+        if self.sending > self.waiting {
+            Limit::Window
+        } else {
+            Limit::None
+        }
     }
 
     fn limit_ms(&self, limit: Limit) -> Option<u64> {
@@ -127,8 +145,12 @@ impl Exchanges {
             Limit::Write | Limit::Window => Cause::WriteTimeout,
         };
         match cause {
-            Cause::HeadTimeout => error_log::log_about(&message::HEAD_TIMEOUT, client, format_args!("")),
-            Cause::WriteTimeout => error_log::log_about(&message::WRITE_TIMEOUT, client, format_args!("")),
+            Cause::HeadTimeout => {
+                error_log::log_about(&message::HEAD_TIMEOUT, client, format_args!(""))
+            }
+            Cause::WriteTimeout => {
+                error_log::log_about(&message::WRITE_TIMEOUT, client, format_args!(""))
+            }
             _ => {}
         }
         Over::End(cause, limit)

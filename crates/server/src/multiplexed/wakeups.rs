@@ -1,7 +1,8 @@
 //! Which of the streams that wait (for their body's maker, or for a pace) can go on.
 //!
-//! Each has a waker of its own, so that a wake-up costs what has become ready, not what waits. The difficulty: a waker may be called by any
-//! thread, so that what wakers share is behind a lock; it is made when the first stream of a connection waits.
+//! Each has a waker of its own, so that a wake-up costs what has become ready, not what waits. The
+//! difficulty: a waker may be called by any thread, so that what wakers share is behind a lock; it
+//! is made when the first stream of a connection waits.
 
 use super::StreamId;
 use std::{
@@ -24,7 +25,8 @@ struct Shared(Mutex<State>);
 struct State {
     woken: Vec<Arc<StreamWaker>>,
     connection: Option<Waker>,
-    /// The connection has gone: nobody would take a waker from the list, and what stands there holds on to the list.
+    /// The connection has gone: nobody would take a waker from the list, and what stands there
+    /// holds on to the list.
     is_over: bool,
 }
 
@@ -64,12 +66,19 @@ impl Wakeups {
     /// For a stream that begins to wait.
     pub fn waker(&mut self, id: StreamId) -> Waker {
         let shared = Arc::clone(self.shared.get_or_insert_default());
-        Arc::new(StreamWaker { id, shared, is_noted: AtomicBool::new(false) }).into()
+        Arc::new(StreamWaker {
+            id,
+            shared,
+            is_noted: AtomicBool::new(false),
+        })
+        .into()
     }
 
     /// Those woken since the last call; some may be gone meanwhile.
     pub fn take(&self) -> Vec<StreamId> {
-        let Some(shared) = &self.shared else { return Vec::new() };
+        let Some(shared) = &self.shared else {
+            return Vec::new();
+        };
         let woken = std::mem::take(&mut shared.lock().woken);
         let note = |waker: Arc<StreamWaker>| {
             waker.is_noted.store(false, Ordering::Release);
@@ -78,11 +87,18 @@ impl Wakeups {
         woken.into_iter().map(note).collect()
     }
 
-    /// To be called by the connection before it waits. Returns whether there is something to be taken at once.
+    /// To be called by the connection before it waits. Returns whether there is something to be
+    /// taken at once.
     pub fn register(&self, cx: &Context<'_>) -> bool {
-        let Some(shared) = &self.shared else { return false };
+        let Some(shared) = &self.shared else {
+            return false;
+        };
         let mut state = shared.lock();
-        if !state.connection.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        if !state
+            .connection
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
             state.connection = Some(cx.waker().clone());
         }
         !state.woken.is_empty()
@@ -124,12 +140,19 @@ mod tests {
         wakers[2].wake_by_ref();
         wakers[0].wake_by_ref();
         wakers[2].wake_by_ref();
-        assert_eq!(count.0.load(Ordering::Relaxed), 1, "the connection is woken once");
+        assert_eq!(
+            count.0.load(Ordering::Relaxed),
+            1,
+            "the connection is woken once"
+        );
         assert!(wakeups.register(&cx));
         assert_eq!(wakeups.take(), [StreamId(5), StreamId(1)]);
         assert!(wakeups.take().is_empty() && !wakeups.register(&cx));
         wakers[2].wake_by_ref();
-        assert_eq!((count.0.load(Ordering::Relaxed), wakeups.take()), (2, vec![StreamId(5)]));
+        assert_eq!(
+            (count.0.load(Ordering::Relaxed), wakeups.take()),
+            (2, vec![StreamId(5)])
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! A request that needs the walk: an exchange is made, answered in a task of its own, and brought back to the connection.
+//! A request that needs the walk: an exchange is made, answered in a task of its own, and brought
+//! back to the connection.
 
 use super::{
     Exchanges, StreamId,
@@ -14,7 +15,10 @@ use crate::{
 use saker_config::model::Limits;
 use saker_http::{HeadView, KnownField, Status};
 use saker_http1::{Expectation, expectation};
-use saker_pipeline::{Exchange, LogFacts, NoBody, RequestBody, Response, Services, TellHints, respond, throttle::Admission};
+use saker_pipeline::{
+    Exchange, LogFacts, NoBody, RequestBody, Response, Services, TellHints, respond,
+    throttle::Admission,
+};
 use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 /// What a walk brings back.
@@ -39,33 +43,65 @@ impl Answer {
             stays: true,
             walk: self.log_facts.as_ref(),
         };
-        let received = self.upload.as_ref().map_or(0, |upload| upload.borrow().received);
-        let log = Pending::with_fields(&connection.session, Rc::clone(&self.logs), exchange.head.view(), &facts, &exchange.host);
+        let received = self
+            .upload
+            .as_ref()
+            .map_or(0, |upload| upload.borrow().received);
+        let log = Pending::with_fields(
+            &connection.session,
+            Rc::clone(&self.logs),
+            exchange.head.view(),
+            &facts,
+            &exchange.host,
+        );
         log.map(|log| {
             log.received(received);
-            log.began(self.began_ns).asked_by(&connection.session, exchange)
+            log.began(self.began_ns)
+                .asked_by(&connection.session, exchange)
         })
     }
 }
 
 impl Exchanges {
     /// Sets a request on its way.
-    pub(super) fn walk(&mut self, id: StreamId, view: HeadView<'_>, end_stream: bool, admission: Option<Admission>) {
+    pub(super) fn walk(
+        &mut self,
+        id: StreamId,
+        view: HeadView<'_>,
+        end_stream: bool,
+        admission: Option<Admission>,
+    ) {
         let services = self.session.worker.services();
         let upload = (!end_stream).then(|| Rc::new(RefCell::new(upload(view, &services))));
         let body: Box<dyn RequestBody> = match &upload {
             None => Box::new(NoBody),
-            Some(upload) => Box::new(self.body(id, upload, self.session.content_limits(&services.generation, view))),
+            Some(upload) => Box::new(self.body(
+                id,
+                upload,
+                self.session.content_limits(&services.generation, view),
+            )),
         };
         let site = Arc::clone(&services.generation.no_site);
         let now = saker_net::clock::realtime_s();
-        let mut exchange = Exchange::new(Rc::clone(&self.session.client), view.to_owned(), body, site, now);
+        let mut exchange = Exchange::new(
+            Rc::clone(&self.session.client),
+            view.to_owned(),
+            body,
+            site,
+            now,
+        );
         exchange.admission = admission;
         self.send_walk(id, exchange, services, upload);
     }
 
     /// Sends an exchange on its walk.
-    pub(super) fn send_walk(&mut self, id: StreamId, mut exchange: Exchange, services: Rc<Services>, upload: Option<Rc<RefCell<Upload>>>) {
+    pub(super) fn send_walk(
+        &mut self,
+        id: StreamId,
+        mut exchange: Exchange,
+        services: Rc<Services>,
+        upload: Option<Rc<RefCell<Upload>>>,
+    ) {
         let walk = Walk {
             id,
             worker: Rc::clone(&self.session.worker),
@@ -78,11 +114,28 @@ impl Exchanges {
         let busy = Busy::begin(&self.session, exchange.head.view());
         let outlives_client = Rc::clone(&exchange.outlives_client);
         let task = tokio::task::spawn_local(walk.run(exchange, services)).abort_handle();
-        let walk = WalkTask { task, outlives_client, upload: upload.clone() };
-        self.streams.insert(id, Stream { walk: Some(walk), upload, _busy: Some(busy), ..Stream::default() });
+        let walk = WalkTask {
+            task,
+            outlives_client,
+            upload: upload.clone(),
+        };
+        self.streams.insert(
+            id,
+            Stream {
+                walk: Some(walk),
+                upload,
+                _busy: Some(busy),
+                ..Stream::default()
+            },
+        );
     }
 
-    fn body(&mut self, stream: StreamId, upload: &Rc<RefCell<Upload>>, limits: &Limits) -> StreamBody {
+    fn body(
+        &mut self,
+        stream: StreamId,
+        upload: &Rc<RefCell<Upload>>,
+        limits: &Limits,
+    ) -> StreamBody {
         StreamBody {
             stream,
             upload: Rc::clone(upload),
@@ -107,9 +160,15 @@ fn hints_to(id: StreamId, inbox: &Rc<Inbox>) -> Rc<TellHints> {
 }
 
 fn upload(view: HeadView<'_>, services: &Services) -> Upload {
-    let declared = view.known(KnownField::ContentLength).and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
+    let declared = view
+        .known(KnownField::ContentLength)
+        .and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
     let expects_continue = expectation(view) == Expectation::Continue;
-    Upload::new(declared, services.generation.model.limits.body_bytes_max, expects_continue)
+    Upload::new(
+        declared,
+        services.generation.model.limits.body_bytes_max,
+        expects_continue,
+    )
 }
 
 struct Walk {
@@ -124,19 +183,38 @@ struct Walk {
 impl Walk {
     async fn run(self, mut exchange: Exchange, services: Rc<Services>) {
         let mut response = match expectation(exchange.head.view()) {
-            Expectation::Unknown => respond::built_in_page(Response::new(Status::EXPECTATION_FAILED)),
+            Expectation::Unknown => {
+                respond::built_in_page(Response::new(Status::EXPECTATION_FAILED))
+            }
             _ => {
                 let max = services.generation.model.limits.requests_at_a_time_max;
                 let _place = self.worker.shared.busy.enter(max).await;
                 respond::answer(&mut exchange, &services).await
             }
         };
-        if let Some(error) = self.upload.as_ref().and_then(|upload| upload.borrow().failed()) {
+        if let Some(error) = self
+            .upload
+            .as_ref()
+            .and_then(|upload| upload.borrow().failed())
+        {
             response = refusal(error, response);
         }
         let log_facts = log_facts(&self.logs, &exchange);
-        remember(&self.worker, &mut exchange, log_facts.clone(), self.upload.is_none(), &services);
-        let answer = Answer { exchange, response, upload: self.upload, logs: self.logs, log_facts, began_ns: self.began_ns };
+        remember(
+            &self.worker,
+            &mut exchange,
+            log_facts.clone(),
+            self.upload.is_none(),
+            &services,
+        );
+        let answer = Answer {
+            exchange,
+            response,
+            upload: self.upload,
+            logs: self.logs,
+            log_facts,
+            began_ns: self.began_ns,
+        };
         self.inbox.put(Letter::Answer(self.id, Box::new(answer)));
     }
 }

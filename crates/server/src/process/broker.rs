@@ -1,10 +1,12 @@
 //! The privileged broker of this server: when there is one, and what it grants.
 //!
-//! Called by: the start, as root, before anything is given up; reloads. Grants come from the configuration alone: at start the server tells them while
-//! it is still root; at a reload the broker has them read by a process of its own, so that whoever has taken over the server can't add any. Programs
-//! of the server's own user are started by it, too: the server holds a group that they are not to have (`privileges`).
-//! Caveat: those processes are this program with the same arguments, and their environment says what each is for ([`take_part`]).
-//! Out of scope: a broker of a server that stays root and starts nothing as another user; what can be opened without one.
+//! Called by: the start, as root, before anything is given up; reloads. Grants come from the
+//! configuration alone: at start the server tells them while it is still root; at a reload the
+//! broker has them read by a process of its own, so that whoever has taken over the server can't
+//! add any. Programs of the server's own user are started by it, too: the server holds a group that
+//! they are not to have (`privileges`). Caveat: those processes are this program with the same
+//! arguments, and their environment says what each is for ([`take_part`]). Out of scope: a broker
+//! of a server that stays root and starts nothing as another user; what can be opened without one.
 
 use super::{
     log_programs, privileges,
@@ -39,10 +41,17 @@ const LOG_MODE: u32 = 0o640;
 /// Does what this process was started for, if it is not to serve.
 pub fn take_part(source: &Source) -> Option<ExitCode> {
     let outcome = match saker_broker::role()? {
-        Role::Broker => io::stdin().as_fd().try_clone_to_owned().and_then(saker_broker::serve),
+        Role::Broker => io::stdin()
+            .as_fd()
+            .try_clone_to_owned()
+            .and_then(saker_broker::serve),
         Role::Grants => write_grants(source),
     };
-    Some(if outcome.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Some(if outcome.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn write_grants(source: &Source) -> io::Result<()> {
@@ -57,31 +66,45 @@ fn write_grants(source: &Source) -> io::Result<()> {
     out.flush()
 }
 
-/// Starts the broker. `None`: the server keeps its rights and runs nothing as another user, or it has none to give up.
+/// Starts the broker. `None`: the server keeps its rights and runs nothing as another user, or it
+/// has none to give up.
 pub fn start(read: &Read) -> Result<Option<Arc<BrokerClient>>, String> {
     if !rustix::process::geteuid().is_root() {
         if program_grants(&read.model, read.front_end.as_ref()).is_empty() {
             return Ok(None);
         }
-        let text = "programs and PHP of other users can't be started: the server was not started as root";
+        let text =
+            "programs and PHP of other users can't be started: the server was not started as root";
         error_log::log(&message::CONFIG_WARNING, format_args!("{text}"));
         return Ok(None);
     }
-    let changes_user = read.model.server.user.as_deref().and_then(privileges::uid_of).is_some_and(|uid| uid != 0);
-    let grants = if changes_user { all_grants(read) } else { program_grants(&read.model, read.front_end.as_ref()) };
+    let changes_user = read
+        .model
+        .server
+        .user
+        .as_deref()
+        .and_then(privileges::uid_of)
+        .is_some_and(|uid| uid != 0);
+    let grants = if changes_user {
+        all_grants(read)
+    } else {
+        program_grants(&read.model, read.front_end.as_ref())
+    };
     drop(privileged::recorded());
     if grants.is_empty() {
         return Ok(None);
     }
     let at_end = || error_log::log(&message::BROKER_ENDED, format_args!(""));
-    let broker = BrokerClient::start(grants, at_end).map_err(|error| format!("cannot start the privileged broker: {error}"))?;
+    let broker = BrokerClient::start(grants, at_end)
+        .map_err(|error| format!("cannot start the privileged broker: {error}"))?;
     if changes_user {
         privileged::set_broker(Box::new(broker.clone()));
     }
     Ok(Some(Arc::new(broker)))
 }
 
-/// Grants of the configuration that a reload is about to read: in force beside the old ones until they are committed. Dropped, they are discarded.
+/// Grants of the configuration that a reload is about to read: in force beside the old ones until
+/// they are committed. Dropped, they are discarded.
 pub struct Prepared<'b> {
     broker: Option<&'b BrokerClient>,
 }
@@ -89,7 +112,11 @@ pub struct Prepared<'b> {
 impl Prepared<'_> {
     /// The error is a warning: what needs no grant goes on.
     pub fn commit(mut self) -> Option<String> {
-        self.broker.take()?.commit_grants().err().map(|error| format!("the privileged broker: {error}"))
+        self.broker
+            .take()?
+            .commit_grants()
+            .err()
+            .map(|error| format!("the privileged broker: {error}"))
     }
 }
 
@@ -100,25 +127,43 @@ impl Drop for Prepared<'_> {
     }
 }
 
-/// Has the broker read the configuration, before the server does. The text beside the grants is a warning.
+/// Has the broker read the configuration, before the server does. The text beside the grants is a
+/// warning.
 ///
 /// # Errors
 /// All that is wrong with the configuration.
 pub fn prepare(broker: Option<&BrokerClient>) -> Result<(Prepared<'_>, Option<String>), String> {
-    let Some(broker) = broker else { return Ok((Prepared { broker: None }, None)) };
+    let Some(broker) = broker else {
+        return Ok((Prepared { broker: None }, None));
+    };
     let without = |warning: String| Ok((Prepared { broker: None }, Some(warning)));
     match broker.prepare_grants() {
-        Ok(()) => Ok((Prepared { broker: Some(broker) }, None)),
+        Ok(()) => Ok((
+            Prepared {
+                broker: Some(broker),
+            },
+            None,
+        )),
         Err(error) if broker.has_ended() || is_end(&error) => without(ENDED.into()),
         // The configuration's own.
-        Err(error) if error.raw_os_error().is_none() && error.kind() == io::ErrorKind::PermissionDenied => Err(error.to_string()),
-        Err(error) => without(format!("what only root may open is opened as before this reload: {error}")),
+        Err(error)
+            if error.raw_os_error().is_none()
+                && error.kind() == io::ErrorKind::PermissionDenied =>
+        {
+            Err(error.to_string())
+        }
+        Err(error) => without(format!(
+            "what only root may open is opened as before this reload: {error}"
+        )),
     }
 }
 
 /// Says whether an error means that there is no broker any more.
 fn is_end(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof)
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::UnexpectedEof
+    )
 }
 
 const ENDED: &str = "the privileged broker has ended: what only root may open (keys, logs, ports below 1024), and programs of other users, \
@@ -141,7 +186,8 @@ pub fn missing(broker: Option<&BrokerClient>, read: &Read) -> Option<String> {
 /// Says whether root started this server, which is another user's now.
 fn has_become_user(model: &Model) -> bool {
     let now = rustix::process::geteuid();
-    !now.is_root() && model.server.user.as_deref().and_then(privileges::uid_of) == Some(now.as_raw())
+    !now.is_root()
+        && model.server.user.as_deref().and_then(privileges::uid_of) == Some(now.as_raw())
 }
 
 fn all_grants(read: &Read) -> Vec<Grant> {
@@ -149,7 +195,10 @@ fn all_grants(read: &Read) -> Vec<Grant> {
     all.extend(log_grants(read));
     let server = &read.model.server;
     if let Some(user) = &server.user {
-        all.push(Grant::Own { user: user.clone(), group: server.group.clone() });
+        all.push(Grant::Own {
+            user: user.clone(),
+            group: server.group.clone(),
+        });
         all.extend(saker_php::grants(&read.model));
         all.extend(file_grants(&read.model, read.front_end.is_some()));
     }
@@ -158,20 +207,35 @@ fn all_grants(read: &Read) -> Vec<Grant> {
     all
 }
 
-/// Apache's log programs are started by whoever started the server; those of `saker.toml` have been the server's user's from the start.
+/// Apache's log programs are started by whoever started the server; those of `saker.toml` have been
+/// the server's user's from the start.
 fn log_grants(read: &Read) -> Vec<Grant> {
     let is_wanted = read.front_end.is_some() && read.model.server.user.is_some();
-    if is_wanted { log_programs::grants(&read.model) } else { Vec::new() }
+    if is_wanted {
+        log_programs::grants(&read.model)
+    } else {
+        Vec::new()
+    }
 }
 
 /// Programs that the configuration has run as others than the server.
 fn program_grants(model: &Model, front_end: Option<&FrontEnd>) -> Vec<Grant> {
     let mut all: Vec<Grant> = Vec::new();
     for (site, settings) in model.all_settings() {
-        all.extend(settings.program_user.as_ref().zip(site.root.as_ref()).map(|(user, root)| scripts(user, root.clone())));
+        all.extend(
+            settings
+                .program_user
+                .as_ref()
+                .zip(site.root.as_ref())
+                .map(|(user, root)| scripts(user, root.clone())),
+        );
     }
     if let Some(apache) = front_end.and_then(|front_end| front_end.downcast_ref::<Apache>()) {
-        all.extend(apache.script_folders().map(|(user, root)| scripts(user, root)));
+        all.extend(
+            apache
+                .script_folders()
+                .map(|(user, root)| scripts(user, root)),
+        );
         all.extend(apache.home_folders().map(|suffix| Grant::Homes { suffix }));
     }
     let has_users = model.php_pools.all().iter().any(|pool| pool.user.is_some());
@@ -182,61 +246,114 @@ fn program_grants(model: &Model, front_end: Option<&FrontEnd>) -> Vec<Grant> {
 }
 
 fn scripts(user: &ProgramUser, root: PathBuf) -> Grant {
-    Grant::Scripts { user: user.user.clone(), group: user.group.clone(), root }
+    Grant::Scripts {
+        user: user.user.clone(),
+        group: user.group.clone(),
+        root,
+    }
 }
 
 /// Files and addresses: those that the model names, and those that were read to make it.
 fn file_grants(model: &Model, is_apache: bool) -> Vec<Grant> {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mode = if is_apache { APACHE_LOG_MODE } else { LOG_MODE };
-    let mut all: Vec<Grant> = log_files(model).map(|path| Grant::Log { path: absolute(path), mode }).collect();
+    let mut all: Vec<Grant> = log_files(model)
+        .map(|path| Grant::Log {
+            path: absolute(path),
+            mode,
+        })
+        .collect();
     let recorded = privileged::recorded();
     all.extend(recorded.files.into_iter().map(|path| Grant::Read { path }));
-    all.extend(recorded.directories.into_iter().map(|path| Grant::Directory { path }));
+    all.extend(
+        recorded
+            .directories
+            .into_iter()
+            .map(|path| Grant::Directory { path }),
+    );
     let (files, directories) = read_later(model);
     // Watched for new certificates.
     let folders = files.iter().filter_map(|file| file.parent());
-    all.extend(folders.map(|path| Grant::Directory { path: absolute(path) }));
-    all.extend(files.into_iter().map(|path| Grant::Read { path: absolute(&path) }));
-    all.extend(directories.into_iter().map(|path| Grant::Directory { path: absolute(&path) }));
+    all.extend(folders.map(|path| Grant::Directory {
+        path: absolute(path),
+    }));
+    all.extend(files.into_iter().map(|path| Grant::Read {
+        path: absolute(&path),
+    }));
+    all.extend(directories.into_iter().map(|path| Grant::Directory {
+        path: absolute(&path),
+    }));
     for listener in &model.listeners {
         match &listener.address {
             Address::Tcp(address) => {
-                all.push(Grant::Listen { address: *address, transport: Transport::Tcp });
+                all.push(Grant::Listen {
+                    address: *address,
+                    transport: Transport::Tcp,
+                });
                 if listener.http3.is_some() {
-                    all.push(Grant::Listen { address: *address, transport: Transport::Udp });
+                    all.push(Grant::Listen {
+                        address: *address,
+                        transport: Transport::Udp,
+                    });
                 }
             }
             Address::Unix(path) => {
-                all.push(Grant::ListenUnix { path: absolute(path), mode: listener.mode.unwrap_or(privileged::SOCKET_MODE) });
+                all.push(Grant::ListenUnix {
+                    path: absolute(path),
+                    mode: listener.mode.unwrap_or(privileged::SOCKET_MODE),
+                });
             }
         }
     }
-    let users = model.server.control_users.iter().filter_map(|user| privileges::uid_of(user)).collect();
-    all.push(Grant::Control { state_dir: absolute(&model.server.state_dir), users });
-    all.extend(model.server.pid_file.as_deref().map(|path| Grant::PidFile { path: absolute(path) }));
+    let users = model
+        .server
+        .control_users
+        .iter()
+        .filter_map(|user| privileges::uid_of(user))
+        .collect();
+    all.push(Grant::Control {
+        state_dir: absolute(&model.server.state_dir),
+        users,
+    });
+    all.extend(model.server.pid_file.as_deref().map(|path| Grant::PidFile {
+        path: absolute(path),
+    }));
     all
 }
 
 /// Logs of hosts are made later, by names that clients say, in a folder of the server's user.
 fn log_files(model: &Model) -> impl Iterator<Item = &Path> {
-    let access_logs = model.sites.iter().flat_map(|site| &site.access_logs).filter_map(|log| match &log.target {
-        AccessLogTarget::File(path) => Some(path.as_path()),
-        AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => None,
-    });
+    let access_logs = model
+        .sites
+        .iter()
+        .flat_map(|site| &site.access_logs)
+        .filter_map(|log| match &log.target {
+            AccessLogTarget::File(path) => Some(path.as_path()),
+            AccessLogTarget::Stdout | AccessLogTarget::ByHost(_) | AccessLogTarget::Program(_) => {
+                None
+            }
+        });
     let error_logs = log_programs::error_log_targets(model).filter_map(|target| match target {
         ErrorLogTarget::File(path) => Some(path.as_path()),
         _ => None,
     });
-    let forensic_logs = model.sites.iter().filter_map(|site| match &site.forensic_log.as_ref()?.target {
-        LogTarget::File(path) => Some(path.as_path()),
-        _ => None,
-    });
+    let forensic_logs =
+        model
+            .sites
+            .iter()
+            .filter_map(|site| match &site.forensic_log.as_ref()?.target {
+                LogTarget::File(path) => Some(path.as_path()),
+                _ => None,
+            });
     let named = model.named_logs.iter().map(|log| log.path.as_path());
-    access_logs.chain(error_logs).chain(forensic_logs).chain(named)
+    access_logs
+        .chain(error_logs)
+        .chain(forensic_logs)
+        .chain(named)
 }
 
-/// Files that the model names and the server reads once it has it; and directories, with what is in them now.
+/// Files that the model names and the server reads once it has it; and directories, with what is in
+/// them now.
 fn read_later(model: &Model) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let mut paths: Vec<&PathBuf> = Vec::new();
     for tls in model.sites.iter().map(|site| &site.tls) {
@@ -246,18 +363,48 @@ fn read_later(model: &Model) -> (Vec<PathBuf>, Vec<PathBuf>) {
         }
         paths.extend(tls.client_ca.iter().chain(&tls.client_crl));
         let checks = &tls.client_checks;
-        paths.extend([&checks.ca_folder, &checks.crl_folder, &checks.hint_file, &checks.hint_folder].into_iter().flatten());
+        paths.extend(
+            [
+                &checks.ca_folder,
+                &checks.crl_folder,
+                &checks.hint_file,
+                &checks.hint_folder,
+            ]
+            .into_iter()
+            .flatten(),
+        );
     }
-    let members = model.upstreams.iter().flat_map(|upstream| &upstream.members);
+    let members = model
+        .upstreams
+        .iter()
+        .flat_map(|upstream| &upstream.members);
     for tls in members.filter_map(|member| member.backend.tls.as_ref()) {
         paths.extend(tls.authorities.iter().chain(&tls.revocation_lists));
-        paths.extend(tls.identity.iter().flat_map(|(certificate, key)| [certificate, key]));
+        paths.extend(
+            tls.identity
+                .iter()
+                .flat_map(|(certificate, key)| [certificate, key]),
+        );
     }
     paths.extend(&model.tls.ticket_keys);
-    paths.extend(model.tls.acme.directory_ca.iter().chain(&model.hosts.database_file));
-    let (directories, mut files): (Vec<PathBuf>, Vec<PathBuf>) = paths.into_iter().cloned().partition(|path| path.is_dir());
+    paths.extend(
+        model
+            .tls
+            .acme
+            .directory_ca
+            .iter()
+            .chain(&model.hosts.database_file),
+    );
+    let (directories, mut files): (Vec<PathBuf>, Vec<PathBuf>) =
+        paths.into_iter().cloned().partition(|path| path.is_dir());
     for directory in &directories {
-        files.extend(std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()));
+        files.extend(
+            std::fs::read_dir(directory)
+                .into_iter()
+                .flatten()
+                .flatten()
+                .map(|entry| entry.path()),
+        );
     }
     (files, directories)
 }

@@ -1,8 +1,9 @@
 //! The page cache as an operator asks about it: how full it is, what is in it, and what is to go.
 //!
-//! Runs on the main thread; what reads many files, on a thread of its own. The difficulty is to name things as they are kept: entries belong to sites by
-//! their scopes, and URLs have the port of the listener that the client came by, which whoever types one rarely knows. So a URL stands for what any
-//! listener of the server has of it.
+//! Runs on the main thread; what reads many files, on a thread of its own. The difficulty is to
+//! name things as they are kept: entries belong to sites by their scopes, and URLs have the port of
+//! the listener that the client came by, which whoever types one rarely knows. So a URL stands for
+//! what any listener of the server has of it.
 
 use crate::control::{CacheVerb, PurgeOrder};
 use saker_cache::{
@@ -35,27 +36,42 @@ const PORT_ENDS: [char; 3] = ['/', '?', '#'];
 const BETWEEN: u8 = 0;
 
 /// Answers what was asked.
-pub async fn answer(verb: &CacheVerb, model: &Model, store: Option<Arc<Store>>, tallies: &[Arc<Tallies>]) -> Result<Value, String> {
-    let store = store.ok_or("there is no page cache: no site uses it, or it could not be opened (see the error log)")?;
+pub async fn answer(
+    verb: &CacheVerb,
+    model: &Model,
+    store: Option<Arc<Store>>,
+    tallies: &[Arc<Tallies>],
+) -> Result<Value, String> {
+    let store = store.ok_or(
+        "there is no page cache: no site uses it, or it could not be opened (see the error log)",
+    )?;
     match verb {
         CacheVerb::Stat => Ok(stat(model, &store, tallies)),
         // Who has workers to tell has answered it.
         CacheVerb::Warm(_) => Err("warm-ups are not for the store to make".into()),
         CacheVerb::Purge(order) => purge(order, model, &store),
         CacheVerb::List { site, max } => {
-            let scopes = site.as_deref().map(|site| scopes_named(model, site)).transpose()?;
+            let scopes = site
+                .as_deref()
+                .map(|site| scopes_named(model, site))
+                .transpose()?;
             let max = *max;
             aside(move || list(&store, scopes.as_deref(), max)).await
         }
         CacheVerb::Show { url } => {
-            let tags: BTreeSet<Vec<u8>> = asked(url, model, None)?.into_iter().flat_map(|asked| asked.tags).collect();
+            let tags: BTreeSet<Vec<u8>> = asked(url, model, None)?
+                .into_iter()
+                .flat_map(|asked| asked.tags)
+                .collect();
             aside(move || show(&store, &tags)).await
         }
     }
 }
 
 async fn aside(work: impl FnOnce() -> Value + Send + 'static) -> Result<Value, String> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| error.to_string())
 }
 
 fn stat(model: &Model, store: &Store, tallies: &[Arc<Tallies>]) -> Value {
@@ -81,7 +97,9 @@ pub fn sites(model: &Model, store: &Store, tallies: &[Arc<Tallies>]) -> Value {
     // Sites of one name have their entries in common.
     let mut all: Vec<Vec<u8>> = scopes(model).map(|(scope, _)| scope).collect();
     all.dedup();
-    all.iter().map(|scope| site(store, tallies, scope)).collect()
+    all.iter()
+        .map(|scope| site(store, tallies, scope))
+        .collect()
 }
 
 fn site(store: &Store, tallies: &[Arc<Tallies>], scope: &[u8]) -> Value {
@@ -92,8 +110,12 @@ fn site(store: &Store, tallies: &[Arc<Tallies>], scope: &[u8]) -> Value {
         "bytes": used.bytes,
         "pass_reasons": sum.reasons,
     });
-    let counts = Count::ALL.iter().map(|count| (count.name().to_owned(), Value::from(sum.of(*count))));
-    site.as_object_mut().into_iter().for_each(|site| site.extend(counts.clone()));
+    let counts = Count::ALL
+        .iter()
+        .map(|count| (count.name().to_owned(), Value::from(sum.of(*count))));
+    site.as_object_mut()
+        .into_iter()
+        .for_each(|site| site.extend(counts.clone()));
     site
 }
 
@@ -133,10 +155,13 @@ fn is_page(head: &EntryHead) -> bool {
 fn described(head: &EntryHead, bytes: u64) -> Value {
     let now_ms = now_ms();
     let life = life(head);
-    let tags = head.tags.iter().filter_map(|tag| match names::shown(own(tag).0) {
-        Some(Shown::Tag(name)) => Some(String::from_utf8_lossy(name).into_owned()),
-        _ => None,
-    });
+    let tags = head
+        .tags
+        .iter()
+        .filter_map(|tag| match names::shown(own(tag).0) {
+            Some(Shown::Tag(name)) => Some(String::from_utf8_lossy(name).into_owned()),
+            _ => None,
+        });
     json!({
         "url": String::from_utf8_lossy(head.key.split(|byte| *byte == BETWEEN).next().unwrap_or_default()),
         "site": String::from_utf8_lossy(&head.site),
@@ -152,12 +177,25 @@ fn described(head: &EntryHead, bytes: u64) -> Value {
 
 fn shown(store: &Store, head: &EntryHead, bytes: u64) -> Value {
     let mut shown = described(head, bytes);
-    let parts: Vec<_> = head.key.split(|byte| *byte == BETWEEN).map(String::from_utf8_lossy).collect();
+    let parts: Vec<_> = head
+        .key
+        .split(|byte| *byte == BETWEEN)
+        .map(String::from_utf8_lossy)
+        .collect();
     let found = store.find(&head.key, 0);
     let codings = Coding::ALL.into_iter().filter(|coding| {
-        *coding != Coding::Identity && found.as_ref().is_some_and(|found| store.find_coding(&head.key, found.id, *coding, 0).is_some())
+        *coding != Coding::Identity
+            && found
+                .as_ref()
+                .is_some_and(|found| store.find_coding(&head.key, found.id, *coding, 0).is_some())
     });
-    let fields = head.fields.iter().map(|(name, value)| format!("{}: {}", String::from_utf8_lossy(name), String::from_utf8_lossy(value)));
+    let fields = head.fields.iter().map(|(name, value)| {
+        format!(
+            "{}: {}",
+            String::from_utf8_lossy(name),
+            String::from_utf8_lossy(value)
+        )
+    });
     let more = json!({
         "key": parts,
         "codings": codings.map(|coding| format!("{coding:?}").to_lowercase()).collect::<Vec<_>>(),
@@ -179,7 +217,8 @@ fn life(head: &EntryHead) -> Option<Life> {
 
 /// The tag within its scope, and whether that is one visitor's.
 fn own(tag: &[u8]) -> (&[u8], bool) {
-    tag.strip_prefix(&[PRIVATE]).map_or((tag, false), |tag| (tag, true))
+    tag.strip_prefix(&[PRIVATE])
+        .map_or((tag, false), |tag| (tag, true))
 }
 
 fn now_ms() -> i64 {
@@ -194,7 +233,10 @@ fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, Stri
     let mut purges = Vec::new();
     for scope in &scopes {
         for tag in &order.tags {
-            purges.push(Purge::Tag { mark: TagMark::new(scope, &names::tag(tag.as_bytes())), is_soft: order.soft });
+            purges.push(Purge::Tag {
+                mark: TagMark::new(scope, &names::tag(tag.as_bytes())),
+                is_soft: order.soft,
+            });
         }
         for ban in &order.bans {
             purges.extend(bans::by_expression(scope, ban)?.0);
@@ -205,20 +247,35 @@ fn purge(order: &PurgeOrder, model: &Model, store: &Store) -> Result<Value, Stri
     }
     for url in &order.urls {
         for Asked { scope, tags } in asked(url, model, order.site.as_deref())? {
-            purges.extend(tags.iter().map(|tag| Purge::Tag { mark: TagMark::new(&scope, tag), is_soft: order.soft }));
+            purges.extend(tags.iter().map(|tag| Purge::Tag {
+                mark: TagMark::new(&scope, tag),
+                is_soft: order.soft,
+            }));
         }
     }
-    let number =
-        store.purge(purges).map_err(|error| format!("it holds, but could not be written down, and may not outlive a restart: {error}"))?;
-    let sites: Vec<_> = scopes.iter().map(|scope| String::from_utf8_lossy(scope)).collect();
+    let number = store.purge(purges).map_err(|error| {
+        format!("it holds, but could not be written down, and may not outlive a restart: {error}")
+    })?;
+    let sites: Vec<_> = scopes
+        .iter()
+        .map(|scope| String::from_utf8_lossy(scope))
+        .collect();
     Ok(json!({ "ok": true, "number": number, "sites": sites }))
 }
 
-/// What is for all goes by its tag; visitors' own entries, which have nothing in common but their site, by an expression.
+/// What is for all goes by its tag; visitors' own entries, which have nothing in common but their
+/// site, by an expression.
 fn everything(scope: &[u8], is_soft: bool) -> Vec<Purge> {
-    let mut purges = vec![Purge::Tag { mark: TagMark::new(scope, names::ALL), is_soft }];
+    let mut purges = vec![Purge::Tag {
+        mark: TagMark::new(scope, names::ALL),
+        is_soft,
+    }];
     if !is_soft {
-        purges.extend(bans::by_expression(scope, "req.url ~ ^").map(|(purges, _)| purges).unwrap_or_default());
+        purges.extend(
+            bans::by_expression(scope, "req.url ~ ^")
+                .map(|(purges, _)| purges)
+                .unwrap_or_default(),
+        );
     }
     purges
 }
@@ -234,21 +291,41 @@ struct Asked {
 fn asked(url: &str, model: &Model, site: Option<&str>) -> Result<Vec<Asked>, String> {
     let (host, target) = split(url).ok_or_else(|| format!("{url} is neither a URL nor a path"))?;
     // As it stands in keys.
-    let host = host.map(|host| String::from_utf8_lossy(&canonical_host(host.as_bytes())).into_owned());
+    let host =
+        host.map(|host| String::from_utf8_lossy(&canonical_host(host.as_bytes())).into_owned());
     let target = canonical(target);
     let ports = ports(url, model);
     let tags = |host: &str| {
-        let each = |port: &u16| ["http", "https"].map(|scheme| [format!("{scheme}://{host}:{port}").as_bytes(), &target].concat());
-        ports.iter().flat_map(each).map(|url| names::url_tag(&url)).collect::<Vec<_>>()
+        let each = |port: &u16| {
+            ["http", "https"]
+                .map(|scheme| [format!("{scheme}://{host}:{port}").as_bytes(), &target].concat())
+        };
+        ports
+            .iter()
+            .flat_map(each)
+            .map(|url| names::url_tag(&url))
+            .collect::<Vec<_>>()
     };
-    let one = |host: &str, scope: Vec<u8>| Asked { scope, tags: tags(&host.to_ascii_lowercase()) };
+    let one = |host: &str, scope: Vec<u8>| Asked {
+        scope,
+        tags: tags(&host.to_ascii_lowercase()),
+    };
     match (host.as_deref(), site) {
-        (Some(host), _) => Ok(scopes_of(model, host)?.into_iter().map(|scope| one(host, scope)).collect()),
-        (None, Some(host)) => Ok(scopes_named(model, host)?.into_iter().map(|scope| one(host, scope)).collect()),
+        (Some(host), _) => Ok(scopes_of(model, host)?
+            .into_iter()
+            .map(|scope| one(host, scope))
+            .collect()),
+        (None, Some(host)) => Ok(scopes_named(model, host)?
+            .into_iter()
+            .map(|scope| one(host, scope))
+            .collect()),
         (None, None) => {
             let exact = |(scope, site): (Vec<u8>, &Site)| {
                 let names: Vec<String> = site.names.iter().filter_map(exact_name).collect();
-                names.into_iter().map(|name| one(&name, scope.clone())).collect::<Vec<_>>()
+                names
+                    .into_iter()
+                    .map(|name| one(&name, scope.clone()))
+                    .collect::<Vec<_>>()
             };
             Ok(scopes(model).flat_map(exact).collect())
         }
@@ -271,7 +348,11 @@ fn split(url: &str) -> Option<(Option<&str>, &str)> {
     let end = rest.find(PORT_ENDS).unwrap_or(rest.len());
     let (authority, target) = rest.split_at(end);
     let host = match authority.rsplit_once(':') {
-        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.is_empty() => host,
+        Some((host, port))
+            if port.bytes().all(|byte| byte.is_ascii_digit()) && !host.is_empty() =>
+        {
+            host
+        }
         _ => authority,
     };
     (!host.is_empty()).then_some((Some(host), target))
@@ -280,7 +361,9 @@ fn split(url: &str) -> Option<(Option<&str>, &str)> {
 /// As it is in keys: the path in one spelling, the query as it is, no fragment.
 fn canonical(target: &str) -> Vec<u8> {
     let target = target.split('#').next().unwrap_or_default();
-    let (raw, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let (raw, query) = target
+        .split_once('?')
+        .map_or((target, None), |(path, query)| (path, Some(query)));
     let raw = if raw.is_empty() { "/" } else { raw };
     let (mut decoded, mut out) = (Vec::new(), Vec::new());
     match path::normalise(raw.as_bytes(), &mut decoded) {
@@ -296,21 +379,33 @@ fn canonical(target: &str) -> Vec<u8> {
 
 /// Of every listener, and the URL's own. Unix sockets have none.
 fn ports(url: &str, model: &Model) -> BTreeSet<u16> {
-    let of_listener = model.listeners.iter().map(|listener| match &listener.address {
-        Address::Tcp(address) => address.port(),
-        Address::Unix(_) => 0,
-    });
-    let authority = url.split_once("//").and_then(|(_, rest)| rest.split(PORT_ENDS).next());
-    let own = authority.and_then(|authority| authority.rsplit_once(':')).and_then(|(_, port)| port.parse().ok());
+    let of_listener = model
+        .listeners
+        .iter()
+        .map(|listener| match &listener.address {
+            Address::Tcp(address) => address.port(),
+            Address::Unix(_) => 0,
+        });
+    let authority = url
+        .split_once("//")
+        .and_then(|(_, rest)| rest.split(PORT_ENDS).next());
+    let own = authority
+        .and_then(|authority| authority.rsplit_once(':'))
+        .and_then(|(_, port)| port.parse().ok());
     of_listener.chain(own).collect()
 }
 
 /// Every site with its scope.
 fn scopes(model: &Model) -> impl Iterator<Item = (Vec<u8>, &Site)> {
-    model.sites.iter().enumerate().map(|(index, site)| (key::scope(site, index), &**site))
+    model
+        .sites
+        .iter()
+        .enumerate()
+        .map(|(index, site)| (key::scope(site, index), &**site))
 }
 
-/// Of the sites that answer a host, or have it for a scope; without any, of those that answer hosts nobody claims.
+/// Of the sites that answer a host, or have it for a scope; without any, of those that answer hosts
+/// nobody claims.
 fn scopes_of(model: &Model, host: &str) -> Result<Vec<Vec<u8>>, String> {
     match (claiming(model, host), scopes(model).next()) {
         (found, _) if !found.is_empty() => Ok(found),
@@ -319,38 +414,60 @@ fn scopes_of(model: &Model, host: &str) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// Of a site that somebody names. What is nobody's name is a mistake then, and not the first site, though that one answers such hosts; unless it
-/// stands for many, and may know this one.
+/// Of a site that somebody names. What is nobody's name is a mistake then, and not the first site,
+/// though that one answers such hosts; unless it stands for many, and may know this one.
 fn scopes_named(model: &Model, name: &str) -> Result<Vec<Vec<u8>>, String> {
-    let may_know = model.sites.first().is_some_and(|site| site.by_host.is_some());
+    let may_know = model
+        .sites
+        .first()
+        .is_some_and(|site| site.by_host.is_some());
     match may_know || !claiming(model, name).is_empty() {
         true => scopes_of(model, name),
-        false => Err(format!("no site is called {name} (`saker cache stat` lists them)")),
+        false => Err(format!(
+            "no site is called {name} (`saker cache stat` lists them)"
+        )),
     }
 }
 
-/// Of the sites that have a host for a name or for a scope; else of those that take every one, or those of a pattern.
+/// Of the sites that have a host for a name or for a scope; else of those that take every one, or
+/// those of a pattern.
 fn claiming(model: &Model, host: &str) -> Vec<Vec<u8>> {
     let wanted = host.to_ascii_lowercase();
     let claims = |scope: &[u8], site: &Site| {
         let by_name = site.names.iter().any(|name| match name {
             SiteName::Exact(name) => *name == wanted,
-            SiteName::Wildcard(rest) => wanted.strip_suffix(rest.as_str()).is_some_and(|start| start.ends_with('.')),
+            SiteName::Wildcard(rest) => wanted
+                .strip_suffix(rest.as_str())
+                .is_some_and(|start| start.ends_with('.')),
             SiteName::Any => false,
         });
         by_name || scope == wanted.as_bytes()
     };
     let takes_all = |site: &Site| site.names.contains(&SiteName::Any) || !site.patterns.is_empty();
-    let mut found: Vec<Vec<u8>> = scopes(model).filter(|(scope, site)| claims(scope, site)).map(|(scope, _)| scope).collect();
+    let mut found: Vec<Vec<u8>> = scopes(model)
+        .filter(|(scope, site)| claims(scope, site))
+        .map(|(scope, _)| scope)
+        .collect();
     if found.is_empty() {
-        found = scopes(model).filter(|(_, site)| takes_all(site)).map(|(scope, _)| scope).collect();
+        found = scopes(model)
+            .filter(|(_, site)| takes_all(site))
+            .map(|(scope, _)| scope)
+            .collect();
     }
-    if found.is_empty() { found } else { with_own(model, host, found) }
+    if found.is_empty() {
+        found
+    } else {
+        with_own(model, host, found)
+    }
 }
 
 /// A site that stands for many hosts has a scope for each of them.
 fn with_own(model: &Model, host: &str, mut found: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
-    let of_host = |(index, site): (usize, &Arc<Site>)| site.by_host.is_some().then(|| names::scope(Some(host), index));
+    let of_host = |(index, site): (usize, &Arc<Site>)| {
+        site.by_host
+            .is_some()
+            .then(|| names::scope(Some(host), index))
+    };
     for own in model.sites.iter().enumerate().filter_map(of_host) {
         if !found.contains(&own) {
             found.push(own);

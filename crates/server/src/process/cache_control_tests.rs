@@ -12,7 +12,9 @@ const TEXT: &str = "[[listener]]\naddress = \"127.0.0.1:8080\"\n[[listener]]\nad
                     [[site]]\nroot = \"/\"\ntls.automatic = \"local\"\n";
 
 fn model() -> Model {
-    parse(TEXT, "saker.toml", Path::new("/")).unwrap_or_else(|diagnostics| panic!("{diagnostics}")).model
+    parse(TEXT, "saker.toml", Path::new("/"))
+        .unwrap_or_else(|diagnostics| panic!("{diagnostics}"))
+        .model
 }
 
 struct Folder(PathBuf);
@@ -20,7 +22,11 @@ struct Folder(PathBuf);
 impl Folder {
     fn new() -> Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("saker-cache-control-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "saker-cache-control-{}-{}",
+            std::process::id(),
+            NUMBER.fetch_add(1, Ordering::Relaxed)
+        );
         Folder(std::env::temp_dir().join(name))
     }
 }
@@ -35,7 +41,11 @@ impl Drop for Folder {
 fn keep(store: &Arc<Store>, url: &str, site: &str, tags: &[&str]) -> EntryHead {
     let mut all = vec![names::ALL.to_vec(), names::url_tag(url.as_bytes())];
     all.extend(tags.iter().map(|tag| names::tag(tag.as_bytes())));
-    let life = Life { born_ms: now_ms() - 5_000, fresh_until_ms: now_ms() + 60_000, ..Life::default() };
+    let life = Life {
+        born_ms: now_ms() - 5_000,
+        fresh_until_ms: now_ms() + 60_000,
+        ..Life::default()
+    };
     let head = EntryHead {
         key: [url.as_bytes(), b"\0\0"].concat(),
         site: site.as_bytes().to_vec(),
@@ -45,7 +55,13 @@ fn keep(store: &Arc<Store>, url: &str, site: &str, tags: &[&str]) -> EntryHead {
         began: 0,
         probes: [0, 0],
         status: 200,
-        rules: Record::Page { by: By::Http, is_private: false, is_template: false, life: life.clone() }.encode(),
+        rules: Record::Page {
+            by: By::Http,
+            is_private: false,
+            is_template: false,
+            life: life.clone(),
+        }
+        .encode(),
         fields: vec![(b"Content-Type".to_vec(), b"text/html".to_vec())],
     };
     let mut writer = store.write(&head).unwrap();
@@ -55,14 +71,27 @@ fn keep(store: &Arc<Store>, url: &str, site: &str, tags: &[&str]) -> EntryHead {
 }
 
 fn standing(store: &Store, head: &EntryHead) -> saker_store::Standing {
-    let marks: Vec<TagMark> = head.tags.iter().map(|tag| TagMark::new(&head.site, tag)).collect();
-    store.standing(head.moment, marks, |ban| ban.text.starts_with(&[b"expression\0", head.site.as_slice(), b"\0"].concat()))
+    let marks: Vec<TagMark> = head
+        .tags
+        .iter()
+        .map(|tag| TagMark::new(&head.site, tag))
+        .collect();
+    store.standing(head.moment, marks, |ban| {
+        ban.text
+            .starts_with(&[b"expression\0", head.site.as_slice(), b"\0"].concat())
+    })
 }
 
 #[test]
 fn hosts_have_their_sites() {
     let model = model();
-    let of = |host: &str| scopes_of(&model, host).unwrap().into_iter().map(|scope| String::from_utf8(scope).unwrap()).collect::<Vec<_>>();
+    let of = |host: &str| {
+        scopes_of(&model, host)
+            .unwrap()
+            .into_iter()
+            .map(|scope| String::from_utf8(scope).unwrap())
+            .collect::<Vec<_>>()
+    };
     assert_eq!(of("A.example"), ["a.example"]);
     assert_eq!(of("www.a.example"), ["a.example"]);
     assert_eq!(of("x.y.b.example"), of("z.b.example"));
@@ -82,7 +111,11 @@ fn urls_are_spelled_as_in_keys() {
         ("http://a?q", Some("a"), "/?q"),
     ] {
         let (found, rest) = split(url).unwrap();
-        assert_eq!((found, String::from_utf8(canonical(rest)).unwrap().as_str()), (host, target), "{url}");
+        assert_eq!(
+            (found, String::from_utf8(canonical(rest)).unwrap().as_str()),
+            (host, target),
+            "{url}"
+        );
     }
     assert!(split("a.example/x").is_none() && split("http:///x").is_none());
 }
@@ -90,10 +123,20 @@ fn urls_are_spelled_as_in_keys() {
 #[test]
 fn a_host_is_the_same_in_every_spelling() {
     let model = model();
-    let tags = |url: &str| asked(url, &model, None).unwrap().into_iter().map(|asked| (asked.scope, asked.tags)).collect::<Vec<_>>();
+    let tags = |url: &str| {
+        asked(url, &model, None)
+            .unwrap()
+            .into_iter()
+            .map(|asked| (asked.scope, asked.tags))
+            .collect::<Vec<_>>()
+    };
     let usual = tags("http://a.example:80/x");
     assert!(!usual.is_empty());
-    for url in ["http://A.Example:80/x", "http://a.example.:80/x", "http://A.EXAMPLE.:80/x"] {
+    for url in [
+        "http://A.Example:80/x",
+        "http://a.example.:80/x",
+        "http://A.EXAMPLE.:80/x",
+    ] {
         assert_eq!(tags(url), usual, "{url}");
     }
 }
@@ -109,14 +152,42 @@ fn a_purge_takes_what_it_names_and_no_more() {
         order
     };
     let cases: &[(PurgeOrder, [saker_store::Standing; 3])] = &[
-        (order(&|order| order.urls = vec!["http://a.example/x?y".into()]), [Gone, Valid, Valid]),
-        (order(&|order| order.urls = vec!["/x?y".into()]), [Gone, Valid, Valid]),
-        (order(&|order| (order.urls, order.site) = (vec!["/z".into()], Some("a.example".into()))), [Valid, Gone, Valid]),
-        (order(&|order| order.tags = vec!["shop".into()]), [Valid, Gone, Gone]),
-        (order(&|order| (order.tags, order.site) = (vec!["shop".into()], Some("a.example".into()))), [Valid, Gone, Valid]),
-        (order(&|order| (order.tags, order.soft) = (vec!["shop".into()], true)), [Valid, Stale, Stale]),
-        (order(&|order| (order.all, order.site) = (true, Some("A.example".into()))), [Gone, Gone, Valid]),
-        (order(&|order| (order.all, order.soft) = (true, true)), [Stale, Stale, Stale]),
+        (
+            order(&|order| order.urls = vec!["http://a.example/x?y".into()]),
+            [Gone, Valid, Valid],
+        ),
+        (
+            order(&|order| order.urls = vec!["/x?y".into()]),
+            [Gone, Valid, Valid],
+        ),
+        (
+            order(&|order| {
+                (order.urls, order.site) = (vec!["/z".into()], Some("a.example".into()))
+            }),
+            [Valid, Gone, Valid],
+        ),
+        (
+            order(&|order| order.tags = vec!["shop".into()]),
+            [Valid, Gone, Gone],
+        ),
+        (
+            order(&|order| {
+                (order.tags, order.site) = (vec!["shop".into()], Some("a.example".into()))
+            }),
+            [Valid, Gone, Valid],
+        ),
+        (
+            order(&|order| (order.tags, order.soft) = (vec!["shop".into()], true)),
+            [Valid, Stale, Stale],
+        ),
+        (
+            order(&|order| (order.all, order.site) = (true, Some("A.example".into()))),
+            [Gone, Gone, Valid],
+        ),
+        (
+            order(&|order| (order.all, order.soft) = (true, true)),
+            [Stale, Stale, Stale],
+        ),
         (order(&|order| order.all = true), [Gone, Gone, Gone]),
     ];
     for (order, expected) in cases {
@@ -126,34 +197,87 @@ fn a_purge_takes_what_it_names_and_no_more() {
             keep(&store, "http://other.example:8080/x", "*2", &["shop"]),
         ];
         purge(order, &model, &store).unwrap();
-        assert_eq!(heads.each_ref().map(|head| standing(&store, head)), *expected, "{order:?}");
+        assert_eq!(
+            heads.each_ref().map(|head| standing(&store, head)),
+            *expected,
+            "{order:?}"
+        );
     }
-    assert!(purge(&order(&|order| order.urls = vec!["nothing".into()]), &model, &store).is_err());
+    assert!(
+        purge(
+            &order(&|order| order.urls = vec!["nothing".into()]),
+            &model,
+            &store
+        )
+        .is_err()
+    );
 }
 
 #[test]
 fn what_is_there_is_shown() {
     let (folder, model) = (Folder::new(), model());
     let store = Store::open(&folder.0, saker_store::Bounds::default()).unwrap();
-    keep(&store, "http://a.example:8080/x?y", "a.example", &["shop", "front"]);
+    keep(
+        &store,
+        "http://a.example:8080/x?y",
+        "a.example",
+        &["shop", "front"],
+    );
     keep(&store, "http://other.example:8080/x", "*2", &[]);
     let all = list(&store, None, 10);
-    assert_eq!((all["entries"].as_array().map(Vec::len), &all["is_cut"]), (Some(2), &Value::Bool(false)));
+    assert_eq!(
+        (all["entries"].as_array().map(Vec::len), &all["is_cut"]),
+        (Some(2), &Value::Bool(false))
+    );
     assert_eq!(list(&store, None, 1)["is_cut"], true);
     let of_site = list(&store, Some(&[b"a.example".to_vec()]), 10);
     let entry = &of_site["entries"][0];
     assert_eq!(
         (&entry["url"], &entry["tags"], &entry["bytes"]),
-        (&json!("http://a.example:8080/x?y"), &json!(["shop", "front"]), &json!(5))
+        (
+            &json!("http://a.example:8080/x?y"),
+            &json!(["shop", "front"]),
+            &json!(5)
+        )
     );
-    assert!((5..60).contains(&entry["age_s"].as_i64().unwrap()) && (1..=60).contains(&entry["fresh_for_s"].as_i64().unwrap()));
-    let tags = |url: &str| asked(url, &model, None).unwrap().into_iter().flat_map(|asked| asked.tags).collect();
+    assert!(
+        (5..60).contains(&entry["age_s"].as_i64().unwrap())
+            && (1..=60).contains(&entry["fresh_for_s"].as_i64().unwrap())
+    );
+    let tags = |url: &str| {
+        asked(url, &model, None)
+            .unwrap()
+            .into_iter()
+            .flat_map(|asked| asked.tags)
+            .collect()
+    };
     let shown = show(&store, &tags("http://a.example/x?y"));
     let entry = &shown["entries"][0];
-    assert_eq!((&entry["standing"], &entry["fields"]), (&json!("valid"), &json!(["Content-Type: text/html"])));
-    purge(&PurgeOrder { tags: vec!["front".into()], ..PurgeOrder::default() }, &model, &store).unwrap();
-    assert_eq!(show(&store, &tags("//a.example/x?y"))["entries"][0]["standing"], "gone");
+    assert_eq!(
+        (&entry["standing"], &entry["fields"]),
+        (&json!("valid"), &json!(["Content-Type: text/html"]))
+    );
+    purge(
+        &PurgeOrder {
+            tags: vec!["front".into()],
+            ..PurgeOrder::default()
+        },
+        &model,
+        &store,
+    )
+    .unwrap();
+    assert_eq!(
+        show(&store, &tags("//a.example/x?y"))["entries"][0]["standing"],
+        "gone"
+    );
     assert_eq!(show(&store, &tags("/nothing"))["entries"], json!([]));
     let stat = stat(&model, &store, &[]);
-    assert_eq!((&stat["entries"], &stat["sites"][0]["entries"], &stat["sites"][2]["site"]), (&json!(2), &json!(1), &json!("*2")));
+    assert_eq!(
+        (
+            &stat["entries"],
+            &stat["sites"][0]["entries"],
+            &stat["sites"][2]["site"]
+        ),
+        (&json!(2), &json!(1), &json!("*2"))
+    );
 }

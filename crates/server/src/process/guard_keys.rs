@@ -1,4 +1,5 @@
-//! The keys of passes that clients carry, as the main thread looks after them: kept over a restart, changed once a week.
+//! The keys of passes that clients carry, as the main thread looks after them: kept over a restart,
+//! changed once a week.
 
 use saker_config::Model;
 use saker_guard::KeyRing;
@@ -21,13 +22,21 @@ pub struct KeyFile {
 
 impl KeyFile {
     pub fn new(folder: &Path) -> KeyFile {
-        KeyFile { folder: folder.to_owned(), is_loaded: false }
+        KeyFile {
+            folder: folder.to_owned(),
+            is_loaded: false,
+        }
     }
 
-    /// Sees to it that there are good keys and that they are kept, where something of the configuration gives passes.
+    /// Sees to it that there are good keys and that they are kept, where something of the
+    /// configuration gives passes.
     pub fn keep(&mut self, model: &Model, keys: &KeyRing, now_s: i64) {
         let gives_passes = model.all_settings().any(|(_, settings)| {
-            settings.links.trigger.as_ref().is_some_and(|trigger| trigger.by_cookie)
+            settings
+                .links
+                .trigger
+                .as_ref()
+                .is_some_and(|trigger| trigger.by_cookie)
                 || settings.visitors.challenge.is_some()
                 || settings.visitors.logins.is_some()
         });
@@ -42,7 +51,10 @@ impl KeyFile {
         if keys.refresh(now_s)
             && let Err(error) = self.write(&keys.to_text())
         {
-            error_log::log(&message::GUARD_KEYS_NOT_KEPT, format_args!("{}: {error}", self.folder.join(FILE).display()));
+            error_log::log(
+                &message::GUARD_KEYS_NOT_KEPT,
+                format_args!("{}: {error}", self.folder.join(FILE).display()),
+            );
         }
     }
 
@@ -53,7 +65,12 @@ impl KeyFile {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?.write_all(text.as_bytes())?;
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)?
+            .write_all(text.as_bytes())?;
         fs::rename(new, self.folder.join(FILE))
     }
 }

@@ -1,7 +1,8 @@
-//! Giving the server's user what an earlier run has made as root or as another user: files and folders of the server's own, never logs.
+//! Giving the server's user what an earlier run has made as root or as another user: files and
+//! folders of the server's own, never logs.
 //!
-//! Called by: `privileges` and `page_cache`, while the process is root.
-//! Caveat: whoever that other user was could lay things there, so neither links nor files with a second name are touched.
+//! Called by: `privileges` and `page_cache`, while the process is root. Caveat: whoever that other
+//! user was could lay things there, so neither links nor files with a second name are touched.
 
 use rustix::{
     fs::{CWD, Dir, FileType, Mode, OFlags, fchown, fstat, openat},
@@ -25,32 +26,44 @@ pub fn is_guard(uid: u32, gid: u32) -> bool {
     uid == 0 && saker_net::process::GUARD_GROUPS.contains(&gid)
 }
 
-/// Gives the user what an earlier run has made, as root or as another user: a folder with all that is in it, or a file. Names the path itself, and
-/// nothing that a link leads to.
+/// Gives the user what an earlier run has made, as root or as another user: a folder with all that
+/// is in it, or a file. Names the path itself, and nothing that a link leads to.
 pub fn hand_on(path: &Path, uid: u32) {
-    if let Ok(found) = CString::new(path.as_os_str().as_bytes()).map_err(io::Error::from).and_then(|name| open_entry(CWD, &name)) {
+    if let Ok(found) = CString::new(path.as_os_str().as_bytes())
+        .map_err(io::Error::from)
+        .and_then(|name| open_entry(CWD, &name))
+    {
         // What can't be given fails again, and is said, when it is used.
         let _ = hand_on_entry(&found, uid, DEPTH_MAX);
     }
 }
 
 fn open_entry(folder: BorrowedFd<'_>, name: &CString) -> io::Result<OwnedFd> {
-    Ok(openat(folder, name, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())?)
+    Ok(openat(
+        folder,
+        name,
+        OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?)
 }
 
-/// Goes into folders only where they were not the user's before: in those that were, so is everything, since each start as root does this.
+/// Goes into folders only where they were not the user's before: in those that were, so is
+/// everything, since each start as root does this.
 fn hand_on_entry(entry: &OwnedFd, uid: u32, depth: u32) -> io::Result<()> {
     let stat = fstat(entry)?;
     match FileType::from_raw_mode(stat.st_mode) {
         // A second name may be that of somebody else's file.
         FileType::RegularFile if stat.st_uid != uid && stat.st_nlink == 1 => give(entry, uid),
-        FileType::Directory if depth > 0 && (stat.st_uid != uid || is_guard(stat.st_uid, stat.st_gid)) => {
+        FileType::Directory
+            if depth > 0 && (stat.st_uid != uid || is_guard(stat.st_uid, stat.st_gid)) =>
+        {
             for found in Dir::read_from(entry)? {
                 let found = found?;
                 let name = found.file_name().to_owned();
                 if name.as_bytes() != b"." && name.as_bytes() != b".." {
                     // Links and sockets are left where they are.
-                    let _ = open_entry(entry.as_fd(), &name).and_then(|inner| hand_on_entry(&inner, uid, depth - 1));
+                    let _ = open_entry(entry.as_fd(), &name)
+                        .and_then(|inner| hand_on_entry(&inner, uid, depth - 1));
                 }
             }
             // Last: until then nobody else can change what is in it.
@@ -84,7 +97,11 @@ mod tests {
         let scratch = Scratch::new();
         let (folder, outside) = (scratch.join("acme"), scratch.join("outside"));
         fs::create_dir_all(folder.join("certificates")).unwrap();
-        for path in [folder.join("account"), folder.join("certificates/a.pem"), outside.clone()] {
+        for path in [
+            folder.join("account"),
+            folder.join("certificates/a.pem"),
+            outside.clone(),
+        ] {
             fs::write(path, "").unwrap();
         }
         chown(folder.join("certificates"), Some(2), None).unwrap();
@@ -93,7 +110,12 @@ mod tests {
         fs::hard_link(&outside, folder.join("second")).unwrap();
         hand_on(&folder, 65_534);
         let owner = |path: &Path| fs::symlink_metadata(path).unwrap().uid();
-        for path in [folder.clone(), folder.join("account"), folder.join("certificates"), folder.join("certificates/a.pem")] {
+        for path in [
+            folder.clone(),
+            folder.join("account"),
+            folder.join("certificates"),
+            folder.join("certificates/a.pem"),
+        ] {
             assert_eq!(owner(&path), 65_534, "{}", path.display());
         }
         assert_eq!((owner(&outside), owner(&folder.join("link"))), (0, 0));

@@ -8,17 +8,25 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 pub fn answer(verb: &HostsVerb, generation: &Generation) -> Result<Value, String> {
-    let hosts = generation.known_hosts.as_ref().ok_or("no site looks hosts up in a database")?;
+    let hosts = generation
+        .known_hosts
+        .as_ref()
+        .ok_or("no site looks hosts up in a database")?;
     match verb {
         HostsVerb::Stat => Ok(report(generation).unwrap_or_default()),
-        HostsVerb::Purge { names, all } => Ok(json!({ "ok": true, "purged": purge(hosts, names, *all) })),
+        HostsVerb::Purge { names, all } => {
+            Ok(json!({ "ok": true, "purged": purge(hosts, names, *all) }))
+        }
     }
 }
 
 fn purge(hosts: &Arc<Hosts>, names: &[String], all: bool) -> usize {
     match all {
         true => hosts.purge_all(),
-        false => names.iter().filter(|name| hosts.purge(name.trim_end_matches('.').to_ascii_lowercase().as_str())).count(),
+        false => names
+            .iter()
+            .filter(|name| hosts.purge(name.trim_end_matches('.').to_ascii_lowercase().as_str()))
+            .count(),
     }
 }
 
@@ -39,14 +47,36 @@ pub fn report(generation: &Generation) -> Option<Value> {
 }
 
 pub fn gauges(generation: &Generation) -> Vec<ExtraGauge<'static>> {
-    let Some(hosts) = &generation.known_hosts else { return Vec::new() };
+    let Some(hosts) = &generation.known_hosts else {
+        return Vec::new();
+    };
     let figures = hosts.figures();
     let gauge = |name, help, value| ExtraGauge { name, help, value };
     vec![
-        gauge("hosts_known", "Hosts of the database that are kept.", figures.counts.known as f64),
-        gauge("hosts_missing", "Names that the database does not know, and that are kept as such.", figures.counts.missing as f64),
-        gauge("hosts_asked", "Questions to the database of hosts since it was configured.", figures.asked as f64),
-        gauge("hosts_failed", "Questions to it that had no answer.", figures.failed as f64),
-        gauge("hosts_away", "Whether the last question to it had no answer.", f64::from(u8::from(figures.is_away))),
+        gauge(
+            "hosts_known",
+            "Hosts of the database that are kept.",
+            figures.counts.known as f64,
+        ),
+        gauge(
+            "hosts_missing",
+            "Names that the database does not know, and that are kept as such.",
+            figures.counts.missing as f64,
+        ),
+        gauge(
+            "hosts_asked",
+            "Questions to the database of hosts since it was configured.",
+            figures.asked as f64,
+        ),
+        gauge(
+            "hosts_failed",
+            "Questions to it that had no answer.",
+            figures.failed as f64,
+        ),
+        gauge(
+            "hosts_away",
+            "Whether the last question to it had no answer.",
+            f64::from(u8::from(figures.is_away)),
+        ),
     ]
 }

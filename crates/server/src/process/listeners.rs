@@ -1,7 +1,8 @@
 //! Listening sockets of the whole process: bound by the main thread, one descriptor per worker.
 //!
-//! TCP sockets share an address by SO_REUSEPORT, so that the kernel spreads connections over the workers; Unix sockets and sockets that
-//! systemd handed over exist once, and each worker gets a duplicate.
+//! TCP sockets share an address by SO_REUSEPORT, so that the kernel spreads connections over the
+//! workers; Unix sockets and sockets that systemd handed over exist once, and each worker gets a
+//! duplicate.
 
 use super::succession::{GRACE, Predecessor};
 use rustix::io::Errno;
@@ -52,8 +53,15 @@ struct Bound {
 
 impl Listeners {
     /// At the start: takes what systemd and a predecessor have, and binds the rest.
-    pub fn open(listeners: &[Listener], workers: usize, predecessor: Option<Predecessor>) -> Result<Listeners, String> {
-        let mut all = Listeners { predecessor, ..Listeners::default() };
+    pub fn open(
+        listeners: &[Listener],
+        workers: usize,
+        predecessor: Option<Predecessor>,
+    ) -> Result<Listeners, String> {
+        let mut all = Listeners {
+            predecessor,
+            ..Listeners::default()
+        };
         all.adopt_activated();
         all.bind_all(listeners, workers)?;
         all.bind_quic(listeners, workers);
@@ -74,23 +82,40 @@ impl Listeners {
     fn adopt_activated(&mut self) {
         for socket in saker_net::systemd::activated_sockets() {
             match socket.local_address() {
-                Ok(LocalAddress::Ip(address)) => drop(self.activated.insert(Address::Tcp(address), socket)),
-                Ok(LocalAddress::Unix(path)) => drop(self.activated.insert(Address::Unix(path), socket)),
-                Err(error) => error_log::log(&message::LISTENER_FAILED, format_args!("socket activation: {error}")),
+                Ok(LocalAddress::Ip(address)) => {
+                    drop(self.activated.insert(Address::Tcp(address), socket))
+                }
+                Ok(LocalAddress::Unix(path)) => {
+                    drop(self.activated.insert(Address::Unix(path), socket))
+                }
+                Err(error) => error_log::log(
+                    &message::LISTENER_FAILED,
+                    format_args!("socket activation: {error}"),
+                ),
             }
         }
     }
 
     /// Binds what is new. Binds all or nothing: the error names every address that failed.
-    pub fn bind_all(&mut self, listeners: &[Listener], workers: usize) -> Result<Vec<Arc<Address>>, String> {
-        let new: Vec<&Listener> = listeners.iter().filter(|listener| !self.has(&listener.address)).collect();
+    pub fn bind_all(
+        &mut self,
+        listeners: &[Listener],
+        workers: usize,
+    ) -> Result<Vec<Arc<Address>>, String> {
+        let new: Vec<&Listener> = listeners
+            .iter()
+            .filter(|listener| !self.has(&listener.address))
+            .collect();
         let mut bound = Vec::new();
         let mut failures = Vec::new();
         for listener in new {
             match self.bind(listener, listeners, workers) {
                 Ok(one) => bound.push(one),
                 Err(error) if is_spare(listener, listeners, &error) => {
-                    error_log::log(&message::CONFIG_WARNING, format_args!("{}: left out, this machine has no IPv6", listener.address));
+                    error_log::log(
+                        &message::CONFIG_WARNING,
+                        format_args!("{}: left out, this machine has no IPv6", listener.address),
+                    );
                 }
                 Err(error) => failures.push(format!(
                     "{}: cannot listen on {}: {error}{}\n",
@@ -108,8 +133,9 @@ impl Listeners {
         Ok(added)
     }
 
-    /// Binds what HTTP/3 needs and is not there: on the ports that TCP's sockets really have. A failure is said and costs HTTP/3 alone,
-    /// because everything is served over TCP, too, and other programs may have good reasons to sit on a UDP port.
+    /// Binds what HTTP/3 needs and is not there: on the ports that TCP's sockets really have. A
+    /// failure is said and costs HTTP/3 alone, because everything is served over TCP, too, and
+    /// other programs may have good reasons to sit on a UDP port.
     pub fn bind_quic(&mut self, listeners: &[Listener], workers: usize) -> Vec<Arc<Address>> {
         let mut added = Vec::new();
         // Packets of connections that a predecessor still has would come here.
@@ -117,18 +143,33 @@ impl Listeners {
             return added;
         }
         for listener in listeners.iter().filter(|listener| listener.http3.is_some()) {
-            let Some(bound) = self.bound.iter().find(|one| *one.address == listener.address && !self.has_quic(&one.address)) else {
+            let Some(bound) = self
+                .bound
+                .iter()
+                .find(|one| *one.address == listener.address && !self.has_quic(&one.address))
+            else {
                 continue;
             };
-            let Address::Tcp(actual) = bound.actual else { continue };
-            let options = UdpOptions { v6_only: has_ipv4_twin(&actual, listeners), ..UdpOptions::default() };
+            let Address::Tcp(actual) = bound.actual else {
+                continue;
+            };
+            let options = UdpOptions {
+                v6_only: has_ipv4_twin(&actual, listeners),
+                ..UdpOptions::default()
+            };
             match saker_net::bind_udp(actual, workers, options) {
                 Ok(sockets) => {
                     added.push(Arc::clone(&bound.address));
-                    self.quic.push(BoundQuic { address: Arc::clone(&bound.address), sockets });
+                    self.quic.push(BoundQuic {
+                        address: Arc::clone(&bound.address),
+                        sockets,
+                    });
                 }
                 Err(error) => {
-                    let what = format!("{}: no HTTP/3 on {actual}: {error}; http3 = false says that this is meant", listener.origin);
+                    let what = format!(
+                        "{}: no HTTP/3 on {actual}: {error}; http3 = false says that this is meant",
+                        listener.origin
+                    );
                     error_log::log(&message::CONFIG_WARNING, format_args!("{what}"));
                 }
             }
@@ -139,58 +180,86 @@ impl Listeners {
     /// The UDP sockets of a listener, one per worker, to be handed out.
     pub fn take_quic(&mut self, address: &Address) -> Vec<BoundUdp> {
         let found = self.quic.iter_mut().find(|one| *one.address == *address);
-        found.map(|one| std::mem::take(&mut one.sockets)).unwrap_or_default()
+        found
+            .map(|one| std::mem::take(&mut one.sockets))
+            .unwrap_or_default()
     }
 
     /// Forgets those whose listener has no HTTP/3 any more, and returns them.
     pub fn remove_all_quic_but(&mut self, keep: &[Listener]) -> Vec<Arc<Address>> {
-        let stays = |one: &BoundQuic| keep.iter().any(|listener| listener.http3.is_some() && listener.address == *one.address);
-        let (kept, gone): (Vec<BoundQuic>, Vec<BoundQuic>) = std::mem::take(&mut self.quic).into_iter().partition(stays);
+        let stays = |one: &BoundQuic| {
+            keep.iter()
+                .any(|listener| listener.http3.is_some() && listener.address == *one.address)
+        };
+        let (kept, gone): (Vec<BoundQuic>, Vec<BoundQuic>) =
+            std::mem::take(&mut self.quic).into_iter().partition(stays);
         self.quic = kept;
         gone.into_iter().map(|one| one.address).collect()
     }
 
     pub fn quic_addresses(&self) -> Vec<Arc<Address>> {
-        self.quic.iter().map(|one| Arc::clone(&one.address)).collect()
+        self.quic
+            .iter()
+            .map(|one| Arc::clone(&one.address))
+            .collect()
     }
 
     /// Whether HTTP/3 is spoken where `shown` says that connections come in.
     pub fn has_quic_at(&self, actual: &Address) -> bool {
-        self.bound.iter().any(|one| one.actual == *actual && self.has_quic(&one.address))
+        self.bound
+            .iter()
+            .any(|one| one.actual == *actual && self.has_quic(&one.address))
     }
 
     fn has_quic(&self, address: &Address) -> bool {
         self.quic.iter().any(|one| *one.address == *address)
     }
 
-    /// The sockets of a listener, one per worker, to be handed out. Empty if they were handed out before.
+    /// The sockets of a listener, one per worker, to be handed out. Empty if they were handed out
+    /// before.
     pub fn take(&mut self, address: &Address) -> Vec<BoundSocket> {
         let found = self.bound.iter_mut().find(|one| *one.address == *address);
-        found.map(|one| std::mem::take(&mut one.sockets)).unwrap_or_default()
+        found
+            .map(|one| std::mem::take(&mut one.sockets))
+            .unwrap_or_default()
     }
 
     /// Forgets listeners that are not in `keep`, and returns them.
     pub fn remove_all_but(&mut self, keep: &[Listener]) -> Vec<Arc<Address>> {
         let stays = |one: &Bound| keep.iter().any(|listener| listener.address == *one.address);
-        let (kept, gone): (Vec<Bound>, Vec<Bound>) = std::mem::take(&mut self.bound).into_iter().partition(stays);
+        let (kept, gone): (Vec<Bound>, Vec<Bound>) =
+            std::mem::take(&mut self.bound).into_iter().partition(stays);
         self.bound = kept;
         gone.iter().map(|one| Arc::clone(&one.address)).collect()
     }
 
     /// As configured, and where connections really come in.
     pub fn ways(&self) -> impl Iterator<Item = (Arc<Address>, &Address)> {
-        self.bound.iter().map(|one| (Arc::clone(&one.address), &one.actual))
+        self.bound
+            .iter()
+            .map(|one| (Arc::clone(&one.address), &one.actual))
     }
 
     pub fn addresses(&self) -> Vec<Arc<Address>> {
-        self.bound.iter().map(|one| Arc::clone(&one.address)).collect()
+        self.bound
+            .iter()
+            .map(|one| Arc::clone(&one.address))
+            .collect()
     }
 
-    /// Of each TCP address that is shared with the predecessor the socket that listened first, by another descriptor. To be asked before they are handed out.
+    /// Of each TCP address that is shared with the predecessor the socket that listened first, by
+    /// another descriptor. To be asked before they are handed out.
     pub fn shared(&self) -> Vec<BoundSocket> {
-        let Some(predecessor) = &self.predecessor else { return Vec::new() };
-        let shared = self.bound.iter().filter(|one| one.unix.is_none() && predecessor.has(&one.address));
-        shared.filter_map(|one| one.sockets.first()?.try_clone().ok()).collect()
+        let Some(predecessor) = &self.predecessor else {
+            return Vec::new();
+        };
+        let shared = self
+            .bound
+            .iter()
+            .filter(|one| one.unix.is_none() && predecessor.has(&one.address));
+        shared
+            .filter_map(|one| one.sockets.first()?.try_clone().ok())
+            .collect()
     }
 
     /// Where connections really come in, for people.
@@ -203,7 +272,9 @@ impl Listeners {
         for address in self.activated.keys().filter(|address| !self.has(address)) {
             error_log::log(
                 &message::CONFIG_WARNING,
-                format_args!("systemd passed the socket {address}, but no listener of the configuration has this address"),
+                format_args!(
+                    "systemd passed the socket {address}, but no listener of the configuration has this address"
+                ),
             );
         }
     }
@@ -230,11 +301,17 @@ impl Listeners {
         match &listener.address {
             Address::Tcp(tcp) => {
                 options.v6_only = has_ipv4_twin(tcp, all);
-                let sockets = match self.predecessor.as_ref().filter(|predecessor| predecessor.has(&listener.address)) {
+                let sockets = match self
+                    .predecessor
+                    .as_ref()
+                    .filter(|predecessor| predecessor.has(&listener.address))
+                {
                     None => tcp_sockets(*tcp, options, workers)?,
                     Some(predecessor) => beside(predecessor, *tcp, options, workers)?,
                 };
-                let actual = sockets.first().and_then(|socket| socket.local_address().ok());
+                let actual = sockets
+                    .first()
+                    .and_then(|socket| socket.local_address().ok());
                 let mut bound = Bound::new(listener, sockets);
                 if let Some(LocalAddress::Ip(address)) = actual {
                     bound.actual = Address::Tcp(address);
@@ -242,11 +319,21 @@ impl Listeners {
                 Ok(bound)
             }
             Address::Unix(path) => {
-                if self.predecessor.as_ref().is_some_and(|predecessor| predecessor.has(&listener.address)) {
+                if self
+                    .predecessor
+                    .as_ref()
+                    .is_some_and(|predecessor| predecessor.has(&listener.address))
+                {
                     let _ = std::fs::remove_file(path);
                 }
-                let socket =
-                    saker_net::bind(Bind::Unix(path, listener.mode), BindOptions { reuse_port: false, defer_accept: false, ..options })?;
+                let socket = saker_net::bind(
+                    Bind::Unix(path, listener.mode),
+                    BindOptions {
+                        reuse_port: false,
+                        defer_accept: false,
+                        ..options
+                    },
+                )?;
                 let mut bound = Bound::new(listener, duplicates(&socket, workers)?);
                 bound.unix = Some(socket);
                 Ok(bound)
@@ -254,12 +341,14 @@ impl Listeners {
         }
     }
 
-    /// `ListenStream=80` in a socket unit is `[::]:80` and takes IPv4 as well, while `:80` in a configuration is two listeners.
+    /// `ListenStream=80` in a socket unit is `[::]:80` and takes IPv4 as well, while `:80` in a
+    /// configuration is two listeners.
     fn is_part_of_activated(&self, address: &Address) -> bool {
         match address {
             Address::Tcp(tcp) if tcp.ip() == IpAddr::V4(Ipv4Addr::UNSPECIFIED) => {
                 let any = Address::Tcp(SocketAddr::from((Ipv6Addr::UNSPECIFIED, tcp.port())));
-                self.activated.contains_key(&any) && saker_net::refuse_if_taken(*tcp, false).is_err()
+                self.activated.contains_key(&any)
+                    && saker_net::refuse_if_taken(*tcp, false).is_err()
             }
             _ => false,
         }
@@ -268,7 +357,12 @@ impl Listeners {
 
 impl Bound {
     fn new(listener: &Listener, sockets: Vec<BoundSocket>) -> Bound {
-        Bound { address: Arc::new(listener.address.clone()), actual: listener.address.clone(), sockets, unix: None }
+        Bound {
+            address: Arc::new(listener.address.clone()),
+            actual: listener.address.clone(),
+            sockets,
+            unix: None,
+        }
     }
 
     fn remove_file(&self) {
@@ -289,9 +383,13 @@ fn duplicates(socket: &BoundSocket, workers: usize) -> io::Result<Vec<BoundSocke
 }
 
 /// One per worker, on one port, even where the kernel chooses it.
-fn tcp_sockets(address: SocketAddr, options: BindOptions, workers: usize) -> io::Result<Vec<BoundSocket>> {
-    // SO_REUSEPORT would let a second server of the same user share the port without a word, each getting some of the connections. A
-    // bind without it fails where anybody listens already.
+fn tcp_sockets(
+    address: SocketAddr,
+    options: BindOptions,
+    workers: usize,
+) -> io::Result<Vec<BoundSocket>> {
+    // SO_REUSEPORT would let a second server of the same user share the port without a word, each
+    // getting some of the connections. A bind without it fails where anybody listens already.
     saker_net::refuse_if_taken(address, options.v6_only)?;
     let first = saker_net::bind(Bind::Tcp(address), options)?;
     let address = match first.local_address()? {
@@ -302,9 +400,19 @@ fn tcp_sockets(address: SocketAddr, options: BindOptions, workers: usize) -> io:
     std::iter::once(Ok(first)).chain(others).collect()
 }
 
-/// Shares the port with a server that is stopping. The sockets of two users don't share: then it has to close its own first.
-fn beside(predecessor: &Predecessor, address: SocketAddr, options: BindOptions, workers: usize) -> io::Result<Vec<BoundSocket>> {
-    let bind = || (0..workers.max(1)).map(|_| saker_net::bind(Bind::Tcp(address), options)).collect::<io::Result<Vec<_>>>();
+/// Shares the port with a server that is stopping. The sockets of two users don't share: then it
+/// has to close its own first.
+fn beside(
+    predecessor: &Predecessor,
+    address: SocketAddr,
+    options: BindOptions,
+    workers: usize,
+) -> io::Result<Vec<BoundSocket>> {
+    let bind = || {
+        (0..workers.max(1))
+            .map(|_| saker_net::bind(Bind::Tcp(address), options))
+            .collect::<io::Result<Vec<_>>>()
+    };
     let until = Instant::now() + PREDECESSOR_CLOSES_MAX;
     loop {
         match bind() {
@@ -321,10 +429,14 @@ fn beside(predecessor: &Predecessor, address: SocketAddr, options: BindOptions, 
 fn way_out(address: &Address, error: &io::Error) -> String {
     let text = match (error.kind(), address) {
         (io::ErrorKind::AddrInUse, Address::Tcp(address)) => {
-            let free = free_port_after(*address).map(|free| format!("; {free} is free")).unwrap_or_default();
+            let free = free_port_after(*address)
+                .map(|free| format!("; {free} is free"))
+                .unwrap_or_default();
             return format!("; another program listens there (`ss -ltnp` shows which){free}");
         }
-        (io::ErrorKind::AddrInUse, Address::Unix(_)) => "; another program listens there, or something that is not a socket has its name",
+        (io::ErrorKind::AddrInUse, Address::Unix(_)) => {
+            "; another program listens there, or something that is not a socket has its name"
+        }
         (io::ErrorKind::PermissionDenied, Address::Tcp(_)) => {
             "; ports below 1024 need root or CAP_NET_BIND_SERVICE, others such as 8080 don't"
         }
@@ -337,14 +449,20 @@ fn way_out(address: &Address, error: &io::Error) -> String {
 /// The same address with the first port behind it that could be had.
 fn free_port_after(address: SocketAddr) -> Option<SocketAddr> {
     let ports = (1..=PORTS_TRIED).filter_map(|step| address.port().checked_add(step));
-    ports.map(|port| SocketAddr::new(address.ip(), port)).find(|address| std::net::TcpListener::bind(address).is_ok())
+    ports
+        .map(|port| SocketAddr::new(address.ip(), port))
+        .find(|address| std::net::TcpListener::bind(address).is_ok())
 }
 
 /// `:80` is written for both families; where the kernel has no IPv6, IPv4 is what was meant.
 fn is_spare(listener: &Listener, all: &[Listener], error: &io::Error) -> bool {
-    let no_ipv6 = error.kind() == io::ErrorKind::AddrNotAvailable || error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());
-    let written_once = |other: &Listener| other.origin == listener.origin && other.address != listener.address;
-    no_ipv6 && matches!(&listener.address, Address::Tcp(address) if address.is_ipv6()) && all.iter().any(written_once)
+    let no_ipv6 = error.kind() == io::ErrorKind::AddrNotAvailable
+        || error.raw_os_error() == Some(Errno::AFNOSUPPORT.raw_os_error());
+    let written_once =
+        |other: &Listener| other.origin == listener.origin && other.address != listener.address;
+    no_ipv6
+        && matches!(&listener.address, Address::Tcp(address) if address.is_ipv6())
+        && all.iter().any(written_once)
 }
 
 /// `[::]:80` takes IPv4 too, unless the configuration has an IPv4 listener of that port.

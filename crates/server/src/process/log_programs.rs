@@ -1,11 +1,15 @@
-//! Log programs of Apache's configuration are started by whoever started the server, as apache2 does it: before privileges are dropped, and
-//! again when they end. The privileged broker starts them (`saker_broker`).
+//! Log programs of Apache's configuration are started by whoever started the server, as apache2
+//! does it: before privileges are dropped, and again when they end. The privileged broker starts
+//! them (`saker_broker`).
 //!
-//! Difficulty: it must not be a way back to root for somebody who has taken over the server. The broker starts a program with
-//! exactly the arguments that the configuration has, reads that itself after a reload, and uses nothing else of the request. Where it can't be
-//! asked, or does not know the command yet, the server's user starts the program, as it would have without one: lines are not lost over that.
+//! Difficulty: it must not be a way back to root for somebody who has taken over the server. The
+//! broker starts a program with exactly the arguments that the configuration has, reads that itself
+//! after a reload, and uses nothing else of the request. Where it can't be asked, or does not know
+//! the command yet, the server's user starts the program, as it would have without one: lines are
+//! not lost over that.
 //!
-//! Absent on purpose: a change of user under `saker.toml`, where log programs have been the server's user's from the start.
+//! Absent on purpose: a change of user under `saker.toml`, where log programs have been the
+//! server's user's from the start.
 
 use saker_broker::{Grant, SpawnKind, SpawnRequest};
 use saker_broker_client::BrokerClient;
@@ -29,23 +33,35 @@ const USER: &str = "root";
 
 /// One for each of them.
 pub fn grants(model: &Model) -> Vec<Grant> {
-    let of_sites = model.sites.iter().flat_map(|site| &site.access_logs).filter_map(|log| match &log.target {
-        AccessLogTarget::Program(command) => Some(command),
-        _ => None,
-    });
+    let of_sites = model
+        .sites
+        .iter()
+        .flat_map(|site| &site.access_logs)
+        .filter_map(|log| match &log.target {
+            AccessLogTarget::Program(command) => Some(command),
+            _ => None,
+        });
     let of_errors = error_log_targets(model).filter_map(|target| match target {
         ErrorLogTarget::Program(command) => Some(command),
         _ => None,
     });
-    let of_forensics = model.sites.iter().filter_map(|site| match &site.forensic_log.as_ref()?.target {
-        LogTarget::Program(command) => Some(command),
-        _ => None,
-    });
+    let of_forensics =
+        model
+            .sites
+            .iter()
+            .filter_map(|site| match &site.forensic_log.as_ref()?.target {
+                LogTarget::Program(command) => Some(command),
+                _ => None,
+            });
     let grant = |command: &String| {
         let (file, arguments) = parts(command)?;
         Some(Grant::LogProgram { file, arguments })
     };
-    let mut all: Vec<Grant> = of_sites.chain(of_errors).chain(of_forensics).filter_map(grant).collect();
+    let mut all: Vec<Grant> = of_sites
+        .chain(of_errors)
+        .chain(of_forensics)
+        .filter_map(grant)
+        .collect();
     all.sort();
     all.dedup();
     all
@@ -53,7 +69,10 @@ pub fn grants(model: &Model) -> Vec<Grant> {
 
 /// The server's, then those of sites.
 pub fn error_log_targets(model: &Model) -> impl Iterator<Item = &ErrorLogTarget> {
-    let of_sites = model.sites.iter().filter_map(|site| site.error_log.as_ref()?.target.as_ref());
+    let of_sites = model
+        .sites
+        .iter()
+        .filter_map(|site| site.error_log.as_ref()?.target.as_ref());
     std::iter::once(&model.server.error_log.target).chain(of_sites)
 }
 
@@ -73,7 +92,10 @@ pub fn start_by(broker: &Arc<BrokerClient>) {
 /// `None`: it names no program, which whoever starts it finds out.
 fn parts(command: &str) -> Option<(PathBuf, Vec<OsString>)> {
     let command = log_program(command).ok()?;
-    Some((command.get_program().into(), command.get_args().map(Into::into).collect()))
+    Some((
+        command.get_program().into(),
+        command.get_args().map(Into::into).collect(),
+    ))
 }
 
 /// The end of a pipe to a program that reads its other end.
@@ -91,6 +113,9 @@ fn start(broker: &BrokerClient, file: PathBuf, arguments: Vec<OsString>) -> io::
         folder: PathBuf::new(),
         limits: ProgramLimits::default(),
     };
-    broker.start_log_program(&request, [reader.as_fd(), nowhere.as_fd(), io::stderr().as_fd()])?;
+    broker.start_log_program(
+        &request,
+        [reader.as_fd(), nowhere.as_fd(), io::stderr().as_fd()],
+    )?;
     Ok(writer)
 }

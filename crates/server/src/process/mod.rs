@@ -1,4 +1,5 @@
-//! The process: configuration, listeners, workers, signals, reload, end. Runs on the main thread, which serves no request.
+//! The process: configuration, listeners, workers, signals, reload, end. Runs on the main thread,
+//! which serves no request.
 
 mod broker;
 mod cache_control;
@@ -40,7 +41,9 @@ use saker_telemetry::{
     error_log::{self, ErrorLogTarget},
     message,
 };
-pub use source::{ApacheInput, Source, load_apache, load_apache_keeping_places, load_native, settle_php};
+pub use source::{
+    ApacheInput, Source, load_apache, load_apache_keeping_places, load_native, settle_php,
+};
 use std::{
     cell::RefCell,
     os::unix::net::UnixListener,
@@ -86,8 +89,12 @@ pub fn run(source: Source) -> ExitCode {
 
 fn try_run(source: Source) -> Result<(), Failure> {
     let started = Instant::now();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| Failure::Start(error.to_string()))?;
-    // First of all: until somebody listens to them, HUP and USR1 would end the process. What comes now is obeyed after the start.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Start(error.to_string()))?;
+    // First of all: until somebody listens to them, HUP and USR1 would end the process. What comes
+    // now is obeyed after the start.
     let signals = {
         let _inside = runtime.enter();
         signals::Signals::new().map_err(|error| Failure::Start(error.to_string()))?
@@ -100,28 +107,43 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let server = read.model.server.clone();
     let server = &server;
     report_panics();
-    read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{}", source::on_one_line(warning))));
+    read.warnings.iter().for_each(|warning| {
+        error_log::log(
+            &message::CONFIG_WARNING,
+            format_args!("{}", source::on_one_line(warning)),
+        )
+    });
     // Before there are keys in memory, and while we are root.
     let broker = broker::start(&read).map_err(Failure::Start)?;
     broker.iter().for_each(log_programs::start_by);
     let (lock, predecessor) = lock_state(server).map_err(Failure::Start)?;
     let descriptors_max = check_descriptors(&read.model);
     let workers = workers::count(&server.workers);
-    let listeners = Listeners::open(&read.model.listeners, workers, predecessor).map_err(Failure::Start)?;
+    let listeners =
+        Listeners::open(&read.model.listeners, workers, predecessor).map_err(Failure::Start)?;
     // Keys are often root's alone.
     let hosts = Arc::new(HostTable::new(&read.model));
-    let (secured, warnings) = Secured::build(&read.model, &hosts, None).map_err(Failure::Configuration)?;
-    warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
+    let (secured, warnings) =
+        Secured::build(&read.model, &hosts, None).map_err(Failure::Configuration)?;
+    warnings
+        .iter()
+        .for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
     let secured = Arc::new(secured);
     let pid_file = pid_file::PidFile::make(&read.model.server).map_err(Failure::Start)?;
-    // It belongs to who starts the server, and so does the right to use it: what runs as the user that the server becomes is not asked for more.
+    // It belongs to who starts the server, and so does the right to use it: what runs as the user
+    // that the server becomes is not asked for more.
     let peers = control::Peers::new(&server.control_users).map_err(Failure::Start)?;
-    let control_socket = lock.bind_control().map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}"))).ok();
+    let control_socket = lock
+        .bind_control()
+        .map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}")))
+        .ok();
     privileges::drop(&read.model, &lock, &peers).map_err(Failure::Start)?;
     let shared = shared(workers, started, descriptors_max, broker).map_err(Failure::Start)?;
     let core_of = workers::placement(&server.affinity);
     let known_hosts = shared.known_hosts(&read.model).map_err(Failure::Start)?;
-    let generation = Generation::with_hosts(1, read.model, hosts).with_front_end(read.front_end).with_known_hosts(known_hosts);
+    let generation = Generation::with_hosts(1, read.model, hosts)
+        .with_front_end(read.front_end)
+        .with_known_hosts(known_hosts);
     let generation = generation.with_identities(&secured.identities);
     let generation = Arc::new(generation);
     operator::open_logs(&generation, &shared).map_err(Failure::Start)?;
@@ -131,13 +153,21 @@ fn try_run(source: Source) -> Result<(), Failure> {
     // By the user whose state it is from now on, and before the first handshake.
     let automatic = Automatic::new(&shared, secured.identities.run_time());
     let prepared = automatic.prepare(&generation).map_err(Failure::Start)?;
-    // Last, so that whatever keeps the server from starting is said where it was started, and so that the file is opened by the user
-    // who will have to open it again.
+    // Last, so that whatever keeps the server from starting is said where it was started, and so
+    // that the file is opened by the user who will have to open it again.
     start_error_log(&generation.model).map_err(Failure::Start)?;
-    let workers = Workers::start(&shared, &generation, &secured, workers, core_of).map_err(|error| Failure::Start(error.to_string()))?;
+    let workers = Workers::start(&shared, &generation, &secured, workers, core_of)
+        .map_err(|error| Failure::Start(error.to_string()))?;
     let peers = Rc::new(RefCell::new(peers));
-    let held = Held { listeners, lock, pid_file, peers: Rc::clone(&peers) };
-    let operator = Operator::new(source, shared, generation, secured, workers, held, automatic);
+    let held = Held {
+        listeners,
+        lock,
+        pid_file,
+        peers: Rc::clone(&peers),
+    };
+    let operator = Operator::new(
+        source, shared, generation, secured, workers, held, automatic,
+    );
     {
         let _inside = runtime.enter();
         operator.begin_automatic(prepared);
@@ -147,7 +177,12 @@ fn try_run(source: Source) -> Result<(), Failure> {
     crate::cli::apache::detach::let_go();
     operator.fill_pid_file();
     saker_net::process::give_back_freed_memory();
-    serve(&runtime, signals, operator, control_socket.map(|socket| (socket, peers)));
+    serve(
+        &runtime,
+        signals,
+        operator,
+        control_socket.map(|socket| (socket, peers)),
+    );
     // What its threads still wait for (a name server, a file system) is not waited for.
     runtime.shutdown_background();
     Ok(())
@@ -165,10 +200,19 @@ fn serve(
         let shared = operator.shared_sockets();
         operator.listen_all();
         operator.announce();
-        let control = control_socket.and_then(|(socket, peers)| Some((tokio::net::UnixListener::from_std(socket).ok()?, peers)));
+        let control = control_socket.and_then(|(socket, peers)| {
+            Some((tokio::net::UnixListener::from_std(socket).ok()?, peers))
+        });
         let conversations = async {
             match control {
-                Some((listener, peers)) => control::serve(listener, peers, Rc::clone(&operator) as Rc<dyn control::Control>).await,
+                Some((listener, peers)) => {
+                    control::serve(
+                        listener,
+                        peers,
+                        Rc::clone(&operator) as Rc<dyn control::Control>,
+                    )
+                    .await
+                }
                 None => std::future::pending().await,
             }
         };
@@ -178,7 +222,8 @@ fn serve(
             operator.stop_php().await;
         };
         let certificates = operator.watch_certificates();
-        // Signals and conversations go on to the very end: whoever is tired of waiting can still cut it short.
+        // Signals and conversations go on to the very end: whoever is tired of waiting can still
+        // cut it short.
         tokio::select! {
             () = end => {}
             () = conversations => {}
@@ -202,14 +247,25 @@ fn start_error_log(model: &Model) -> Result<(), String> {
         ErrorLogTarget::Syslog(_) => "syslog".into(),
     };
     tune_error_log(model);
-    error_log::init(&log.target, log.level.into()).map_err(|error| crate::log_files::cannot_open("error log", &name, &error))
+    error_log::init(&log.target, log.level.into())
+        .map_err(|error| crate::log_files::cannot_open("error log", &name, &error))
 }
 
 /// What a reload may change of it.
 fn tune_error_log(model: &Model) {
     let log = &model.server.error_log;
-    error_log::set_sites(model.sites.iter().filter_map(|site| site.error_log.as_ref()));
-    error_log::set_areas(&log.areas.iter().map(|(area, own)| (*area, (*own).into())).collect::<Vec<_>>());
+    error_log::set_sites(
+        model
+            .sites
+            .iter()
+            .filter_map(|site| site.error_log.as_ref()),
+    );
+    error_log::set_areas(
+        &log.areas
+            .iter()
+            .map(|(area, own)| (*area, (*own).into()))
+            .collect::<Vec<_>>(),
+    );
     error_log::set_formats(&log.formats);
     error_log::set_httpd(log.speaks_httpd);
     error_log::set_level(log.level.into());
@@ -217,7 +273,9 @@ fn tune_error_log(model: &Model) {
 
 /// A panic in a connection's task ends that connection; the operator hears of it.
 fn report_panics() {
-    std::panic::set_hook(Box::new(|info| error_log::log(&message::WORKER_PANIC, format_args!("{info}"))));
+    std::panic::set_hook(Box::new(|info| {
+        error_log::log(&message::WORKER_PANIC, format_args!("{info}"))
+    }));
 }
 
 /// A server that is stopping lets go of the directory.
@@ -227,23 +285,38 @@ fn lock_state(server: &model::Server) -> Result<(Lock, Option<Predecessor>), Str
     match lock() {
         Ok(lock) => Ok((lock, None)),
         Err(error @ StateDirError::Running { .. }) => {
-            let predecessor = Predecessor::ask(&server.state_dir).ok_or_else(|| error.to_string())?;
-            lock().map(|lock| (lock, Some(predecessor))).map_err(|error| error.to_string())
+            let predecessor =
+                Predecessor::ask(&server.state_dir).ok_or_else(|| error.to_string())?;
+            lock()
+                .map(|lock| (lock, Some(predecessor)))
+                .map_err(|error| error.to_string())
         }
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// Each connection needs a descriptor, and so do open files; a low limit is raised as far as it goes.
+/// Each connection needs a descriptor, and so do open files; a low limit is raised as far as it
+/// goes.
 fn check_descriptors(model: &Model) -> u64 {
     let limit = saker_net::process::raise_descriptor_limit().unwrap_or(1024);
     if limit < model.limits.connections_max {
-        error_log::log(&message::DESCRIPTOR_LIMIT_LOW, format_args!("{limit} descriptors, {} connections", model.limits.connections_max));
+        error_log::log(
+            &message::DESCRIPTOR_LIMIT_LOW,
+            format_args!(
+                "{limit} descriptors, {} connections",
+                model.limits.connections_max
+            ),
+        );
     }
     limit
 }
 
-fn shared(workers: usize, started: Instant, descriptors_max: u64, broker: Option<Arc<BrokerClient>>) -> Result<Arc<Shared>, String> {
+fn shared(
+    workers: usize,
+    started: Instant,
+    descriptors_max: u64,
+    broker: Option<Arc<BrokerClient>>,
+) -> Result<Arc<Shared>, String> {
     let watcher = Watcher::start().map_err(|error| format!("inotify: {error}"))?;
     if !watcher.is_watching() {
         error_log::log(

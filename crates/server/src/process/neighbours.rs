@@ -1,7 +1,9 @@
-//! Bans and lists of addresses, as the main thread looks after them: what operators ask for, what is kept over a restart, files that change.
+//! Bans and lists of addresses, as the main thread looks after them: what operators ask for, what
+//! is kept over a restart, files that change.
 //!
-//! Bans stand in the state directory, in `bans`, a line each: block, since, until (or `-`), reason. Written under another name and renamed, before
-//! whoever banned somebody is told that it is done; what the server itself bans follows within a second.
+//! Bans stand in the state directory, in `bans`, a line each: block, since, until (or `-`), reason.
+//! Written under another name and renamed, before whoever banned somebody is told that it is done;
+//! what the server itself bans follows within a second.
 
 use crate::control::{BAN_LIST_MAX, BanVerb};
 use saker_addresses::{AddressList, Ban, Bans, Block, GeoDatabase};
@@ -31,9 +33,16 @@ impl BanFile {
         match fs::read_to_string(folder.join(FILE)) {
             Ok(text) => text.lines().for_each(|line| take_up(line, bans, now_s)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => error_log::log(&message::BANS_NOT_KEPT, format_args!("{}: {error}", folder.join(FILE).display())),
+            Err(error) => error_log::log(
+                &message::BANS_NOT_KEPT,
+                format_args!("{}: {error}", folder.join(FILE).display()),
+            ),
         }
-        BanFile { folder: folder.to_owned(), written: bans.changes(), is_failing: false }
+        BanFile {
+            folder: folder.to_owned(),
+            written: bans.changes(),
+            is_failing: false,
+        }
     }
 
     /// Writes them down where they have changed.
@@ -62,24 +71,45 @@ fn take_up(line: &str, bans: &Bans, now_s: i64) {
     match read(line) {
         Some(ban) => {
             // More than there may be were not written.
-            let _ = ban.until_s.is_none_or(|until_s| until_s > now_s).then(|| bans.insert(ban, now_s));
+            let _ = ban
+                .until_s
+                .is_none_or(|until_s| until_s > now_s)
+                .then(|| bans.insert(ban, now_s));
         }
         None if line.is_empty() => {}
-        None => error_log::log(&message::BANS_NOT_KEPT, format_args!("a line of `{FILE}` makes no sense and is left out")),
+        None => error_log::log(
+            &message::BANS_NOT_KEPT,
+            format_args!("a line of `{FILE}` makes no sense and is left out"),
+        ),
     }
 }
 
 fn read(line: &str) -> Option<Ban> {
     let mut words = line.splitn(4, ' ');
-    let (block, since, until): (Block, _, _) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?, words.next()?);
-    let until_s = if until == FOR_GOOD { None } else { Some(until.parse().ok()?) };
-    Some(Ban::new(block, since, until_s, words.next().unwrap_or_default()))
+    let (block, since, until): (Block, _, _) = (
+        words.next()?.parse().ok()?,
+        words.next()?.parse().ok()?,
+        words.next()?,
+    );
+    let until_s = if until == FOR_GOOD {
+        None
+    } else {
+        Some(until.parse().ok()?)
+    };
+    Some(Ban::new(
+        block,
+        since,
+        until_s,
+        words.next().unwrap_or_default(),
+    ))
 }
 
 fn write(folder: &Path, bans: &[Ban]) -> io::Result<()> {
     let mut text = String::new();
     for ban in bans {
-        let until = ban.until_s.map_or(FOR_GOOD.to_owned(), |until_s| until_s.to_string());
+        let until = ban
+            .until_s
+            .map_or(FOR_GOOD.to_owned(), |until_s| until_s.to_string());
         // Writing to a String never fails.
         let _ = writeln!(text, "{} {} {until} {}", ban.block, ban.since_s, ban.reason);
     }
@@ -88,27 +118,53 @@ fn write(folder: &Path, bans: &[Ban]) -> io::Result<()> {
 }
 
 /// Does what was asked, and keeps it.
-pub fn answer(verb: &BanVerb, bans: &Bans, file: &mut BanFile, now_s: i64) -> Result<Value, String> {
+pub fn answer(
+    verb: &BanVerb,
+    bans: &Bans,
+    file: &mut BanFile,
+    now_s: i64,
+) -> Result<Value, String> {
     let answer = match verb {
         BanVerb::List => return Ok(list(bans, now_s)),
-        BanVerb::Ban { blocks, seconds, reason } => json!({ "ok": true, "count": ban(blocks, *seconds, reason, bans, now_s)? }),
+        BanVerb::Ban {
+            blocks,
+            seconds,
+            reason,
+        } => json!({ "ok": true, "count": ban(blocks, *seconds, reason, bans, now_s)? }),
         BanVerb::Unban { blocks } => {
             let count = unban(blocks, bans, now_s);
             json!({ "ok": true, "count": count, "still_held": still_held(blocks, bans, now_s) })
         }
     };
-    file.keep(bans, now_s).map_err(|failure| format!("it holds, but could not be written down: {failure}"))?;
+    file.keep(bans, now_s)
+        .map_err(|failure| format!("it holds, but could not be written down: {failure}"))?;
     Ok(answer)
 }
 
-fn ban(blocks: &[Block], seconds: Option<u64>, reason: &str, bans: &Bans, now_s: i64) -> Result<usize, String> {
-    let until_s = seconds.map(|seconds| now_s.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX)));
+fn ban(
+    blocks: &[Block],
+    seconds: Option<u64>,
+    reason: &str,
+    bans: &Bans,
+    now_s: i64,
+) -> Result<usize, String> {
+    let until_s =
+        seconds.map(|seconds| now_s.saturating_add(i64::try_from(seconds).unwrap_or(i64::MAX)));
     let reason = if reason.is_empty() { "by hand" } else { reason };
     for block in blocks {
-        let full = |_| format!("there are {} bans already: put the others into a list (deny_files)", saker_addresses::BANS_MAX);
-        bans.insert(Ban::new(*block, now_s, until_s, reason), now_s).map_err(full)?;
+        let full = |_| {
+            format!(
+                "there are {} bans already: put the others into a list (deny_files)",
+                saker_addresses::BANS_MAX
+            )
+        };
+        bans.insert(Ban::new(*block, now_s, until_s, reason), now_s)
+            .map_err(full)?;
         let shown = seconds.map_or(FOR_GOOD.to_owned(), |seconds| seconds.to_string());
-        error_log::log(&message::CLIENT_BANNED, format_args!("address={block} rule=command seconds={shown}"));
+        error_log::log(
+            &message::CLIENT_BANNED,
+            format_args!("address={block} rule=command seconds={shown}"),
+        );
     }
     Ok(blocks.len())
 }
@@ -126,10 +182,13 @@ fn unban(blocks: &[Block], bans: &Bans, now_s: i64) -> usize {
     wanted.iter().filter(lift).count()
 }
 
-/// Of single addresses, the bans of networks that they are under still: whoever lifts one ban need not know of the others.
+/// Of single addresses, the bans of networks that they are under still: whoever lifts one ban need
+/// not know of the others.
 fn still_held(blocks: &[Block], bans: &Bans, now_s: i64) -> Vec<Value> {
     let single = blocks.iter().filter(|block| block.is_single());
-    let held = single.map(|block| (block, bans.holding(block.address(), now_s))).filter(|(_, by)| !by.is_empty());
+    let held = single
+        .map(|block| (block, bans.holding(block.address(), now_s)))
+        .filter(|(_, by)| !by.is_empty());
     held.map(|(block, by)| json!({ "address": block.to_string(), "by": by.iter().map(Block::to_string).collect::<Vec<_>>() })).collect()
 }
 
@@ -150,7 +209,10 @@ fn list(bans: &Bans, now_s: i64) -> Value {
 pub fn refresh(lists: &[Arc<AddressList>], databases: &[Arc<GeoDatabase>]) {
     for database in databases {
         match database.refresh() {
-            Ok(true) => error_log::log(&message::LIST_READ, format_args!("{}", database.path().display())),
+            Ok(true) => error_log::log(
+                &message::LIST_READ,
+                format_args!("{}", database.path().display()),
+            ),
             Ok(false) => {}
             Err(fault) => error_log::log(&message::LIST_REFUSED, format_args!("{fault}")),
         }
@@ -159,7 +221,10 @@ pub fn refresh(lists: &[Arc<AddressList>], databases: &[Arc<GeoDatabase>]) {
         match list.refresh() {
             Ok(true) => {
                 let entries = list.set().len();
-                error_log::log(&message::LIST_READ, format_args!("{}: {entries} entries", list.path().display()));
+                error_log::log(
+                    &message::LIST_READ,
+                    format_args!("{}: {entries} entries", list.path().display()),
+                );
             }
             Ok(false) => {}
             Err(fault) => error_log::log(&message::LIST_REFUSED, format_args!("{fault}")),
@@ -177,20 +242,40 @@ mod tests {
         fs::create_dir_all(&folder).unwrap();
         let bans = Bans::default();
         let mut file = BanFile::open(&folder, &bans, 100);
-        let order =
-            |block: &str, seconds, reason: &str| BanVerb::Ban { blocks: vec![block.parse().unwrap()], seconds, reason: reason.into() };
-        for verb in
-            [order("192.0.2.0/24", Some(60), "a long reason"), order("2001:db8::1", None, ""), order("198.51.100.1", Some(5), "short")]
-        {
-            assert_eq!(answer(&verb, &bans, &mut file, 100), Ok(json!({ "ok": true, "count": 1 })));
+        let order = |block: &str, seconds, reason: &str| BanVerb::Ban {
+            blocks: vec![block.parse().unwrap()],
+            seconds,
+            reason: reason.into(),
+        };
+        for verb in [
+            order("192.0.2.0/24", Some(60), "a long reason"),
+            order("2001:db8::1", None, ""),
+            order("198.51.100.1", Some(5), "short"),
+        ] {
+            assert_eq!(
+                answer(&verb, &bans, &mut file, 100),
+                Ok(json!({ "ok": true, "count": 1 }))
+            );
         }
         let later = Bans::default();
         let mut file = BanFile::open(&folder, &later, 110);
         assert_eq!(later.all(110), bans.all(110));
         assert_eq!(later.all(110).len(), 2, "one has run out");
         let listed = answer(&BanVerb::List, &later, &mut file, 110).unwrap();
-        assert_eq!(listed["bans"][0], json!({ "address": "192.0.2.0/24", "since": 100, "seconds_left": 50, "reason": "a long reason" }));
-        assert_eq!(answer(&BanVerb::Unban { blocks: Vec::new() }, &later, &mut file, 110).unwrap()["count"], 2);
+        assert_eq!(
+            listed["bans"][0],
+            json!({ "address": "192.0.2.0/24", "since": 100, "seconds_left": 50, "reason": "a long reason" })
+        );
+        assert_eq!(
+            answer(
+                &BanVerb::Unban { blocks: Vec::new() },
+                &later,
+                &mut file,
+                110
+            )
+            .unwrap()["count"],
+            2
+        );
         assert_eq!(fs::read_to_string(folder.join(FILE)).unwrap(), "");
         fs::write(folder.join(FILE), "nonsense\n192.0.2.9 1 - x\n").unwrap();
         let damaged = Bans::default();

@@ -1,4 +1,5 @@
-//! What an operator can ask of the running server: status, reload, reopening logs, stopping. By signal and by control socket alike.
+//! What an operator can ask of the running server: status, reload, reopening logs, stopping. By
+//! signal and by control socket alike.
 
 use super::{
     Source, broker, cache_control,
@@ -17,8 +18,8 @@ use super::{
 use crate::{
     automatic::{Automatic, Prepared},
     control::{
-        self, BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, LastReload, Lock, Peers, ReloadReport, StatusReport,
-        UpstreamReport,
+        self, BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, LastReload, Lock, Peers,
+        ReloadReport, StatusReport, UpstreamReport,
     },
     log_files,
     secured::{Secured, Watch},
@@ -82,7 +83,8 @@ pub struct Operator {
     key_file: RefCell<KeyFile>,
     warm_ups: Jobs,
     health: RefCell<HealthChecks>,
-    /// On this thread, like everything here; nobody holds on to it across a wait but whoever stops it.
+    /// On this thread, like everything here; nobody holds on to it across a wait but whoever stops
+    /// it.
     php: RefCell<saker_php::Manager>,
     /// Asked to stop.
     stopping: Cell<bool>,
@@ -99,16 +101,31 @@ pub struct Operator {
     follows: Cell<bool>,
 }
 
-/// Opens every access log of a generation, so that what can't be written is known before anything is served.
+/// Opens every access log of a generation, so that what can't be written is known before anything
+/// is served.
 pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String> {
     let failed = generation.model.sites.iter().flat_map(|site| {
         let logs = site.access_logs.iter().filter_map(|log| {
             let error = shared.logs.open(&log.target).err()?;
-            Some(format!("{}: {}\n", log.origin, log_files::cannot_open("access log", &log_files::name(&log.target), &error)))
+            Some(format!(
+                "{}: {}\n",
+                log.origin,
+                log_files::cannot_open("access log", &log_files::name(&log.target), &error)
+            ))
         });
-        let errors = site.error_log.iter().filter_map(|log| shared.logs.open_error_log(log).err());
-        let forensic = site.forensic_log.iter().filter_map(|log| shared.logs.open_forensic_log(log).err());
-        logs.chain(errors.chain(forensic).map(|error| format!("{}: {error}\n", site.origin)))
+        let errors = site
+            .error_log
+            .iter()
+            .filter_map(|log| shared.logs.open_error_log(log).err());
+        let forensic = site
+            .forensic_log
+            .iter()
+            .filter_map(|log| shared.logs.open_forensic_log(log).err());
+        logs.chain(
+            errors
+                .chain(forensic)
+                .map(|error| format!("{}: {error}\n", site.origin)),
+        )
     });
     match failed.collect::<String>() {
         text if text.is_empty() => Ok(()),
@@ -126,12 +143,28 @@ impl Operator {
         held: Held,
         automatic: Automatic,
     ) -> Operator {
-        let Held { listeners, lock, pid_file, peers } = held;
-        let ban_file = BanFile::open(&generation.model.server.state_dir, &shared.neighbours.bans, saker_net::clock::realtime_s());
-        shared.neighbours.addresses.set_ipv6_prefix(generation.model.guard.ipv6_prefix);
+        let Held {
+            listeners,
+            lock,
+            pid_file,
+            peers,
+        } = held;
+        let ban_file = BanFile::open(
+            &generation.model.server.state_dir,
+            &shared.neighbours.bans,
+            saker_net::clock::realtime_s(),
+        );
+        shared
+            .neighbours
+            .addresses
+            .set_ipv6_prefix(generation.model.guard.ipv6_prefix);
         let follows = listeners.has_predecessor();
         let mut key_file = KeyFile::new(&generation.model.server.state_dir);
-        key_file.keep(&generation.model, &shared.guard.keys, saker_net::clock::realtime_s());
+        key_file.keep(
+            &generation.model,
+            &shared.guard.keys,
+            saker_net::clock::realtime_s(),
+        );
         Operator {
             source,
             shared,
@@ -170,13 +203,18 @@ impl Operator {
 
     fn look_after(&self, generation: &Generation) {
         if let Err(error) = self.health.borrow_mut().apply(&generation.model.upstreams) {
-            error_log::log(&message::CONFIG_WARNING, format_args!("health checks can't be made: {error}"));
+            error_log::log(
+                &message::CONFIG_WARNING,
+                format_args!("health checks can't be made: {error}"),
+            );
         }
     }
 
     /// PHP can be asked for from here on. To be called within the runtime.
     pub fn begin_php(&self) {
-        self.php.borrow_mut().apply(&self.generation.borrow().model, self.shared.broker.as_ref());
+        self.php
+            .borrow_mut()
+            .apply(&self.generation.borrow().model, self.shared.broker.as_ref());
     }
 
     /// After the last request has ended.
@@ -192,12 +230,17 @@ impl Operator {
         let addresses = self.listeners.borrow().addresses();
         addresses.iter().for_each(|address| self.listen(address));
         let with_quic = self.listeners.borrow().quic_addresses();
-        with_quic.iter().for_each(|address| self.listen_quic(address));
+        with_quic
+            .iter()
+            .for_each(|address| self.listen_quic(address));
     }
 
     /// To be called when the server serves.
     pub fn fill_pid_file(&self) {
-        self.pid_file.borrow_mut().iter_mut().for_each(PidFile::fill);
+        self.pid_file
+            .borrow_mut()
+            .iter_mut()
+            .for_each(PidFile::fill);
     }
 
     /// Of each address that a predecessor listens on, too, one socket.
@@ -208,14 +251,16 @@ impl Operator {
     fn listen_quic(&self, address: &Arc<Address>) {
         let sockets = self.listeners.borrow_mut().take_quic(address);
         for (index, socket) in sockets.into_iter().enumerate() {
-            self.workers.tell(index, Command::ListenQuic(Arc::clone(address), socket));
+            self.workers
+                .tell(index, Command::ListenQuic(Arc::clone(address), socket));
         }
     }
 
     fn listen(&self, address: &Arc<Address>) {
         let sockets = self.listeners.borrow_mut().take(address);
         for (index, socket) in sockets.into_iter().enumerate() {
-            self.workers.tell(index, Command::Listen(Arc::clone(address), socket));
+            self.workers
+                .tell(index, Command::Listen(Arc::clone(address), socket));
         }
     }
 
@@ -236,12 +281,17 @@ impl Operator {
                 counted(generation.model.sites.len(), "site")
             ),
         );
-        notify(&format!("READY=1\nMAINPID={}\nSTATUS=serving", std::process::id()));
+        notify(&format!(
+            "READY=1\nMAINPID={}\nSTATUS=serving",
+            std::process::id()
+        ));
     }
 
     /// `saker serve` says to whoever typed it what is served where. Nobody may be reading.
     fn greet(&self) {
-        let Source::Directory(options) = &self.source else { return };
+        let Source::Directory(options) = &self.source else {
+            return;
+        };
         let listeners = self.listeners.borrow();
         let shown = listeners.shown().into_iter().map(|address| Shown {
             address,
@@ -249,14 +299,24 @@ impl Operator {
             has_http3: listeners.has_quic_at(address),
         });
         let authority = self.secured.borrow().authority.clone();
-        let text = greeting::text(options, &self.generation.borrow().model, shown, authority.as_deref());
+        let text = greeting::text(
+            options,
+            &self.generation.borrow().model,
+            shown,
+            authority.as_deref(),
+        );
         let _ = std::io::stdout().write_all(text.as_bytes());
     }
 
     fn scheme(&self, address: &Address) -> &'static str {
         let generation = self.generation.borrow();
-        let is_tls = |listener: &Listener| listener.tls.is_some() && is_same(&listener.address, address);
-        if generation.model.listeners.iter().any(is_tls) { "https" } else { "http" }
+        let is_tls =
+            |listener: &Listener| listener.tls.is_some() && is_same(&listener.address, address);
+        if generation.model.listeners.iter().any(is_tls) {
+            "https"
+        } else {
+            "http"
+        }
     }
 
     /// Looks after the files of certificates and ticket keys, for as long as the server runs.
@@ -273,7 +333,8 @@ impl Operator {
         }
     }
 
-    /// Warms the page cache up, for as long as the server runs: when it has started, and as often as the configuration says.
+    /// Warms the page cache up, for as long as the server runs: when it has started, and as often
+    /// as the configuration says.
     pub async fn warm_up(&self) {
         let mut begun: Option<Instant> = None;
         loop {
@@ -284,7 +345,12 @@ impl Operator {
             let is_due = begun.is_none_or(|at| !every.is_zero() && at.elapsed() >= every);
             if is_due && !cache.warmed.is_empty() && self.shared.page_cache.get().is_some() {
                 begun = Some(Instant::now());
-                warming::by_configuration(&self.warm_ups, &generation.model, &self.listeners.borrow(), &self.workers);
+                warming::by_configuration(
+                    &self.warm_ups,
+                    &generation.model,
+                    &self.listeners.borrow(),
+                    &self.workers,
+                );
             }
         }
     }
@@ -301,7 +367,11 @@ impl Operator {
             bans.sweep(now_s);
             // What can't be written was said, and is tried again.
             let _ = self.ban_file.borrow_mut().keep(bans, now_s);
-            self.key_file.borrow_mut().keep(&self.generation.borrow().model, &self.shared.guard.keys, now_s);
+            self.key_file.borrow_mut().keep(
+                &self.generation.borrow().model,
+                &self.shared.guard.keys,
+                now_s,
+            );
             if std::mem::replace(&mut told, bans.changes()) != bans.changes() {
                 self.workers.tell_all(|| Command::LookAtBans);
             }
@@ -311,7 +381,9 @@ impl Operator {
             };
             if !lists.is_empty() || !databases.is_empty() {
                 // A worker thread that ended in a panic has said so.
-                let _ = tokio::task::spawn_blocking(move || neighbours::refresh(&lists, &databases)).await;
+                let _ =
+                    tokio::task::spawn_blocking(move || neighbours::refresh(&lists, &databases))
+                        .await;
             }
         }
     }
@@ -355,39 +427,54 @@ impl Operator {
         notify(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={needed_us}"));
         error_log::log(&message::STOPPING, format_args!(""));
         if self.is_apache() {
-            // As Apache: who starts another one while requests finish does not take this one for it.
+            // As Apache: who starts another one while requests finish does not take this one for
+            // it.
             drop(self.pid_file.take());
         }
         let limit = Duration::from_millis(limit_ms);
         let until = Instant::now() + limit;
         if !self.refuses.get() {
-            self.let_in_while_waiting(until - FINISH_TIME.min(limit / 2)).await;
+            self.let_in_while_waiting(until - FINISH_TIME.min(limit / 2))
+                .await;
         }
-        // What we still hold of Unix sockets would keep clients waiting in a queue that nobody looks at.
+        // What we still hold of Unix sockets would keep clients waiting in a queue that nobody
+        // looks at.
         drop(self.listeners.borrow_mut().remove_all_but(&[]));
         self.workers.refuse().await;
         self.successor.set_listeners_closed();
         let finished = self.workers.end(&self.shared, until, &self.at_once).await;
         if !finished && !self.at_once.get() {
-            error_log::log(&message::SHUTDOWN_TIMED_OUT, format_args!("after {limit_ms} ms"));
+            error_log::log(
+                &message::SHUTDOWN_TIMED_OUT,
+                format_args!("after {limit_ms} ms"),
+            );
         }
     }
 
-    /// New connections are served for as long as older ones keep the server from ending, or until a successor listens.
+    /// New connections are served for as long as older ones keep the server from ending, or until a
+    /// successor listens.
     async fn let_in_while_waiting(&self, until: Instant) {
         self.workers.tell_all(|| Command::WindDown);
         loop {
             tokio::time::sleep(STOP_POLL).await;
-            let is_waited_for = self.shared.earlier_connections() > 0 || self.successor.is_awaited();
-            if !is_waited_for || self.successor.is_there() || self.at_once.get() || Instant::now() >= until {
+            let is_waited_for =
+                self.shared.earlier_connections() > 0 || self.successor.is_awaited();
+            if !is_waited_for
+                || self.successor.is_there()
+                || self.at_once.get()
+                || Instant::now() >= until
+            {
                 return;
             }
         }
     }
 
-    /// Says to a predecessor that it may go, and takes over what only one server can have, when it has.
+    /// Says to a predecessor that it may go, and takes over what only one server can have, when it
+    /// has.
     pub async fn follow_predecessor(&self, shared: Vec<BoundSocket>) {
-        let Some(predecessor) = self.listeners.borrow_mut().take_predecessor() else { return std::future::pending().await };
+        let Some(predecessor) = self.listeners.borrow_mut().take_predecessor() else {
+            return std::future::pending().await;
+        };
         predecessor.prefer(&shared);
         predecessor.say_listening();
         error_log::log(&message::TOOK_OVER, format_args!("pid {}", predecessor.pid));
@@ -403,41 +490,63 @@ impl Operator {
         self.follows.set(false);
         // A reload may have come meanwhile.
         let generation = Arc::clone(&self.generation.borrow());
-        let with_quic = self.listeners.borrow_mut().bind_quic(&generation.model.listeners, self.workers.len());
+        let with_quic = self
+            .listeners
+            .borrow_mut()
+            .bind_quic(&generation.model.listeners, self.workers.len());
         let secured = Arc::clone(&self.secured.borrow());
-        self.workers.tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
-        with_quic.iter().for_each(|address| self.listen_quic(address));
+        self.workers
+            .tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
+        with_quic
+            .iter()
+            .for_each(|address| self.listen_quic(address));
     }
 
     pub fn reopen(&self) -> Result<(), String> {
         let mut failures = self.shared.logs.reopen();
-        failures.extend(error_log::reopen().err().map(|error| log_files::cannot_open("error log", "", &error)));
+        failures.extend(
+            error_log::reopen()
+                .err()
+                .map(|error| log_files::cannot_open("error log", "", &error)),
+        );
         match failures.is_empty() {
             true => {
                 error_log::log(&message::LOG_REOPENED, format_args!(""));
                 Ok(())
             }
             false => {
-                failures.iter().for_each(|failure| error_log::log(&message::LOG_REOPEN_FAILED, format_args!("{failure}")));
+                failures.iter().for_each(|failure| {
+                    error_log::log(&message::LOG_REOPEN_FAILED, format_args!("{failure}"))
+                });
                 Err(failures.join("\n"))
             }
         }
     }
 
-    /// Builds the new configuration beside the running one and swaps it in whole, or leaves everything as it is and says why.
+    /// Builds the new configuration beside the running one and swaps it in whole, or leaves
+    /// everything as it is and says why.
     pub fn reload_now(&self) -> Result<ReloadReport, String> {
         notify("RELOADING=1");
         let result = self.try_reload();
         let at_unix_s = saker_net::clock::realtime_s().unsigned_abs();
-        *self.last_reload.borrow_mut() = Some(LastReload { at_unix_s, error: result.as_ref().err().cloned() });
+        *self.last_reload.borrow_mut() = Some(LastReload {
+            at_unix_s,
+            error: result.as_ref().err().cloned(),
+        });
         match &result {
             Ok(report) => {
                 self.shared.main_counters.increment(Metric::ReloadsOk);
-                error_log::log(&message::RELOADED, format_args!("generation {}", report.generation));
+                error_log::log(
+                    &message::RELOADED,
+                    format_args!("generation {}", report.generation),
+                );
             }
             Err(text) => {
                 self.shared.main_counters.increment(Metric::ReloadsFailed);
-                error_log::log(&message::RELOAD_REFUSED, format_args!("{}", text.trim_end()));
+                error_log::log(
+                    &message::RELOAD_REFUSED,
+                    format_args!("{}", text.trim_end()),
+                );
             }
         }
         saker_net::process::give_back_freed_memory();
@@ -451,30 +560,46 @@ impl Operator {
         }
         // First, because reading needs them; in force only when the new configuration is.
         let (grants, ungranted) = broker::prepare(self.shared.broker.as_deref())?;
-        self.load(grants, ungranted.clone()).map_err(|text| match ungranted {
-            Some(warning) => format!("{}\n{warning}\n", text.trim_end()),
-            None => text,
-        })
+        self.load(grants, ungranted.clone())
+            .map_err(|text| match ungranted {
+                Some(warning) => format!("{}\n{warning}\n", text.trim_end()),
+                None => text,
+            })
     }
 
     /// What it returns early on leaves everything as it was.
-    fn load(&self, grants: broker::Prepared<'_>, ungranted: Option<String>) -> Result<ReloadReport, String> {
+    fn load(
+        &self,
+        grants: broker::Prepared<'_>,
+        ungranted: Option<String>,
+    ) -> Result<ReloadReport, String> {
         let mut read = self.source.read()?;
         let old = Arc::clone(&self.generation.borrow());
         let has_store = self.shared.page_cache.get().is_some();
-        read.warnings.extend(fixed_until_restart(&old, &read.model, has_store));
-        read.warnings.extend(ungranted.or_else(|| broker::missing(self.shared.broker.as_deref(), &read)));
+        read.warnings
+            .extend(fixed_until_restart(&old, &read.model, has_store));
+        read.warnings
+            .extend(ungranted.or_else(|| broker::missing(self.shared.broker.as_deref(), &read)));
         let users = &read.model.server.control_users;
         let peers = self.peers.borrow().with_users(users)?;
         let known_hosts = self.shared.known_hosts(&read.model)?;
-        let generation = Generation::new(old.number + 1, read.model).with_front_end(read.front_end).with_known_hosts(known_hosts);
-        let (secured, warnings) = Secured::build(&generation.model, &generation.hosts, Some(&self.secured.borrow()))?;
+        let generation = Generation::new(old.number + 1, read.model)
+            .with_front_end(read.front_end)
+            .with_known_hosts(known_hosts);
+        let (secured, warnings) = Secured::build(
+            &generation.model,
+            &generation.hosts,
+            Some(&self.secured.borrow()),
+        )?;
         read.warnings.extend(warnings);
         let secured = Arc::new(secured);
         let generation = Arc::new(generation.with_identities(&secured.identities));
         open_logs(&generation, &self.shared)?;
         let automatic = self.automatic.prepare(&generation)?;
-        let added = self.listeners.borrow_mut().bind_all(&generation.model.listeners, self.workers.len())?;
+        let added = self
+            .listeners
+            .borrow_mut()
+            .bind_all(&generation.model.listeners, self.workers.len())?;
         // From here on nothing fails.
         read.warnings.extend(grants.commit());
         self.peers.replace(peers);
@@ -482,10 +607,16 @@ impl Operator {
             page_cache::open(&generation.model, &self.shared);
         }
         super::tune_error_log(&generation.model);
-        self.shared.neighbours.addresses.set_ipv6_prefix(generation.model.guard.ipv6_prefix);
-        self.workers.tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
+        self.shared
+            .neighbours
+            .addresses
+            .set_ipv6_prefix(generation.model.guard.ipv6_prefix);
+        self.workers
+            .tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
         *self.secured.borrow_mut() = secured;
-        self.php.borrow_mut().apply(&generation.model, self.shared.broker.as_ref());
+        self.php
+            .borrow_mut()
+            .apply(&generation.model, self.shared.broker.as_ref());
         self.automatic.apply(automatic);
         self.look_after(&generation);
         for address in &added {
@@ -493,20 +624,38 @@ impl Operator {
             self.listen(address);
         }
         // Before TCP's: who comes back to a port finds it free.
-        let gone = self.listeners.borrow_mut().remove_all_quic_but(&generation.model.listeners);
+        let gone = self
+            .listeners
+            .borrow_mut()
+            .remove_all_quic_but(&generation.model.listeners);
         for address in gone {
-            self.workers.tell_all(|| Command::UnlistenQuic((*address).clone()));
+            self.workers
+                .tell_all(|| Command::UnlistenQuic((*address).clone()));
         }
         if !self.follows.get() {
-            let with_quic = self.listeners.borrow_mut().bind_quic(&generation.model.listeners, self.workers.len());
-            with_quic.iter().for_each(|address| self.listen_quic(address));
+            let with_quic = self
+                .listeners
+                .borrow_mut()
+                .bind_quic(&generation.model.listeners, self.workers.len());
+            with_quic
+                .iter()
+                .for_each(|address| self.listen_quic(address));
         }
-        let removed = self.listeners.borrow_mut().remove_all_but(&generation.model.listeners);
+        let removed = self
+            .listeners
+            .borrow_mut()
+            .remove_all_but(&generation.model.listeners);
         for address in removed {
             error_log::log(&message::LISTENER_REMOVED, format_args!("{address}"));
-            self.workers.tell_all(|| Command::Unlisten((*address).clone()));
+            self.workers
+                .tell_all(|| Command::Unlisten((*address).clone()));
         }
-        read.warnings.iter().for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{}", on_one_line(warning))));
+        read.warnings.iter().for_each(|warning| {
+            error_log::log(
+                &message::CONFIG_WARNING,
+                format_args!("{}", on_one_line(warning)),
+            )
+        });
         let report = ReloadReport {
             generation: generation.number,
             listeners: generation.model.listeners.len() as u64,
@@ -519,7 +668,10 @@ impl Operator {
 
     fn certificates(&self) -> Vec<CertificateReport> {
         let installed = self.secured.borrow().identities.run_time().all();
-        let report = |one: Installed| CertificateReport { names: one.names, not_after_unix_s: u64::try_from(one.not_after).unwrap_or(0) };
+        let report = |one: Installed| CertificateReport {
+            names: one.names,
+            not_after_unix_s: u64::try_from(one.not_after).unwrap_or(0),
+        };
         installed.into_iter().map(report).collect()
     }
 
@@ -530,16 +682,23 @@ impl Operator {
     }
 }
 
-/// Whether a listener is the one that is shown under `actual`, which has the kernel's choice where the port was left to it.
+/// Whether a listener is the one that is shown under `actual`, which has the kernel's choice where
+/// the port was left to it.
 fn is_same(configured: &Address, actual: &Address) -> bool {
     match (configured, actual) {
-        (Address::Tcp(configured), Address::Tcp(actual)) if configured.port() == 0 => configured.ip() == actual.ip(),
+        (Address::Tcp(configured), Address::Tcp(actual)) if configured.port() == 0 => {
+            configured.ip() == actual.ip()
+        }
         _ => configured == actual,
     }
 }
 
 /// What a reload can't change, where it was asked to.
-fn fixed_until_restart(old: &Generation, new: &saker_config::Model, has_store: bool) -> Vec<String> {
+fn fixed_until_restart(
+    old: &Generation,
+    new: &saker_config::Model,
+    has_store: bool,
+) -> Vec<String> {
     let of_store = page_cache::fixed_until_restart(&old.model, new).filter(|_| has_store);
     let (old, new) = (&old.model.server, &new.server);
     let rows = [
@@ -548,20 +707,36 @@ fn fixed_until_restart(old: &Generation, new: &saker_config::Model, has_store: b
         ("server.user", old.user != new.user),
         ("server.group", old.group != new.group),
         ("server.state_dir", old.state_dir != new.state_dir),
-        ("server.error_log", old.error_log.target != new.error_log.target),
+        (
+            "server.error_log",
+            old.error_log.target != new.error_log.target,
+        ),
     ];
-    let changed = rows.into_iter().filter(|row| row.1).map(|row| row.0).chain(of_store);
-    changed.map(|what| format!("{what} changes with the next start, not with a reload")).collect()
+    let changed = rows
+        .into_iter()
+        .filter(|row| row.1)
+        .map(|row| row.0)
+        .chain(of_store);
+    changed
+        .map(|what| format!("{what} changes with the next start, not with a reload"))
+        .collect()
 }
 
 fn counted(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+    if count == 1 {
+        format!("1 {noun}")
+    } else {
+        format!("{count} {noun}s")
+    }
 }
 
 fn notify(state: &str) {
     let state = match state {
         // systemd wants to know when the reload began (sd_notify(3), Type=notify-reload).
-        "RELOADING=1" => format!("RELOADING=1\nMONOTONIC_USEC={}", saker_net::clock::monotonic_precise_ns() / 1000),
+        "RELOADING=1" => format!(
+            "RELOADING=1\nMONOTONIC_USEC={}",
+            saker_net::clock::monotonic_precise_ns() / 1000
+        ),
         state => state.to_owned(),
     };
     if let Err(error) = saker_net::systemd::notify(&state) {
@@ -579,34 +754,65 @@ impl Control for Operator {
             generation: generation.number,
             configuration: self.source.name(),
             workers: self.workers.len() as u64,
-            listeners: self.listeners.borrow().shown().iter().map(ToString::to_string).collect(),
+            listeners: self
+                .listeners
+                .borrow()
+                .shown()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             sites: generation.model.sites.len() as u64,
             shutdown_timeout_ms: generation.model.server.shutdown_timeout_ms,
             counters: control::counters(&self.snapshot()),
             last_reload: self.last_reload.borrow().clone(),
             certificates: self.certificates(),
-            page_cache: self.shared.store().map(|store| cache_control::sites(&generation.model, &store, &self.shared.tallies)),
+            page_cache: self
+                .shared
+                .store()
+                .map(|store| cache_control::sites(&generation.model, &store, &self.shared.tallies)),
             hosts: known_hosts::report(&generation),
-            upstreams: generation.model.upstreams.iter().map(|one| UpstreamReport::new(one)).collect(),
+            upstreams: generation
+                .model
+                .upstreams
+                .iter()
+                .map(|one| UpstreamReport::new(one))
+                .collect(),
         }
     }
 
     fn prometheus(&self) -> String {
-        let expiry = self.secured.borrow().identities.first_expiry().map(|at| ExtraGauge {
-            name: "certificate_expiry_timestamp_seconds",
-            help: "When the first of all certificates runs out, in seconds since 1970.",
-            value: at as f64,
-        });
+        let expiry = self
+            .secured
+            .borrow()
+            .identities
+            .first_expiry()
+            .map(|at| ExtraGauge {
+                name: "certificate_expiry_timestamp_seconds",
+                help: "When the first of all certificates runs out, in seconds since 1970.",
+                value: at as f64,
+            });
         let gauges = [
-            ExtraGauge { name: "uptime_seconds", help: "Seconds since the start.", value: self.shared.started.elapsed().as_secs_f64() },
+            ExtraGauge {
+                name: "uptime_seconds",
+                help: "Seconds since the start.",
+                value: self.shared.started.elapsed().as_secs_f64(),
+            },
             ExtraGauge {
                 name: "watched_directories",
                 help: "Directories watched for changes.",
                 value: self.shared.watcher.watched_directories() as f64,
             },
-            ExtraGauge { name: "generation", help: "Configurations loaded so far.", value: self.generation.borrow().number as f64 },
+            ExtraGauge {
+                name: "generation",
+                help: "Configurations loaded so far.",
+                value: self.generation.borrow().number as f64,
+            },
         ];
-        let gauges: Vec<_> = gauges.into_iter().chain(expiry).chain(known_hosts::gauges(&self.generation.borrow())).collect();
+        let gauges: Vec<_> = gauges
+            .into_iter()
+            .chain(expiry)
+            .chain(known_hosts::gauges(&self.generation.borrow()))
+            .collect();
         prometheus(&self.snapshot(), &gauges)
     }
 
@@ -622,7 +828,11 @@ impl Control for Operator {
         if !self.is_stopping() {
             return Err("the server is running".into());
         }
-        let lock = self.lock.borrow_mut().take().ok_or("another server has taken over")?;
+        let lock = self
+            .lock
+            .borrow_mut()
+            .take()
+            .ok_or("another server has taken over")?;
         let answer = serde_json::json!({
             "ok": true,
             "pid": std::process::id(),
@@ -630,7 +840,10 @@ impl Control for Operator {
             "listeners": self.listeners.borrow().addresses().iter().map(|address| address.to_string()).collect::<Vec<_>>(),
         });
         // What can't be written was said.
-        let _ = self.ban_file.borrow_mut().keep(&self.shared.neighbours.bans, saker_net::clock::realtime_s());
+        let _ = self
+            .ban_file
+            .borrow_mut()
+            .keep(&self.shared.neighbours.bans, saker_net::clock::realtime_s());
         self.successor.set_asked();
         drop(lock);
         error_log::log(&message::HANDED_OVER, format_args!(""));
@@ -653,8 +866,12 @@ impl Control for Operator {
     }
 
     fn bans(&self, verb: &BanVerb) -> Result<serde_json::Value, String> {
-        let answer =
-            neighbours::answer(verb, &self.shared.neighbours.bans, &mut self.ban_file.borrow_mut(), saker_net::clock::realtime_s());
+        let answer = neighbours::answer(
+            verb,
+            &self.shared.neighbours.bans,
+            &mut self.ban_file.borrow_mut(),
+            saker_net::clock::realtime_s(),
+        );
         self.workers.tell_all(|| Command::LookAtBans);
         answer
     }
@@ -663,12 +880,23 @@ impl Control for Operator {
         known_hosts::answer(verb, &self.generation.borrow())
     }
 
-    fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<serde_json::Value, String>> {
+    fn cache<'c>(
+        &'c self,
+        verb: &'c CacheVerb,
+    ) -> LocalFuture<'c, Result<serde_json::Value, String>> {
         let (generation, store) = (Arc::clone(&self.generation.borrow()), self.shared.store());
         if let (CacheVerb::Warm(verb), Some(_)) = (verb, &store) {
-            let answer = warming::answer(verb, &self.warm_ups, &generation.model, &self.listeners.borrow(), &self.workers);
+            let answer = warming::answer(
+                verb,
+                &self.warm_ups,
+                &generation.model,
+                &self.listeners.borrow(),
+                &self.workers,
+            );
             return Box::pin(std::future::ready(answer));
         }
-        Box::pin(async move { cache_control::answer(verb, &generation.model, store, &self.shared.tallies).await })
+        Box::pin(async move {
+            cache_control::answer(verb, &generation.model, store, &self.shared.tallies).await
+        })
     }
 }

@@ -1,8 +1,10 @@
-//! The page cache's store: opened by the main thread before there are workers, and kept from generation to generation.
+//! The page cache's store: opened by the main thread before there are workers, and kept from
+//! generation to generation.
 //!
-//! The difficulty is whose the folder is. Below the state directory it is made by the user that the server has become; elsewhere root may be the
-//! only one who can make it, so root does ([`hand_over`]), and what exists already is the administrator's to give away.
-//! A server without its cache answers all the same, only slower: what goes wrong here is said, and stops nothing.
+//! The difficulty is whose the folder is. Below the state directory it is made by the user that the
+//! server has become; elsewhere root may be the only one who can make it, so root does
+//! ([`hand_over`]), and what exists already is the administrator's to give away. A server without
+//! its cache answers all the same, only slower: what goes wrong here is said, and stops nothing.
 
 use super::hand_on::{hand_on, is_guard};
 use crate::shared::{PageCache, Shared};
@@ -26,7 +28,11 @@ const PREDECESSOR_ATTEMPTS: u32 = 200;
 const PREDECESSOR_PAUSE: std::time::Duration = std::time::Duration::from_millis(50);
 
 pub fn folder(model: &Model) -> PathBuf {
-    model.cache.folder.clone().unwrap_or_else(|| model.server.state_dir.join("cache"))
+    model
+        .cache
+        .folder
+        .clone()
+        .unwrap_or_else(|| model.server.state_dir.join("cache"))
 }
 
 pub fn bounds(cache: &CacheStore) -> Bounds {
@@ -40,8 +46,9 @@ pub fn bounds(cache: &CacheStore) -> Bounds {
     }
 }
 
-/// While we are root: makes a folder that is missing, and gives it to the user. What fails here fails again, and is said, when it is opened.
-/// `guard`: the group that the server alone has, which keeps other processes of the user from reading pages of people who are logged in.
+/// While we are root: makes a folder that is missing, and gives it to the user. What fails here
+/// fails again, and is said, when it is opened. `guard`: the group that the server alone has, which
+/// keeps other processes of the user from reading pages of people who are logged in.
 pub fn hand_over(model: &Model, uid: u32, guard: Option<u32>) {
     if !model.wants_cache() || model.cache.folder.is_none() {
         return;
@@ -59,21 +66,29 @@ pub fn hand_over(model: &Model, uid: u32, guard: Option<u32>) {
     }
 }
 
-/// While we are root: what is in a folder that root made at an earlier start becomes this user's, whoever had it since.
+/// While we are root: what is in a folder that root made at an earlier start becomes this user's,
+/// whoever had it since.
 pub fn hand_on_left(model: &Model, uid: u32) {
-    if let Some(folder) = model.cache.folder.as_ref().filter(|folder| is_guarded(folder)) {
+    if let Some(folder) = model
+        .cache
+        .folder
+        .as_ref()
+        .filter(|folder| is_guarded(folder))
+    {
         hand_on(folder, uid);
     }
 }
 
 /// Made by root at an earlier start, with the group of that start.
 fn is_guarded(folder: &Path) -> bool {
-    fs::symlink_metadata(folder).is_ok_and(|found| found.is_dir() && is_guard(found.uid(), found.gid()))
+    fs::symlink_metadata(folder)
+        .is_ok_and(|found| found.is_dir() && is_guard(found.uid(), found.gid()))
 }
 
 /// The folder is root's, so that nobody has laid anything else there.
 fn close_to(folder: &Path, gid: u32) {
-    let _ = lchown(folder, Some(0), Some(gid)).and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(GUARDED_MODE)));
+    let _ = lchown(folder, Some(0), Some(gid))
+        .and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(GUARDED_MODE)));
 }
 
 /// Opens it, where something uses it and it is not open yet.
@@ -84,11 +99,15 @@ pub fn open(model: &Model, shared: &Shared) {
     let folder = folder(model);
     match open_in(&folder, bounds(&model.cache)) {
         Ok(cache) => drop(shared.page_cache.set(cache)),
-        Err(error) => error_log::log(&message::CACHE_OFF, format_args!("{}: {error}", folder.display())),
+        Err(error) => error_log::log(
+            &message::CACHE_OFF,
+            format_args!("{}: {error}", folder.display()),
+        ),
     }
 }
 
-/// After a predecessor that had it open: nothing in it is used, for purges have come meanwhile that nobody could write down.
+/// After a predecessor that had it open: nothing in it is used, for purges have come meanwhile that
+/// nobody could write down.
 pub async fn open_emptied(model: &Model, shared: &Shared) {
     let folder = folder(model);
     for _ in 0..PREDECESSOR_ATTEMPTS {
@@ -98,7 +117,9 @@ pub async fn open_emptied(model: &Model, shared: &Shared) {
                 break;
             }
             // Another server's still.
-            Err(error) if error.kind() == io::ErrorKind::Other => tokio::time::sleep(PREDECESSOR_PAUSE).await,
+            Err(error) if error.kind() == io::ErrorKind::Other => {
+                tokio::time::sleep(PREDECESSOR_PAUSE).await
+            }
             Err(_) => break,
         }
     }
@@ -106,17 +127,31 @@ pub async fn open_emptied(model: &Model, shared: &Shared) {
 }
 
 fn open_in(folder: &Path, bounds: Bounds) -> io::Result<PageCache> {
-    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
+    DirBuilder::new()
+        .recursive(true)
+        .mode(FOLDER_MODE)
+        .create(folder)?;
     let lock = lock(folder)?;
-    Ok(PageCache { store: Store::open(folder, bounds)?, folder: folder.into(), lock })
+    Ok(PageCache {
+        store: Store::open(folder, bounds)?,
+        folder: folder.into(),
+        lock,
+    })
 }
 
 /// Two servers with the same folder would take away what the other one writes.
 fn lock(folder: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK))?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(folder.join(LOCK))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(io::Error::other("another server has its page cache there")),
+        Err(fs::TryLockError::WouldBlock) => {
+            Err(io::Error::other("another server has its page cache there"))
+        }
         Err(fs::TryLockError::Error(error)) => Err(error),
     }
 }
@@ -128,10 +163,22 @@ pub fn fixed_until_restart(old: &Model, new: &Model) -> impl Iterator<Item = &'s
         ("cache.folder", folder(old) != folder(new)),
         ("cache.size", before.bytes_max != after.bytes_max),
         ("cache.entries", before.entries_max != after.entries_max),
-        ("cache.site_size", before.site_bytes_max != after.site_bytes_max),
-        ("cache.site_entries", before.site_entries_max != after.site_entries_max),
-        ("cache.entry_size", before.entry_bytes_max != after.entry_bytes_max),
-        ("cache.reserve", before.disk_reserve_bytes != after.disk_reserve_bytes),
+        (
+            "cache.site_size",
+            before.site_bytes_max != after.site_bytes_max,
+        ),
+        (
+            "cache.site_entries",
+            before.site_entries_max != after.site_entries_max,
+        ),
+        (
+            "cache.entry_size",
+            before.entry_bytes_max != after.entry_bytes_max,
+        ),
+        (
+            "cache.reserve",
+            before.disk_reserve_bytes != after.disk_reserve_bytes,
+        ),
     ];
     rows.into_iter().filter(|row| row.1).map(|row| row.0)
 }
@@ -146,8 +193,13 @@ mod tests {
         let scratch = Scratch::new();
         let folder = scratch.join("deep/cache");
         let first = open_in(&folder, Bounds::default()).unwrap();
-        assert_eq!(fs::metadata(&folder).unwrap().permissions().mode() & 0o7777, FOLDER_MODE);
-        let error = open_in(&folder, Bounds::default()).err().expect("two stores in one folder");
+        assert_eq!(
+            fs::metadata(&folder).unwrap().permissions().mode() & 0o7777,
+            FOLDER_MODE
+        );
+        let error = open_in(&folder, Bounds::default())
+            .err()
+            .expect("two stores in one folder");
         assert!(error.to_string().contains("another server"), "{error}");
         drop(first);
         open_in(&folder, Bounds::default()).expect("what a server has left is taken over");
@@ -160,8 +212,14 @@ mod tests {
         new.cache.bytes_max = 1;
         new.cache.memory_bytes_max = 1;
         new.server.state_dir = "/elsewhere".into();
-        assert_eq!(fixed_until_restart(&old, &new).collect::<Vec<_>>(), ["cache.folder", "cache.size"]);
+        assert_eq!(
+            fixed_until_restart(&old, &new).collect::<Vec<_>>(),
+            ["cache.folder", "cache.size"]
+        );
         new.cache.folder = Some(folder(&old));
-        assert_eq!(fixed_until_restart(&old, &new).collect::<Vec<_>>(), ["cache.size"]);
+        assert_eq!(
+            fixed_until_restart(&old, &new).collect::<Vec<_>>(),
+            ["cache.size"]
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! The file that scripts find the process by.
 //!
-//! Made by root before the change of user, like the sockets, and root's for good; filled when the server serves: a number in it says so. At the end the
-//! broker removes it where the folder is root's, however the server ended.
+//! Made by root before the change of user, like the sockets, and root's for good; filled when the
+//! server serves: a number in it says so. At the end the broker removes it where the folder is
+//! root's, however the server ended.
 
 use saker_config::model::Server;
 use std::{
@@ -19,14 +20,23 @@ pub struct PidFile {
 impl PidFile {
     /// Still empty. `None` where the configuration names no file.
     pub fn make(server: &Server) -> Result<Option<PidFile>, String> {
-        let Some(path) = &server.pid_file else { return Ok(None) };
+        let Some(path) = &server.pid_file else {
+            return Ok(None);
+        };
         let failed = |error: std::io::Error| format!("PidFile {}: {error}", path.display());
         // A new one beside it, renamed: nobody reads half a number, and no link is followed.
         let fresh = path.with_extension("new");
         let _ = fs::remove_file(&fresh);
-        let file = File::options().write(true).create_new(true).open(&fresh).map_err(failed)?;
+        let file = File::options()
+            .write(true)
+            .create_new(true)
+            .open(&fresh)
+            .map_err(failed)?;
         fs::rename(&fresh, path).map_err(failed)?;
-        Ok(Some(PidFile { path: path.clone(), file }))
+        Ok(Some(PidFile {
+            path: path.clone(),
+            file,
+        }))
     }
 
     pub fn fill(&mut self) {
@@ -37,7 +47,8 @@ impl PidFile {
 
 impl Drop for PidFile {
     fn drop(&mut self) {
-        let ours = fs::read_to_string(&self.path).is_ok_and(|text| text.trim() == std::process::id().to_string());
+        let ours = fs::read_to_string(&self.path)
+            .is_ok_and(|text| text.trim() == std::process::id().to_string());
         if ours && saker_net::privileged::remove_file(&self.path).is_err() {
             let _ = self.file.set_len(0);
         }
@@ -53,12 +64,18 @@ mod tests {
     fn written_and_removed_unless_it_is_another_s() {
         let scratch = Scratch::new();
         let path = scratch.0.join("saker.pid");
-        let server = Server { pid_file: Some(path.clone()), ..Server::default() };
+        let server = Server {
+            pid_file: Some(path.clone()),
+            ..Server::default()
+        };
         let make = || PidFile::make(&server).unwrap().unwrap();
         let mut file = make();
         assert_eq!(fs::read_to_string(&path).unwrap(), "");
         file.fill();
-        assert_eq!(fs::read_to_string(&path).unwrap(), format!("{}\n", std::process::id()));
+        assert_eq!(
+            fs::read_to_string(&path).unwrap(),
+            format!("{}\n", std::process::id())
+        );
         drop(file);
         assert!(!path.exists());
         let mut file = make();

@@ -1,9 +1,11 @@
 //! Started as root: bind first, then become the configured user for good.
 //!
-//! The state directory stays root's, and only a group that no user database has may enter it. The server keeps that group when it becomes the user;
-//! what else runs as the user (PHP, programs of sites) is started without it by the process that stays root, and so reads no key and reaches no socket.
-//! Logs are not this module's: the broker opens them as root, as Apache and nginx do, and whose they are is the administrator's, or logrotate's, to
-//! say. Caveat: an earlier run may have been another user's. What the server has made for itself in its state directory is handed on to
+//! The state directory stays root's, and only a group that no user database has may enter it. The
+//! server keeps that group when it becomes the user; what else runs as the user (PHP, programs of
+//! sites) is started without it by the process that stays root, and so reads no key and reaches no
+//! socket. Logs are not this module's: the broker opens them as root, as Apache and nginx do, and
+//! whose they are is the administrator's, or logrotate's, to say. Caveat: an earlier run may have
+//! been another user's. What the server has made for itself in its state directory is handed on to
 //! the user of this run, so that no run leaves anything that the next one can't use.
 
 use super::{guard_keys, hand_on::hand_on, neighbours, page_cache};
@@ -14,10 +16,17 @@ use saker_telemetry::{error_log, message};
 use std::os::unix::fs::chown;
 
 /// What the server itself makes in its state directory.
-const OWN: [&str; 6] = ["acme", "authority", "cache", "ocsp", neighbours::FILE, guard_keys::FILE];
+const OWN: [&str; 6] = [
+    "acme",
+    "authority",
+    "cache",
+    "ocsp",
+    neighbours::FILE,
+    guard_keys::FILE,
+];
 
-/// Changes to the configured user, if we are root. Without one, serving as root is said aloud; a user that can't be had is an error.
-/// `peers`: users of the control socket, which is bound.
+/// Changes to the configured user, if we are root. Without one, serving as root is said aloud; a
+/// user that can't be had is an error. `peers`: users of the control socket, which is bound.
 pub fn drop(model: &Model, lock: &Lock, peers: &Peers) -> Result<(), String> {
     let server = &model.server;
     let is_root = rustix::process::geteuid().is_root();
@@ -25,22 +34,31 @@ pub fn drop(model: &Model, lock: &Lock, peers: &Peers) -> Result<(), String> {
     if is_root && user.is_none() {
         error_log::log(
             &message::RUNNING_AS_ROOT,
-            format_args!("name one (`user` in [server], Apache's User), or start it as that user: runuser -u www-data -- saker ..."),
+            format_args!(
+                "name one (`user` in [server], Apache's User), or start it as that user: runuser -u www-data -- saker ..."
+            ),
         );
     }
     if let Some(user) = server.user.as_deref().filter(|_| !is_root) {
-        error_log::log(&message::CONFIG_WARNING, format_args!("server.user is ignored: only root can change to {user}"));
+        error_log::log(
+            &message::CONFIG_WARNING,
+            format_args!("server.user is ignored: only root can change to {user}"),
+        );
     }
     let uid = user.and_then(uid_of);
     let identity = user.and_then(|user| Identity::look_up(user, server.group.as_deref()).ok());
     let guard = identity.and_then(|identity| guard(lock, &identity));
     if let Err(error) = lock.admit(peers.named()) {
         let text = "users of `control_users` can't be let through to control.sock (does the file system have access control lists?)";
-        error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{}: {text}: {error}", lock.path().display()));
+        error_log::log(
+            &message::CONTROL_SOCKET_FAILED,
+            format_args!("{}: {text}: {error}", lock.path().display()),
+        );
     }
     if is_root {
         let uid = uid.unwrap_or(0);
-        OWN.iter().for_each(|name| hand_on(&lock.path().join(name), uid));
+        OWN.iter()
+            .for_each(|name| hand_on(&lock.path().join(name), uid));
         page_cache::hand_on_left(model, uid);
     }
     let Some(user) = user else { return Ok(()) };
@@ -55,8 +73,9 @@ pub fn drop(model: &Model, lock: &Lock, peers: &Peers) -> Result<(), String> {
     Ok(())
 }
 
-/// The group that the server keeps for itself; `None`: it can't have any, and the directory is open to the user's group. It stays root's, so that a
-/// later start with another user, or with none, finds it to be its own.
+/// The group that the server keeps for itself; `None`: it can't have any, and the directory is open
+/// to the user's group. It stays root's, so that a later start with another user, or with none,
+/// finds it to be its own.
 fn guard(lock: &Lock, identity: &Identity) -> Option<u32> {
     let gid = lock.guard_group();
     // Tried before anything depends on it; the change of user takes it away again.
@@ -66,9 +85,15 @@ fn guard(lock: &Lock, identity: &Identity) -> Option<u32> {
             Some(gid)
         }
         Err(error) => {
-            error_log::log(&message::STATE_DIRECTORY_OPEN, format_args!("{}: {error}", lock.path().display()));
+            error_log::log(
+                &message::STATE_DIRECTORY_OPEN,
+                format_args!("{}: {error}", lock.path().display()),
+            );
             if let Err(error) = lock.share(identity.gid()) {
-                error_log::log(&message::STATE_DIRECTORY_FAILED, format_args!("{}: {error}", lock.path().display()));
+                error_log::log(
+                    &message::STATE_DIRECTORY_FAILED,
+                    format_args!("{}: {error}", lock.path().display()),
+                );
             }
             give_pid_file(lock, identity.uid());
             None
@@ -84,6 +109,9 @@ pub fn uid_of(user: &str) -> Option<u32> {
 fn give_pid_file(lock: &Lock, uid: u32) {
     let path = lock.path().join(PID_FILE);
     if let Err(error) = chown(&path, Some(uid), None) {
-        error_log::log(&message::STATE_DIRECTORY_FAILED, format_args!("{}: {error}", path.display()));
+        error_log::log(
+            &message::STATE_DIRECTORY_FAILED,
+            format_args!("{}: {error}", path.display()),
+        );
     }
 }

@@ -1,8 +1,9 @@
 //! Signals, as Apache and nginx administrators know them.
 //!
-//! TERM and INT: stop, requests may finish; a second one means now. QUIT: stop now. HUP: reload. USR1: open the logs again. PIPE is
-//! ignored by the runtime. Under an Apache configuration as Apache has it: TERM now, WINCH when requests have finished, USR1 and HUP reload
-//! and open the logs again.
+//! TERM and INT: stop, requests may finish; a second one means now. QUIT: stop now. HUP: reload.
+//! USR1: open the logs again. PIPE is ignored by the runtime. Under an Apache configuration as
+//! Apache has it: TERM now, WINCH when requests have finished, USR1 and HUP reload and open the
+//! logs again.
 
 use super::operator::Operator;
 use std::{io, rc::Rc};

@@ -18,8 +18,17 @@ use std::{
 #[derive(Clone, Debug)]
 pub enum Source {
     Directory(Box<ServeOptions>),
-    File { path: PathBuf, workers: Option<usize>, state_dir: Option<PathBuf> },
-    Apache { input: ApacheInput, workers: Option<usize>, state_dir: Option<PathBuf>, php: Option<PhpProgram> },
+    File {
+        path: PathBuf,
+        workers: Option<usize>,
+        state_dir: Option<PathBuf>,
+    },
+    Apache {
+        input: ApacheInput,
+        workers: Option<usize>,
+        state_dir: Option<PathBuf>,
+        php: Option<PhpProgram>,
+    },
 }
 
 /// What Apache's command line says about its configuration.
@@ -55,25 +64,52 @@ impl Source {
 
     fn read_text(&self) -> Result<Read, String> {
         match self {
-            Source::Directory(options) => {
-                Ok(Read { model: Model::for_directory(ServeOptions::clone(options)), front_end: None, warnings: Vec::new() })
-            }
-            Source::File { path, workers, state_dir } => {
+            Source::Directory(options) => Ok(Read {
+                model: Model::for_directory(ServeOptions::clone(options)),
+                front_end: None,
+                warnings: Vec::new(),
+            }),
+            Source::File {
+                path,
+                workers,
+                state_dir,
+            } => {
                 let loaded = load_native(path).map_err(|diagnostics| diagnostics.to_string())?;
                 let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
-                Ok(Read { model: with(loaded.model, *workers, state_dir.as_deref()), front_end: None, warnings })
+                Ok(Read {
+                    model: with(loaded.model, *workers, state_dir.as_deref()),
+                    front_end: None,
+                    warnings,
+                })
             }
-            Source::Apache { input, workers, state_dir, php } => {
+            Source::Apache {
+                input,
+                workers,
+                state_dir,
+                php,
+            } => {
                 let loaded = load_apache(input);
                 if loaded.has_errors() {
-                    return Err(loaded.diagnostics.iter().filter(|diagnostic| diagnostic.is_error()).map(Diagnostic::to_string).collect());
+                    return Err(loaded
+                        .diagnostics
+                        .iter()
+                        .filter(|diagnostic| diagnostic.is_error())
+                        .map(Diagnostic::to_string)
+                        .collect());
                 }
-                let noteworthy = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.severity == Severity::Warning);
+                let noteworthy = loaded
+                    .diagnostics
+                    .iter()
+                    .filter(|diagnostic| diagnostic.severity == Severity::Warning);
                 let warnings = noteworthy.map(ToString::to_string).collect();
                 let front_end: FrontEnd = Arc::new(loaded.apache);
                 let mut model = with(loaded.model, *workers, state_dir.as_deref());
                 model.php.program = php.clone().unwrap_or(model.php.program);
-                Ok(Read { model, front_end: Some(front_end), warnings })
+                Ok(Read {
+                    model,
+                    front_end: Some(front_end),
+                    warnings,
+                })
             }
         }
     }
@@ -108,7 +144,9 @@ fn with(mut model: Model, workers: Option<usize>, state_dir: Option<&Path>) -> M
 pub fn on_one_line(rendered: &str) -> String {
     let mut lines = rendered.lines();
     let first = lines.next().unwrap_or_default();
-    let help = lines.filter_map(|line| line.strip_prefix("help: ")).map(|help| format!("; {help}"));
+    let help = lines
+        .filter_map(|line| line.strip_prefix("help: "))
+        .map(|help| format!("; {help}"));
     [first.to_owned()].into_iter().chain(help).collect()
 }
 
@@ -118,12 +156,14 @@ pub fn load_native(path: &Path) -> Result<saker_config::Loaded, Diagnostics> {
     let problems = saker_hosts::problems(&loaded.model.hosts);
     match problems.is_empty() {
         true => Ok(loaded),
-        false => Err(Diagnostics(loaded.warnings.into_iter().chain(problems).collect())),
+        false => Err(Diagnostics(
+            loaded.warnings.into_iter().chain(problems).collect(),
+        )),
     }
 }
 
-/// Reads Apache's configuration: its folder is the ServerRoot until the file says otherwise, and Debian's `envvars` beside it is read as its
-/// start script would.
+/// Reads Apache's configuration: its folder is the ServerRoot until the file says otherwise, and
+/// Debian's `envvars` beside it is read as its start script would.
 pub fn load_apache(input: &ApacheInput) -> Loaded {
     load_apache_keeping_places(input, false)
 }
@@ -131,20 +171,38 @@ pub fn load_apache(input: &ApacheInput) -> Loaded {
 /// `keeps_places`: each section is known by its own lines, even where another one says the same.
 pub fn load_apache_keeping_places(input: &ApacheInput, keeps_places: bool) -> Loaded {
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let file = absolute(&input.server_root.as_deref().unwrap_or(Path::new("")).join(&input.file));
+    let file = absolute(
+        &input
+            .server_root
+            .as_deref()
+            .unwrap_or(Path::new(""))
+            .join(&input.file),
+    );
     let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
-    let root = input.server_root.as_deref().map_or_else(|| folder.clone(), absolute);
+    let root = input
+        .server_root
+        .as_deref()
+        .map_or_else(|| folder.clone(), absolute);
     let lines = |lines: &[String]| lines.iter().map(|line| line.clone().into_bytes()).collect();
     let mut setup = Setup::new(&root, &file);
-    (setup.defines, setup.before, setup.after) = (lines(&input.defines), lines(&input.before), lines(&input.after));
-    setup.environment = std::env::vars_os().map(|(name, value)| (name.into_vec(), value.into_vec())).collect();
+    (setup.defines, setup.before, setup.after) = (
+        lines(&input.defines),
+        lines(&input.before),
+        lines(&input.after),
+    );
+    setup.environment = std::env::vars_os()
+        .map(|(name, value)| (name.into_vec(), value.into_vec()))
+        .collect();
     if let Ok(text) = saker_net::privileged::read(&folder.join("envvars")) {
         read_envvars(&text, &mut setup.environment);
     }
     setup.keeps_places = keeps_places;
     setup.matches = |pattern, version| {
-        let pattern = Pattern::compile(pattern, PatternOptions::default()).map_err(|error| error.to_string())?;
-        pattern.is_match(version).map_err(|_| "the pattern takes too long".to_owned())
+        let pattern = Pattern::compile(pattern, PatternOptions::default())
+            .map_err(|error| error.to_string())?;
+        pattern
+            .is_match(version)
+            .map_err(|_| "the pattern takes too long".to_owned())
     };
     let mut loaded = saker_apache::load(&setup, &OnDiskPrivileged);
     loaded.model.server.state_dir = apache_state::of_configuration(&file);
@@ -158,7 +216,10 @@ mod tests {
     #[test]
     fn a_diagnostic_on_one_line() {
         let rendered = "saker.toml:6:8: warning: no folder\n  |\n6 | root = \"/x\"\n  |        ^^^^\nhelp: make it\n";
-        assert_eq!(on_one_line(rendered), "saker.toml:6:8: warning: no folder; make it");
+        assert_eq!(
+            on_one_line(rendered),
+            "saker.toml:6:8: warning: no folder; make it"
+        );
         assert_eq!(on_one_line("one"), "one");
     }
 }

@@ -1,12 +1,15 @@
-//! One server takes over from another that is stopping: the successor's side, and what the stopping one keeps in mind.
+//! One server takes over from another that is stopping: the successor's side, and what the stopping
+//! one keeps in mind.
 //!
-//! A server that stops lets new connections in for as long as it waits for requests that were open before, or until a successor listens. The
-//! successor asks for the state directory on the control socket and keeps that connection: over it each tells the other how far it is, and its end
-//! says that the predecessor is gone. Both listen for a moment (SO_REUSEPORT); the kernel is told to lead new connections to the successor before
-//! the predecessor closes its sockets, so that none is lost between the two.
-//! Difficulty: a page cache has one writer, and so have UDP ports. The successor goes without both until the predecessor is gone, and then begins
-//! with an empty cache, since it has seen purges that it could not apply.
-//! Absent on purpose: starting the successor. That is the service manager's or the administrator's.
+//! A server that stops lets new connections in for as long as it waits for requests that were open
+//! before, or until a successor listens. The successor asks for the state directory on the control
+//! socket and keeps that connection: over it each tells the other how far it is, and its end says
+//! that the predecessor is gone. Both listen for a moment (SO_REUSEPORT); the kernel is told to
+//! lead new connections to the successor before the predecessor closes its sockets, so that none is
+//! lost between the two. Difficulty: a page cache has one writer, and so have UDP ports. The
+//! successor goes without both until the predecessor is gone, and then begins with an empty cache,
+//! since it has seen purges that it could not apply. Absent on purpose: starting the successor.
+//! That is the service manager's or the administrator's.
 
 use crate::control::{CLOSED, LISTENING, client};
 use saker_config::model::Address;
@@ -21,7 +24,8 @@ use std::{
 };
 use tokio::{io::AsyncReadExt, sync::Notify};
 
-/// As long as the predecessor listens beside its successor: connections that came to it before can still send their first bytes.
+/// As long as the predecessor listens beside its successor: connections that came to it before can
+/// still send their first bytes.
 pub const GRACE: Duration = Duration::from_secs(1);
 
 /// The server that this one takes over from.
@@ -34,7 +38,8 @@ pub struct Predecessor {
 }
 
 impl Predecessor {
-    /// Asks the server that has the lock of the state directory. `None`: there is none that lets go.
+    /// Asks the server that has the lock of the state directory. `None`: there is none that lets
+    /// go.
     pub fn ask(state_dir: &Path) -> Option<Predecessor> {
         let (stream, answer) = client::take_over(state_dir).ok()?;
         let number = |name: &str| answer.get(name).and_then(Value::as_u64);
@@ -43,7 +48,11 @@ impl Predecessor {
             stream,
             pid: number("pid")?,
             workers: usize::try_from(number("workers")?).ok()?,
-            listeners: listeners.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            listeners: listeners
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
         })
     }
 
@@ -61,7 +70,9 @@ impl Predecessor {
     /// Leads new connections here. `sockets`: the first of each address that both listen on.
     pub fn prefer(&self, sockets: &[BoundSocket]) {
         // Where the kernel can't, some connections go to the predecessor for a moment more.
-        sockets.iter().for_each(|socket| drop(steering::prefer(socket, self.workers)));
+        sockets
+            .iter()
+            .for_each(|socket| drop(steering::prefer(socket, self.workers)));
     }
 
     fn into_stream(self) -> io::Result<tokio::net::UnixStream> {
@@ -70,12 +81,17 @@ impl Predecessor {
     }
 }
 
-/// Returns once the predecessor has ended. From when it has closed its listeners on, the kernel chooses among the successor's own.
+/// Returns once the predecessor has ended. From when it has closed its listeners on, the kernel
+/// chooses among the successor's own.
 pub async fn until_gone(predecessor: Predecessor, shared: Vec<BoundSocket>) {
-    let Ok(mut stream) = predecessor.into_stream() else { return };
+    let Ok(mut stream) = predecessor.into_stream() else {
+        return;
+    };
     let mut said = [0; CLOSED.len()];
     let _ = stream.read_exact(&mut said).await;
-    shared.iter().for_each(|socket| drop(steering::prefer_none(socket)));
+    shared
+        .iter()
+        .for_each(|socket| drop(steering::prefer_none(socket)));
     drop(shared);
     while stream.read(&mut said).await.is_ok_and(|count| count > 0) {}
 }
@@ -101,7 +117,8 @@ impl Successor {
     }
 
     pub fn set_listening(&self) {
-        self.listening.set(Some(self.listening.get().unwrap_or_else(Instant::now)));
+        self.listening
+            .set(Some(self.listening.get().unwrap_or_else(Instant::now)));
     }
 
     /// It has ended before it listened.
@@ -116,7 +133,9 @@ impl Successor {
 
     /// Whether it has listened long enough.
     pub fn is_there(&self) -> bool {
-        self.listening.get().is_some_and(|since| since.elapsed() >= GRACE)
+        self.listening
+            .get()
+            .is_some_and(|since| since.elapsed() >= GRACE)
     }
 
     pub fn set_listeners_closed(&self) {

@@ -1,6 +1,8 @@
-//! Warm-ups of the page cache on the main thread: begun for whoever asks over the control socket, and by the clock where the configuration says so.
+//! Warm-ups of the page cache on the main thread: begun for whoever asks over the control socket,
+//! and by the clock where the configuration says so.
 //!
-//! The workers do the work (`saker_handlers::page_cache::warm`), and this thread knows by which doors requests come in. Nothing here waits.
+//! The workers do the work (`saker_handlers::page_cache::warm`), and this thread knows by which
+//! doors requests come in. Nothing here waits.
 
 use super::{listeners::Listeners, workers::Workers};
 use crate::{
@@ -26,11 +28,30 @@ use std::{
 const CONFIGURED_CONCURRENCY: usize = 2;
 
 /// Answers what was asked.
-pub fn answer(verb: &WarmVerb, jobs: &Jobs, model: &Model, listeners: &Listeners, workers: &Workers) -> Result<Value, String> {
-    let find = |job: u64| jobs.find(job).ok_or_else(|| format!("there is no warm-up {job}"));
+pub fn answer(
+    verb: &WarmVerb,
+    jobs: &Jobs,
+    model: &Model,
+    listeners: &Listeners,
+    workers: &Workers,
+) -> Result<Value, String> {
+    let find = |job: u64| {
+        jobs.find(job)
+            .ok_or_else(|| format!("there is no warm-up {job}"))
+    };
     match verb {
-        WarmVerb::Begin(WarmOrder { list, variations, concurrency, rate }) => {
-            let order = Order { variations: variations.clone(), concurrency: *concurrency, rate: *rate, is_watched: true };
+        WarmVerb::Begin(WarmOrder {
+            list,
+            variations,
+            concurrency,
+            rate,
+        }) => {
+            let order = Order {
+                variations: variations.clone(),
+                concurrency: *concurrency,
+                rate: *rate,
+                is_watched: true,
+            };
             let job = Job::new(order, doors(model, listeners), true);
             add(&job, list)?;
             let number = begin(&job, jobs, workers).ok_or("too many warm-ups are under way")?;
@@ -51,10 +72,18 @@ pub fn answer(verb: &WarmVerb, jobs: &Jobs, model: &Model, listeners: &Listeners
 
 /// Begins what the configuration wants; nobody looks at it.
 pub fn by_configuration(jobs: &Jobs, model: &Model, listeners: &Listeners, workers: &Workers) {
-    let order = Order { concurrency: CONFIGURED_CONCURRENCY, ..Order::default() };
+    let order = Order {
+        concurrency: CONFIGURED_CONCURRENCY,
+        ..Order::default()
+    };
     let job = Job::new(order, doors(model, listeners), true);
-    let list = WarmList { sitemaps: model.cache.warmed.clone(), ..WarmList::default() };
-    let begun = add(&job, &list).and_then(|()| begin(&job, jobs, workers).ok_or_else(|| "too many warm-ups are under way".into()));
+    let list = WarmList {
+        sitemaps: model.cache.warmed.clone(),
+        ..WarmList::default()
+    };
+    let begun = add(&job, &list).and_then(|()| {
+        begin(&job, jobs, workers).ok_or_else(|| "too many warm-ups are under way".into())
+    });
     if let Err(why) = begun {
         error_log::log(&message::CONFIG_WARNING, format_args!("cache.warm: {why}"));
     }
@@ -75,9 +104,16 @@ pub fn begin(job: &Arc<Job>, jobs: &Jobs, workers: &Workers) -> Option<u64> {
 
 /// All or nothing: whoever mistypes one address wants to know before the others are asked for.
 pub fn add(job: &Job, list: &WarmList) -> Result<(), String> {
-    let parse = |text: &String| PageUrl::parse(text).ok_or_else(|| format!("{text} is no URL (http://HOST/PATH or https://HOST/PATH)"));
+    let parse = |text: &String| {
+        PageUrl::parse(text)
+            .ok_or_else(|| format!("{text} is no URL (http://HOST/PATH or https://HOST/PATH)"))
+    };
     let pages = list.urls.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
-    let sitemaps = list.sitemaps.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+    let sitemaps = list
+        .sitemaps
+        .iter()
+        .map(parse)
+        .collect::<Result<Vec<_>, _>>()?;
     job.add(&pages, &sitemaps);
     if !list.more {
         job.close();
@@ -88,10 +124,17 @@ pub fn add(job: &Job, list: &WarmList) -> Result<(), String> {
 /// Ways in, as clients of this machine would come.
 pub fn doors(model: &Model, listeners: &Listeners) -> Vec<Door> {
     let of = |(listener, actual): (Arc<Address>, &Address)| {
-        let Address::Tcp(actual) = actual else { return None };
+        let Address::Tcp(actual) = actual else {
+            return None;
+        };
         let is_tls = |known: &Listener| known.address == *listener && known.tls.is_some();
         let tls = model.listeners.iter().any(is_tls);
-        Some(Door { listener, local: local(*actual), tls, secure: tls })
+        Some(Door {
+            listener,
+            local: local(*actual),
+            tls,
+            secure: tls,
+        })
     };
     listeners.ways().filter_map(of).collect()
 }

@@ -20,7 +20,8 @@ pub struct Workers {
     handles: RefCell<Vec<WorkerHandle>>,
 }
 
-/// Time for threads to end after they were told to. The end of the process takes along what is left of them.
+/// Time for threads to end after they were told to. The end of the process takes along what is left
+/// of them.
 const THREADS_END_MAX: Duration = Duration::from_secs(5);
 
 /// How often the end of the workers is looked for.
@@ -51,9 +52,18 @@ impl Workers {
         count: usize,
         core_of: impl Fn(usize) -> Option<usize>,
     ) -> io::Result<Workers> {
-        let handles =
-            (0..count).map(|index| worker::start(index, Arc::clone(shared), Arc::clone(generation), Arc::clone(secured), core_of(index)));
-        Ok(Workers { handles: RefCell::new(handles.collect::<io::Result<_>>()?) })
+        let handles = (0..count).map(|index| {
+            worker::start(
+                index,
+                Arc::clone(shared),
+                Arc::clone(generation),
+                Arc::clone(secured),
+                core_of(index),
+            )
+        });
+        Ok(Workers {
+            handles: RefCell::new(handles.collect::<io::Result<_>>()?),
+        })
     }
 
     pub fn len(&self) -> usize {
@@ -62,12 +72,18 @@ impl Workers {
 
     /// `false`: some threads are held up by something, and are left behind.
     async fn join(&self) -> bool {
-        let threads: Vec<_> = self.handles.borrow_mut().iter_mut().filter_map(|handle| handle.thread.take()).collect();
+        let threads: Vec<_> = self
+            .handles
+            .borrow_mut()
+            .iter_mut()
+            .filter_map(|handle| handle.thread.take())
+            .collect();
         let until = Instant::now() + THREADS_END_MAX;
         while !threads.iter().all(JoinHandle::is_finished) && Instant::now() < until {
             tokio::time::sleep(POLL).await;
         }
-        let (ended, held_up): (Vec<_>, Vec<_>) = threads.into_iter().partition(JoinHandle::is_finished);
+        let (ended, held_up): (Vec<_>, Vec<_>) =
+            threads.into_iter().partition(JoinHandle::is_finished);
         ended.into_iter().for_each(|thread| drop(thread.join()));
         held_up.is_empty()
     }
@@ -85,14 +101,15 @@ impl Workers {
         (0..self.len()).for_each(|index| self.tell(index, command()));
     }
 
-    /// Has the listeners closed. A worker counts what it accepts in its last turn; the pause makes sure that it has.
+    /// Has the listeners closed. A worker counts what it accepts in its last turn; the pause makes
+    /// sure that it has.
     pub async fn refuse(&self) {
         self.tell_all(|| Command::Drain);
         tokio::time::sleep(POLL).await;
     }
 
-    /// Lets connections finish at most `until` then, or until somebody is `tired` of waiting; then ends the threads. `false`: some were
-    /// cut.
+    /// Lets connections finish at most `until` then, or until somebody is `tired` of waiting; then
+    /// ends the threads. `false`: some were cut.
     pub async fn end(&self, shared: &Shared, until: Instant, tired: &Cell<bool>) -> bool {
         while shared.connections.now() > 0 && Instant::now() < until && !tired.get() {
             tokio::time::sleep(POLL).await;

@@ -1,6 +1,8 @@
-//! How whatever a connection waits for calls it: a waker per connection that notes it down and wakes the loop.
+//! How whatever a connection waits for calls it: a waker per connection that notes it down and
+//! wakes the loop.
 //!
-//! As `multiplexed::Wakeups` does it for streams: wakers may be called by any thread, more than once, and after their connection has gone.
+//! As `multiplexed::Wakeups` does it for streams: wakers may be called by any thread, more than
+//! once, and after their connection has gone.
 
 use saker_quic::Id;
 use std::{
@@ -32,13 +34,21 @@ struct Cord {
 
 impl Bell {
     pub fn waker(&self, id: Id) -> Waker {
-        Waker::from(Arc::new(Cord { id, bell: self.clone(), is_noted: AtomicBool::new(false) }))
+        Waker::from(Arc::new(Cord {
+            id,
+            bell: self.clone(),
+            is_noted: AtomicBool::new(false),
+        }))
     }
 
     /// To be called by the loop before it looks who has rung.
     pub fn register(&self, cx: &Context<'_>) {
         let mut state = self.lock();
-        if !state.task.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        if !state
+            .task
+            .as_ref()
+            .is_some_and(|waker| waker.will_wake(cx.waker()))
+        {
             state.task = Some(cx.waker().clone());
         }
     }

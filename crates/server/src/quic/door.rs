@@ -1,4 +1,5 @@
-//! Who may come in over UDP: the server's limit on connections. The limit per address is asked when the address is proved (`guest`).
+//! Who may come in over UDP: the server's limit on connections. The limit per address is asked when
+//! the address is proved (`guest`).
 
 use super::{Driver, guest::Guest, qlog_file};
 use crate::{
@@ -20,8 +21,13 @@ pub struct WorkersDoor<'a> {
 impl<D: Driver> Door<Guest<D>> for WorkersDoor<'_> {
     fn admit(&mut self, _: SocketAddr) -> Option<Guest<D>> {
         let worker = self.worker;
-        let connections_max = worker.shared.connections_max(worker.services().generation.model.limits.connections_max);
-        if self.is_closing || worker.draining.get() == Draining::All || !worker.shared.connections.enter(connections_max) {
+        let connections_max = worker
+            .shared
+            .connections_max(worker.services().generation.model.limits.connections_max);
+        if self.is_closing
+            || worker.draining.get() == Draining::All
+            || !worker.shared.connections.enter(connections_max)
+        {
             return None;
         }
         worker.counters.increment(Metric::ConnectionsAccepted);

@@ -1,7 +1,8 @@
 //! A connection as the loop keeps it: on its way in, with its driver, or over.
 //!
-//! The driver begins when the handshake is over; where early data may come, when it is known whom the client asks for. The limit on
-//! connections per address is asked then, because before that anybody could use it up on somebody else's behalf.
+//! The driver begins when the handshake is over; where early data may come, when it is known whom
+//! the client asks for. The limit on connections per address is asked then, because before that
+//! anybody could use it up on somebody else's behalf.
 
 use super::{Driver, Turn};
 use crate::{
@@ -46,18 +47,29 @@ pub struct Host<'a> {
 
 impl<D: Driver> Guest<D> {
     pub fn new(opened: Opened) -> Guest<D> {
-        Guest { stage: Stage::Handshake(Some(opened)), waker: None }
+        Guest {
+            stage: Stage::Handshake(Some(opened)),
+            waker: None,
+        }
     }
 
     /// Whether it wants another turn.
-    pub fn turn(&mut self, cx: &mut Context<'_>, connection: &mut Connection, host: &Host<'_>) -> bool {
+    pub fn turn(
+        &mut self,
+        cx: &mut Context<'_>,
+        connection: &mut Connection,
+        host: &Host<'_>,
+    ) -> bool {
         if let Stage::Handshake(opened) = &mut self.stage {
             match progress(connection, host) {
                 Progress::None => return false,
                 Progress::Failed => self.stage = Stage::Over,
                 Progress::Begins => {
-                    let session = opened.take().and_then(|opened| session(connection, host, opened));
-                    self.stage = session.map_or(Stage::Over, |session| Stage::Served(D::new(session)));
+                    let session = opened
+                        .take()
+                        .and_then(|opened| session(connection, host, opened));
+                    self.stage =
+                        session.map_or(Stage::Over, |session| Stage::Served(D::new(session)));
                 }
             }
         }
@@ -109,10 +121,18 @@ fn progress(connection: &mut Connection, host: &Host<'_>) -> Progress {
 fn failed(connection: &Connection, lost: &Lost, host: &Host<'_>) {
     let counters = &host.worker.counters;
     counters.increment(Metric::TlsHandshakesFailed);
-    counters.increment(if matches!(lost, Lost::Fault { .. }) { Metric::ClosedMalformed } else { Metric::ClosedByClient });
+    counters.increment(if matches!(lost, Lost::Fault { .. }) {
+        Metric::ClosedMalformed
+    } else {
+        Metric::ClosedByClient
+    });
     if let Lost::Fault { code, reason } = lost {
         let client = client(connection, host);
-        error_log::log_about(&message::TLS_HANDSHAKE_FAILED, &client, format_args!("QUIC error {code:#x}: {reason}"));
+        error_log::log_about(
+            &message::TLS_HANDSHAKE_FAILED,
+            &client,
+            format_args!("QUIC error {code:#x}: {reason}"),
+        );
     }
 }
 
@@ -123,7 +143,12 @@ fn client(connection: &Connection, host: &Host<'_>) -> Client {
     };
     let peer = connection.peer();
     let plain = SocketAddr::new(peer.ip().to_canonical(), peer.port());
-    let mut client = Client::new(plain, SocketAddr::new(ip.to_canonical(), port), Arc::clone(host.address), true);
+    let mut client = Client::new(
+        plain,
+        SocketAddr::new(ip.to_canonical(), port),
+        Arc::clone(host.address),
+        true,
+    );
     client.tls = true;
     client
 }
@@ -149,10 +174,21 @@ fn session(connection: &mut Connection, host: &Host<'_>, mut opened: Opened) -> 
         shown: hello.shown,
     };
     let info = acceptor.session_info_of_quic(agreed);
-    worker.counters.increment(if info.resumed { Metric::TlsHandshakesResumed } else { Metric::TlsHandshakesFull });
+    worker.counters.increment(if info.resumed {
+        Metric::TlsHandshakesResumed
+    } else {
+        Metric::TlsHandshakesFull
+    });
     client.session = Some(Arc::new(info));
     let listeners = &worker.services().generation.model.listeners;
-    let websockets = listeners.iter().find(|listener| listener.address == **host.address).is_none_or(|listener| listener.http2_websockets);
-    let terms = Http2Terms { direct: false, upgrade: false, extended_connect: websockets };
+    let websockets = listeners
+        .iter()
+        .find(|listener| listener.address == **host.address)
+        .is_none_or(|listener| listener.http2_websockets);
+    let terms = Http2Terms {
+        direct: false,
+        upgrade: false,
+        extended_connect: websockets,
+    };
     Some(Session::new(Rc::clone(worker), client, opened, terms))
 }

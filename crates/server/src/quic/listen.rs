@@ -1,6 +1,8 @@
-//! A worker's UDP listeners: begun by the main thread's word, closed by it, drained with the worker.
+//! A worker's UDP listeners: begun by the main thread's word, closed by it, drained with the
+//! worker.
 //!
-//! A closed one takes no new connections, and serves those that it has until they end: packets of theirs still come to its socket.
+//! A closed one takes no new connections, and serves those that it has until they end: packets of
+//! theirs still come to its socket.
 
 use super::{Driver, bell::Bell, turns::Turns};
 use crate::worker::Worker;
@@ -52,9 +54,20 @@ impl QuicListener {
 pub fn start<D: Driver>(worker: &Rc<Worker>, address: Arc<Address>, socket: BoundUdp) {
     let port = socket.local_address().map_or(0, |actual| actual.port());
     let (bell, is_closing) = (Bell::default(), Rc::<Cell<bool>>::default());
-    let turns = match Turns::<D>::new(worker, &address, socket, bell.clone(), Rc::clone(&is_closing)) {
+    let turns = match Turns::<D>::new(
+        worker,
+        &address,
+        socket,
+        bell.clone(),
+        Rc::clone(&is_closing),
+    ) {
         Ok(turns) => Rc::new(RefCell::new(turns)),
-        Err(error) => return error_log::log(&message::LISTENER_FAILED, format_args!("{address} (UDP): {error}")),
+        Err(error) => {
+            return error_log::log(
+                &message::LISTENER_FAILED,
+                format_args!("{address} (UDP): {error}"),
+            );
+        }
     };
     let to_cut = Rc::downgrade(&turns);
     let cut = Box::new(move || {
@@ -64,7 +77,17 @@ pub fn start<D: Driver>(worker: &Rc<Worker>, address: Arc<Address>, socket: Boun
             turns.cut();
         }
     });
-    worker.quic_listeners.borrow_mut().push(Rc::new(QuicListener { address, port, tail: Cell::default(), is_closing, bell, cut }));
+    worker
+        .quic_listeners
+        .borrow_mut()
+        .push(Rc::new(QuicListener {
+            address,
+            port,
+            tail: Cell::default(),
+            is_closing,
+            bell,
+            cut,
+        }));
     worker.advertise();
     tokio::task::spawn_local(poll_fn(move |cx| turns.borrow_mut().poll(cx)));
 }

@@ -1,9 +1,12 @@
-//! HTTP/3's way in: a worker's UDP sockets, and the loops that turn what happens on them into turns of connections.
+//! HTTP/3's way in: a worker's UDP sockets, and the loops that turn what happens on them into turns
+//! of connections.
 //!
-//! Place in the walk: beside `listener`, `accept` and the transports of TCP; a connection's driver comes after it. A loop per socket is one
-//! task ([`turns`]); connections are no tasks but what the loop's endpoint keeps ([`guest`]), and whoever has news for one rings its bell
-//! ([`bell`]). The difficulty is batches: all datagrams that are there are taken in before any connection has its turn, so that each sends
-//! once. Absent on purpose: HTTP/3 itself (a [`Driver`]), packets (crate `quic`), sockets (`net`).
+//! Place in the walk: beside `listener`, `accept` and the transports of TCP; a connection's driver
+//! comes after it. A loop per socket is one task ([`turns`]); connections are no tasks but what the
+//! loop's endpoint keeps ([`guest`]), and whoever has news for one rings its bell ([`bell`]). The
+//! difficulty is batches: all datagrams that are there are taken in before any connection has its
+//! turn, so that each sends once. Absent on purpose: HTTP/3 itself (a [`Driver`]), packets (crate
+//! `quic`), sockets (`net`).
 
 mod bell;
 mod door;
@@ -34,7 +37,8 @@ pub enum Turn {
 
 /// What goes on over a connection.
 pub trait Driver: Sized + 'static {
-    /// The handshake is over, or may carry early data. Dropping it gives the connection's place back.
+    /// The handshake is over, or may carry early data. Dropping it gives the connection's place
+    /// back.
     fn new(session: Session) -> Self;
 
     /// What clients are told under these limits and go by in early data of later connections.

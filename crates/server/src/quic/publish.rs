@@ -26,7 +26,8 @@ pub fn publish(counts: &Counts, counters: &Counters) {
     }
 }
 
-/// A worker may have several endpoints, which share its gauges: so each adds what has changed since it was `told`.
+/// A worker may have several endpoints, which share its gauges: so each adds what has changed since
+/// it was `told`.
 pub fn publish_standing(now: &Standing, told: &mut Standing, counters: &Counters) {
     if now == told {
         return;
@@ -45,7 +46,13 @@ fn gauges(standing: &Standing) -> [(Metric, u64); 7] {
         (Metric::QuicOpenUnder200Ms, under_200_ms),
         (Metric::QuicOpenBeyond, beyond),
         (Metric::QuicRttMicroseconds, standing.rtt_us),
-        (Metric::QuicCongestionWindowBytes, standing.congestion_window_bytes),
-        (Metric::QuicReceiveWindowBytes, standing.receive_window_bytes),
+        (
+            Metric::QuicCongestionWindowBytes,
+            standing.congestion_window_bytes,
+        ),
+        (
+            Metric::QuicReceiveWindowBytes,
+            standing.receive_window_bytes,
+        ),
     ]
 }

@@ -1,4 +1,5 @@
-//! What QUIC's endpoints are made with: the model's settings, the process' secrets, and certificates as they are now.
+//! What QUIC's endpoints are made with: the model's settings, the process' secrets, and
+//! certificates as they are now.
 
 use super::Driver;
 use crate::worker::Worker;
@@ -21,7 +22,10 @@ pub struct QuicShared {
 impl QuicShared {
     /// `None`: the system gives no random bytes.
     pub fn new() -> Option<QuicShared> {
-        Some(QuicShared { secrets: Secrets::random()?, sessions: EarlySessions::default() })
+        Some(QuicShared {
+            secrets: Secrets::random()?,
+            sessions: EarlySessions::default(),
+        })
     }
 }
 
@@ -43,28 +47,52 @@ impl Terms {
     pub fn of<D: Driver>(worker: &Worker, address: &Address) -> Option<Terms> {
         let services = worker.services();
         let model = &services.generation.model;
-        let listener = model.listeners.iter().find(|listener| listener.address == *address)?;
+        let listener = model
+            .listeners
+            .iter()
+            .find(|listener| listener.address == *address)?;
         let http3 = listener.http3.clone()?;
         let acceptor = worker.secured.borrow().acceptor(address)?.clone();
         let certificates = acceptor.identities().version();
         let settings = settings(&http3, &model.limits);
         let promises = promises::<D>(&settings, listener, model);
-        Some(Terms { acceptor, address: address.clone(), http3, settings, promises, generation: services.generation.number, certificates })
+        Some(Terms {
+            acceptor,
+            address: address.clone(),
+            http3,
+            settings,
+            promises,
+            generation: services.generation.number,
+            certificates,
+        })
     }
 
     /// Costs two comparisons while nothing has changed.
     pub fn is_current(&self, worker: &Worker) -> bool {
-        worker.services.borrow().generation.number == self.generation && self.acceptor.identities().version() == self.certificates
+        worker.services.borrow().generation.number == self.generation
+            && self.acceptor.identities().version() == self.certificates
     }
 
     pub fn crypto(&self, shared: &QuicShared) -> Result<ServerCrypto, Unusable> {
-        let sessions = self.http3.early_data.then_some((&shared.sessions, self.promises.as_bytes()));
-        let configurations = self.acceptor.for_quic(sessions).map_err(|error| Unusable(error.to_string()))?;
+        let sessions = self
+            .http3
+            .early_data
+            .then_some((&shared.sessions, self.promises.as_bytes()));
+        let configurations = self
+            .acceptor
+            .for_quic(sessions)
+            .map_err(|error| Unusable(error.to_string()))?;
         let address = match &self.address {
             Address::Tcp(address) => address.ip(),
             Address::Unix(_) => Ipv4Addr::UNSPECIFIED.into(),
         };
-        ServerCrypto::new(Arc::new(BySite { configurations, address }), take_shown)
+        ServerCrypto::new(
+            Arc::new(BySite {
+                configurations,
+                address,
+            }),
+            take_shown,
+        )
     }
 }
 
@@ -77,7 +105,10 @@ struct BySite {
 
 impl ChooseConfig for BySite {
     fn choose(&self, message: &[u8], local: Option<IpAddr>) -> Chosen {
-        match self.configurations.answer(message, local.unwrap_or(self.address)) {
+        match self
+            .configurations
+            .answer(message, local.unwrap_or(self.address))
+        {
             QuicAnswer::NotYet => Chosen::NotYet,
             QuicAnswer::Configuration(config, policy) => Chosen::Config(config, *policy.as_bytes()),
             QuicAnswer::Refused { alert, reason } => Chosen::Refused { alert, reason },
@@ -89,18 +120,31 @@ impl ChooseConfig for BySite {
     }
 }
 
-/// Transport parameters and SETTINGS that a client may go by in 0-RTT (RFC 9000 section 7.4.1, RFC 9114 section 7.2.4.2), of all sites, since
-/// the handshake's name decides. Sessions from before a change of these are not taken up again.
+/// Transport parameters and SETTINGS that a client may go by in 0-RTT (RFC 9000 section 7.4.1, RFC
+/// 9114 section 7.2.4.2), of all sites, since the handshake's name decides. Sessions from before a
+/// change of these are not taken up again.
 fn promises<D: Driver>(settings: &Settings, listener: &Listener, model: &Model) -> String {
-    let Settings { streams_max, unidirectional_streams_max, stream_window_bytes, connection_window_bytes, .. } = settings;
+    let Settings {
+        streams_max,
+        unidirectional_streams_max,
+        stream_window_bytes,
+        connection_window_bytes,
+        ..
+    } = settings;
     let of_sites = model.sites.iter().filter_map(|site| site.limits.as_deref());
-    let heads: BTreeSet<[u32; 3]> = iter::once(&model.limits).chain(of_sites).map(D::promised).collect();
+    let heads: BTreeSet<[u32; 3]> = iter::once(&model.limits)
+        .chain(of_sites)
+        .map(D::promised)
+        .collect();
     let websockets = listener.http2_websockets;
-    format!("{streams_max} {unidirectional_streams_max} {stream_window_bytes} {connection_window_bytes} {websockets} {heads:?}")
+    format!(
+        "{streams_max} {unidirectional_streams_max} {stream_window_bytes} {connection_window_bytes} {websockets} {heads:?}"
+    )
 }
 
-/// The limits of HTTP/2 that mean the same here. The driver ends connections by time limits of its own; QUIC's idle timeout is for
-/// clients that have gone without a word, and a little longer, so that the driver's comes first.
+/// The limits of HTTP/2 that mean the same here. The driver ends connections by time limits of its
+/// own; QUIC's idle timeout is for clients that have gone without a word, and a little longer, so
+/// that the driver's comes first.
 fn settings(http3: &Http3, limits: &Limits) -> Settings {
     const LONGER_MS: u64 = 5_000;
     Settings {
@@ -109,10 +153,15 @@ fn settings(http3: &Http3, limits: &Limits) -> Settings {
             Congestion::Bbr => saker_quic::Congestion::Bbr,
             Congestion::NewReno => saker_quic::Congestion::NewReno,
         },
-        idle_timeout_ms: limits.keep_alive_timeout_ms.max(limits.body_timeout_ms).saturating_add(LONGER_MS),
+        idle_timeout_ms: limits
+            .keep_alive_timeout_ms
+            .max(limits.body_timeout_ms)
+            .saturating_add(LONGER_MS),
         handshake_timeout_ms: limits.tls_handshake_timeout_ms,
         streams_max: u32::try_from(limits.http2_streams_max).unwrap_or(u32::MAX),
-        stream_window_bytes: u32::try_from(limits.http2_window_bytes).unwrap_or(u32::MAX).max(Settings::default().stream_window_bytes),
+        stream_window_bytes: u32::try_from(limits.http2_window_bytes)
+            .unwrap_or(u32::MAX)
+            .max(Settings::default().stream_window_bytes),
         ..Settings::default()
     }
 }

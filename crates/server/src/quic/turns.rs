@@ -1,8 +1,10 @@
-//! The loop of one socket: takes in what has come, gives turns to connections that have work, sends, and sleeps until the next time limit.
+//! The loop of one socket: takes in what has come, gives turns to connections that have work,
+//! sends, and sleeps until the next time limit.
 //!
-//! One task per worker and listener. All that is ready is taken in before the first turn, up to a bound, so that a connection answers in one
-//! send what came for it in many datagrams. The difficulty is a full send queue: nothing is given a turn before there is room again, and
-//! clients slow down by not being answered.
+//! One task per worker and listener. All that is ready is taken in before the first turn, up to a
+//! bound, so that a connection answers in one send what came for it in many datagrams. The
+//! difficulty is a full send queue: nothing is given a turn before there is room again, and clients
+//! slow down by not being answered.
 
 use super::{
     Driver,
@@ -28,7 +30,8 @@ use std::{
 };
 use tokio::time::Sleep;
 
-/// Batches taken in before turns are given, and rounds of turns before other tasks of the worker have theirs.
+/// Batches taken in before turns are given, and rounds of turns before other tasks of the worker
+/// have theirs.
 const BATCHES_MAX: usize = 4;
 const ROUNDS_MAX: usize = 4;
 
@@ -64,12 +67,25 @@ impl<D: Driver> Turns<D> {
         is_closing: Rc<Cell<bool>>,
     ) -> Result<Turns<D>, Unusable> {
         let unusable = |error: io::Error| Unusable(error.to_string());
-        let terms = Terms::of::<D>(worker, address).ok_or_else(|| Unusable("the listener has no HTTP/3".into()))?;
-        let shared = worker.shared.quic().ok_or_else(|| Unusable("the system gives no random bytes".into()))?;
+        let terms = Terms::of::<D>(worker, address)
+            .ok_or_else(|| Unusable("the listener has no HTTP/3".into()))?;
+        let shared = worker
+            .shared
+            .quic()
+            .ok_or_else(|| Unusable("the system gives no random bytes".into()))?;
         let crypto = terms.crypto(shared)?;
         let socket = UdpSocket::register(socket).map_err(unusable)?;
-        let place = Place { worker: worker.index, workers: worker.shared.counters.len() };
-        let endpoint = Endpoint::server(&terms.settings, &shared.secrets, crypto, place, socket.keeps_packets_whole());
+        let place = Place {
+            worker: worker.index,
+            workers: worker.shared.counters.len(),
+        };
+        let endpoint = Endpoint::server(
+            &terms.settings,
+            &shared.secrets,
+            crypto,
+            place,
+            socket.keeps_packets_whole(),
+        );
         Ok(Turns {
             worker: Rc::clone(worker),
             address: Arc::clone(address),
@@ -89,19 +105,26 @@ impl<D: Driver> Turns<D> {
         })
     }
 
-    /// Ready when the listener has been closed and the last connection is over, or the socket is of no more use.
+    /// Ready when the listener has been closed and the last connection is over, or the socket is of
+    /// no more use.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.bell.register(cx);
         for _ in 0..ROUNDS_MAX {
             let now = Instant::now();
             saker_net::clock::begin_turn();
-            let Ok(has_received) = self.receive(cx, now) else { return Poll::Ready(()) };
+            let Ok(has_received) = self.receive(cx, now) else {
+                return Poll::Ready(());
+            };
             self.collect(now);
             if !self.give_turns(cx, now) {
                 return Poll::Pending;
             }
             publish(&self.endpoint.counts.take(), &self.worker.counters);
-            publish_standing(&self.endpoint.standing, &mut self.told, &self.worker.counters);
+            publish_standing(
+                &self.endpoint.standing,
+                &mut self.told,
+                &self.worker.counters,
+            );
             if self.is_closing.get() && self.endpoint.is_empty() {
                 return Poll::Ready(());
             }
@@ -114,7 +137,8 @@ impl<D: Driver> Turns<D> {
         Poll::Pending
     }
 
-    /// Ends all connections at once, and says so to their clients as far as that goes without waiting.
+    /// Ends all connections at once, and says so to their clients as far as that goes without
+    /// waiting.
     pub fn cut(&mut self) {
         let now = Instant::now();
         let ids: Vec<Id> = self.endpoint.ids().collect();
@@ -134,7 +158,10 @@ impl<D: Driver> Turns<D> {
             match self.socket.poll_receive(cx, &mut self.arrivals) {
                 Poll::Pending => break,
                 Poll::Ready(Err(error)) => {
-                    error_log::log(&message::LISTENER_FAILED, format_args!("{} (UDP): {error}", self.address));
+                    error_log::log(
+                        &message::LISTENER_FAILED,
+                        format_args!("{} (UDP): {error}", self.address),
+                    );
                     return Err(error);
                 }
                 Poll::Ready(Ok(())) => {}
@@ -144,16 +171,26 @@ impl<D: Driver> Turns<D> {
             if !std::mem::replace(&mut has_received, true) {
                 self.follow();
             }
-            let (qlog, is_qlog_failure_said) = (self.terms.http3.qlog.as_deref(), &mut self.is_qlog_failure_said);
-            let mut door = WorkersDoor { worker: &self.worker, is_closing: self.is_closing.get(), qlog, is_qlog_failure_said };
+            let (qlog, is_qlog_failure_said) = (
+                self.terms.http3.qlog.as_deref(),
+                &mut self.is_qlog_failure_said,
+            );
+            let mut door = WorkersDoor {
+                worker: &self.worker,
+                is_closing: self.is_closing.get(),
+                qlog,
+                is_qlog_failure_said,
+            };
             for arrival in self.arrivals.iter() {
-                self.endpoint.receive(now, arrival, &mut door, &mut &self.socket);
+                self.endpoint
+                    .receive(now, arrival, &mut door, &mut &self.socket);
             }
             if !self.arrivals.is_full() {
                 break;
             }
         }
-        // Requests are looked at when all has been taken in. What came behind the first datagram may be younger than the wake-up.
+        // Requests are looked at when all has been taken in. What came behind the first datagram
+        // may be younger than the wake-up.
         match is_one {
             _ if !has_received => {}
             true => self.worker.freshness.hear(),
@@ -162,15 +199,26 @@ impl<D: Driver> Turns<D> {
         Ok(has_received)
     }
 
-    /// After a reload, and when certificates have changed: connections that begin from now on get what is new.
+    /// After a reload, and when certificates have changed: connections that begin from now on get
+    /// what is new.
     fn follow(&mut self) {
         if self.terms.is_current(&self.worker) {
             return;
         }
-        let (Some(terms), Some(shared)) = (Terms::of::<D>(&self.worker, &self.address), self.worker.shared.quic()) else { return };
+        let (Some(terms), Some(shared)) = (
+            Terms::of::<D>(&self.worker, &self.address),
+            self.worker.shared.quic(),
+        ) else {
+            return;
+        };
         match terms.crypto(shared) {
-            Ok(crypto) => self.endpoint.replace_server(&terms.settings, &shared.secrets, crypto),
-            Err(error) => error_log::log(&message::CERTIFICATE_BAD, format_args!("{}, HTTP/3: {error}", self.address)),
+            Ok(crypto) => self
+                .endpoint
+                .replace_server(&terms.settings, &shared.secrets, crypto),
+            Err(error) => error_log::log(
+                &message::CERTIFICATE_BAD,
+                format_args!("{}, HTTP/3: {error}", self.address),
+            ),
         }
         self.terms = terms;
         self.is_qlog_failure_said = false;
@@ -194,7 +242,9 @@ impl<D: Driver> Turns<D> {
         }
         // Whoever wants another turn has it in the next round.
         for _ in 0..self.endpoint.work_len() {
-            let Some(id) = self.endpoint.next_with_work() else { break };
+            let Some(id) = self.endpoint.next_with_work() else {
+                break;
+            };
             let again = self.give_turn(id, now);
             if self.endpoint.settle(id, now, &mut &self.socket) == Settled::Full {
                 self.is_full = true;
@@ -213,9 +263,18 @@ impl<D: Driver> Turns<D> {
     }
 
     fn give_turn(&mut self, id: Id, now: Instant) -> bool {
-        let host = Host { worker: &self.worker, address: &self.address, acceptor: Some(&self.terms.acceptor) };
-        let Some((connection, guest)) = self.endpoint.connection(id, now) else { return false };
-        let waker = guest.waker.get_or_insert_with(|| self.bell.waker(id)).clone();
+        let host = Host {
+            worker: &self.worker,
+            address: &self.address,
+            acceptor: Some(&self.terms.acceptor),
+        };
+        let Some((connection, guest)) = self.endpoint.connection(id, now) else {
+            return false;
+        };
+        let waker = guest
+            .waker
+            .get_or_insert_with(|| self.bell.waker(id))
+            .clone();
         guest.turn(&mut Context::from_waker(&waker), connection, &host)
     }
 
@@ -239,7 +298,9 @@ impl<D: Driver> Turns<D> {
 
     /// `false`: a time limit has been reached meanwhile.
     fn is_asleep(&mut self, cx: &mut Context<'_>) -> bool {
-        let Some(due) = self.endpoint.next_limit() else { return true };
+        let Some(due) = self.endpoint.next_limit() else {
+            return true;
+        };
         if self.wakes_at != Some(due) {
             self.wakes_at = Some(due);
             self.sleep.as_mut().reset(due.into());

@@ -1,7 +1,8 @@
 //! How long a client may take over the body of its request: between two pieces, and in all.
 //!
-//! Difficulty: a bound on the whole must let large bodies through. So each piece puts it off by as long as the piece would have taken at the
-//! least rate that is asked for (as Apache's RequestReadTimeout has it).
+//! Difficulty: a bound on the whole must let large bodies through. So each piece puts it off by as
+//! long as the piece would have taken at the least rate that is asked for (as Apache's
+//! RequestReadTimeout has it).
 
 use saker_config::model::Limits;
 
@@ -31,8 +32,15 @@ impl BodyTime {
         if self.whole_ms == 0 {
             return between_ms;
         }
-        let put_off_ms = received.saturating_mul(1000).checked_div(self.bytes_per_s_min).unwrap_or(0);
-        between_ms.min(began_ms.saturating_add(self.whole_ms).saturating_add(put_off_ms))
+        let put_off_ms = received
+            .saturating_mul(1000)
+            .checked_div(self.bytes_per_s_min)
+            .unwrap_or(0);
+        between_ms.min(
+            began_ms
+                .saturating_add(self.whole_ms)
+                .saturating_add(put_off_ms),
+        )
     }
 }
 
@@ -42,11 +50,16 @@ mod tests {
 
     #[test]
     fn pieces_put_the_end_off() {
-        let limits =
-            |body_time_ms, body_bytes_per_s_min| Limits { body_timeout_ms: 1000, body_time_ms, body_bytes_per_s_min, ..Limits::default() };
+        let limits = |body_time_ms, body_bytes_per_s_min| Limits {
+            body_timeout_ms: 1000,
+            body_time_ms,
+            body_bytes_per_s_min,
+            ..Limits::default()
+        };
         let due = |limits: Limits| {
             let mut time = BodyTime::new(&limits);
-            [(100, 0), (1000, 0), (1000, 500), (5000, 500)].map(|(now_ms, received)| time.due_ms(now_ms, received))
+            [(100, 0), (1000, 0), (1000, 500), (5000, 500)]
+                .map(|(now_ms, received)| time.due_ms(now_ms, received))
         };
         assert_eq!(due(limits(0, 0)), [1100, 2000, 2000, 6000]);
         assert_eq!(due(limits(1200, 0)), [1100, 1300, 1300, 1300]);

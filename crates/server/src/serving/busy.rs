@@ -1,4 +1,5 @@
-//! Requests that are being answered, for as long as that takes: counted, timed, and shown on a status page where one wants them.
+//! Requests that are being answered, for as long as that takes: counted, timed, and shown on a
+//! status page where one wants them.
 //!
 //! What is answered within its turn is never seen by anybody, and costs nothing here.
 
@@ -24,10 +25,24 @@ impl Busy {
     pub fn begin(session: &Session, view: HeadView<'_>) -> Busy {
         let (worker, began_ns) = (Rc::clone(&session.worker), saker_net::clock::monotonic_ns());
         worker.counters.add(Metric::RequestsOpen, 1);
-        let shown = worker.services.borrow().generation.model.server.shown_requests;
-        let slot =
-            (shown != ShownRequests::None).then(|| worker.shared.open_requests.enter(worker.index, open(session, view, shown, began_ns)));
-        Busy { worker, slot, began_ns }
+        let shown = worker
+            .services
+            .borrow()
+            .generation
+            .model
+            .server
+            .shown_requests;
+        let slot = (shown != ShownRequests::None).then(|| {
+            worker
+                .shared
+                .open_requests
+                .enter(worker.index, open(session, view, shown, began_ns))
+        });
+        Busy {
+            worker,
+            slot,
+            began_ns,
+        }
     }
 }
 
@@ -35,7 +50,10 @@ impl Drop for Busy {
     fn drop(&mut self) {
         let worker = &self.worker;
         worker.counters.subtract(Metric::RequestsOpen, 1);
-        worker.counters.add(Metric::RequestMicroseconds, saker_net::clock::monotonic_ns().saturating_sub(self.began_ns) / 1000);
+        worker.counters.add(
+            Metric::RequestMicroseconds,
+            saker_net::clock::monotonic_ns().saturating_sub(self.began_ns) / 1000,
+        );
         if let Some(slot) = self.slot {
             worker.shared.open_requests.leave(worker.index, slot);
         }

@@ -39,7 +39,8 @@ impl Cause {
         }
     }
 
-    /// Whether the client may still be sending, so that closing at once could take our last response from it.
+    /// Whether the client may still be sending, so that closing at once could take our last
+    /// response from it.
     pub fn lingers(self) -> bool {
         matches!(self, Cause::Rejected | Cause::Unread | Cause::HeadTimeout)
     }

@@ -1,7 +1,9 @@
-//! Sites that a connection's handshake is known to be good for, so that a request answered from a kept outcome costs two comparisons.
+//! Sites that a connection's handshake is known to be good for, so that a request answered from a
+//! kept outcome costs two comparisons.
 //!
-//! Called by: the fast path of every driver; all other requests are judged behind routing, in `select_host`. Caveat: what is known holds
-//! for one generation and one state of its certificate files. Out of scope: the judgment, which is [`Generation::holding`]'s.
+//! Called by: the fast path of every driver; all other requests are judged behind routing, in
+//! `select_host`. Caveat: what is known holds for one generation and one state of its certificate
+//! files. Out of scope: the judgment, which is [`Generation::holding`]'s.
 
 use saker_pipeline::{Client, Generation, Holding};
 

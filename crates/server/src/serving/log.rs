@@ -1,5 +1,5 @@
-//! Access log lines, one per exchange, whatever happened. A request answered within its turn is logged from borrowed bytes; one whose body
-//! is still to be sent keeps its head until then.
+//! Access log lines, one per exchange, whatever happened. A request answered within its turn is
+//! logged from borrowed bytes; one whose body is still to be sent keeps its head until then.
 
 use super::Session;
 use crate::site_logs::SiteLogs;
@@ -28,7 +28,9 @@ pub struct Facts<'a> {
 
 /// What an exchange has to leave for the logs of its site.
 pub fn log_facts(logs: &RefCell<SiteLogs>, exchange: &Exchange) -> Option<Rc<LogFacts>> {
-    logs.borrow().wants_walk_facts(exchange.site_index).then(|| Rc::new(LogFacts::of(exchange)))
+    logs.borrow()
+        .wants_walk_facts(exchange.site_index)
+        .then(|| Rc::new(LogFacts::of(exchange)))
 }
 
 /// Variables and notes as logs look for them.
@@ -44,25 +46,45 @@ struct Trailers<'a>(&'a Fields);
 
 impl Lookup for Trailers<'_> {
     fn value(&self, name: &str) -> Option<&[u8]> {
-        self.0.iter().find(|line| line.0.eq_ignore_ascii_case(name)).map(|line| line.1)
+        self.0
+            .iter()
+            .find(|line| line.0.eq_ignore_ascii_case(name))
+            .map(|line| line.1)
     }
 }
 
 /// Writes the line, with what the walk has left where a log asked for it.
-fn write(logs: &mut SiteLogs, site: usize, record: Record<'_>, walk: Option<&Rc<LogFacts>>, counters: &Counters) {
-    let Some(walk) = walk else { return logs.write(site, &record, None, counters) };
+fn write(
+    logs: &mut SiteLogs,
+    site: usize,
+    record: Record<'_>,
+    walk: Option<&Rc<LogFacts>>,
+    counters: &Counters,
+) {
+    let Some(walk) = walk else {
+        return logs.write(site, &record, None, counters);
+    };
     let (environment, notes) = (InAnyCase(&walk.environment), InAnyCase(&walk.notes));
     let record = Record {
         path: &walk.path,
         final_path: Some(&walk.final_path),
-        query: walk.first_query.as_ref().map_or(record.query, Option::as_deref),
+        query: walk
+            .first_query
+            .as_ref()
+            .map_or(record.query, Option::as_deref),
         final_query: walk.query.as_ref().map(Option::as_deref),
         file: walk.file.as_deref(),
         handler: &walk.handler,
         // Of a request that rules led elsewhere nothing was known to be wrong.
         original_status: if walk.is_redirected { 200 } else { 0 },
-        first_byte_us: record.first_byte_us.filter(|_| !walk.rules.hides_first_byte),
-        host: if walk.rules.is_canonical { b"" } else { record.host },
+        first_byte_us: record
+            .first_byte_us
+            .filter(|_| !walk.rules.hides_first_byte),
+        host: if walk.rules.is_canonical {
+            b""
+        } else {
+            record.host
+        },
         log_id: walk.log_id.text().unwrap_or_default(),
         environment: Some(&environment),
         notes: Some(&notes),
@@ -73,13 +95,22 @@ fn write(logs: &mut SiteLogs, site: usize, record: Record<'_>, walk: Option<&Rc<
 
 /// Logs a response that has been handed over whole.
 pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes: u64, bytes: u64) {
-    session.worker.counters.increment(Metric::for_status(facts.status.0));
+    session
+        .worker
+        .counters
+        .increment(Metric::for_status(facts.status.0));
     let current = session.worker.logs.borrow();
     let mut logs = current.borrow_mut();
-    let Some(needs) = logs.needs(facts.site) else { return };
+    let Some(needs) = logs.needs(facts.site) else {
+        return;
+    };
     let name = logs.name(facts.site);
     let (start_s, start_us) = start_time(needs.duration);
-    let connection_status = if facts.stays { ConnectionStatus::KeepAlive } else { ConnectionStatus::Close };
+    let connection_status = if facts.stays {
+        ConnectionStatus::KeepAlive
+    } else {
+        ConnectionStatus::Close
+    };
     let record = Record {
         site_name: &name,
         body_bytes,
@@ -93,14 +124,31 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
         canonical_port: logs.port(facts.site, session.client.secure),
         ..record(session, Some(view), facts.path, facts.status)
     };
-    write(&mut logs, facts.site, record, facts.walk, &session.worker.counters);
+    write(
+        &mut logs,
+        facts.site,
+        record,
+        facts.walk,
+        &session.worker.counters,
+    );
 }
 
-/// Logs a request that was refused before it was understood, in the log of the site that answers for nobody in particular.
+/// Logs a request that was refused before it was understood, in the log of the site that answers
+/// for nobody in particular.
 pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64, bytes_out: u64) {
-    session.worker.counters.increment(Metric::for_status(status.0));
+    session
+        .worker
+        .counters
+        .increment(Metric::for_status(status.0));
     let services = session.worker.services();
-    let Some((site, _)) = services.generation.hosts.select(&session.client.listener, session.client.local.ip(), b"") else { return };
+    let Some((site, _)) =
+        services
+            .generation
+            .hosts
+            .select(&session.client.listener, session.client.local.ip(), b"")
+    else {
+        return;
+    };
     let current = session.worker.logs.borrow();
     let mut logs = current.borrow_mut();
     if logs.needs(site).is_none() {
@@ -159,7 +207,10 @@ impl Pending {
         facts: &Facts<'_>,
         host: &[u8],
     ) -> Option<Pending> {
-        session.worker.counters.increment(Metric::for_status(facts.status.0));
+        session
+            .worker
+            .counters
+            .increment(Metric::for_status(facts.status.0));
         let needs = logs.borrow().needs(facts.site)?;
         let now_ns = saker_net::clock::realtime_precise_ns();
         Some(Pending {
@@ -169,7 +220,9 @@ impl Pending {
             status: facts.status,
             path: facts.path.into(),
             host: host.into(),
-            fields: needs.response_fields.then(|| facts.fields.cloned().unwrap_or_default()),
+            fields: needs
+                .response_fields
+                .then(|| facts.fields.cloned().unwrap_or_default()),
             start_ns: now_ns,
             first_byte_ns: needs.first_byte.then_some(now_ns),
             body_bytes_in: Cell::new(0),
@@ -189,7 +242,8 @@ impl Pending {
     /// Who asked, as the walk has found out.
     pub fn asked_by(mut self, session: &Session, exchange: &Exchange) -> Pending {
         self.user.clone_from(&exchange.user);
-        self.client = (!Rc::ptr_eq(&exchange.client, &session.client)).then(|| Rc::clone(&exchange.client));
+        self.client =
+            (!Rc::ptr_eq(&exchange.client, &session.client)).then(|| Rc::clone(&exchange.client));
         self
     }
 
@@ -207,13 +261,22 @@ impl Pending {
     }
 
     /// `body_bytes` of content have gone, `bytes` with framing.
-    pub fn write(&self, session: &Session, body_bytes: u64, bytes: u64, connection_status: ConnectionStatus) {
+    pub fn write(
+        &self,
+        session: &Session,
+        body_bytes: u64,
+        bytes: u64,
+        connection_status: ConnectionStatus,
+    ) {
         let now_ns = saker_net::clock::realtime_precise_ns();
         let worker = &session.worker;
         let mut logs = self.logs.borrow_mut();
         let name = logs.name(self.site);
         let trailers = self.trailers.borrow();
-        let (asked, answered) = (trailers.0.as_ref().map(Trailers), trailers.1.as_ref().map(Trailers));
+        let (asked, answered) = (
+            trailers.0.as_ref().map(Trailers),
+            trailers.1.as_ref().map(Trailers),
+        );
         let record = Record {
             site_name: &name,
             host: &self.host,
@@ -225,7 +288,9 @@ impl Pending {
             start_s: (self.start_ns / 1_000_000_000) as i64,
             start_us: (self.start_ns / 1000 % 1_000_000) as u32,
             duration_us: Some(now_ns.saturating_sub(self.start_ns) / 1000),
-            first_byte_us: self.first_byte_ns.map(|at_ns| at_ns.saturating_sub(self.start_ns) / 1000),
+            first_byte_us: self
+                .first_byte_ns
+                .map(|at_ns| at_ns.saturating_sub(self.start_ns) / 1000),
             connection_status,
             response_fields: self.fields.as_ref(),
             user: self.user.as_deref(),
@@ -242,7 +307,13 @@ impl Pending {
             },
             None => record,
         };
-        write(&mut logs, self.site, record, self.walk.as_ref(), &worker.counters);
+        write(
+            &mut logs,
+            self.site,
+            record,
+            self.walk.as_ref(),
+            &worker.counters,
+        );
         if !Rc::ptr_eq(&self.logs, &worker.logs.borrow()) {
             // Nobody flushes the logs of an earlier generation once a second.
             logs.flush(&worker.counters);
@@ -250,7 +321,12 @@ impl Pending {
     }
 }
 
-fn record<'a>(session: &'a Session, head: Option<HeadView<'a>>, path: &'a [u8], status: Status) -> Record<'a> {
+fn record<'a>(
+    session: &'a Session,
+    head: Option<HeadView<'a>>,
+    path: &'a [u8],
+    status: Status,
+) -> Record<'a> {
     let client = &session.client;
     Record {
         head,
@@ -259,13 +335,18 @@ fn record<'a>(session: &'a Session, head: Option<HeadView<'a>>, path: &'a [u8], 
         client_name: name_of(client),
         client_port: client.address.port(),
         local: Some(client.local),
-        host: head.and_then(|view| view.known(saker_http::KnownField::Host)).map_or(b"", without_port),
+        host: head
+            .and_then(|view| view.known(saker_http::KnownField::Host))
+            .map_or(b"", without_port),
         path,
         bytes_in: head.map_or(0, |view| view.byte_count() as u64),
         query: head.and_then(|view| query_of(view.target())),
         status: status.0,
         handler: "",
-        tls: client.session.as_deref().map(|session| session as &dyn Computed),
+        tls: client
+            .session
+            .as_deref()
+            .map(|session| session as &dyn Computed),
         connection_log_id: client.log_id.text().unwrap_or_default(),
         keepalive_count: session.requests.saturating_sub(1),
         ..Record::default()
@@ -277,7 +358,10 @@ fn name_of(client: &Client) -> &[u8] {
 }
 
 fn query_of(target: &[u8]) -> Option<&[u8]> {
-    target.iter().position(|byte| *byte == b'?').map(|at| &target[at + 1..])
+    target
+        .iter()
+        .position(|byte| *byte == b'?')
+        .map(|at| &target[at + 1..])
 }
 
 /// Of a Host that was found valid: everything before a port. An IPv6 address ends in its bracket.
@@ -293,7 +377,10 @@ fn start_time(precise: bool) -> (i64, u32) {
     match precise {
         true => {
             let now_ns = saker_net::clock::realtime_precise_ns();
-            ((now_ns / 1_000_000_000) as i64, (now_ns / 1000 % 1_000_000) as u32)
+            (
+                (now_ns / 1_000_000_000) as i64,
+                (now_ns / 1000 % 1_000_000) as u32,
+            )
         }
         false => (saker_net::clock::turn_s(), 0),
     }
@@ -301,5 +388,9 @@ fn start_time(precise: bool) -> (i64, u32) {
 
 pub fn request_line(bytes: &[u8]) -> &[u8] {
     let text = bytes.trim_ascii_start();
-    &text[..text.iter().position(|byte| matches!(byte, b'\r' | b'\n')).unwrap_or(text.len()).min(8192)]
+    &text[..text
+        .iter()
+        .position(|byte| matches!(byte, b'\r' | b'\n'))
+        .unwrap_or(text.len())
+        .min(8192)]
 }

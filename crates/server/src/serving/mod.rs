@@ -1,6 +1,8 @@
-//! What serving a request takes, whatever the protocol: who is connected and under which limits, what is kept of outcomes, the log line.
+//! What serving a request takes, whatever the protocol: who is connected and under which limits,
+//! what is kept of outcomes, the log line.
 //!
-//! Used by every driver. A driver owns bytes, frames and order; what a request is worth is decided here and in the pipeline.
+//! Used by every driver. A driver owns bytes, frames and order; what a request is worth is decided
+//! here and in the pipeline.
 
 mod body_time;
 mod busy;

@@ -1,4 +1,5 @@
-//! Outcomes of walks that can answer later requests: what they are kept and found by, and what is made of a walk whose body failed.
+//! Outcomes of walks that can answer later requests: what they are kept and found by, and what is
+//! made of a walk whose body failed.
 
 use crate::worker::Worker;
 use saker_config::model::Address;
@@ -6,8 +7,8 @@ use saker_http::{HeadView, KnownField, Method, Status, Version};
 use saker_pipeline::{BodyError, Exchange, Key, LogFacts, Outcome, Response, Services, respond};
 use std::{rc::Rc, sync::Arc};
 
-/// Plain GET and HEAD without content, to a path, with at most one Host: what a kept outcome may answer. Everything that the full
-/// checks look at besides is part of the key, byte for byte.
+/// Plain GET and HEAD without content, to a path, with at most one Host: what a kept outcome may
+/// answer. Everything that the full checks look at besides is part of the key, byte for byte.
 pub fn fast_key<'a>(listener: &'a Arc<Address>, view: HeadView<'a>) -> Option<Key<'a>> {
     let plain = matches!(view.method(), Method::Get | Method::Head)
         && !view.has(KnownField::TransferEncoding)
@@ -21,7 +22,11 @@ pub fn fast_key<'a>(listener: &'a Arc<Address>, view: HeadView<'a>) -> Option<Ke
     if !plain || target.first() != Some(&b'/') {
         return None;
     }
-    Some(Key { listener, host: view.known(KnownField::Host).unwrap_or_default(), path: without_query(target) })
+    Some(Key {
+        listener,
+        host: view.known(KnownField::Host).unwrap_or_default(),
+        path: without_query(target),
+    })
 }
 
 pub fn without_query(target: &[u8]) -> &[u8] {
@@ -33,14 +38,25 @@ fn memchr(byte: u8, bytes: &[u8]) -> Option<usize> {
 }
 
 /// Keeps an outcome that can answer later requests.
-pub fn remember(worker: &Worker, exchange: &mut Exchange, log_facts: Option<Rc<LogFacts>>, without_content: bool, services: &Rc<Services>) {
+pub fn remember(
+    worker: &Worker,
+    exchange: &mut Exchange,
+    log_facts: Option<Rc<LogFacts>>,
+    without_content: bool,
+    services: &Rc<Services>,
+) {
     if !Rc::ptr_eq(services, &worker.services.borrow()) {
-        // A reload came in between: what the old configuration decided must not answer under the new one.
+        // A reload came in between: what the old configuration decided must not answer under the
+        // new one.
         return;
     }
-    let Some(reusable) = exchange.reusable.take() else { return };
+    let Some(reusable) = exchange.reusable.take() else {
+        return;
+    };
     let view = exchange.head.view();
-    let simple = matches!(view.method(), Method::Get | Method::Head) && without_content && view.target().first() == Some(&b'/');
+    let simple = matches!(view.method(), Method::Get | Method::Head)
+        && without_content
+        && view.target().first() == Some(&b'/');
     if exchange.request_dependent || !simple {
         return;
     }

@@ -1,11 +1,13 @@
 //! Bandwidth limits of one body: how much may go now, and the sleep until more may.
 //!
-//! A body is under up to four limits at once (its connection's, its client address's, its site's, its own); the smallest piece and the longest
-//! wait decide. Where no limit is set, no pace is made and nothing is paid.
-//! Who has to wait pays for his next piece at once, so that whoever comes behind him waits for longer: bodies that share a limit have their turns one after
-//! the other, and a short one is not kept from its own by a long one.
-//! Difficulty: a thousand bodies that trickle must not keep a core busy. So the more of them a worker has, the longer are the pieces, and
-//! their timers ring together ([`TOGETHER_NS`]): what costs is the piece and the turn, hardly the bytes.
+//! A body is under up to four limits at once (its connection's, its client address's, its site's,
+//! its own); the smallest piece and the longest wait decide. Where no limit is set, no pace is made
+//! and nothing is paid. Who has to wait pays for his next piece at once, so that whoever comes
+//! behind him waits for longer: bodies that share a limit have their turns one after the other, and
+//! a short one is not kept from its own by a long one. Difficulty: a thousand bodies that trickle
+//! must not keep a core busy. So the more of them a worker has, the longer are the pieces, and
+//! their timers ring together ([`TOGETHER_NS`]): what costs is the piece and the turn, hardly the
+//! bytes.
 
 use saker_config::model::{HostAccounts, Rate, Throttle};
 use saker_pipeline::throttle::{Account, AddressState, Paced, bandwidth};
@@ -20,7 +22,8 @@ use std::{
 };
 use tokio::time::{Instant, Sleep};
 
-/// Sleeps end at multiples of that where many bodies are paced: well within what [`bandwidth`] lets a late timer catch up with.
+/// Sleeps end at multiples of that where many bodies are paced: well within what [`bandwidth`] lets
+/// a late timer catch up with.
 const TOGETHER_NS: u64 = 10_000_000;
 
 thread_local! {
@@ -95,11 +98,16 @@ struct Limit {
 
 impl Limit {
     fn new(rate: Rate, payer: Payer) -> Limit {
-        Limit { paced: Paced::new(rate), payer, prepaid: 0 }
+        Limit {
+            paced: Paced::new(rate),
+            payer,
+            prepaid: 0,
+        }
     }
 
     fn charge(&mut self, direction: Direction, bytes: u64, now_ns: u64) -> u64 {
-        self.paced.passed(self.payer.account(direction), bytes, now_ns)
+        self.paced
+            .passed(self.payer.account(direction), bytes, now_ns)
     }
 }
 
@@ -112,7 +120,10 @@ struct HeldSleep {
 impl HeldSleep {
     fn until(due: Instant) -> HeldSleep {
         HELD.set(HELD.get() + 1);
-        HeldSleep { sleep: Box::pin(tokio::time::sleep_until(due)), is_set: true }
+        HeldSleep {
+            sleep: Box::pin(tokio::time::sleep_until(due)),
+            is_set: true,
+        }
     }
 
     fn set(&mut self, due: Instant) {
@@ -129,11 +140,19 @@ impl Drop for HeldSleep {
 
 impl Pace {
     /// `None` where no limit is set.
-    pub fn new(direction: Direction, throttle: &Throttle, accounts: &Accounts, site: usize) -> Option<Pace> {
+    pub fn new(
+        direction: Direction,
+        throttle: &Throttle,
+        accounts: &Accounts,
+        site: usize,
+    ) -> Option<Pace> {
         let (connection, address, of_site) = rates(direction, throttle);
         let mut limits = Vec::new();
         if let Some(rate) = connection {
-            limits.push(Limit::new(rate, Payer::Connection(Rc::clone(&accounts.connection))));
+            limits.push(Limit::new(
+                rate,
+                Payer::Connection(Rc::clone(&accounts.connection)),
+            ));
         }
         if let (Some(rate), Some(state)) = (address, &accounts.address) {
             limits.push(Limit::new(rate, Payer::Address(Arc::clone(state))));
@@ -141,15 +160,28 @@ impl Pace {
         if let (Some(rate), Some(host)) = (of_site, &throttle.host) {
             limits.push(Limit::new(rate, Payer::Host(host.clone())));
         } else if let Some(rate) = of_site.filter(|_| site < accounts.sites.len()) {
-            limits.push(Limit::new(rate, Payer::Site(Arc::clone(&accounts.sites), site)));
+            limits.push(Limit::new(
+                rate,
+                Payer::Site(Arc::clone(&accounts.sites), site),
+            ));
         }
-        if let Some(rate) = throttle.out_response.filter(|_| direction == Direction::Out) {
+        if let Some(rate) = throttle
+            .out_response
+            .filter(|_| direction == Direction::Out)
+        {
             limits.push(Limit::new(rate, Payer::Response(Account::new())));
         }
-        (!limits.is_empty()).then_some(Pace { direction, limits, granted: 0, prepaid: 0, sleep: None })
+        (!limits.is_empty()).then_some(Pace {
+            direction,
+            limits,
+            granted: 0,
+            prepaid: 0,
+            sleep: None,
+        })
     }
 
-    /// How much may go now; waits until that is something. A piece that went in part goes on without a wait.
+    /// How much may go now; waits until that is something. A piece that went in part goes on
+    /// without a wait.
     pub fn poll_allowance(&mut self, cx: &mut Context<'_>) -> Poll<u64> {
         while self.granted == 0 {
             if let Some(held) = self.sleep.as_mut().filter(|held| held.is_set) {
@@ -173,7 +205,13 @@ impl Pace {
     /// Takes a place in the line of each account.
     fn prepay(&mut self, now_ns: u64) {
         let pieces_per_s = pieces_per_s();
-        let bytes = self.limits.iter().map(|limit| limit.paced.share(pieces_per_s)).min().unwrap_or(u64::MAX).max(1);
+        let bytes = self
+            .limits
+            .iter()
+            .map(|limit| limit.paced.share(pieces_per_s))
+            .min()
+            .unwrap_or(u64::MAX)
+            .max(1);
         for limit in &mut self.limits {
             limit.prepaid = limit.charge(self.direction, bytes, now_ns);
         }
@@ -205,12 +243,23 @@ impl Pace {
     }
 
     fn wait_ns(&self, now_ns: u64) -> Option<u64> {
-        self.limits.iter().filter_map(|limit| limit.paced.wait_ns(limit.payer.account(self.direction), now_ns)).max()
+        self.limits
+            .iter()
+            .filter_map(|limit| {
+                limit
+                    .paced
+                    .wait_ns(limit.payer.account(self.direction), now_ns)
+            })
+            .max()
     }
 
     fn piece(&self, now_ns: u64) -> u64 {
         let pieces_per_s = pieces_per_s();
-        let pieces = self.limits.iter().map(|limit| limit.paced.piece(limit.payer.account(self.direction), pieces_per_s, now_ns));
+        let pieces = self.limits.iter().map(|limit| {
+            limit
+                .paced
+                .piece(limit.payer.account(self.direction), pieces_per_s, now_ns)
+        });
         pieces.min().unwrap_or(u64::MAX).max(1)
     }
 }
@@ -219,7 +268,10 @@ impl Drop for Pace {
     /// A body that was shorter than its piece, or was cut, is not to cost others more than it was.
     fn drop(&mut self) {
         for limit in &self.limits {
-            limit.paced.give_back(limit.payer.account(self.direction), limit.prepaid.min(self.prepaid));
+            limit.paced.give_back(
+                limit.payer.account(self.direction),
+                limit.prepaid.min(self.prepaid),
+            );
         }
     }
 }
@@ -234,29 +286,57 @@ fn rounded(wait_ns: u64, now_ns: u64, pieces_per_s: u64) -> u64 {
         return wait_ns;
     }
     let due_ns = now_ns.saturating_add(wait_ns);
-    due_ns.checked_next_multiple_of(TOGETHER_NS).unwrap_or(due_ns) - now_ns
+    due_ns
+        .checked_next_multiple_of(TOGETHER_NS)
+        .unwrap_or(due_ns)
+        - now_ns
 }
 
 fn rates(direction: Direction, throttle: &Throttle) -> (Option<Rate>, Option<Rate>, Option<Rate>) {
     match direction {
-        Direction::Out => (throttle.out_connection, throttle.out_address, throttle.out_site),
-        Direction::In => (throttle.in_connection, throttle.in_address, throttle.in_site),
+        Direction::Out => (
+            throttle.out_connection,
+            throttle.out_address,
+            throttle.out_site,
+        ),
+        Direction::In => (
+            throttle.in_connection,
+            throttle.in_address,
+            throttle.in_site,
+        ),
     }
 }
 
 /// Charges a small body that goes out whole, if no limit bites now. `false`: it has to be paced.
-pub fn charge_at_once(throttle: &Throttle, accounts: &Accounts, site: usize, bytes: u64, now_ns: u64) -> bool {
+pub fn charge_at_once(
+    throttle: &Throttle,
+    accounts: &Accounts,
+    site: usize,
+    bytes: u64,
+    now_ns: u64,
+) -> bool {
     let address = accounts.address.as_deref().map(|state| &state.out_bytes);
     let of_all = || accounts.sites.get(site).map(|accounts| &accounts.out_bytes);
-    let of_site = throttle.host.as_ref().map(HostAccounts::out_bytes).or_else(of_all);
+    let of_site = throttle
+        .host
+        .as_ref()
+        .map(HostAccounts::out_bytes)
+        .or_else(of_all);
     let of_response = Account::new();
     let pairs = [
-        (&throttle.out_connection, Some(&accounts.connection.out_bytes)),
+        (
+            &throttle.out_connection,
+            Some(&accounts.connection.out_bytes),
+        ),
         (&throttle.out_address, address),
         (&throttle.out_site, of_site),
         (&throttle.out_response, Some(&of_response)),
     ];
-    let limits = || pairs.iter().filter_map(|(rate, account)| rate.as_ref().zip(*account));
+    let limits = || {
+        pairs
+            .iter()
+            .filter_map(|(rate, account)| rate.as_ref().zip(*account))
+    };
     let fits = limits().all(|(rate, account)| bandwidth::takes_whole(account, rate, bytes, now_ns));
     if fits {
         limits().for_each(|(rate, account)| bandwidth::charge_whole(account, rate, bytes, now_ns));
@@ -272,33 +352,75 @@ mod tests {
 
     #[test]
     fn many_wake_together_and_few_on_time() {
-        assert_eq!(rounded(3 * MS, 44 * MS, bandwidth::PIECES_PER_S_MAX), 3 * MS);
-        for (wait_ns, want_ns) in [(1, 6 * MS), (6 * MS, 6 * MS), (7 * MS, 16 * MS), (u64::MAX, u64::MAX - 44 * MS)] {
+        assert_eq!(
+            rounded(3 * MS, 44 * MS, bandwidth::PIECES_PER_S_MAX),
+            3 * MS
+        );
+        for (wait_ns, want_ns) in [
+            (1, 6 * MS),
+            (6 * MS, 6 * MS),
+            (7 * MS, 16 * MS),
+            (u64::MAX, u64::MAX - 44 * MS),
+        ] {
             assert_eq!(rounded(wait_ns, 44 * MS, 2), want_ns, "{wait_ns}");
         }
     }
 
     #[tokio::test]
     async fn those_that_wait_are_counted_until_they_go() {
-        let throttle =
-            Throttle { out_connection: Some(Rate { bytes_per_s: 1_000, burst_bytes: 0, after_bytes: 0 }), ..Throttle::default() };
-        let accounts = Accounts { connection: Rc::default(), address: None, sites: Arc::new([]) };
+        let throttle = Throttle {
+            out_connection: Some(Rate {
+                bytes_per_s: 1_000,
+                burst_bytes: 0,
+                after_bytes: 0,
+            }),
+            ..Throttle::default()
+        };
+        let accounts = Accounts {
+            connection: Rc::default(),
+            address: None,
+            sites: Arc::new([]),
+        };
         let mut pace = Pace::new(Direction::Out, &throttle, &accounts, 0).expect("a limit");
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        assert_eq!((pace.poll_allowance(&mut cx), HELD.get()), (Poll::Ready(4096), 0));
+        assert_eq!(
+            (pace.poll_allowance(&mut cx), HELD.get()),
+            (Poll::Ready(4096), 0)
+        );
         pace.charge(96);
-        assert_eq!(pace.poll_allowance(&mut cx), Poll::Ready(4000), "the rest of the piece");
+        assert_eq!(
+            pace.poll_allowance(&mut cx),
+            Poll::Ready(4000),
+            "the rest of the piece"
+        );
         pace.charge(4000);
         for _ in 0..2 {
-            assert_eq!((pace.poll_allowance(&mut cx), HELD.get()), (Poll::Pending, 1));
+            assert_eq!(
+                (pace.poll_allowance(&mut cx), HELD.get()),
+                (Poll::Pending, 1)
+            );
         }
         drop(pace);
         assert_eq!(HELD.get(), 0);
     }
 
     fn shared(bytes_per_s: u64) -> (Throttle, Accounts) {
-        let throttle = Throttle { out_site: Some(Rate { bytes_per_s, burst_bytes: 0, after_bytes: 0 }), ..Throttle::default() };
-        (throttle, Accounts { connection: Rc::default(), address: None, sites: Arc::new([SiteAccounts::default()]) })
+        let throttle = Throttle {
+            out_site: Some(Rate {
+                bytes_per_s,
+                burst_bytes: 0,
+                after_bytes: 0,
+            }),
+            ..Throttle::default()
+        };
+        (
+            throttle,
+            Accounts {
+                connection: Rc::default(),
+                address: None,
+                sites: Arc::new([SiteAccounts::default()]),
+            },
+        )
     }
 
     #[tokio::test]
@@ -324,14 +446,22 @@ mod tests {
             pace.charge(2);
         };
         tokio::select! { biased; () = long => {} () = short => {} }
-        assert!(pieces.get() <= 6, "{} pieces went before the short body", pieces.get());
+        assert!(
+            pieces.get() <= 6,
+            "{} pieces went before the short body",
+            pieces.get()
+        );
     }
 
     #[tokio::test]
     async fn what_was_paid_for_and_did_not_go_is_given_back() {
         let (throttle, accounts) = shared(10_000);
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        let debt_ns = || accounts.sites[0].out_bytes.debt_ns(saker_net::clock::monotonic_precise_ns());
+        let debt_ns = || {
+            accounts.sites[0]
+                .out_bytes
+                .debt_ns(saker_net::clock::monotonic_precise_ns())
+        };
         let mut first = Pace::new(Direction::Out, &throttle, &accounts, 0).expect("a limit");
         assert!(first.poll_allowance(&mut cx).is_ready());
         first.charge(4096);

@@ -1,4 +1,5 @@
-//! The error log's line about a request that is refused before anything has looked at it, whatever the protocol.
+//! The error log's line about a request that is refused before anything has looked at it, whatever
+//! the protocol.
 
 use super::session::Session;
 use saker_http1::RejectReason;
@@ -8,7 +9,11 @@ use saker_telemetry::{error_log, httpd_message, message};
 pub fn log(session: &Session, reason: RejectReason, request_line: &[u8]) {
     let client = &*session.client;
     if !error_log::speaks_httpd() {
-        return error_log::log_about(&message::REQUEST_REJECTED, client, format_args!("{}", reason.as_str()));
+        return error_log::log_about(
+            &message::REQUEST_REJECTED,
+            client,
+            format_args!("{}", reason.as_str()),
+        );
     }
     let line = String::from_utf8_lossy(request_line);
     match reason {
@@ -29,11 +34,16 @@ pub fn log(session: &Session, reason: RejectReason, request_line: &[u8]) {
             let text = format_args!("Request header exceeds LimitRequestFieldSize");
             error_log::log_httpd(&httpd_message::FIELD_TOO_LONG, None, client, text);
         }
-        reason => error_log::log_about(&message::REQUEST_REJECTED, client, format_args!("{}", reason.as_str())),
+        reason => error_log::log_about(
+            &message::REQUEST_REJECTED,
+            client,
+            format_args!("{}", reason.as_str()),
+        ),
     }
 }
 
-/// In words of LimitRequestLine; where nothing is said of the line, by what is said of the whole head.
+/// In words of LimitRequestLine; where nothing is said of the line, by what is said of the whole
+/// head.
 fn line_bytes_max(session: &Session) -> u64 {
     let services = session.worker.services.borrow();
     let limits = session.limits(&services.generation);

@@ -1,8 +1,10 @@
-//! Bytes both ways between a client and what its request became (101): whoever reads first, waits for the other to write.
+//! Bytes both ways between a client and what its request became (101): whoever reads first, waits
+//! for the other to write.
 //!
-//! Used by both drivers, each of which shows its client as a [`Tunnel`]. The difficulty is the end: each way ends on its own, and one that has
-//! ended must not take away what is still on the other. Nothing is held while both are silent; what one side does not take is kept,
-//! one read at most, and nothing is read behind it.
+//! Used by both drivers, each of which shows its client as a [`Tunnel`]. The difficulty is the end:
+//! each way ends on its own, and one that has ended must not take away what is still on the other.
+//! Nothing is held while both are silent; what one side does not take is kept, one read at most,
+//! and nothing is read behind it.
 
 use saker_pipeline::Tunnel;
 use std::task::{Context, Poll, ready};
@@ -31,7 +33,13 @@ pub struct Relay {
 
 impl Relay {
     /// Passes on what can be passed on. `buf` is lent.
-    pub fn poll(&mut self, cx: &mut Context<'_>, client: &mut dyn Tunnel, program: &mut dyn Tunnel, buf: &mut [u8]) -> Poll<RelayEnd> {
+    pub fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        client: &mut dyn Tunnel,
+        program: &mut dyn Tunnel,
+        buf: &mut [u8],
+    ) -> Poll<RelayEnd> {
         match self.up.poll(cx, client, program, buf) {
             Poll::Ready(Err(Broken::From)) => return Poll::Ready(RelayEnd::ClientGone),
             // A program that takes nothing more may still have something to say.
@@ -86,7 +94,13 @@ enum Broken {
 
 impl Way {
     /// Ready when the way has come to its end.
-    fn poll(&mut self, cx: &mut Context<'_>, from: &mut dyn Tunnel, to: &mut dyn Tunnel, buf: &mut [u8]) -> Poll<Result<(), Broken>> {
+    fn poll(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut dyn Tunnel,
+        to: &mut dyn Tunnel,
+        buf: &mut [u8],
+    ) -> Poll<Result<(), Broken>> {
         let mut turn = 0;
         loop {
             ready!(self.poll_held(cx, to))?;
@@ -122,7 +136,11 @@ impl Way {
     }
 
     fn poll_held(&mut self, cx: &mut Context<'_>, to: &mut dyn Tunnel) -> Poll<Result<(), Broken>> {
-        while let Some(left) = self.held.get(self.held_from..).filter(|left| !left.is_empty()) {
+        while let Some(left) = self
+            .held
+            .get(self.held_from..)
+            .filter(|left| !left.is_empty())
+        {
             match ready!(to.poll_write(cx, left)) {
                 Ok(bytes) if bytes > 0 => {
                     self.held_from += bytes;
@@ -138,7 +156,12 @@ impl Way {
     }
 
     /// Writes what can be written at once and keeps the rest.
-    fn pass(&mut self, cx: &mut Context<'_>, to: &mut dyn Tunnel, bytes: &[u8]) -> Result<(), Broken> {
+    fn pass(
+        &mut self,
+        cx: &mut Context<'_>,
+        to: &mut dyn Tunnel,
+        bytes: &[u8],
+    ) -> Result<(), Broken> {
         let taken = match to.poll_write(cx, bytes) {
             Poll::Ready(Ok(taken)) if taken > 0 => taken,
             Poll::Ready(_) => return Err(Broken::To),
@@ -205,16 +228,35 @@ mod tests {
         }
 
         fn poll_idle(&mut self, _: &mut Context<'_>) -> Poll<()> {
-            if self.is_idle { Poll::Ready(()) } else { Poll::Pending }
+            if self.is_idle {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
         }
     }
 
     fn poll(relay: &mut Relay, client: &mut End, program: &mut End) -> Poll<RelayEnd> {
-        relay.poll(&mut Context::from_waker(Waker::noop()), client, program, &mut [0; 64])
+        relay.poll(
+            &mut Context::from_waker(Waker::noop()),
+            client,
+            program,
+            &mut [0; 64],
+        )
     }
 
     fn ends() -> (Relay, End, End) {
-        (Relay::default(), End { takes: 1000, ..End::default() }, End { takes: 1000, ..End::default() })
+        (
+            Relay::default(),
+            End {
+                takes: 1000,
+                ..End::default()
+            },
+            End {
+                takes: 1000,
+                ..End::default()
+            },
+        )
     }
 
     #[test]
@@ -224,7 +266,10 @@ mod tests {
         assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Pending);
         assert!(program.is_shut && !client.is_shut && program.taken == b"abc");
         program.to_read.extend([Ok(&b"late"[..]), Ok(b"")]);
-        assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Ready(RelayEnd::Whole));
+        assert_eq!(
+            poll(&mut relay, &mut client, &mut program),
+            Poll::Ready(RelayEnd::Whole)
+        );
         assert!(client.is_shut && client.taken == b"late");
         assert_eq!((relay.bytes_in(), relay.bytes_out()), (3, 4));
     }
@@ -233,13 +278,22 @@ mod tests {
     fn nothing_is_read_behind_what_was_not_taken() {
         let (mut relay, mut client, mut program) = ends();
         program.takes = 2;
-        client.to_read.extend([Ok(&b"abc"[..]), Ok(b"def"), Ok(b"")]);
+        client
+            .to_read
+            .extend([Ok(&b"abc"[..]), Ok(b"def"), Ok(b"")]);
         assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Pending);
-        assert_eq!((client.to_read.len(), relay.up.held.as_slice()), (2, &b"c"[..]));
+        assert_eq!(
+            (client.to_read.len(), relay.up.held.as_slice()),
+            (2, &b"c"[..])
+        );
         program.takes = 1000;
         assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Pending);
         assert!(program.taken == b"abcdef" && program.is_shut);
-        assert_eq!(relay.up.held.capacity() + relay.down.held.capacity(), 0, "nothing is held in silence");
+        assert_eq!(
+            relay.up.held.capacity() + relay.down.held.capacity(),
+            0,
+            "nothing is held in silence"
+        );
     }
 
     #[test]
@@ -249,24 +303,43 @@ mod tests {
         client.to_read.extend([Ok(&b"abc"[..])]);
         assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Pending);
         program.to_read.extend([Ok(&b"bye"[..]), Ok(b"")]);
-        assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Ready(RelayEnd::Whole));
+        assert_eq!(
+            poll(&mut relay, &mut client, &mut program),
+            Poll::Ready(RelayEnd::Whole)
+        );
         assert_eq!(client.taken, b"bye");
     }
 
     #[test]
     fn what_breaks_and_what_sleeps() {
         let (mut relay, mut client, mut program) = ends();
-        client.to_read.push_back(Err(io::ErrorKind::ConnectionReset.into()));
-        assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Ready(RelayEnd::ClientGone));
+        client
+            .to_read
+            .push_back(Err(io::ErrorKind::ConnectionReset.into()));
+        assert_eq!(
+            poll(&mut relay, &mut client, &mut program),
+            Poll::Ready(RelayEnd::ClientGone)
+        );
         let (mut relay, mut client, mut program) = ends();
-        program.to_read.push_back(Err(io::ErrorKind::ConnectionReset.into()));
-        assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Ready(RelayEnd::Cut));
+        program
+            .to_read
+            .push_back(Err(io::ErrorKind::ConnectionReset.into()));
+        assert_eq!(
+            poll(&mut relay, &mut client, &mut program),
+            Poll::Ready(RelayEnd::Cut)
+        );
         let (mut relay, mut client, mut program) = ends();
         program.to_read.push_back(Ok(b"x"));
         client.is_broken = true;
-        assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Ready(RelayEnd::ClientGone));
+        assert_eq!(
+            poll(&mut relay, &mut client, &mut program),
+            Poll::Ready(RelayEnd::ClientGone)
+        );
         let (mut relay, mut client, mut program) = ends();
         program.is_idle = true;
-        assert_eq!(poll(&mut relay, &mut client, &mut program), Poll::Ready(RelayEnd::Idle));
+        assert_eq!(
+            poll(&mut relay, &mut client, &mut program),
+            Poll::Ready(RelayEnd::Idle)
+        );
     }
 }

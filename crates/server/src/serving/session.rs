@@ -28,9 +28,11 @@ pub struct Session {
     /// Requests so far.
     pub requests: u32,
     pub http2: Http2Terms,
-    /// Of the worker's tails, the one that tells of this listener's HTTP/3; the plain one where nothing is to be told.
+    /// Of the worker's tails, the one that tells of this listener's HTTP/3; the plain one where
+    /// nothing is to be told.
     tail: usize,
-    /// Those of the host that the connection is for, as far as that is known before a request; `None`: the server's.
+    /// Those of the host that the connection is for, as far as that is known before a request;
+    /// `None`: the server's.
     limits: Option<Arc<Limits>>,
     /// KeepAliveTimeout of the host that was asked last, where hosts differ.
     idle_timeout_ms: Option<u64>,
@@ -72,7 +74,12 @@ pub enum Throttled {
 }
 
 impl Session {
-    pub fn new(worker: Rc<Worker>, mut client: Client, opened: Opened, http2: Http2Terms) -> Session {
+    pub fn new(
+        worker: Rc<Worker>,
+        mut client: Client,
+        opened: Opened,
+        http2: Http2Terms,
+    ) -> Session {
         client.account = opened.account().map(Arc::clone);
         let services = worker.services();
         let limits = services.generation.connection_limits(&client, b"").cloned();
@@ -117,18 +124,28 @@ impl Session {
 
     /// The end of a response's head.
     pub fn tail(&self, head: &ResponseHead) -> RefMut<'_, Tail> {
-        let number = if self.tail != Tails::PLAIN && head.has_alt_svc() { Tails::PLAIN } else { self.tail };
+        let number = if self.tail != Tails::PLAIN && head.has_alt_svc() {
+            Tails::PLAIN
+        } else {
+            self.tail
+        };
         RefMut::map(self.worker.tails.borrow_mut(), |tails| tails.at(number))
     }
 
-    /// Whether this connection's handshake was held to what the site demands. Costs two comparisons where all sites demand the same.
+    /// Whether this connection's handshake was held to what the site demands. Costs two comparisons
+    /// where all sites demand the same.
     pub fn is_good_for(&mut self, generation: &Generation, site: usize) -> bool {
         self.held_policy.is_good_for(&self.client, generation, site)
     }
 
-    /// Asks the limits of a site for a response of known length. Costs one comparison where none is set.
+    /// Asks the limits of a site for a response of known length. Costs one comparison where none is
+    /// set.
     pub fn throttle(&mut self, settings: &Settings, site: usize, bytes: u64) -> Throttled {
-        if settings.guard.as_ref().is_some_and(|guard| !guard.admittance.admits(self.client.ip())) {
+        if settings
+            .guard
+            .as_ref()
+            .is_some_and(|guard| !guard.admittance.admits(self.client.ip()))
+        {
             return Throttled::Walk;
         }
         let throttle = &settings.throttle;
@@ -138,7 +155,13 @@ impl Session {
         if throttle.counts() || throttle.site_requests.is_some() {
             return Throttled::Walk;
         }
-        if self.worker.services.borrow().generation.is_exempt(self.client.ip()) {
+        if self
+            .worker
+            .services
+            .borrow()
+            .generation
+            .is_exempt(self.client.ip())
+        {
             return self.paced(settings, site, bytes);
         }
         let now_ns = saker_net::clock::monotonic_ns();
@@ -154,7 +177,9 @@ impl Session {
     fn paced(&mut self, settings: &Settings, site: usize, bytes: u64) -> Throttled {
         let throttle = &settings.throttle;
         let now_ns = saker_net::clock::monotonic_ns();
-        if !throttle.limits_out() || pace::charge_at_once(throttle, self.accounts(), site, bytes, now_ns) {
+        if !throttle.limits_out()
+            || pace::charge_at_once(throttle, self.accounts(), site, bytes, now_ns)
+        {
             return Throttled::No;
         }
         match self.pace(Direction::Out, settings, site) {
@@ -189,12 +214,22 @@ impl Session {
         self.worker.counters.increment(protocol);
         // Where hosts differ, over HTTP/1 the one that is asked decides: `stays_at`.
         let is_decided = protocol != Metric::RequestsHttp1 || !generation.limits_differ;
-        let requests_max = if is_decided { self.limits(generation).requests_per_connection_max } else { 0 };
+        let requests_max = if is_decided {
+            self.limits(generation).requests_per_connection_max
+        } else {
+            0
+        };
         let goes_on = requests_max == 0 || u64::from(self.requests) < requests_max;
         match self.is_banned() {
             true => Begun::Banned,
             _ if self.held_policy.is_outdated(&self.client, generation) => Begun::Last,
-            false if goes_on && !self.opened.is_draining() && !self.opened.is_over_soft(generation) => Begun::Stays,
+            false
+                if goes_on
+                    && !self.opened.is_draining()
+                    && !self.opened.is_over_soft(generation) =>
+            {
+                Begun::Stays
+            }
             false => Begun::Last,
         }
     }
@@ -222,21 +257,30 @@ impl Session {
     pub fn note_bad_request(&self) {
         let (services, address) = (self.worker.services.borrow(), self.client.ip());
         let (guard, neighbours) = (&services.generation.model.guard, &services.neighbours);
-        if let Some(account) = self.client.account.as_deref().filter(|_| !services.generation.is_exempt(address)) {
-            let (now_ns, now_s) = (saker_net::clock::monotonic_ns(), saker_net::clock::realtime_s());
+        if let Some(account) = self
+            .client
+            .account
+            .as_deref()
+            .filter(|_| !services.generation.is_exempt(address))
+        {
+            let (now_ns, now_s) = (
+                saker_net::clock::monotonic_ns(),
+                saker_net::clock::realtime_s(),
+            );
             consequence::bad_request(account, guard, &neighbours.bans, address, now_ns, now_s);
         }
     }
 
-    /// Whether the site that was asked lets an HTTP/1 connection go on, and how long without a request. Costs a comparison where no site has
-    /// limits of its own.
+    /// Whether the site that was asked lets an HTTP/1 connection go on, and how long without a
+    /// request. Costs a comparison where no site has limits of its own.
     pub fn stays_at(&mut self, generation: &Generation, site: usize) -> bool {
         if !generation.limits_differ {
             return true;
         }
         let limits = generation.site_limits(site);
         self.idle_timeout_ms = Some(limits.keep_alive_timeout_ms);
-        limits.requests_per_connection_max == 0 || u64::from(self.requests) < limits.requests_per_connection_max
+        limits.requests_per_connection_max == 0
+            || u64::from(self.requests) < limits.requests_per_connection_max
     }
 
     /// Of heads, and of writing.
@@ -251,32 +295,49 @@ impl Session {
             return model;
         }
         let authority = view.known(KnownField::Host).and_then(host::parse_authority);
-        let name = authority.map(|authority| host::canonical_host(authority.host)).unwrap_or_default();
-        generation.connection_limits(&self.client, &name).map_or(model, Arc::as_ref)
+        let name = authority
+            .map(|authority| host::canonical_host(authority.host))
+            .unwrap_or_default();
+        generation
+            .connection_limits(&self.client, &name)
+            .map_or(model, Arc::as_ref)
     }
 
     /// How long the connection may wait for a request.
     pub fn idle_timeout_ms(&self, generation: &Generation) -> u64 {
-        self.idle_timeout_ms.unwrap_or(self.limits(generation).keep_alive_timeout_ms)
+        self.idle_timeout_ms
+            .unwrap_or(self.limits(generation).keep_alive_timeout_ms)
     }
 
     /// From now on the limits are those of the host that the handshake was for.
     pub fn take_limits_of_name(&mut self) {
-        let Some(name) = self.client.session.as_ref().and_then(|session| session.server_name.as_deref()) else { return };
+        let Some(name) = self
+            .client
+            .session
+            .as_ref()
+            .and_then(|session| session.server_name.as_deref())
+        else {
+            return;
+        };
         let services = self.worker.services();
-        self.limits = services.generation.connection_limits(&self.client, name.as_bytes()).cloned();
+        self.limits = services
+            .generation
+            .connection_limits(&self.client, name.as_bytes())
+            .cloned();
     }
 }
 
 impl Session {
-    /// After a reload: accounts are those of the new configuration's sites, and there may be limits where there were none.
+    /// After a reload: accounts are those of the new configuration's sites, and there may be limits
+    /// where there were none.
     fn follow(&mut self, generation: &Generation) {
         self.generation = generation.number;
         self.tail = tail_number(&self.worker, &self.client);
         self.limits = generation.connection_limits(&self.client, b"").cloned();
         self.idle_timeout_ms = None;
         if self.opened.account().is_none() {
-            // A limit on connections is for new ones: whether the address has too many does not matter to this one.
+            // A limit on connections is for new ones: whether the address has too many does not
+            // matter to this one.
             let _ = self.opened.admit(self.client.ip());
             Rc::make_mut(&mut self.client).account = self.opened.account().map(Arc::clone);
         }
@@ -289,6 +350,13 @@ impl Session {
 
 /// Only clients that came over TLS can follow, and those of HTTP/3 know.
 fn tail_number(worker: &Worker, client: &Client) -> usize {
-    let tells = client.session.as_ref().is_some_and(|session| session.alpn.as_deref() != Some(b"h3"));
-    if tells { worker.tail_number(&client.listener) } else { Tails::PLAIN }
+    let tells = client
+        .session
+        .as_ref()
+        .is_some_and(|session| session.alpn.as_deref() != Some(b"h3"));
+    if tells {
+        worker.tail_number(&client.listener)
+    } else {
+        Tails::PLAIN
+    }
 }

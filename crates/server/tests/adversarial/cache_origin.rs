@@ -1,4 +1,5 @@
-//! A server behind the page cache that answers as a test says, before native and Apache's configuration.
+//! A server behind the page cache that answers as a test says, before native and Apache's
+//! configuration.
 //!
 //! Called by: the modules about the page cache. Out of scope: origins that misbehave.
 
@@ -23,7 +24,11 @@ pub struct Head {
 
 impl Head {
     pub fn all(&self, name: &str) -> Vec<&str> {
-        self.fields.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect()
+        self.fields
+            .iter()
+            .filter(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+            .collect()
     }
 
     pub fn first(&self, name: &str) -> &str {
@@ -39,7 +44,12 @@ pub struct Origin {
 impl Origin {
     /// Requests for a path so far.
     pub fn count(&self, path: &str) -> usize {
-        self.asked.lock().unwrap().iter().filter(|head| head.target.split('?').next() == Some(path)).count()
+        self.asked
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|head| head.target.split('?').next() == Some(path))
+            .count()
     }
 }
 
@@ -48,8 +58,14 @@ pub fn ok(fields: &[(&str, &str)], content: &str) -> Vec<u8> {
 }
 
 pub fn answer(status: &str, fields: &[(&str, &str)], content: &[u8]) -> Vec<u8> {
-    let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    let head = format!("HTTP/1.1 {status}\r\n{lines}Content-Length: {}\r\n\r\n", content.len());
+    let lines: String = fields
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
+    let head = format!(
+        "HTTP/1.1 {status}\r\n{lines}Content-Length: {}\r\n\r\n",
+        content.len()
+    );
     [head.as_bytes(), content].concat()
 }
 
@@ -74,7 +90,10 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Head>>, answers: &dyn Fn(&Head)
         seen.lock().unwrap().push(head.clone());
         let mut answer = answers(&head);
         if head.method == "HEAD" {
-            let end = answer.windows(4).position(|four| four == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+            let end = answer
+                .windows(4)
+                .position(|four| four == b"\r\n\r\n")
+                .map_or(answer.len(), |at| at + 4);
             answer.truncate(end);
         }
         if stream.write_all(&answer).is_err() {
@@ -85,7 +104,9 @@ fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Head>>, answers: &dyn Fn(&Head)
 
 /// The next request, and its length with its content.
 fn read_head(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<(Head, usize)> {
-    let until = |stream: &mut TcpStream, bytes: &mut Vec<u8>, is_there: &dyn Fn(&[u8]) -> Option<usize>| loop {
+    let until = |stream: &mut TcpStream,
+                 bytes: &mut Vec<u8>,
+                 is_there: &dyn Fn(&[u8]) -> Option<usize>| loop {
         if let Some(end) = is_there(bytes) {
             return Some(end);
         }
@@ -93,18 +114,34 @@ fn read_head(stream: &mut TcpStream, bytes: &mut Vec<u8>) -> Option<(Head, usize
         let count = stream.read(&mut more).ok().filter(|count| *count > 0)?;
         bytes.extend_from_slice(&more[..count]);
     };
-    let end = until(stream, bytes, &|bytes| bytes.windows(4).position(|four| four == b"\r\n\r\n"))? + 4;
+    let end = until(stream, bytes, &|bytes| {
+        bytes.windows(4).position(|four| four == b"\r\n\r\n")
+    })? + 4;
     let text = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let mut lines = text.lines();
     let mut words = lines.next()?.split(' ').map(str::to_owned);
     let (method, target) = (words.next()?, words.next()?);
-    let fields = lines.filter_map(|line| line.split_once(':')).map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()));
-    let mut head = Head { method, target, fields: fields.collect(), content_bytes: 0 };
+    let fields = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()));
+    let mut head = Head {
+        method,
+        target,
+        fields: fields.collect(),
+        content_bytes: 0,
+    };
     let length: usize = head.first("content-length").parse().unwrap_or(0);
     let is_chunked = head.first("transfer-encoding") == "chunked";
     let whole = match is_chunked {
-        true => until(stream, bytes, &|bytes| bytes[end..].windows(5).position(|five| five == b"0\r\n\r\n").map(|at| end + at + 5))?,
-        false => until(stream, bytes, &|bytes| (bytes.len() >= end + length).then_some(end + length))?,
+        true => until(stream, bytes, &|bytes| {
+            bytes[end..]
+                .windows(5)
+                .position(|five| five == b"0\r\n\r\n")
+                .map(|at| end + at + 5)
+        })?,
+        false => until(stream, bytes, &|bytes| {
+            (bytes.len() >= end + length).then_some(end + length)
+        })?,
     };
     head.content_bytes = whole - end;
     Some((head, whole))
@@ -120,15 +157,28 @@ impl Cached {
     /// Native: `cache` stands in `[site.cache]`.
     pub fn native(name: &str, origin: &Origin, cache: &str) -> Cached {
         let plain = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
-        let more =
-            format!("[[listener]]\naddress = \"{plain}\"\n[[upstream]]\nname = \"app\"\nservers = [\"http://{}\"]\n", origin.address);
-        let site = format!("[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n[site.cache]\nenabled = true\n{cache}");
-        Cached::Native { saker: harness::native(crate::operate::folder(name), &more, &site), plain }
+        let more = format!(
+            "[[listener]]\naddress = \"{plain}\"\n[[upstream]]\nname = \"app\"\nservers = [\"http://{}\"]\n",
+            origin.address
+        );
+        let site = format!(
+            "[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n[site.cache]\nenabled = true\n{cache}"
+        );
+        Cached::Native {
+            saker: harness::native(crate::operate::folder(name), &more, &site),
+            plain,
+        }
     }
 
     /// Apache: `lines` stand in the main server and in the host with TLS.
     pub fn apache(dir: TempDir, origin: &Origin, lines: &str) -> Cached {
-        Cached::Apache(harness::apache(dir, &format!("ProxyPreserveHost On\nProxyPass / http://{}/\n{lines}", origin.address)))
+        Cached::Apache(harness::apache(
+            dir,
+            &format!(
+                "ProxyPreserveHost On\nProxyPass / http://{}/\n{lines}",
+                origin.address
+            ),
+        ))
     }
 
     pub fn plain(&self) -> SocketAddr {
@@ -146,6 +196,10 @@ impl Cached {
     }
 
     pub fn at(&self, protocol: harness::Protocol) -> SocketAddr {
-        if protocol == harness::Protocol::Plain { self.plain() } else { self.tls() }
+        if protocol == harness::Protocol::Plain {
+            self.plain()
+        } else {
+            self.tls()
+        }
     }
 }

@@ -1,8 +1,9 @@
-//! Poisoning and deception of the page cache: what one client sends must not change what the next one gets, and a page that was made for one client
-//! must not become a page for all.
+//! Poisoning and deception of the page cache: what one client sends must not change what the next
+//! one gets, and a page that was made for one client must not become a page for all.
 //!
-//! The origin echoes all that it is asked into a page for all, and judges ranges and conditions as a file server does. After each attack another client
-//! asks in the usual way, and must be answered as if nothing had come before.
+//! The origin echoes all that it is asked into a page for all, and judges ranges and conditions as
+//! a file server does. After each attack another client asks in the usual way, and must be answered
+//! as if nothing had come before.
 
 use crate::{
     cache_origin::{Cached, Head, Origin, answer, ok, origin},
@@ -18,17 +19,26 @@ const USUAL: [(&str, &str); 2] = [("Accept-Language", "de"), ("User-Agent", "usu
 
 fn echoing() -> Origin {
     origin(|head| match head.first("range") {
-        _ if head.first("if-match") != "-" => answer("412 Precondition Failed", &[PUBLIC], b"failed"),
+        _ if head.first("if-match") != "-" => {
+            answer("412 Precondition Failed", &[PUBLIC], b"failed")
+        }
         "bytes=99999999-" => answer("416 Range Not Satisfiable", &[PUBLIC], b"no such range"),
-        _ if head.all("x-long").iter().any(|value| value.len() > 4000) => answer("431 Too Large", &[PUBLIC], b"too large"),
+        _ if head.all("x-long").iter().any(|value| value.len() > 4000) => {
+            answer("431 Too Large", &[PUBLIC], b"too large")
+        }
         _ if head.all("x-meta").contains(&"bad") => answer("400 Bad Request", &[PUBLIC], b"bad"),
-        _ if head.first("x-http-method-override") == "DELETE" => answer("405 Method Not Allowed", &[PUBLIC], b"deleted"),
-        _ => ok(&[PUBLIC, ("Vary", "Accept-Language, X-Api-Version")], &told(head)),
+        _ if head.first("x-http-method-override") == "DELETE" => {
+            answer("405 Method Not Allowed", &[PUBLIC], b"deleted")
+        }
+        _ => ok(
+            &[PUBLIC, ("Vary", "Accept-Language, X-Api-Version")],
+            &told(head),
+        ),
     })
 }
 
-/// What an application may put into its page: all but the path, so that pages of different paths can be compared, and fields that it has to name
-/// in Vary where it looks at them.
+/// What an application may put into its page: all but the path, so that pages of different paths
+/// can be compared, and fields that it has to name in Vary where it looks at them.
 fn told(head: &Head) -> String {
     const UNSEEN: [&str; 17] = [
         "connection",
@@ -50,19 +60,36 @@ fn told(head: &Head) -> String {
         "x-evil",
     ];
     let seen = |name: &str| !UNSEEN.contains(&name);
-    let fields = head.fields.iter().filter(|(name, _)| seen(name)).map(|(name, value)| format!("{name}: {value}\n"));
-    format!("{} ({} bytes)\n{}", head.method, head.content_bytes, fields.collect::<String>())
+    let fields = head
+        .fields
+        .iter()
+        .filter(|(name, _)| seen(name))
+        .map(|(name, value)| format!("{name}: {value}\n"));
+    format!(
+        "{} ({} bytes)\n{}",
+        head.method,
+        head.content_bytes,
+        fields.collect::<String>()
+    )
 }
 
 fn servers(name: &str, origin: &Origin) -> [Cached; 2] {
     [
         Cached::native(name, origin, "obey = [\"http\"]\n"),
-        Cached::apache(folder(name), origin, "CacheEnable disk /\nCacheIgnoreNoLastMod On\n"),
+        Cached::apache(
+            folder(name),
+            origin,
+            "CacheEnable disk /\nCacheIgnoreNoLastMod On\n",
+        ),
     ]
 }
 
 fn usual(server: &Cached, target: &str) -> Answer {
-    ask(server.plain(), Protocol::Plain, &Request::get("localhost", target).with_fields(&USUAL))
+    ask(
+        server.plain(),
+        Protocol::Plain,
+        &Request::get("localhost", target).with_fields(&USUAL),
+    )
 }
 
 /// Attacks one path after the other, and looks at each what a usual client gets.
@@ -75,8 +102,15 @@ struct Victims<'s> {
 impl<'s> Victims<'s> {
     fn of(server: &'s Cached) -> Victims<'s> {
         let clean = usual(server, "/clean");
-        assert!(clean.status == 200 && clean.text().starts_with("GET (0 bytes)\n"), "{clean:?}");
-        Victims { server, clean, paths: 0 }
+        assert!(
+            clean.status == 200 && clean.text().starts_with("GET (0 bytes)\n"),
+            "{clean:?}"
+        );
+        Victims {
+            server,
+            clean,
+            paths: 0,
+        }
     }
 
     fn path(&mut self) -> String {
@@ -87,7 +121,11 @@ impl<'s> Victims<'s> {
     fn check(&self, target: &str, attack: &str) {
         for round in 0..2 {
             let answer = usual(self.server, target);
-            assert_eq!((answer.status, answer.text()), (200, self.clean.text()), "{attack}, asked for the {round}. time");
+            assert_eq!(
+                (answer.status, answer.text()),
+                (200, self.clean.text()),
+                "{attack}, asked for the {round}. time"
+            );
         }
     }
 }
@@ -147,7 +185,14 @@ fn fields_that_steer_applications() {
             for method in ["GET", "HEAD", "POST"] {
                 let path = victims.path();
                 let fields = [&USUAL[..], &[(name, "evil.test")]].concat();
-                ask(server.plain(), Protocol::Plain, &Request { method, ..Request::get("localhost", &path).with_fields(&fields) });
+                ask(
+                    server.plain(),
+                    Protocol::Plain,
+                    &Request {
+                        method,
+                        ..Request::get("localhost", &path).with_fields(&fields)
+                    },
+                );
                 victims.check(&path, &format!("{method} with {name}"));
             }
         }
@@ -160,22 +205,48 @@ fn fields_over_every_protocol() {
     for server in servers("poison-protocols", &origin) {
         for protocol in PROTOCOLS {
             let clean = format!("/clean-{protocol:?}");
-            let clean = ask(server.tls(), protocol, &Request::get("localhost", &clean).with_fields(&USUAL)).text();
-            assert!(clean.starts_with("GET (0 bytes)\n"), "{protocol:?}: {clean}");
-            let names: &[&str] =
-                if protocol == Protocol::Http2 { &["X-Forwarded-Host", "CF-Visitor", "X-Original-URI"] } else { &STEERING[..24] };
+            let clean = ask(
+                server.tls(),
+                protocol,
+                &Request::get("localhost", &clean).with_fields(&USUAL),
+            )
+            .text();
+            assert!(
+                clean.starts_with("GET (0 bytes)\n"),
+                "{protocol:?}: {clean}"
+            );
+            let names: &[&str] = if protocol == Protocol::Http2 {
+                &["X-Forwarded-Host", "CF-Visitor", "X-Original-URI"]
+            } else {
+                &STEERING[..24]
+            };
             for (at, name) in names.iter().enumerate() {
                 let path = format!("/tls-{protocol:?}{at}");
                 let lower = name.to_ascii_lowercase();
                 let fields = [&USUAL[..], &[(lower.as_str(), "evil.test")]].concat();
-                ask(server.tls(), protocol, &Request::get("localhost", &path).with_fields(&fields));
-                let text = ask(server.tls(), protocol, &Request::get("localhost", &path).with_fields(&USUAL)).text();
+                ask(
+                    server.tls(),
+                    protocol,
+                    &Request::get("localhost", &path).with_fields(&fields),
+                );
+                let text = ask(
+                    server.tls(),
+                    protocol,
+                    &Request::get("localhost", &path).with_fields(&USUAL),
+                )
+                .text();
                 assert_eq!(text, clean, "{protocol:?} {name}");
             }
         }
-        // RFC 9113 section 8.2.2 and RFC 9114 section 4.2: a request with a connection field is malformed.
+        // RFC 9113 section 8.2.2 and RFC 9114 section 4.2: a request with a connection field is
+        // malformed.
         let fields = [&USUAL[..], &[("connection", "accept-language")]].concat();
-        let status = ask(server.tls(), Protocol::Http2, &Request::get("localhost", "/nominated").with_fields(&fields)).status;
+        let status = ask(
+            server.tls(),
+            Protocol::Http2,
+            &Request::get("localhost", "/nominated").with_fields(&fields),
+        )
+        .status;
         // curl leaves it out by itself.
         assert!(matches!(status, 0 | 200 | 400), "{status}");
     }
@@ -189,7 +260,10 @@ fn nominated_fields_vanish_for_keys_and_applications_alike() {
         let nominations: &[&[(&str, &str)]] = &[
             &[("Connection", "Accept-Language")],
             &[("Connection", "close, accept-language")],
-            &[("connection", "keep-alive"), ("Connection", "x,ACCEPT-LANGUAGE ,")],
+            &[
+                ("connection", "keep-alive"),
+                ("Connection", "x,ACCEPT-LANGUAGE ,"),
+            ],
             &[("Connection", "Accept-Language, User-Agent")],
             &[("Connection", "User-Agent")],
             &[("Connection", "Host")],
@@ -197,28 +271,53 @@ fn nominated_fields_vanish_for_keys_and_applications_alike() {
             &[("Connection", "Content-Length, Transfer-Encoding")],
             &[("Connection", "Surrogate-Capability, X-LSCACHE")],
             &[("Connection", "X-Api-Version"), ("X-Api-Version", "2")],
-            &[("Connection", "X-Forwarded-Host"), ("X-Forwarded-Host", "evil.test")],
+            &[
+                ("Connection", "X-Forwarded-Host"),
+                ("X-Forwarded-Host", "evil.test"),
+            ],
             &[("Connection", "X-Evil"), ("X-Evil", "1")],
-            &[("Connection", "Accept-Language"), ("Accept_Language", "evil")],
+            &[
+                ("Connection", "Accept-Language"),
+                ("Accept_Language", "evil"),
+            ],
             &[("X_Api_Version", "2")],
             &[("Proxy-Connection", "Accept-Language")],
         ];
         for nominated in nominations {
             for method in ["GET", "HEAD"] {
                 let path = victims.path();
-                let fields: String = USUAL.iter().chain(*nominated).map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+                let fields: String = USUAL
+                    .iter()
+                    .chain(*nominated)
+                    .map(|(name, value)| format!("{name}: {value}\r\n"))
+                    .collect();
                 let mut client = Client::connect(server.plain()).unwrap();
-                client.send(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")).unwrap();
-                let response = if method == "HEAD" { client.read_head_response() } else { client.read_response() };
+                client
+                    .send(format!(
+                        "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"
+                    ))
+                    .unwrap();
+                let response = if method == "HEAD" {
+                    client.read_head_response()
+                } else {
+                    client.read_response()
+                };
                 assert_eq!(response.unwrap().status, 200, "{nominated:?}");
                 victims.check(&path, &format!("{method} {nominated:?}"));
             }
         }
         // The nominated field is not there for the application, either.
-        let fields = [USUAL[0], ("Connection", "accept-language, x-evil"), ("X-Evil", "1")];
+        let fields = [
+            USUAL[0],
+            ("Connection", "accept-language, x-evil"),
+            ("X-Evil", "1"),
+        ];
         let mut client = Client::connect(server.plain()).unwrap();
         let text = client.request("GET", "/nominated", &fields).unwrap().text();
-        assert!(!text.contains("accept-language") && !text.contains("x-evil"), "{text}");
+        assert!(
+            !text.contains("accept-language") && !text.contains("x-evil"),
+            "{text}"
+        );
     }
 }
 
@@ -228,43 +327,97 @@ fn framings_ranges_and_conditions() {
     for server in servers("poison-framing", &origin) {
         let mut victims = Victims::of(&server);
         let attacks: &[(&str, &str)] = &[
-            ("GET {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n", "fat!"),
-            ("GET {} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n", "4\r\nfat!\r\n0\r\n\r\n"),
-            ("HEAD {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n", "fat!"),
-            ("GET {} HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-0\r\n", ""),
-            ("GET {} HTTP/1.1\r\nHost: localhost\r\nRange: bytes=99999999-\r\n", ""),
-            ("GET {} HTTP/1.1\r\nHost: localhost\r\nRange: bytes=99999999-\r\nIf-Range: \"x\"\r\n", ""),
-            ("GET {} HTTP/1.1\r\nHost: localhost\r\nIf-Match: \"x\"\r\n", ""),
-            ("GET {} HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: *\r\n", ""),
-            ("GET {} HTTP/1.1\r\nHost: localhost\r\nIf-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT\r\n", ""),
+            (
+                "GET {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n",
+                "fat!",
+            ),
+            (
+                "GET {} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n",
+                "4\r\nfat!\r\n0\r\n\r\n",
+            ),
+            (
+                "HEAD {} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n",
+                "fat!",
+            ),
+            (
+                "GET {} HTTP/1.1\r\nHost: localhost\r\nRange: bytes=0-0\r\n",
+                "",
+            ),
+            (
+                "GET {} HTTP/1.1\r\nHost: localhost\r\nRange: bytes=99999999-\r\n",
+                "",
+            ),
+            (
+                "GET {} HTTP/1.1\r\nHost: localhost\r\nRange: bytes=99999999-\r\nIf-Range: \"x\"\r\n",
+                "",
+            ),
+            (
+                "GET {} HTTP/1.1\r\nHost: localhost\r\nIf-Match: \"x\"\r\n",
+                "",
+            ),
+            (
+                "GET {} HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: *\r\n",
+                "",
+            ),
+            (
+                "GET {} HTTP/1.1\r\nHost: localhost\r\nIf-Unmodified-Since: Thu, 01 Jan 1970 00:00:00 GMT\r\n",
+                "",
+            ),
             ("GET {} HTTP/1.1\r\nHost: localhost\r\nX-Meta: bad\r\n", ""),
-            ("GET {} HTTP/1.1\r\nHost: localhost\r\nX-HTTP-Method-Override: DELETE\r\n", ""),
-            ("GET {} HTTP/1.1\r\nHost: localhost\r\nX_HTTP_Method_Override: DELETE\r\n", ""),
+            (
+                "GET {} HTTP/1.1\r\nHost: localhost\r\nX-HTTP-Method-Override: DELETE\r\n",
+                "",
+            ),
+            (
+                "GET {} HTTP/1.1\r\nHost: localhost\r\nX_HTTP_Method_Override: DELETE\r\n",
+                "",
+            ),
             ("GET http://localhost{} HTTP/1.1\r\nHost: evil.test\r\n", ""),
             ("GET http://evil.test{} HTTP/1.1\r\nHost: localhost\r\n", ""),
             ("GET {} HTTP/1.1\r\nHost: localhost:1337\r\n", ""),
             ("GET {} HTTP/1.1\r\nHost: evil.test\r\n", ""),
             ("GET {} HTTP/1.0\r\n", ""),
-            ("GET {} HTTP/1.1\r\nHost: localhost\r\nTE: trailers\r\nConnection: TE\r\n", ""),
-            ("GET {} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n", ""),
+            (
+                "GET {} HTTP/1.1\r\nHost: localhost\r\nTE: trailers\r\nConnection: TE\r\n",
+                "",
+            ),
+            (
+                "GET {} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n",
+                "",
+            ),
             (
                 "GET {} HTTP/1.1\r\nHost: localhost\r\nPragma: no-cache\r\nCache-Control: no-cache, no-transform\r\nX-Forwarded-Host: e\r\n",
                 "",
             ),
-            ("POST {} HTTP/1.1\r\nHost: localhost\r\nX-HTTP-Method-Override: GET\r\nContent-Length: 1\r\n", "x"),
+            (
+                "POST {} HTTP/1.1\r\nHost: localhost\r\nX-HTTP-Method-Override: GET\r\nContent-Length: 1\r\n",
+                "x",
+            ),
             ("OPTIONS {} HTTP/1.1\r\nHost: localhost\r\n", ""),
-            ("PURGE {} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-Host: evil.test\r\n", ""),
+            (
+                "PURGE {} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-Host: evil.test\r\n",
+                "",
+            ),
         ];
-        let long = format!("GET {{}} HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n", "x".repeat(5000));
+        let long = format!(
+            "GET {{}} HTTP/1.1\r\nHost: localhost\r\nX-Long: {}\r\n",
+            "x".repeat(5000)
+        );
         for (head, content) in attacks.iter().copied().chain([(long.as_str(), "")]) {
             let path = victims.path();
             // The second finds what a page that can't be kept leaves behind.
             for _ in 0..2 {
                 let mut client = Client::connect(server.plain()).unwrap();
                 let usual = "Accept-Language: de\r\nUser-Agent: usual\r\n";
-                client.send(format!("{}{usual}\r\n{content}", head.replace("{}", &path))).unwrap();
+                client
+                    .send(format!("{}{usual}\r\n{content}", head.replace("{}", &path)))
+                    .unwrap();
                 // Some are refused, and some of these close.
-                let _ = if head.starts_with("HEAD") { client.read_head_response() } else { client.read_response() };
+                let _ = if head.starts_with("HEAD") {
+                    client.read_head_response()
+                } else {
+                    client.read_response()
+                };
             }
             victims.check(&path, head);
         }
@@ -274,10 +427,19 @@ fn framings_ranges_and_conditions() {
 /// A page of one client's account, under names that look like files for all.
 #[test]
 fn personal_pages_under_names_of_files() {
-    let origin = origin(|head| ok(&[("Cache-Control", "max-age=600")], &format!("account of {}", head.first("cookie"))));
+    let origin = origin(|head| {
+        ok(
+            &[("Cache-Control", "max-age=600")],
+            &format!("account of {}", head.first("cookie")),
+        )
+    });
     let servers = [
         Cached::native("deception", &origin, "obey = [\"http\"]\n"),
-        Cached::apache(folder("deception"), &origin, "CacheEnable disk /\nCacheIgnoreNoLastMod On\n"),
+        Cached::apache(
+            folder("deception"),
+            &origin,
+            "CacheEnable disk /\nCacheIgnoreNoLastMod On\n",
+        ),
     ];
     for server in servers {
         for target in [
@@ -300,9 +462,20 @@ fn personal_pages_under_names_of_files() {
             "/ACCOUNT.CSS",
         ] {
             let fields = [("Cookie", "shop_session=0123456789abcdef")];
-            let own = ask(server.plain(), Protocol::Plain, &Request::get("localhost", target).with_fields(&fields));
-            let other = ask(server.plain(), Protocol::Plain, &Request::get("localhost", target));
-            assert!(!other.text().contains("0123456789abcdef"), "{target}: {own:?} {other:?}");
+            let own = ask(
+                server.plain(),
+                Protocol::Plain,
+                &Request::get("localhost", target).with_fields(&fields),
+            );
+            let other = ask(
+                server.plain(),
+                Protocol::Plain,
+                &Request::get("localhost", target),
+            );
+            assert!(
+                !other.text().contains("0123456789abcdef"),
+                "{target}: {own:?} {other:?}"
+            );
         }
     }
 }
@@ -311,12 +484,28 @@ fn personal_pages_under_names_of_files() {
 #[test]
 fn parameters_that_hide_others() {
     let origin = origin(|head| ok(&[PUBLIC], &head.target));
-    let server = Cached::native("cloaked", &origin, "obey = [\"http\"]\nignore_parameters = [\"tracking\"]\n");
-    for hidden in ["utm_source=x;callback=evil", "utm_source=x;q=2", "utm_source=;utm_medium;callback=evil"] {
+    let server = Cached::native(
+        "cloaked",
+        &origin,
+        "obey = [\"http\"]\nignore_parameters = [\"tracking\"]\n",
+    );
+    for hidden in [
+        "utm_source=x;callback=evil",
+        "utm_source=x;q=2",
+        "utm_source=;utm_medium;callback=evil",
+    ] {
         let path = format!("/page{}", hidden.len());
         let attack = format!("{path}?q=1&{hidden}");
-        ask(server.plain(), Protocol::Plain, &Request::get("localhost", &attack));
-        let answer = ask(server.plain(), Protocol::Plain, &Request::get("localhost", &format!("{path}?q=1")));
+        ask(
+            server.plain(),
+            Protocol::Plain,
+            &Request::get("localhost", &attack),
+        );
+        let answer = ask(
+            server.plain(),
+            Protocol::Plain,
+            &Request::get("localhost", &format!("{path}?q=1")),
+        );
         assert_eq!(answer.text(), format!("{path}?q=1"), "{hidden}");
     }
 }

@@ -1,7 +1,9 @@
-//! Ways around client certificates: other names in the handshake than in the request, other spellings, other ports and addresses, what an
-//! authorized client has left behind (kept outcomes, tickets, open connections), and sections of a site that require what its host does not.
+//! Ways around client certificates: other names in the handshake than in the request, other
+//! spellings, other ports and addresses, what an authorized client has left behind (kept outcomes,
+//! tickets, open connections), and sections of a site that require what its host does not.
 //!
-//! Caveat: over h3 the client is told of a refused certificate after the handshake, so that a connection may begin and be lost.
+//! Caveat: over h3 the client is told of a refused certificate after the handshake, so that a
+//! connection may begin and be lost.
 
 use crate::{
     harness::{Answer, PROTOCOLS, Protocol, Request, ask, http1_bytes, read_answer, tls_exchange},
@@ -35,36 +37,70 @@ fn files(name: &str) -> TempDir {
 }
 
 /// The same by a client that shows the certificate of that name.
-fn ask_as(dir: &Path, name: &str, address: SocketAddr, protocol: Protocol, request: &Request<'_>) -> Answer {
-    let file = |ending: &str| dir.join(format!("{name}.{ending}")).to_string_lossy().into_owned();
+fn ask_as(
+    dir: &Path,
+    name: &str,
+    address: SocketAddr,
+    protocol: Protocol,
+    request: &Request<'_>,
+) -> Answer {
+    let file = |ending: &str| {
+        dir.join(format!("{name}.{ending}"))
+            .to_string_lossy()
+            .into_owned()
+    };
     let (chain, key) = (file("pem"), file("key"));
     match protocol {
         Protocol::Plain => ask(address, protocol, request),
         Protocol::Http1 => {
             let arguments = ["-cert", &chain, "-cert_chain", &chain, "-key", &key];
-            read_answer(&tls_exchange(address, request.server_name, "http/1.1", &arguments, &http1_bytes(request)))
+            read_answer(&tls_exchange(
+                address,
+                request.server_name,
+                "http/1.1",
+                &arguments,
+                &http1_bytes(request),
+            ))
         }
         Protocol::Http2 => {
             let mut command = Command::new(require("curl").unwrap());
-            command.args(["-sk", "-i", "-m", "20", "--http2", "--cert", &chain, "--key", &key, "-H"]);
-            command.arg(format!("Host: {}", request.host)).args(["--connect-to", &format!("::{address}")]);
+            command.args([
+                "-sk", "-i", "-m", "20", "--http2", "--cert", &chain, "--key", &key, "-H",
+            ]);
+            command
+                .arg(format!("Host: {}", request.host))
+                .args(["--connect-to", &format!("::{address}")]);
             let server_name = request.server_name.unwrap_or("127.0.0.1");
-            command.arg(format!("https://{server_name}:{}{}", address.port(), request.target));
+            command.arg(format!(
+                "https://{server_name}:{}{}",
+                address.port(),
+                request.target
+            ));
             read_answer(&command.stdin(Stdio::null()).output().unwrap().stdout)
         }
         Protocol::Http3 => {
             let mut client = http3_client::Client::who_shows(dir, name);
             client.name = request.server_name.unwrap_or("127.0.0.1").to_owned();
             let mut connection = client.connect(&address.to_string());
-            let pseudo = [(":method", request.method), (":scheme", "https"), (":authority", request.host), (":path", request.target)];
+            let pseudo = [
+                (":method", request.method),
+                (":scheme", "https"),
+                (":authority", request.host),
+                (":path", request.target),
+            ];
             let stream = connection.open_with(&pseudo, request.fields, true);
             let response = connection.response(stream);
-            Answer { status: response.status, fields: response.fields, body: response.body }
+            Answer {
+                status: response.status,
+                fields: response.fields,
+                body: response.body,
+            }
         }
     }
 }
 
-/// Whether a handshake for this name (`None`: without one) fails where the client has no certificate.
+/// Whether a handshake for this name (`None`: without one) fails where the client has no
+/// certificate.
 fn is_shut_out(address: SocketAddr, server_name: Option<&str>, protocol: Protocol) -> bool {
     if protocol == Protocol::Http3 {
         let mut client = http3_client::Client::default();
@@ -77,15 +113,18 @@ fn is_shut_out(address: SocketAddr, server_name: Option<&str>, protocol: Protoco
     ask(address, protocol, &request).status == 0
 }
 
-/// Two listeners. On the first the open site, which is for clients that name none, a guarded one and guarded subdomains; on the second only the
-/// guarded one, and there its name is open on neither.
+/// Two listeners. On the first the open site, which is for clients that name none, a guarded one
+/// and guarded subdomains; on the second only the guarded one, and there its name is open on
+/// neither.
 fn native(name: &str) -> (saker_testkit::Saker, SocketAddr) {
     let dir = files(name);
     let second = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let tls = "[site.tls]\ncertificate = \"{dir}/site.pem\"\nkey = \"{dir}/site.key\"\n";
     let guard = "client_certificates = \"required\"\nclient_ca = \"{dir}/authority.pem\"\n";
     let site = |names: &str, listener: &str, root: &str, guard: &str| {
-        format!("[[site]]\nnames = [{names}]\nlisteners = [{listener}]\nroot = \"{{dir}}/{root}\"\n{tls}{guard}\n")
+        format!(
+            "[[site]]\nnames = [{names}]\nlisteners = [{listener}]\nroot = \"{{dir}}/{root}\"\n{tls}{guard}\n"
+        )
     };
     let (one, other) = ("\"{address}\"", format!("\"{second}\""));
     let text = format!(
@@ -103,37 +142,81 @@ fn native(name: &str) -> (saker_testkit::Saker, SocketAddr) {
     (start_in(dir, &text), second)
 }
 
-/// Every spelling of the guarded host, once an authorized client has had the page by that very spelling, and by every handshake that asks for
-/// no certificate.
+/// Every spelling of the guarded host, once an authorized client has had the page by that very
+/// spelling, and by every handshake that asks for no certificate.
 #[test]
 fn no_spelling_of_the_host_leads_around_the_handshake() {
     let (saker, _) = native("certificates-spellings");
     let (address, port) = (saker.server.address(), saker.server.address().port());
     let with_port = [format!("staff.test:{port}"), format!("STAFF.test.:{port}")];
-    let hosts = ["staff.test", "staff.test.", "STAFF.TEST", "Staff.Test.", &with_port[0], &with_port[1]];
+    let hosts = [
+        "staff.test",
+        "staff.test.",
+        "STAFF.TEST",
+        "Staff.Test.",
+        &with_port[0],
+        &with_port[1],
+    ];
     for protocol in PROTOCOLS {
         for host in hosts {
             let by = |name| Request::get(host, "/index.html").with_server_name(name);
             for _ in 0..2 {
-                let answer = ask_as(&saker.dir, "friend", address, protocol, &by(Some("staff.test")));
-                assert_eq!((answer.status, &*answer.text()), (200, SECRET), "{protocol:?} {host}");
+                let answer = ask_as(
+                    &saker.dir,
+                    "friend",
+                    address,
+                    protocol,
+                    &by(Some("staff.test")),
+                );
+                assert_eq!(
+                    (answer.status, &*answer.text()),
+                    (200, SECRET),
+                    "{protocol:?} {host}"
+                );
             }
             for name in [None, Some("open.test"), Some("unknown.test")] {
                 let answer = ask(address, protocol, &by(name));
-                assert_eq!((answer.status, answer.text().contains(SECRET)), (421, false), "{protocol:?} {host} by {name:?}");
+                assert_eq!(
+                    (answer.status, answer.text().contains(SECRET)),
+                    (421, false),
+                    "{protocol:?} {host} by {name:?}"
+                );
                 // A certificate that nobody has asked for is none.
                 let answer = ask_as(&saker.dir, "friend", address, protocol, &by(name));
-                assert_eq!((answer.status, answer.text().contains(SECRET)), (421, false), "{protocol:?} {host} by {name:?}");
+                assert_eq!(
+                    (answer.status, answer.text().contains(SECRET)),
+                    (421, false),
+                    "{protocol:?} {host} by {name:?}"
+                );
             }
         }
         for host in ["x.wild.test", "X.Wild.Test."] {
-            let answer = ask(address, protocol, &Request::get(host, "/index.html").with_server_name(Some("open.test")));
-            assert_eq!((answer.status, answer.text().contains(SECRET)), (421, false), "{protocol:?} {host}");
+            let answer = ask(
+                address,
+                protocol,
+                &Request::get(host, "/index.html").with_server_name(Some("open.test")),
+            );
+            assert_eq!(
+                (answer.status, answer.text().contains(SECRET)),
+                (421, false),
+                "{protocol:?} {host}"
+            );
         }
-        let open = ask(address, protocol, &Request::get("open.test.", "/index.html").with_server_name(None));
-        assert_eq!((open.status, open.text().contains("hello")), (200, true), "{protocol:?}");
+        let open = ask(
+            address,
+            protocol,
+            &Request::get("open.test.", "/index.html").with_server_name(None),
+        );
+        assert_eq!(
+            (open.status, open.text().contains("hello")),
+            (200, true),
+            "{protocol:?}"
+        );
         for name in ["staff.test", "STAFF.test", "a.wild.test"] {
-            assert!(is_shut_out(address, Some(name), protocol), "{protocol:?} {name}");
+            assert!(
+                is_shut_out(address, Some(name), protocol),
+                "{protocol:?} {name}"
+            );
         }
     }
     assert!(is_shut_out(address, Some("staff.test."), Protocol::Http1));
@@ -144,12 +227,23 @@ fn no_spelling_of_the_host_leads_around_the_handshake() {
 fn absolute_targets_name_the_site_too() {
     let (saker, _) = native("certificates-absolute");
     let address = saker.server.address();
-    for target in
-        ["https://staff.test/index.html", "https://STAFF.TEST./index.html", "http://staff.test:443/index.html", "HTTPS://staff.test./"]
-    {
+    for target in [
+        "https://staff.test/index.html",
+        "https://STAFF.TEST./index.html",
+        "http://staff.test:443/index.html",
+        "HTTPS://staff.test./",
+    ] {
         for host in ["open.test", "staff.test", "localhost"] {
-            let answer = ask(address, Protocol::Http1, &Request::get(host, target).with_server_name(Some("open.test")));
-            assert_eq!((answer.status, answer.text().contains(SECRET)), (421, false), "{target} {host}");
+            let answer = ask(
+                address,
+                Protocol::Http1,
+                &Request::get(host, target).with_server_name(Some("open.test")),
+            );
+            assert_eq!(
+                (answer.status, answer.text().contains(SECRET)),
+                (421, false),
+                "{target} {host}"
+            );
         }
     }
 }
@@ -165,16 +259,35 @@ fn nor_does_an_upgrade_or_a_tunnel() {
         ("Sec-WebSocket-Version", "13"),
         ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
     ];
-    for (method, host) in [("GET", "staff.test"), ("POST", "staff.test."), ("OPTIONS", "STAFF.test"), ("HEAD", "staff.test")] {
-        let request = Request { method, fields: &upgrade, ..Request::get(host, "/index.html").with_server_name(Some("open.test")) };
-        assert_eq!(ask(address, Protocol::Http1, &request).status, 421, "{method} {host}");
+    for (method, host) in [
+        ("GET", "staff.test"),
+        ("POST", "staff.test."),
+        ("OPTIONS", "STAFF.test"),
+        ("HEAD", "staff.test"),
+    ] {
+        let request = Request {
+            method,
+            fields: &upgrade,
+            ..Request::get(host, "/index.html").with_server_name(Some("open.test"))
+        };
+        assert_eq!(
+            ask(address, Protocol::Http1, &request).status,
+            421,
+            "{method} {host}"
+        );
     }
     let mut client = http3_client::Client::default();
     client.name = "open.test".into();
     let mut connection = client.connect(&address.to_string());
     connection.until(|peer| peer.allows_tunnels());
     for host in ["staff.test.", "STAFF.test"] {
-        let pseudo = [(":method", "CONNECT"), (":protocol", "websocket"), (":scheme", "https"), (":authority", host), (":path", "/")];
+        let pseudo = [
+            (":method", "CONNECT"),
+            (":protocol", "websocket"),
+            (":scheme", "https"),
+            (":authority", host),
+            (":path", "/"),
+        ];
         let stream = connection.open_with(&pseudo, &[("sec-websocket-version", "13")], false);
         connection.until(|peer| peer.responses[&stream].status != 0);
         assert_eq!(connection.peer().responses[&stream].status, 421, "{host}");
@@ -186,20 +299,46 @@ fn nor_does_an_upgrade_or_a_tunnel() {
 fn demands_are_those_of_the_port() {
     let (saker, second) = native("certificates-ports");
     for protocol in PROTOCOLS {
-        // For clients without a name or with an unknown one there is the guarded site, which is the first.
-        for name in [None, Some("unknown.test"), Some("other.test"), Some("open.test")] {
+        // For clients without a name or with an unknown one there is the guarded site, which is the
+        // first.
+        for name in [
+            None,
+            Some("unknown.test"),
+            Some("other.test"),
+            Some("open.test"),
+        ] {
             assert!(is_shut_out(second, name, protocol), "{protocol:?} {name:?}");
         }
-        let answer = ask(second, protocol, &Request::get("staff.test", "/index.html").with_server_name(Some("staff.test")));
-        assert_eq!((answer.status, answer.text().contains("hello")), (200, true), "{protocol:?}");
+        let answer = ask(
+            second,
+            protocol,
+            &Request::get("staff.test", "/index.html").with_server_name(Some("staff.test")),
+        );
+        assert_eq!(
+            (answer.status, answer.text().contains("hello")),
+            (200, true),
+            "{protocol:?}"
+        );
         for host in ["other.test", "open.test.", "unknown.test", "127.0.0.1"] {
-            let answer = ask(second, protocol, &Request::get(host, "/index.html").with_server_name(Some("staff.test")));
-            assert_eq!((answer.status, answer.text().contains(SECRET)), (421, false), "{protocol:?} {host}");
+            let answer = ask(
+                second,
+                protocol,
+                &Request::get(host, "/index.html").with_server_name(Some("staff.test")),
+            );
+            assert_eq!(
+                (answer.status, answer.text().contains(SECRET)),
+                (421, false),
+                "{protocol:?} {host}"
+            );
         }
         for name in ["other.test", "open.test", "unknown.test"] {
             let request = Request::get(name, "/index.html").with_server_name(Some(name));
             let answer = ask_as(&saker.dir, "friend", second, protocol, &request);
-            assert_eq!((answer.status, &*answer.text()), (200, SECRET), "{protocol:?} {name}");
+            assert_eq!(
+                (answer.status, &*answer.text()),
+                (200, SECRET),
+                "{protocol:?} {name}"
+            );
         }
     }
 }
@@ -223,18 +362,32 @@ fn other_authorities_end_what_open_connections_may_do() {
             assert!(!response.text().contains(SECRET));
             break;
         }
-        assert!(response.status == 200 && Instant::now() < end, "{response:?}");
+        assert!(
+            response.status == 200 && Instant::now() < end,
+            "{response:?}"
+        );
     }
     // Nor does its ticket help.
     let lost = client.begin(&address.to_string()).until_lost();
-    assert!(matches!(lost, saker_quic::Lost::AbortedByPeer { .. }), "{lost:?}");
+    assert!(
+        matches!(lost, saker_quic::Lost::AbortedByPeer { .. }),
+        "{lost:?}"
+    );
     let request = Request::get("staff.test", "/index.html").with_server_name(Some("staff.test"));
-    assert_eq!(ask_as(&saker.dir, "stranger", address, Protocol::Http2, &request).text(), SECRET);
+    assert_eq!(
+        ask_as(&saker.dir, "stranger", address, Protocol::Http2, &request).text(),
+        SECRET
+    );
 }
 
-/// A server by Apache's configuration; `listen` are addresses, the first of which is asked whether it is there.
+/// A server by Apache's configuration; `listen` are addresses, the first of which is asked whether
+/// it is there.
 fn apache(dir: TempDir, listen: &[SocketAddr], conf: &str) -> (ServerProcess, TempDir) {
-    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"].map(Path::new).into_iter().find(|path| path.is_dir()).unwrap();
+    let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
+        .map(Path::new)
+        .into_iter()
+        .find(|path| path.is_dir())
+        .unwrap();
     let modules = [
         "mpm_event",
         "authz_core",
@@ -249,17 +402,38 @@ fn apache(dir: TempDir, listen: &[SocketAddr], conf: &str) -> (ServerProcess, Te
         "http2",
         "headers",
     ];
-    let modules: String = modules.iter().map(|name| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.display())).collect();
-    let listen_lines: String = listen.iter().map(|address| format!("Listen {address}\n")).collect();
+    let modules: String = modules
+        .iter()
+        .map(|name| {
+            format!(
+                "LoadModule {name}_module {}/mod_{name}.so\n",
+                folder.display()
+            )
+        })
+        .collect();
+    let listen_lines: String = listen
+        .iter()
+        .map(|address| format!("Listen {address}\n"))
+        .collect();
     let text = format!(
         "ServerRoot {{dir}}\nServerName main.test\n{listen_lines}PidFile {{dir}}/pid\nErrorLog {{dir}}/error.log\n{modules}Protocols h2 http/1.1 h3\n\
          TypesConfig /etc/mime.types\nDirectoryIndex index.html\nDocumentRoot {{dir}}/www\n<Directory {{dir}}>\nAllowOverride All\nRequire all granted\n</Directory>\n\
          SSLCertificateFile {{dir}}/site.pem\nSSLCertificateKeyFile {{dir}}/site.key\nSSLCACertificateFile {{dir}}/authority.pem\n{conf}"
     );
-    let file = dir.write("httpd.conf", text.replace("{dir}", &dir.to_string_lossy())).unwrap();
+    let file = dir
+        .write("httpd.conf", text.replace("{dir}", &dir.to_string_lossy()))
+        .unwrap();
     let mut command = Command::new(SAKER);
-    command.args(["run", "--workers", "1", "--apache"]).arg(&file).arg("--state-dir").arg(dir.join("state"));
-    let server = ServerProcess::start(&mut command, SocketAddr::new([127, 0, 0, 1].into(), listen[0].port())).unwrap();
+    command
+        .args(["run", "--workers", "1", "--apache"])
+        .arg(&file)
+        .arg("--state-dir")
+        .arg(dir.join("state"));
+    let server = ServerProcess::start(
+        &mut command,
+        SocketAddr::new([127, 0, 0, 1].into(), listen[0].port()),
+    )
+    .unwrap();
     until_ready(&server, &dir.join("state"));
     (server, dir)
 }
@@ -268,7 +442,10 @@ fn apache(dir: TempDir, listen: &[SocketAddr], conf: &str) -> (ServerProcess, Te
 #[test]
 fn apache_hosts_by_address_and_port() {
     let dir = files("certificates-apache");
-    let (wide, narrow) = (SocketAddr::from(([0, 0, 0, 0], free_port().unwrap())), SocketAddr::from(([127, 0, 0, 1], free_port().unwrap())));
+    let (wide, narrow) = (
+        SocketAddr::from(([0, 0, 0, 0], free_port().unwrap())),
+        SocketAddr::from(([127, 0, 0, 1], free_port().unwrap())),
+    );
     let conf = format!(
         "<VirtualHost 127.0.0.1:{0}>\nServerName open.test\nSSLEngine on\n</VirtualHost>\n\
          <VirtualHost 127.0.0.2:{0}>\nServerName staff.test\nServerAlias open.test\nSSLEngine on\nDocumentRoot {{dir}}/staff\nSSLVerifyClient require\n</VirtualHost>\n\
@@ -280,21 +457,46 @@ fn apache_hosts_by_address_and_port() {
     let (_server, dir) = apache(dir, &[wide, narrow], &conf);
     let at = |last: u8| SocketAddr::new(IpAddr::from([127, 0, 0, last]), wide.port());
     for protocol in PROTOCOLS {
-        for name in [None, Some("open.test"), Some("staff.test"), Some("unknown.test")] {
+        for name in [
+            None,
+            Some("open.test"),
+            Some("staff.test"),
+            Some("unknown.test"),
+        ] {
             for host in ["staff.test", "staff.test.", "open.test", "unknown.test"] {
-                let answer = ask(at(1), protocol, &Request::get(host, "/index.html").with_server_name(name));
-                assert_eq!((answer.status, answer.text().contains("hello")), (200, true), "{protocol:?} {host} by {name:?}");
+                let answer = ask(
+                    at(1),
+                    protocol,
+                    &Request::get(host, "/index.html").with_server_name(name),
+                );
+                assert_eq!(
+                    (answer.status, answer.text().contains("hello")),
+                    (200, true),
+                    "{protocol:?} {host} by {name:?}"
+                );
             }
             assert!(is_shut_out(at(2), name, protocol), "{protocol:?} {name:?}");
             let request = Request::get("staff.test", "/index.html").with_server_name(name);
-            assert_eq!(ask_as(&dir, "friend", at(2), protocol, &request).text(), SECRET, "{protocol:?} {name:?}");
+            assert_eq!(
+                ask_as(&dir, "friend", at(2), protocol, &request).text(),
+                SECRET,
+                "{protocol:?} {name:?}"
+            );
             if name != Some("staff.test") {
                 assert!(is_shut_out(narrow, name, protocol), "{protocol:?} {name:?}");
             }
         }
         for host in ["open.test", "OPEN.test.", "unknown.test"] {
-            let answer = ask(narrow, protocol, &Request::get(host, "/index.html").with_server_name(Some("staff.test")));
-            assert_eq!((answer.status, answer.text().contains(SECRET)), (421, false), "{protocol:?} {host}");
+            let answer = ask(
+                narrow,
+                protocol,
+                &Request::get(host, "/index.html").with_server_name(Some("staff.test")),
+            );
+            assert_eq!(
+                (answer.status, answer.text().contains(SECRET)),
+                (421, false),
+                "{protocol:?} {host}"
+            );
         }
     }
 }
@@ -325,22 +527,34 @@ fn deep(dir: &TempDir) {
         "-keyout",
         &file("between.key"),
     ]);
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
     signed(dir, "deep", "between");
-    let both = [fs::read(dir.join("deep.pem")).unwrap(), fs::read(dir.join("between.pem")).unwrap()].concat();
+    let both = [
+        fs::read(dir.join("deep.pem")).unwrap(),
+        fs::read(dir.join("between.pem")).unwrap(),
+    ]
+    .concat();
     fs::write(dir.join("deep.pem"), both).unwrap();
 }
 
-/// SSLVerifyClient of sections: the handshake asks and forces nothing, and each section judges for itself (mod_ssl renegotiates).
+/// SSLVerifyClient of sections: the handshake asks and forces nothing, and each section judges for
+/// itself (mod_ssl renegotiates).
 #[test]
 fn apache_sections_judge_what_the_handshake_asked_for() {
     let dir = files("certificates-sections");
     deep(&dir);
-    for path in ["plain", "require", "deep", "optional", "fake", "area", "named"] {
+    for path in [
+        "plain", "require", "deep", "optional", "fake", "area", "named",
+    ] {
         dir.write(&format!("www/{path}/index.html"), path).unwrap();
     }
     // The password of FakeBasicAuth is "password", here in SHA-1.
-    dir.write("users", "/CN=friend:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n").unwrap();
+    dir.write("users", "/CN=friend:{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=\n")
+        .unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let conf = format!(
         "<Directory {{dir}}/www/area>\nSSLVerifyClient require\n</Directory>\n<VirtualHost {address}>\nServerName sections.test\nSSLEngine on\n\
@@ -360,34 +574,58 @@ fn apache_sections_judge_what_the_handshake_asked_for() {
     ];
     for protocol in PROTOCOLS {
         for (target, statuses) in rows {
-            let request = Request::get("sections.test", target).with_server_name(Some("sections.test"));
+            let request =
+                Request::get("sections.test", target).with_server_name(Some("sections.test"));
             // In an order in which what the good one was given would show.
-            let as_named = ["friend", "deep", "stranger"].map(|name| ask_as(&dir, name, address, protocol, &request).status);
+            let as_named = ["friend", "deep", "stranger"]
+                .map(|name| ask_as(&dir, name, address, protocol, &request).status);
             let without = ask(address, protocol, &request).status;
-            assert_eq!([without, as_named[0], as_named[1], as_named[2]], statuses, "{protocol:?} {target}");
+            assert_eq!(
+                [without, as_named[0], as_named[1], as_named[2]],
+                statuses,
+                "{protocol:?} {target}"
+            );
         }
-        let request = Request::get("sections.test", "/named/").with_server_name(Some("sections.test"));
-        let told = |name: &str| ask_as(&dir, name, address, protocol, &request).field("x-verify").map(str::to_owned);
-        assert_eq!((told("friend").as_deref(), told("stranger").as_deref()), (Some("SUCCESS:friend"), Some("NONE:")), "{protocol:?}");
+        let request =
+            Request::get("sections.test", "/named/").with_server_name(Some("sections.test"));
+        let told = |name: &str| {
+            ask_as(&dir, name, address, protocol, &request)
+                .field("x-verify")
+                .map(str::to_owned)
+        };
+        assert_eq!(
+            (told("friend").as_deref(), told("stranger").as_deref()),
+            (Some("SUCCESS:friend"), Some("NONE:")),
+            "{protocol:?}"
+        );
     }
 }
 
-/// A file in the document root can't have a handshake ask; so it refuses, and the log says what to set.
+/// A file in the document root can't have a handshake ask; so it refuses, and the log says what to
+/// set.
 #[test]
 fn apache_files_of_folders_cannot_ask_afterwards() {
     let dir = files("certificates-htaccess");
     dir.write("www/area/index.html", SECRET).unwrap();
-    dir.write("www/area/.htaccess", "SSLVerifyClient require\n").unwrap();
+    dir.write("www/area/.htaccess", "SSLVerifyClient require\n")
+        .unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
-    let conf = format!("<VirtualHost {address}>\nServerName a.test\nSSLEngine on\n</VirtualHost>\n");
+    let conf =
+        format!("<VirtualHost {address}>\nServerName a.test\nSSLEngine on\n</VirtualHost>\n");
     let (_server, dir) = apache(dir, &[address], &conf);
     for protocol in PROTOCOLS {
         let request = Request::get("a.test", "/area/index.html").with_server_name(Some("a.test"));
-        let statuses = [ask(address, protocol, &request).status, ask_as(&dir, "friend", address, protocol, &request).status];
+        let statuses = [
+            ask(address, protocol, &request).status,
+            ask_as(&dir, "friend", address, protocol, &request).status,
+        ];
         assert_eq!(statuses, [403, 403], "{protocol:?}");
     }
     let logged = fs::read_to_string(dir.join("error.log")).unwrap();
-    assert!(logged.contains("set `SSLVerifyClient optional` in its <VirtualHost>"), "{logged}");
+    assert!(
+        logged.contains("set `SSLVerifyClient optional` in its <VirtualHost>"),
+        "{logged}"
+    );
 }
 
 #[test]
@@ -395,12 +633,29 @@ fn a_plain_listener_is_no_way_in_either() {
     let dir = files("certificates-plain");
     let plain = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let guard = "client_certificates = \"required\"\nclient_ca = \"{dir}/authority.pem\"";
-    let text = tls_site::configuration(guard, "").replace("[[site]]", &format!("[[listener]]\naddress = \"{plain}\"\n\n[[site]]"));
+    let text = tls_site::configuration(guard, "").replace(
+        "[[site]]",
+        &format!("[[listener]]\naddress = \"{plain}\"\n\n[[site]]"),
+    );
     let saker = start_in(dir, &text.replace("{dir}/www", "{dir}/staff"));
     let request = Request::get("localhost", "/index.html");
-    assert_eq!(ask_as(&saker.dir, "friend", saker.server.address(), Protocol::Http1, &request).text(), SECRET);
+    assert_eq!(
+        ask_as(
+            &saker.dir,
+            "friend",
+            saker.server.address(),
+            Protocol::Http1,
+            &request
+        )
+        .text(),
+        SECRET
+    );
     for host in ["localhost", "localhost.", "x"] {
         let answer = ask(plain, Protocol::Plain, &Request::get(host, "/index.html"));
-        assert_eq!((answer.status, answer.text().contains(SECRET)), (403, false), "{host}");
+        assert_eq!(
+            (answer.status, answer.text().contains(SECRET)),
+            (403, false),
+            "{host}"
+        );
     }
 }

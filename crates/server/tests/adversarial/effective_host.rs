@@ -1,7 +1,9 @@
-//! The effective host: a request must not be for one site where it is routed and for another where it is judged.
+//! The effective host: a request must not be for one site where it is routed and for another where
+//! it is judged.
 //!
-//! Attacks: other spellings of a host (case, dot at the end, port, forms of IPv4 addresses), an absolute-form target that names another host
-//! than Host does, a Host beside another `:authority`. Verdict: what rules, programs and the server behind were told.
+//! Attacks: other spellings of a host (case, dot at the end, port, forms of IPv4 addresses), an
+//! absolute-form target that names another host than Host does, a Host beside another `:authority`.
+//! Verdict: what rules, programs and the server behind were told.
 
 use crate::{
     harness::{self, Answer, PROTOCOLS, Protocol, Request, ask, http1_bytes},
@@ -68,18 +70,38 @@ const MALFORMED_TARGETS: [&str; 7] = [
     "staff.test/",
 ];
 
-/// A site of that name, all of whose requests go to a server that gives back what it hears, beside the one for every other name.
+/// A site of that name, all of whose requests go to a server that gives back what it hears, beside
+/// the one for every other name.
 fn native() -> Saker {
-    let route = format!("[[site.route]]\npath = \"/*\"\nproxy = \"http://{}\"\npreserve_host = true\n", backend());
+    let route = format!(
+        "[[site.route]]\npath = \"/*\"\nproxy = \"http://{}\"\npreserve_host = true\n",
+        backend()
+    );
     let tls = "[site.tls]\ncertificate = \"{dir}/site.pem\"\nkey = \"{dir}/site.key\"\n";
-    harness::native(operate::folder("effective-host"), &format!("[[site]]\nnames = [\"staff.test\"]\n{route}{tls}"), "")
+    harness::native(
+        operate::folder("effective-host"),
+        &format!("[[site]]\nnames = [\"staff.test\"]\n{route}{tls}"),
+        "",
+    )
 }
 
 /// What staff.test's server heard; `None`: another site answered, or none.
 fn heard(answer: &Answer) -> Option<(String, String)> {
     let text = answer.text();
-    let target = text.lines().next()?.strip_prefix("GET ")?.strip_suffix(" HTTP/1.1")?.to_owned();
-    let hosts: Vec<&str> = text.lines().filter_map(|line| line.get(..6)?.eq_ignore_ascii_case("host: ").then_some(&line[6..])).collect();
+    let target = text
+        .lines()
+        .next()?
+        .strip_prefix("GET ")?
+        .strip_suffix(" HTTP/1.1")?
+        .to_owned();
+    let hosts: Vec<&str> = text
+        .lines()
+        .filter_map(|line| {
+            line.get(..6)?
+                .eq_ignore_ascii_case("host: ")
+                .then_some(&line[6..])
+        })
+        .collect();
     assert_eq!(hosts.len(), 1, "{text}");
     Some((hosts[0].to_owned(), target))
 }
@@ -91,19 +113,35 @@ fn one_site_for_every_spelling() {
     for protocol in PROTOCOLS {
         for (host, told) in SPELLINGS {
             let answer = ask(address, protocol, &Request::get(host, "/x?y"));
-            assert_eq!(heard(&answer), Some((told.into(), "/x?y".into())), "{protocol:?} {host}: {answer:?}");
+            assert_eq!(
+                heard(&answer),
+                Some((told.into(), "/x?y".into())),
+                "{protocol:?} {host}: {answer:?}"
+            );
         }
-        let other = ask(address, protocol, &Request::get("staff.test.localhost", "/"));
+        let other = ask(
+            address,
+            protocol,
+            &Request::get("staff.test.localhost", "/"),
+        );
         assert_eq!((other.status, heard(&other)), (200, None), "{protocol:?}");
     }
     for (target, host, passed) in ABSOLUTE {
         for said in ["localhost", "staff.test", "staff.test.", "other.test:1"] {
             let answer = ask(address, Protocol::Http1, &Request::get(said, target));
-            assert_eq!(heard(&answer), Some((host.into(), passed.into())), "{target} | {said}: {answer:?}");
+            assert_eq!(
+                heard(&answer),
+                Some((host.into(), passed.into())),
+                "{target} | {said}: {answer:?}"
+            );
         }
     }
     // And the other way round: the protected host in Host is not the one that is asked.
-    let answer = ask(address, Protocol::Http1, &Request::get("staff.test", "http://localhost/"));
+    let answer = ask(
+        address,
+        Protocol::Http1,
+        &Request::get("staff.test", "http://localhost/"),
+    );
     assert_eq!((answer.status, heard(&answer)), (200, None));
 }
 
@@ -114,26 +152,46 @@ fn what_is_no_host_is_400() {
     for host in MALFORMED {
         for protocol in PROTOCOLS {
             let answer = ask(address, protocol, &Request::get(host, "/"));
-            // Over HTTP/2 and HTTP/3 the stream ends (RFC 9113 section 8.1.1, RFC 9114 section 4.1.2).
+            // Over HTTP/2 and HTTP/3 the stream ends (RFC 9113 section 8.1.1, RFC 9114 section
+            // 4.1.2).
             let refused = if protocol == Protocol::Http1 { 400 } else { 0 };
             assert_eq!(answer.status, refused, "{protocol:?} {host}: {answer:?}");
         }
         // A Host that does not count has to be valid all the same.
-        let answer = ask(address, Protocol::Http1, &Request::get(host, "http://staff.test/"));
+        let answer = ask(
+            address,
+            Protocol::Http1,
+            &Request::get(host, "http://staff.test/"),
+        );
         assert_eq!(answer.status, 400, "{host}");
     }
     for target in MALFORMED_TARGETS {
-        let answer = ask(address, Protocol::Http1, &Request::get("staff.test", target));
+        let answer = ask(
+            address,
+            Protocol::Http1,
+            &Request::get("staff.test", target),
+        );
         assert_eq!(answer.status, 400, "{target}");
-        let answer = ask(address, Protocol::Http3, &Request::get("staff.test", target));
+        let answer = ask(
+            address,
+            Protocol::Http3,
+            &Request::get("staff.test", target),
+        );
         assert_eq!(answer.status, 0, "{target}");
     }
     let twice = Request::get("staff.test", "/");
     for target in ["/", "http://staff.test/"] {
         for second in ["staff.test", "localhost", ""] {
             let fields = [("host", second)];
-            let request = Request { target, ..twice.clone().with_fields(&fields) };
-            assert_eq!(ask(address, Protocol::Http1, &request).status, 400, "{target} {second}");
+            let request = Request {
+                target,
+                ..twice.clone().with_fields(&fields)
+            };
+            assert_eq!(
+                ask(address, Protocol::Http1, &request).status,
+                400,
+                "{target} {second}"
+            );
         }
     }
 }
@@ -142,8 +200,16 @@ fn what_is_no_host_is_400() {
 #[test]
 fn a_host_beside_another_authority_is_malformed() {
     const PROTOCOL_ERROR: u32 = 1;
-    let saker = operate::start("effective-host-h2", &operate::configuration("workers = 1", ""));
-    let same = [("localhost", "localhost"), ("localhost", "LOCALHOST."), ("localhost:80", "localhost"), ("LOCALHOST.", "localhost:080")];
+    let saker = operate::start(
+        "effective-host-h2",
+        &operate::configuration("workers = 1", ""),
+    );
+    let same = [
+        ("localhost", "localhost"),
+        ("localhost", "LOCALHOST."),
+        ("localhost:80", "localhost"),
+        ("LOCALHOST.", "localhost:080"),
+    ];
     let other = [
         ("localhost", "staff.test"),
         ("localhost", "localhost:81"),
@@ -154,31 +220,59 @@ fn a_host_beside_another_authority_is_malformed() {
     let mut client = Frames::connect(saker.server.address()).unwrap();
     let mut stream = 1;
     for (authority, host) in same.iter().chain(&other) {
-        let fields = [(":method", "GET"), (":scheme", "http"), (":authority", authority), (":path", "/"), ("host", host)];
-        client.send_bytes(&frame(frames::HEADERS, frames::END_HEADERS | frames::END_STREAM, stream, &block(&fields))).unwrap();
+        let fields = [
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":authority", authority),
+            (":path", "/"),
+            ("host", host),
+        ];
+        client
+            .send_bytes(&frame(
+                frames::HEADERS,
+                frames::END_HEADERS | frames::END_STREAM,
+                stream,
+                &block(&fields),
+            ))
+            .unwrap();
         let is_reset = same.iter().all(|pair| pair != &(*authority, *host));
         let verdict = loop {
             match client.read().unwrap().unwrap() {
-                frame if frame.stream == stream && frame.kind == frames::RST_STREAM => break frame.error_code(),
+                frame if frame.stream == stream && frame.kind == frames::RST_STREAM => {
+                    break frame.error_code();
+                }
                 frame if frame.stream == stream && frame.kind == frames::HEADERS => break None,
                 _ => {}
             }
         };
-        assert_eq!(verdict, is_reset.then_some(PROTOCOL_ERROR), "{authority} | {host}");
+        assert_eq!(
+            verdict,
+            is_reset.then_some(PROTOCOL_ERROR),
+            "{authority} | {host}"
+        );
         stream += 2;
     }
     let saker = native();
-    for (host, status) in [("staff.test", 200), ("STAFF.TEST.:443", 200), ("localhost", 0), ("", 0)] {
+    for (host, status) in [
+        ("staff.test", 200),
+        ("STAFF.TEST.:443", 200),
+        ("localhost", 0),
+        ("", 0),
+    ] {
         let fields = [("host", host)];
-        let answer = ask(saker.server.address(), Protocol::Http3, &Request::get("staff.test", "/").with_fields(&fields));
+        let answer = ask(
+            saker.server.address(),
+            Protocol::Http3,
+            &Request::get("staff.test", "/").with_fields(&fields),
+        );
         assert_eq!(answer.status, status, "{host}");
     }
 }
 
-const TELLS: &str =
-    "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s|%s|%s|%s' \"$HTTP_HOST\" \"$SERVER_NAME\" \"$REQUEST_URI\" \"$MARK\"\n";
+const TELLS: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n%s|%s|%s|%s' \"$HTTP_HOST\" \"$SERVER_NAME\" \"$REQUEST_URI\" \"$MARK\"\n";
 
-/// Everything of Apache's that judges a host: rules of access and of rewriting, variables by fields, programs.
+/// Everything of Apache's that judges a host: rules of access and of rewriting, variables by
+/// fields, programs.
 fn apache() -> harness::ApacheSite {
     let dir = operate::folder("effective-host-apache");
     program(&dir, "cgi/tells", TELLS);
@@ -206,32 +300,63 @@ fn rules_and_programs_judge_the_host_that_is_served() {
     let judged = |protocol: Protocol, request: &Request<'_>, at: &str, told: &str| {
         let of = |path: &str| {
             let target = format!("{at}{path}");
-            apache.ask(protocol, &Request { target: &target, ..request.clone() })
+            apache.ask(
+                protocol,
+                &Request {
+                    target: &target,
+                    ..request.clone()
+                },
+            )
         };
         let about = format!("{protocol:?} {at} {}", request.host);
-        assert_eq!((of("/denied/a.txt").status, of("/open/a.txt").status, of("/rewritten").status), (403, 200, 403), "{about}");
-        assert_eq!(of("/cgi/tells?q").text(), format!("{told}|staff.test|/cgi/tells?q|staff"), "{about}");
+        assert_eq!(
+            (
+                of("/denied/a.txt").status,
+                of("/open/a.txt").status,
+                of("/rewritten").status
+            ),
+            (403, 200, 403),
+            "{about}"
+        );
+        assert_eq!(
+            of("/cgi/tells?q").text(),
+            format!("{told}|staff.test|/cgi/tells?q|staff"),
+            "{about}"
+        );
     };
-    for protocol in [Protocol::Plain, Protocol::Http1, Protocol::Http2, Protocol::Http3] {
+    for protocol in [
+        Protocol::Plain,
+        Protocol::Http1,
+        Protocol::Http2,
+        Protocol::Http3,
+    ] {
         for (host, told) in SPELLINGS {
             judged(protocol, &Request::get(host, ""), "", told);
         }
         for host in MALFORMED {
             let answer = apache.ask(protocol, &Request::get(host, "/open/a.txt"));
-            assert!(matches!(answer.status, 400 | 0), "{protocol:?} {host}: {answer:?}");
+            assert!(
+                matches!(answer.status, 400 | 0),
+                "{protocol:?} {host}: {answer:?}"
+            );
         }
     }
     for protocol in [Protocol::Plain, Protocol::Http1] {
-        for (at, told) in
-            [("http://staff.test", "staff.test"), ("http://STAFF.test.:4433", "staff.test:4433"), ("https://staff.test", "staff.test")]
-        {
+        for (at, told) in [
+            ("http://staff.test", "staff.test"),
+            ("http://STAFF.test.:4433", "staff.test:4433"),
+            ("https://staff.test", "staff.test"),
+        ] {
             for said in ["localhost", "staff.test", "other.test:1"] {
                 judged(protocol, &Request::get(said, ""), at, told);
             }
         }
     }
     // The guard of another host is not this one's.
-    let answer = apache.ask(Protocol::Plain, &Request::get("staff.test", "http://localhost/denied/a.txt"));
+    let answer = apache.ask(
+        Protocol::Plain,
+        &Request::get("staff.test", "http://localhost/denied/a.txt"),
+    );
     assert_eq!((answer.status, answer.text().as_str()), (200, "denied"));
 }
 
@@ -240,8 +365,13 @@ fn rules_and_programs_judge_the_host_that_is_served() {
 fn a_target_names_the_host_where_host_is_missing() {
     let apache = apache();
     let mut client = Client::connect(apache.plain).unwrap();
-    client.send("GET http://staff.test./cgi/tells HTTP/1.0\r\n\r\n").unwrap();
-    assert_eq!(client.read_response().unwrap().text(), "staff.test|staff.test|/cgi/tells|staff");
+    client
+        .send("GET http://staff.test./cgi/tells HTTP/1.0\r\n\r\n")
+        .unwrap();
+    assert_eq!(
+        client.read_response().unwrap().text(),
+        "staff.test|staff.test|/cgi/tells|staff"
+    );
 }
 
 /// The authorization server is asked about the same host and path as the site's own rules.
@@ -250,13 +380,30 @@ fn an_authorization_server_is_told_the_same() {
     let dir = operate::folder("effective-host-authorize");
     let (asked, is_granted) = (backend(), "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
     let judge = heads(is_granted);
-    let site = format!("authorize = \"http://{}\"\n[[site.route]]\npath = \"/*\"\nproxy = \"http://{asked}\"\n", judge.0);
+    let site = format!(
+        "authorize = \"http://{}\"\n[[site.route]]\npath = \"/*\"\nproxy = \"http://{asked}\"\n",
+        judge.0
+    );
     let saker = operate::start_in(dir, &operate::configuration("workers = 1", &site));
-    let ask = |host: &str, target: &str| ask(saker.server.address(), Protocol::Plain, &Request::get(host, target)).status;
+    let ask = |host: &str, target: &str| {
+        ask(
+            saker.server.address(),
+            Protocol::Plain,
+            &Request::get(host, target),
+        )
+        .status
+    };
     assert_eq!(ask("localhost", "http://STAFF.test./secret/x?y"), 200);
     let head = judge.1.recv().unwrap().to_ascii_lowercase();
-    for line in ["x-original-uri: /secret/x?y", "x-original-url: http://staff.test/secret/x?y", "x-forwarded-uri: /secret/x?y"] {
-        assert!(head.contains(&format!("\r\n{line}\r\n")), "{line} in {head}");
+    for line in [
+        "x-original-uri: /secret/x?y",
+        "x-original-url: http://staff.test/secret/x?y",
+        "x-forwarded-uri: /secret/x?y",
+    ] {
+        assert!(
+            head.contains(&format!("\r\n{line}\r\n")),
+            "{line} in {head}"
+        );
     }
     assert!(!head.contains("localhost"), "{head}");
 }
@@ -274,7 +421,8 @@ fn heads(answer: &'static str) -> (SocketAddr, std::sync::mpsc::Receiver<String>
                 while let Ok(count @ 1..) = stream.read(&mut piece) {
                     head.extend_from_slice(&piece[..count]);
                     if head.ends_with(b"\r\n\r\n") {
-                        let _ = sender.send(String::from_utf8_lossy(&std::mem::take(&mut head)).into_owned());
+                        let _ = sender
+                            .send(String::from_utf8_lossy(&std::mem::take(&mut head)).into_owned());
                         if stream.write_all(answer.as_bytes()).is_err() {
                             return;
                         }
@@ -300,7 +448,10 @@ fn writes_its_host() -> SocketAddr {
                         continue;
                     }
                     let text = String::from_utf8_lossy(&std::mem::take(&mut head)).into_owned();
-                    let line = text.lines().find(|line| line.to_ascii_lowercase().starts_with("host: ")).unwrap_or("host: none");
+                    let line = text
+                        .lines()
+                        .find(|line| line.to_ascii_lowercase().starts_with("host: "))
+                        .unwrap_or("host: none");
                     let target = text.split(' ').nth(1).unwrap_or_default();
                     let page = format!("<a href=\"//{}{target}\">", &line[6..]);
                     let answer = format!(
@@ -317,7 +468,8 @@ fn writes_its_host() -> SocketAddr {
     address
 }
 
-/// A page that was made for one spelling of the host is not shown for another, where the application can tell them apart; and is where it can't.
+/// A page that was made for one spelling of the host is not shown for another, where the
+/// application can tell them apart; and is where it can't.
 #[test]
 fn pages_are_kept_by_the_host_that_made_them() {
     let route = format!(
@@ -329,7 +481,11 @@ fn pages_are_kept_by_the_host_that_made_them() {
     let own = format!("shop.test:{}", address.port());
     let own_dot = format!("SHOP.test.:0{}", address.port());
     let absolute = format!("http://shop.test.:{}/page", address.port());
-    for (protocol, path) in [(Protocol::Http1, "/one"), (Protocol::Http2, "/two"), (Protocol::Http3, "/three")] {
+    for (protocol, path) in [
+        (Protocol::Http1, "/one"),
+        (Protocol::Http2, "/two"),
+        (Protocol::Http3, "/three"),
+    ] {
         // What an attacker sends first must not be what others get.
         let rows = [
             (own.as_str(), own.as_str(), "MISS"),
@@ -346,14 +502,30 @@ fn pages_are_kept_by_the_host_that_made_them() {
         for (host, written, told) in rows {
             let answer = ask(address, protocol, &Request::get(host, path));
             let page = format!("<a href=\"//{written}{path}\">");
-            assert_eq!((answer.text(), answer.field("x-cache")), (page, Some(told)), "{protocol:?} {host}");
+            assert_eq!(
+                (answer.text(), answer.field("x-cache")),
+                (page, Some(told)),
+                "{protocol:?} {host}"
+            );
         }
     }
     // The form of the target is not the application's to see.
-    for (target, told) in [(absolute.as_str(), "MISS"), ("/page", "HIT"), (&absolute, "HIT")] {
-        let host = if target == "/page" { own.as_str() } else { "evil.test" };
+    for (target, told) in [
+        (absolute.as_str(), "MISS"),
+        ("/page", "HIT"),
+        (&absolute, "HIT"),
+    ] {
+        let host = if target == "/page" {
+            own.as_str()
+        } else {
+            "evil.test"
+        };
         let answer = ask(address, Protocol::Http1, &Request::get(host, target));
-        assert_eq!((answer.text(), answer.field("x-cache")), (format!("<a href=\"//{own}/page\">"), Some(told)), "{target}");
+        assert_eq!(
+            (answer.text(), answer.field("x-cache")),
+            (format!("<a href=\"//{own}/page\">"), Some(told)),
+            "{target}"
+        );
     }
 }
 
@@ -361,9 +533,17 @@ fn pages_are_kept_by_the_host_that_made_them() {
 #[test]
 fn redirects_lead_to_the_host_that_was_asked() {
     let apache = apache();
-    for (host, target) in [("STAFF.test.", "/open"), ("evil.test", "http://STAFF.test./open"), ("evil.test", "http://staff.test:80/open")] {
+    for (host, target) in [
+        ("STAFF.test.", "/open"),
+        ("evil.test", "http://STAFF.test./open"),
+        ("evil.test", "http://staff.test:80/open"),
+    ] {
         let answer = apache.ask(Protocol::Plain, &Request::get(host, target));
-        assert_eq!((answer.status, answer.field("location")), (301, Some("http://staff.test/open/")), "{host} {target}");
+        assert_eq!(
+            (answer.status, answer.field("location")),
+            (301, Some("http://staff.test/open/")),
+            "{host} {target}"
+        );
     }
 }
 
@@ -373,7 +553,10 @@ fn kept_outcomes_are_of_one_host() {
     let dir = operate::folder("effective-host-kept");
     dir.write("staff/index.html", "staff").unwrap();
     let more = "[[site]]\nnames = [\"staff.test\"]\nroot = \"{dir}/staff\"\n";
-    let saker = operate::start_in(dir, &format!("{}\n{more}", operate::configuration("workers = 1", "")));
+    let saker = operate::start_in(
+        dir,
+        &format!("{}\n{more}", operate::configuration("workers = 1", "")),
+    );
     let mut client = Client::connect(saker.server.address()).unwrap();
     for _ in 0..3 {
         for (host, target, text) in [
@@ -385,8 +568,18 @@ fn kept_outcomes_are_of_one_host() {
             ("staff.test", "/", "staff"),
         ] {
             let bytes = http1_bytes(&Request::get(host, target));
-            client.send(String::from_utf8(bytes).unwrap().replace("Connection: close\r\n", "")).unwrap();
-            assert_eq!(client.read_response().unwrap().text(), text, "{host} {target}");
+            client
+                .send(
+                    String::from_utf8(bytes)
+                        .unwrap()
+                        .replace("Connection: close\r\n", ""),
+                )
+                .unwrap();
+            assert_eq!(
+                client.read_response().unwrap().text(),
+                text,
+                "{host} {target}"
+            );
         }
     }
 }

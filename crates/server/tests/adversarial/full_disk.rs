@@ -1,7 +1,8 @@
-//! Full disks: the page cache leaves a reserve to others, and a state directory without room takes nothing from a site but its cache.
+//! Full disks: the page cache leaves a reserve to others, and a state directory without room takes
+//! nothing from a site but its cache.
 //!
-//! The server runs in a mount namespace of its own, with a small file system in memory where its files go, which takes root. Tests look into it
-//! through /proc.
+//! The server runs in a mount namespace of its own, with a small file system in memory where its
+//! files go, which takes root. Tests look into it through /proc.
 
 use crate::{
     cache_origin::{ok, origin},
@@ -23,7 +24,8 @@ struct Disk {
     dir: TempDir,
 }
 
-/// The server with `disk` in its folder on a file system of that size, of which `filler` takes that much. `None`: we may not mount.
+/// The server with `disk` in its folder on a file system of that size, of which `filler` takes that
+/// much. `None`: we may not mount.
 fn start(dir: TempDir, configuration: &str, size_kib: usize, filler_kib: usize) -> Option<Disk> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("skipped: mounting a file system takes root");
@@ -32,7 +34,9 @@ fn start(dir: TempDir, configuration: &str, size_kib: usize, filler_kib: usize) 
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let disk = dir.join("disk");
     fs::create_dir_all(&disk).unwrap();
-    let text = configuration.replace("{address}", &address.to_string()).replace("{dir}", &dir.to_string_lossy());
+    let text = configuration
+        .replace("{address}", &address.to_string())
+        .replace("{dir}", &dir.to_string_lossy());
     let file = dir.write("saker.toml", text).unwrap();
     let disk = disk.display();
     let script = format!(
@@ -43,13 +47,21 @@ fn start(dir: TempDir, configuration: &str, size_kib: usize, filler_kib: usize) 
     let mut command = Command::new(require("unshare").unwrap());
     command.args(["--mount", "--propagation", "private", "sh", "-c", &script]);
     let server = ServerProcess::start(&mut command, address).unwrap();
-    Some(Disk { server, address, dir })
+    Some(Disk {
+        server,
+        address,
+        dir,
+    })
 }
 
 impl Disk {
     /// A path below the file system, as the server sees it.
     fn inside(&self, path: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/root{}/{path}", self.server.pid(), self.dir.join("disk").display()))
+        PathBuf::from(format!(
+            "/proc/{}/root{}/{path}",
+            self.server.pid(),
+            self.dir.join("disk").display()
+        ))
     }
 
     fn get(&self, target: &str) -> saker_testkit::Response {
@@ -61,7 +73,11 @@ impl Disk {
     /// What X-Cache says of a page, which has to come in any case.
     fn cached(&self, target: &str) -> String {
         let response = self.get(target);
-        assert_eq!((response.status, response.body.len()), (200, PAGE_BYTES), "{target}");
+        assert_eq!(
+            (response.status, response.body.len()),
+            (200, PAGE_BYTES),
+            "{target}"
+        );
         response.field("x-cache").unwrap_or_default().to_owned()
     }
 
@@ -91,9 +107,21 @@ fn cached_site(origin: SocketAddr, cache: &str) -> String {
 
 #[test]
 fn the_page_cache_leaves_a_reserve() {
-    let origin = origin(|_| ok(&[("Cache-Control", "public, max-age=600")], &"x".repeat(PAGE_BYTES)));
+    let origin = origin(|_| {
+        ok(
+            &[("Cache-Control", "public, max-age=600")],
+            &"x".repeat(PAGE_BYTES),
+        )
+    });
     let dir = folder("full-reserve");
-    let Some(disk) = start(dir, &cached_site(origin.address, "reserve = \"4MiB\""), 16 * 1024, 6 * 1024) else { return };
+    let Some(disk) = start(
+        dir,
+        &cached_site(origin.address, "reserve = \"4MiB\""),
+        16 * 1024,
+        6 * 1024,
+    ) else {
+        return;
+    };
     // More than there is room for.
     let last = (0..400).find(|number| {
         disk.cached(&format!("/page{number}"));
@@ -109,8 +137,18 @@ fn the_page_cache_leaves_a_reserve() {
         assert_ne!(disk.cached(&target), "HIT", "it is not kept");
     }
     assert_eq!(disk.cached("/page0"), "HIT", "what is there is served");
-    assert_eq!(disk.server.stderr().matches("SK1007").count(), 1, "{}", disk.server.stderr());
-    assert_eq!(disk.server.stderr().matches("SK1003").count(), 0, "{}", disk.server.stderr());
+    assert_eq!(
+        disk.server.stderr().matches("SK1007").count(),
+        1,
+        "{}",
+        disk.server.stderr()
+    );
+    assert_eq!(
+        disk.server.stderr().matches("SK1003").count(),
+        0,
+        "{}",
+        disk.server.stderr()
+    );
     // Others make room.
     fs::remove_file(disk.inside("filler")).unwrap();
     until("it is kept again", || disk.cached("/late0") == "HIT");
@@ -120,15 +158,32 @@ fn the_page_cache_leaves_a_reserve() {
 /// Without a reserve: the disk itself says that it is full.
 #[test]
 fn a_disk_that_is_full_takes_nothing_but_the_cache() {
-    let origin = origin(|_| ok(&[("Cache-Control", "public, max-age=600")], &"x".repeat(PAGE_BYTES)));
+    let origin = origin(|_| {
+        ok(
+            &[("Cache-Control", "public, max-age=600")],
+            &"x".repeat(PAGE_BYTES),
+        )
+    });
     let dir = folder("full-disk");
-    let Some(disk) = start(dir, &cached_site(origin.address, "reserve = 0"), 4 * 1024, 0) else { return };
+    let Some(disk) = start(
+        dir,
+        &cached_site(origin.address, "reserve = 0"),
+        4 * 1024,
+        0,
+    ) else {
+        return;
+    };
     for number in 0..120 {
         disk.cached(&format!("/page{number}"));
     }
-    disk.server.wait_for_stderr("SK1007", Duration::from_secs(20)).unwrap();
+    disk.server
+        .wait_for_stderr("SK1007", Duration::from_secs(20))
+        .unwrap();
     let said = disk.server.stderr();
-    assert!(said.matches("SK1007").count() == 1 && said.matches("SK1003").count() == 0, "{said}");
+    assert!(
+        said.matches("SK1007").count() == 1 && said.matches("SK1003").count() == 0,
+        "{said}"
+    );
     assert_eq!(disk.cached("/page0"), "HIT");
 }
 
@@ -142,17 +197,34 @@ fn php_works_where_the_state_directory_is_full() {
              [[site]]\nnames = [\"*\"]\nroot = \"{{dir}}/www\"\nphp = \"auto\"\ncache = true\n"
         );
         // Larger than the disk: nothing is left.
-        let Some(disk) = start(dir, &text, 64, 128) else { return };
+        let Some(disk) = start(dir, &text, 64, 128) else {
+            return;
+        };
         assert_eq!(disk.free_kib(), 0);
         for _ in 0..3 {
             let response = disk.get("/x.php");
-            assert_eq!((response.status, response.text().as_str()), (200, "42"), "{kind}: {}", disk.server.stderr());
+            assert_eq!(
+                (response.status, response.text().as_str()),
+                (200, "42"),
+                "{kind}: {}",
+                disk.server.stderr()
+            );
         }
         let content = "y".repeat(300_000);
         let mut client = Client::connect(disk.address).unwrap();
         client.set_timeout(PATIENCE).unwrap();
-        client.send(format!("POST /x.php HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{content}", content.len())).unwrap();
+        client
+            .send(format!(
+                "POST /x.php HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{content}",
+                content.len()
+            ))
+            .unwrap();
         let response = client.read_response().unwrap();
-        assert_eq!((response.status, response.body.len()), (200, 300_002), "{kind}: {}", disk.server.stderr());
+        assert_eq!(
+            (response.status, response.body.len()),
+            (200, 300_002),
+            "{kind}: {}",
+            disk.server.stderr()
+        );
     }
 }

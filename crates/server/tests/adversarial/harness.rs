@@ -1,7 +1,7 @@
 //! Ways to start servers for attacks, and to send one request over each protocol.
 //!
-//! Called by: the modules of the suite. Caveat: over h2 and h3 a head is sent as it is given, pseudo-fields included, so that tests may send
-//! what clients would not. Out of scope: load.
+//! Called by: the modules of the suite. Caveat: over h2 and h3 a head is sent as it is given,
+//! pseudo-fields included, so that tests may send what clients would not. Out of scope: load.
 #![allow(dead_code)]
 
 use crate::{
@@ -38,7 +38,10 @@ pub struct Answer {
 impl Answer {
     /// The first field of that name, in any case.
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| &**value)
+        self.fields
+            .iter()
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| &**value)
     }
 
     pub fn text(&self) -> String {
@@ -62,7 +65,14 @@ pub struct Request<'r> {
 
 impl<'r> Request<'r> {
     pub fn get(host: &'r str, target: &'r str) -> Request<'r> {
-        Request { method: "GET", target, host, server_name: Some("localhost"), fields: &[], body: b"" }
+        Request {
+            method: "GET",
+            target,
+            host,
+            server_name: Some("localhost"),
+            fields: &[],
+            body: b"",
+        }
     }
 
     pub fn with_fields(self, fields: &'r [(&'r str, &'r str)]) -> Request<'r> {
@@ -70,7 +80,10 @@ impl<'r> Request<'r> {
     }
 
     pub fn with_server_name(self, server_name: Option<&'r str>) -> Request<'r> {
-        Request { server_name, ..self }
+        Request {
+            server_name,
+            ..self
+        }
     }
 }
 
@@ -86,7 +99,10 @@ pub fn ask(address: SocketAddr, protocol: Protocol, request: &Request<'_>) -> An
 
 /// The bytes of an HTTP/1.1 request that closes the connection.
 pub fn http1_bytes(request: &Request<'_>) -> Vec<u8> {
-    let mut head = format!("{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", request.method, request.target, request.host);
+    let mut head = format!(
+        "{} {} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n",
+        request.method, request.target, request.host
+    );
     for (name, value) in request.fields {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -100,21 +116,45 @@ pub fn http1_bytes(request: &Request<'_>) -> Vec<u8> {
 fn over_plain(address: SocketAddr, request: &Request<'_>) -> Answer {
     let mut client = Client::connect(address).unwrap();
     client.send(http1_bytes(request)).unwrap();
-    let response = if request.method == "HEAD" { client.read_head_response() } else { client.read_response() };
+    let response = if request.method == "HEAD" {
+        client.read_head_response()
+    } else {
+        client.read_response()
+    };
     let response = response.unwrap();
-    Answer { status: response.status, fields: response.fields, body: response.body }
+    Answer {
+        status: response.status,
+        fields: response.fields,
+        body: response.body,
+    }
 }
 
 /// By OpenSSL's client, which sends any server name or none.
 fn over_tls(address: SocketAddr, request: &Request<'_>, alpn: &str) -> Answer {
-    read_answer(&tls_exchange(address, request.server_name, alpn, &[], &http1_bytes(request)))
+    read_answer(&tls_exchange(
+        address,
+        request.server_name,
+        alpn,
+        &[],
+        &http1_bytes(request),
+    ))
 }
 
 /// Everything that the server sends back to these bytes until it closes.
-pub fn tls_exchange(address: SocketAddr, server_name: Option<&str>, alpn: &str, arguments: &[&str], bytes: &[u8]) -> Vec<u8> {
+pub fn tls_exchange(
+    address: SocketAddr,
+    server_name: Option<&str>,
+    alpn: &str,
+    arguments: &[&str],
+    bytes: &[u8],
+) -> Vec<u8> {
     use std::io::Write as _;
     let mut command = Command::new("timeout");
-    command.args(["20"]).arg(require("openssl").unwrap()).args(["s_client", "-quiet", "-connect"]).arg(address.to_string());
+    command
+        .args(["20"])
+        .arg(require("openssl").unwrap())
+        .args(["s_client", "-quiet", "-connect"])
+        .arg(address.to_string());
     match server_name {
         Some(name) => command.args(["-servername", name]),
         None => command.arg("-noservername"),
@@ -122,7 +162,11 @@ pub fn tls_exchange(address: SocketAddr, server_name: Option<&str>, alpn: &str, 
     if !alpn.is_empty() {
         command.args(["-alpn", alpn]);
     }
-    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     // A handshake that fails ends the client before it has read.
@@ -134,21 +178,42 @@ pub fn tls_exchange(address: SocketAddr, server_name: Option<&str>, alpn: &str, 
 
 /// The default answer (status 0) where there is none.
 pub fn read_answer(bytes: &[u8]) -> Answer {
-    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return Answer::default() };
+    let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return Answer::default();
+    };
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
     let mut lines = head.lines();
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|code| code.parse().ok()).unwrap_or(0);
-    let fields: Vec<(String, String)> =
-        lines.filter_map(|line| line.split_once(':')).map(|(name, value)| (name.to_owned(), value.trim().to_owned())).collect();
-    let chunked = fields.iter().any(|(name, value)| name.eq_ignore_ascii_case("transfer-encoding") && value.contains("chunked"));
-    let body = if chunked { dechunked(&bytes[end + 4..]) } else { bytes[end + 4..].to_vec() };
-    Answer { status, fields, body }
+    let status = lines
+        .next()
+        .and_then(|line| line.split(' ').nth(1))
+        .and_then(|code| code.parse().ok())
+        .unwrap_or(0);
+    let fields: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_owned(), value.trim().to_owned()))
+        .collect();
+    let chunked = fields.iter().any(|(name, value)| {
+        name.eq_ignore_ascii_case("transfer-encoding") && value.contains("chunked")
+    });
+    let body = if chunked {
+        dechunked(&bytes[end + 4..])
+    } else {
+        bytes[end + 4..].to_vec()
+    };
+    Answer {
+        status,
+        fields,
+        body,
+    }
 }
 
 fn dechunked(mut rest: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
     while let Some(line) = rest.windows(2).position(|two| two == b"\r\n") {
-        let size = std::str::from_utf8(&rest[..line]).ok().and_then(|size| usize::from_str_radix(size.trim(), 16).ok()).unwrap_or(0);
+        let size = std::str::from_utf8(&rest[..line])
+            .ok()
+            .and_then(|size| usize::from_str_radix(size.trim(), 16).ok())
+            .unwrap_or(0);
         if size == 0 || rest.len() < line + 2 + size + 2 {
             break;
         }
@@ -162,25 +227,54 @@ fn dechunked(mut rest: &[u8]) -> Vec<u8> {
 fn by_curl(address: SocketAddr, request: &Request<'_>) -> Answer {
     let name = request.server_name.unwrap_or("127.0.0.1");
     let mut command = Command::new(require("curl").unwrap());
-    command.args(["-sk", "-i", "-m", "20", "--http2", "--path-as-is", "--raw", "-X", request.method, "-H"]);
-    command.arg(format!("Host: {}", request.host)).args(["--connect-to", &format!("::{address}")]);
+    command.args([
+        "-sk",
+        "-i",
+        "-m",
+        "20",
+        "--http2",
+        "--path-as-is",
+        "--raw",
+        "-X",
+        request.method,
+        "-H",
+    ]);
+    command
+        .arg(format!("Host: {}", request.host))
+        .args(["--connect-to", &format!("::{address}")]);
     if request.method == "HEAD" {
         command.arg("-I");
     }
     for (field, value) in request.fields {
-        command.args(["-H", &if value.is_empty() { format!("{field};") } else { format!("{field}: {value}") }]);
+        command.args([
+            "-H",
+            &if value.is_empty() {
+                format!("{field};")
+            } else {
+                format!("{field}: {value}")
+            },
+        ]);
     }
     if !request.body.is_empty() {
         command.args(["--data-binary", "@-"]);
     }
-    command.arg(format!("https://{name}:{}{}", address.port(), request.target));
+    command.arg(format!(
+        "https://{name}:{}{}",
+        address.port(),
+        request.target
+    ));
     let output = with_input(command, request.body);
     read_answer(&output)
 }
 
 fn with_input(mut command: Command, input: &[u8]) -> Vec<u8> {
     use std::io::Write as _;
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let mut pipe = child.stdin.take().unwrap();
     let input = input.to_vec();
     let writer = std::thread::spawn(move || drop(pipe.write_all(&input)));
@@ -193,16 +287,26 @@ fn over_http3(address: SocketAddr, request: &Request<'_>) -> Answer {
     let mut client = http3_client::Client::default();
     client.name = request.server_name.unwrap_or("127.0.0.1").to_owned();
     let mut connection = client.connect(&address.to_string());
-    let pseudo = [(":method", request.method), (":scheme", "https"), (":authority", request.host), (":path", request.target)];
+    let pseudo = [
+        (":method", request.method),
+        (":scheme", "https"),
+        (":authority", request.host),
+        (":path", request.target),
+    ];
     let stream = connection.open_with(&pseudo, request.fields, request.body.is_empty());
     if !request.body.is_empty() {
         connection.send(stream, request.body, true);
     }
     let response = connection.response(stream);
-    Answer { status: response.status, fields: response.fields, body: response.body }
+    Answer {
+        status: response.status,
+        fields: response.fields,
+        body: response.body,
+    }
 }
 
-/// By the native configuration: `more` stands before the listener, `site` in `[[site]]` and below it. Speaks h1, h2 and h3 over TLS with `site.pem`.
+/// By the native configuration: `more` stands before the listener, `site` in `[[site]]` and below
+/// it. Speaks h1, h2 and h3 over TLS with `site.pem`.
 pub fn native(dir: TempDir, more: &str, site: &str) -> Saker {
     tls_site::certificate(&dir, "site", "localhost");
     crate::operate::start_in(dir, &http3_client::site::configuration(more, site))
@@ -250,7 +354,11 @@ const APACHE_MODULES: &[&str] = &[
 
 /// Apache's own modules, which configurations load.
 pub fn apache_modules() -> &'static Path {
-    ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"].map(Path::new).into_iter().find(|path| path.is_dir()).unwrap()
+    ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
+        .map(Path::new)
+        .into_iter()
+        .find(|path| path.is_dir())
+        .unwrap()
 }
 
 /// A server by Apache's configuration, on a port without TLS and one with.
@@ -264,12 +372,21 @@ pub struct ApacheSite {
 
 impl ApacheSite {
     pub fn ask(&self, protocol: Protocol, request: &Request<'_>) -> Answer {
-        ask(if protocol == Protocol::Plain { self.plain } else { self.tls }, protocol, request)
+        ask(
+            if protocol == Protocol::Plain {
+                self.plain
+            } else {
+                self.tls
+            },
+            protocol,
+            request,
+        )
     }
 }
 
-/// `conf` stands in the main server, and with it in the virtual host on the port with TLS; `www` in `dir` is the document root, with `AllowOverride All`.
-/// `{dir}`, `{plain}` and `{tls}` (addresses) are filled in.
+/// `conf` stands in the main server, and with it in the virtual host on the port with TLS; `www` in
+/// `dir` is the document root, with `AllowOverride All`. `{dir}`, `{plain}` and `{tls}` (addresses)
+/// are filled in.
 pub fn apache(dir: TempDir, conf: &str) -> ApacheSite {
     apache_with(dir, conf, |_| {})
 }
@@ -280,21 +397,40 @@ pub fn apache_with(dir: TempDir, conf: &str, prepare: impl FnOnce(&mut Command))
     let port = || SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
     let (plain, tls) = (port(), port());
     let folder = apache_modules();
-    let modules: String =
-        APACHE_MODULES.iter().map(|name| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.display())).collect();
+    let modules: String = APACHE_MODULES
+        .iter()
+        .map(|name| {
+            format!(
+                "LoadModule {name}_module {}/mod_{name}.so\n",
+                folder.display()
+            )
+        })
+        .collect();
     let text = format!(
         "ServerRoot {{dir}}\nServerName localhost\nListen {plain}\nListen {tls}\nPidFile {{dir}}/pid\nErrorLog {{dir}}/error.log\n{modules}\
          Protocols h2 http/1.1 h3\nTypesConfig /etc/mime.types\nDocumentRoot {{dir}}/www\n<Directory {{dir}}/www>\nAllowOverride All\nOptions All\nRequire all granted\n</Directory>\n\
          {conf}\n<VirtualHost {tls}>\nServerName localhost\nDocumentRoot {{dir}}/www\nSSLEngine on\nSSLCertificateFile {{dir}}/site.pem\nSSLCertificateKeyFile {{dir}}/site.key\n{conf}\n</VirtualHost>\n"
     );
-    let text = text.replace("{dir}", &dir.to_string_lossy()).replace("{plain}", &plain.to_string()).replace("{tls}", &tls.to_string());
+    let text = text
+        .replace("{dir}", &dir.to_string_lossy())
+        .replace("{plain}", &plain.to_string())
+        .replace("{tls}", &tls.to_string());
     let file = dir.write("httpd.conf", text).unwrap();
     let mut command = Command::new(SAKER);
-    command.args(["run", "--workers", "1", "--apache"]).arg(&file).arg("--state-dir").arg(dir.join("state"));
+    command
+        .args(["run", "--workers", "1", "--apache"])
+        .arg(&file)
+        .arg("--state-dir")
+        .arg(dir.join("state"));
     prepare(&mut command);
     let server = ServerProcess::start(&mut command, plain).unwrap();
     until_ready(&server, &dir.join("state"));
-    ApacheSite { server, dir, plain, tls }
+    ApacheSite {
+        server,
+        dir,
+        plain,
+        tls,
+    }
 }
 
 #[test]
@@ -304,8 +440,17 @@ fn every_way_of_asking_has_an_answer() {
     for address in [native.server.address(), apache.tls] {
         for protocol in PROTOCOLS {
             let answer = ask(address, protocol, &Request::get("localhost", "/"));
-            assert_eq!((answer.status, answer.text().as_str()), (200, "<p>hello</p>\n"), "{protocol:?}: {answer:?}");
+            assert_eq!(
+                (answer.status, answer.text().as_str()),
+                (200, "<p>hello</p>\n"),
+                "{protocol:?}: {answer:?}"
+            );
         }
     }
-    assert_eq!(apache.ask(Protocol::Plain, &Request::get("localhost", "/")).status, 200);
+    assert_eq!(
+        apache
+            .ask(Protocol::Plain, &Request::get("localhost", "/"))
+            .status,
+        200
+    );
 }

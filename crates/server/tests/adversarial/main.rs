@@ -1,7 +1,9 @@
-//! The adversarial suite: attacks on a running server, a module per topic, over every protocol and configuration language that they reach.
+//! The adversarial suite: attacks on a running server, a module per topic, over every protocol and
+//! configuration language that they reach.
 //!
-//! A test replays an attack in all spellings known and expects what the real Apache or nginx answers, or a refusal; each fails on a
-//! server that has the hole. Out of scope: floods that take minutes (`make soak`), codecs (their crates' own tests and fuzz targets).
+//! A test replays an attack in all spellings known and expects what the real Apache or nginx
+//! answers, or a refusal; each fails on a server that has the hole. Out of scope: floods that take
+//! minutes (`make soak`), codecs (their crates' own tests and fuzz targets).
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 

@@ -1,7 +1,8 @@
 //! Spellings of paths against access rules, compared with the answers of the real Apache.
 //!
-//! Both servers run the same configuration over the same files; some 3,000 targets are made from a few paths by changes that people know to
-//! open doors elsewhere. What one refuses the other has to refuse, and a secret is only ever in an answer of both.
+//! Both servers run the same configuration over the same files; some 3,000 targets are made from a
+//! few paths by changes that people know to open doors elsewhere. What one refuses the other has to
+//! refuse, and a secret is only ever in an answer of both.
 
 use crate::{harness, operate::SAKER};
 use saker_testkit::{Client, Dice, Response, ServerProcess, TempDir, free_port, require};
@@ -124,27 +125,53 @@ const INSERTED: &[&str] = &[
 
 /// Under `make soak`: as many targets as it makes requests elsewhere.
 fn more_targets() -> usize {
-    std::env::var("SAKER_SOAK").ok().and_then(|number| number.parse().ok()).unwrap_or(0)
+    std::env::var("SAKER_SOAK")
+        .ok()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(0)
 }
 
 /// Every target; the same in each run.
 fn targets() -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     for path in PATHS {
-        let borders: Vec<usize> = path.match_indices('/').map(|(at, _)| at + 1).chain([0, path.len(), path.len() - 4]).collect();
+        let borders: Vec<usize> = path
+            .match_indices('/')
+            .map(|(at, _)| at + 1)
+            .chain([0, path.len(), path.len() - 4])
+            .collect();
         for border in &borders {
             for inserted in INSERTED {
-                all.insert(format!("{}{inserted}{}", &path[..*border], &path[*border..]));
+                all.insert(format!(
+                    "{}{inserted}{}",
+                    &path[..*border],
+                    &path[*border..]
+                ));
             }
         }
         for (at, byte) in path.bytes().enumerate() {
-            for coded in [format!("%{byte:02x}"), format!("%{byte:02X}"), format!("%25{byte:02x}"), format!("%u00{byte:02x}")] {
+            for coded in [
+                format!("%{byte:02x}"),
+                format!("%{byte:02X}"),
+                format!("%25{byte:02x}"),
+                format!("%u00{byte:02x}"),
+            ] {
                 all.insert(format!("{}{coded}{}", &path[..at], &path[at + 1..]));
             }
         }
         all.insert(path.to_ascii_uppercase());
         all.insert(path.bytes().map(|byte| format!("%{byte:02x}")).collect());
-        all.insert(path.bytes().map(|byte| if byte == b'/' { "/".into() } else { format!("%{byte:02x}") }).collect());
+        all.insert(
+            path.bytes()
+                .map(|byte| {
+                    if byte == b'/' {
+                        "/".into()
+                    } else {
+                        format!("%{byte:02x}")
+                    }
+                })
+                .collect(),
+        );
         for prefix in [
             "http://localhost",
             "http://localhost:80",
@@ -159,7 +186,13 @@ fn targets() -> BTreeSet<String> {
         ] {
             all.insert(format!("{prefix}{path}"));
         }
-        for both in [("//", "/."), ("/.", "//"), ("/x/..", "%2e/"), ("/%2e", ";x"), ("/open/..", ".")] {
+        for both in [
+            ("//", "/."),
+            ("/.", "//"),
+            ("/x/..", "%2e/"),
+            ("/%2e", ";x"),
+            ("/open/..", "."),
+        ] {
             all.insert(format!("{}{path}{}", both.0, both.1));
         }
     }
@@ -178,7 +211,9 @@ fn targets() -> BTreeSet<String> {
         all.insert(target);
     }
     // Others are no targets of a GET (RFC 9112 section 3.2); Apache makes a path of some.
-    all.retain(|target| !target.contains(' ') && (target.starts_with('/') || target.contains("://")));
+    all.retain(|target| {
+        !target.contains(' ') && (target.starts_with('/') || target.contains("://"))
+    });
     all
 }
 
@@ -207,36 +242,85 @@ impl Pair {
             ("index.html", "root"),
             ("open/x.html", "x"),
         ] {
-            dir.write(&format!("www/{name}"), format!("{marker}\n")).unwrap();
+            dir.write(&format!("www/{name}"), format!("{marker}\n"))
+                .unwrap();
         }
-        dir.write("www/open/.htaccess", format!("# {SECRET}\n")).unwrap();
-        dir.write("www/by-file/.htaccess", "Require all denied\n").unwrap();
-        dir.write("www/aliased/hidden/.htaccess", "Order deny,allow\nDeny from all\n").unwrap();
-        dir.write("www/rewritten/.htaccess", "RewriteEngine on\nRewriteRule ^file\\.txt$ - [F]\n").unwrap();
+        dir.write("www/open/.htaccess", format!("# {SECRET}\n"))
+            .unwrap();
+        dir.write("www/by-file/.htaccess", "Require all denied\n")
+            .unwrap();
+        dir.write(
+            "www/aliased/hidden/.htaccess",
+            "Order deny,allow\nDeny from all\n",
+        )
+        .unwrap();
+        dir.write(
+            "www/rewritten/.htaccess",
+            "RewriteEngine on\nRewriteRule ^file\\.txt$ - [F]\n",
+        )
+        .unwrap();
         symlink(dir.join("www/private"), dir.join("www/open/link")).unwrap();
         fs::set_permissions(&*dir, fs::Permissions::from_mode(0o755)).unwrap();
         let (apache, saker) = (configuration(&dir, "apache"), configuration(&dir, "saker"));
         let mut command = Command::new(require("apache2").unwrap());
-        let apache = ServerProcess::start(command.arg("-f").arg(&apache.0).arg("-DFOREGROUND"), apache.1).unwrap();
+        let apache = ServerProcess::start(
+            command.arg("-f").arg(&apache.0).arg("-DFOREGROUND"),
+            apache.1,
+        )
+        .unwrap();
         let mut command = Command::new(SAKER);
-        command.args(["run", "--workers", "1", "--apache"]).arg(&saker.0).arg("--state-dir").arg(dir.join("saker/state"));
+        command
+            .args(["run", "--workers", "1", "--apache"])
+            .arg(&saker.0)
+            .arg("--state-dir")
+            .arg(dir.join("saker/state"));
         let saker = ServerProcess::start(&mut command, saker.1).unwrap();
-        Pair { apache, saker, _dir: dir }
+        Pair {
+            apache,
+            saker,
+            _dir: dir,
+        }
     }
 }
 
 fn configuration(dir: &TempDir, server: &str) -> (std::path::PathBuf, SocketAddr) {
     let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
-    let user = if rustix::process::geteuid().is_root() { "User www-data\nGroup www-data\n" } else { "" };
+    let user = if rustix::process::geteuid().is_root() {
+        "User www-data\nGroup www-data\n"
+    } else {
+        ""
+    };
     let folder = harness::apache_modules();
-    let modules: String = ["mpm_event", "authz_core", "authz_host", "access_compat", "alias", "rewrite", "dir", "mime", "negotiation"]
-        .map(|name| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.display()))
-        .concat();
+    let modules: String = [
+        "mpm_event",
+        "authz_core",
+        "authz_host",
+        "access_compat",
+        "alias",
+        "rewrite",
+        "dir",
+        "mime",
+        "negotiation",
+    ]
+    .map(|name| {
+        format!(
+            "LoadModule {name}_module {}/mod_{name}.so\n",
+            folder.display()
+        )
+    })
+    .concat();
     let text = format!(
         "ServerRoot {{dir}}\nServerName localhost\nListen {address}\nPidFile {{dir}}/{server}.pid\nDefaultRuntimeDir {{dir}}\nErrorLog {{dir}}/{server}.log\n\
          {modules}{user}TypesConfig /etc/mime.types\nMaxKeepAliveRequests 0\nDocumentRoot {{dir}}/www\n{CONF}"
     );
-    (dir.write(&format!("{server}.conf"), text.replace("{dir}", &dir.to_string_lossy())).unwrap(), address)
+    (
+        dir.write(
+            &format!("{server}.conf"),
+            text.replace("{dir}", &dir.to_string_lossy()),
+        )
+        .unwrap(),
+        address,
+    )
 }
 
 /// Asks on a kept connection, and on another where the server has closed that one.
@@ -248,7 +332,10 @@ struct Asker {
 impl Asker {
     fn ask(&mut self, target: &str) -> Response {
         for _ in 0..2 {
-            let mut client = self.client.take().unwrap_or_else(|| Client::connect(self.address).unwrap());
+            let mut client = self
+                .client
+                .take()
+                .unwrap_or_else(|| Client::connect(self.address).unwrap());
             if let Ok(response) = client.request("GET", target, &[]) {
                 if response.field("connection") != Some("close") && response.status != 400 {
                     self.client = Some(client);
@@ -274,8 +361,16 @@ fn kind(response: &Response) -> &'static str {
 #[test]
 fn no_spelling_of_a_path_passes_a_rule_that_apache_holds() {
     let pair = Pair::start();
-    let (mut apache, mut saker) =
-        (Asker { address: pair.apache.address(), client: None }, Asker { address: pair.saker.address(), client: None });
+    let (mut apache, mut saker) = (
+        Asker {
+            address: pair.apache.address(),
+            client: None,
+        },
+        Asker {
+            address: pair.saker.address(),
+            client: None,
+        },
+    );
     let targets = targets();
     assert!(targets.len() >= TARGETS_MIN, "{}", targets.len());
     let (mut wrong, mut statuses) = (Vec::new(), BTreeMap::<(u16, u16), usize>::new());
@@ -285,10 +380,22 @@ fn no_spelling_of_a_path_passes_a_rule_that_apache_holds() {
             let (theirs, ours) = (apache.ask(target), saker.ask(target));
             *statuses.entry((theirs.status, ours.status)).or_default() += 1;
             if kind(&theirs) != kind(&ours) {
-                wrong.push(format!("{target}: apache {} ({}), saker {} ({})", theirs.status, kind(&theirs), ours.status, kind(&ours)));
+                wrong.push(format!(
+                    "{target}: apache {} ({}), saker {} ({})",
+                    theirs.status,
+                    kind(&theirs),
+                    ours.status,
+                    kind(&ours)
+                ));
             }
         }
     }
     println!("{} targets; (apache, saker): {statuses:?}", targets.len());
-    assert!(wrong.is_empty(), "{} of {} differ:\n{}", wrong.len(), targets.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {} differ:\n{}",
+        wrong.len(),
+        targets.len(),
+        wrong.join("\n")
+    );
 }

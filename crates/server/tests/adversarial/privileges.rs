@@ -1,7 +1,9 @@
-//! A site's PHP and programs against the server that starts them: its control socket, its keys, its processes, its descriptors.
+//! A site's PHP and programs against the server that starts them: its control socket, its keys, its
+//! processes, its descriptors.
 //!
-//! Caveat: root is needed, because only a server that root has started has anything to keep from the user that it becomes. Out of scope: which programs
-//! the broker starts (crate `broker`), suEXEC's checks (`users`).
+//! Caveat: root is needed, because only a server that root has started has anything to keep from
+//! the user that it becomes. Out of scope: which programs the broker starts (crate `broker`),
+//! suEXEC's checks (`users`).
 
 use crate::operate::{PATIENCE, SAKER, until};
 use saker_testkit::{Client, ServerProcess, TempDir, require};
@@ -40,9 +42,13 @@ echo 'script=', is_file($script) ? json_encode([@file_put_contents($script, '<?p
 echo 'killall=', json_encode(@posix_kill(-1, 0)), "\n";
 "#;
 
-/// A folder that everybody may go through: `www` is the server's user's, `state` is too, as an administrator may have left it.
+/// A folder that everybody may go through: `www` is the server's user's, `state` is too, as an
+/// administrator may have left it.
 fn folder(name: &str, files: &[(&str, u32, &str, u32)]) -> TempDir {
-    assert!(rustix::process::geteuid().is_root(), "root is needed: it starts the servers of these tests");
+    assert!(
+        rustix::process::geteuid().is_root(),
+        "root is needed: it starts the servers of these tests"
+    );
     let dir = TempDir::new(name).unwrap();
     fs::set_permissions(&*dir, fs::Permissions::from_mode(0o755)).unwrap();
     for (file, owner, text, mode) in files {
@@ -65,22 +71,31 @@ fn folder(name: &str, files: &[(&str, u32, &str, u32)]) -> TempDir {
 fn native(dir: &TempDir, text: &str) -> ServerProcess {
     let root = dir.display().to_string();
     let server = ServerProcess::start_on_free_port(|port| {
-        let text = text.replace("{dir}", &root).replace("{port}", &port.to_string());
+        let text = text
+            .replace("{dir}", &root)
+            .replace("{port}", &port.to_string());
         let file = dir.write("saker.toml", text).unwrap();
         // A descriptor that whoever started the server has left open.
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", "exec 9</etc/passwd; exec \"$0\" run -c \"$1\"", SAKER]).arg(file);
+        command
+            .args(["-c", "exec 9</etc/passwd; exec \"$0\" run -c \"$1\"", SAKER])
+            .arg(file);
         command
     });
     let server = server.unwrap();
-    until("the server is started", || status(dir, None).status.success());
+    until("the server is started", || {
+        status(dir, None).status.success()
+    });
     server
 }
 
 /// `saker status`, as root or as a user.
 fn status(dir: &TempDir, user: Option<u32>) -> Output {
     let mut command = Command::new(SAKER);
-    command.args(["status", "--state-dir"]).arg(dir.join("state")).current_dir("/");
+    command
+        .args(["status", "--state-dir"])
+        .arg(dir.join("state"))
+        .current_dir("/");
     if let Some(user) = user {
         command.uid(user).gid(user);
     }
@@ -90,7 +105,11 @@ fn status(dir: &TempDir, user: Option<u32>) -> Output {
 fn get(server: &ServerProcess, target: &str) -> (u16, String) {
     let mut client = Client::connect(server.address()).unwrap();
     client.set_timeout(PATIENCE).unwrap();
-    client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")).unwrap();
+    client
+        .send(format!(
+            "GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        ))
+        .unwrap();
     let response = client.read_response().unwrap();
     (response.status, response.text())
 }
@@ -103,7 +122,14 @@ fn php_site(kind: &str, php: &str) -> String {
 }
 
 fn attack(server: &ServerProcess, dir: &TempDir) -> String {
-    let (status, text) = get(server, &format!("/attack.php?state={}/state&pid={}", dir.display(), server.pid()));
+    let (status, text) = get(
+        server,
+        &format!(
+            "/attack.php?state={}/state&pid={}",
+            dir.display(),
+            server.pid()
+        ),
+    );
     assert_eq!(status, 200, "{text} {}", server.stderr());
     text
 }
@@ -127,26 +153,53 @@ fn assert_repelled(text: &str, user: u32) {
         assert!(text.lines().any(|other| other == line), "{line}: {text}");
     }
     assert!(!text.contains("asked="), "{text}");
-    let groups = text.lines().find_map(|line| line.strip_prefix("groups=")).unwrap();
-    assert!(groups.split(',').all(|group| group.parse().is_ok_and(|group: u32| group < 1_000_000)), "{text}");
+    let groups = text
+        .lines()
+        .find_map(|line| line.strip_prefix("groups="))
+        .unwrap();
+    assert!(
+        groups
+            .split(',')
+            .all(|group| group.parse().is_ok_and(|group: u32| group < 1_000_000)),
+        "{text}"
+    );
 }
 
-/// PHP as the user that the server has become: the files of a site are that user's, so that uploads work, and all the same nothing of the server is.
+/// PHP as the user that the server has become: the files of a site are that user's, so that uploads
+/// work, and all the same nothing of the server is.
 #[test]
 fn php_of_the_servers_user_reaches_nothing_of_the_server() {
     for kind in ["php-fpm", "lsphp", "php-cgi"] {
-        let dir = folder(&format!("privileges-{kind}"), &[("www/attack.php", NOBODY, ATTACK, 0o644)]);
+        let dir = folder(
+            &format!("privileges-{kind}"),
+            &[("www/attack.php", NOBODY, ATTACK, 0o644)],
+        );
         let server = native(&dir, &php_site(kind, ""));
         for _ in 0..2 {
             assert_repelled(&attack(&server, &dir), NOBODY);
         }
         // What it did has changed nothing, and a reload brings back none of it.
-        let reload = Command::new(SAKER).args(["reload", "--state-dir"]).arg(dir.join("state")).output().unwrap();
-        assert!(reload.status.success(), "{}", String::from_utf8_lossy(&reload.stderr));
+        let reload = Command::new(SAKER)
+            .args(["reload", "--state-dir"])
+            .arg(dir.join("state"))
+            .output()
+            .unwrap();
+        assert!(
+            reload.status.success(),
+            "{}",
+            String::from_utf8_lossy(&reload.stderr)
+        );
         assert_repelled(&attack(&server, &dir), NOBODY);
-        assert_eq!(fs::read_to_string(dir.join("state/secret")).unwrap(), "a key");
+        assert_eq!(
+            fs::read_to_string(dir.join("state/secret")).unwrap(),
+            "a key"
+        );
         let state = fs::metadata(dir.join("state")).unwrap();
-        assert_eq!((state.uid(), state.permissions().mode() & 0o777), (0, 0o770), "{kind}");
+        assert_eq!(
+            (state.uid(), state.permissions().mode() & 0o777),
+            (0, 0o770),
+            "{kind}"
+        );
         assert!(server.stop().unwrap().success(), "{kind}");
         // The next start finds everything as it was left.
         let server = native(&dir, &php_site(kind, ""));
@@ -158,7 +211,10 @@ fn php_of_the_servers_user_reaches_nothing_of_the_server() {
 
 #[test]
 fn php_of_an_apache_configuration_does_not_either() {
-    let dir = folder("privileges-apache", &[("www/attack.php", NOBODY, ATTACK, 0o644)]);
+    let dir = folder(
+        "privileges-apache",
+        &[("www/attack.php", NOBODY, ATTACK, 0o644)],
+    );
     let root = dir.display().to_string();
     let server = ServerProcess::start_on_free_port(|port| {
         let text = format!(
@@ -173,7 +229,9 @@ fn php_of_an_apache_configuration_does_not_either() {
         command
     })
     .unwrap();
-    until("the server is started", || status(&dir, None).status.success());
+    until("the server is started", || {
+        status(&dir, None).status.success()
+    });
     assert_repelled(&attack(&server, &dir), NOBODY);
     assert!(server.stop().unwrap().success());
 }
@@ -195,18 +253,26 @@ fn control_site(users: &str) -> String {
 }
 
 fn is_refused(output: &Output) -> bool {
-    !output.status.success() && String::from_utf8_lossy(&output.stderr).contains("only root, the user that started the server")
+    !output.status.success()
+        && String::from_utf8_lossy(&output.stderr)
+            .contains("only root, the user that started the server")
 }
 
 #[test]
 fn control_is_for_root_and_named_users() {
-    let dir = folder("privileges-control", &[("www/index.html", NOBODY, "hello", 0o644)]);
+    let dir = folder(
+        "privileges-control",
+        &[("www/index.html", NOBODY, "hello", 0o644)],
+    );
     let server = native(&dir, &control_site(""));
     for user in [NOBODY, OPERATOR] {
         assert!(is_refused(&status(&dir, Some(user))), "{user}");
     }
     let socket = fs::metadata(dir.join("state/control.sock")).unwrap();
-    assert_eq!((socket.uid(), socket.permissions().mode() & 0o777), (0, 0o600));
+    assert_eq!(
+        (socket.uid(), socket.permissions().mode() & 0o777),
+        (0, 0o600)
+    );
     // The kernel's word counts where somebody has opened the doors.
     for (path, mode) in [("state", 0o777), ("state/control.sock", 0o777)] {
         fs::set_permissions(dir.join(path), fs::Permissions::from_mode(mode)).unwrap();
@@ -214,57 +280,111 @@ fn control_is_for_root_and_named_users() {
     for user in [NOBODY, OPERATOR] {
         assert!(is_refused(&status(&dir, Some(user))), "{user}");
     }
-    until("the log says so", || server.stderr().contains("SK0206") && server.stderr().contains(&format!("user {OPERATOR}")));
+    until("the log says so", || {
+        server.stderr().contains("SK0206") && server.stderr().contains(&format!("user {OPERATOR}"))
+    });
     fs::set_permissions(dir.join("state"), fs::Permissions::from_mode(0o770)).unwrap();
     assert!(status(&dir, None).status.success());
     assert!(server.stop().unwrap().success());
     // Named, and nobody else; files of the directory stay closed.
-    let server = native(&dir, &control_site(&format!("control_users = [\"{OPERATOR}\"]")));
+    let server = native(
+        &dir,
+        &control_site(&format!("control_users = [\"{OPERATOR}\"]")),
+    );
     let output = status(&dir, Some(OPERATOR));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert!(is_refused(&status(&dir, Some(NOBODY))) && is_refused(&status(&dir, Some(ALICE))));
     for command in [["cat", "secret"], ["ls", "."]] {
         let path = dir.join("state").join(command[1]);
-        let output = Command::new(command[0]).arg(path).uid(OPERATOR).gid(OPERATOR).output().unwrap();
-        assert!(!output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stdout));
+        let output = Command::new(command[0])
+            .arg(path)
+            .uid(OPERATOR)
+            .gid(OPERATOR)
+            .output()
+            .unwrap();
+        assert!(
+            !output.status.success(),
+            "{command:?}: {}",
+            String::from_utf8_lossy(&output.stdout)
+        );
     }
     assert!(server.stop().unwrap().success());
     // No longer named.
     let server = native(&dir, &control_site(""));
     assert!(is_refused(&status(&dir, Some(OPERATOR))));
     assert!(server.stop().unwrap().success());
-    let missing = dir.write("saker.toml", control_site("control_users = [\"no-such-user\"]").replace("{dir}", &dir.display().to_string()));
-    let output = Command::new(SAKER).args(["run", "-c"]).arg(missing.unwrap().with_extension("toml")).output().unwrap();
+    let missing = dir.write(
+        "saker.toml",
+        control_site("control_users = [\"no-such-user\"]")
+            .replace("{dir}", &dir.display().to_string()),
+    );
+    let output = Command::new(SAKER)
+        .args(["run", "-c"])
+        .arg(missing.unwrap().with_extension("toml"))
+        .output()
+        .unwrap();
     assert!(!output.status.success());
 }
 
-const PROGRAM: &str =
-    "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nid -u\nid -G\nls -l /proc/$$/fd\nls {dir}/state 2>&1\nls -l /proc/{pid}/fd 2>&1\n";
+const PROGRAM: &str = "#!/bin/sh\nprintf 'Content-Type: text/plain\\n\\n'\nid -u\nid -G\nls -l /proc/$$/fd\nls {dir}/state 2>&1\nls -l /proc/{pid}/fd 2>&1\n";
 
-/// Of a user of its own, and of the server's: three descriptors of its own and the script, whatever the server and the broker have open.
+/// Of a user of its own, and of the server's: three descriptors of its own and the script, whatever
+/// the server and the broker have open.
 #[test]
 fn programs_inherit_nothing_and_see_no_state() {
-    for (owner, user) in [(ALICE, format!("user = \"{ALICE}\"\ngroup = \"{ALICE}\"\n")), (NOBODY, String::new())] {
+    for (owner, user) in [
+        (ALICE, format!("user = \"{ALICE}\"\ngroup = \"{ALICE}\"\n")),
+        (NOBODY, String::new()),
+    ] {
         let dir = folder("privileges-cgi", &[("www/x.cgi", owner, "", 0o755)]);
-        dir.write("www/x.cgi", PROGRAM.replace("{dir}", &dir.display().to_string()).replace("{pid}", "self")).unwrap();
-        let text = control_site("").replace("root = \"{dir}/www\"", &format!("root = \"{{dir}}/www\"\ncgi = [\"*.cgi\"]\n{user}"));
+        dir.write(
+            "www/x.cgi",
+            PROGRAM
+                .replace("{dir}", &dir.display().to_string())
+                .replace("{pid}", "self"),
+        )
+        .unwrap();
+        let text = control_site("").replace(
+            "root = \"{dir}/www\"",
+            &format!("root = \"{{dir}}/www\"\ncgi = [\"*.cgi\"]\n{user}"),
+        );
         let server = native(&dir, &text);
         // More of them at once: pipes of others are open then.
         let answers: Vec<(u16, String)> = std::thread::scope(|scope| {
-            let all: Vec<_> = (0..8).map(|_| scope.spawn(|| get(&server, "/x.cgi"))).collect();
+            let all: Vec<_> = (0..8)
+                .map(|_| scope.spawn(|| get(&server, "/x.cgi")))
+                .collect();
             all.into_iter().map(|one| one.join().unwrap()).collect()
         });
         for (status, text) in answers {
             assert_eq!(status, 200, "{text} {}", server.stderr());
             assert!(text.starts_with(&format!("{owner}\n")), "{text}");
             let groups = text.lines().nth(1).unwrap();
-            assert!(groups.split(' ').all(|group| group.parse().is_ok_and(|group: u32| group < 1_000_000)), "{text}");
-            let own = text.lines().filter_map(|line| line.split_once(" -> ")).take_while(|(before, _)| !before.ends_with("total"));
+            assert!(
+                groups
+                    .split(' ')
+                    .all(|group| group.parse().is_ok_and(|group: u32| group < 1_000_000)),
+                "{text}"
+            );
+            let own = text
+                .lines()
+                .filter_map(|line| line.split_once(" -> "))
+                .take_while(|(before, _)| !before.ends_with("total"));
             let targets: Vec<&str> = own.map(|(_, target)| target).collect();
             let is_own = |target: &&str| {
-                target.starts_with("pipe:") || *target == "/dev/null" || target.ends_with("/x.cgi") || target.starts_with("/proc/")
+                target.starts_with("pipe:")
+                    || *target == "/dev/null"
+                    || target.ends_with("/x.cgi")
+                    || target.starts_with("/proc/")
             };
-            assert!(targets.iter().all(is_own) && !text.contains("passwd"), "{text}");
+            assert!(
+                targets.iter().all(is_own) && !text.contains("passwd"),
+                "{text}"
+            );
             assert!(text.contains("Permission denied"), "{text}");
         }
         assert!(server.stop().unwrap().success());
@@ -274,17 +394,30 @@ fn programs_inherit_nothing_and_see_no_state() {
 /// Where nobody but the user is there to start it, the user controls it, as before.
 #[test]
 fn who_starts_a_server_controls_it() {
-    let dir = folder("privileges-plain", &[("www/index.html", NOBODY, "hello", 0o644)]);
+    let dir = folder(
+        "privileges-plain",
+        &[("www/index.html", NOBODY, "hello", 0o644)],
+    );
     require("curl").unwrap();
     let root = dir.display().to_string();
     let server = ServerProcess::start_on_free_port(|port| {
-        let text = control_site("").replace("user = \"nobody\"\n", "").replace("{dir}", &root).replace("{port}", &port.to_string());
+        let text = control_site("")
+            .replace("user = \"nobody\"\n", "")
+            .replace("{dir}", &root)
+            .replace("{port}", &port.to_string());
         let mut command = Command::new(SAKER);
-        command.args(["run", "-c"]).arg(dir.write("saker.toml", text).unwrap()).uid(NOBODY).gid(NOBODY).current_dir("/");
+        command
+            .args(["run", "-c"])
+            .arg(dir.write("saker.toml", text).unwrap())
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .current_dir("/");
         command
     })
     .unwrap();
-    until("the server is started", || status(&dir, Some(NOBODY)).status.success());
+    until("the server is started", || {
+        status(&dir, Some(NOBODY)).status.success()
+    });
     assert!(status(&dir, None).status.success() && !status(&dir, Some(OPERATOR)).status.success());
     assert!(Path::new(&dir.join("state/control.sock")).exists());
     assert!(server.stop().unwrap().success());

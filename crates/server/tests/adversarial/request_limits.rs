@@ -1,9 +1,14 @@
-//! Limits on requests hold at their edge in every framing, over every protocol; critical streams of HTTP/3 may not end; half-closed clients.
+//! Limits on requests hold at their edge in every framing, over every protocol; critical streams of
+//! HTTP/3 may not end; half-closed clients.
 //!
-//! Each limit is tried on both sides. What goes beyond one reaches no program and no server: they keep all they are given, and the byte
-//! beyond the limit has a value of its own. Out of scope: time limits, and the limits of floods (`http2_floods`, `http3_floods`).
+//! Each limit is tried on both sides. What goes beyond one reaches no program and no server: they
+//! keep all they are given, and the byte beyond the limit has a value of its own. Out of scope:
+//! time limits, and the limits of floods (`http2_floods`, `http3_floods`).
 
-use crate::harness::{Answer, ApacheSite, PROTOCOLS, Protocol, Request, apache, ask, native, read_answer, tls_exchange};
+use crate::harness::{
+    Answer, ApacheSite, PROTOCOLS, Protocol, Request, apache, ask, native, read_answer,
+    tls_exchange,
+};
 use crate::http3_client;
 use crate::operate::{PATIENCE, folder};
 use saker_http3::ErrorCode;
@@ -17,7 +22,12 @@ use std::{
     thread,
 };
 
-const EVERY: [Protocol; 4] = [Protocol::Plain, Protocol::Http1, Protocol::Http2, Protocol::Http3];
+const EVERY: [Protocol; 4] = [
+    Protocol::Plain,
+    Protocol::Http1,
+    Protocol::Http2,
+    Protocol::Http3,
+];
 const FRAMINGS: [Framing; 3] = [Framing::Length, Framing::Unknown, Framing::Pieces];
 /// The byte beyond a limit.
 const BEYOND: u8 = b'~';
@@ -33,7 +43,9 @@ enum Framing {
 
 /// Content of that length, the last byte of which is beyond the limit if it is over.
 fn content(bytes: usize, limit: usize) -> Vec<u8> {
-    (1..=bytes).map(|number| if number > limit { BEYOND } else { b'a' }).collect()
+    (1..=bytes)
+        .map(|number| if number > limit { BEYOND } else { b'a' })
+        .collect()
 }
 
 fn chunked(content: &[u8], piece: usize, trailers: &str) -> Vec<u8> {
@@ -48,13 +60,34 @@ fn chunked(content: &[u8], piece: usize, trailers: &str) -> Vec<u8> {
 }
 
 /// Sends content in this framing.
-fn upload(plain: SocketAddr, tls: SocketAddr, protocol: Protocol, method: &str, target: &str, framing: Framing, content: &[u8]) -> Answer {
-    let piece = if framing == Framing::Pieces { 97 } else { content.len() };
+fn upload(
+    plain: SocketAddr,
+    tls: SocketAddr,
+    protocol: Protocol,
+    method: &str,
+    target: &str,
+    framing: Framing,
+    content: &[u8],
+) -> Answer {
+    let piece = if framing == Framing::Pieces {
+        97
+    } else {
+        content.len()
+    };
     let http1 = || {
-        let head = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+        let head =
+            format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
         match framing {
-            Framing::Length => [format!("{head}Content-Length: {}\r\n\r\n", content.len()).as_bytes(), content].concat(),
-            _ => [format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes(), &chunked(content, piece, "")].concat(),
+            Framing::Length => [
+                format!("{head}Content-Length: {}\r\n\r\n", content.len()).as_bytes(),
+                content,
+            ]
+            .concat(),
+            _ => [
+                format!("{head}Transfer-Encoding: chunked\r\n\r\n").as_bytes(),
+                &chunked(content, piece, ""),
+            ]
+            .concat(),
         }
     };
     match protocol {
@@ -62,35 +95,86 @@ fn upload(plain: SocketAddr, tls: SocketAddr, protocol: Protocol, method: &str, 
             let mut client = Client::connect(plain).unwrap();
             client.send(http1()).unwrap();
             let response = client.read_response().unwrap();
-            Answer { status: response.status, fields: response.fields, body: response.body }
+            Answer {
+                status: response.status,
+                fields: response.fields,
+                body: response.body,
+            }
         }
-        Protocol::Http1 => read_answer(&tls_exchange(tls, Some("localhost"), "http/1.1", &[], &http1())),
+        Protocol::Http1 => read_answer(&tls_exchange(
+            tls,
+            Some("localhost"),
+            "http/1.1",
+            &[],
+            &http1(),
+        )),
         Protocol::Http2 => by_curl(tls, method, target, framing, content),
         Protocol::Http3 => {
             let mut connection = http3_client::Client::default().connect(&tls.to_string());
             let length = content.len().to_string();
             let fields = [("content-length", length.as_str())];
-            let pseudo = [(":method", method), (":scheme", "https"), (":authority", "localhost"), (":path", target)];
-            let stream = connection.open_with(&pseudo, if framing == Framing::Length { &fields } else { &[] }, false);
+            let pseudo = [
+                (":method", method),
+                (":scheme", "https"),
+                (":authority", "localhost"),
+                (":path", target),
+            ];
+            let stream = connection.open_with(
+                &pseudo,
+                if framing == Framing::Length {
+                    &fields
+                } else {
+                    &[]
+                },
+                false,
+            );
             let mut pieces = content.chunks(piece.max(1)).peekable();
             while let Some(chunk) = pieces.next() {
                 connection.send(stream, chunk, pieces.peek().is_none());
             }
             let response = connection.response(stream);
-            Answer { status: response.status, fields: response.fields, body: response.body }
+            Answer {
+                status: response.status,
+                fields: response.fields,
+                body: response.body,
+            }
         }
     }
 }
 
-fn by_curl(tls: SocketAddr, method: &str, target: &str, framing: Framing, content: &[u8]) -> Answer {
+fn by_curl(
+    tls: SocketAddr,
+    method: &str,
+    target: &str,
+    framing: Framing,
+    content: &[u8],
+) -> Answer {
     let mut command = Command::new(require("curl").unwrap());
-    command.args(["-sk", "-i", "-m", "20", "--http2", "--raw", "-X", method, "-H", "Expect:", "--connect-to", &format!("::{tls}")]);
+    command.args([
+        "-sk",
+        "-i",
+        "-m",
+        "20",
+        "--http2",
+        "--raw",
+        "-X",
+        method,
+        "-H",
+        "Expect:",
+        "--connect-to",
+        &format!("::{tls}"),
+    ]);
     match framing {
         Framing::Length => command.args(["--data-binary", "@-"]),
         _ => command.args(["-T", "-"]),
     };
     command.arg(format!("https://localhost:{}{target}", tls.port()));
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
     let (mut pipe, content) = (child.stdin.take().unwrap(), content.to_vec());
     let writer = thread::spawn(move || drop(pipe.write_all(&content)));
     let output = child.wait_with_output().unwrap();
@@ -107,7 +191,10 @@ struct Origin {
 impl Origin {
     fn start() -> Origin {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let origin = Origin { address: listener.local_addr().unwrap(), got: Arc::default() };
+        let origin = Origin {
+            address: listener.local_addr().unwrap(),
+            got: Arc::default(),
+        };
         let got = Arc::clone(&origin.got);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -127,16 +214,25 @@ fn serve(stream: &TcpStream, got: &Mutex<Vec<u8>>) -> Option<()> {
     let mut reader = BufReader::with_capacity(1, stream);
     let mut line = |keep: &mut Vec<u8>| {
         let start = keep.len();
-        reader.read_until(b'\n', keep).ok().filter(|count| *count > 0)?;
+        reader
+            .read_until(b'\n', keep)
+            .ok()
+            .filter(|count| *count > 0)?;
         let line = keep[start..].to_vec();
         got.lock().unwrap().extend_from_slice(&line);
-        Some(String::from_utf8_lossy(&line).trim_end().to_ascii_lowercase())
+        Some(
+            String::from_utf8_lossy(&line)
+                .trim_end()
+                .to_ascii_lowercase(),
+        )
     };
     let (mut kept, mut length, mut is_chunked) = (Vec::new(), 0usize, false);
     loop {
         match line(&mut kept)? {
             end if end.is_empty() => break,
-            field if field.starts_with("content-length:") => length = field[15..].trim().parse().ok()?,
+            field if field.starts_with("content-length:") => {
+                length = field[15..].trim().parse().ok()?
+            }
             field => is_chunked |= field == "transfer-encoding: chunked",
         }
     }
@@ -148,17 +244,26 @@ fn serve(stream: &TcpStream, got: &Mutex<Vec<u8>>) -> Option<()> {
         let mut body = vec![0; length];
         let mut at = 0;
         while at < length {
-            let count = reader.read(&mut body[at..]).ok().filter(|count| *count > 0)?;
+            let count = reader
+                .read(&mut body[at..])
+                .ok()
+                .filter(|count| *count > 0)?;
             got.lock().unwrap().extend_from_slice(&body[at..at + count]);
             at += count;
         }
     }
-    writer.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").ok()
+    writer
+        .write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        .ok()
 }
 
 /// A program that keeps its content beside itself.
 fn program(dir: &TempDir, path: &str) {
-    dir.write(path, "#!/bin/sh\ncat >>\"$0.got\"\nprintf 'Content-Type: text/plain\\r\\n\\r\\nok'\n").unwrap();
+    dir.write(
+        path,
+        "#!/bin/sh\ncat >>\"$0.got\"\nprintf 'Content-Type: text/plain\\r\\n\\r\\nok'\n",
+    )
+    .unwrap();
     std::fs::set_permissions(dir.join(path), std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -173,10 +278,18 @@ fn content_is_limited_in_every_framing() {
     let to = origin.address;
     let second = crate::operate::start(
         "limits-body-second",
-        &crate::operate::configuration("", &format!("\n[[site.route]]\npath = \"/h2/*\"\nproxy = \"http://{to}\"\n")),
+        &crate::operate::configuration(
+            "",
+            &format!("\n[[site.route]]\npath = \"/h2/*\"\nproxy = \"http://{to}\"\n"),
+        ),
     );
-    let route = |path: &str, to: &str, size: &str| format!("\n[[site.route]]\npath = \"/{path}/*\"\nproxy = \"{to}\"\n{size}\n");
-    let (http, h2) = (format!("http://{to}"), format!("h2c://{}", second.server.address()));
+    let route = |path: &str, to: &str, size: &str| {
+        format!("\n[[site.route]]\npath = \"/{path}/*\"\nproxy = \"{to}\"\n{size}\n")
+    };
+    let (http, h2) = (
+        format!("http://{to}"),
+        format!("h2c://{}", second.server.address()),
+    );
     let site = [
         "body_size = 1000\ncgi = [\"*.cgi\"]\n".to_owned(),
         route("app", &http, ""),
@@ -198,16 +311,44 @@ fn content_is_limited_in_every_framing() {
         for framing in FRAMINGS {
             for (method, target, limit) in attempts {
                 for (bytes, expected) in [(limit, 200), (limit + 1, 413)] {
-                    let answer = upload(address, address, protocol, method, target, framing, &content(bytes, limit));
-                    assert_eq!(answer.status, expected, "{protocol:?} {framing:?} {target} {bytes}: {answer:?}");
+                    let answer = upload(
+                        address,
+                        address,
+                        protocol,
+                        method,
+                        target,
+                        framing,
+                        &content(bytes, limit),
+                    );
+                    assert_eq!(
+                        answer.status, expected,
+                        "{protocol:?} {framing:?} {target} {bytes}: {answer:?}"
+                    );
                 }
             }
-            let answer = upload(address, address, protocol, "POST", "/free/x", framing, &content(200_000, 200_000));
-            assert_eq!(answer.status, 200, "{protocol:?} {framing:?} without a limit");
+            let answer = upload(
+                address,
+                address,
+                protocol,
+                "POST",
+                "/free/x",
+                framing,
+                &content(200_000, 200_000),
+            );
+            assert_eq!(
+                answer.status, 200,
+                "{protocol:?} {framing:?} without a limit"
+            );
         }
     }
-    assert!(!origin.has_seen(BEYOND), "a server was given what goes beyond the limit");
-    assert!(!program_has_seen(&saker.dir, "www/keep.cgi", BEYOND), "a program was given what goes beyond the limit");
+    assert!(
+        !origin.has_seen(BEYOND),
+        "a server was given what goes beyond the limit"
+    );
+    assert!(
+        !program_has_seen(&saker.dir, "www/keep.cgi", BEYOND),
+        "a program was given what goes beyond the limit"
+    );
 }
 
 /// Of the server, of a place by URL, of a folder and of its `.htaccess` file.
@@ -217,9 +358,11 @@ fn limit_request_body() {
     for path in ["www/keep.cgi", "www/tight/keep.cgi", "www/free/keep.cgi"] {
         program(&dir, path);
     }
-    dir.write("www/tight/.htaccess", "LimitRequestBody 500\n").unwrap();
+    dir.write("www/tight/.htaccess", "LimitRequestBody 500\n")
+        .unwrap();
     dir.write("www/tight/page.html", "page").unwrap();
-    dir.write("www/free/.htaccess", "LimitRequestBody 0\n").unwrap();
+    dir.write("www/free/.htaccess", "LimitRequestBody 0\n")
+        .unwrap();
     let to = origin.address;
     let site = apache(
         dir,
@@ -241,17 +384,45 @@ fn limit_request_body() {
         for framing in FRAMINGS {
             for (method, target, limit) in attempts {
                 for (bytes, expected) in [(limit, 200), (limit + 1, 413)] {
-                    let answer = upload(site.plain, site.tls, protocol, method, target, framing, &content(bytes, limit));
-                    assert_eq!(answer.status, expected, "{protocol:?} {framing:?} {method} {target} {bytes}: {answer:?}");
+                    let answer = upload(
+                        site.plain,
+                        site.tls,
+                        protocol,
+                        method,
+                        target,
+                        framing,
+                        &content(bytes, limit),
+                    );
+                    assert_eq!(
+                        answer.status, expected,
+                        "{protocol:?} {framing:?} {method} {target} {bytes}: {answer:?}"
+                    );
                 }
             }
-            let answer = upload(site.plain, site.tls, protocol, "POST", "/free/keep.cgi", framing, &content(200_000, 200_000));
-            assert_eq!(answer.status, 200, "{protocol:?} {framing:?} without a limit");
+            let answer = upload(
+                site.plain,
+                site.tls,
+                protocol,
+                "POST",
+                "/free/keep.cgi",
+                framing,
+                &content(200_000, 200_000),
+            );
+            assert_eq!(
+                answer.status, 200,
+                "{protocol:?} {framing:?} without a limit"
+            );
         }
     }
-    assert!(!origin.has_seen(BEYOND), "a server was given what goes beyond the limit");
+    assert!(
+        !origin.has_seen(BEYOND),
+        "a server was given what goes beyond the limit"
+    );
     for path in ["www/keep.cgi", "www/tight/keep.cgi"] {
-        assert!(!program_has_seen(&site.dir, path, BEYOND), "{path} was given what goes beyond the limit");
+        assert!(
+            !program_has_seen(&site.dir, path, BEYOND),
+            "{path} was given what goes beyond the limit"
+        );
     }
 }
 
@@ -263,7 +434,10 @@ fn content_that_was_asked_for_is_limited_too() {
         dir,
         &crate::operate::configuration(
             "",
-            &format!("body_size = 1000\n\n[[site.route]]\npath = \"/app/*\"\nproxy = \"http://{}\"\n", origin.address),
+            &format!(
+                "body_size = 1000\n\n[[site.route]]\npath = \"/app/*\"\nproxy = \"http://{}\"\n",
+                origin.address
+            ),
         ),
     );
     for (bytes, expected) in [(1000, "HTTP/1.1 200"), (1001, "HTTP/1.1 413")] {
@@ -277,31 +451,55 @@ fn content_that_was_asked_for_is_limited_too() {
         let mut interim = [0; 25];
         stream.read_exact(&mut interim).unwrap();
         assert_eq!(&interim, b"HTTP/1.1 100 Continue\r\n\r\n");
-        stream.write_all(&chunked(&content(bytes, 1000), 97, "")).unwrap();
+        stream
+            .write_all(&chunked(&content(bytes, 1000), 97, ""))
+            .unwrap();
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
-        assert!(answer.starts_with(expected.as_bytes()), "{bytes}: {}", String::from_utf8_lossy(&answer));
+        assert!(
+            answer.starts_with(expected.as_bytes()),
+            "{bytes}: {}",
+            String::from_utf8_lossy(&answer)
+        );
     }
     assert!(!origin.has_seen(BEYOND));
 }
 
 fn narrow() -> ApacheSite {
-    apache(folder("limits-fields"), "LimitRequestFieldSize 100\nLimitRequestFields 10\nLimitRequestLine 200\n")
+    apache(
+        folder("limits-fields"),
+        "LimitRequestFieldSize 100\nLimitRequestFields 10\nLimitRequestLine 200\n",
+    )
 }
 
-/// `LimitRequestFieldSize`: of a line, and of all lines of a name as one value. (One byte more than is said passes in a line, as in Apache.)
+/// `LimitRequestFieldSize`: of a line, and of all lines of a name as one value. (One byte more than
+/// is said passes in a line, as in Apache.)
 #[test]
 fn field_sizes() {
     let site = narrow();
     let value = |bytes: usize| "v".repeat(bytes);
     for protocol in EVERY {
-        let status = |fields: &[(&str, &str)]| site.ask(protocol, &Request::get("localhost", "/").with_fields(fields)).status;
+        let status = |fields: &[(&str, &str)]| {
+            site.ask(
+                protocol,
+                &Request::get("localhost", "/").with_fields(fields),
+            )
+            .status
+        };
         for (bytes, expected) in [(100, 200), (101, 200), (102, 431)] {
-            assert_eq!(status(&[("x-a", &value(bytes - "x-a: ".len()))]), expected, "{protocol:?}: a line of {bytes}");
+            assert_eq!(
+                status(&[("x-a", &value(bytes - "x-a: ".len()))]),
+                expected,
+                "{protocol:?}: a line of {bytes}"
+            );
         }
         for (bytes, expected) in [(99, 200), (100, 200), (101, 431)] {
             let (one, other) = (value(50), value(bytes - 50 - ", ".len()));
-            assert_eq!(status(&[("x-a", &one), ("x-b", "1"), ("X-A", &other)]), expected, "{protocol:?}: lines that join to {bytes}");
+            assert_eq!(
+                status(&[("x-a", &one), ("x-b", "1"), ("X-A", &other)]),
+                expected,
+                "{protocol:?}: lines that join to {bytes}"
+            );
             assert_eq!(
                 status(&[("cookie", &one), ("x-b", "1"), ("cookie", &other)]),
                 expected,
@@ -309,7 +507,11 @@ fn field_sizes() {
             );
         }
         let (a, b) = (value(60), value(60));
-        assert_eq!(status(&[("x-a", &a), ("x-b", &b)]), 200, "{protocol:?}: two names");
+        assert_eq!(
+            status(&[("x-a", &a), ("x-b", &b)]),
+            200,
+            "{protocol:?}: two names"
+        );
     }
 }
 
@@ -325,13 +527,26 @@ fn field_counts_and_request_lines() {
             Protocol::Http3 => 1,
         };
         for (count, expected) in [(10, 200), (11, 431)] {
-            let fields: Vec<(&str, &str)> = names[..count - own].iter().map(|name| (name.as_str(), "1")).collect();
-            let status = site.ask(protocol, &Request::get("localhost", "/").with_fields(&fields)).status;
+            let fields: Vec<(&str, &str)> = names[..count - own]
+                .iter()
+                .map(|name| (name.as_str(), "1"))
+                .collect();
+            let status = site
+                .ask(
+                    protocol,
+                    &Request::get("localhost", "/").with_fields(&fields),
+                )
+                .status;
             assert_eq!(status, expected, "{protocol:?}: {count} fields");
         }
         for (bytes, expected) in [(188, 404), (189, 414)] {
             let target = format!("/{}", "a".repeat(bytes - 1));
-            assert_eq!(site.ask(protocol, &Request::get("localhost", &target)).status, expected, "{protocol:?}: a target of {bytes}");
+            assert_eq!(
+                site.ask(protocol, &Request::get("localhost", &target))
+                    .status,
+                expected,
+                "{protocol:?}: a target of {bytes}"
+            );
         }
     }
 }
@@ -342,25 +557,45 @@ fn trailers_are_limited_as_fields() {
     let (origin, dir) = (Origin::start(), folder("limits-trailers"));
     let site = apache(
         dir,
-        &format!("LimitRequestFieldSize 100\nLimitRequestFields 10\nLimitRequestBody 1000\nProxyPass /app http://{}/\n", origin.address),
+        &format!(
+            "LimitRequestFieldSize 100\nLimitRequestFields 10\nLimitRequestBody 1000\nProxyPass /app http://{}/\n",
+            origin.address
+        ),
     );
     let status = |trailers: &str| {
         let mut client = Client::connect(site.plain).unwrap();
         let head = "POST /app/x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
-        client.send([head.as_bytes(), &chunked(&content(1000, 1000), 97, trailers)].concat()).unwrap();
+        client
+            .send(
+                [
+                    head.as_bytes(),
+                    &chunked(&content(1000, 1000), 97, trailers),
+                ]
+                .concat(),
+            )
+            .unwrap();
         client.read_response().unwrap().status
     };
-    let lines = |count: usize| (0..count).map(|number| format!("X-{number}: 1\r\n")).collect::<String>();
+    let lines = |count: usize| {
+        (0..count)
+            .map(|number| format!("X-{number}: 1\r\n"))
+            .collect::<String>()
+    };
     assert_eq!(status(""), 200);
     for (bytes, expected) in [(101, 200), (102, 431)] {
-        assert_eq!(status(&format!("X-A: {}\r\n", "v".repeat(bytes - 5))), expected, "a line of {bytes}");
+        assert_eq!(
+            status(&format!("X-A: {}\r\n", "v".repeat(bytes - 5))),
+            expected,
+            "a line of {bytes}"
+        );
     }
     for (count, expected) in [(10, 200), (11, 431)] {
         assert_eq!(status(&lines(count)), expected, "{count} lines");
     }
 }
 
-/// RFC 9114 section 6.2.1, RFC 9204 section 4.2: neither end of a control stream or of QPACK's streams may close it.
+/// RFC 9114 section 6.2.1, RFC 9204 section 4.2: neither end of a control stream or of QPACK's
+/// streams may close it.
 #[test]
 fn critical_streams_of_http3_must_not_end() {
     let saker = native(folder("limits-critical"), "", "");
@@ -368,9 +603,15 @@ fn critical_streams_of_http3_must_not_end() {
     for way in [Way::Reset, Way::End, Way::Stop] {
         for (which, kind) in [0u8, 2, 3].into_iter().enumerate() {
             let mut connection = http3_client::Client::default().connect(&address);
-            // With fields that go into the tables of both sides, so that there is something to say on QPACK's streams.
+            // With fields that go into the tables of both sides, so that there is something to say
+            // on QPACK's streams.
             for _ in 0..4 {
-                assert_eq!(connection.ask("GET", "/", &[("x-table", "entry")], b"").status, 200);
+                assert_eq!(
+                    connection
+                        .ask("GET", "/", &[("x-table", "entry")], b"")
+                        .status,
+                    200
+                );
             }
             let stream = match connection.peer().control[which] {
                 Some(stream) => stream,
@@ -389,7 +630,10 @@ fn critical_streams_of_http3_must_not_end() {
             }
             let lost = format!("{:?}", connection.until_lost());
             let code = u64::from(ErrorCode::ClosedCriticalStream);
-            assert!(lost.contains(&code.to_string()), "stream of type {kind}, {way:?}: {lost}");
+            assert!(
+                lost.contains(&code.to_string()),
+                "stream of type {kind}, {way:?}: {lost}"
+            );
         }
     }
 }
@@ -402,11 +646,13 @@ enum Way {
     Stop,
 }
 
-/// Streams of unknown types may end as they like (RFC 9114 section 6.2.3), and one that ends before its type is none.
+/// Streams of unknown types may end as they like (RFC 9114 section 6.2.3), and one that ends before
+/// its type is none.
 #[test]
 fn other_streams_of_http3_may_end() {
     let saker = native(folder("limits-uncritical"), "", "");
-    let mut connection = http3_client::Client::default().connect(&saker.server.address().to_string());
+    let mut connection =
+        http3_client::Client::default().connect(&saker.server.address().to_string());
     for ending in 0..3 {
         let stream = connection.open_raw(false);
         match ending {
@@ -469,19 +715,43 @@ while not answer.endswith(b'slow'):
 sys.stdout.write(answer.decode())
 "#;
 
-/// A client that has said all it has to say may end its half, in TLS's words, in TCP's or in both, and still gets its answer.
+/// A client that has said all it has to say may end its half, in TLS's words, in TCP's or in both,
+/// and still gets its answer.
 #[test]
 fn half_closed_clients_under_tls_are_answered() {
     let dir = folder("limits-half-closed");
-    dir.write("www/slow.cgi", "#!/bin/sh\nsleep 1\nprintf 'Content-Type: text/plain\\r\\n\\r\\nslow'\n").unwrap();
-    std::fs::set_permissions(dir.join("www/slow.cgi"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    dir.write(
+        "www/slow.cgi",
+        "#!/bin/sh\nsleep 1\nprintf 'Content-Type: text/plain\\r\\n\\r\\nslow'\n",
+    )
+    .unwrap();
+    std::fs::set_permissions(
+        dir.join("www/slow.cgi"),
+        std::fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
     let saker = native(dir, "", "cgi = [\"*.cgi\"]\n");
     for end in ["notify", "fin", "both"] {
         let mut command = Command::new(require("python3").unwrap());
         let port = saker.server.address().port().to_string();
-        let output = command.args(["-c", HALF_CLOSE, "127.0.0.1", &port, "/slow.cgi", end]).output().unwrap();
+        let output = command
+            .args(["-c", HALF_CLOSE, "127.0.0.1", &port, "/slow.cgi", end])
+            .output()
+            .unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(text.starts_with("HTTP/1.1 200") && text.ends_with("slow"), "{end}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            text.starts_with("HTTP/1.1 200") && text.ends_with("slow"),
+            "{end}: {text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
-    assert_eq!(ask(saker.server.address(), Protocol::Http1, &Request::get("localhost", "/")).status, 200);
+    assert_eq!(
+        ask(
+            saker.server.address(),
+            Protocol::Http1,
+            &Request::get("localhost", "/")
+        )
+        .status,
+        200
+    );
 }

@@ -1,7 +1,8 @@
 //! Request smuggling: what the server takes for one request is one request to the origin.
 //!
-//! The origin is the real nginx or apache2, and its own log is the verdict: a request that it saw and Saker's log doesn't know was smuggled.
-//! An attack names `/smuggled-N` where it hides one; behind each, a plain request with a path of its own has to get its own answer.
+//! The origin is the real nginx or apache2, and its own log is the verdict: a request that it saw
+//! and Saker's log doesn't know was smuggled. An attack names `/smuggled-N` where it hides one;
+//! behind each, a plain request with a path of its own has to get its own answer.
 
 use crate::{harness::apache_modules, http3_client, operate, tls_site};
 use saker_testkit::{
@@ -85,7 +86,8 @@ const LENGTHS: &[&str] = &[
     "Content-Length: {length}\r\nExpect: 100-Continue, x",
 ];
 
-/// Contents for the first; what is behind the last chunk is another request only to those that see chunks.
+/// Contents for the first; what is behind the last chunk is another request only to those that see
+/// chunks.
 const BODIES: &[&str] = &[
     "0\r\n\r\n{hidden}",
     "{hidden}",
@@ -143,7 +145,16 @@ impl Chain {
              [[site.route]]\npath = \"/*\"\nproxy = \"http://{address}\"\n"
         );
         let saker = operate::start_in(dir, &configuration);
-        Chain { origin, _server: server, log: Logs { origin: log, own: saker.dir.join("saker.log") }, saker, secure }
+        Chain {
+            origin,
+            _server: server,
+            log: Logs {
+                origin: log,
+                own: saker.dir.join("saker.log"),
+            },
+            saker,
+            secure,
+        }
     }
 
     fn address(&self) -> SocketAddr {
@@ -155,17 +166,27 @@ impl Chain {
         let path = format!("/other-{number}");
         match Client::connect(self.address()).unwrap().get(&path) {
             Ok(response) if response.field("x-path") == Some(&path) => None,
-            Ok(response) => Some(format!("{:?} {name}: {path} got {} with {:?}", self.origin, response.status, response.fields)),
-            Err(error) => Some(format!("{:?} {name}: {path} got no answer: {error}", self.origin)),
+            Ok(response) => Some(format!(
+                "{:?} {name}: {path} got {} with {:?}",
+                self.origin, response.status, response.fields
+            )),
+            Err(error) => Some(format!(
+                "{:?} {name}: {path} got no answer: {error}",
+                self.origin
+            )),
         }
     }
 
     /// Sends the bytes, then a plain request on this connection and one on another.
     fn attack(&self, name: &str, bytes: &[u8], number: usize) -> Option<String> {
         let mut client = Client::connect(self.address()).unwrap();
-        let follower = format!("GET /own-{number} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let follower =
+            format!("GET /own-{number} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
         // A server that has closed already refuses the second piece; that is all right.
-        let _ = client.send(bytes).and_then(|()| client.send(&follower)).and_then(|()| client.finish_sending());
+        let _ = client
+            .send(bytes)
+            .and_then(|()| client.send(&follower))
+            .and_then(|()| client.finish_sending());
         if let Err(error) = client.read_to_close(PATIENCE) {
             return Some(format!("{:?} {name}: {error}", self.origin));
         }
@@ -175,7 +196,12 @@ impl Chain {
     /// Fails on what went wrong, and on what the logs tell apart.
     fn judge(&self, wrong: Vec<String>) {
         let origin = || fs::read_to_string(self.saker.dir.join("origin.err")).unwrap_or_default();
-        assert!(wrong.is_empty(), "{}\norigin: {}", wrong.join("\n"), origin());
+        assert!(
+            wrong.is_empty(),
+            "{}\norigin: {}",
+            wrong.join("\n"),
+            origin()
+        );
         let smuggled = self.smuggled();
         assert!(smuggled.is_empty(), "{}", smuggled.join("\n"));
     }
@@ -183,16 +209,34 @@ impl Chain {
     /// Requests that the origin saw more often than Saker.
     fn smuggled(&self) -> Vec<String> {
         // Lines are written when requests end: these are the last.
-        Client::connect(self.address()).unwrap().get("/last-of-all").unwrap();
+        Client::connect(self.address())
+            .unwrap()
+            .get("/last-of-all")
+            .unwrap();
         operate::until("both logs", || {
-            self.log.count(&self.log.origin, "/last-of-all") > 0 && self.log.count(&self.log.own, "/last-of-all") > 0
+            self.log.count(&self.log.origin, "/last-of-all") > 0
+                && self.log.count(&self.log.own, "/last-of-all") > 0
         });
         let seen = fs::read_to_string(&self.log.origin).unwrap();
         // The head of an attack may be on its way before its content turns out wrong.
-        let paths: BTreeSet<&str> = seen.lines().filter(|line| !line.contains("/first")).map(path_of).collect();
-        assert!(paths.iter().filter(|path| path.contains("/other-")).count() > 10, "{:?} was hardly asked", self.origin);
-        let more = |path: &&&str| self.log.count(&self.log.origin, path) > self.log.count(&self.log.own, path);
-        paths.iter().filter(more).map(|path| format!("{:?} saw {path}", self.origin)).collect()
+        let paths: BTreeSet<&str> = seen
+            .lines()
+            .filter(|line| !line.contains("/first"))
+            .map(path_of)
+            .collect();
+        assert!(
+            paths.iter().filter(|path| path.contains("/other-")).count() > 10,
+            "{:?} was hardly asked",
+            self.origin
+        );
+        let more = |path: &&&str| {
+            self.log.count(&self.log.origin, path) > self.log.count(&self.log.own, path)
+        };
+        paths
+            .iter()
+            .filter(more)
+            .map(|path| format!("{:?} saw {path}", self.origin))
+            .collect()
     }
 }
 
@@ -208,7 +252,11 @@ struct Logs {
 
 impl Logs {
     fn count(&self, log: &Path, path: &str) -> usize {
-        fs::read_to_string(log).unwrap_or_default().lines().filter(|line| path_of(line) == path).count()
+        fs::read_to_string(log)
+            .unwrap_or_default()
+            .lines()
+            .filter(|line| path_of(line) == path)
+            .count()
     }
 }
 
@@ -219,33 +267,65 @@ fn nginx(dir: &TempDir, address: SocketAddr) -> ServerProcess {
          log_format line '$request';\naccess_log {{dir}}/origin.log line;\nkeepalive_requests 100000;\n\
          server {{ listen {address}; location / {{ add_header X-Path $request_uri always; return 200 \"x\\n\"; }} }}\n}}\n"
     );
-    let file = dir.write("nginx.conf", text.replace("{dir}", &dir.to_string_lossy())).unwrap();
+    let file = dir
+        .write("nginx.conf", text.replace("{dir}", &dir.to_string_lossy()))
+        .unwrap();
     let mut command = Command::new(require("nginx").unwrap());
     if rustix::process::geteuid().is_root() {
         command.args(["-g", "user root;"]);
     }
-    ServerProcess::start(command.arg("-e").arg(dir.join("nginx.err")).arg("-c").arg(&file), address).unwrap()
+    ServerProcess::start(
+        command
+            .arg("-e")
+            .arg(dir.join("nginx.err"))
+            .arg("-c")
+            .arg(&file),
+        address,
+    )
+    .unwrap()
 }
 
 fn apache(dir: &TempDir, address: SocketAddr) -> ServerProcess {
-    let user = if rustix::process::geteuid().is_root() { "User www-data\nGroup www-data\n" } else { "" };
+    let user = if rustix::process::geteuid().is_root() {
+        "User www-data\nGroup www-data\n"
+    } else {
+        ""
+    };
     let modules: String = ["mpm_event", "authz_core", "headers"]
-        .map(|name| format!("LoadModule {name}_module {}/mod_{name}.so\n", apache_modules().display()))
+        .map(|name| {
+            format!(
+                "LoadModule {name}_module {}/mod_{name}.so\n",
+                apache_modules().display()
+            )
+        })
         .concat();
     let text = format!(
         "ServerRoot {{dir}}\nServerName localhost\nListen {address}\nPidFile {{dir}}/origin.pid\nDefaultRuntimeDir {{dir}}\nErrorLog {{dir}}/origin.err\n{modules}{user}\
          MaxKeepAliveRequests 0\nHttpProtocolOptions Unsafe\nDocumentRoot {{dir}}/www\nRequire all granted\nLogFormat %r line\nCustomLog {{dir}}/origin.log line\n\
          Header always set X-Path \"expr=%{{REQUEST_URI}}\"\n"
     );
-    let text = text.replace("Require all granted\n", "<Location />\nRequire all granted\n</Location>\n");
-    let file = dir.write("origin.conf", text.replace("{dir}", &dir.to_string_lossy())).unwrap();
-    ServerProcess::start(Command::new(require("apache2").unwrap()).arg("-f").arg(&file).arg("-DFOREGROUND"), address).unwrap()
+    let text = text.replace(
+        "Require all granted\n",
+        "<Location />\nRequire all granted\n</Location>\n",
+    );
+    let file = dir
+        .write("origin.conf", text.replace("{dir}", &dir.to_string_lossy()))
+        .unwrap();
+    ServerProcess::start(
+        Command::new(require("apache2").unwrap())
+            .arg("-f")
+            .arg(&file)
+            .arg("-DFOREGROUND"),
+        address,
+    )
+    .unwrap()
 }
 
 /// `{length}` is that of the hidden request.
 fn filled(text: &str, number: usize) -> String {
     let hidden = HIDDEN.replace("{n}", &format!("{number:0DIGITS$}"));
-    text.replace("{length}", &hidden.len().to_string()).replace("{hidden}", &hidden)
+    text.replace("{length}", &hidden.len().to_string())
+        .replace("{hidden}", &hidden)
 }
 
 /// Framings × contents, both versions; with a length beside the coding, and alone.
@@ -253,19 +333,40 @@ fn http1_attacks() -> Vec<(String, Vec<u8>)> {
     let mut all = Vec::new();
     let mut add = |method: &str, version: &str, lines: &str, body: &str| {
         let number = all.len();
-        let text =
-            format!("{method} /first HTTP/{version}\r\nHost: localhost\r\n{}\r\n\r\n{}", filled(lines, number), filled(body, number));
-        all.push((format!("{method} {version} {lines:?} {body:?}"), text.into_bytes()));
+        let text = format!(
+            "{method} /first HTTP/{version}\r\nHost: localhost\r\n{}\r\n\r\n{}",
+            filled(lines, number),
+            filled(body, number)
+        );
+        all.push((
+            format!("{method} {version} {lines:?} {body:?}"),
+            text.into_bytes(),
+        ));
     };
     for coding in TRANSFER_ENCODINGS {
         add("POST", "1.1", coding, BODIES[0]);
-        add("POST", "1.1", &format!("Content-Length: {{length}}\r\n{coding}"), BODIES[0]);
-        add("POST", "1.0", &format!("{coding}\r\nContent-Length: 4\r\nConnection: keep-alive"), BODIES[0]);
+        add(
+            "POST",
+            "1.1",
+            &format!("Content-Length: {{length}}\r\n{coding}"),
+            BODIES[0],
+        );
+        add(
+            "POST",
+            "1.0",
+            &format!("{coding}\r\nContent-Length: 4\r\nConnection: keep-alive"),
+            BODIES[0],
+        );
     }
     for length in LENGTHS {
         add("POST", "1.1", length, BODIES[1]);
         add("GET", "1.1", length, BODIES[1]);
-        add("POST", "1.1", &format!("{length}\r\nTransfer-Encoding: chunked"), BODIES[0]);
+        add(
+            "POST",
+            "1.1",
+            &format!("{length}\r\nTransfer-Encoding: chunked"),
+            BODIES[0],
+        );
     }
     for body in BODIES {
         add("POST", "1.1", TRANSFER_ENCODINGS[0], body);
@@ -274,11 +375,21 @@ fn http1_attacks() -> Vec<(String, Vec<u8>)> {
     all
 }
 
-/// Fields of HTTP/2 and HTTP/3 that become lines of HTTP/1.1 towards the origin: pseudo-fields, fields, and the content behind them.
-type Multiplexed = (Vec<(&'static str, String)>, Vec<(&'static str, String)>, String);
+/// Fields of HTTP/2 and HTTP/3 that become lines of HTTP/1.1 towards the origin: pseudo-fields,
+/// fields, and the content behind them.
+type Multiplexed = (
+    Vec<(&'static str, String)>,
+    Vec<(&'static str, String)>,
+    String,
+);
 
 fn multiplexed_attacks() -> Vec<Multiplexed> {
-    const PLAIN: [(&str, &str); 4] = [(":method", "POST"), (":scheme", "https"), (":authority", "localhost"), (":path", "/first")];
+    const PLAIN: [(&str, &str); 4] = [
+        (":method", "POST"),
+        (":scheme", "https"),
+        (":authority", "localhost"),
+        (":path", "/first"),
+    ];
     let (line, head) = ("\r\nX: y", " HTTP/1.1\r\nHost: localhost\r\n\r\n{hidden}");
     let pseudo = [
         (":path", format!("/first{head}")),
@@ -334,15 +445,31 @@ fn multiplexed_attacks() -> Vec<Multiplexed> {
     ];
     let contents = ["{hidden}", "0\r\n\r\n{hidden}"];
     let mut all: Vec<Multiplexed> = Vec::new();
-    let mut add = |pseudo: &[(&'static str, String)], fields: &[(&'static str, String)], content: &str| {
-        let number = all.len() + 500_000;
-        let fill = |list: &[(&'static str, String)]| list.iter().map(|(name, value)| (*name, filled(value, number))).collect();
-        all.push((fill(pseudo), fill(fields), filled(content, number)));
-    };
+    let mut add =
+        |pseudo: &[(&'static str, String)], fields: &[(&'static str, String)], content: &str| {
+            let number = all.len() + 500_000;
+            let fill = |list: &[(&'static str, String)]| {
+                list.iter()
+                    .map(|(name, value)| (*name, filled(value, number)))
+                    .collect()
+            };
+            all.push((fill(pseudo), fill(fields), filled(content, number)));
+        };
     let plain = PLAIN.map(|(name, value)| (name, value.to_owned()));
     for (name, value) in pseudo {
-        let changed: Vec<_> =
-            plain.iter().map(|(known, kept)| (*known, if *known == name { value.clone() } else { kept.clone() })).collect();
+        let changed: Vec<_> = plain
+            .iter()
+            .map(|(known, kept)| {
+                (
+                    *known,
+                    if *known == name {
+                        value.clone()
+                    } else {
+                        kept.clone()
+                    },
+                )
+            })
+            .collect();
         add(&changed, &[], contents[0]);
     }
     for field in fields {
@@ -358,8 +485,11 @@ fn http1_framing_is_refused_or_read_as_the_origin_reads_it() {
     for origin in [Origin::Nginx, Origin::Apache] {
         let chain = Chain::start(origin);
         let attacks = http1_attacks();
-        let wrong: Vec<String> =
-            attacks.iter().enumerate().filter_map(|(number, (name, bytes))| chain.attack(name, bytes, number)).collect();
+        let wrong: Vec<String> = attacks
+            .iter()
+            .enumerate()
+            .filter_map(|(number, (name, bytes))| chain.attack(name, bytes, number))
+            .collect();
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));
         chain.judge(wrong);
     }
@@ -371,13 +501,20 @@ fn http2_fields_become_no_framing() {
         let chain = Chain::start(origin);
         let mut wrong = Vec::new();
         for (number, (pseudo, fields, content)) in multiplexed_attacks().into_iter().enumerate() {
-            let all: Vec<(&str, &str)> = pseudo.iter().chain(&fields).map(|(name, value)| (*name, value.as_str())).collect();
+            let all: Vec<(&str, &str)> = pseudo
+                .iter()
+                .chain(&fields)
+                .map(|(name, value)| (*name, value.as_str()))
+                .collect();
             let mut client = Frames::connect(chain.address()).unwrap();
             let sent = client
                 .send(frames::HEADERS, frames::END_HEADERS, 1, &block(&all))
-                .and_then(|()| client.send(frames::DATA, frames::END_STREAM, 1, content.as_bytes()));
+                .and_then(|()| {
+                    client.send(frames::DATA, frames::END_STREAM, 1, content.as_bytes())
+                });
             let ends = |frame: &frames::Frame| {
-                matches!(frame.kind, frames::RST_STREAM | frames::GOAWAY) || (frame.stream == 1 && frame.flags & frames::END_STREAM != 0)
+                matches!(frame.kind, frames::RST_STREAM | frames::GOAWAY)
+                    || (frame.stream == 1 && frame.flags & frames::END_STREAM != 0)
             };
             while sent.is_ok() && client.read().unwrap().is_some_and(|frame| !ends(&frame)) {}
             wrong.extend(chain.follow(&format!("{all:?}"), number));
@@ -387,7 +524,9 @@ fn http2_fields_become_no_framing() {
 }
 
 fn borrowed<'l>(list: &'l [(&'static str, String)]) -> Vec<(&'static str, &'l str)> {
-    list.iter().map(|(name, value)| (*name, value.as_str())).collect()
+    list.iter()
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect()
 }
 
 #[test]

@@ -1,7 +1,9 @@
-//! Text that grows by what an `.htaccess` file says: fields of responses and requests, variables, content.
+//! Text that grows by what an `.htaccess` file says: fields of responses and requests, variables,
+//! content.
 //!
-//! Beyond the budget the answer is 500 with a line in the error log, or breaks off where its head has gone; the worker goes on answering others,
-//! and memory is bounded. Apache's own bounds (SubstituteMaxLineLength) hold besides. Out of scope: how often each edit may be applied, which
+//! Beyond the budget the answer is 500 with a line in the error log, or breaks off where its head
+//! has gone; the worker goes on answering others, and memory is bounded. Apache's own bounds
+//! (SubstituteMaxLineLength) hold besides. Out of scope: how often each edit may be applied, which
 //! the crates' own tests count.
 
 use crate::harness::{self, ApacheSite, PROTOCOLS, Protocol, Request};
@@ -60,10 +62,37 @@ fn pages() -> Vec<(&'static str, String)> {
     let set = |from: &str| format!("<!--#set var=\"a\" value=\"{from}\" -->");
     let doubled = set("$a$a$a$a").repeat(60);
     vec![
-        ("double", format!("{}{doubled}<!--#echo var=\"a\" -->", set("aaaaaaaa"))),
-        ("many", (0..900).map(|number| format!("{}{doubled}<!--#set var=\"b{number}\" value=\"$a\" -->", set("aaaaaaaa"))).collect()),
-        ("echo", format!("{}{doubled}{}", set("aaaaaaaa"), "<!--#echo var=\"a\" -->".repeat(5000))),
-        ("judge", format!("{}{doubled}{}", set("aaaaaaaa"), "<!--#if expr=\"v('a') =~ /(a+)+b/\" -->x<!--#endif -->".repeat(5000))),
+        (
+            "double",
+            format!("{}{doubled}<!--#echo var=\"a\" -->", set("aaaaaaaa")),
+        ),
+        (
+            "many",
+            (0..900)
+                .map(|number| {
+                    format!(
+                        "{}{doubled}<!--#set var=\"b{number}\" value=\"$a\" -->",
+                        set("aaaaaaaa")
+                    )
+                })
+                .collect(),
+        ),
+        (
+            "echo",
+            format!(
+                "{}{doubled}{}",
+                set("aaaaaaaa"),
+                "<!--#echo var=\"a\" -->".repeat(5000)
+            ),
+        ),
+        (
+            "judge",
+            format!(
+                "{}{doubled}{}",
+                set("aaaaaaaa"),
+                "<!--#if expr=\"v('a') =~ /(a+)+b/\" -->x<!--#endif -->".repeat(5000)
+            ),
+        ),
     ]
 }
 
@@ -74,7 +103,11 @@ fn server(more: &str) -> ApacheSite {
         dir.write(&format!("www/{name}/.htaccess"), text).unwrap();
         dir.write(&format!("www/{name}/a.html"), &page).unwrap();
     }
-    dir.write("www/pages/.htaccess", "Options +Includes\nAddType text/html .shtml\nAddOutputFilter INCLUDES .shtml\n").unwrap();
+    dir.write(
+        "www/pages/.htaccess",
+        "Options +Includes\nAddType text/html .shtml\nAddOutputFilter INCLUDES .shtml\n",
+    )
+    .unwrap();
     for (name, text) in pages() {
         dir.write(&format!("www/pages/{name}.shtml"), text).unwrap();
     }
@@ -83,15 +116,24 @@ fn server(more: &str) -> ApacheSite {
 
 fn lives(site: &ApacheSite) {
     let answer = site.ask(Protocol::Plain, &Request::get("localhost", "/"));
-    assert_eq!((answer.status, answer.text().as_str()), (200, "<p>hello</p>\n"));
+    assert_eq!(
+        (answer.status, answer.text().as_str()),
+        (200, "<p>hello</p>\n")
+    );
 }
 
 /// The most that any process of the server has had in memory.
 fn memory_kib(site: &ApacheSite) -> u64 {
     let peak = |pid: u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
-        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0)
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("VmHWM:"))
+            .unwrap_or_default();
+        line.trim()
+            .trim_end_matches(" kB")
+            .parse::<u64>()
+            .unwrap_or(0)
     };
     peak(site.server.pid())
 }
@@ -110,14 +152,25 @@ fn forty_lines_end_in_500_over_each_protocol() {
             for _ in 0..2 {
                 let answer = site.ask(protocol, &Request::get("localhost", &target));
                 assert_eq!(answer.status, status, "{name} over {protocol:?}");
-                assert!(answer.body.len() < 5_000 && answer.fields.len() < 20, "{name}: {:?}", answer.fields);
+                assert!(
+                    answer.body.len() < 5_000 && answer.fields.len() < 20,
+                    "{name}: {:?}",
+                    answer.fields
+                );
             }
         }
         lives(&site);
     }
     let log = log(&site);
-    assert!(log.contains("SK0805") && log.contains("TEXT_BYTES_MAX"), "{log}");
-    assert!(memory_kib(&site) < MEMORY_KIB_MAX, "{} KiB", memory_kib(&site));
+    assert!(
+        log.contains("SK0805") && log.contains("TEXT_BYTES_MAX"),
+        "{log}"
+    );
+    assert!(
+        memory_kib(&site) < MEMORY_KIB_MAX,
+        "{} KiB",
+        memory_kib(&site)
+    );
 }
 
 /// Content breaks off: the client must not take it for whole.
@@ -129,8 +182,15 @@ fn content_that_grows_breaks_off() {
             continue;
         }
         for protocol in PROTOCOLS {
-            let answer = site.ask(protocol, &Request::get("localhost", &format!("/{name}/a.html")));
-            assert!(answer.body.len() < 64 << 20, "{name} over {protocol:?}: {} bytes", answer.body.len());
+            let answer = site.ask(
+                protocol,
+                &Request::get("localhost", &format!("/{name}/a.html")),
+            );
+            assert!(
+                answer.body.len() < 64 << 20,
+                "{name} over {protocol:?}: {} bytes",
+                answer.body.len()
+            );
         }
         lives(&site);
     }
@@ -145,7 +205,11 @@ fn content_that_grows_breaks_off() {
         assert!(bytes.len() < 64 << 20, "{name}: {}", bytes.len());
         lives(&site);
     }
-    assert!(memory_kib(&site) < MEMORY_KIB_MAX, "{} KiB", memory_kib(&site));
+    assert!(
+        memory_kib(&site) < MEMORY_KIB_MAX,
+        "{} KiB",
+        memory_kib(&site)
+    );
 }
 
 /// Edits that sites really have are none the worse, and their heads are kept.
@@ -157,22 +221,35 @@ fn usual_edits_go_on() {
                  RequestHeader set E f\nRequestHeader edit E f g\n";
     dir.write("www/usual/.htaccess", usual).unwrap();
     dir.write("www/usual/a.html", "x").unwrap();
-    dir.write("www/content/.htaccess", "SetOutputFilter SUBSTITUTE\nSubstitute s/a/bbbb/\nSubstitute s/(b)/<$1>/\n").unwrap();
+    dir.write(
+        "www/content/.htaccess",
+        "SetOutputFilter SUBSTITUTE\nSubstitute s/a/bbbb/\nSubstitute s/(b)/<$1>/\n",
+    )
+    .unwrap();
     let page = "one a and another a\n".repeat(100_000);
     dir.write("www/content/a.html", &page).unwrap();
     let site = harness::apache(dir, "");
     for protocol in PROTOCOLS {
         for _ in 0..3 {
             let answer = site.ask(protocol, &Request::get("localhost", "/usual/a.html"));
-            let fields = ["A", "B", "C", "D"].map(|name| answer.field(name).unwrap_or_default().to_owned());
+            let fields =
+                ["A", "B", "C", "D"].map(|name| answer.field(name).unwrap_or_default().to_owned());
             assert_eq!(
                 (answer.status, fields.as_slice()),
-                (200, ["Three, Two, two", "y", "/usual/a.html", "e"].map(String::from).as_slice()),
+                (
+                    200,
+                    ["Three, Two, two", "y", "/usual/a.html", "e"]
+                        .map(String::from)
+                        .as_slice()
+                ),
                 "{protocol:?}"
             );
         }
     }
-    let answer = site.ask(Protocol::Http1, &Request::get("localhost", "/content/a.html"));
+    let answer = site.ask(
+        Protocol::Http1,
+        &Request::get("localhost", "/content/a.html"),
+    );
     assert_eq!(answer.status, 200);
     assert_eq!(answer.text(), page.replace('a', "<b><b><b><b>"));
 }

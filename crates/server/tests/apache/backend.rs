@@ -1,8 +1,9 @@
-//! What stands behind both servers where they pass requests on: HTTP servers that tell what they were asked, programs that tell their
-//! variables (FastCGI, SCGI, uwsgi), and the real php-fpm.
+//! What stands behind both servers where they pass requests on: HTTP servers that tell what they
+//! were asked, programs that tell their variables (FastCGI, SCGI, uwsgi), and the real php-fpm.
 //!
-//! Started once for all topics. The answer is made to order by the query, whatever the protocol: `status=404`, `field=Name:value` (again and
-//! again), `type=`, `chunked`, `close`, `cut`, `garbage`, `silent`. Difficulty: what can't be the same (ports, names of software) is named
+//! Started once for all topics. The answer is made to order by the query, whatever the protocol:
+//! `status=404`, `field=Name:value` (again and again), `type=`, `chunked`, `close`, `cut`,
+//! `garbage`, `silent`. Difficulty: what can't be the same (ports, names of software) is named
 //! without its value.
 
 use saker_testkit::{ServerProcess, TempDir, require};
@@ -25,10 +26,26 @@ struct Backends {
     _dir: TempDir,
 }
 
-const NAMES: &[&str] = &["{one}", "{two}", "{fcgi}", "{scgi}", "{uwsgi}", "{socket}", "{uwsgi-socket}", "{fcgi-socket}", "{php}"];
+const NAMES: &[&str] = &[
+    "{one}",
+    "{two}",
+    "{fcgi}",
+    "{scgi}",
+    "{uwsgi}",
+    "{socket}",
+    "{uwsgi-socket}",
+    "{fcgi-socket}",
+    "{php}",
+];
 
 /// Values that are each server's own.
-const OWN: &[&str] = &["REMOTE_PORT", "SERVER_ADDR", "SERVER_SOFTWARE", "UNIQUE_ID", "PATH"];
+const OWN: &[&str] = &[
+    "REMOTE_PORT",
+    "SERVER_ADDR",
+    "SERVER_SOFTWARE",
+    "UNIQUE_ID",
+    "PATH",
+];
 /// A connection's business.
 const OF_CONNECTION: &[&str] = &["connection", "keep-alive"];
 const BODY_SHOWN_BYTES: usize = 300;
@@ -46,8 +63,12 @@ pub fn fill(text: String) -> String {
         return text;
     }
     let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-    let backends = all.get_or_insert_with(|| start().unwrap_or_else(|error| panic!("backends: {error}")));
-    backends.names.iter().fold(text, |text, (name, value)| text.replace(name, value))
+    let backends =
+        all.get_or_insert_with(|| start().unwrap_or_else(|error| panic!("backends: {error}")));
+    backends
+        .names
+        .iter()
+        .fold(text, |text, (name, value)| text.replace(name, value))
 }
 
 /// Statics are not dropped by themselves.
@@ -74,11 +95,18 @@ fn start() -> io::Result<Backends> {
         ("{scgi}", on_tcp(scgi, "scgi")?),
         ("{uwsgi}", on_tcp(uwsgi, "uwsgi")?),
         ("{socket}", socket.display().to_string()),
-        ("{uwsgi-socket}", dir.join("uwsgi.sock").display().to_string()),
+        (
+            "{uwsgi-socket}",
+            dir.join("uwsgi.sock").display().to_string(),
+        ),
         ("{fcgi-socket}", dir.join("fcgi.sock").display().to_string()),
         ("{php}", dir.join("php.sock").display().to_string()),
     ];
-    Ok(Backends { names, _php: php, _dir: dir })
+    Ok(Backends {
+        names,
+        _php: php,
+        _dir: dir,
+    })
 }
 
 fn on_tcp(answer: Answer, name: &'static str) -> io::Result<String> {
@@ -107,20 +135,34 @@ fn serve(mut stream: impl Read + Write, answer: Answer, name: &str) {
 /// A pool of its own; the user is Debian's where we are root.
 fn start_php(dir: &TempDir) -> io::Result<ServerProcess> {
     let program = require("php-fpm8.2").map_err(io::Error::other)?;
-    let user = if rustix::process::geteuid().is_root() { "user = www-data\ngroup = www-data\n" } else { "" };
+    let user = if rustix::process::geteuid().is_root() {
+        "user = www-data\ngroup = www-data\n"
+    } else {
+        ""
+    };
     let text = format!(
         "[global]\nerror_log = {0}/php.log\ndaemonize = no\n[www]\n{user}listen = {0}/php.sock\nlisten.mode = 0666\npm = static\npm.max_children = 4\n",
         dir.display()
     );
     let file = dir.write("fpm.conf", text)?;
-    let server = ServerProcess::spawn(Command::new(program).arg("-n").arg("-F").arg("-y").arg(file), ([127, 0, 0, 1], 1).into())?;
+    let server = ServerProcess::spawn(
+        Command::new(program)
+            .arg("-n")
+            .arg("-F")
+            .arg("-y")
+            .arg(file),
+        ([127, 0, 0, 1], 1).into(),
+    )?;
     for _ in 0..200 {
         if dir.join("php.sock").exists() {
             return Ok(server);
         }
         thread::sleep(Duration::from_millis(25));
     }
-    Err(io::Error::other(format!("php-fpm did not start: {}", server.stderr())))
+    Err(io::Error::other(format!(
+        "php-fpm did not start: {}",
+        server.stderr()
+    )))
 }
 
 /// What the query wants of the answer.
@@ -133,7 +175,11 @@ struct Order {
 
 impl Order {
     fn of(query: &str) -> Order {
-        let mut order = Order { status: None, fields: Vec::new(), words: Vec::new() };
+        let mut order = Order {
+            status: None,
+            fields: Vec::new(),
+            words: Vec::new(),
+        };
         for piece in query.split('&') {
             match piece.split_once('=') {
                 Some(("status", value)) => order.status = value.parse().ok(),
@@ -147,8 +193,15 @@ impl Order {
                 _ => order.words.push(piece.to_owned()),
             }
         }
-        if !order.fields.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type")) && !order.has("untyped") {
-            order.fields.push(("Content-Type".into(), "text/plain".into()));
+        if !order
+            .fields
+            .iter()
+            .any(|(name, _)| name.eq_ignore_ascii_case("content-type"))
+            && !order.has("untyped")
+        {
+            order
+                .fields
+                .push(("Content-Type".into(), "text/plain".into()));
         }
         order
     }
@@ -183,7 +236,9 @@ fn http(stream: &mut dyn Stream, name: &str) -> io::Result<bool> {
         let mut line = String::new();
         reader.read_line(&mut line)?;
         match line.trim_end().split_once(':') {
-            Some((name, value)) => fields.push((name.to_ascii_lowercase(), value.trim().to_owned())),
+            Some((name, value)) => {
+                fields.push((name.to_ascii_lowercase(), value.trim().to_owned()))
+            }
             None => break,
         }
     }
@@ -200,18 +255,30 @@ fn http(stream: &mut dyn Stream, name: &str) -> io::Result<bool> {
     let target = line.split(' ').nth(1).unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let mut text = format!("{name}: {}\n", line.trim_end());
-    for (name, value) in fields.iter().filter(|(name, _)| !OF_CONNECTION.contains(&name.as_str())) {
+    for (name, value) in fields
+        .iter()
+        .filter(|(name, _)| !OF_CONNECTION.contains(&name.as_str()))
+    {
         // Our own address is not the same from run to run, but for both.
         text.push_str(&format!("{name}: {value}\n"));
     }
     text.push_str(&shown(&body));
-    let order = Order::of(if path.contains("/silent") { "silent" } else { query });
+    let order = Order::of(if path.contains("/silent") {
+        "silent"
+    } else {
+        query
+    });
     let is_head = line.starts_with("HEAD");
     http_answer(stream, &order, &text, is_head)
 }
 
 fn http_body(reader: &mut impl BufRead, fields: &[(String, String)]) -> io::Result<Vec<u8>> {
-    let field = |name: &str| fields.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+    let field = |name: &str| {
+        fields
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
+    };
     let mut body = Vec::new();
     if field("transfer-encoding").is_some() {
         loop {
@@ -226,17 +293,28 @@ fn http_body(reader: &mut impl BufRead, fields: &[(String, String)]) -> io::Resu
             body.extend_from_slice(&piece[..length]);
         }
     }
-    let length = field("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let length = field("content-length")
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
     body.resize(length, 0);
     reader.read_exact(&mut body)?;
     Ok(body)
 }
 
 fn shown(body: &[u8]) -> String {
-    if body.len() > BODY_SHOWN_BYTES { format!("({} bytes)\n", body.len()) } else { format!("{}\n", String::from_utf8_lossy(body)) }
+    if body.len() > BODY_SHOWN_BYTES {
+        format!("({} bytes)\n", body.len())
+    } else {
+        format!("{}\n", String::from_utf8_lossy(body))
+    }
 }
 
-fn http_answer(stream: &mut dyn Stream, order: &Order, text: &str, is_head: bool) -> io::Result<bool> {
+fn http_answer(
+    stream: &mut dyn Stream,
+    order: &Order,
+    text: &str,
+    is_head: bool,
+) -> io::Result<bool> {
     if order.has("silent") {
         thread::sleep(Duration::from_secs(4));
         return Ok(false);
@@ -246,19 +324,28 @@ fn http_answer(stream: &mut dyn Stream, order: &Order, text: &str, is_head: bool
         return Ok(false);
     }
     let status = order.status.unwrap_or(200);
-    let mut head = format!("HTTP/1.1 {status} Made\r\nServer: backend\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n");
+    let mut head = format!(
+        "HTTP/1.1 {status} Made\r\nServer: backend\r\nDate: Thu, 01 Jan 2026 00:00:00 GMT\r\n"
+    );
     for (name, value) in &order.fields {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
     let has_body = !is_head && !matches!(status, 204 | 304);
     let (framing, body) = match () {
         () if matches!(status, 204 | 304) => (String::new(), Vec::new()),
-        () if order.has("chunked") => {
-            ("Transfer-Encoding: chunked\r\n".into(), format!("{:x}\r\n{text}\r\n0\r\n\r\n", text.len()).into_bytes())
-        }
+        () if order.has("chunked") => (
+            "Transfer-Encoding: chunked\r\n".into(),
+            format!("{:x}\r\n{text}\r\n0\r\n\r\n", text.len()).into_bytes(),
+        ),
         () if order.has("close") => ("Connection: close\r\n".into(), text.as_bytes().to_vec()),
-        () if order.has("cut") => (format!("Content-Length: {}\r\n", text.len() + 100), text.as_bytes().to_vec()),
-        () => (format!("Content-Length: {}\r\n", text.len()), text.as_bytes().to_vec()),
+        () if order.has("cut") => (
+            format!("Content-Length: {}\r\n", text.len() + 100),
+            text.as_bytes().to_vec(),
+        ),
+        () => (
+            format!("Content-Length: {}\r\n", text.len()),
+            text.as_bytes().to_vec(),
+        ),
     };
     stream.write_all(format!("{head}{framing}\r\n").as_bytes())?;
     if has_body {
@@ -271,19 +358,37 @@ fn http_answer(stream: &mut dyn Stream, order: &Order, text: &str, is_head: bool
 /// What a program answers in CGI's form.
 fn cgi_answer(name: &str, variables: &BTreeMap<String, String>, body: &[u8]) -> Vec<u8> {
     let mut text = format!("{name}\n");
-    // What the server was started with; and RFC 3875 section 4.1.4 wants GATEWAY_INTERFACE of SCGI, too, which apache2 does not tell.
-    let is_left_out =
-        |variable: &str| matches!(variable, "LD_LIBRARY_PATH" | "proxy-nokeepalive") || (name == "scgi" && variable == "GATEWAY_INTERFACE");
-    for (name, value) in variables.iter().filter(|(variable, _)| !is_left_out(variable)) {
-        let value = if OWN.contains(&name.trim_start_matches("REDIRECT_")) { "*" } else { value };
+    // What the server was started with; and RFC 3875 section 4.1.4 wants GATEWAY_INTERFACE of SCGI,
+    // too, which apache2 does not tell.
+    let is_left_out = |variable: &str| {
+        matches!(variable, "LD_LIBRARY_PATH" | "proxy-nokeepalive")
+            || (name == "scgi" && variable == "GATEWAY_INTERFACE")
+    };
+    for (name, value) in variables
+        .iter()
+        .filter(|(variable, _)| !is_left_out(variable))
+    {
+        let value = if OWN.contains(&name.trim_start_matches("REDIRECT_")) {
+            "*"
+        } else {
+            value
+        };
         text.push_str(&format!("{name}={value}\n"));
     }
     text.push_str(&shown(body));
-    let order = Order::of(variables.get("QUERY_STRING").map(String::as_str).unwrap_or_default());
+    let order = Order::of(
+        variables
+            .get("QUERY_STRING")
+            .map(String::as_str)
+            .unwrap_or_default(),
+    );
     if order.has("garbage") {
         return b"no head at all".to_vec();
     }
-    let mut head = order.status.map(|status| format!("Status: {status} Made\r\n")).unwrap_or_default();
+    let mut head = order
+        .status
+        .map(|status| format!("Status: {status} Made\r\n"))
+        .unwrap_or_default();
     for (name, value) in &order.fields {
         head.push_str(&format!("{name}: {value}\r\n"));
     }
@@ -296,7 +401,8 @@ fn fastcgi(stream: &mut dyn Stream, name: &str) -> io::Result<bool> {
     loop {
         let mut head = [0; 8];
         stream.read_exact(&mut head)?;
-        let mut content = vec![0; usize::from(u16::from_be_bytes([head[4], head[5]])) + usize::from(head[6])];
+        let mut content =
+            vec![0; usize::from(u16::from_be_bytes([head[4], head[5]])) + usize::from(head[6])];
         stream.read_exact(&mut content)?;
         content.truncate(usize::from(u16::from_be_bytes([head[4], head[5]])));
         id = if head[1] == 1 { [head[2], head[3]] } else { id };
@@ -309,7 +415,16 @@ fn fastcgi(stream: &mut dyn Stream, name: &str) -> io::Result<bool> {
     }
     let answer = cgi_answer(name, &pairs(&parameters), &body);
     for piece in answer.chunks(8000) {
-        stream.write_all(&[1, 6, id[0], id[1], (piece.len() >> 8) as u8, piece.len() as u8, 0, 0])?;
+        stream.write_all(&[
+            1,
+            6,
+            id[0],
+            id[1],
+            (piece.len() >> 8) as u8,
+            piece.len() as u8,
+            0,
+            0,
+        ])?;
         stream.write_all(piece)?;
     }
     stream.write_all(&[1, 6, id[0], id[1], 0, 0, 0, 0])?;
@@ -325,7 +440,11 @@ fn pairs(mut bytes: &[u8]) -> BTreeMap<String, String> {
         let long = bytes[0] & 0x80 != 0;
         let (now, rest) = bytes.split_at(if long { 4 } else { 1 });
         *bytes = rest;
-        if long { u32::from_be_bytes([now[0] & 0x7f, now[1], now[2], now[3]]) as usize } else { usize::from(now[0]) }
+        if long {
+            u32::from_be_bytes([now[0] & 0x7f, now[1], now[2], now[3]]) as usize
+        } else {
+            usize::from(now[0])
+        }
     };
     while !bytes.is_empty() {
         let (name, value) = (length(&mut bytes), length(&mut bytes));
@@ -373,14 +492,24 @@ fn uwsgi(stream: &mut dyn Stream, name: &str) -> io::Result<bool> {
     program(stream, name, &variables)
 }
 
-fn program(stream: &mut dyn Stream, name: &str, variables: &BTreeMap<String, String>) -> io::Result<bool> {
-    let length = variables.get("CONTENT_LENGTH").and_then(|text| text.parse().ok()).unwrap_or(0);
+fn program(
+    stream: &mut dyn Stream,
+    name: &str,
+    variables: &BTreeMap<String, String>,
+) -> io::Result<bool> {
+    let length = variables
+        .get("CONTENT_LENGTH")
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
     let mut body = vec![0; length];
     stream.read_exact(&mut body)?;
     let answer = cgi_answer(name, variables, &body);
     // uwsgi's answers begin with a status line.
     if name == "uwsgi" {
-        let status = variables.get("QUERY_STRING").and_then(|query| Order::of(query).status).unwrap_or(200);
+        let status = variables
+            .get("QUERY_STRING")
+            .and_then(|query| Order::of(query).status)
+            .unwrap_or(200);
         stream.write_all(format!("HTTP/1.1 {status} Made\r\n").as_bytes())?;
     }
     stream.write_all(&answer)?;

@@ -56,7 +56,13 @@ pub struct Request {
 
 impl Topic {
     pub fn parse(name: &str, text: &str) -> Result<Topic, String> {
-        let mut topic = Topic { name: name.to_owned(), server: String::new(), tls: false, unframed: false, cases: Vec::new() };
+        let mut topic = Topic {
+            name: name.to_owned(),
+            server: String::new(),
+            tls: false,
+            unframed: false,
+            cases: Vec::new(),
+        };
         let mut lines = text.lines().enumerate().peekable();
         while let Some((number, line)) = lines.next() {
             let complaint = |what: &str| format!("line {}: {what}: {line}", number + 1);
@@ -64,19 +70,32 @@ impl Topic {
                 continue;
             }
             if let Some(name) = line.strip_prefix("=== ") {
-                topic.cases.push(Case { name: name.trim().to_owned(), ..Case::default() });
+                topic.cases.push(Case {
+                    name: name.trim().to_owned(),
+                    ..Case::default()
+                });
                 continue;
             }
-            let heading = line.strip_prefix("--- ").ok_or_else(|| complaint("neither === nor ---"))?;
+            let heading = line
+                .strip_prefix("--- ")
+                .ok_or_else(|| complaint("neither === nor ---"))?;
             let mut content = String::new();
-            while let Some((_, line)) = lines.next_if(|(_, line)| !line.starts_with("--- ") && !line.starts_with("=== ")) {
+            while let Some((_, line)) =
+                lines.next_if(|(_, line)| !line.starts_with("--- ") && !line.starts_with("=== "))
+            {
                 content.push_str(line);
                 content.push('\n');
             }
-            topic.section(heading.trim(), content).map_err(|what| complaint(&what))?;
+            topic
+                .section(heading.trim(), content)
+                .map_err(|what| complaint(&what))?;
         }
         let unframed = topic.unframed;
-        topic.cases.iter_mut().flat_map(|case| &mut case.requests).for_each(|request| request.unframed = unframed);
+        topic
+            .cases
+            .iter_mut()
+            .flat_map(|case| &mut case.requests)
+            .for_each(|request| request.unframed = unframed);
         Ok(topic)
     }
 
@@ -99,22 +118,43 @@ impl Topic {
             ["conf"] => case.conf.push_str(&content),
             ["file", path @ .., "mode", mode] => {
                 let mode = u32::from_str_radix(mode, 8).map_err(|_| "no mode")?;
-                case.files.push((path.join(" "), Content::Mode(mode, unblanked(content))));
+                case.files
+                    .push((path.join(" "), Content::Mode(mode, unblanked(content))));
             }
-            ["file", path @ ..] => case.files.push((path.join(" "), Content::Text(unblanked(content)))),
-            ["bytes", path] => case.files.push((path.to_string(), Content::Bytes(bytes(&content)?))),
-            ["dbm", path, kind] => case.files.push((path.to_string(), Content::Database(kind.to_string(), content))),
-            ["sqlite", path] => case.files.push((path.to_string(), Content::Sqlite(content))),
+            ["file", path @ ..] => case
+                .files
+                .push((path.join(" "), Content::Text(unblanked(content)))),
+            ["bytes", path] => case
+                .files
+                .push((path.to_string(), Content::Bytes(bytes(&content)?))),
+            ["dbm", path, kind] => case.files.push((
+                path.to_string(),
+                Content::Database(kind.to_string(), content),
+            )),
+            ["sqlite", path] => case
+                .files
+                .push((path.to_string(), Content::Sqlite(content))),
             ["files", paths @ ..] => {
                 // Each says where it is.
-                let named = |path: &&str| (path.to_string(), Content::Text(format!("{}/{path}\n", case.name)));
+                let named = |path: &&str| {
+                    (
+                        path.to_string(),
+                        Content::Text(format!("{}/{path}\n", case.name)),
+                    )
+                };
                 let named: Vec<_> = paths.iter().map(named).collect();
                 case.files.extend(named);
             }
-            ["link", path, "->", target] => case.files.push((path.to_string(), Content::Link(target.to_string()))),
+            ["link", path, "->", target] => case
+                .files
+                .push((path.to_string(), Content::Link(target.to_string()))),
             ["dir", path] => case.files.push((path.to_string(), Content::Directory)),
             ["requests"] => {
-                for line in content.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
+                for line in content
+                    .lines()
+                    .map(str::trim)
+                    .filter(|line| !line.is_empty() && !line.starts_with('#'))
+                {
                     case.requests.push(Request::parse(line)?);
                 }
             }
@@ -147,13 +187,19 @@ fn unblanked(content: String) -> String {
 
 impl Request {
     pub fn option(&self, name: &str) -> Option<&str> {
-        self.options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.options
+            .iter()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     /// `METHOD target | Field: value | @option`
     fn parse(line: &str) -> Result<Request, String> {
         let mut parts = line.split(" | ");
-        let (method, target) = parts.next().and_then(|first| first.split_once(' ')).ok_or_else(|| format!("no request: {line}"))?;
+        let (method, target) = parts
+            .next()
+            .and_then(|first| first.split_once(' '))
+            .ok_or_else(|| format!("no request: {line}"))?;
         let mut request = Request {
             line: line.to_owned(),
             method: method.to_owned(),
@@ -172,11 +218,18 @@ impl Request {
                 _ if part == "@chunked" => request.chunked = true,
                 _ if part == "@no-host" => request.hostless = true,
                 Some(("@body", text)) => request.body = Some(text.trim().to_owned()),
-                Some(("@body-bytes", count)) => request.body = Some("x".repeat(count.trim().parse().map_err(|_| "no number")?)),
-                Some((name @ ("@cert" | "@sni" | "@tls"), value)) => {
-                    request.options.push((name.trim_start_matches('@').to_owned(), value.trim().to_owned()));
+                Some(("@body-bytes", count)) => {
+                    request.body = Some("x".repeat(count.trim().parse().map_err(|_| "no number")?))
                 }
-                Some((name, value)) => request.fields.push((name.trim().to_owned(), value.trim().to_owned())),
+                Some((name @ ("@cert" | "@sni" | "@tls"), value)) => {
+                    request.options.push((
+                        name.trim_start_matches('@').to_owned(),
+                        value.trim().to_owned(),
+                    ));
+                }
+                Some((name, value)) => request
+                    .fields
+                    .push((name.trim().to_owned(), value.trim().to_owned())),
                 None => return Err(format!("neither a field nor an option: {part}")),
             }
         }

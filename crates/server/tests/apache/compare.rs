@@ -12,7 +12,10 @@ pub struct Difference {
 
 impl Difference {
     fn new(what: &str, apache: &str, saker: &str) -> Difference {
-        Difference { what: what.to_owned(), text: format!("    {what}: apache2 {apache:?}, saker {saker:?}") }
+        Difference {
+            what: what.to_owned(),
+            text: format!("    {what}: apache2 {apache:?}, saker {saker:?}"),
+        }
     }
 }
 
@@ -33,23 +36,45 @@ pub fn compare(
     };
     let mut found = Vec::new();
     if apache.status != saker.status {
-        found.push(Difference::new("status", &apache.status.to_string(), &saker.status.to_string()));
+        found.push(Difference::new(
+            "status",
+            &apache.status.to_string(),
+            &saker.status.to_string(),
+        ));
     }
     let own = !request.full && is_own_page(apache);
-    let unframed = request.unframed && (saker.field("transfer-encoding").is_some() || request.method == "HEAD");
+    let unframed = request.unframed
+        && (saker.field("transfer-encoding").is_some() || request.method == "HEAD");
     fields(apache, saker, (own, unframed), differences, &mut found);
     body(apache, saker, own, request, &mut found);
     found
 }
 
 fn outcome(response: &Result<Response, String>) -> String {
-    response.as_ref().map_or_else(Clone::clone, |response| response.status.to_string())
+    response
+        .as_ref()
+        .map_or_else(Clone::clone, |response| response.status.to_string())
 }
 
-fn fields(apache: &Response, saker: &Response, (own, unframed): (bool, bool), differences: &Differences, found: &mut Vec<Difference>) {
-    let names: BTreeSet<String> = apache.fields.iter().chain(&saker.fields).map(|(name, _)| name.to_ascii_lowercase()).collect();
-    for name in names.iter().filter(|name| !differences.ignores(name, apache.status)) {
-        let is_chunked = apache.field("transfer-encoding").is_some() || saker.field("transfer-encoding").is_some();
+fn fields(
+    apache: &Response,
+    saker: &Response,
+    (own, unframed): (bool, bool),
+    differences: &Differences,
+    found: &mut Vec<Difference>,
+) {
+    let names: BTreeSet<String> = apache
+        .fields
+        .iter()
+        .chain(&saker.fields)
+        .map(|(name, _)| name.to_ascii_lowercase())
+        .collect();
+    for name in names
+        .iter()
+        .filter(|name| !differences.ignores(name, apache.status))
+    {
+        let is_chunked = apache.field("transfer-encoding").is_some()
+            || saker.field("transfer-encoding").is_some();
         if name == "content-length" && (unframed || is_chunked) {
             continue;
         }
@@ -70,7 +95,9 @@ fn fields(apache: &Response, saker: &Response, (own, unframed): (bool, bool), di
                 .zip(right.parse::<i64>().ok())
                 .is_some_and(|(left, right)| (left - right).abs() <= TIME_TOLERANCE_S),
             (_, "etag") => left.is_empty() == right.is_empty(),
-            (_, "vary" | "allow" | "content-language" | "content-encoding") => tokens(&left) == tokens(&right),
+            (_, "vary" | "allow" | "content-language" | "content-encoding") => {
+                tokens(&left) == tokens(&right)
+            }
             _ => left == right,
         };
         if !same {
@@ -89,7 +116,10 @@ fn joined(response: &Response, name: &str) -> String {
 }
 
 fn tokens(text: &str) -> BTreeSet<String> {
-    text.split(',').map(|token| token.trim().to_ascii_lowercase()).filter(|token| !token.is_empty()).collect()
+    text.split(',')
+        .map(|token| token.trim().to_ascii_lowercase())
+        .filter(|token| !token.is_empty())
+        .collect()
 }
 
 fn close(left: &str, right: &str) -> bool {
@@ -109,13 +139,23 @@ fn is_own_page(response: &Response) -> bool {
     text.starts_with("<!DOCTYPE HTML PUBLIC") || (response.status >= 300 && text.is_empty())
 }
 
-fn body(apache: &Response, saker: &Response, own: bool, request: &Request, found: &mut Vec<Difference>) {
+fn body(
+    apache: &Response,
+    saker: &Response,
+    own: bool,
+    request: &Request,
+    found: &mut Vec<Difference>,
+) {
     if own {
         let (text, is_redirect) = (saker.text(), (300..400).contains(&apache.status));
-        let is_built_in =
-            text.to_ascii_lowercase().starts_with("<!doctype html") || text.is_empty() && (is_redirect || apache.body.is_empty());
+        let is_built_in = text.to_ascii_lowercase().starts_with("<!doctype html")
+            || text.is_empty() && (is_redirect || apache.body.is_empty());
         if !is_built_in {
-            found.push(Difference::new("body", "(a page of its own)", &shown(saker)));
+            found.push(Difference::new(
+                "body",
+                "(a page of its own)",
+                &shown(saker),
+            ));
         }
     } else if request.method != "HEAD" && decoded(apache) != decoded(saker) {
         let (left, right) = different_lines(&apache.text(), &saker.text());
@@ -127,8 +167,12 @@ fn body(apache: &Response, saker: &Response, own: bool, request: &Request, found
 fn decoded(response: &Response) -> Vec<u8> {
     let mut plain = Vec::new();
     let read = match joined(response, "content-encoding").as_str() {
-        "gzip" => flate2::read::MultiGzDecoder::new(response.body.as_slice()).read_to_end(&mut plain).is_ok(),
-        "br" => brotli::Decompressor::new(response.body.as_slice(), 4096).read_to_end(&mut plain).is_ok(),
+        "gzip" => flate2::read::MultiGzDecoder::new(response.body.as_slice())
+            .read_to_end(&mut plain)
+            .is_ok(),
+        "br" => brotli::Decompressor::new(response.body.as_slice(), 4096)
+            .read_to_end(&mut plain)
+            .is_ok(),
         _ => false,
     };
     if read { plain } else { response.body.clone() }
@@ -137,12 +181,18 @@ fn decoded(response: &Response) -> Vec<u8> {
 /// Of long texts only the lines that the other one has not.
 fn different_lines(left: &str, right: &str) -> (String, String) {
     let only = |text: &str, other: &str| {
-        let lines: Vec<&str> = text.lines().filter(|line| !other.lines().any(|known| known == *line)).collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| !other.lines().any(|known| known == *line))
+            .collect();
         lines.join("\n").chars().take(500).collect::<String>()
     };
     match left.lines().count() > 3 {
         true => (only(left, right), only(right, left)),
-        false => (left.chars().take(300).collect(), right.chars().take(300).collect()),
+        false => (
+            left.chars().take(300).collect(),
+            right.chars().take(300).collect(),
+        ),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Logs that hosts have of their own: error logs, forensic logs, messages that the operator words; and trailers in access logs.
+//! Logs that hosts have of their own: error logs, forensic logs, messages that the operator words;
+//! and trailers in access logs.
 
 use super::*;
 
@@ -10,8 +11,11 @@ const HOSTS: &str = "LogLevel warn\nErrorLogFormat \">%l %v %M\"\n<Location /clo
 
 /// What is said without the words, which are each server's own.
 fn kinds(text: &str) -> Vec<String> {
-    let own = text.lines().filter(|line| line.starts_with('>') && !line.contains("notice"));
-    own.map(|line| line.split(['A', 'S']).next().unwrap().trim_end().to_owned()).collect()
+    let own = text
+        .lines()
+        .filter(|line| line.starts_with('>') && !line.contains("notice"));
+    own.map(|line| line.split(['A', 'S']).next().unwrap().trim_end().to_owned())
+        .collect()
 }
 
 #[test]
@@ -28,36 +32,72 @@ fn hosts_have_error_logs_of_their_own() {
     ];
     site.run(&requests, &[("two-error.log", 2)]);
     for (log, count) in [("one-error.log", 3), ("two-error.log", 2)] {
-        let (apache, saker) = (site.lines("apache", log, count), site.lines("saker", log, count));
-        assert_eq!(kinds(&saker.join("\n")), kinds(&apache.join("\n")), "{log}: {apache:#?}\n{saker:#?}");
+        let (apache, saker) = (
+            site.lines("apache", log, count),
+            site.lines("saker", log, count),
+        );
+        assert_eq!(
+            kinds(&saker.join("\n")),
+            kinds(&apache.join("\n")),
+            "{log}: {apache:#?}\n{saker:#?}"
+        );
         assert_eq!(saker.len(), count, "{saker:#?}");
     }
     assert!(
-        site.lines("saker", "one-error.log", 2)[1].starts_with(">one 2 error one.test AH01630: client denied by server configuration: ")
+        site.lines("saker", "one-error.log", 2)[1]
+            .starts_with(">one 2 error one.test AH01630: client denied by server configuration: ")
     );
     let main = fs::read_to_string(site.dir.join("saker/error.log")).unwrap();
-    assert!(main.matches("/closed").count() == 1 && main.contains(">error three.test AH01630") && main.contains("SK0102"), "{main}");
+    assert!(
+        main.matches("/closed").count() == 1
+            && main.contains(">error three.test AH01630")
+            && main.contains("SK0102"),
+        "{main}"
+    );
 }
 
 #[test]
 fn a_broken_htaccess_is_the_matter_of_its_host() {
     let site = Site::new("apache-host-htaccess", HOSTS, FILES);
-    site.dir.write("www/broken/.htaccess", "NoSuchDirective on\n").unwrap();
+    site.dir
+        .write("www/broken/.htaccess", "NoSuchDirective on\n")
+        .unwrap();
     let mut saker = Command::new(env!("CARGO_BIN_EXE_saker"));
-    saker.args(["run", "--workers", "1", "--apache"]).arg(site.dir.join("saker.conf")).arg("--state-dir").arg(site.dir.join("state"));
+    saker
+        .args(["run", "--workers", "1", "--apache"])
+        .arg(site.dir.join("saker.conf"))
+        .arg("--state-dir")
+        .arg(site.dir.join("state"));
     let rotated = site.dir.join("saker/one-error.log.1");
-    site.ask(&mut saker, &["GET /broken/ HTTP/1.1\r\nHost: one.test\r\n\r\n".to_owned()], || {
-        fs::rename(site.dir.join("saker/one-error.log"), &rotated).unwrap();
-        let pid = fs::read_to_string(site.dir.join("saker/pid")).unwrap();
-        assert!(Command::new("kill").args(["-USR1", pid.trim()]).status().unwrap().success());
-        let start = Instant::now();
-        while !site.dir.join("saker/one-error.log").exists() && start.elapsed() < PATIENCE {
-            thread::sleep(Duration::from_millis(20));
-        }
-    });
+    site.ask(
+        &mut saker,
+        &["GET /broken/ HTTP/1.1\r\nHost: one.test\r\n\r\n".to_owned()],
+        || {
+            fs::rename(site.dir.join("saker/one-error.log"), &rotated).unwrap();
+            let pid = fs::read_to_string(site.dir.join("saker/pid")).unwrap();
+            assert!(
+                Command::new("kill")
+                    .args(["-USR1", pid.trim()])
+                    .status()
+                    .unwrap()
+                    .success()
+            );
+            let start = Instant::now();
+            while !site.dir.join("saker/one-error.log").exists() && start.elapsed() < PATIENCE {
+                thread::sleep(Duration::from_millis(20));
+            }
+        },
+    );
     let lines = fs::read_to_string(&rotated).unwrap();
-    assert!(lines.contains("NoSuchDirective") && lines.lines().count() == 1, "{lines}");
-    assert_eq!(fs::read_to_string(site.dir.join("saker/one-error.log")).unwrap(), "", "opened again by its name");
+    assert!(
+        lines.contains("NoSuchDirective") && lines.lines().count() == 1,
+        "{lines}"
+    );
+    assert_eq!(
+        fs::read_to_string(site.dir.join("saker/one-error.log")).unwrap(),
+        "",
+        "opened again by its name"
+    );
 }
 
 /// Ids the same.
@@ -90,19 +130,35 @@ fn forensic_logs() {
     for pair in lines.chunks(2) {
         let id = pair[0][1..].split('|').next().unwrap();
         assert_eq!(pair[1], format!("-{id}"), "{lines:#?}");
-        assert!(site.lines("saker", "ids.log", 5).iter().any(|line| line.starts_with(id)), "{id}");
+        assert!(
+            site.lines("saker", "ids.log", 5)
+                .iter()
+                .any(|line| line.starts_with(id)),
+            "{id}"
+        );
     }
 }
 
 fn with_module_folder(name: &str, conf: &str) -> Site {
-    let modules = MODULE_FOLDERS.iter().find(|folder| Path::new(folder).is_dir()).expect("apache2 has no modules here");
+    let modules = MODULE_FOLDERS
+        .iter()
+        .find(|folder| Path::new(folder).is_dir())
+        .expect("apache2 has no modules here");
     Site::new(name, &conf.replace("{dir}/modules", modules), FILES)
 }
 
 /// The operator's words, and where they were said.
 fn messages(text: &str) -> Vec<String> {
-    let own = text.lines().filter_map(|line| line.split_once("[log_debug:")?.1.split_once("] [client ")?.1.split_once("] "));
-    let mut all: Vec<String> = own.map(|(_, said)| said.split("/tmp").next().unwrap().to_owned()).collect();
+    let own = text.lines().filter_map(|line| {
+        line.split_once("[log_debug:")?
+            .1
+            .split_once("] [client ")?
+            .1
+            .split_once("] ")
+    });
+    let mut all: Vec<String> = own
+        .map(|(_, said)| said.split("/tmp").next().unwrap().to_owned())
+        .collect();
     all.sort();
     all
 }
@@ -113,23 +169,51 @@ fn messages_that_the_operator_words() {
         LogMessage all hook=all\nLogMessage \"a text\" hook=handler expr=%{REQUEST_URI}=~/txt/\n</Location>\n\
         <Location /none>\nLogLevel warn\n</Location>\n<Location /sub/b.txt>\nLogLevel debug\nLogMessage \"ours\" hook=fixups\n</Location>\n";
     let site = with_module_folder("apache-messages", conf);
-    let requests = [get("/page.html", ""), get("/sub/a.txt", ""), get("/none", ""), get("/secret/x.txt", ""), get("/sub/b.txt", "")];
+    let requests = [
+        get("/page.html", ""),
+        get("/sub/a.txt", ""),
+        get("/none", ""),
+        get("/secret/x.txt", ""),
+        get("/sub/b.txt", ""),
+    ];
     site.run(&requests, &[]);
-    let of = |server: &str| messages(&fs::read_to_string(site.dir.join(format!("{server}/error.log"))).unwrap());
+    let of = |server: &str| {
+        messages(&fs::read_to_string(site.dir.join(format!("{server}/error.log"))).unwrap())
+    };
     let (apache, saker) = (of("apache"), of("saker"));
     assert!(apache.len() > 30, "{apache:#?}");
-    let difference: Vec<_> = apache.iter().zip(&saker).filter(|(apache, saker)| apache != saker).collect();
-    assert!(difference.is_empty() && apache.len() == saker.len(), "{apache:#?}\n{saker:#?}");
+    let difference: Vec<_> = apache
+        .iter()
+        .zip(&saker)
+        .filter(|(apache, saker)| apache != saker)
+        .collect();
+    assert!(
+        difference.is_empty() && apache.len() == saker.len(),
+        "{apache:#?}\n{saker:#?}"
+    );
 }
 
 #[test]
 fn trailers_are_logged() {
     let conf = "LoadModule cgid_module {dir}/modules/mod_cgid.so\nScriptSock {dir}/{log}/cgisock\nScriptAlias /cgi/ {dir}/www/cgi/\nLogFormat \"%U %{X-Sum}^ti %{x-none}^ti %{X-Sum}^to\" trailers\nCustomLog {log}/trailers.log trailers\n";
     let site = with_module_folder("apache-trailers", conf);
-    site.dir.write("www/cgi/echo", "#!/bin/sh\necho Content-Type: text/plain\necho\ncat\n").unwrap();
-    fs::set_permissions(site.dir.join("www/cgi/echo"), fs::Permissions::from_mode(0o755)).unwrap();
-    let chunked = "Transfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n3\r\na=b\r\n0\r\nX-Sum: 7\r\n";
-    let requests = [get("/cgi/echo", chunked).replacen("GET", "POST", 1), get("/page.html", "")];
+    site.dir
+        .write(
+            "www/cgi/echo",
+            "#!/bin/sh\necho Content-Type: text/plain\necho\ncat\n",
+        )
+        .unwrap();
+    fs::set_permissions(
+        site.dir.join("www/cgi/echo"),
+        fs::Permissions::from_mode(0o755),
+    )
+    .unwrap();
+    let chunked =
+        "Transfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n3\r\na=b\r\n0\r\nX-Sum: 7\r\n";
+    let requests = [
+        get("/cgi/echo", chunked).replacen("GET", "POST", 1),
+        get("/page.html", ""),
+    ];
     site.run(&requests, &[]);
     site.compare("trailers.log", 2, as_it_is);
     assert_eq!(site.lines("saker", "trailers.log", 2)[0], "/cgi/echo 7 - -");
@@ -143,17 +227,32 @@ fn scripts_that_fail_are_logged_in_full() {
         <VirtualHost *:{port}>\nServerName full.test\nScriptLog {dir}/{log}/full.log\nScriptLogLength 100\n</VirtualHost>\n";
     let site = with_module_folder("apache-script-log", conf);
     let scripts = [
-        ("bad", "#!/bin/sh\necho X-First: 1\necho 'no field here'\necho X-Later: 2\necho\necho rest of it\n"),
+        (
+            "bad",
+            "#!/bin/sh\necho X-First: 1\necho 'no field here'\necho X-Later: 2\necho\necho rest of it\n",
+        ),
         ("none", "#!/bin/sh\necho X-First: 1\ncat >/dev/null\n"),
-        ("late", "#!/bin/sh\necho bad\necho\nsleep 0.3\nhead -c 3000 /dev/zero | tr '\\0' x\n"),
-        ("well", "#!/bin/sh\necho Content-Type: text/plain\necho\ncat\n"),
+        (
+            "late",
+            "#!/bin/sh\necho bad\necho\nsleep 0.3\nhead -c 3000 /dev/zero | tr '\\0' x\n",
+        ),
+        (
+            "well",
+            "#!/bin/sh\necho Content-Type: text/plain\necho\ncat\n",
+        ),
     ];
     for (name, text) in scripts {
         site.dir.write(&format!("www/cgi/{name}"), text).unwrap();
-        fs::set_permissions(site.dir.join(format!("www/cgi/{name}")), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::set_permissions(
+            site.dir.join(format!("www/cgi/{name}")),
+            fs::Permissions::from_mode(0o755),
+        )
+        .unwrap();
     }
     site.dir.write("www/x.sh", "").unwrap();
-    let post = |target: &str| get(target, "X-Y: z\r\nContent-Length: 10\r\n").replacen("GET", "POST", 1) + "abcdefghij";
+    let post = |target: &str| {
+        get(target, "X-Y: z\r\nContent-Length: 10\r\n").replacen("GET", "POST", 1) + "abcdefghij"
+    };
     let full = |target: &str| get(target, "").replace("www.test", "full.test");
     let requests = [
         post("/cgi/bad?x=a"),
@@ -170,8 +269,16 @@ fn scripts_that_fail_are_logged_in_full() {
     site.run(&requests, &[]);
     for (log, least) in [("script.log", 30), ("full.log", 8)] {
         // Apache ends a line wherever it has read a piece.
-        let lines = |server: &str| site.lines(server, log, least).into_iter().filter(|line| !line.is_empty());
-        let of = |server: &str| lines(server).map(|line| without_numbers(&line)).collect::<Vec<_>>();
+        let lines = |server: &str| {
+            site.lines(server, log, least)
+                .into_iter()
+                .filter(|line| !line.is_empty())
+        };
+        let of = |server: &str| {
+            lines(server)
+                .map(|line| without_numbers(&line))
+                .collect::<Vec<_>>()
+        };
         let (apache, saker) = (of("apache"), of("saker"));
         assert!(apache.len() + 5 >= least, "{apache:#?}");
         assert_eq!(saker, apache, "{log}");

@@ -49,7 +49,12 @@ impl World {
     }
 
     fn answer(&self, mode: Mode, asked: &Asked) -> Vec<u8> {
-        *self.asked.lock().unwrap().entry(asked.target.clone()).or_default() += 1;
+        *self
+            .asked
+            .lock()
+            .unwrap()
+            .entry(asked.target.clone())
+            .or_default() += 1;
         if let Some(tag) = asked.field("if-none-match")
             && self.is_frozen.load(Ordering::SeqCst)
         {
@@ -58,7 +63,9 @@ impl World {
         let version = self.version.fetch_add(1, Ordering::SeqCst) + 1;
         if self.is_slow.load(Ordering::SeqCst) {
             // Different from one to the next, so that they overtake each other.
-            thread::sleep(Duration::from_millis(version.wrapping_mul(0x9e37_79b9) % 41));
+            thread::sleep(Duration::from_millis(
+                version.wrapping_mul(0x9e37_79b9) % 41,
+            ));
         }
         let (fields, content) = page(mode, asked, version);
         let name = if asked.target.contains("chunked") {
@@ -66,13 +73,23 @@ impl World {
         } else {
             format!("Content-Length: {}", content.len())
         };
-        let content = if asked.target.contains("chunked") { chunked(&content) } else { content };
+        let content = if asked.target.contains("chunked") {
+            chunked(&content)
+        } else {
+            content
+        };
         format!("HTTP/1.1 200 OK\r\n{fields}{name}\r\n\r\n{content}").into_bytes()
     }
 }
 
 fn chunked(content: &str) -> String {
-    let pieces = content.as_bytes().chunks(3_000).map(|piece| format!("{:x}\r\n{}\r\n", piece.len(), String::from_utf8_lossy(piece)));
+    let pieces = content.as_bytes().chunks(3_000).map(|piece| {
+        format!(
+            "{:x}\r\n{}\r\n",
+            piece.len(),
+            String::from_utf8_lossy(piece)
+        )
+    });
     pieces.collect::<String>() + "0\r\n\r\n"
 }
 
@@ -87,10 +104,15 @@ fn page(mode: Mode, asked: &Asked, version: u64) -> (String, String) {
         Mode::Http | Mode::Apache => "Cache-Control: public, max-age=600\r\n",
     };
     let fields = match word {
-        _ if asked.method != "GET" && asked.method != "HEAD" => match asked.target.split_once("?purge=") {
-            Some((_, what)) => format!("Cache-Control: no-store\r\nX-LiteSpeed-Purge: {}\r\n", what.replace('~', "=")),
-            None => "Cache-Control: no-store\r\n".to_owned(),
-        },
+        _ if asked.method != "GET" && asked.method != "HEAD" => {
+            match asked.target.split_once("?purge=") {
+                Some((_, what)) => format!(
+                    "Cache-Control: no-store\r\nX-LiteSpeed-Purge: {}\r\n",
+                    what.replace('~', "=")
+                ),
+                None => "Cache-Control: no-store\r\n".to_owned(),
+            }
+        }
         "no-store" => "Cache-Control: no-store\r\n".to_owned(),
         "large" => {
             content.push_str(&"large ".repeat(10_000));
@@ -109,7 +131,8 @@ fn page(mode: Mode, asked: &Asked, version: u64) -> (String, String) {
         }
         "esi" => {
             content.push_str("<esi:include src='/tag/0'/><esi:include src='/own/0'/>");
-            "X-LiteSpeed-Cache-Control: public,max-age=600,esi=on\r\nContent-Type: text/html\r\n".to_owned()
+            "X-LiteSpeed-Cache-Control: public,max-age=600,esi=on\r\nContent-Type: text/html\r\n"
+                .to_owned()
         }
         _ => public.to_owned(),
     };
@@ -147,7 +170,14 @@ fn serve(mut stream: UnixStream, world: &World, mode: Mode) {
         let mut words = text.split(' ');
         let method = words.next().unwrap_or_default().to_owned();
         let target = words.next().unwrap_or_default().to_owned();
-        let answer = world.answer(mode, &Asked { method, target, head: text });
+        let answer = world.answer(
+            mode,
+            &Asked {
+                method,
+                target,
+                head: text,
+            },
+        );
         if stream.write_all(&answer).is_err() {
             return;
         }

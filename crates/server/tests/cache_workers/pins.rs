@@ -1,6 +1,7 @@
 //! Connections of which each worker has some: HTTP/1.1 and HTTP/2, kept open.
 //!
-//! Which worker has a connection: the epoll instance that waits for its socket, by `/proc`. Each worker has one of its own.
+//! Which worker has a connection: the epoll instance that waits for its socket, by `/proc`. Each
+//! worker has one of its own.
 
 use saker_testkit::{Client, ServerProcess, frames};
 use std::{
@@ -43,22 +44,39 @@ impl Pin {
             http2.ask("GET", "/no-store/pin", &[]);
             http2
         });
-        http1.into_iter().zip(http2).map(|(http1, http2)| Pin { http1, http2 }).collect()
+        http1
+            .into_iter()
+            .zip(http2)
+            .map(|(http1, http2)| Pin { http1, http2 })
+            .collect()
     }
 
-    pub fn ask(&mut self, is_http2: bool, method: &str, target: &str, fields: &[(&str, &str)]) -> Answer {
+    pub fn ask(
+        &mut self,
+        is_http2: bool,
+        method: &str,
+        target: &str,
+        fields: &[(&str, &str)],
+    ) -> Answer {
         if is_http2 && let Some(answer) = self.http2.ask(method, target, fields) {
             return answer;
         }
         let length = (!matches!(method, "GET" | "HEAD")).then_some(("Content-Length", "0"));
         let fields: Vec<(&str, &str)> = fields.iter().copied().chain(length).collect();
         let response = self.http1.request(method, target, &fields).unwrap();
-        Answer { status: response.status, text: response.text() }
+        Answer {
+            status: response.status,
+            text: response.text(),
+        }
     }
 }
 
 /// A connection to each worker, in use.
-fn each<T>(server: &ServerProcess, workers: usize, mut begin: impl FnMut(TcpStream) -> T) -> Vec<T> {
+fn each<T>(
+    server: &ServerProcess,
+    workers: usize,
+    mut begin: impl FnMut(TcpStream) -> T,
+) -> Vec<T> {
     let mut known = HashSet::new();
     let mut connections = Vec::new();
     for _ in 0..ATTEMPTS {
@@ -74,7 +92,10 @@ fn each<T>(server: &ServerProcess, workers: usize, mut begin: impl FnMut(TcpStre
             return connections;
         }
     }
-    panic!("{ATTEMPTS} connections went to {} of {workers} workers", connections.len());
+    panic!(
+        "{ATTEMPTS} connections went to {} of {workers} workers",
+        connections.len()
+    );
 }
 
 /// The descriptor of the epoll instance that waits for the server's end of a connection.
@@ -83,15 +104,35 @@ fn epoll_of(server: &ServerProcess, client_port: u16) -> u32 {
     let process = Path::new("/proc").join(server.pid().to_string());
     let socket = format!("socket:[{inode}]");
     let descriptors = || fs::read_dir(process.join("fd")).unwrap().flatten();
-    let number = |entry: fs::DirEntry| entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
-    let is = |entry: &fs::DirEntry, what: &str| fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == what);
-    let wanted = descriptors().find(|entry| is(entry, &socket)).and_then(number).expect("the server has the connection");
-    let waits = |epoll: &u32| {
-        let text = fs::read_to_string(process.join("fdinfo").join(epoll.to_string())).unwrap_or_default();
-        text.lines().any(|line| line.strip_prefix("tfd:").and_then(|rest| rest.split_whitespace().next()) == Some(&wanted.to_string()))
+    let number = |entry: fs::DirEntry| {
+        entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok())
     };
-    let epolls = descriptors().filter(|entry| is(entry, "anon_inode:[eventpoll]")).filter_map(number);
-    epolls.into_iter().find(waits).expect("a worker waits for the connection")
+    let is = |entry: &fs::DirEntry, what: &str| {
+        fs::read_link(entry.path()).is_ok_and(|link| link.as_os_str() == what)
+    };
+    let wanted = descriptors()
+        .find(|entry| is(entry, &socket))
+        .and_then(number)
+        .expect("the server has the connection");
+    let waits = |epoll: &u32| {
+        let text =
+            fs::read_to_string(process.join("fdinfo").join(epoll.to_string())).unwrap_or_default();
+        text.lines().any(|line| {
+            line.strip_prefix("tfd:")
+                .and_then(|rest| rest.split_whitespace().next())
+                == Some(&wanted.to_string())
+        })
+    };
+    let epolls = descriptors()
+        .filter(|entry| is(entry, "anon_inode:[eventpoll]"))
+        .filter_map(number);
+    epolls
+        .into_iter()
+        .find(waits)
+        .expect("a worker waits for the connection")
 }
 
 fn inode(server_port: u16, client_port: u16) -> u64 {
@@ -99,16 +140,22 @@ fn inode(server_port: u16, client_port: u16) -> u64 {
     let (from, to) = (format!(":{server_port:04X}"), format!(":{client_port:04X}"));
     let find = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        (words.get(1)?.ends_with(&from) && words.get(2)?.ends_with(&to)).then(|| words.get(9)?.parse().ok()).flatten()
+        (words.get(1)?.ends_with(&from) && words.get(2)?.ends_with(&to))
+            .then(|| words.get(9)?.parse().ok())
+            .flatten()
     };
-    table.lines().find_map(find).expect("the connection is in the kernel's table")
+    table
+        .lines()
+        .find_map(find)
+        .expect("the connection is in the kernel's table")
 }
 
 /// One request after the other.
 pub struct Http2 {
     stream: TcpStream,
     next: u32,
-    /// The server has ended it in order (RFC 9113 section 6.8): what it has not taken is asked over HTTP/1.1.
+    /// The server has ended it in order (RFC 9113 section 6.8): what it has not taken is asked over
+    /// HTTP/1.1.
     is_over: bool,
 }
 
@@ -117,9 +164,22 @@ impl Http2 {
         stream.write_all(frames::PREFACE).unwrap();
         // Large windows, so that no answer waits for us.
         let settings = [&[0, 4][..], &(1u32 << 30).to_be_bytes()].concat();
-        stream.write_all(&frames::frame(frames::SETTINGS, 0, 0, &settings)).unwrap();
-        stream.write_all(&frames::frame(frames::WINDOW_UPDATE, 0, 0, &(1u32 << 30).to_be_bytes())).unwrap();
-        Http2 { stream, next: 1, is_over: false }
+        stream
+            .write_all(&frames::frame(frames::SETTINGS, 0, 0, &settings))
+            .unwrap();
+        stream
+            .write_all(&frames::frame(
+                frames::WINDOW_UPDATE,
+                0,
+                0,
+                &(1u32 << 30).to_be_bytes(),
+            ))
+            .unwrap();
+        Http2 {
+            stream,
+            next: 1,
+            is_over: false,
+        }
     }
 
     fn ask(&mut self, method: &str, target: &str, fields: &[(&str, &str)]) -> Option<Answer> {
@@ -128,32 +188,62 @@ impl Http2 {
         }
         let stream = self.next;
         self.next += 2;
-        let names: Vec<String> = fields.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
-        let mut all = vec![(":method", method), (":scheme", "http"), (":authority", "localhost"), (":path", target)];
-        all.extend(names.iter().zip(fields).map(|(name, (_, value))| (name.as_str(), *value)));
-        let head = frames::frame(frames::HEADERS, frames::END_HEADERS | frames::END_STREAM, stream, &frames::block(&all));
+        let names: Vec<String> = fields
+            .iter()
+            .map(|(name, _)| name.to_ascii_lowercase())
+            .collect();
+        let mut all = vec![
+            (":method", method),
+            (":scheme", "http"),
+            (":authority", "localhost"),
+            (":path", target),
+        ];
+        all.extend(
+            names
+                .iter()
+                .zip(fields)
+                .map(|(name, (_, value))| (name.as_str(), *value)),
+        );
+        let head = frames::frame(
+            frames::HEADERS,
+            frames::END_HEADERS | frames::END_STREAM,
+            stream,
+            &frames::block(&all),
+        );
         self.stream.write_all(&head).unwrap();
         let (mut status, mut content) = (0, Vec::new());
         loop {
             let (kind, flags, of, payload) = self.read();
             match kind {
                 frames::SETTINGS if flags & frames::ACK == 0 => {
-                    self.stream.write_all(&frames::frame(frames::SETTINGS, frames::ACK, 0, &[])).unwrap();
+                    self.stream
+                        .write_all(&frames::frame(frames::SETTINGS, frames::ACK, 0, &[]))
+                        .unwrap();
                 }
                 frames::HEADERS if of == stream => status = status_of(&payload),
                 frames::DATA if of == stream => content.extend_from_slice(&payload),
                 // No error, and the last stream is one before ours.
                 frames::GOAWAY
-                    if payload[4..8] == [0; 4] && u32::from_be_bytes([payload[0], payload[1], payload[2], payload[3]]) < stream =>
+                    if payload[4..8] == [0; 4]
+                        && u32::from_be_bytes([payload[0], payload[1], payload[2], payload[3]])
+                            < stream =>
                 {
                     self.is_over = true;
                     return None;
                 }
-                frames::RST_STREAM | frames::GOAWAY => panic!("{method} {target}: frame {kind} {payload:?}"),
+                frames::RST_STREAM | frames::GOAWAY => {
+                    panic!("{method} {target}: frame {kind} {payload:?}")
+                }
                 _ => {}
             }
-            if of == stream && matches!(kind, frames::HEADERS | frames::DATA) && flags & frames::END_STREAM != 0 {
-                return Some(Answer { status, text: String::from_utf8_lossy(&content).into_owned() });
+            if of == stream
+                && matches!(kind, frames::HEADERS | frames::DATA)
+                && flags & frames::END_STREAM != 0
+            {
+                return Some(Answer {
+                    status,
+                    text: String::from_utf8_lossy(&content).into_owned(),
+                });
             }
         }
     }
@@ -163,7 +253,12 @@ impl Http2 {
         self.stream.read_exact(&mut head).unwrap();
         let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
         self.stream.read_exact(&mut payload).unwrap();
-        (head[3], head[4], u32::from_be_bytes([head[5], head[6], head[7], head[8]]), payload)
+        (
+            head[3],
+            head[4],
+            u32::from_be_bytes([head[5], head[6], head[7], head[8]]),
+            payload,
+        )
     }
 }
 

@@ -7,8 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// In a folder: `ca.pem` and, of it, `server.pem` for `localhost` and `client.pem` for saker, each with a `.key`; `other.pem` is another
-/// authority's.
+/// In a folder: `ca.pem` and, of it, `server.pem` for `localhost` and `client.pem` for saker, each
+/// with a `.key`; `other.pem` is another authority's.
 pub struct Certificates(PathBuf);
 
 impl Certificates {
@@ -23,7 +23,10 @@ impl Certificates {
             let mut params = CertificateParams::new([host.to_owned()]).expect("a name");
             params.distinguished_name.push(DnType::CommonName, host);
             params.is_ca = IsCa::ExplicitNoCa;
-            made.write(&format!("{name}.pem"), &params.signed_by(&key, &ca.0).expect("signed").pem());
+            made.write(
+                &format!("{name}.pem"),
+                &params.signed_by(&key, &ca.0).expect("signed").pem(),
+            );
             made.write(&format!("{name}.key"), &key.serialize_pem());
         }
         made
@@ -43,7 +46,13 @@ impl Certificates {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).expect("permissions");
         if rustix::process::geteuid().is_root() {
             let users = fs::read_to_string("/etc/passwd").expect("users");
-            let id = users.lines().find_map(|line| line.strip_prefix(&format!("{user}:"))?.split(':').nth(1)?.parse().ok());
+            let id = users.lines().find_map(|line| {
+                line.strip_prefix(&format!("{user}:"))?
+                    .split(':')
+                    .nth(1)?
+                    .parse()
+                    .ok()
+            });
             chown(&key, id, None).expect("given");
         }
     }

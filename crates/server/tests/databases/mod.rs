@@ -1,5 +1,5 @@
-//! Databases of the tests' own: MariaDB, PostgreSQL, SQLite and slapd from Debian's packages, each in a folder and on a Unix socket there;
-//! over TCP, with TLS, where a test wants that.
+//! Databases of the tests' own: MariaDB, PostgreSQL, SQLite and slapd from Debian's packages, each
+//! in a folder and on a Unix socket there; over TCP, with TLS, where a test wants that.
 // Each test program uses its part; a test that fails may say so as it likes.
 #![allow(dead_code, clippy::panic)]
 
@@ -20,8 +20,15 @@ pub struct Running(Child);
 
 impl Running {
     fn start(command: &mut Command, package: &str) -> Running {
-        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        Running(quiet.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}: apt-get install {package}")))
+        let quiet = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        Running(
+            quiet
+                .spawn()
+                .unwrap_or_else(|error| panic!("{command:?}: {error}: apt-get install {package}")),
+        )
     }
 
     pub fn end(&mut self) {
@@ -41,14 +48,25 @@ impl Drop for Running {
 }
 
 fn run(command: &mut Command, package: &str) -> Output {
-    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}: apt-get install {package}"))
+    command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}: apt-get install {package}"))
 }
 
 fn feed(command: &mut Command, input: &str, package: &str) -> bool {
-    let quiet = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut child = quiet.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}: apt-get install {package}"));
+    let quiet = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = quiet
+        .spawn()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}: apt-get install {package}"));
     // A program that ends before it has read everything says so by its status.
-    let _ = child.stdin.take().expect("an input").write_all(input.as_bytes());
+    let _ = child
+        .stdin
+        .take()
+        .expect("an input")
+        .write_all(input.as_bytes());
     child.wait().expect("ended").success()
 }
 
@@ -67,14 +85,27 @@ impl Mariadb {
     pub fn start_with(folder: &Path, more: &[String]) -> Mariadb {
         let made = run(
             Command::new("mariadb-install-db")
-                .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"])
+                .args([
+                    "--no-defaults",
+                    "--auth-root-authentication-method=normal",
+                    "--skip-test-db",
+                    "--user=root",
+                ])
                 // One that starts removes other servers' temporary tables.
                 .env("TMPDIR", folder)
                 .arg(format!("--datadir={}", folder.join("mysql").display())),
             "mariadb-server",
         );
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let database = Mariadb { process: Mariadb::serve(folder, more), folder: folder.to_owned(), more: more.to_vec() };
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        let database = Mariadb {
+            process: Mariadb::serve(folder, more),
+            folder: folder.to_owned(),
+            more: more.to_vec(),
+        };
         until("MariaDB answers", || database.ask("SELECT 1"));
         assert!(
             database
@@ -87,7 +118,11 @@ impl Mariadb {
         Running::start(
             Command::new("/usr/sbin/mariadbd")
                 .env("TMPDIR", folder)
-                .args(["--no-defaults", "--user=root", "--innodb-flush-log-at-trx-commit=0"])
+                .args([
+                    "--no-defaults",
+                    "--user=root",
+                    "--innodb-flush-log-at-trx-commit=0",
+                ])
                 .args(more)
                 .arg(format!("--datadir={}", folder.join("mysql").display()))
                 .arg(format!("--socket={}", folder.join("mysql.sock").display())),
@@ -96,12 +131,19 @@ impl Mariadb {
     }
 
     pub fn url(&self) -> String {
-        format!("mysql://saker:secret@localhost/web?socket={}", self.folder.join("mysql.sock").display())
+        format!(
+            "mysql://saker:secret@localhost/web?socket={}",
+            self.folder.join("mysql.sock").display()
+        )
     }
 
     pub fn ask(&self, statements: &str) -> bool {
         let socket = format!("--socket={}", self.folder.join("mysql.sock").display());
-        feed(Command::new("mariadb").args(["--no-defaults", "--skip-ssl", "-uroot", &socket]), statements, "mariadb-server")
+        feed(
+            Command::new("mariadb").args(["--no-defaults", "--skip-ssl", "-uroot", &socket]),
+            statements,
+            "mariadb-server",
+        )
     }
 
     pub fn end(&mut self) {
@@ -135,38 +177,80 @@ impl Postgres {
         Postgres::start_with(folder, &[("listen_addresses", "")], None)
     }
 
-    /// With settings, and who may come by which way (pg_hba.conf) besides over the Unix socket. It does not run as root.
+    /// With settings, and who may come by which way (pg_hba.conf) besides over the Unix socket. It
+    /// does not run as root.
     pub fn start_with(folder: &Path, settings: &[(&str, &str)], ways: Option<&str>) -> Postgres {
-        let versions = fs::read_dir("/usr/lib/postgresql").expect("apt-get install postgresql").flatten();
-        let programs = versions.map(|version| version.path().join("bin")).find(|bin| bin.join("postgres").exists());
+        let versions = fs::read_dir("/usr/lib/postgresql")
+            .expect("apt-get install postgresql")
+            .flatten();
+        let programs = versions
+            .map(|version| version.path().join("bin"))
+            .find(|bin| bin.join("postgres").exists());
         let programs = programs.expect("apt-get install postgresql");
         let home = folder.join("postgres");
         fs::create_dir_all(&home).expect("folder");
         if rustix::process::geteuid().is_root() {
             fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).expect("permissions");
-            assert!(run(Command::new("chown").arg("postgres").arg(&home), "postgresql").status.success());
+            assert!(
+                run(
+                    Command::new("chown").arg("postgres").arg(&home),
+                    "postgresql"
+                )
+                .status
+                .success()
+            );
         }
         let made = run(
-            as_postgres(&programs.join("initdb")).args(["-A", "trust", "-U", "saker", "-N", "-D"]).arg(home.join("data")),
+            as_postgres(&programs.join("initdb"))
+                .args(["-A", "trust", "-U", "saker", "-N", "-D"])
+                .arg(home.join("data")),
             "postgresql",
         );
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
         if let Some(ways) = ways {
             // Written anew in place, so that it stays its owner's.
-            fs::write(home.join("data/pg_hba.conf"), format!("local all all trust\n{ways}\n")).expect("written");
+            fs::write(
+                home.join("data/pg_hba.conf"),
+                format!("local all all trust\n{ways}\n"),
+            )
+            .expect("written");
         }
         let mut command = as_postgres(&programs.join("postgres"));
-        command.args(settings.iter().flat_map(|(name, value)| ["-c".to_owned(), format!("{name}={value}")]));
-        command.args(["-F", "-k"]).arg(&home).arg("-D").arg(home.join("data"));
+        command.args(
+            settings
+                .iter()
+                .flat_map(|(name, value)| ["-c".to_owned(), format!("{name}={value}")]),
+        );
+        command
+            .args(["-F", "-k"])
+            .arg(&home)
+            .arg("-D")
+            .arg(home.join("data"));
         // Its Unix socket is named after it, too.
-        let port = settings.iter().find(|(name, _)| *name == "port").map_or("5432", |(_, port)| port).to_owned();
-        let database = Postgres { process: Running::start(&mut command, "postgresql"), folder: home, programs, port };
+        let port = settings
+            .iter()
+            .find(|(name, _)| *name == "port")
+            .map_or("5432", |(_, port)| port)
+            .to_owned();
+        let database = Postgres {
+            process: Running::start(&mut command, "postgresql"),
+            folder: home,
+            programs,
+            port,
+        };
         until("PostgreSQL answers", || database.ask("SELECT 1"));
         database
     }
 
     pub fn url(&self) -> String {
-        format!("postgres://saker@localhost/postgres?host={}", self.folder.display())
+        format!(
+            "postgres://saker@localhost/postgres?host={}",
+            self.folder.display()
+        )
     }
 
     pub fn end(&mut self) {
@@ -181,7 +265,20 @@ impl Postgres {
     pub fn ask(&self, statements: &str) -> bool {
         let mut command = Command::new(self.programs.join("psql"));
         feed(
-            command.args(["-q", "-U", "saker", "-d", "postgres", "-v", "ON_ERROR_STOP=1", "-p", &self.port, "-h"]).arg(&self.folder),
+            command
+                .args([
+                    "-q",
+                    "-U",
+                    "saker",
+                    "-d",
+                    "postgres",
+                    "-v",
+                    "ON_ERROR_STOP=1",
+                    "-p",
+                    &self.port,
+                    "-h",
+                ])
+                .arg(&self.folder),
             statements,
             "postgresql",
         )
@@ -193,7 +290,14 @@ fn as_postgres(program: &Path) -> Command {
         return Command::new(program);
     }
     let mut command = Command::new("setpriv");
-    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--pdeathsig=KILL"]).arg(program);
+    command
+        .args([
+            "--reuid=postgres",
+            "--regid=postgres",
+            "--clear-groups",
+            "--pdeathsig=KILL",
+        ])
+        .arg(program);
     command
 }
 
@@ -209,7 +313,11 @@ impl Sqlite {
     }
 
     pub fn ask(&self, statements: &str) -> bool {
-        feed(Command::new("sqlite3").arg("-bail").arg(&self.0), statements, "sqlite3")
+        feed(
+            Command::new("sqlite3").arg("-bail").arg(&self.0),
+            statements,
+            "sqlite3",
+        )
     }
 }
 
@@ -238,22 +346,49 @@ impl Slapd {
             home.join("data").display()
         );
         fs::write(home.join("slapd.conf"), text).expect("written");
-        let base = "dn: dc=test\nobjectClass: dcObject\nobjectClass: organization\no: test\ndc: test\n\n";
+        let base =
+            "dn: dc=test\nobjectClass: dcObject\nobjectClass: organization\no: test\ndc: test\n\n";
         let load = || {
             let mut command = Command::new("/usr/sbin/slapadd");
             command.arg("-f").arg(home.join("slapd.conf"));
             command
         };
-        assert!(feed(&mut load(), &format!("{base}{entries}"), "slapd"), "{entries}");
-        let url = format!("ldapi://{}", home.join("ldap.sock").display().to_string().replace('/', "%2F"));
+        assert!(
+            feed(&mut load(), &format!("{base}{entries}"), "slapd"),
+            "{entries}"
+        );
+        let url = format!(
+            "ldapi://{}",
+            home.join("ldap.sock")
+                .display()
+                .to_string()
+                .replace('/', "%2F")
+        );
         let mut command = Command::new("/usr/sbin/slapd");
-        command.arg("-f").arg(home.join("slapd.conf")).args(["-d", "0", "-h", &format!("{url} {urls}")]);
-        let directory = Slapd { _process: Running::start(&mut command, "slapd"), folder: home };
-        until("slapd listens", || std::os::unix::net::UnixStream::connect(directory.folder.join("ldap.sock")).is_ok());
+        command.arg("-f").arg(home.join("slapd.conf")).args([
+            "-d",
+            "0",
+            "-h",
+            &format!("{url} {urls}"),
+        ]);
+        let directory = Slapd {
+            _process: Running::start(&mut command, "slapd"),
+            folder: home,
+        };
+        until("slapd listens", || {
+            std::os::unix::net::UnixStream::connect(directory.folder.join("ldap.sock")).is_ok()
+        });
         directory
     }
 
     pub fn url(&self) -> String {
-        format!("ldapi://{}", self.folder.join("ldap.sock").display().to_string().replace('/', "%2F"))
+        format!(
+            "ldapi://{}",
+            self.folder
+                .join("ldap.sock")
+                .display()
+                .to_string()
+                .replace('/', "%2F")
+        )
     }
 }

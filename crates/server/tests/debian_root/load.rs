@@ -1,4 +1,5 @@
-//! Clients that ask all the while, over new and kept connections, in plain and over TLS, and forgive nothing.
+//! Clients that ask all the while, over new and kept connections, in plain and over TLS, and
+//! forgive nothing.
 // What goes wrong is the test's.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -28,7 +29,10 @@ pub struct Load {
 impl Load {
     /// Of `/`, which has `body`.
     pub fn start(plain: u16, secure: u16, body: &str) -> Load {
-        let (end, requests) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (end, requests) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
         let spawn = |what: fn(u16, &str, &AtomicU64) -> Result<(), String>, port: u16| {
             let (end, requests, body) = (Arc::clone(&end), Arc::clone(&requests), body.to_owned());
             thread::spawn(move || {
@@ -38,8 +42,16 @@ impl Load {
                 Ok(())
             })
         };
-        let threads = vec![spawn(kept, plain), spawn(single, plain), spawn(secured, secure)];
-        Load { end, requests, threads }
+        let threads = vec![
+            spawn(kept, plain),
+            spawn(single, plain),
+            spawn(secured, secure),
+        ];
+        Load {
+            end,
+            requests,
+            threads,
+        }
     }
 
     /// How many were answered right; the first thing that went wrong, if anything did.
@@ -61,10 +73,15 @@ fn single(port: u16, body: &str, requests: &AtomicU64) -> Result<(), String> {
 }
 
 fn ask(port: u16, count: usize, body: &str, requests: &AtomicU64) -> Result<(), String> {
-    let mut client = Client::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).map_err(|error| format!("connecting: {error}"))?;
-    client.set_timeout(PATIENCE).map_err(|error| error.to_string())?;
+    let mut client = Client::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
+        .map_err(|error| format!("connecting: {error}"))?;
+    client
+        .set_timeout(PATIENCE)
+        .map_err(|error| error.to_string())?;
     for number in 0..count {
-        let response = client.get("/").map_err(|error| format!("request {number}: {error}"))?;
+        let response = client
+            .get("/")
+            .map_err(|error| format!("request {number}: {error}"))?;
         if response.status != 200 || response.text() != body {
             return Err(format!("{} {}", response.status, response.text()));
         }
@@ -76,9 +93,22 @@ fn ask(port: u16, count: usize, body: &str, requests: &AtomicU64) -> Result<(), 
 }
 
 fn secured(port: u16, body: &str, requests: &AtomicU64) -> Result<(), String> {
-    let output = Command::new("curl").args(["-sS", "-k", "-m", "30", &format!("https://127.0.0.1:{port}/")]).output().unwrap();
+    let output = Command::new("curl")
+        .args([
+            "-sS",
+            "-k",
+            "-m",
+            "30",
+            &format!("https://127.0.0.1:{port}/"),
+        ])
+        .output()
+        .unwrap();
     if !output.status.success() || output.stdout != body.as_bytes() {
-        return Err(format!("over TLS: {} {}", output.status, String::from_utf8_lossy(&output.stderr)));
+        return Err(format!(
+            "over TLS: {} {}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        ));
     }
     requests.fetch_add(1, Ordering::Relaxed);
     thread::sleep(Duration::from_millis(20));

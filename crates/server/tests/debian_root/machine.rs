@@ -1,7 +1,9 @@
-//! A Debian machine of the test's own: this machine's packages, and copies of what they and the server write to.
+//! A Debian machine of the test's own: this machine's packages, and copies of what they and the
+//! server write to.
 //!
-//! The test program is run once more as the first process of mount, network and process namespaces (unshare(1)); whatever it starts ends with it,
-//! and nothing of the machine is changed. Ports below 1024 are root's there, as on a machine with its defaults.
+//! The test program is run once more as the first process of mount, network and process namespaces
+//! (unshare(1)); whatever it starts ends with it, and nothing of the machine is changed. Ports
+//! below 1024 are root's there, as on a machine with its defaults.
 // Each test program uses its part; what is missing is said as it comes.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
@@ -14,49 +16,116 @@ use std::{
     process::{Command, Output},
 };
 
-/// Beyond what all of it takes on a busy machine; then it is ended with everything that it has started.
+/// Beyond what all of it takes on a busy machine; then it is ended with everything that it has
+/// started.
 const SECONDS_MAX: &str = "300";
 /// Set where the namespaces are.
 const OWN: &str = "SAKER_TEST_MACHINE";
 /// What packages and servers write below, on a Debian machine.
-const COVERED: [&str; 6] = ["/etc", "/var/www", "/var/lib/apache2", "/var/lib/logrotate", "/var/cache/apache2", "/var/lib/wordpress"];
+const COVERED: [&str; 6] = [
+    "/etc",
+    "/var/www",
+    "/var/lib/apache2",
+    "/var/lib/logrotate",
+    "/var/cache/apache2",
+    "/var/lib/wordpress",
+];
 
 /// Runs an ignored test of this program as root of a machine of its own.
 pub fn on_its_own(test: &str) {
-    for program in ["apache2", "a2ensite", "openssl", "curl", "logrotate", "fail2ban-regex", "ip", "unshare", "pgrep", "setpriv"] {
+    for program in [
+        "apache2",
+        "a2ensite",
+        "openssl",
+        "curl",
+        "logrotate",
+        "fail2ban-regex",
+        "ip",
+        "unshare",
+        "pgrep",
+        "setpriv",
+    ] {
         require(program).unwrap();
     }
     let output = Command::new("timeout")
-        .args(["-k", "5", SECONDS_MAX, "unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"])
+        .args([
+            "-k",
+            "5",
+            SECONDS_MAX,
+            "unshare",
+            "--mount",
+            "--net",
+            "--pid",
+            "--fork",
+            "--kill-child",
+            "--mount-proc",
+        ])
         // A shell is the first process, which takes leave of servers whose parents have ended.
         .args(["sh", "-c", "\"$0\" \"$@\"; exit $?"])
         .arg(std::env::current_exe().unwrap())
         .env(OWN, "1")
-        .args(["--ignored", "--exact", test, "--nocapture", "--test-threads", "1"])
+        .args([
+            "--ignored",
+            "--exact",
+            test,
+            "--nocapture",
+            "--test-threads",
+            "1",
+        ])
         .output()
         .unwrap();
     let said = text(&output);
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}"
+    );
 }
 
 pub fn text(output: &Output) -> String {
-    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
 }
 
 /// Runs to its end; what it says where it fails is the test's.
 pub fn run<S: AsRef<OsStr>>(program: &str, arguments: impl IntoIterator<Item = S>) -> String {
-    let output = Command::new(program).args(arguments).env("PATH", PATH).output().unwrap_or_else(|error| panic!("{program}: {error}"));
-    assert!(output.status.success(), "{program}: {}\n{}", output.status, text(&output));
+    let output = Command::new(program)
+        .args(arguments)
+        .env("PATH", PATH)
+        .output()
+        .unwrap_or_else(|error| panic!("{program}: {error}"));
+    assert!(
+        output.status.success(),
+        "{program}: {}\n{}",
+        output.status,
+        text(&output)
+    );
     text(&output)
 }
 
 /// The server with the rights that a unit in `contrib` gives it, and no other (setpriv(1)).
 pub fn with_rights_of(unit: &str) -> Command {
-    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib").join(unit)).unwrap();
-    let rights = text.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).expect("a set of capabilities");
-    let rights: String = rights.split(' ').map(|right| format!(",+{}", right.trim_start_matches("CAP_").to_lowercase())).collect();
+    let text = fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../contrib")
+            .join(unit),
+    )
+    .unwrap();
+    let rights = text
+        .lines()
+        .find_map(|line| line.strip_prefix("CapabilityBoundingSet="))
+        .expect("a set of capabilities");
+    let rights: String = rights
+        .split(' ')
+        .map(|right| format!(",+{}", right.trim_start_matches("CAP_").to_lowercase()))
+        .collect();
     let mut command = Command::new("setpriv");
-    command.arg(format!("--bounding-set=-all{rights}")).arg(crate::operate::SAKER).env("PATH", PATH);
+    command
+        .arg(format!("--bounding-set=-all{rights}"))
+        .arg(crate::operate::SAKER)
+        .env("PATH", PATH);
     command
 }
 
@@ -69,10 +138,19 @@ pub struct Machine {
 
 impl Machine {
     pub fn lay_out(name: &str) -> Machine {
-        assert!(std::env::var_os(OWN).is_some() && std::process::id() < 10, "only in namespaces of its own");
-        let machine = Machine { dir: TempDir::new(name).unwrap() };
+        assert!(
+            std::env::var_os(OWN).is_some() && std::process::id() < 10,
+            "only in namespaces of its own"
+        );
+        let machine = Machine {
+            dir: TempDir::new(name).unwrap(),
+        };
         fs::set_permissions(&machine.dir, fs::Permissions::from_mode(0o711)).unwrap();
-        for path in COVERED.map(Path::new).into_iter().filter(|path| path.exists()) {
+        for path in COVERED
+            .map(Path::new)
+            .into_iter()
+            .filter(|path| path.exists())
+        {
             machine.cover(path);
         }
         // What the boot of a machine makes there.
@@ -89,7 +167,10 @@ impl Machine {
         // Where containers keep services from being started.
         let policy = Path::new("/usr/sbin/policy-rc.d");
         if policy.exists() {
-            let allowed = machine.dir.write("policy-rc.d", "#!/bin/sh\nexit 0\n").unwrap();
+            let allowed = machine
+                .dir
+                .write("policy-rc.d", "#!/bin/sh\nexit 0\n")
+                .unwrap();
             machine.replace(policy, &allowed);
         }
         run("ip", ["link", "set", "lo", "up"]);
@@ -101,23 +182,61 @@ impl Machine {
     pub fn stock_logs(&self) {
         let folder = Path::new("/var/log/apache2");
         fs::remove_dir_all(folder).unwrap();
-        run("install", ["-d", "-m", "750", "-o", "root", "-g", "adm", "/var/log/apache2"]);
+        run(
+            "install",
+            [
+                "-d",
+                "-m",
+                "750",
+                "-o",
+                "root",
+                "-g",
+                "adm",
+                "/var/log/apache2",
+            ],
+        );
         for name in ["access.log", "error.log", "other_vhosts_access.log"] {
-            run("install", ["-m", "640", "-o", "root", "-g", "adm", "/dev/null", &folder.join(name).to_string_lossy()]);
+            run(
+                "install",
+                [
+                    "-m",
+                    "640",
+                    "-o",
+                    "root",
+                    "-g",
+                    "adm",
+                    "/dev/null",
+                    &folder.join(name).to_string_lossy(),
+                ],
+            );
         }
     }
 
     /// Lays a copy over a folder.
     fn cover(&self, path: &Path) {
-        let copy = self.dir.join(path.strip_prefix("/").unwrap().to_string_lossy().replace('/', "-"));
-        run("cp", ["-a", &path.to_string_lossy(), &copy.to_string_lossy()]);
-        run("mount", ["--bind", &copy.to_string_lossy(), &path.to_string_lossy()]);
+        let copy = self.dir.join(
+            path.strip_prefix("/")
+                .unwrap()
+                .to_string_lossy()
+                .replace('/', "-"),
+        );
+        run(
+            "cp",
+            ["-a", &path.to_string_lossy(), &copy.to_string_lossy()],
+        );
+        run(
+            "mount",
+            ["--bind", &copy.to_string_lossy(), &path.to_string_lossy()],
+        );
     }
 
     /// Lays a program over another, until [`restore`](Self::restore).
     pub fn replace(&self, path: &Path, by: &Path) {
         fs::set_permissions(by, fs::Permissions::from_mode(0o755)).unwrap();
-        run("mount", ["--bind", &by.to_string_lossy(), &path.to_string_lossy()]);
+        run(
+            "mount",
+            ["--bind", &by.to_string_lossy(), &path.to_string_lossy()],
+        );
     }
 
     pub fn restore(&self, path: &Path) {
@@ -127,12 +246,46 @@ impl Machine {
     /// A certificate below `/etc/ssl`, its key 0600 in a folder of root's alone (0700).
     pub fn certificate(&self, name: &str) -> (PathBuf, PathBuf) {
         let keys = PathBuf::from("/etc/ssl/keys");
-        run("install", ["-d", "-m", "700", "-o", "root", "-g", "root", &keys.to_string_lossy()]);
-        let (certificate, key) = (PathBuf::from(format!("/etc/ssl/certs/{name}.pem")), keys.join(format!("{name}.key")));
+        run(
+            "install",
+            [
+                "-d",
+                "-m",
+                "700",
+                "-o",
+                "root",
+                "-g",
+                "root",
+                &keys.to_string_lossy(),
+            ],
+        );
+        let (certificate, key) = (
+            PathBuf::from(format!("/etc/ssl/certs/{name}.pem")),
+            keys.join(format!("{name}.key")),
+        );
         let (subject, names) = (format!("/CN={name}"), format!("subjectAltName=DNS:{name}"));
-        let words = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30"];
-        let own = ["-subj", &subject, "-addext", &names, "-keyout", &key.to_string_lossy(), "-out", &certificate.to_string_lossy()]
-            .map(str::to_owned);
+        let words = [
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "30",
+        ];
+        let own = [
+            "-subj",
+            &subject,
+            "-addext",
+            &names,
+            "-keyout",
+            &key.to_string_lossy(),
+            "-out",
+            &certificate.to_string_lossy(),
+        ]
+        .map(str::to_owned);
         run("openssl", words.map(str::to_owned).into_iter().chain(own));
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         (certificate, key)
@@ -149,8 +302,14 @@ pub fn owners(folder: &str) -> Vec<String> {
 
 /// Effective users of a process and of what it has started, the process first.
 pub fn users_of(pid: u32) -> Vec<u32> {
-    let children = Command::new("pgrep").args(["-P", &pid.to_string()]).output().unwrap().stdout;
+    let children = Command::new("pgrep")
+        .args(["-P", &pid.to_string()])
+        .output()
+        .unwrap()
+        .stdout;
     let children = String::from_utf8_lossy(&children).into_owned();
     let owner = |pid: &str| fs::metadata(format!("/proc/{pid}")).map(|found| found.uid());
-    std::iter::once(owner(&pid.to_string()).unwrap()).chain(children.lines().filter_map(|pid| owner(pid.trim()).ok())).collect()
+    std::iter::once(owner(&pid.to_string()).unwrap())
+        .chain(children.lines().filter_map(|pid| owner(pid.trim()).ok()))
+        .collect()
 }

@@ -1,4 +1,5 @@
-//! The same by `saker.toml`: logs in a folder of root's and adm's, keys of root's alone, new sites with low ports by reload, rotation.
+//! The same by `saker.toml`: logs in a folder of root's and adm's, keys of root's alone, new sites
+//! with low ports by reload, rotation.
 // The whole file is tests.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -21,22 +22,35 @@ const PAGE: &str = "<p>first</p>\n";
 #[ignore = "changes what it can reach; run on a machine of its own"]
 fn on_a_machine() {
     let machine = Machine::lay_out("debian-native");
-    run("install", ["-d", "-m", "750", "-o", "root", "-g", "adm", LOGS]);
+    run(
+        "install",
+        ["-d", "-m", "750", "-o", "root", "-g", "adm", LOGS],
+    );
     prepare(&machine);
     let mut command = with_rights_of("saker.service");
     command.args(["run", "-c", CONFIGURATION]);
-    let server = ServerProcess::start(&mut command, SocketAddr::from(([127, 0, 0, 1], 80))).unwrap();
+    let server =
+        ServerProcess::start(&mut command, SocketAddr::from(([127, 0, 0, 1], 80))).unwrap();
     until_ready(&server, Path::new(STATE));
-    assert_eq!(users_of(server.pid()), [WWW_DATA, 0], "the server, and its broker");
+    assert_eq!(
+        users_of(server.pid()),
+        [WWW_DATA, 0],
+        "the server, and its broker"
+    );
     let load = Load::start(80, 443, PAGE);
     for number in 1..=SITES {
         add_site(&machine, &server, number);
     }
     rotate(&server);
-    let requests = load.finish().unwrap_or_else(|why| panic!("{why}\n{}", server.stderr()));
+    let requests = load
+        .finish()
+        .unwrap_or_else(|why| panic!("{why}\n{}", server.stderr()));
     assert!(requests > 100, "{requests} requests");
     for line in owners(LOGS) {
-        assert!(line.contains(" root:adm ") || line.contains(" root:root "), "{line}");
+        assert!(
+            line.contains(" root:adm ") || line.contains(" root:root "),
+            "{line}"
+        );
     }
     let second = successor(&machine, server);
     assert_eq!(get(80 + SITES, &site(SITES)), format!("{}\n", site(SITES)));
@@ -46,21 +60,47 @@ fn on_a_machine() {
     assert!(Client::connect(SocketAddr::from(([127, 0, 0, 1], 80))).is_err());
 }
 
-/// Another server, started by root beside one that waits for a download as www-data, has its ports and its state directory at once.
+/// Another server, started by root beside one that waits for a download as www-data, has its ports
+/// and its state directory at once.
 fn successor(machine: &Machine, mut first: ServerProcess) -> ServerProcess {
     let content = vec![b'x'; 24 << 20];
     fs::write("/var/www/html/large.bin", &content).unwrap();
     let got = machine.dir.join("got.bin");
-    let words = ["-sS", "--limit-rate", "8M", "-o", &got.to_string_lossy(), "http://127.0.0.1/large.bin"].map(str::to_owned);
+    let words = [
+        "-sS",
+        "--limit-rate",
+        "8M",
+        "-o",
+        &got.to_string_lossy(),
+        "http://127.0.0.1/large.bin",
+    ]
+    .map(str::to_owned);
     let mut download = Command::new("curl").args(words).spawn().unwrap();
-    until("the download has begun", || got.metadata().is_ok_and(|found| found.len() > 0));
+    until("the download has begun", || {
+        got.metadata().is_ok_and(|found| found.len() > 0)
+    });
     first.signal(Signal::TERM).unwrap();
-    until("it stops", || fs::read_to_string(format!("{LOGS}/error.log")).is_ok_and(|text| text.contains("SK0103")));
-    let second = ServerProcess::start(with_rights_of("saker.service").args(["run", "-c", CONFIGURATION]), first.address()).unwrap();
+    until("it stops", || {
+        fs::read_to_string(format!("{LOGS}/error.log")).is_ok_and(|text| text.contains("SK0103"))
+    });
+    let second = ServerProcess::start(
+        with_rights_of("saker.service").args(["run", "-c", CONFIGURATION]),
+        first.address(),
+    )
+    .unwrap();
     until_ready(&second, Path::new(STATE));
     assert!(download.wait().unwrap().success());
-    assert!(fs::read(&got).unwrap() == content, "the download is not whole");
-    assert_eq!(first.wait_for_exit(PATIENCE).unwrap().and_then(|status| status.code()), Some(0));
+    assert!(
+        fs::read(&got).unwrap() == content,
+        "the download is not whole"
+    );
+    assert_eq!(
+        first
+            .wait_for_exit(PATIENCE)
+            .unwrap()
+            .and_then(|status| status.code()),
+        Some(0)
+    );
     let log = fs::read_to_string(format!("{LOGS}/error.log")).unwrap();
     assert!(log.contains("SK0115"), "{log}\n{}", second.stderr());
     second
@@ -101,27 +141,57 @@ fn add_site(machine: &Machine, server: &ServerProcess, number: u16) {
     let text = fs::read_to_string(CONFIGURATION).unwrap() + &more;
     fs::write(CONFIGURATION, text).unwrap();
     let reloaded = saker(["reload", "-c", CONFIGURATION]);
-    assert!(reloaded.status.success(), "{name}: {}", crate::machine::text(&reloaded));
+    assert!(
+        reloaded.status.success(),
+        "{name}: {}",
+        crate::machine::text(&reloaded)
+    );
     assert_eq!(get(port, &name), format!("{name}\n"), "{}", server.stderr());
-    let (resolve, file) = (format!("{name}:443:127.0.0.1"), certificate.display().to_string());
-    let words = ["-sS", "-m", "30", "--resolve", &resolve, "--cacert", &file, &format!("https://{name}/")].map(str::to_owned);
-    assert_eq!(crate::machine::text(&Command::new("curl").args(words).output().unwrap()), format!("{name}\n"));
+    let (resolve, file) = (
+        format!("{name}:443:127.0.0.1"),
+        certificate.display().to_string(),
+    );
+    let words = [
+        "-sS",
+        "-m",
+        "30",
+        "--resolve",
+        &resolve,
+        "--cacert",
+        &file,
+        &format!("https://{name}/"),
+    ]
+    .map(str::to_owned);
+    assert_eq!(
+        crate::machine::text(&Command::new("curl").args(words).output().unwrap()),
+        format!("{name}\n")
+    );
     let log = format!("{LOGS}/{name}.log");
-    until(&format!("{log} has its lines"), || fs::read_to_string(&log).is_ok_and(|text| text.lines().count() >= 2));
+    until(&format!("{log} has its lines"), || {
+        fs::read_to_string(&log).is_ok_and(|text| text.lines().count() >= 2)
+    });
 }
 
 fn get(port: u16, host: &str) -> String {
     let mut client = Client::connect(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
-    client.send(format!("GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")).unwrap();
+    client
+        .send(format!(
+            "GET / HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+        ))
+        .unwrap();
     client.read_response().unwrap().text()
 }
 
 /// As the documentation has it, with files of root's that logrotate makes.
 fn rotate(server: &ServerProcess) {
-    let rules =
-        format!("{LOGS}/*.log {{\nrotate 3\ncreate 640 root adm\nsharedscripts\npostrotate\nkill -USR1 {}\nendscript\n}}\n", server.pid());
+    let rules = format!(
+        "{LOGS}/*.log {{\nrotate 3\ncreate 640 root adm\nsharedscripts\npostrotate\nkill -USR1 {}\nendscript\n}}\n",
+        server.pid()
+    );
     fs::write("/etc/logrotate.d/saker", rules).unwrap();
     run("logrotate", ["-f", "/etc/logrotate.d/saker"]);
     let log = format!("{LOGS}/access.log");
-    until("lines are in the file that logrotate has made", || fs::metadata(&log).is_ok_and(|found| found.len() > 0));
+    until("lines are in the file that logrotate has made", || {
+        fs::metadata(&log).is_ok_and(|found| found.len() > 0)
+    });
 }

@@ -1,7 +1,9 @@
-//! A client of HTTP/3 that a test can read top to bottom: one connection over a UDP socket of its own, driven until what was asked for is there.
+//! A client of HTTP/3 that a test can read top to bottom: one connection over a UDP socket of its
+//! own, driven until what was asked for is there.
 //!
-//! QUIC and HTTP/3 are Saker's own crates in client role; below them every stream can be written to and ended as a test likes. The socket may be
-//! changed for another (migration), and tickets are kept for the next connection (0-RTT).
+//! QUIC and HTTP/3 are Saker's own crates in client role; below them every stream can be written to
+//! and ended as a test likes. The socket may be changed for another (migration), and tickets are
+//! kept for the next connection (0-RTT).
 // Each test program uses its part; a test that fails may say so as it likes.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
@@ -12,15 +14,21 @@ use quinn_proto::ClientConfig;
 use rustls::{
     NamedGroup,
     client::{
-        ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue, Tls13ClientSessionValue,
+        ClientSessionMemoryCache, ClientSessionStore, Resumption, Tls12ClientSessionValue,
+        Tls13ClientSessionValue,
         danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
     },
     crypto::{CryptoProvider, aws_lc_rs, verify_tls13_signature},
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
-use saker_http3::{Connection as Machine, ErrorCode, Event as Meaning, HeadStore, Indexing, Limits, Outgoing};
+use saker_http3::{
+    Connection as Machine, ErrorCode, Event as Meaning, HeadStore, Indexing, Limits, Outgoing,
+};
 use saker_net::{Arrival, Departure};
-use saker_quic::{ClientCrypto, Connection, Door, Endpoint, Event, Id, Lost, Read, Secrets, Settings, Sink, Written};
+use saker_quic::{
+    ClientCrypto, Connection, Door, Endpoint, Event, Id, Lost, Read, Secrets, Settings, Sink,
+    Written,
+};
 use std::{
     collections::BTreeMap,
     io::ErrorKind,
@@ -59,38 +67,71 @@ type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 impl Client {
     /// Shows the certificate of `NAME.pem` and `NAME.key` where it is asked for one.
     pub fn who_shows(dir: &Path, name: &str) -> Client {
-        let chain = CertificateDer::pem_file_iter(dir.join(format!("{name}.pem"))).unwrap().map(Result::unwrap).collect();
-        Client::new(Some((chain, PrivateKeyDer::from_pem_file(dir.join(format!("{name}.key"))).unwrap())))
+        let chain = CertificateDer::pem_file_iter(dir.join(format!("{name}.pem")))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        Client::new(Some((
+            chain,
+            PrivateKeyDer::from_pem_file(dir.join(format!("{name}.key"))).unwrap(),
+        )))
     }
 
     fn new(identity: Option<Identity>) -> Client {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let builder = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider));
-        let builder = builder.with_protocol_versions(&[&rustls::version::TLS13]).unwrap();
-        let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody(provider)));
+        let builder = builder
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap();
+        let builder = builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(Anybody(provider)));
         let mut tls = match identity {
             Some((chain, key)) => builder.with_client_auth_cert(chain, key).unwrap(),
             None => builder.with_no_client_auth(),
         };
         tls.alpn_protocols = vec![b"h3".to_vec()];
         tls.enable_early_data = true;
-        let tickets = Arc::new(Tickets { sessions: ClientSessionMemoryCache::new(256), received: AtomicUsize::new(0) });
+        let tickets = Arc::new(Tickets {
+            sessions: ClientSessionMemoryCache::new(256),
+            received: AtomicUsize::new(0),
+        });
         tls.resumption = Resumption::store(Arc::<Tickets>::clone(&tickets));
-        Client { tls: Arc::new(tls), tickets, name: "localhost".into(), limits: Limits::default(), settings: Settings::default() }
+        Client {
+            tls: Arc::new(tls),
+            tickets,
+            name: "localhost".into(),
+            limits: Limits::default(),
+            settings: Settings::default(),
+        }
     }
 }
 
 impl Client {
-    /// Begins a handshake; what is asked before it is over goes as early data where there is a ticket.
+    /// Begins a handshake; what is asked before it is over goes as early data where there is a
+    /// ticket.
     pub fn begin(&self, server: &str) -> Http3 {
         let secrets = Secrets::random().unwrap();
         let mut endpoint = Endpoint::client(&self.settings, &secrets, true);
         let socket = bind();
         let config = ClientConfig::new(Arc::new(ClientCrypto::new(Arc::clone(&self.tls)).unwrap()));
         let server: SocketAddr = server.parse().unwrap();
-        let peer = Peer { machine: Some(Machine::client(self.limits)), ..Peer::default() };
-        let id = endpoint.connect(Instant::now(), config, server, &self.name, peer).unwrap();
-        let mut http3 = Http3 { socket, endpoint, id, lost: None, gone: false, authority: self.name.clone(), counted: (0, 0) };
+        let peer = Peer {
+            machine: Some(Machine::client(self.limits)),
+            ..Peer::default()
+        };
+        let id = endpoint
+            .connect(Instant::now(), config, server, &self.name, peer)
+            .unwrap();
+        let mut http3 = Http3 {
+            socket,
+            endpoint,
+            id,
+            lost: None,
+            gone: false,
+            authority: self.name.clone(),
+            counted: (0, 0),
+        };
         http3.turns();
         http3
     }
@@ -178,7 +219,10 @@ pub struct Response {
 
 impl Response {
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+        self.fields
+            .iter()
+            .find(|(other, _)| other == name)
+            .map(|(_, value)| value.as_str())
     }
 
     pub fn text(&self) -> String {
@@ -224,7 +268,13 @@ impl Http3 {
         self.ask("GET", path, &[], b"")
     }
 
-    pub fn ask(&mut self, method: &str, path: &str, fields: &[(&str, &str)], body: &[u8]) -> Response {
+    pub fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        fields: &[(&str, &str)],
+        body: &[u8],
+    ) -> Response {
         let stream = self.open(method, path, fields, body.is_empty());
         if !body.is_empty() {
             self.send(stream, body, true);
@@ -235,18 +285,35 @@ impl Http3 {
     /// Sends a head; the stream.
     pub fn open(&mut self, method: &str, path: &str, fields: &[(&str, &str)], ends: bool) -> u64 {
         let authority = self.authority.clone();
-        let pseudo = [(":method", method), (":scheme", "https"), (":authority", &authority), (":path", path)];
+        let pseudo = [
+            (":method", method),
+            (":scheme", "https"),
+            (":authority", &authority),
+            (":path", path),
+        ];
         self.open_with(&pseudo, fields, ends)
     }
 
-    pub fn open_with(&mut self, pseudo: &[(&str, &str)], fields: &[(&str, &str)], ends: bool) -> u64 {
-        let (connection, peer) = self.endpoint.connection(self.id, Instant::now()).expect("a connection");
+    pub fn open_with(
+        &mut self,
+        pseudo: &[(&str, &str)],
+        fields: &[(&str, &str)],
+        ends: bool,
+    ) -> u64 {
+        let (connection, peer) = self
+            .endpoint
+            .connection(self.id, Instant::now())
+            .expect("a connection");
         let stream = connection.open(true).expect("a stream");
         let mut out = Vec::new();
         let machine = peer.machine.as_mut().unwrap();
         let opened = machine.open(stream, ends, &mut out, |head| {
-            pseudo.iter().for_each(|(name, value)| head.pseudo(name.as_bytes(), value.as_bytes()));
-            fields.iter().for_each(|(name, value)| head.field(name.as_bytes(), value.as_bytes(), Indexing::Add));
+            pseudo
+                .iter()
+                .for_each(|(name, value)| head.pseudo(name.as_bytes(), value.as_bytes()));
+            fields.iter().for_each(|(name, value)| {
+                head.field(name.as_bytes(), value.as_bytes(), Indexing::Add)
+            });
         });
         opened.expect("no stream to be had");
         peer.responses.insert(stream, Response::default());
@@ -285,7 +352,11 @@ impl Http3 {
     }
 
     fn peer_ended(&mut self, stream: u64) -> Response {
-        self.peer().responses.get(&stream).cloned().unwrap_or_default()
+        self.peer()
+            .responses
+            .get(&stream)
+            .cloned()
+            .unwrap_or_default()
     }
 
     pub fn reset(&mut self, stream: u64, code: ErrorCode) {
@@ -312,7 +383,10 @@ impl Http3 {
     }
 
     pub fn connection(&mut self) -> &mut Connection {
-        self.endpoint.connection(self.id, Instant::now()).expect("the connection is gone").0
+        self.endpoint
+            .connection(self.id, Instant::now())
+            .expect("the connection is gone")
+            .0
     }
 
     pub fn is_gone(&self) -> bool {
@@ -320,16 +394,24 @@ impl Http3 {
     }
 
     pub fn peer(&mut self) -> &mut Peer {
-        self.endpoint.connection(self.id, Instant::now()).expect("the connection is gone").1
+        self.endpoint
+            .connection(self.id, Instant::now())
+            .expect("the connection is gone")
+            .1
     }
 
     /// Leaves content with QUIC, so that the server's window closes.
     pub fn be_lazy(&mut self, is_lazy: bool) {
         self.peer().is_lazy = is_lazy;
         let streams: Vec<u64> = self.peer().responses.keys().copied().collect();
-        let (connection, peer) = self.endpoint.connection(self.id, Instant::now()).expect("the connection is gone");
+        let (connection, peer) = self
+            .endpoint
+            .connection(self.id, Instant::now())
+            .expect("the connection is gone");
         if !is_lazy {
-            streams.into_iter().for_each(|stream| peer.read(stream, connection));
+            streams
+                .into_iter()
+                .for_each(|stream| peer.read(stream, connection));
         }
         self.touch();
     }
@@ -345,7 +427,11 @@ impl Http3 {
             if holds(self.peer()) {
                 return;
             }
-            assert!(Instant::now() < patience, "nothing more comes; so far: {:?}", short(&self.peer().responses));
+            assert!(
+                Instant::now() < patience,
+                "nothing more comes; so far: {:?}",
+                short(&self.peer().responses)
+            );
             self.step(patience);
         }
     }
@@ -353,8 +439,18 @@ impl Http3 {
     /// Drives the connection until the stream is over, be it with the connection.
     pub fn settle(&mut self, stream: u64) {
         let patience = Instant::now() + PATIENCE;
-        while !self.gone && !self.peer().responses.get(&stream).is_some_and(Response::is_over) {
-            assert!(Instant::now() < patience, "nothing more comes; so far: {:?}", short(&self.peer().responses));
+        while !self.gone
+            && !self
+                .peer()
+                .responses
+                .get(&stream)
+                .is_some_and(Response::is_over)
+        {
+            assert!(
+                Instant::now() < patience,
+                "nothing more comes; so far: {:?}",
+                short(&self.peer().responses)
+            );
             self.step(patience);
         }
     }
@@ -387,18 +483,38 @@ impl Http3 {
     /// Waits for a datagram or a time limit, and sees what follows.
     fn step(&mut self, until: Instant) {
         let now = Instant::now();
-        let limit = self.endpoint.next_limit().map_or(until, |limit| limit.min(until));
-        let wait = limit.saturating_duration_since(now).clamp(Duration::from_millis(1), Duration::from_millis(200));
+        let limit = self
+            .endpoint
+            .next_limit()
+            .map_or(until, |limit| limit.min(until));
+        let wait = limit
+            .saturating_duration_since(now)
+            .clamp(Duration::from_millis(1), Duration::from_millis(200));
         self.socket.set_read_timeout(Some(wait)).unwrap();
         let mut datagram = vec![0; DATAGRAM_BYTES];
         match self.socket.recv_from(&mut datagram) {
             Ok((bytes, peer)) => {
                 self.counted.1 += 1;
-                let arrival = Arrival { peer, local: None, ecn: 0, datagram_bytes: bytes.max(1), bytes: &datagram[..bytes] };
-                self.endpoint.receive(Instant::now(), arrival, &mut Shut, &mut Card(&self.socket, &mut self.counted.0));
+                let arrival = Arrival {
+                    peer,
+                    local: None,
+                    ecn: 0,
+                    datagram_bytes: bytes.max(1),
+                    bytes: &datagram[..bytes],
+                };
+                self.endpoint.receive(
+                    Instant::now(),
+                    arrival,
+                    &mut Shut,
+                    &mut Card(&self.socket, &mut self.counted.0),
+                );
             }
             // A refused port is told by the next call.
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused
+                ) => {}
             Err(error) => panic!("{error}"),
         }
         self.endpoint.expire(Instant::now());
@@ -414,20 +530,34 @@ impl Http3 {
                     self.lost.clone_from(&peer.lost);
                 }
             }
-            let settled = self.endpoint.settle(id, now, &mut Card(&self.socket, &mut self.counted.0));
+            let settled =
+                self.endpoint
+                    .settle(id, now, &mut Card(&self.socket, &mut self.counted.0));
             self.gone |= settled == saker_quic::Settled::Gone || self.lost.is_some();
         }
     }
 }
 
 fn short(responses: &BTreeMap<u64, Response>) -> Vec<(u64, u16, usize, bool)> {
-    responses.iter().map(|(stream, response)| (*stream, response.status, response.body.len(), response.ended)).collect()
+    responses
+        .iter()
+        .map(|(stream, response)| {
+            (
+                *stream,
+                response.status,
+                response.body.len(),
+                response.ended,
+            )
+        })
+        .collect()
 }
 
 impl Peer {
     /// RFC 9220 section 3.
     pub fn allows_tunnels(&self) -> bool {
-        self.machine.as_ref().is_some_and(Machine::peer_allows_extended_connect)
+        self.machine
+            .as_ref()
+            .is_some_and(Machine::peer_allows_extended_connect)
     }
 
     fn turn(&mut self, connection: &mut Connection) {
@@ -446,7 +576,8 @@ impl Peer {
                     self.responses.entry(stream).or_default().stopped = Some(code);
                 }
                 Event::Lost(lost) => self.lost = Some(lost),
-                Event::Hello | Event::Writable(_) | Event::Delivered(_) | Event::MayOpen { .. } => {}
+                Event::Hello | Event::Writable(_) | Event::Delivered(_) | Event::MayOpen { .. } => {
+                }
             }
         }
         self.say(connection);
@@ -465,14 +596,18 @@ impl Peer {
                 *place = connection.open(false);
             }
             let Some(stream) = *place else { continue };
-            while let Written::Bytes(bytes @ 1..) = connection.write(stream, machine.outgoing(which)) {
+            while let Written::Bytes(bytes @ 1..) =
+                connection.write(stream, machine.outgoing(which))
+            {
                 machine.sent(which, bytes);
             }
         }
     }
 
     fn flush(&mut self, stream: u64, connection: &mut Connection) {
-        let Some((bytes, ends)) = self.unsent.get_mut(&stream) else { return };
+        let Some((bytes, ends)) = self.unsent.get_mut(&stream) else {
+            return;
+        };
         while let Written::Bytes(taken @ 1..) = connection.write(stream, bytes) {
             bytes.drain(..taken);
         }
@@ -489,7 +624,9 @@ impl Peer {
             return;
         }
         let mut bytes = self.behind.remove(&stream).unwrap_or_default();
-        let read = connection.read(stream, usize::MAX, |chunk: Bytes| bytes.extend_from_slice(&chunk));
+        let read = connection.read(stream, usize::MAX, |chunk: Bytes| {
+            bytes.extend_from_slice(&chunk)
+        });
         if let Read::Reset(code) = read {
             self.responses.entry(stream).or_default().reset = Some(code);
         }
@@ -519,20 +656,36 @@ impl Peer {
             self.behind.insert(stream, bytes);
         }
         (self.machine, self.head) = (Some(machine), head);
-        unblocked.into_iter().for_each(|stream| self.read(stream, connection));
+        unblocked
+            .into_iter()
+            .for_each(|stream| self.read(stream, connection));
     }
 
     fn note(&mut self, meaning: Meaning<'_>, head: &HeadStore) {
         let now = Instant::now();
-        let fields = || head.view().fields().map(|(name, value)| (text(name), text(value))).collect();
+        let fields = || {
+            head.view()
+                .fields()
+                .map(|(name, value)| (text(name), text(value)))
+                .collect()
+        };
         match meaning {
             Meaning::Head { stream, end_stream } => {
                 let response = self.responses.entry(stream).or_default();
                 (response.status, response.fields) = (head.status().0, fields());
                 response.end(end_stream);
             }
-            Meaning::Informational { stream } => self.responses.entry(stream).or_default().informational.push(head.status().0),
-            Meaning::Data { stream, data, end_stream } => {
+            Meaning::Informational { stream } => self
+                .responses
+                .entry(stream)
+                .or_default()
+                .informational
+                .push(head.status().0),
+            Meaning::Data {
+                stream,
+                data,
+                end_stream,
+            } => {
                 let response = self.responses.entry(stream).or_default();
                 response.began.get_or_insert(now);
                 response.body.extend_from_slice(data);
@@ -544,7 +697,9 @@ impl Peer {
                 response.end(true);
             }
             Meaning::GoAway { first_refused } => self.goaway = Some(first_refused),
-            Meaning::Reset { stream, code } => self.responses.entry(stream).or_default().reset = Some(code.into()),
+            Meaning::Reset { stream, code } => {
+                self.responses.entry(stream).or_default().reset = Some(code.into())
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -620,7 +775,12 @@ impl ServerCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signature: &rustls::DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signature, &self.0.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.0.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {

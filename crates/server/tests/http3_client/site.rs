@@ -12,7 +12,8 @@ use std::{
     thread,
 };
 
-/// One TLS listener that speaks HTTP/3, too; `more` stands before it, `site` in `[[site]]`, and below it.
+/// One TLS listener that speaks HTTP/3, too; `more` stands before it, `site` in `[[site]]`, and
+/// below it.
 pub fn configuration(more: &str, site: &str) -> String {
     tls_site::configuration("", "")
         .replace("[[listener]]", &format!("{more}\n\n[[listener]]"))
@@ -28,8 +29,9 @@ pub fn start_with(dir: TempDir, more: &str, site: &str) -> Saker {
     start_in(dir, &configuration(more, site))
 }
 
-/// Answers each request with its own first line, fields, and the length and sum of its content; `/echo` gives the content back, `/slow` reads it
-/// after a second, `/trailers` ends with some, `/hints` begins with some, `/endless` does not end, `/half` breaks off.
+/// Answers each request with its own first line, fields, and the length and sum of its content;
+/// `/echo` gives the content back, `/slow` reads it after a second, `/trailers` ends with some,
+/// `/hints` begins with some, `/endless` does not end, `/half` breaks off.
 pub fn backend() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -55,9 +57,15 @@ pub fn websockets() -> SocketAddr {
                     head.push(byte[0]);
                 }
                 let head = String::from_utf8(head).unwrap();
-                let key =
-                    head.lines().find_map(|line| line.to_ascii_lowercase().starts_with("sec-websocket-key:").then(|| line[18..].trim()));
-                let proof = Sha1::digest(format!("{}258EAFA5-E914-47DA-95CA-C5AB0DC85B11", key.unwrap()));
+                let key = head.lines().find_map(|line| {
+                    line.to_ascii_lowercase()
+                        .starts_with("sec-websocket-key:")
+                        .then(|| line[18..].trim())
+                });
+                let proof = Sha1::digest(format!(
+                    "{}258EAFA5-E914-47DA-95CA-C5AB0DC85B11",
+                    key.unwrap()
+                ));
                 let proof = saker_expressions::base64_encode(&proof);
                 let proof = String::from_utf8_lossy(&proof);
                 let switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ";
@@ -82,7 +90,11 @@ fn serve(stream: &TcpStream) -> Option<()> {
             break;
         }
     }
-    let path = head.split(' ').nth(1)?.trim_start_matches("/app").to_owned();
+    let path = head
+        .split(' ')
+        .nth(1)?
+        .trim_start_matches("/app")
+        .to_owned();
     if path == "/slow" {
         thread::sleep(std::time::Duration::from_secs(1));
     }

@@ -1,7 +1,8 @@
-//! What tests of operating a server share: the binary as a command, its control socket, and load that forgives nothing.
+//! What tests of operating a server share: the binary as a command, its control socket, and load
+//! that forgives nothing.
 //!
-//! The difficulty is time: a debug build answers some thousand requests a second, so the load is pipelined, and a response is compared as
-//! a whole with the one before it.
+//! The difficulty is time: a debug build answers some thousand requests a second, so the load is
+//! pipelined, and a response is compared as a whole with the one before it.
 // Each test program uses its part; a test that fails may say so as it likes.
 #![allow(dead_code, clippy::panic)]
 
@@ -26,9 +27,14 @@ pub const SAKER: &str = env!("CARGO_BIN_EXE_saker");
 /// Far beyond what anything takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Runs to its end. One that serves where it should have ended is stopped after a minute, with a status of its own (124).
+/// Runs to its end. One that serves where it should have ended is stopped after a minute, with a
+/// status of its own (124).
 pub fn saker<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Output {
-    Command::new("timeout").args(["60", SAKER]).args(arguments).output().expect("saker runs")
+    Command::new("timeout")
+        .args(["60", SAKER])
+        .args(arguments)
+        .output()
+        .expect("saker runs")
 }
 
 pub fn stdout(output: &Output) -> String {
@@ -39,7 +45,8 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// One listener, a site with `www` below the folder; `server` stands in `[server]`, `site` in `[[site]]`.
+/// One listener, a site with `www` below the folder; `server` stands in `[server]`, `site` in
+/// `[[site]]`.
 pub fn configuration(server: &str, site: &str) -> String {
     format!(
         "[server]\nstate_dir = \"{{dir}}/state\"\n{server}\n\n[[listener]]\naddress = \"{{address}}\"\n\n\
@@ -50,7 +57,8 @@ pub fn configuration(server: &str, site: &str) -> String {
 /// A folder with a small file, `www/index.html`.
 pub fn folder(name: &str) -> TempDir {
     let dir = TempDir::new(name).expect("folder");
-    dir.write("www/index.html", "<p>hello</p>\n").expect("written");
+    dir.write("www/index.html", "<p>hello</p>\n")
+        .expect("written");
     dir
 }
 
@@ -58,7 +66,8 @@ pub fn start(name: &str, configuration: &str) -> Saker {
     start_in(folder(name), configuration)
 }
 
-/// Returns once the server has started as a whole: its sockets accept before that, and its workers come up one by one.
+/// Returns once the server has started as a whole: its sockets accept before that, and its workers
+/// come up one by one.
 pub fn start_in(dir: TempDir, configuration: &str) -> Saker {
     let saker = Saker::with_configuration(SAKER, dir, configuration).expect("started");
     until_ready(&saker.server, &saker.dir.join("state"));
@@ -69,32 +78,46 @@ pub fn until_ready(server: &ServerProcess, state_dir: &Path) {
     let is_ready = || ask(state_dir, "status").is_some_and(|status| status["pid"] == server.pid());
     let end = Instant::now() + PATIENCE;
     while !is_ready() {
-        assert!(Instant::now() < end, "not ready after {PATIENCE:?}; it said:\n{}", server.stderr());
+        assert!(
+            Instant::now() < end,
+            "not ready after {PATIENCE:?}; it said:\n{}",
+            server.stderr()
+        );
         thread::sleep(Duration::from_millis(5));
     }
 }
 
 /// Writes a changed configuration for a running server.
 pub fn rewrite(saker: &Saker, configuration: &str) {
-    let text = configuration.replace("{address}", &saker.server.address().to_string()).replace("{dir}", &saker.dir.to_string_lossy());
+    let text = configuration
+        .replace("{address}", &saker.server.address().to_string())
+        .replace("{dir}", &saker.dir.to_string_lossy());
     saker.dir.write("saker.toml", text).expect("written");
 }
 
 pub fn reload(saker: &Saker) -> Output {
-    self::saker(["reload", "--state-dir", &saker.dir.join("state").to_string_lossy()])
+    self::saker([
+        "reload",
+        "--state-dir",
+        &saker.dir.join("state").to_string_lossy(),
+    ])
 }
 
 /// What the control socket in `state_dir` answers to a verb.
 pub fn ask(state_dir: &Path, verb: &str) -> Option<Value> {
     let mut stream = UnixStream::connect(state_dir.join("control.sock")).ok()?;
-    stream.write_all(format!("{{\"verb\":\"{verb}\"}}\n").as_bytes()).ok()?;
+    stream
+        .write_all(format!("{{\"verb\":\"{verb}\"}}\n").as_bytes())
+        .ok()?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     serde_json::from_str(&answer).ok()
 }
 
 pub fn generation(saker: &Saker) -> u64 {
-    ask(&saker.dir.join("state"), "status").and_then(|status| status["generation"].as_u64()).unwrap_or(0)
+    ask(&saker.dir.join("state"), "status")
+        .and_then(|status| status["generation"].as_u64())
+        .unwrap_or(0)
 }
 
 /// Waits until `done` says so; `what` is for the person who reads that it never did.
@@ -108,23 +131,42 @@ pub fn until(what: &str, mut done: impl FnMut() -> bool) {
 
 pub fn lines(path: &Path) -> Vec<String> {
     let text = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+    String::from_utf8_lossy(&text)
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
 /// A response that comes in pieces: the head is read, the body is not yet.
 pub fn begin_download(saker: &Saker, target: &str, first_bytes: usize) -> (Client, Vec<u8>) {
     let mut client = saker.connect().expect("connected");
-    client.send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n")).expect("sent");
-    let start = client.read_bytes(first_bytes).unwrap_or_else(|error| panic!("{error}; the server said:\n{}", saker.server.stderr()));
-    assert!(start.starts_with(b"HTTP/1.1 200 OK\r\n"), "{}", String::from_utf8_lossy(&start[..200.min(start.len())]));
+    client
+        .send(format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+        .expect("sent");
+    let start = client
+        .read_bytes(first_bytes)
+        .unwrap_or_else(|error| panic!("{error}; the server said:\n{}", saker.server.stderr()));
+    assert!(
+        start.starts_with(b"HTTP/1.1 200 OK\r\n"),
+        "{}",
+        String::from_utf8_lossy(&start[..200.min(start.len())])
+    );
     (client, start)
 }
 
 /// The body of a response of which `start` has been read.
 pub fn rest_of_download(client: &mut Client, start: Vec<u8>, body_bytes: usize) -> Vec<u8> {
-    let head = start.windows(4).position(|window| window == b"\r\n\r\n").expect("a head") + 4;
+    let head = start
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .expect("a head")
+        + 4;
     let mut body = start[head..].to_vec();
-    body.extend(client.read_bytes(body_bytes - body.len()).expect("the rest"));
+    body.extend(
+        client
+            .read_bytes(body_bytes - body.len())
+            .expect("the rest"),
+    );
     body
 }
 
@@ -146,14 +188,26 @@ const BATCH: usize = 20;
 impl Load {
     /// Every response has to have `body`, and each connection has to last as long as the load.
     pub fn start(address: SocketAddr, connections: usize, target: &str, body: &str) -> Load {
-        let (end, requests) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (end, requests) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::new(AtomicU64::new(0)),
+        );
         let batch = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n").repeat(BATCH);
         let one = |_| {
-            let (end, requests, batch, body) = (Arc::clone(&end), Arc::clone(&requests), batch.clone(), body.to_owned());
+            let (end, requests, batch, body) = (
+                Arc::clone(&end),
+                Arc::clone(&requests),
+                batch.clone(),
+                body.to_owned(),
+            );
             thread::spawn(move || run(address, &batch, &body, &end, &requests))
         };
         let threads = (0..connections).map(one).collect();
-        Load { end, requests, threads }
+        Load {
+            end,
+            requests,
+            threads,
+        }
     }
 
     pub fn requests(&self) -> u64 {
@@ -175,20 +229,37 @@ impl Load {
     }
 }
 
-fn run(address: SocketAddr, batch: &str, body: &str, end: &AtomicBool, requests: &AtomicU64) -> Result<(), String> {
+fn run(
+    address: SocketAddr,
+    batch: &str,
+    body: &str,
+    end: &AtomicBool,
+    requests: &AtomicU64,
+) -> Result<(), String> {
     let mut stream = TcpStream::connect(address).map_err(|error| error.to_string())?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
-    stream.set_nodelay(true).map_err(|error| error.to_string())?;
+    stream
+        .set_read_timeout(Some(PATIENCE))
+        .map_err(|error| error.to_string())?;
+    stream
+        .set_nodelay(true)
+        .map_err(|error| error.to_string())?;
     let (mut pending, mut piece) = (Vec::new(), vec![0; 64 << 10]);
     while !end.load(Ordering::Relaxed) {
-        stream.write_all(batch.as_bytes()).map_err(|error| format!("sending: {error}"))?;
+        stream
+            .write_all(batch.as_bytes())
+            .map_err(|error| format!("sending: {error}"))?;
         for _ in 0..BATCH {
             let bytes = loop {
                 if let Some(bytes) = response(&pending, body)? {
                     break bytes;
                 }
                 match stream.read(&mut piece) {
-                    Ok(0) => return Err(format!("the connection was closed after {:?}", String::from_utf8_lossy(&pending))),
+                    Ok(0) => {
+                        return Err(format!(
+                            "the connection was closed after {:?}",
+                            String::from_utf8_lossy(&pending)
+                        ));
+                    }
                     Ok(count) => pending.extend_from_slice(&piece[..count]),
                     Err(error) => return Err(format!("receiving: {error}")),
                 }
@@ -202,13 +273,23 @@ fn run(address: SocketAddr, batch: &str, body: &str, end: &AtomicBool, requests:
 
 /// Length of the response at the start of `bytes`, once it is there.
 fn response(bytes: &[u8], body: &str) -> Result<Option<usize>, String> {
-    let Some(head) = bytes.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4) else { return Ok(None) };
+    let Some(head) = bytes
+        .windows(4)
+        .position(|window| window == b"\r\n\r\n")
+        .map(|at| at + 4)
+    else {
+        return Ok(None);
+    };
     let text = String::from_utf8_lossy(&bytes[..head]);
-    if !text.starts_with("HTTP/1.1 200 OK\r\n") || !text.contains(&format!("\r\nContent-Length: {}\r\n", body.len())) {
+    if !text.starts_with("HTTP/1.1 200 OK\r\n")
+        || !text.contains(&format!("\r\nContent-Length: {}\r\n", body.len()))
+    {
         return Err(format!("not what was asked for: {text:?}"));
     }
     match bytes.get(head..head + body.len()) {
-        Some(got) if got != body.as_bytes() => Err(format!("another body: {:?}", String::from_utf8_lossy(got))),
+        Some(got) if got != body.as_bytes() => {
+            Err(format!("another body: {:?}", String::from_utf8_lossy(got)))
+        }
         Some(_) => Ok(Some(head + body.len())),
         None => Ok(None),
     }
@@ -216,5 +297,9 @@ fn response(bytes: &[u8], body: &str) -> Result<Option<usize>, String> {
 
 /// A child's exit status within reasonable time.
 pub fn exit_code(server: &mut ServerProcess) -> Option<i32> {
-    server.wait_for_exit(PATIENCE).expect("waited").unwrap_or_else(|| panic!("still runs; it said:\n{}", server.stderr())).code()
+    server
+        .wait_for_exit(PATIENCE)
+        .expect("waited")
+        .unwrap_or_else(|| panic!("still runs; it said:\n{}", server.stderr()))
+        .code()
 }

@@ -22,7 +22,9 @@ pub struct Asked {
 
 impl Asked {
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+        self.head
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
 }
 
@@ -33,8 +35,15 @@ pub struct Origin {
 
 /// An answer with these fields and this content.
 pub fn answer(status: &str, fields: &[(&str, &str)], content: &str) -> Vec<u8> {
-    let lines: String = fields.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
-    format!("HTTP/1.1 {status}\r\n{lines}Content-Length: {}\r\n\r\n{content}", content.len()).into_bytes()
+    let lines: String = fields
+        .iter()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
+    format!(
+        "HTTP/1.1 {status}\r\n{lines}Content-Length: {}\r\n\r\n{content}",
+        content.len()
+    )
+    .into_bytes()
 }
 
 pub fn ok(fields: &[(&str, &str)], content: &str) -> Vec<u8> {
@@ -43,12 +52,27 @@ pub fn ok(fields: &[(&str, &str)], content: &str) -> Vec<u8> {
 
 impl Origin {
     /// Saker before an origin, with these lines in `[site.cache]`.
-    pub fn start(name: &str, cache: &str, answers: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static) -> Origin {
-        Origin::with(name, &format!("[site.cache]\nenabled = true\n{cache}"), 1, answers)
+    pub fn start(
+        name: &str,
+        cache: &str,
+        answers: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Origin {
+        Origin::with(
+            name,
+            &format!("[site.cache]\nenabled = true\n{cache}"),
+            1,
+            answers,
+        )
     }
 
-    /// The same with any lines at the end of the site; what `site` has before a line `%%` stands before everything.
-    pub fn with(name: &str, site: &str, workers: usize, answers: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static) -> Origin {
+    /// The same with any lines at the end of the site; what `site` has before a line `%%` stands
+    /// before everything.
+    pub fn with(
+        name: &str,
+        site: &str,
+        workers: usize,
+        answers: impl Fn(&Asked) -> Vec<u8> + Send + Sync + 'static,
+    ) -> Origin {
         let dir = TempDir::new(name).unwrap();
         let listener = UnixListener::bind(dir.join("origin.sock")).unwrap();
         let asked = Arc::<Mutex<Vec<Asked>>>::default();
@@ -66,7 +90,8 @@ impl Origin {
              [[site]]\nnames = [\"*\"]\n[[site.route]]\npath = \"/*\"\nproxy = \"app\"\npreserve_host = true\n{site}\n",
             dir.display()
         );
-        let saker = Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
+        let saker =
+            Saker::with_configuration(env!("CARGO_BIN_EXE_saker"), dir, &configuration).unwrap();
         Origin { saker, asked }
     }
 
@@ -80,7 +105,13 @@ impl Origin {
 
     /// The requests that have come, for a target.
     pub fn asked(&self, target: &str) -> Vec<Asked> {
-        self.asked.lock().unwrap().iter().filter(|asked| asked.target == target).cloned().collect()
+        self.asked
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|asked| asked.target == target)
+            .cloned()
+            .collect()
     }
 
     /// Waits until a target has been asked for so many times.
@@ -91,7 +122,10 @@ impl Origin {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        panic!("{target} was asked for {} times, not {count}", self.asked(target).len());
+        panic!(
+            "{target} was asked for {} times, not {count}",
+            self.asked(target).len()
+        );
     }
 }
 
@@ -114,8 +148,15 @@ fn serve(mut stream: UnixStream, seen: &Mutex<Vec<Asked>>, answers: &dyn Fn(&Ask
             let (name, value) = line.split_once(':').unwrap_or((line, ""));
             format!("{}:{value}\n", name.to_ascii_lowercase())
         });
-        let mut asked = Asked { target, head: head.collect(), count: 0 };
-        let length: usize = asked.field("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+        let mut asked = Asked {
+            target,
+            head: head.collect(),
+            count: 0,
+        };
+        let length: usize = asked
+            .field("content-length")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
         while bytes.len() < end + 4 + length {
             let mut more = [0; 4096];
             match stream.read(&mut more) {
@@ -126,7 +167,11 @@ fn serve(mut stream: UnixStream, seen: &Mutex<Vec<Asked>>, answers: &dyn Fn(&Ask
         bytes.drain(..end + 4 + length);
         {
             let mut seen = seen.lock().unwrap();
-            asked.count = seen.iter().filter(|other| other.target == asked.target).count() + 1;
+            asked.count = seen
+                .iter()
+                .filter(|other| other.target == asked.target)
+                .count()
+                + 1;
             seen.push(asked.clone());
         }
         let answer = answers(&asked);
@@ -136,7 +181,8 @@ fn serve(mut stream: UnixStream, seen: &Mutex<Vec<Asked>>, answers: &dyn Fn(&Ask
     }
 }
 
-/// For origins that answer several only when all of them are being asked at once; those that are asked one by one wait in vain.
+/// For origins that answer several only when all of them are being asked at once; those that are
+/// asked one by one wait in vain.
 #[derive(Default)]
 pub struct Meeting {
     present: Mutex<usize>,
@@ -149,7 +195,11 @@ impl Meeting {
         let mut present = self.present.lock().unwrap();
         *present += 1;
         self.arrival.notify_all();
-        let waited = self.arrival.wait_timeout_while(present, Duration::from_secs(10), |present| *present < everybody);
+        let waited = self
+            .arrival
+            .wait_timeout_while(present, Duration::from_secs(10), |present| {
+                *present < everybody
+            });
         !waited.unwrap().1.timed_out()
     }
 }

@@ -1,4 +1,5 @@
-//! A server behind a Unix socket that does to each request what its path asks for. Its socket can be taken away and brought back.
+//! A server behind a Unix socket that does to each request what its path asks for. Its socket can
+//! be taken away and brought back.
 
 use std::{
     collections::HashMap,
@@ -28,7 +29,12 @@ struct Shared {
 
 impl Backend {
     pub fn listen(path: &Path) -> Backend {
-        let shared = Shared { path: path.to_owned(), round: Mutex::default(), open: Mutex::default(), accepted: AtomicU64::new(0) };
+        let shared = Shared {
+            path: path.to_owned(),
+            round: Mutex::default(),
+            open: Mutex::default(),
+            accepted: AtomicU64::new(0),
+        };
         let backend = Backend(Arc::new(shared));
         backend.bring_back();
         backend
@@ -49,7 +55,9 @@ impl Backend {
     pub fn bring_back(&self) {
         let is_over = Arc::new(AtomicBool::new(false));
         let mut round = self.0.round.lock().unwrap();
-        let Ok(listener) = UnixListener::bind(&self.0.path) else { return };
+        let Ok(listener) = UnixListener::bind(&self.0.path) else {
+            return;
+        };
         *round = Arc::clone(&is_over);
         let backend = self.clone();
         thread::spawn(move || {
@@ -64,7 +72,9 @@ impl Backend {
 
     fn serve(&self, stream: UnixStream) {
         let number = self.0.accepted.fetch_add(1, Ordering::Relaxed);
-        let Ok(other) = stream.try_clone() else { return };
+        let Ok(other) = stream.try_clone() else {
+            return;
+        };
         self.0.open.lock().unwrap().insert(number, other);
         let backend = self.clone();
         thread::spawn(move || {
@@ -81,7 +91,11 @@ impl Backend {
             while let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
                 let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
                 bytes.drain(..end + 4);
-                let (path, mark) = head.split_whitespace().nth(1).and_then(|target| target.split_once('?')).unwrap_or_default();
+                let (path, mark) = head
+                    .split_whitespace()
+                    .nth(1)
+                    .and_then(|target| target.split_once('?'))
+                    .unwrap_or_default();
                 if !self.answer(stream, path.rsplit('/').next().unwrap_or_default(), mark)? {
                     return Ok(());
                 }
@@ -95,8 +109,14 @@ impl Backend {
 
     /// Whether the connection goes on.
     fn answer(&self, stream: &mut UnixStream, what: &str, mark: &str) -> io::Result<bool> {
-        let whole = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{mark}", mark.len());
-        let long = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{mark}", mark.len() + 5);
+        let whole = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{mark}",
+            mark.len()
+        );
+        let long = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{mark}",
+            mark.len() + 5
+        );
         match what {
             "hang" => {
                 // Until the other side has had enough.

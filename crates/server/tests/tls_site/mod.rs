@@ -26,7 +26,10 @@ pub fn start(name: &str, tls: &str, site: &str) -> Saker {
 
 /// Makes `NAME.pem` and `NAME.key`, P-256, self-signed.
 pub fn certificate(dir: &TempDir, name: &str, host: &str) {
-    let (pem, key) = (dir.join(format!("{name}.pem")), dir.join(format!("{name}.key")));
+    let (pem, key) = (
+        dir.join(format!("{name}.pem")),
+        dir.join(format!("{name}.key")),
+    );
     let subject = format!("/CN={host}");
     let names = format!("subjectAltName=DNS:{host},IP:127.0.0.1");
     let made = openssl(&[
@@ -48,12 +51,20 @@ pub fn certificate(dir: &TempDir, name: &str, host: &str) {
         "-keyout",
         shown(&key),
     ]);
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
 }
 
 /// Makes `NAME.pem` and `NAME.key`, signed by the authority of that name.
 pub fn signed(dir: &TempDir, name: &str, authority: &str) {
-    let file = |name: &str, ending: &str| dir.join(format!("{name}.{ending}")).to_string_lossy().into_owned();
+    let file = |name: &str, ending: &str| {
+        dir.join(format!("{name}.{ending}"))
+            .to_string_lossy()
+            .into_owned()
+    };
     let made = openssl(&[
         "req",
         "-x509",
@@ -77,11 +88,19 @@ pub fn signed(dir: &TempDir, name: &str, authority: &str) {
         "-keyout",
         &file(name, "key"),
     ]);
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
 }
 
 pub fn openssl(arguments: &[&str]) -> Output {
-    Command::new(require("openssl").unwrap()).args(arguments).stdin(std::process::Stdio::null()).output().unwrap()
+    Command::new(require("openssl").unwrap())
+        .args(arguments)
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap()
 }
 
 pub fn shown(path: &Path) -> &str {
@@ -94,8 +113,23 @@ pub fn curl(saker: &Saker, arguments: &[&str], path: &str) -> String {
     let resolve = format!("localhost:{}:127.0.0.1", saker.server.address().port());
     let authority = saker.dir.join("site.pem");
     let mut command = Command::new(require("curl").unwrap());
-    command.args(["-sS", "-m", "20", "--resolve", &resolve, "--cacert", shown(&authority)]).args(arguments).arg(url);
+    command
+        .args([
+            "-sS",
+            "-m",
+            "20",
+            "--resolve",
+            &resolve,
+            "--cacert",
+            shown(&authority),
+        ])
+        .args(arguments)
+        .arg(url);
     let output = command.output().unwrap();
-    assert!(output.status.success(), "curl {arguments:?} {path}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "curl {arguments:?} {path}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

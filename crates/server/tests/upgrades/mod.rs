@@ -1,4 +1,5 @@
-//! A site behind which servers of the test's own sit, one per connection and thread, and an HTTP/2 client that can open tunnels.
+//! A site behind which servers of the test's own sit, one per connection and thread, and an HTTP/2
+//! client that can open tunnels.
 // Each test program uses its part; a test that fails may say so as it likes.
 #![allow(dead_code, clippy::unwrap_used, clippy::panic)]
 
@@ -16,7 +17,17 @@ use std::{
     time::Duration,
 };
 
-const MODULES: &[&str] = &["mpm_event", "authz_core", "http2", "log_config", "logio", "rewrite", "setenvif", "mime", "dir"];
+const MODULES: &[&str] = &[
+    "mpm_event",
+    "authz_core",
+    "http2",
+    "log_config",
+    "logio",
+    "rewrite",
+    "setenvif",
+    "mime",
+    "dir",
+];
 
 /// Saker with Apache's configuration in front of something.
 pub struct Front {
@@ -34,18 +45,36 @@ impl Front {
     pub fn start_in(dir: TempDir, name: &str, conf: &str) -> Front {
         dir.write("www/page.txt", "page\n").unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], free_port().unwrap()));
-        let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"].map(PathBuf::from).into_iter().find(|path| path.is_dir());
-        let load = |name: &&str| format!("LoadModule {name}_module {}/mod_{name}.so\n", folder.as_ref().unwrap().display());
+        let folder = ["/usr/lib/apache2/modules", "/usr/lib64/httpd/modules"]
+            .map(PathBuf::from)
+            .into_iter()
+            .find(|path| path.is_dir());
+        let load = |name: &&str| {
+            format!(
+                "LoadModule {name}_module {}/mod_{name}.so\n",
+                folder.as_ref().unwrap().display()
+            )
+        };
         let text = format!(
             "ServerRoot {{dir}}\nServerName {name}.test\nListen {address}\nDocumentRoot {{dir}}/www\nPidFile {{dir}}/pid\n\
              ErrorLog {{dir}}/error.log\nProtocols h2c http/1.1\nLogFormat \"%r %>s %I %O %X\" tunnels\nCustomLog {{dir}}/access.log tunnels\n{}{conf}\n",
             MODULES.iter().map(load).collect::<String>()
         );
-        let file = dir.write("httpd.conf", text.replace("{dir}", &dir.to_string_lossy())).unwrap();
+        let file = dir
+            .write("httpd.conf", text.replace("{dir}", &dir.to_string_lossy()))
+            .unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_saker"));
-        command.args(["run", "--workers", "1", "--apache"]).arg(&file).arg("--state-dir").arg(dir.join("state"));
+        command
+            .args(["run", "--workers", "1", "--apache"])
+            .arg(&file)
+            .arg("--state-dir")
+            .arg(dir.join("state"));
         let process = ServerProcess::start(&mut command, address).unwrap();
-        Front { process, dir, address }
+        Front {
+            process,
+            dir,
+            address,
+        }
     }
 
     pub fn client(&self) -> Client {
@@ -61,7 +90,10 @@ impl Front {
             }
             thread::sleep(Duration::from_millis(20));
         }
-        panic!("no {lines} lines in the log; it said: {}", self.process.stderr());
+        panic!(
+            "no {lines} lines in the log; it said: {}",
+            self.process.stderr()
+        );
     }
 }
 
@@ -71,10 +103,15 @@ pub fn backend(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> SocketAddr 
     let (address, serve) = (listener.local_addr().unwrap(), Arc::new(serve));
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(60)))
+                .unwrap();
             stream.set_nodelay(true).unwrap();
             let serve = Arc::clone(&serve);
-            thread::Builder::new().stack_size(128 << 10).spawn(move || serve(stream)).unwrap();
+            thread::Builder::new()
+                .stack_size(128 << 10)
+                .spawn(move || serve(stream))
+                .unwrap();
         }
     });
     address
@@ -94,7 +131,11 @@ pub fn read_head(stream: &mut TcpStream) -> Option<String> {
 }
 
 pub fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
-    head.lines().find_map(|line| line.split_once(": ").filter(|(have, _)| have.eq_ignore_ascii_case(name)).map(|(_, value)| value))
+    head.lines().find_map(|line| {
+        line.split_once(": ")
+            .filter(|(have, _)| have.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+    })
 }
 
 /// RFC 6455 section 4.2.2.
@@ -106,7 +147,9 @@ pub fn accept(key: &str) -> String {
 pub fn switching(head: &str) -> String {
     let accept = accept(field(head, "sec-websocket-key").unwrap_or_default());
     let protocol = field(head, "upgrade").unwrap_or("nothing");
-    format!("HTTP/1.1 101 Switching Protocols\r\nUpgrade: {protocol}\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n")
+    format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: {protocol}\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
+    )
 }
 
 /// Sends back what comes, and ends when that ends.
@@ -150,17 +193,28 @@ pub struct Heard {
 
 impl Heard {
     pub fn field(&self, name: &str) -> Option<&str> {
-        self.fields.iter().find(|line| line.0 == name).map(|line| line.1.as_str())
+        self.fields
+            .iter()
+            .find(|line| line.0 == name)
+            .map(|line| line.1.as_str())
     }
 }
 
 impl Http2 {
     pub fn connect(address: SocketAddr) -> Http2 {
         let socket = TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
         socket.set_nodelay(true).unwrap();
         let machine = Connection::client(Limits::default());
-        let mut client = Http2 { socket, machine, head: HeadStore::default(), input: Vec::new(), streams: HashMap::new() };
+        let mut client = Http2 {
+            socket,
+            machine,
+            head: HeadStore::default(),
+            input: Vec::new(),
+            streams: HashMap::new(),
+        };
         let mut out = Vec::new();
         client.machine.begin(&mut out);
         client.socket.write_all(&out).unwrap();
@@ -193,8 +247,17 @@ impl Http2 {
 
     /// RFC 8441 section 4.
     pub fn connect_to(&mut self, path: &str, protocol: &str) -> StreamId {
-        let pseudo = [(":method", "CONNECT"), (":protocol", protocol), (":scheme", "http"), (":authority", "localhost"), (":path", path)];
-        self.open(&[&pseudo[..], &[("sec-websocket-version", "13")]].concat(), false)
+        let pseudo = [
+            (":method", "CONNECT"),
+            (":protocol", protocol),
+            (":scheme", "http"),
+            (":authority", "localhost"),
+            (":path", path),
+        ];
+        self.open(
+            &[&pseudo[..], &[("sec-websocket-version", "13")]].concat(),
+            false,
+        )
     }
 
     pub fn send(&mut self, id: StreamId, mut bytes: &[u8], end: bool) {
@@ -229,24 +292,40 @@ impl Http2 {
 
     fn read(&mut self) {
         let mut piece = [0; 32 << 10];
-        let bytes = self.socket.read(&mut piece).expect("something comes in time");
+        let bytes = self
+            .socket
+            .read(&mut piece)
+            .expect("something comes in time");
         assert!(bytes > 0, "the connection has ended");
         self.input.extend_from_slice(&piece[..bytes]);
         let (mut used, mut out) = (0, Vec::new());
         loop {
-            let (taken, event) = self.machine.receive(&self.input[used..], 0, &mut self.head, &mut out).unwrap();
+            let (taken, event) = self
+                .machine
+                .receive(&self.input[used..], 0, &mut self.head, &mut out)
+                .unwrap();
             used += taken;
             let Some(event) = event else { break };
             let lines = || -> Vec<(String, String)> {
                 let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                self.head.view().fields().map(|(name, value)| (text(name), text(value))).collect()
+                self.head
+                    .view()
+                    .fields()
+                    .map(|(name, value)| (text(name), text(value)))
+                    .collect()
             };
             match event {
                 Event::Head { stream, end_stream } => {
                     let heard = self.streams.get_mut(&stream).unwrap();
-                    (heard.status, heard.fields, heard.has_ended) = (self.head.status().0, lines(), end_stream);
+                    (heard.status, heard.fields, heard.has_ended) =
+                        (self.head.status().0, lines(), end_stream);
                 }
-                Event::Data { stream, data, flow_bytes, end_stream } => {
+                Event::Data {
+                    stream,
+                    data,
+                    flow_bytes,
+                    end_stream,
+                } => {
                     let heard = self.streams.get_mut(&stream).unwrap();
                     heard.data.extend_from_slice(data);
                     heard.has_ended |= end_stream;
@@ -256,7 +335,9 @@ impl Http2 {
                     let heard = self.streams.get_mut(&stream).unwrap();
                     (heard.trailers, heard.has_ended) = (lines(), true);
                 }
-                Event::Reset { stream, code } => self.streams.get_mut(&stream).unwrap().reset = Some(code),
+                Event::Reset { stream, code } => {
+                    self.streams.get_mut(&stream).unwrap().reset = Some(code)
+                }
                 _ => {}
             }
         }

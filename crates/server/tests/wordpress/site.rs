@@ -1,4 +1,5 @@
-//! WordPress from Debian's package on managed PHP, with a MariaDB of the test's own: how it is set up, and visitors that are curl.
+//! WordPress from Debian's package on managed PHP, with a MariaDB of the test's own: how it is set
+//! up, and visitors that are curl.
 // Each test program uses its part.
 #![allow(dead_code)]
 
@@ -23,15 +24,29 @@ impl Database {
         // One that starts removes other servers' temporary tables.
         let made = Command::new("mariadb-install-db")
             .env("TMPDIR", dir)
-            .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"])
+            .args([
+                "--no-defaults",
+                "--auth-root-authentication-method=normal",
+                "--skip-test-db",
+                "--user=root",
+            ])
             .arg(format!("--datadir={}", data.display()))
             .output()
             .expect("mariadb-install-db: tools/install-test-programs");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        assert!(
+            made.status.success(),
+            "{}",
+            String::from_utf8_lossy(&made.stderr)
+        );
         let socket = dir.join("mysql.sock");
         let process = Command::new("/usr/sbin/mariadbd")
             .env("TMPDIR", dir)
-            .args(["--no-defaults", "--skip-networking", "--user=root", "--innodb-flush-log-at-trx-commit=0"])
+            .args([
+                "--no-defaults",
+                "--skip-networking",
+                "--user=root",
+                "--innodb-flush-log-at-trx-commit=0",
+            ])
             .arg(format!("--datadir={}", data.display()))
             .arg(format!("--socket={}", socket.display()))
             .stdout(Stdio::null())
@@ -46,7 +61,12 @@ impl Database {
 
     fn ask(&self, statement: &str) -> bool {
         let socket = format!("--socket={}", self.socket.display());
-        Command::new("mariadb").args(["--no-defaults", "-uroot", &socket, "-e", statement]).output().unwrap().status.success()
+        Command::new("mariadb")
+            .args(["--no-defaults", "-uroot", &socket, "-e", statement])
+            .output()
+            .unwrap()
+            .status
+            .success()
     }
 }
 
@@ -59,9 +79,20 @@ impl Drop for Database {
 
 /// A copy of the package's files, which PHP may change, as on the machines of hosters.
 pub fn unpack(dir: &Path, socket: &Path) {
-    assert!(Path::new(SOURCE).is_dir(), "wordpress is not there: tools/install-test-programs");
+    assert!(
+        Path::new(SOURCE).is_dir(),
+        "wordpress is not there: tools/install-test-programs"
+    );
     let root = dir.join("wordpress");
-    assert!(Command::new("cp").arg("-rL").arg(SOURCE).arg(&root).status().unwrap().success());
+    assert!(
+        Command::new("cp")
+            .arg("-rL")
+            .arg(SOURCE)
+            .arg(&root)
+            .status()
+            .unwrap()
+            .success()
+    );
     let configuration = format!(
         "<?php\ndefine('DB_NAME', 'wp');\ndefine('DB_USER', 'wp');\ndefine('DB_PASSWORD', 'secret');\ndefine('DB_HOST', 'localhost:{}');\n\
          define('DB_CHARSET', 'utf8mb4');\ndefine('WP_HTTP_BLOCK_EXTERNAL', true);\ndefine('DISABLE_WP_CRON', true);\n\
@@ -72,7 +103,14 @@ pub fn unpack(dir: &Path, socket: &Path) {
     fs::write(root.join("wp-config.php"), configuration).unwrap();
     fs::create_dir_all(root.join("wp-content/uploads")).unwrap();
     if rustix::process::geteuid().is_root() {
-        assert!(Command::new("chown").args(["-R", "www-data:www-data"]).arg(&root).status().unwrap().success());
+        assert!(
+            Command::new("chown")
+                .args(["-R", "www-data:www-data"])
+                .arg(&root)
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 }
 
@@ -97,7 +135,11 @@ pub fn serve(dir: &TempDir) -> ServerProcess {
         );
         let path = dir.write("httpd.conf", text).unwrap();
         let mut command = Command::new(SAKER);
-        command.args(["run", "--php", "php-fpm", "--workers", "1", "--apache"]).arg(path).arg("--state-dir").arg(dir.join("state"));
+        command
+            .args(["run", "--php", "php-fpm", "--workers", "1", "--apache"])
+            .arg(path)
+            .arg("--state-dir")
+            .arg(dir.join("state"));
         command
     });
     server.unwrap()
@@ -125,7 +167,10 @@ impl Visitor {
             .arg(&self.jar)
             .arg("-c")
             .arg(&self.jar)
-            .args(["-w", "\n%{http_code} %{content_type}|%header{x-litespeed-cache}|%{redirect_url}"])
+            .args([
+                "-w",
+                "\n%{http_code} %{content_type}|%header{x-litespeed-cache}|%{redirect_url}",
+            ])
             .args(arguments)
             .arg(format!("{}{target}", self.base))
             .output()
@@ -150,26 +195,46 @@ impl Visitor {
 
     pub fn expect(&self, target: &str, status: u16, part: &str) -> Page {
         let page = self.get(target);
-        assert!(page.status == status && page.text.contains(part), "{target}: {} {}\n{}", page.status, page.location, page.text);
+        assert!(
+            page.status == status && page.text.contains(part),
+            "{target}: {} {}\n{}",
+            page.status,
+            page.location,
+            page.text
+        );
         page
     }
 
     pub fn form(&self, target: &str, fields: &[(&str, &str)]) -> Page {
-        let pairs: Vec<String> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let arguments: Vec<&str> = pairs.iter().flat_map(|pair| ["--data-urlencode", pair.as_str()]).collect();
+        let pairs: Vec<String> = fields
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let arguments: Vec<&str> = pairs
+            .iter()
+            .flat_map(|pair| ["--data-urlencode", pair.as_str()])
+            .collect();
         self.ask(target, &arguments)
     }
 }
 
 /// What stands between two texts.
 pub fn between<'t>(text: &'t str, before: &str, after: &str) -> &'t str {
-    let rest = text.split_once(before).unwrap_or_else(|| panic!("{before} is not in {text}")).1;
+    let rest = text
+        .split_once(before)
+        .unwrap_or_else(|| panic!("{before} is not in {text}"))
+        .1;
     rest.split_once(after).map_or(rest, |(value, _)| value)
 }
 
 pub fn install(visitor: &Visitor) {
     let first = visitor.get("/");
-    assert!(first.status == 302 && first.location.ends_with("/wp-admin/install.php"), "{} {}", first.status, first.location);
+    assert!(
+        first.status == 302 && first.location.ends_with("/wp-admin/install.php"),
+        "{} {}",
+        first.status,
+        first.location
+    );
     visitor.expect("/wp-admin/install.php", 200, "language");
     let done = visitor.form(
         "/wp-admin/install.php?step=2",
@@ -184,21 +249,49 @@ pub fn install(visitor: &Visitor) {
             ("language", ""),
         ],
     );
-    assert!(done.status == 200 && done.text.contains("wp-login.php"), "{} {}", done.status, done.text);
+    assert!(
+        done.status == 200 && done.text.contains("wp-login.php"),
+        "{} {}",
+        done.status,
+        done.text
+    );
     visitor.expect("/", 200, "Falconry today");
 }
 
 pub fn log_in(visitor: &Visitor) {
     visitor.expect("/wp-login.php", 200, "user_login");
-    let refused = visitor.form("/wp-login.php", &[("log", "admin"), ("pwd", "wrong"), ("testcookie", "1")]);
-    assert!(refused.status == 200 && refused.text.contains("login_error"), "{}", refused.text);
-    let admitted = visitor.form("/wp-login.php", &[("log", "admin"), ("pwd", "Long-Secret-7"), ("testcookie", "1")]);
-    assert!(admitted.status == 302 && admitted.location.ends_with("/wp-admin/"), "{} {}", admitted.status, admitted.text);
+    let refused = visitor.form(
+        "/wp-login.php",
+        &[("log", "admin"), ("pwd", "wrong"), ("testcookie", "1")],
+    );
+    assert!(
+        refused.status == 200 && refused.text.contains("login_error"),
+        "{}",
+        refused.text
+    );
+    let admitted = visitor.form(
+        "/wp-login.php",
+        &[
+            ("log", "admin"),
+            ("pwd", "Long-Secret-7"),
+            ("testcookie", "1"),
+        ],
+    );
+    assert!(
+        admitted.status == 302 && admitted.location.ends_with("/wp-admin/"),
+        "{} {}",
+        admitted.status,
+        admitted.text
+    );
 }
 
 /// WordPress sees a server with `.htaccess`, and writes its rules.
 pub fn permalinks(visitor: &Visitor, dir: &Path) {
-    let page = visitor.expect("/wp-admin/options-permalink.php", 200, "permalink_structure");
+    let page = visitor.expect(
+        "/wp-admin/options-permalink.php",
+        200,
+        "permalink_structure",
+    );
     let nonce = between(&page.text, "name=\"_wpnonce\" value=\"", "\"").to_owned();
     let fields = [
         ("_wpnonce", nonce.as_str()),
@@ -209,9 +302,18 @@ pub fn permalinks(visitor: &Visitor, dir: &Path) {
         ("tag_base", ""),
     ];
     let saved = visitor.form("/wp-admin/options-permalink.php", &fields);
-    assert!(matches!(saved.status, 200 | 302), "{} {}", saved.status, saved.text);
+    assert!(
+        matches!(saved.status, 200 | 302),
+        "{} {}",
+        saved.status,
+        saved.text
+    );
     // Where a browser would be led; the rules are made anew there.
-    visitor.expect("/wp-admin/options-permalink.php?settings-updated=true", 200, "Permalink structure updated");
+    visitor.expect(
+        "/wp-admin/options-permalink.php?settings-updated=true",
+        200,
+        "Permalink structure updated",
+    );
     let rules = fs::read_to_string(dir.join("wordpress/.htaccess")).unwrap();
     assert!(rules.contains("RewriteRule . /index.php [L]"), "{rules}");
 }

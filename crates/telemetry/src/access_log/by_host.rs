@@ -1,7 +1,8 @@
 //! Access logs of many hosts, a file for each, through a bounded set of open ones.
 //!
-//! Whoever writes puts the host's name and a NUL before each line ([`begin_line`]); a batch is sorted by name, and each file is written once. The
-//! file that was written longest ago is closed for the next. Difficulty: names come from strangers. They were checked for what a file name may
+//! Whoever writes puts the host's name and a NUL before each line ([`begin_line`]); a batch is
+//! sorted by name, and each file is written once. The file that was written longest ago is closed
+//! for the next. Difficulty: names come from strangers. They were checked for what a file name may
 //! have, and whoever asks for a host that nobody serves is `_`.
 
 use super::{file::open_append, line_sink::line_count};
@@ -37,10 +38,16 @@ pub struct HostFiles {
 }
 
 impl HostFiles {
-    /// Opens the file of those that have none of their own, so that a folder that is not there is said at once.
+    /// Opens the file of those that have none of their own, so that a folder that is not there is
+    /// said at once.
     pub fn open(path: &Path) -> io::Result<HostFiles> {
         let pattern = path.to_str().ok_or(io::ErrorKind::InvalidInput)?.to_owned();
-        let mut files = HostFiles { pattern, open: HashMap::new(), clock: 0, has_failed: false };
+        let mut files = HostFiles {
+            pattern,
+            open: HashMap::new(),
+            clock: 0,
+            has_failed: false,
+        };
         files.file(OTHERS)?;
         Ok(files)
     }
@@ -51,7 +58,10 @@ impl HostFiles {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             let at = line.iter().position(|byte| *byte == BETWEEN);
             let (name, line) = at.map_or((&b""[..], line), |at| (&line[..at], &line[at + 1..]));
-            let name = str::from_utf8(name).ok().filter(|name| is_safe(name)).unwrap_or(OTHERS);
+            let name = str::from_utf8(name)
+                .ok()
+                .filter(|name| is_safe(name))
+                .unwrap_or(OTHERS);
             by_name.entry(name).or_default().extend_from_slice(line);
         }
         let mut written = 0;
@@ -79,7 +89,11 @@ impl HostFiles {
         if !self.open.contains_key(name) {
             let file = open_append(&PathBuf::from(self.pattern.replace(PLACE, name)))?;
             if self.open.len() >= OPEN_MAX
-                && let Some(oldest) = self.open.iter().min_by_key(|(_, (_, used))| *used).map(|(name, _)| name.clone())
+                && let Some(oldest) = self
+                    .open
+                    .iter()
+                    .min_by_key(|(_, (_, used))| *used)
+                    .map(|(name, _)| name.clone())
             {
                 self.open.remove(&oldest);
             }
@@ -95,7 +109,10 @@ impl HostFiles {
         self.open.remove(name);
         if !self.has_failed {
             self.has_failed = true;
-            error_log::log(&message::LOG_WRITE_FAILED, format_args!("{}: {error}", self.pattern.replace(PLACE, name)));
+            error_log::log(
+                &message::LOG_WRITE_FAILED,
+                format_args!("{}: {error}", self.pattern.replace(PLACE, name)),
+            );
         }
     }
 }
@@ -112,7 +129,8 @@ mod tests {
     use std::fs;
 
     fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("saker-host-logs-{name}-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("saker-host-logs-{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).unwrap();
         folder
@@ -131,15 +149,23 @@ mod tests {
         let folder = folder("many");
         let mut files = HostFiles::open(&folder.join("%{host}.log")).unwrap();
         for round in 0..3 {
-            let batch: Vec<u8> = (0..500).flat_map(|number| line(&format!("h{number}.example"), &format!("round {round}"))).collect();
+            let batch: Vec<u8> = (0..500)
+                .flat_map(|number| line(&format!("h{number}.example"), &format!("round {round}")))
+                .collect();
             assert_eq!(files.write(&batch), 500);
             assert!(files.open.len() <= OPEN_MAX);
         }
-        assert_eq!(fs::read_to_string(folder.join("h7.example.log")).unwrap(), "round 0\nround 1\nround 2\n");
+        assert_eq!(
+            fs::read_to_string(folder.join("h7.example.log")).unwrap(),
+            "round 0\nround 1\nround 2\n"
+        );
         fs::rename(folder.join("h7.example.log"), folder.join("old")).unwrap();
         files.reopen();
         files.write(&line("h7.example", "new"));
-        assert_eq!(fs::read_to_string(folder.join("h7.example.log")).unwrap(), "new\n");
+        assert_eq!(
+            fs::read_to_string(folder.join("h7.example.log")).unwrap(),
+            "new\n"
+        );
         fs::remove_dir_all(&folder).unwrap();
     }
 
@@ -151,7 +177,13 @@ mod tests {
             assert_eq!(files.write(&line(name, "odd")), 1, "{name}");
         }
         assert_eq!(files.write(b"no name\n"), 1);
-        assert_eq!(fs::read_to_string(folder.join("_.log")).unwrap().lines().count(), 7);
+        assert_eq!(
+            fs::read_to_string(folder.join("_.log"))
+                .unwrap()
+                .lines()
+                .count(),
+            7
+        );
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
         assert!(HostFiles::open(&folder.join("missing/%{host}.log")).is_err());
         fs::remove_dir_all(&folder).unwrap();

@@ -31,7 +31,13 @@ impl LogClock {
     }
 
     pub fn in_zone(zone: &'static TimeZone) -> Self {
-        LogClock { zone, clf: Rendered::default(), rfc3339: Rendered::default(), process_id: std::process::id(), thread_id: None }
+        LogClock {
+            zone,
+            clf: Rendered::default(),
+            rfc3339: Rendered::default(),
+            process_id: std::process::id(),
+            thread_id: None,
+        }
     }
 
     pub(super) fn zone(&self) -> &'static TimeZone {
@@ -46,7 +52,9 @@ impl LogClock {
     pub(super) fn thread_id(&mut self) -> u64 {
         *self.thread_id.get_or_insert_with(|| {
             let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
-            link.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0)
+            link.file_name()
+                .and_then(|name| name.to_str()?.parse().ok())
+                .unwrap_or(0)
         })
     }
 
@@ -91,7 +99,13 @@ fn clf(civil: &Civil, out: &mut Vec<u8>) {
 
 fn rfc3339(civil: &Civil, out: &mut Vec<u8>) {
     append_padded(year(civil), 4, out);
-    for (separator, part) in [(b'-', civil.month), (b'-', civil.day), (b'T', civil.hour), (b':', civil.minute), (b':', civil.second)] {
+    for (separator, part) in [
+        (b'-', civil.month),
+        (b'-', civil.day),
+        (b'T', civil.hour),
+        (b':', civil.minute),
+        (b':', civil.second),
+    ] {
         out.push(separator);
         append_padded(part, 2, out);
     }

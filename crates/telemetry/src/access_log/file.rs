@@ -1,10 +1,11 @@
 //! Where access logs go: files shared by all workers, log programs, standard output.
 //!
-//! Place in the walk: `pipeline/log.rs` appends to its worker's [`LogBuffer`]; the worker's tick, or a full buffer, hands the lines to
-//! the [`LogFile`]; USR1 reopens it.
+//! Place in the walk: `pipeline/log.rs` appends to its worker's [`LogBuffer`]; the worker's tick,
+//! or a full buffer, hands the lines to the [`LogFile`]; USR1 reopens it.
 //!
-//! The one difficulty: one intact file from all cores. Batches of whole lines are written under a lock ([`super::line_sink`] says
-//! what happens when the disk is full); whatever is not a regular file may block and is written by a thread of its own.
+//! The one difficulty: one intact file from all cores. Batches of whole lines are written under a
+//! lock ([`super::line_sink`] says what happens when the disk is full); whatever is not a regular
+//! file may block and is written by a thread of its own.
 //!
 //! Absent on purpose: fsync; an access log is not a journal.
 
@@ -73,9 +74,15 @@ pub struct LogFile {
 
 #[derive(Debug)]
 enum Way {
-    Direct { path: PathBuf, lines: Mutex<LineSink<FileSink>> },
+    Direct {
+        path: PathBuf,
+        lines: Mutex<LineSink<FileSink>>,
+    },
     ByHost(Mutex<HostFiles>),
-    Queued { writer: QueueWriter, stuck: AtomicBool },
+    Queued {
+        writer: QueueWriter,
+        stuck: AtomicBool,
+    },
 }
 
 impl LogFile {
@@ -84,10 +91,23 @@ impl LogFile {
         let file = open_append(path)?;
         let name = path.display().to_string();
         if !file.metadata()?.is_file() {
-            return LogFile::queued(name.clone(), Box::new(Blocking { name, stream: file, lost: 0 }));
+            return LogFile::queued(
+                name.clone(),
+                Box::new(Blocking {
+                    name,
+                    stream: file,
+                    lost: 0,
+                }),
+            );
         }
         let lines = Mutex::new(LineSink::new(FileSink::new(file)));
-        Ok(Arc::new(LogFile { name, way: Way::Direct { path: path.to_owned(), lines } }))
+        Ok(Arc::new(LogFile {
+            name,
+            way: Way::Direct {
+                path: path.to_owned(),
+                lines,
+            },
+        }))
     }
 
     /// `None` for [`LogTarget::Off`]. Starts a thread for programs and standard output.
@@ -98,45 +118,70 @@ impl LogFile {
             LogTarget::File(path) => LogFile::open(path).map(Some),
             LogTarget::ByHost(path) => {
                 let way = Way::ByHost(Mutex::new(HostFiles::open(path)?));
-                Ok(Some(Arc::new(LogFile { name: path.display().to_string(), way })))
+                Ok(Some(Arc::new(LogFile {
+                    name: path.display().to_string(),
+                    way,
+                })))
             }
-            LogTarget::Program(command) => LogFile::queued(format!("|{command}"), Box::new(Program::start(command)?)).map(Some),
-            LogTarget::Syslog(syslog) => LogFile::queued("syslog".into(), Box::new(SyslogOutlet::new(syslog.clone()))).map(Some),
+            LogTarget::Program(command) => {
+                LogFile::queued(format!("|{command}"), Box::new(Program::start(command)?)).map(Some)
+            }
+            LogTarget::Syslog(syslog) => {
+                LogFile::queued("syslog".into(), Box::new(SyslogOutlet::new(syslog.clone())))
+                    .map(Some)
+            }
         }
     }
 
-    /// Writes whole lines (the last byte is a line end), never blocking on anything but a disk. Lines that a full disk tore are
-    /// counted by the call that completes them.
+    /// Writes whole lines (the last byte is a line end), never blocking on anything but a disk.
+    /// Lines that a full disk tore are counted by the call that completes them.
     pub fn write_batch(&self, lines: &[u8]) -> Flushed {
         match &self.way {
             Way::Direct { lines: sink, .. } => {
-                let outcome = sink.lock().unwrap_or_else(PoisonError::into_inner).write_batch(lines);
+                let outcome = sink
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .write_batch(lines);
                 self.report(outcome)
             }
             Way::ByHost(files) => {
-                let written = files.lock().unwrap_or_else(PoisonError::into_inner).write(lines);
-                Flushed { written, dropped: line_count(lines).saturating_sub(written) }
+                let written = files
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .write(lines);
+                Flushed {
+                    written,
+                    dropped: line_count(lines).saturating_sub(written),
+                }
             }
             Way::Queued { writer, stuck } => self.queue(lines, writer, stuck),
         }
     }
 
-    /// Opens the path again, for rotation. If that fails the old file stays in use, and the caller reports it. Programs are left alone.
+    /// Opens the path again, for rotation. If that fails the old file stays in use, and the caller
+    /// reports it. Programs are left alone.
     pub fn reopen(&self) -> io::Result<Flushed> {
         let (path, lines) = match &self.way {
             Way::Direct { path, lines } => (path, lines),
             Way::ByHost(files) => {
-                files.lock().unwrap_or_else(PoisonError::into_inner).reopen();
+                files
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .reopen();
                 return Ok(Flushed::default());
             }
             Way::Queued { .. } => return Ok(Flushed::default()),
         };
         let file = open_append(path)?;
-        let outcome = lines.lock().unwrap_or_else(PoisonError::into_inner).replace(FileSink::new(file));
+        let outcome = lines
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .replace(FileSink::new(file));
         Ok(self.report(outcome))
     }
 
-    /// Waits until lines for programs and standard output are written, or the time is over. Files have nothing to wait for.
+    /// Waits until lines for programs and standard output are written, or the time is over. Files
+    /// have nothing to wait for.
     pub fn flush(&self, timeout: Duration) -> bool {
         match &self.way {
             Way::Direct { .. } | Way::ByHost(_) => true,
@@ -146,12 +191,25 @@ impl LogFile {
 
     fn stdout() -> io::Result<Arc<LogFile>> {
         let name = "standard output".to_owned();
-        LogFile::queued(name.clone(), Box::new(Blocking { name, stream: io::stdout(), lost: 0 }))
+        LogFile::queued(
+            name.clone(),
+            Box::new(Blocking {
+                name,
+                stream: io::stdout(),
+                lost: 0,
+            }),
+        )
     }
 
     fn queued(name: String, outlet: Box<dyn Outlet>) -> io::Result<Arc<LogFile>> {
         let writer = QueueWriter::spawn("access-log", outlet, QUEUED_BYTES_MAX)?;
-        Ok(Arc::new(LogFile { name, way: Way::Queued { writer, stuck: AtomicBool::new(false) } }))
+        Ok(Arc::new(LogFile {
+            name,
+            way: Way::Queued {
+                writer,
+                stuck: AtomicBool::new(false),
+            },
+        }))
     }
 
     fn queue(&self, lines: &[u8], writer: &QueueWriter, stuck: &AtomicBool) -> Flushed {
@@ -159,24 +217,39 @@ impl LogFile {
         let fits = writer.push(lines.to_vec());
         let was_stuck = stuck.swap(!fits, Ordering::Relaxed);
         if fits {
-            return Flushed { written: count, dropped: 0 };
+            return Flushed {
+                written: count,
+                dropped: 0,
+            };
         }
         if !was_stuck {
             error_log::log(&message::LOG_PROGRAM_STUCK, format_args!("{}", self.name));
         }
-        Flushed { written: 0, dropped: count }
+        Flushed {
+            written: 0,
+            dropped: count,
+        }
     }
 
     /// Outside the lock: the error log may be on the same full disk.
     fn report(&self, outcome: Outcome) -> Flushed {
         match outcome.event {
-            Some(Event::Failed(error)) => error_log::log(&message::LOG_WRITE_FAILED, format_args!("{}: {error}", self.name)),
+            Some(Event::Failed(error)) => error_log::log(
+                &message::LOG_WRITE_FAILED,
+                format_args!("{}: {error}", self.name),
+            ),
             Some(Event::Recovered { lost }) => {
-                error_log::log(&message::LOG_WRITE_RECOVERED, format_args!("{}: {lost} lines were lost", self.name));
+                error_log::log(
+                    &message::LOG_WRITE_RECOVERED,
+                    format_args!("{}: {lost} lines were lost", self.name),
+                );
             }
             None => {}
         }
-        Flushed { written: outcome.written, dropped: outcome.dropped }
+        Flushed {
+            written: outcome.written,
+            dropped: outcome.dropped,
+        }
     }
 }
 
@@ -184,7 +257,12 @@ impl Drop for LogFile {
     fn drop(&mut self) {
         match &mut self.way {
             Way::ByHost(_) => {}
-            Way::Direct { lines, .. } => drop(lines.get_mut().unwrap_or_else(PoisonError::into_inner).close()),
+            Way::Direct { lines, .. } => drop(
+                lines
+                    .get_mut()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .close(),
+            ),
             Way::Queued { writer, .. } => drop(writer.flush(FLUSH_AT_END)),
         }
     }
@@ -199,13 +277,20 @@ pub struct LogBuffer {
 
 impl LogBuffer {
     pub fn new(file: Arc<LogFile>) -> LogBuffer {
-        LogBuffer { file, lines: Vec::new() }
+        LogBuffer {
+            file,
+            lines: Vec::new(),
+        }
     }
 
     /// Lets `write` append one whole line; flushes if the buffer is full. Most calls return zeros.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Flushed {
         write(&mut self.lines);
-        if self.lines.len() < BUFFER_BYTES { Flushed::default() } else { self.flush() }
+        if self.lines.len() < BUFFER_BYTES {
+            Flushed::default()
+        } else {
+            self.flush()
+        }
     }
 
     /// Hands the lines over; call each second and at the end.
@@ -243,20 +328,28 @@ pub(super) fn open_append(path: &Path) -> io::Result<File> {
 #[derive(Debug)]
 struct FileSink {
     file: File,
-    /// Length of the file after a write that came short; only if nobody appended since may the end be cut off.
+    /// Length of the file after a write that came short; only if nobody appended since may the end
+    /// be cut off.
     torn_at: Option<u64>,
 }
 
 impl FileSink {
     fn new(file: File) -> Self {
-        FileSink { file, torn_at: None }
+        FileSink {
+            file,
+            torn_at: None,
+        }
     }
 }
 
 impl Sink for FileSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.file.write(bytes)?;
-        self.torn_at = if count < bytes.len() { self.file.metadata().ok().map(|metadata| metadata.len()) } else { None };
+        self.torn_at = if count < bytes.len() {
+            self.file.metadata().ok().map(|metadata| metadata.len())
+        } else {
+            None
+        };
         Ok(count)
     }
 
@@ -271,7 +364,8 @@ impl Sink for FileSink {
     }
 }
 
-/// Standard output, terminals, named pipes, devices. What they refuse is lost; only the error log says so.
+/// Standard output, terminals, named pipes, devices. What they refuse is lost; only the error log
+/// says so.
 struct Blocking<W> {
     name: String,
     stream: W,
@@ -281,15 +375,25 @@ struct Blocking<W> {
 
 impl<W: Write + Send> Outlet for Blocking<W> {
     fn write_lines(&mut self, lines: &[u8]) -> Result<(), Stalled> {
-        match self.stream.write_all(lines).and_then(|()| self.stream.flush()) {
+        match self
+            .stream
+            .write_all(lines)
+            .and_then(|()| self.stream.flush())
+        {
             Ok(()) if self.lost > 0 => {
-                error_log::log(&message::LOG_WRITE_RECOVERED, format_args!("{}: {} lines were lost", self.name, self.lost));
+                error_log::log(
+                    &message::LOG_WRITE_RECOVERED,
+                    format_args!("{}: {} lines were lost", self.name, self.lost),
+                );
                 self.lost = 0;
             }
             Ok(()) => {}
             Err(error) => {
                 if self.lost == 0 {
-                    error_log::log(&message::LOG_WRITE_FAILED, format_args!("{}: {error}", self.name));
+                    error_log::log(
+                        &message::LOG_WRITE_FAILED,
+                        format_args!("{}: {error}", self.name),
+                    );
                 }
                 self.lost += line_count(lines).max(1);
             }

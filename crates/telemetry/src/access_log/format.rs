@@ -1,9 +1,11 @@
-//! The language of log formats: Apache's `LogFormat` (httpd 2.4, mod_log_config and mod_logio), and our names for whole lines.
+//! The language of log formats: Apache's `LogFormat` (httpd 2.4, mod_log_config and mod_logio), and
+//! our names for whole lines.
 //!
-//! Place in the walk: parsed when a configuration is built; `render` runs over the items for every request.
+//! Place in the walk: parsed when a configuration is built; `render` runs over the items for every
+//! request.
 //!
-//! The one difficulty: between `%` and its letter, conditions, `<` or `>`, and an argument in braces stand in any order, and each
-//! letter has its own idea of what the argument means.
+//! The one difficulty: between `%` and its letter, conditions, `<` or `>`, and an argument in
+//! braces stand in any order, and each letter has its own idea of what the argument means.
 //!
 //! Absent on purpose: whatever is unknown is an error, never printed as it stands.
 
@@ -64,19 +66,27 @@ enum Body {
 }
 
 impl Format {
-    /// `common`, `combined`, `vhost_combined`, `json`, or a format string as in Apache's `LogFormat`.
+    /// `common`, `combined`, `vhost_combined`, `json`, or a format string as in Apache's
+    /// `LogFormat`.
     pub fn parse(text: &str) -> Result<Format, FormatError> {
         match text {
             "common" => Format::of_items(COMMON),
             "combined" => Format::of_items(COMBINED),
             "vhost_combined" => Format::of_items(VHOST_COMBINED),
-            "json" => Ok(Format { body: Body::Json, needs: json::NEEDS }),
-            _ if !text.contains('%') => error(0, "no such format; names are common, combined, vhost_combined and json"),
+            "json" => Ok(Format {
+                body: Body::Json,
+                needs: json::NEEDS,
+            }),
+            _ if !text.contains('%') => error(
+                0,
+                "no such format; names are common, combined, vhost_combined and json",
+            ),
             _ => Format::of_items(text),
         }
     }
 
-    /// A format string as in Apache's `LogFormat` and nothing else: no name stands for a whole line, and it may hold line ends.
+    /// A format string as in Apache's `LogFormat` and nothing else: no name stands for a whole
+    /// line, and it may hold line ends.
     pub fn parse_items(text: &str) -> Result<Format, FormatError> {
         Format::read(text, true)
     }
@@ -87,15 +97,25 @@ impl Format {
 
     /// Names of the variables that lines tell (`%{NAME}e`).
     pub fn variables(&self) -> Vec<Box<str>> {
-        let Body::Items(items) = &self.body else { return Vec::new() };
-        let names = items.iter().filter_map(|item| if let Kind::Environment(name) = &item.kind { Some(name.clone()) } else { None });
+        let Body::Items(items) = &self.body else {
+            return Vec::new();
+        };
+        let names = items.iter().filter_map(|item| {
+            if let Kind::Environment(name) = &item.kind {
+                Some(name.clone())
+            } else {
+                None
+            }
+        });
         names.collect()
     }
 
     /// Appends one line with its line end.
     pub fn write(&self, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8>) {
         match &self.body {
-            Body::Items(items) => items.iter().for_each(|item| render::item(item, record, clock, out)),
+            Body::Items(items) => items
+                .iter()
+                .for_each(|item| render::item(item, record, clock, out)),
             Body::Json => json::object(record, clock, out),
         }
         out.push(b'\n');
@@ -106,10 +126,20 @@ impl Format {
     }
 
     fn read(text: &str, may_break: bool) -> Result<Format, FormatError> {
-        let items = Parser { text, at: 0, literal: Vec::new(), items: Vec::new(), may_break }.run()?;
+        let items = Parser {
+            text,
+            at: 0,
+            literal: Vec::new(),
+            items: Vec::new(),
+            may_break,
+        }
+        .run()?;
         let mut needs = Needs::default();
         items.iter().for_each(|item| needs.note(&item.kind));
-        Ok(Format { body: Body::Items(items), needs })
+        Ok(Format {
+            body: Body::Items(items),
+            needs,
+        })
     }
 }
 
@@ -148,9 +178,12 @@ impl Needs {
             Kind::Environment(_) => self.environment = true,
             Kind::RequestTrailer(_) | Kind::ResponseTrailer(_) => self.trailers = true,
             Kind::File => self.file = true,
-            Kind::Handler | Kind::LogId | Kind::HostAsked | Kind::Status { last: false } | Kind::Path { .. } | Kind::Query { .. } => {
-                self.walk = true
-            }
+            Kind::Handler
+            | Kind::LogId
+            | Kind::HostAsked
+            | Kind::Status { last: false }
+            | Kind::Path { .. }
+            | Kind::Query { .. } => self.walk = true,
             Kind::TlsVariable(_) => self.tls = true,
             _ => {}
         }
@@ -158,7 +191,10 @@ impl Needs {
 }
 
 fn error<T>(offset: usize, message: impl Into<String>) -> Result<T, FormatError> {
-    Err(FormatError { offset, message: message.into() })
+    Err(FormatError {
+        offset,
+        message: message.into(),
+    })
 }
 
 struct Parser<'a> {
@@ -188,7 +224,9 @@ impl<'a> Parser<'a> {
             match byte {
                 b'%' => self.item()?,
                 b'\\' => self.backslash()?,
-                _ if byte.is_ascii_control() && byte != b'\t' => return error(self.at - 1, "a log line cannot hold control characters"),
+                _ if byte.is_ascii_control() && byte != b'\t' => {
+                    return error(self.at - 1, "a log line cannot hold control characters");
+                }
                 _ => self.literal.push(byte),
             }
         }
@@ -202,7 +240,8 @@ impl<'a> Parser<'a> {
         byte
     }
 
-    /// As Apache: `\t` and `\\` mean something, any other backslash stands for itself. `\n` and `\r` would break lines in two.
+    /// As Apache: `\t` and `\\` mean something, any other backslash stands for itself. `\n` and
+    /// `\r` would break lines in two.
     fn backslash(&mut self) -> Result<(), FormatError> {
         let escaped = self.text.as_bytes().get(self.at).copied();
         match escaped {
@@ -226,8 +265,13 @@ impl<'a> Parser<'a> {
             self.literal.push(b'%');
             return Ok(());
         }
-        let kind = if letter == b'^' { self.two_letters(&modifiers)? } else { kind(letter, &modifiers)? };
-        let condition = (!modifiers.condition.statuses.is_empty()).then(|| Box::new(modifiers.condition));
+        let kind = if letter == b'^' {
+            self.two_letters(&modifiers)?
+        } else {
+            kind(letter, &modifiers)?
+        };
+        let condition =
+            (!modifiers.condition.statuses.is_empty()).then(|| Box::new(modifiers.condition));
         self.push(Item { kind, condition });
         Ok(())
     }
@@ -235,7 +279,10 @@ impl<'a> Parser<'a> {
     fn push(&mut self, item: Item) {
         // What always prints the same is text.
         match item {
-            Item { kind: Kind::Literal(text), .. } => self.literal.extend_from_slice(&text),
+            Item {
+                kind: Kind::Literal(text),
+                ..
+            } => self.literal.extend_from_slice(&text),
             item => {
                 self.end_literal();
                 self.items.push(item);
@@ -246,12 +293,18 @@ impl<'a> Parser<'a> {
     fn end_literal(&mut self) {
         if !self.literal.is_empty() {
             let text = std::mem::take(&mut self.literal).into();
-            self.items.push(Item { kind: Kind::Literal(text), condition: None });
+            self.items.push(Item {
+                kind: Kind::Literal(text),
+                condition: None,
+            });
         }
     }
 
     fn modifiers(&mut self) -> Result<(Modifiers<'a>, u8), FormatError> {
-        let mut modifiers = Modifiers { start: self.at - 1, ..Modifiers::default() };
+        let mut modifiers = Modifiers {
+            start: self.at - 1,
+            ..Modifiers::default()
+        };
         while let Some(byte) = self.next() {
             match byte {
                 b'!' => modifiers.condition.negated = true,
@@ -271,7 +324,11 @@ impl<'a> Parser<'a> {
         let start = self.at - 1;
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         self.at += rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        match self.text.get(start..self.at).and_then(|digits| digits.parse().ok()) {
+        match self
+            .text
+            .get(start..self.at)
+            .and_then(|digits| digits.parse().ok())
+        {
             Some(status) if (100..1000).contains(&status) => Ok(status),
             _ => error(start, "a status code has three digits"),
         }
@@ -304,8 +361,12 @@ fn kind(letter: u8, modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         b'a' => Kind::ClientAddress,
         b'h' => Kind::ClientName,
         b'A' => Kind::LocalAddress,
-        b'b' => Kind::BodyBytes { dash_for_none: true },
-        b'B' => Kind::BodyBytes { dash_for_none: false },
+        b'b' => Kind::BodyBytes {
+            dash_for_none: true,
+        },
+        b'B' => Kind::BodyBytes {
+            dash_for_none: false,
+        },
         b'C' => Kind::Cookie(name(modifiers)?),
         b'D' => Kind::Duration(Unit::Microseconds),
         b'e' => Kind::Environment(name(modifiers)?),
@@ -322,14 +383,20 @@ fn kind(letter: u8, modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         b'o' => Kind::ResponseField(name(modifiers)?),
         b'p' => port(modifiers)?,
         b'P' => process(modifiers)?,
-        b'q' => Kind::Query { last: modifiers.last.unwrap_or(true) },
+        b'q' => Kind::Query {
+            last: modifiers.last.unwrap_or(true),
+        },
         b'r' => Kind::RequestLine,
         b'R' => Kind::Handler,
-        b's' => Kind::Status { last: modifiers.last.unwrap_or(false) },
+        b's' => Kind::Status {
+            last: modifiers.last.unwrap_or(false),
+        },
         b't' => time(modifiers)?,
         b'T' => Kind::Duration(unit(modifiers)?),
         b'u' => Kind::User,
-        b'U' => Kind::Path { last: modifiers.last.unwrap_or(false) },
+        b'U' => Kind::Path {
+            last: modifiers.last.unwrap_or(false),
+        },
         b'v' => Kind::SiteName,
         b'V' => Kind::HostAsked,
         b'x' => Kind::TlsVariable(name(modifiers)?),
@@ -338,7 +405,12 @@ fn kind(letter: u8, modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         b'I' => Kind::BytesIn,
         b'O' => Kind::BytesOut,
         b'S' => Kind::BytesInAndOut,
-        _ => return error(modifiers.start, format!("no such item: %{}", char::from(letter).escape_default())),
+        _ => {
+            return error(
+                modifiers.start,
+                format!("no such item: %{}", char::from(letter).escape_default()),
+            );
+        }
     })
 }
 
@@ -358,7 +430,12 @@ fn tls_item(modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         "issuerdn" => "SSL_CLIENT_I_DN",
         "errcode" => return Ok(Kind::Literal(Box::from(*b"-"))),
         "errstr" => "SSL_CLIENT_VERIFY_ERRSTR",
-        _ => return error(modifiers.start, "of a connection's TLS there are version, cipher, subjectdn, issuerdn, errcode and errstr"),
+        _ => {
+            return error(
+                modifiers.start,
+                "of a connection's TLS there are version, cipher, subjectdn, issuerdn, errcode and errstr",
+            );
+        }
     };
     Ok(Kind::TlsVariable(variable.into()))
 }
@@ -414,7 +491,9 @@ fn time(modifiers: &Modifiers<'_>) -> Result<Kind, FormatError> {
         text if text.bytes().any(|byte| byte.is_ascii_control()) => {
             return error(modifiers.start, "a log line cannot hold control characters");
         }
-        text if check_strftime(text).is_err() => return error(modifiers.start, "no such conversion in this time format"),
+        text if check_strftime(text).is_err() => {
+            return error(modifiers.start, "no such conversion in this time format");
+        }
         text => TimeForm::Strftime(text.into()),
     };
     Ok(Kind::Time { end, form })

@@ -1,6 +1,8 @@
-//! The `json` format: one object per line, always the same keys in the same order, `null` for what is not known.
+//! The `json` format: one object per line, always the same keys in the same order, `null` for what
+//! is not known.
 //!
-//! The one difficulty: requests are bytes, JSON is Unicode. Bytes that are not UTF-8 become U+FFFD, so that a line is always valid.
+//! The one difficulty: requests are bytes, JSON is Unicode. Bytes that are not UTF-8 become U+FFFD,
+//! so that a line is always valid.
 
 use super::render::protocol;
 use super::{ConnectionStatus, LogClock, Needs, Record};
@@ -37,7 +39,11 @@ pub(super) fn object(record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
     string("query", record.query, out);
     string("protocol", non_empty(protocol(record).as_bytes()), out);
     // What could not be parsed is only known as a line.
-    string("request", record.head.is_none().then_some(record.request_line), out);
+    string(
+        "request",
+        record.head.is_none().then_some(record.request_line),
+        out,
+    );
     number("status", Some(record.status.into()), out);
     number("bytes", Some(record.body_bytes), out);
     number("bytes_in", Some(record.bytes_in), out);
@@ -47,7 +53,11 @@ pub(super) fn object(record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
     string("referer", known(KnownField::Referer), out);
     string("user_agent", known(KnownField::UserAgent), out);
     string("handler", non_empty(record.handler.as_bytes()), out);
-    string("connection", Some(connection(record.connection_status)), out);
+    string(
+        "connection",
+        Some(connection(record.connection_status)),
+        out,
+    );
     out.push(b'}');
 }
 
@@ -114,7 +124,8 @@ fn append_unicode(text: &[u8], out: &mut Vec<u8>) {
         match character {
             '"' => out.extend_from_slice(b"\\\""),
             '\\' => out.extend_from_slice(b"\\\\"),
-            // Beyond RFC 8259 section 7: controls above ASCII steer terminals, and two separators end lines for some readers.
+            // Beyond RFC 8259 section 7: controls above ASCII steer terminals, and two separators
+            // end lines for some readers.
             _ if character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') => {
                 let _ = write!(out, "\\u{:04x}", u32::from(character));
             }

@@ -1,9 +1,11 @@
 //! Whole lines or none: what happens when a file takes only part of a batch.
 //!
-//! Place in the walk: under the lock of a [`super::LogFile`]. Pure but for its [`Sink`], so that tests can be the full disk.
+//! Place in the walk: under the lock of a [`super::LogFile`]. Pure but for its [`Sink`], so that
+//! tests can be the full disk.
 //!
-//! The one difficulty: a disk that fills up takes half a line. The rest of that line stays here and goes out before anything else, so
-//! that the file continues where it broke; meanwhile later batches are dropped and counted, because memory is no place for a log.
+//! The one difficulty: a disk that fills up takes half a line. The rest of that line stays here and
+//! goes out before anything else, so that the file continues where it broke; meanwhile later
+//! batches are dropped and counted, because memory is no place for a log.
 
 use std::io;
 
@@ -44,7 +46,13 @@ pub(super) struct Outcome {
 
 impl<S: Sink> LineSink<S> {
     pub(super) fn new(sink: S) -> Self {
-        LineSink { sink, pending: Vec::new(), sent: 0, failing: false, lost: 0 }
+        LineSink {
+            sink,
+            pending: Vec::new(),
+            sent: 0,
+            failing: false,
+            lost: 0,
+        }
     }
 
     /// Writes whole lines. Lines that are kept count as neither written nor dropped yet.
@@ -61,7 +69,8 @@ impl<S: Sink> LineSink<S> {
         outcome
     }
 
-    /// Goes over to another sink. A line torn in the old one is taken back there and written whole in the new one, or is lost.
+    /// Goes over to another sink. A line torn in the old one is taken back there and written whole
+    /// in the new one, or is lost.
     pub(super) fn replace(&mut self, sink: S) -> Outcome {
         let torn = self.sent > 0 && !self.sink.take_back(self.sent);
         self.sent = 0;
@@ -74,7 +83,8 @@ impl<S: Sink> LineSink<S> {
         outcome
     }
 
-    /// The end: a line that cannot be completed is taken back, so that whoever appends next begins a line of his own.
+    /// The end: a line that cannot be completed is taken back, so that whoever appends next begins
+    /// a line of his own.
     pub(super) fn close(&mut self) -> Outcome {
         let mut outcome = self.write_batch(b"");
         if self.sent > 0 {
@@ -87,7 +97,10 @@ impl<S: Sink> LineSink<S> {
     }
 
     fn write_pending(&mut self, outcome: &mut Outcome) -> io::Result<()> {
-        let (sent, result) = write_all(&mut self.sink, self.pending.get(self.sent..).unwrap_or_default());
+        let (sent, result) = write_all(
+            &mut self.sink,
+            self.pending.get(self.sent..).unwrap_or_default(),
+        );
         let reached = self.sent + sent;
         let line_start = last_line_start(&self.pending[..reached]);
         outcome.written += line_count(&self.pending[..line_start]);
@@ -102,7 +115,11 @@ impl<S: Sink> LineSink<S> {
         outcome.written += line_count(&lines[..line_start]);
         self.sent = sent - line_start;
         let rest = &lines[line_start..];
-        let kept = if rest.len() <= PENDING_BYTES_MAX { rest } else { &rest[..first_line_bytes(rest)] };
+        let kept = if rest.len() <= PENDING_BYTES_MAX {
+            rest
+        } else {
+            &rest[..first_line_bytes(rest)]
+        };
         self.pending.extend_from_slice(kept);
         outcome.dropped += line_count(&rest[kept.len()..]);
         result
@@ -112,7 +129,9 @@ impl<S: Sink> LineSink<S> {
         self.lost += outcome.dropped;
         match result {
             Ok(()) if self.failing => {
-                outcome.event = Some(Event::Recovered { lost: std::mem::take(&mut self.lost) });
+                outcome.event = Some(Event::Recovered {
+                    lost: std::mem::take(&mut self.lost),
+                });
                 self.failing = false;
             }
             Err(error) if !self.failing => {
@@ -143,11 +162,17 @@ pub(super) fn line_count(bytes: &[u8]) -> u64 {
 }
 
 fn last_line_start(bytes: &[u8]) -> usize {
-    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1)
+    bytes
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |at| at + 1)
 }
 
 fn first_line_bytes(bytes: &[u8]) -> usize {
-    bytes.iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |at| at + 1)
+    bytes
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or(bytes.len(), |at| at + 1)
 }
 
 #[cfg(test)]
@@ -164,7 +189,12 @@ mod tests {
 
     impl Disk {
         fn with_room(room: usize) -> Disk {
-            Disk { data: Vec::new(), room, chunk: usize::MAX, can_take_back: true }
+            Disk {
+                data: Vec::new(),
+                room,
+                chunk: usize::MAX,
+                can_take_back: true,
+            }
         }
     }
 
@@ -180,16 +210,23 @@ mod tests {
         }
 
         fn take_back(&mut self, bytes: usize) -> bool {
-            self.data.truncate(self.data.len() - if self.can_take_back { bytes } else { 0 });
+            self.data
+                .truncate(self.data.len() - if self.can_take_back { bytes } else { 0 });
             self.can_take_back
         }
     }
 
     #[test]
     fn short_writes_are_continued() {
-        let mut log = LineSink::new(Disk { chunk: 3, ..Disk::with_room(100) });
+        let mut log = LineSink::new(Disk {
+            chunk: 3,
+            ..Disk::with_room(100)
+        });
         let outcome = log.write_batch(b"first line\nsecond\n");
-        assert_eq!((outcome.written, outcome.dropped, outcome.event.is_none()), (2, 0, true));
+        assert_eq!(
+            (outcome.written, outcome.dropped, outcome.event.is_none()),
+            (2, 0, true)
+        );
         assert_eq!(log.sink.data, b"first line\nsecond\n");
     }
 
@@ -199,12 +236,22 @@ mod tests {
         for room in 0..batch.len() {
             let mut log = LineSink::new(Disk::with_room(room));
             let first = log.write_batch(batch);
-            assert!(matches!(&first.event, Some(Event::Failed(error)) if error.kind() == io::ErrorKind::StorageFull), "{room}");
+            assert!(
+                matches!(&first.event, Some(Event::Failed(error)) if error.kind() == io::ErrorKind::StorageFull),
+                "{room}"
+            );
             let second = log.write_batch(b"lost\nlost\n");
-            assert_eq!((second.dropped, second.event.is_none()), (2, true), "{room}: reported once");
+            assert_eq!(
+                (second.dropped, second.event.is_none()),
+                (2, true),
+                "{room}: reported once"
+            );
             log.sink.room = 1000;
             let third = log.write_batch(b"dddd\n");
-            assert!(matches!(third.event, Some(Event::Recovered { lost: 2 })), "{room}");
+            assert!(
+                matches!(third.event, Some(Event::Recovered { lost: 2 })),
+                "{room}"
+            );
             assert_eq!(first.written + second.written + third.written, 4);
             assert_eq!(log.sink.data, b"aaaa\nbbbb\ncccc\ndddd\n", "{room}");
         }
@@ -218,7 +265,10 @@ mod tests {
             log.sink.room = 1;
             written += log.write_batch(b"").written;
         }
-        assert_eq!((written, log.sink.data.as_slice()), (3, b"aaaa\nbbbb\ncccc\n".as_slice()));
+        assert_eq!(
+            (written, log.sink.data.as_slice()),
+            (3, b"aaaa\nbbbb\ncccc\n".as_slice())
+        );
         assert!(!log.failing && log.pending.is_empty());
     }
 
@@ -242,15 +292,24 @@ mod tests {
         log.sink = old;
         let outcome = log.replace(Disk::with_room(1000));
         assert!(matches!(outcome.event, Some(Event::Recovered { lost: 0 })));
-        assert_eq!((outcome.written, log.sink.data.as_slice()), (2, b"bbbb\ncccc\n".as_slice()));
+        assert_eq!(
+            (outcome.written, log.sink.data.as_slice()),
+            (2, b"bbbb\ncccc\n".as_slice())
+        );
     }
 
     #[test]
     fn a_torn_line_that_cannot_be_taken_back_is_lost_whole() {
-        let mut log = LineSink::new(Disk { can_take_back: false, ..Disk::with_room(7) });
+        let mut log = LineSink::new(Disk {
+            can_take_back: false,
+            ..Disk::with_room(7)
+        });
         log.write_batch(b"aaaa\nbbbb\ncccc\n");
         let outcome = log.replace(Disk::with_room(1000));
-        assert_eq!((outcome.written, outcome.dropped, log.sink.data.as_slice()), (1, 1, b"cccc\n".as_slice()));
+        assert_eq!(
+            (outcome.written, outcome.dropped, log.sink.data.as_slice()),
+            (1, 1, b"cccc\n".as_slice())
+        );
     }
 
     #[test]
@@ -258,10 +317,16 @@ mod tests {
         let mut log = LineSink::new(Disk::with_room(7));
         log.write_batch(b"aaaa\nbbbb\ncccc\n");
         let outcome = log.close();
-        assert_eq!((outcome.dropped, log.sink.data.as_slice()), (2, b"aaaa\n".as_slice()));
+        assert_eq!(
+            (outcome.dropped, log.sink.data.as_slice()),
+            (2, b"aaaa\n".as_slice())
+        );
         let mut log = LineSink::new(Disk::with_room(7));
         log.write_batch(b"aaaa\nbbbb\ncccc\n");
         log.sink.room = 100;
-        assert_eq!((log.close().written, log.sink.data.as_slice()), (2, b"aaaa\nbbbb\ncccc\n".as_slice()));
+        assert_eq!(
+            (log.close().written, log.sink.data.as_slice()),
+            (2, b"aaaa\nbbbb\ncccc\n".as_slice())
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! The access log: what a line says ([`Format`]), about what ([`Record`]), and where it goes ([`LogFile`], [`LogBuffer`]).
+//! The access log: what a line says ([`Format`]), about what ([`Record`]), and where it goes
+//! ([`LogFile`], [`LogBuffer`]).
 //!
-//! Place in the walk: `pipeline/log.rs`, once per exchange, whatever happened. A worker renders the line into its own
-//! [`LogBuffer`]; the buffer goes to the shared [`LogFile`] when it is full or a second old.
+//! Place in the walk: `pipeline/log.rs`, once per exchange, whatever happened. A worker renders the
+//! line into its own [`LogBuffer`]; the buffer goes to the shared [`LogFile`] when it is full or a
+//! second old.
 
 pub mod by_host;
 mod clock;

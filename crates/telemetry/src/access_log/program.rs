@@ -1,11 +1,14 @@
-//! Log programs: `|command arguments` gets the lines on its standard input, as Apache's piped logs do.
+//! Log programs: `|command arguments` gets the lines on its standard input, as Apache's piped logs
+//! do.
 //!
-//! Place in the walk: behind a [`QueueWriter`](crate::queue_writer::QueueWriter), whose thread is the only one that ever waits here.
+//! Place in the walk: behind a [`QueueWriter`](crate::queue_writer::QueueWriter), whose thread is
+//! the only one that ever waits here.
 //!
-//! The one difficulty: a program that ends. It is started again, later each time, and gets the line that broke again from its start.
+//! The one difficulty: a program that ends. It is started again, later each time, and gets the line
+//! that broke again from its start.
 //!
-//! Somebody else may start them in this process's place ([`start_programs_with`]); then they are not its children, and their end shows by
-//! their pipe alone.
+//! Somebody else may start them in this process's place ([`start_programs_with`]); then they are
+//! not its children, and their end shows by their pipe alone.
 //!
 //! Absent on purpose: restarting the program on reopen; it is told nothing and rotates as it likes.
 
@@ -21,13 +24,16 @@ use std::time::{Duration, Instant};
 const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// Starts a command, whose standard input is the other end of what is returned. `None`: that is not its business.
+/// Starts a command, whose standard input is the other end of what is returned. `None`: that is not
+/// its business.
 type StartProgram = Box<dyn Fn(&str) -> Option<io::Result<OwnedFd>> + Send + Sync>;
 
 static START_PROGRAM: OnceLock<StartProgram> = OnceLock::new();
 
 /// From here on this is asked first. The first one stays.
-pub fn start_programs_with(start_program: impl Fn(&str) -> Option<io::Result<OwnedFd>> + Send + Sync + 'static) {
+pub fn start_programs_with(
+    start_program: impl Fn(&str) -> Option<io::Result<OwnedFd>> + Send + Sync + 'static,
+) {
     let _ = START_PROGRAM.set(Box::new(start_program));
 }
 
@@ -48,7 +54,11 @@ struct Running {
 
 impl Program {
     pub(crate) fn start(command: &str) -> io::Result<Program> {
-        Ok(Program { command: command.to_owned(), running: Some(Running::start(command)?), retry: RETRY_MIN })
+        Ok(Program {
+            command: command.to_owned(),
+            running: Some(Running::start(command)?),
+            retry: RETRY_MIN,
+        })
     }
 
     fn restart(&mut self) -> Result<(), Duration> {
@@ -58,7 +68,10 @@ impl Program {
                 Ok(())
             }
             Err(error) => {
-                error_log::log(&message::LOG_PROGRAM_FAILED, format_args!("{}: {error}", self.command));
+                error_log::log(
+                    &message::LOG_PROGRAM_FAILED,
+                    format_args!("{}: {error}", self.command),
+                );
                 Err(self.lengthen_retry())
             }
         }
@@ -72,7 +85,10 @@ impl Program {
             }
             running.end()
         });
-        error_log::log(&message::LOG_PROGRAM_ENDED, format_args!("{}: {error}{}", self.command, status.unwrap_or_default()));
+        error_log::log(
+            &message::LOG_PROGRAM_ENDED,
+            format_args!("{}: {error}{}", self.command, status.unwrap_or_default()),
+        );
         self.lengthen_retry()
     }
 
@@ -86,14 +102,26 @@ impl Program {
 impl Outlet for Program {
     fn write_lines(&mut self, lines: &[u8]) -> Result<(), Stalled> {
         if self.running.is_none() {
-            self.restart().map_err(|retry| Stalled { written_bytes: 0, retry })?;
+            self.restart().map_err(|retry| Stalled {
+                written_bytes: 0,
+                retry,
+            })?;
         }
         let Some(running) = &mut self.running else {
-            return Err(Stalled { written_bytes: 0, retry: RETRY_MIN });
+            return Err(Stalled {
+                written_bytes: 0,
+                retry: RETRY_MIN,
+            });
         };
         running.write(lines).map_err(|(sent, error)| {
-            let whole = lines.get(..sent).and_then(|sent| sent.iter().rposition(|byte| *byte == b'\n')).map_or(0, |at| at + 1);
-            Stalled { written_bytes: whole, retry: self.ended(&error) }
+            let whole = lines
+                .get(..sent)
+                .and_then(|sent| sent.iter().rposition(|byte| *byte == b'\n'))
+                .map_or(0, |at| at + 1);
+            Stalled {
+                written_bytes: whole,
+                retry: self.ended(&error),
+            }
         })
     }
 }
@@ -110,12 +138,23 @@ impl Drop for Program {
 
 impl Running {
     fn start(command: &str) -> io::Result<Running> {
-        if let Some(started) = START_PROGRAM.get().and_then(|start_program| start_program(command)) {
-            return started.map(|input| Running { child: None, input: input.into(), since: Instant::now() });
+        if let Some(started) = START_PROGRAM
+            .get()
+            .and_then(|start_program| start_program(command))
+        {
+            return started.map(|input| Running {
+                child: None,
+                input: input.into(),
+                since: Instant::now(),
+            });
         }
         let mut child = log_program(command)?.stdin(Stdio::piped()).spawn()?;
         match child.stdin.take() {
-            Some(input) => Ok(Running { child: Some(child), input, since: Instant::now() }),
+            Some(input) => Ok(Running {
+                child: Some(child),
+                input,
+                since: Instant::now(),
+            }),
             None => Err(io::Error::other("the program has no standard input")),
         }
     }
@@ -135,10 +174,14 @@ impl Running {
 
     fn end(self) -> String {
         drop(self.input);
-        let Some(mut child) = self.child else { return String::new() };
+        let Some(mut child) = self.child else {
+            return String::new();
+        };
         // One that closed its input and lives on is of no use any more.
         let _ = child.kill();
-        child.wait().map_or_else(|_| String::new(), |status| format!(" ({status})"))
+        child
+            .wait()
+            .map_or_else(|_| String::new(), |status| format!(" ({status})"))
     }
 }
 
@@ -151,7 +194,9 @@ pub fn log_program(text: &str) -> io::Result<Command> {
         return Ok(command);
     }
     let words = words(text.strip_prefix('|').unwrap_or(text));
-    let (program, arguments) = words.split_first().ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no program is named"))?;
+    let (program, arguments) = words
+        .split_first()
+        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no program is named"))?;
     let mut command = Command::new(program);
     command.args(arguments);
     Ok(command)
@@ -183,11 +228,23 @@ mod tests {
 
     #[test]
     fn splits_words() {
-        assert_eq!(words(r#" /bin/rotate  -l "a b"c '' "#), ["/bin/rotate", "-l", "a bc", ""]);
+        assert_eq!(
+            words(r#" /bin/rotate  -l "a b"c '' "#),
+            ["/bin/rotate", "-l", "a bc", ""]
+        );
         assert!(words("  ").is_empty());
-        assert_eq!(log_program(" ").map(|_| ()).map_err(|error| error.kind()), Err(io::ErrorKind::InvalidInput));
-        assert_eq!(log_program("|/bin/cat x").expect("command").get_program(), "/bin/cat");
-        assert_eq!(log_program("$cat >x").expect("command").get_program(), "/bin/sh");
+        assert_eq!(
+            log_program(" ").map(|_| ()).map_err(|error| error.kind()),
+            Err(io::ErrorKind::InvalidInput)
+        );
+        assert_eq!(
+            log_program("|/bin/cat x").expect("command").get_program(),
+            "/bin/cat"
+        );
+        assert_eq!(
+            log_program("$cat >x").expect("command").get_program(),
+            "/bin/sh"
+        );
     }
 
     #[test]
@@ -203,7 +260,11 @@ mod tests {
         let lines = b"line\n".repeat(40_000);
         while retries.len() < 3 {
             if let Err(stalled) = program.write_lines(&lines) {
-                assert_eq!(stalled.written_bytes % 5, 0, "only whole lines count as written");
+                assert_eq!(
+                    stalled.written_bytes % 5,
+                    0,
+                    "only whole lines count as written"
+                );
                 retries.push(stalled.retry.as_secs());
             }
         }

@@ -1,7 +1,7 @@
 //! What an access log line can tell about one exchange, borrowed from wherever it lives.
 //!
-//! The one difficulty: a record is built per request, so it only borrows; text that is the same for a whole connection (the client's
-//! address) is made once by the driver and passed in.
+//! The one difficulty: a record is built per request, so it only borrows; text that is the same for
+//! a whole connection (the client's address) is made once by the driver and passed in.
 
 use saker_http::{Fields, HeadView};
 use std::borrow::Cow;
@@ -29,12 +29,14 @@ pub trait Computed {
 
 pub type Variables<'a> = &'a dyn Lookup;
 
-/// One exchange. Fill what you have and leave the rest to `..Record::default()`; [`crate::access_log::Needs`] says what is looked at.
+/// One exchange. Fill what you have and leave the rest to `..Record::default()`;
+/// [`crate::access_log::Needs`] says what is looked at.
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
     /// `None` for a request that could not be parsed.
     pub head: Option<HeadView<'a>>,
-    /// First line as received; for HTTP/2 and 3 as HTTP/1 would have had it. Empty if there was none.
+    /// First line as received; for HTTP/2 and 3 as HTTP/1 would have had it. Empty if there was
+    /// none.
     pub request_line: &'a [u8],
     /// The client's address as text, after PROXY preface or trusted forwarding fields.
     pub client_text: &'a [u8],
@@ -142,16 +144,22 @@ impl Record<'_> {
     /// The two fields of a start time.
     pub fn start_of(time: SystemTime) -> (i64, u32) {
         let since = time.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-        (i64::try_from(since.as_secs()).unwrap_or(i64::MAX), since.subsec_micros())
+        (
+            i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+            since.subsec_micros(),
+        )
     }
 
     /// Microseconds since the epoch when the exchange began.
     pub fn begin_us(&self) -> i64 {
-        self.start_s.saturating_mul(1_000_000).saturating_add(i64::from(self.start_us))
+        self.start_s
+            .saturating_mul(1_000_000)
+            .saturating_add(i64::from(self.start_us))
     }
 
     /// When it was over; the same as the beginning if the duration was not measured.
     pub fn end_us(&self) -> i64 {
-        self.begin_us().saturating_add(i64::try_from(self.duration_us.unwrap_or(0)).unwrap_or(i64::MAX))
+        self.begin_us()
+            .saturating_add(i64::try_from(self.duration_us.unwrap_or(0)).unwrap_or(i64::MAX))
     }
 }

@@ -1,7 +1,7 @@
 //! Rendering one item of a log line.
 //!
-//! Place in the walk: once per item and request, at the end of `pipeline/log.rs`. The one difficulty: cost; the items of `combined`
-//! are a few appends each.
+//! Place in the walk: once per item and request, at the end of `pipeline/log.rs`. The one
+//! difficulty: cost; the items of `combined` are a few appends each.
 
 use super::item::{Item, Kind, TimeForm, Unit};
 use super::{ConnectionStatus, LogClock, Record};
@@ -22,15 +22,34 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
     match kind {
         Kind::Literal(text) => out.extend_from_slice(text),
         Kind::ClientAddress => text_or_dash(record.client_text, out),
-        Kind::ClientName => text_or_dash(if record.client_name.is_empty() { record.client_text } else { record.client_name }, out),
-        Kind::PeerAddress => text_or_dash(if record.peer_text.is_empty() { record.client_text } else { record.peer_text }, out),
+        Kind::ClientName => text_or_dash(
+            if record.client_name.is_empty() {
+                record.client_text
+            } else {
+                record.client_name
+            },
+            out,
+        ),
+        Kind::PeerAddress => text_or_dash(
+            if record.peer_text.is_empty() {
+                record.client_text
+            } else {
+                record.peer_text
+            },
+            out,
+        ),
         Kind::LocalAddress => local_address(record.local, out),
-        Kind::BodyBytes { dash_for_none: true } if record.body_bytes == 0 => out.push(b'-'),
+        Kind::BodyBytes {
+            dash_for_none: true,
+        } if record.body_bytes == 0 => out.push(b'-'),
         Kind::BodyBytes { .. } => append_decimal(record.body_bytes, out),
         Kind::Cookie(name) => value(record.head.and_then(|head| cookie(head, name)), out),
         Kind::Duration(unit) => duration(record.duration_us, *unit, out),
         Kind::FirstByte => number_or_dash(record.first_byte_us, out),
-        Kind::Environment(name) => value(record.environment.and_then(|lookup| lookup.value(name)), out),
+        Kind::Environment(name) => value(
+            record.environment.and_then(|lookup| lookup.value(name)),
+            out,
+        ),
         Kind::File => value(record.file, out),
         Kind::Protocol => text_or_dash(protocol(record).as_bytes(), out),
         Kind::KnownField(field) => known_field(record.head, *field, out),
@@ -41,7 +60,10 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
         Kind::Method => value(record.head.map(HeadView::method_token), out),
         Kind::Note(name) => value(record.notes.and_then(|lookup| lookup.value(name)), out),
         Kind::ResponseField(name) => response_field(record.response_fields, name, out),
-        Kind::CanonicalPort => number_or_dash(record.canonical_port.or(local_port(record)).map(u64::from), out),
+        Kind::CanonicalPort => number_or_dash(
+            record.canonical_port.or(local_port(record)).map(u64::from),
+            out,
+        ),
         Kind::LocalPort => number_or_dash(local_port(record).map(u64::from), out),
         Kind::RemotePort => append_decimal(record.client_port.into(), out),
         Kind::ProcessId => append_decimal(clock.process_id().into(), out),
@@ -49,7 +71,14 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
         Kind::ThreadId { hexadecimal: true } => hexadecimal(clock.thread_id(), out),
         Kind::Query { last: true } => query(record.final_query.unwrap_or(record.query), out),
         Kind::Query { last: false } => query(record.query, out),
-        Kind::TlsVariable(name) => value(record.tls.and_then(|session| session.value(name)).as_deref().map(str::as_bytes), out),
+        Kind::TlsVariable(name) => value(
+            record
+                .tls
+                .and_then(|session| session.value(name))
+                .as_deref()
+                .map(str::as_bytes),
+            out,
+        ),
         Kind::RequestLine => text_or_dash(record.request_line, out),
         Kind::Handler => text_or_dash(record.handler.as_bytes(), out),
         Kind::Status { last } => status(record, *last, out),
@@ -58,13 +87,32 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
         Kind::Time { end, form } => time(record, *end, form, clock, out),
         Kind::User => user(record.user, out),
         Kind::SiteName => text_or_dash(record.site_name.as_bytes(), out),
-        Kind::HostAsked => text_or_dash(if record.host.is_empty() { record.site_name.as_bytes() } else { record.host }, out),
+        Kind::HostAsked => text_or_dash(
+            if record.host.is_empty() {
+                record.site_name.as_bytes()
+            } else {
+                record.host
+            },
+            out,
+        ),
         Kind::ConnectionStatus => out.push(connection_status(record.connection_status)),
         Kind::BytesIn => append_decimal(record.bytes_in, out),
         Kind::BytesOut => append_decimal(record.bytes_out, out),
-        Kind::BytesInAndOut => append_decimal(record.bytes_in.saturating_add(record.bytes_out), out),
-        Kind::RequestTrailer(name) => value(record.request_trailers.and_then(|lookup| lookup.value(name)), out),
-        Kind::ResponseTrailer(name) => value(record.response_trailers.and_then(|lookup| lookup.value(name)), out),
+        Kind::BytesInAndOut => {
+            append_decimal(record.bytes_in.saturating_add(record.bytes_out), out)
+        }
+        Kind::RequestTrailer(name) => value(
+            record
+                .request_trailers
+                .and_then(|lookup| lookup.value(name)),
+            out,
+        ),
+        Kind::ResponseTrailer(name) => value(
+            record
+                .response_trailers
+                .and_then(|lookup| lookup.value(name)),
+            out,
+        ),
     }
 }
 
@@ -128,24 +176,43 @@ fn joined<'a>(mut lines: impl Iterator<Item = &'a [u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// As Apache: the media type is logged without its parameters, and of other fields only Set-Cookie as a list.
+/// As Apache: the media type is logged without its parameters, and of other fields only Set-Cookie
+/// as a list.
 fn response_field(fields: Option<&Fields>, name: &str, out: &mut Vec<u8>) {
     let Some(fields) = fields else {
         return out.push(b'-');
     };
     if name.eq_ignore_ascii_case("set-cookie") {
-        joined(fields.iter().filter(|line| line.0.eq_ignore_ascii_case(name)).map(|line| line.1), out);
+        joined(
+            fields
+                .iter()
+                .filter(|line| line.0.eq_ignore_ascii_case(name))
+                .map(|line| line.1),
+            out,
+        );
     } else if name.eq_ignore_ascii_case("content-type") {
-        value(fields.first(name).and_then(|text| text.split(|byte| *byte == b';').next()).map(<[u8]>::trim_ascii), out);
+        value(
+            fields
+                .first(name)
+                .and_then(|text| text.split(|byte| *byte == b';').next())
+                .map(<[u8]>::trim_ascii),
+            out,
+        );
     } else {
         value(fields.first(name), out);
     }
 }
 
 fn cookie<'a>(head: HeadView<'a>, name: &str) -> Option<&'a [u8]> {
-    let pairs = head.all("cookie").flat_map(|line| line.split(|byte| *byte == b';'));
+    let pairs = head
+        .all("cookie")
+        .flat_map(|line| line.split(|byte| *byte == b';'));
     pairs
-        .filter_map(|pair| pair.iter().position(|byte| *byte == b'=').map(|at| (pair[..at].trim_ascii(), pair[at + 1..].trim_ascii())))
+        .filter_map(|pair| {
+            pair.iter()
+                .position(|byte| *byte == b'=')
+                .map(|at| (pair[..at].trim_ascii(), pair[at + 1..].trim_ascii()))
+        })
         .find(|(key, _)| key.eq_ignore_ascii_case(name.as_bytes()))
         .map(|(_, text)| text)
 }
@@ -167,7 +234,11 @@ fn query(query: Option<&[u8]>, out: &mut Vec<u8>) {
 }
 
 fn status(record: &Record<'_>, last: bool, out: &mut Vec<u8>) {
-    let status = if last || record.original_status == 0 { record.status } else { record.original_status };
+    let status = if last || record.original_status == 0 {
+        record.status
+    } else {
+        record.original_status
+    };
     number_or_dash((status != 0).then_some(status.into()), out);
 }
 
@@ -188,13 +259,26 @@ fn connection_status(status: ConnectionStatus) -> u8 {
 }
 
 fn time(record: &Record<'_>, end: bool, form: &TimeForm, clock: &mut LogClock, out: &mut Vec<u8>) {
-    let time_us = if end { record.end_us() } else { record.begin_us() };
-    let (unix_s, fraction_us) = (time_us.div_euclid(1_000_000), time_us.rem_euclid(1_000_000) as u32);
+    let time_us = if end {
+        record.end_us()
+    } else {
+        record.begin_us()
+    };
+    let (unix_s, fraction_us) = (
+        time_us.div_euclid(1_000_000),
+        time_us.rem_euclid(1_000_000) as u32,
+    );
     match form {
         TimeForm::Clf => clock.append_clf(unix_s, out),
         TimeForm::Strftime(format) => {
             let local = clock.zone().at(unix_s);
-            append_strftime(format, unix_s, &Civil::at(unix_s, local.offset_s), &local.abbreviation, out);
+            append_strftime(
+                format,
+                unix_s,
+                &Civil::at(unix_s, local.offset_s),
+                &local.abbreviation,
+                out,
+            );
         }
         TimeForm::Seconds => append_decimal(unix_s.max(0).unsigned_abs(), out),
         TimeForm::Milliseconds => append_decimal((time_us / 1000).max(0).unsigned_abs(), out),

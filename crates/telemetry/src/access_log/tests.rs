@@ -142,11 +142,27 @@ const ITEMS: &[(&str, &str, &str)] = &[
     ("%s", "403", "-"),
     ("%<s", "403", "-"),
     ("%>s", "404", "-"),
-    ("%t", "[21/Nov/2026:10:12:12 +0100]", "[01/Jan/1970:01:00:00 +0100]"),
-    ("%{}t", "[21/Nov/2026:10:12:12 +0100]", "[01/Jan/1970:01:00:00 +0100]"),
+    (
+        "%t",
+        "[21/Nov/2026:10:12:12 +0100]",
+        "[01/Jan/1970:01:00:00 +0100]",
+    ),
+    (
+        "%{}t",
+        "[21/Nov/2026:10:12:12 +0100]",
+        "[01/Jan/1970:01:00:00 +0100]",
+    ),
     ("%{end}t", "end", "end"),
-    ("%{end:}t", "[21/Nov/2026:10:12:14 +0100]", "[01/Jan/1970:01:00:00 +0100]"),
-    ("%{%F %T %Z}t", "2026-11-21 10:12:12 CET", "1970-01-01 01:00:00 UTC"),
+    (
+        "%{end:}t",
+        "[21/Nov/2026:10:12:14 +0100]",
+        "[01/Jan/1970:01:00:00 +0100]",
+    ),
+    (
+        "%{%F %T %Z}t",
+        "2026-11-21 10:12:12 CET",
+        "1970-01-01 01:00:00 UTC",
+    ),
     ("%{begin:%H:%M}t", "10:12", "01:00"),
     ("%{end:%S}t", "14", "00"),
     ("%{sec}t", "1795252332", "0"),
@@ -189,14 +205,26 @@ const ITEMS: &[(&str, &str, &str)] = &[
 fn every_item() {
     with_record(|record| {
         for (format, full, empty) in ITEMS {
-            // A format needs an item to be told from a name, and `%m%m` shows that nothing leaks into the next.
+            // A format needs an item to be told from a name, and `%m%m` shows that nothing leaks
+            // into the next.
             if *format != "%{end}t" {
                 assert_eq!(line(format, &record), *full, "{format}");
-                assert_eq!(line(&format!("{format}|%m"), &record), format!("{full}|GET"), "{format}");
+                assert_eq!(
+                    line(&format!("{format}|%m"), &record),
+                    format!("{full}|GET"),
+                    "{format}"
+                );
             }
-            let nothing = Record { connection_status: ConnectionStatus::Close, ..Record::default() };
+            let nothing = Record {
+                connection_status: ConnectionStatus::Close,
+                ..Record::default()
+            };
             if !format.contains("%Z") && *format != "%{end}t" {
-                assert_eq!(line(format, &nothing), *empty, "{format} of an empty record");
+                assert_eq!(
+                    line(format, &nothing),
+                    *empty,
+                    "{format} of an empty record"
+                );
             }
         }
     });
@@ -209,26 +237,57 @@ fn process_and_thread() {
     assert_eq!(line("%P %{pid}P", &record), format!("{pid} {pid}"));
     let tid: u64 = line("%{tid}P", &record).parse().expect("decimal");
     assert!(tid > 0);
-    assert_eq!(u64::from_str_radix(&line("%{hextid}P", &record), 16), Ok(tid));
+    assert_eq!(
+        u64::from_str_radix(&line("%{hextid}P", &record), 16),
+        Ok(tid)
+    );
 }
 
 #[test]
 fn odd_values() {
-    let record =
-        Record { user: Some(""), query: Some(b""), connection_status: ConnectionStatus::Aborted, status: 200, ..Record::default() };
+    let record = Record {
+        user: Some(""),
+        query: Some(b""),
+        connection_status: ConnectionStatus::Aborted,
+        status: 200,
+        ..Record::default()
+    };
     assert_eq!(line("%u %q %X %s", &record), "\"\" ? X 200");
-    let record = Record { site_name: "site", local: Some("1.2.3.4:99".parse().expect("address")), ..record };
+    let record = Record {
+        site_name: "site",
+        local: Some("1.2.3.4:99".parse().expect("address")),
+        ..record
+    };
     assert_eq!(line("%V %p %A", &record), "site 99 1.2.3.4");
-    let record = Record { start_s: i64::MAX, start_us: u32::MAX, duration_us: Some(u64::MAX), bytes_in: u64::MAX, bytes_out: 1, ..record };
+    let record = Record {
+        start_s: i64::MAX,
+        start_us: u32::MAX,
+        duration_us: Some(u64::MAX),
+        bytes_in: u64::MAX,
+        bytes_out: 1,
+        ..record
+    };
     assert_eq!(line("%S %D", &record), format!("{0} {0}", u64::MAX));
     assert!(line("%t %{end:usec}t %{%c}t", &record).contains("/9999:"));
-    assert!(line("%t", &Record { start_s: i64::MIN, ..record }).starts_with("[01/Jan/0001:"));
+    assert!(
+        line(
+            "%t",
+            &Record {
+                start_s: i64::MIN,
+                ..record
+            }
+        )
+        .starts_with("[01/Jan/0001:")
+    );
 }
 
 #[test]
 fn clients_with_names() {
     with_record(|record| {
-        let named = Record { client_name: b"a.example", ..record };
+        let named = Record {
+            client_name: b"a.example",
+            ..record
+        };
         assert_eq!(line("%h %a %{c}h", &named), "a.example 192.0.2.7 10.0.0.1");
     });
 }
@@ -236,13 +295,26 @@ fn clients_with_names() {
 #[test]
 fn whole_lines() {
     with_record(|record| {
-        let common = r#"192.0.2.7 - ann [21/Nov/2026:10:12:12 +0100] "GET /a%20b?x=1 HTTP/1.1" 404 1234"#;
+        let common =
+            r#"192.0.2.7 - ann [21/Nov/2026:10:12:12 +0100] "GET /a%20b?x=1 HTTP/1.1" 404 1234"#;
         let combined = format!(r#"{common} "http://ref.example/" "probe/1.0 \"q\"""#);
         assert_eq!(line("common", &record), common);
         assert_eq!(line("combined", &record), combined);
-        assert_eq!(line("vhost_combined", &record), format!("shop.example:80 {}", combined.replace(" 1234 ", " 1500 ")));
+        assert_eq!(
+            line("vhost_combined", &record),
+            format!("shop.example:80 {}", combined.replace(" 1234 ", " 1500 "))
+        );
     });
-    assert_eq!(line("combined", &Record { status: 408, ..Record::default() }), r#"- - - [01/Jan/1970:01:00:00 +0100] "-" 408 - "-" "-""#);
+    assert_eq!(
+        line(
+            "combined",
+            &Record {
+                status: 408,
+                ..Record::default()
+            }
+        ),
+        r#"- - - [01/Jan/1970:01:00:00 +0100] "-" 408 - "-" "-""#
+    );
 }
 
 #[test]
@@ -282,8 +354,22 @@ fn refused_formats() {
 fn needs() {
     let needs = |text| Format::parse(text).expect(text).needs();
     assert_eq!(needs("combined"), Needs::default());
-    assert_eq!(needs("vhost_combined"), Needs { bytes_out: true, ..Needs::default() });
-    assert_eq!(needs("%D").and(needs("%{a}o %f")), Needs { duration: true, response_fields: true, file: true, ..Needs::default() });
+    assert_eq!(
+        needs("vhost_combined"),
+        Needs {
+            bytes_out: true,
+            ..Needs::default()
+        }
+    );
+    assert_eq!(
+        needs("%D").and(needs("%{a}o %f")),
+        Needs {
+            duration: true,
+            response_fields: true,
+            file: true,
+            ..Needs::default()
+        }
+    );
     assert!(needs("%{end:sec}t").duration && !needs("%{sec}t").duration && needs("json").duration);
     assert!(needs("%S").bytes_in && needs("%S").bytes_out && needs("%^FB").first_byte);
     assert!(needs("%{a}^ti").trailers && needs("%{a}n").notes && needs("%{a}e").environment);
@@ -295,10 +381,23 @@ fn time_follows_seconds_and_daylight_saving() {
     let mut clock = LogClock::in_zone(zone("CET-1CEST,M3.5.0,M10.5.0/3"));
     let mut out = Vec::new();
     for start_s in [1_774_745_999, 1_774_746_000, 1_774_746_000, 1_774_745_999] {
-        format.write(&Record { start_s, ..Record::default() }, &mut clock, &mut out);
+        format.write(
+            &Record {
+                start_s,
+                ..Record::default()
+            },
+            &mut clock,
+            &mut out,
+        );
     }
-    let (before, after) = ("[29/Mar/2026:01:59:59 +0100]\n", "[29/Mar/2026:03:00:00 +0200]\n");
-    assert_eq!(String::from_utf8(out).expect("ASCII"), [before, after, after, before].concat());
+    let (before, after) = (
+        "[29/Mar/2026:01:59:59 +0100]\n",
+        "[29/Mar/2026:03:00:00 +0200]\n",
+    );
+    assert_eq!(
+        String::from_utf8(out).expect("ASCII"),
+        [before, after, after, before].concat()
+    );
 }
 
 #[test]
@@ -311,23 +410,45 @@ fn json_line() {
     );
     with_record(|record| assert_eq!(line("json", &record), expected));
     let keys = |text: &str| text.matches("\":").count();
-    assert_eq!(keys(&line("json", &Record::default())), 19, "the keys are always there");
+    assert_eq!(
+        keys(&line("json", &Record::default())),
+        19,
+        "the keys are always there"
+    );
 }
 
 #[test]
 fn json_of_bytes_that_are_no_text() {
     let path = b"/\xff\"\\\n\0\x7f\xc2\x9b\xe2\x80\xa8\xc3\xa9";
-    let text = line("json", &Record { path, request_line: b"\x16\x03", ..Record::default() });
-    assert!(text.contains("\"path\":\"/\u{fffd}\\\"\\\\\\u000a\\u0000\\u007f\\u009b\\u2028\u{e9}\""), "{text}");
+    let text = line(
+        "json",
+        &Record {
+            path,
+            request_line: b"\x16\x03",
+            ..Record::default()
+        },
+    );
+    assert!(
+        text.contains("\"path\":\"/\u{fffd}\\\"\\\\\\u000a\\u0000\\u007f\\u009b\\u2028\u{e9}\""),
+        "{text}"
+    );
     assert!(text.contains(r#""request":"\u0016\u0003""#), "{text}");
 }
 
-/// A few thousand hostile records from a fixed seed: no line ever holds a control character or a byte above ASCII (UTF-8 in JSON).
+/// A few thousand hostile records from a fixed seed: no line ever holds a control character or a
+/// byte above ASCII (UTF-8 in JSON).
 #[test]
 fn no_line_holds_raw_control_characters() {
-    let all: String = ITEMS.iter().filter(|row| row.0.is_ascii() && !row.0.contains("\\t")).map(|row| row.0).collect();
-    let formats =
-        [Format::parse(&all).expect("all items"), Format::parse("combined").expect("combined"), Format::parse("json").expect("json")];
+    let all: String = ITEMS
+        .iter()
+        .filter(|row| row.0.is_ascii() && !row.0.contains("\\t"))
+        .map(|row| row.0)
+        .collect();
+    let formats = [
+        Format::parse(&all).expect("all items"),
+        Format::parse("combined").expect("combined"),
+        Format::parse("json").expect("json"),
+    ];
     let mut clock = LogClock::in_zone(zone("CET-1"));
     let mut seed = 0x9e37_79b9_7f4a_7c15u64;
     for _ in 0..3000 {
@@ -337,7 +458,12 @@ fn no_line_holds_raw_control_characters() {
             &word,
             &word,
             Version::Http11,
-            &[("Referer", &word), ("X-Two", &word), ("Cookie", &word), ("Cookie", "sid=\u{1}")],
+            &[
+                ("Referer", &word),
+                ("X-Two", &word),
+                ("Cookie", &word),
+                ("Cookie", "sid=\u{1}"),
+            ],
         );
         let mut fields = Fields::new();
         fields.append("ETag", text.clone());
@@ -385,7 +511,11 @@ fn random_byte(seed: &mut u64) -> u8 {
     *seed ^= *seed >> 7;
     *seed ^= *seed << 17;
     let byte = (*seed >> 32) as u8;
-    if *seed & 1 == 0 { byte } else { b"\n\r\t\"\\\0\x1b;= "[usize::from(byte) % 10] }
+    if *seed & 1 == 0 {
+        byte
+    } else {
+        b"\n\r\t\"\\\0\x1b;= "[usize::from(byte) % 10]
+    }
 }
 
 struct OneVersion;

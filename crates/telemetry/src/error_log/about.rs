@@ -1,7 +1,8 @@
-//! What a message is about: the process alone, a connection, or a request on it; and the ids that tie lines about the same one together.
+//! What a message is about: the process alone, a connection, or a request on it; and the ids that
+//! tie lines about the same one together.
 //!
-//! Difficulty: an id is made when there is first something to tell, so that most requests cost nothing and an access log can show which of them
-//! have lines in the error log (`%L`).
+//! Difficulty: an id is made when there is first something to tell, so that most requests cost
+//! nothing and an access log can show which of them have lines in the error log (`%L`).
 
 use super::SiteLog;
 use std::{
@@ -64,7 +65,8 @@ impl About for Nothing {
 /// A client, of which no more is known.
 impl About for SocketAddr {
     fn tell(&self, asked: Asked<'_>) -> Option<Cow<'_, [u8]>> {
-        matches!(asked, Asked::Client | Asked::Peer).then(|| Cow::Owned(self.to_string().into_bytes()))
+        matches!(asked, Asked::Client | Asked::Peer)
+            .then(|| Cow::Owned(self.to_string().into_bytes()))
     }
 }
 
@@ -73,7 +75,12 @@ pub(super) struct ConnectionOf<'a>(pub &'a dyn About);
 
 impl About for ConnectionOf<'_> {
     fn tell(&self, asked: Asked<'_>) -> Option<Cow<'_, [u8]>> {
-        matches!(asked, Asked::Client | Asked::Peer | Asked::Local | Asked::KeptAlive).then(|| self.0.tell(asked)).flatten()
+        matches!(
+            asked,
+            Asked::Client | Asked::Peer | Asked::Local | Asked::KeptAlive
+        )
+        .then(|| self.0.tell(asked))
+        .flatten()
     }
 
     fn connection(&self) -> Option<&LogId> {
@@ -104,8 +111,12 @@ const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxy
 fn fresh() -> Box<str> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     static KEYS: OnceLock<RandomState> = OnceLock::new();
-    let number = KEYS.get_or_init(RandomState::new).hash_one((std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
-    (0..11).map(|place| char::from(LETTERS[(number >> (6 * place) & 63) as usize])).collect()
+    let number = KEYS
+        .get_or_init(RandomState::new)
+        .hash_one((std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed)));
+    (0..11)
+        .map(|place| char::from(LETTERS[(number >> (6 * place) & 63) as usize]))
+        .collect()
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! The language of `ErrorLogFormat` (httpd 2.4, core), and lines made by it.
 //!
-//! Difficulty: an item that has nothing to say takes the whole field that it stands in with it, from the space before it to the one
-//! behind; unless it has a hyphen for that case, or drops the line. The code of the system's error (`%E`) is known of lines in Apache's words;
-//! other messages tell in their own what failed.
+//! Difficulty: an item that has nothing to say takes the whole field that it stands in with it,
+//! from the space before it to the one behind; unless it has a hyphen for that case, or drops the
+//! line. The code of the system's error (`%E`) is known of lines in Apache's words; other messages
+//! tell in their own what failed.
 
 use super::{
     about::{About, Asked},
@@ -96,27 +97,44 @@ pub(super) struct Occasion<'a> {
     pub message: &'a dyn Fn(&mut Vec<u8>),
     /// The system's error, where it is known by its number.
     pub errno: Option<i32>,
-    /// Whether the shape that lines have by themselves ends with the client's Referer, as Apache's does.
+    /// Whether the shape that lines have by themselves ends with the client's Referer, as Apache's
+    /// does.
     pub adds_referer: bool,
 }
 
 impl Format {
-    /// The format of messages, which holds `%M`; or of the lines about a connection or a request, which must not.
+    /// The format of messages, which holds `%M`; or of the lines about a connection or a request,
+    /// which must not.
     pub fn parse(text: &str, is_of_messages: bool) -> Result<Format, String> {
-        let mut parser = Parser { rest: text, items: Vec::new() };
+        let mut parser = Parser {
+            rest: text,
+            items: Vec::new(),
+        };
         while !parser.rest.is_empty() {
             let item = parser.item(false)?;
             parser.items.push(item);
         }
-        if is_of_messages && parser.items.iter().any(|item| item.when_empty == WhenEmpty::DropLine) {
+        if is_of_messages
+            && parser
+                .items
+                .iter()
+                .any(|item| item.when_empty == WhenEmpty::DropLine)
+        {
             return Err("The '+' flag cannot be used in the main error log format".into());
         }
         if !is_of_messages && parser.items.iter().any(|item| item.level_min > 0) {
             return Err("The loglevel cannot be used as a condition in once-per-request or once-per-connection formats".into());
         }
-        match (parser.items.iter().any(|item| item.kind == Kind::Message), is_of_messages) {
-            (true, false) => Err("%M cannot be used in once-per-request or once-per-connection formats".into()),
-            (false, true) => Err("main ErrorLogFormat must contain message format string '%M'".into()),
+        match (
+            parser.items.iter().any(|item| item.kind == Kind::Message),
+            is_of_messages,
+        ) {
+            (true, false) => {
+                Err("%M cannot be used in once-per-request or once-per-connection formats".into())
+            }
+            (false, true) => {
+                Err("main ErrorLogFormat must contain message format string '%M'".into())
+            }
             _ => Ok(Format(parser.items)),
         }
     }
@@ -161,7 +179,12 @@ impl Kind {
     fn write(&self, occasion: &Occasion<'_>, out: &mut Vec<u8>) -> bool {
         let before = out.len();
         let about = occasion.about;
-        let mut told = |asked: Asked<'_>| about.tell(asked).iter().for_each(|text| append_escaped(text, out));
+        let mut told = |asked: Asked<'_>| {
+            about
+                .tell(asked)
+                .iter()
+                .for_each(|text| append_escaped(text, out))
+        };
         match self {
             Kind::Client => told(Asked::Client),
             Kind::Peer => told(Asked::Peer),
@@ -176,14 +199,29 @@ impl Kind {
             Kind::Text(text) => out.extend_from_slice(text),
             Kind::Level => out.extend_from_slice(occasion.level.as_bytes()),
             Kind::Module => out.extend_from_slice(occasion.module.as_bytes()),
-            Kind::RequestId => out.extend(about.request().and_then(|id| id.text()).unwrap_or_default().bytes()),
+            Kind::RequestId => out.extend(
+                about
+                    .request()
+                    .and_then(|id| id.text())
+                    .unwrap_or_default()
+                    .bytes(),
+            ),
             Kind::ConnectionId { alone: true } if about.request().is_some() => {}
-            Kind::ConnectionId { .. } => out.extend(about.connection().and_then(|id| id.text()).unwrap_or_default().bytes()),
+            Kind::ConnectionId { .. } => out.extend(
+                about
+                    .connection()
+                    .and_then(|id| id.text())
+                    .unwrap_or_default()
+                    .bytes(),
+            ),
             // Writing to memory cannot fail.
             Kind::ProcessId => drop(write!(out, "{}", std::process::id())),
             Kind::ThreadId => drop(write!(out, "{}", thread_id())),
             Kind::Time(form) => append_time(*form, occasion.now, out),
-            Kind::Errno => occasion.errno.iter().for_each(|errno| append_errno(*errno, out)),
+            Kind::Errno => occasion
+                .errno
+                .iter()
+                .for_each(|errno| append_errno(*errno, out)),
             Kind::Message | Kind::Nothing => {}
         }
         out.len() > before
@@ -205,7 +243,9 @@ pub(super) fn thread_id() -> u64 {
     ID.with(|id| {
         *id.get_or_init(|| {
             let link = std::fs::read_link("/proc/thread-self").unwrap_or_default();
-            link.file_name().and_then(|name| name.to_str()?.parse().ok()).unwrap_or(0)
+            link.file_name()
+                .and_then(|name| name.to_str()?.parse().ok())
+                .unwrap_or(0)
         })
     })
 }
@@ -215,11 +255,15 @@ fn append_time(form: TimeForm, now: Duration, out: &mut Vec<u8>) {
     let offset_s = TimeZone::local().offset_s(unix_s);
     let civil = Civil::at(unix_s, offset_s);
     let fraction = |out: &mut Vec<u8>| match form {
-        TimeForm { microseconds: true, .. } => {
+        TimeForm {
+            microseconds: true, ..
+        } => {
             out.push(b'.');
             append_padded(now.subsec_micros(), 6, out);
         }
-        TimeForm { milliseconds: true, .. } => {
+        TimeForm {
+            milliseconds: true, ..
+        } => {
             out.push(b'.');
             append_padded(now.subsec_millis(), 3, out);
         }
@@ -228,7 +272,11 @@ fn append_time(form: TimeForm, now: Duration, out: &mut Vec<u8>) {
     match form.compact {
         true => {
             let (month, day) = (civil.month, civil.day);
-            let _ = write!(out, "{}-{month:02}-{day:02} {:02}:{:02}:{:02}", civil.year, civil.hour, civil.minute, civil.second);
+            let _ = write!(
+                out,
+                "{}-{month:02}-{day:02} {:02}:{:02}:{:02}",
+                civil.year, civil.hour, civil.minute, civil.second
+            );
             fraction(out);
         }
         false => append_civil(&civil, fraction, out),
@@ -252,8 +300,15 @@ impl Parser<'_> {
     }
 
     fn item(&mut self, starts_field: bool) -> Result<Item, String> {
-        let plain = |kind, starts_field| Item { kind, starts_field, when_empty: WhenEmpty::DropField, level_min: 0 };
-        let Some(rest) = self.rest.strip_prefix('%') else { return self.text(starts_field) };
+        let plain = |kind, starts_field| Item {
+            kind,
+            starts_field,
+            when_empty: WhenEmpty::DropField,
+            level_min: 0,
+        };
+        let Some(rest) = self.rest.strip_prefix('%') else {
+            return self.text(starts_field);
+        };
         self.rest = rest;
         match rest.chars().next() {
             // Between fields, and no space itself.
@@ -263,7 +318,10 @@ impl Parser<'_> {
                     return Ok(plain(Kind::Nothing, true));
                 }
                 let item = self.item(true)?;
-                Ok(Item { starts_field: true, ..item })
+                Ok(Item {
+                    starts_field: true,
+                    ..item
+                })
             }
             Some('%') => {
                 self.next();
@@ -273,11 +331,17 @@ impl Parser<'_> {
         }
     }
 
-    /// Up to the next item; a space at its beginning begins a field, one behind a backslash is one like any letter.
+    /// Up to the next item; a space at its beginning begins a field, one behind a backslash is one
+    /// like any letter.
     fn text(&mut self, starts_field: bool) -> Result<Item, String> {
         let begins_with_space = self.rest.starts_with(' ');
         let (mut text, mut is_first) = (Vec::new(), true);
-        while let Some(letter) = self.rest.chars().next().filter(|letter| *letter != '%' && (is_first || *letter != ' ')) {
+        while let Some(letter) = self
+            .rest
+            .chars()
+            .next()
+            .filter(|letter| *letter != '%' && (is_first || *letter != ' '))
+        {
             self.next();
             is_first = false;
             let meant = match letter {
@@ -293,7 +357,12 @@ impl Parser<'_> {
             text.extend_from_slice(meant.encode_utf8(&mut [0; 4]).as_bytes());
         }
         let starts_field = starts_field || begins_with_space;
-        Ok(Item { kind: Kind::Text(text), starts_field, when_empty: WhenEmpty::DropField, level_min: 0 })
+        Ok(Item {
+            kind: Kind::Text(text),
+            starts_field,
+            when_empty: WhenEmpty::DropField,
+            level_min: 0,
+        })
     }
 
     fn directive(&mut self, mut item: Item) -> Result<Item, String> {
@@ -306,9 +375,16 @@ impl Parser<'_> {
                 }
                 '+' => item.when_empty = WhenEmpty::DropLine,
                 '-' => item.when_empty = WhenEmpty::Hyphen,
-                '0'..='9' => item.level_min = item.level_min.saturating_mul(10).saturating_add(letter as u8 - b'0'),
+                '0'..='9' => {
+                    item.level_min = item
+                        .level_min
+                        .saturating_mul(10)
+                        .saturating_add(letter as u8 - b'0')
+                }
                 letter => {
-                    item.kind = kind(letter, argument).ok_or_else(|| format!("Unrecognized error log format directive %{letter}"))?;
+                    item.kind = kind(letter, argument).ok_or_else(|| {
+                        format!("Unrecognized error log format directive %{letter}")
+                    })?;
                     return Ok(item);
                 }
             }
@@ -334,7 +410,12 @@ fn kind(letter: char, argument: &str) -> Option<Kind> {
         'L' => Kind::RequestId,
         'P' => Kind::ProcessId,
         'T' => Kind::ThreadId,
-        't' => Kind::Time(TimeForm { microseconds: has('u'), milliseconds: has('m'), compact: has('c'), zone: has('z') }),
+        't' => Kind::Time(TimeForm {
+            microseconds: has('u'),
+            milliseconds: has('m'),
+            compact: has('c'),
+            zone: has('z'),
+        }),
         'v' => Kind::SiteName,
         'V' => Kind::HostName,
         'k' => Kind::KeptAlive,
@@ -379,7 +460,9 @@ mod tests {
             errno: None,
             adds_referer: false,
         };
-        format.write(&occasion, &mut out).then(|| String::from_utf8(out).unwrap())
+        format
+            .write(&occasion, &mut out)
+            .then(|| String::from_utf8(out).unwrap())
     }
 
     #[test]
@@ -391,7 +474,10 @@ mod tests {
             ("[a\\ %{X}i] %M", " what happened"),
             ("a [%-{X}i] %M", "a [-] what happened"),
             ("a %7F: %M", "a what happened"),
-            ("a %M% ,\\ referer\\ %{Referer}i", "a what happened, referer http://a/\\n"),
+            (
+                "a %M% ,\\ referer\\ %{Referer}i",
+                "a what happened, referer http://a/\\n",
+            ),
             ("a %M% ,\\ x\\ %{X}i", "a what happened"),
             ("%v%%%a x%M", "site%192.0.2.7:4711 xwhat happened"),
             ("%{X}e%M", "what happened"),
@@ -402,24 +488,46 @@ mod tests {
             assert_eq!(written(format, 3).as_deref(), Some(expected), "{format}");
         }
         let placed = written("%F %M", 3).unwrap();
-        assert!(placed.starts_with("format.rs(") && placed.ends_with(") what happened"), "{placed}");
+        assert!(
+            placed.starts_with("format.rs(") && placed.ends_with(") what happened"),
+            "{placed}"
+        );
         assert_eq!(written("%4v %M", 4).as_deref(), Some("site what happened"));
     }
 
     #[test]
     fn times() {
         let line = |format: &str| written(format, 3).unwrap();
-        assert!(line("%{cu}t %M").contains(":12.123456 what"), "{}", line("%{cu}t %M"));
-        assert!(line("%{m}t %M").contains(":12.123 20"), "{}", line("%{m}t %M"));
-        assert!(line("%t|%M").ends_with(" 2026|what happened"), "{}", line("%t|%M"));
+        assert!(
+            line("%{cu}t %M").contains(":12.123456 what"),
+            "{}",
+            line("%{cu}t %M")
+        );
+        assert!(
+            line("%{m}t %M").contains(":12.123 20"),
+            "{}",
+            line("%{m}t %M")
+        );
+        assert!(
+            line("%t|%M").ends_with(" 2026|what happened"),
+            "{}",
+            line("%t|%M")
+        );
         assert_eq!(line("%{z}t %M").len(), line("%t %M").len() + 6);
     }
 
     #[test]
     fn refused() {
-        for (format, of_messages) in
-            [("x", true), ("%+a %M", true), ("%4a", false), ("%M", false), ("%", true), ("%{a", true), ("%Q%M", true), ("%M%-", true)]
-        {
+        for (format, of_messages) in [
+            ("x", true),
+            ("%+a %M", true),
+            ("%4a", false),
+            ("%M", false),
+            ("%", true),
+            ("%{a", true),
+            ("%Q%M", true),
+            ("%M%-", true),
+        ] {
             assert!(Format::parse(format, of_messages).is_err(), "{format}");
         }
         assert!(Format::parse("%L \u{e9}\\", false).is_ok() && Format::parse("%M% ", true).is_ok());

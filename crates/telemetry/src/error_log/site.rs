@@ -1,9 +1,10 @@
-//! The error log of one site: a target, a level and shapes of lines of its own, in the place of the server's.
+//! The error log of one site: a target, a level and shapes of lines of its own, in the place of the
+//! server's.
 //!
-//! Place in the walk: `config`'s model holds one per site that has any, `server` opens its target before the generation is in force, and
-//! whatever is told about a request ([`super::About::site`]) goes there.
-//! Difficulty: one site must not silence another. So a site counts floods by itself; the counts are made with its first line, because of ten
-//! thousand sites most never have one.
+//! Place in the walk: `config`'s model holds one per site that has any, `server` opens its target
+//! before the generation is in force, and whatever is told about a request ([`super::About::site`])
+//! goes there. Difficulty: one site must not silence another. So a site counts floods by itself;
+//! the counts are made with its first line, because of ten thousand sites most never have one.
 
 use super::{About, Asked, ErrorLogTarget, Formats};
 use crate::access_log::LogFile;
@@ -25,8 +26,20 @@ pub struct SiteLog {
 }
 
 impl SiteLog {
-    pub fn new(target: Option<ErrorLogTarget>, level: Level, areas: Vec<(&'static str, Level)>, formats: Formats) -> SiteLog {
-        SiteLog { target, level, areas, formats, file: OnceLock::new(), gates: OnceLock::new() }
+    pub fn new(
+        target: Option<ErrorLogTarget>,
+        level: Level,
+        areas: Vec<(&'static str, Level)>,
+        formats: Formats,
+    ) -> SiteLog {
+        SiteLog {
+            target,
+            level,
+            areas,
+            formats,
+            file: OnceLock::new(),
+            gates: OnceLock::new(),
+        }
     }
 
     /// Where its target is open. Only the first call counts.
@@ -39,21 +52,37 @@ impl SiteLog {
     }
 
     pub(super) fn wants(&self, area: &str, level: Level) -> bool {
-        let own = self.areas.iter().find(|(name, _)| *name == area).map(|(_, level)| *level);
+        let own = self
+            .areas
+            .iter()
+            .find(|(name, _)| *name == area)
+            .map(|(_, level)| *level);
         level <= own.unwrap_or(self.level)
     }
 
     /// `None`: a message that is in no table.
     pub(super) fn gate(&self, message: &Message) -> Option<&FloodGate> {
-        let gates = self.gates.get_or_init(|| message::ALL.iter().map(|_| FloodGate::new()).collect());
-        gates.get(message::ALL.iter().position(|known| std::ptr::eq(*known, message))?)
+        let gates = self
+            .gates
+            .get_or_init(|| message::ALL.iter().map(|_| FloodGate::new()).collect());
+        gates.get(
+            message::ALL
+                .iter()
+                .position(|known| std::ptr::eq(*known, message))?,
+        )
     }
 
-    /// The messages of which some were suppressed in seconds that are over, and how many. Whether there are more in this second.
+    /// The messages of which some were suppressed in seconds that are over, and how many. Whether
+    /// there are more in this second.
     pub(super) fn settle(&self, now_s: u64) -> (Vec<(&'static Message, u64)>, bool) {
-        let Some(gates) = self.gates.get() else { return (Vec::new(), false) };
+        let Some(gates) = self.gates.get() else {
+            return (Vec::new(), false);
+        };
         let all = message::ALL.iter().zip(gates);
-        let settled = all.map(|(message, gate)| (*message, gate.settle(now_s))).filter(|(_, count)| *count > 0).collect();
+        let settled = all
+            .map(|(message, gate)| (*message, gate.settle(now_s)))
+            .filter(|(_, count)| *count > 0)
+            .collect();
         (settled, gates.iter().any(FloodGate::is_suppressing))
     }
 }
@@ -76,7 +105,12 @@ mod tests {
 
     #[test]
     fn levels_of_a_site() {
-        let log = SiteLog::new(None, Level::Error, vec![("tls", Level::Debug)], Formats::default());
+        let log = SiteLog::new(
+            None,
+            Level::Error,
+            vec![("tls", Level::Debug)],
+            Formats::default(),
+        );
         assert!(log.wants("tls", Level::Info) && !log.wants("http", Level::Info));
     }
 
@@ -88,7 +122,10 @@ mod tests {
         let message = &message::REQUEST_REJECTED;
         (0..LINES_PER_SECOND_MAX + 2).for_each(|_| _ = one.gate(message).unwrap().admit(7));
         assert_eq!(one.gate(message).unwrap().admit(7), Admission::Suppress);
-        assert_eq!(other.gate(message).unwrap().admit(7), Admission::Pass { suppressed: 0 });
+        assert_eq!(
+            other.gate(message).unwrap().admit(7),
+            Admission::Pass { suppressed: 0 }
+        );
         let (told, goes_on) = one.settle(8);
         assert!(told.len() == 1 && told[0].1 == 3 && std::ptr::eq(told[0].0, message) && !goes_on);
     }

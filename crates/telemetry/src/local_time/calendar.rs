@@ -1,11 +1,31 @@
 //! Days and civil dates of the proleptic Gregorian calendar.
 //!
-//! The one difficulty: doing it without tables or loops. Years are counted from March, so that the leap day is the last of its year,
-//! in eras of 400 years, which all have 146,097 days.
+//! The one difficulty: doing it without tables or loops. Years are counted from March, so that the
+//! leap day is the last of its year, in eras of 400 years, which all have 146,097 days.
 
-pub const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-pub const MONTHS: [&str; 12] =
-    ["January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December"];
+pub const WEEKDAYS: [&str; 7] = [
+    "Sunday",
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+];
+pub const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
 
 const DAY_S: i64 = 86_400;
 const ERA_DAYS: i64 = 146_097;
@@ -55,10 +75,14 @@ impl Civil {
     }
 
     pub fn month_name(&self) -> &'static str {
-        MONTHS.get((self.month as usize).wrapping_sub(1)).copied().unwrap_or("?")
+        MONTHS
+            .get((self.month as usize).wrapping_sub(1))
+            .copied()
+            .unwrap_or("?")
     }
 
-    /// Week number in which weeks begin on `first_weekday` and days before the first such day are in week 0.
+    /// Week number in which weeks begin on `first_weekday` and days before the first such day are
+    /// in week 0.
     pub fn week_of_year(&self, first_weekday: u32) -> u32 {
         (self.day_of_year + 7 - (self.weekday + 7 - first_weekday) % 7) / 7
     }
@@ -68,7 +92,10 @@ impl Civil {
         let days = days_from_civil(self.year, self.month, self.day);
         let thursday = days - i64::from((self.weekday + 6) % 7) + 3;
         let year = civil_from_days(thursday).0;
-        (year, ((thursday - days_from_civil(year, 1, 1)) / 7 + 1) as u32)
+        (
+            year,
+            ((thursday - days_from_civil(year, 1, 1)) / 7 + 1) as u32,
+        )
     }
 }
 
@@ -79,13 +106,15 @@ pub fn days_from_civil(year: i64, month: u32, day: u32) -> i64 {
     let era = year.div_euclid(400);
     let year_of_era = year.rem_euclid(400);
     let day_of_year = (153 * month_from_march + 2) / 5 + i64::from(day) - 1;
-    era * ERA_DAYS + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - EPOCH_DAYS
+    era * ERA_DAYS + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year
+        - EPOCH_DAYS
 }
 
 fn civil_from_days(days: i64) -> (i64, u32, u32) {
     let days = days + EPOCH_DAYS;
     let (era, day_of_era) = (days.div_euclid(ERA_DAYS), days.rem_euclid(ERA_DAYS));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
     let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * day_of_year + 2) / 153;
     let day = (day_of_year - (153 * month_from_march + 2) / 5 + 1) as u32;
@@ -100,11 +129,39 @@ mod tests {
     #[test]
     fn known_moments() {
         let epoch = Civil::at(0, 0);
-        assert_eq!((epoch.year, epoch.month, epoch.day, epoch.weekday, epoch.day_of_year), (1970, 1, 1, 4, 0));
+        assert_eq!(
+            (
+                epoch.year,
+                epoch.month,
+                epoch.day,
+                epoch.weekday,
+                epoch.day_of_year
+            ),
+            (1970, 1, 1, 4, 0)
+        );
         let leap = Civil::at(951_782_400 + 86_399, 0); // 2000-02-29 23:59:59
-        assert_eq!((leap.year, leap.month, leap.day, leap.hour, leap.minute, leap.second), (2000, 2, 29, 23, 59, 59));
+        assert_eq!(
+            (
+                leap.year,
+                leap.month,
+                leap.day,
+                leap.hour,
+                leap.minute,
+                leap.second
+            ),
+            (2000, 2, 29, 23, 59, 59)
+        );
         let shifted = Civil::at(1_795_252_332, 3600); // 2026-11-21 09:12:12 UTC
-        assert_eq!((shifted.year, shifted.month, shifted.day, shifted.hour, shifted.weekday), (2026, 11, 21, 10, 6));
+        assert_eq!(
+            (
+                shifted.year,
+                shifted.month,
+                shifted.day,
+                shifted.hour,
+                shifted.weekday
+            ),
+            (2026, 11, 21, 10, 6)
+        );
         assert_eq!(Civil::at(-1, 0).year, 1969);
         assert!(Civil::at(i64::MAX, 0).year <= 9999 && Civil::at(i64::MIN, 0).year >= 0);
     }

@@ -1,11 +1,14 @@
 //! Civil time in the machine's own zone, for log lines.
 //!
-//! Place in the walk: access and error log ask once per second of log time, keep the rendered text, and append it.
+//! Place in the walk: access and error log ask once per second of log time, keep the rendered text,
+//! and append it.
 //!
-//! The one difficulty: the offset changes with daylight saving, and neither std nor safe Rust asks the C library; so the zone file is
-//! read here ([`zone`]), with the rule after its last transition ([`rule`]).
+//! The one difficulty: the offset changes with daylight saving, and neither std nor safe Rust asks
+//! the C library; so the zone file is read here ([`zone`]), with the rule after its last transition
+//! ([`rule`]).
 //!
-//! Absent on purpose: leap seconds (logs use POSIX time, as Apache's do) and HTTP dates, which are `saker_http::date`.
+//! Absent on purpose: leap seconds (logs use POSIX time, as Apache's do) and HTTP dates, which are
+//! `saker_http::date`.
 
 mod calendar;
 mod rule;

@@ -1,5 +1,5 @@
-//! The POSIX `TZ` text such as `CET-1CEST,M3.5.0,M10.5.0/3`: what holds after the last transition of a zone file (RFC 9636 section
-//! 3.3), or in the variable itself.
+//! The POSIX `TZ` text such as `CET-1CEST,M3.5.0,M10.5.0/3`: what holds after the last transition
+//! of a zone file (RFC 9636 section 3.3), or in the variable itself.
 //!
 //! The one difficulty: signs. POSIX counts offsets west of Greenwich; [`LocalType`] counts east.
 
@@ -22,7 +22,8 @@ struct Saving {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
     day: Day,
-    /// Seconds after midnight of the time in force before the change; may be negative or over a day.
+    /// Seconds after midnight of the time in force before the change; may be negative or over a
+    /// day.
     time_s: i64,
 }
 
@@ -39,9 +40,16 @@ enum Day {
 impl Rule {
     pub(super) fn parse(text: &str) -> Option<Rule> {
         let mut rest = text.as_bytes();
-        let standard = LocalType { abbreviation: name(&mut rest)?, offset_s: -offset(&mut rest, 24)?, saving: false };
+        let standard = LocalType {
+            abbreviation: name(&mut rest)?,
+            offset_s: -offset(&mut rest, 24)?,
+            saving: false,
+        };
         if rest.is_empty() {
-            return Some(Rule { standard, saving: None });
+            return Some(Rule {
+                standard,
+                saving: None,
+            });
         }
         let abbreviation = name(&mut rest)?;
         let offset_s = match rest.first() {
@@ -49,8 +57,15 @@ impl Rule {
             Some(_) => -offset(&mut rest, 24)?,
         };
         let (start, end) = changes(&mut rest)?;
-        let local = LocalType { abbreviation, offset_s, saving: true };
-        rest.is_empty().then_some(Rule { standard, saving: Some(Saving { local, start, end }) })
+        let local = LocalType {
+            abbreviation,
+            offset_s,
+            saving: true,
+        };
+        rest.is_empty().then_some(Rule {
+            standard,
+            saving: Some(Saving { local, start, end }),
+        })
     }
 
     pub(super) fn at(&self, unix_s: i64) -> &LocalType {
@@ -61,8 +76,16 @@ impl Rule {
         let start = saving.start.unix_s(year, self.standard.offset_s);
         let end = saving.end.unix_s(year, saving.local.offset_s);
         // South of the equator the saving time spans the new year.
-        let is_saving = if start < end { (start..end).contains(&unix_s) } else { !(end..start).contains(&unix_s) };
-        if is_saving { &saving.local } else { &self.standard }
+        let is_saving = if start < end {
+            (start..end).contains(&unix_s)
+        } else {
+            !(end..start).contains(&unix_s)
+        };
+        if is_saving {
+            &saving.local
+        } else {
+            &self.standard
+        }
     }
 }
 
@@ -80,9 +103,17 @@ impl Day {
         match self {
             Day::Julian(day) => new_year + i64::from(day) - 1 + i64::from(leap && day >= 60),
             Day::OfYear(day) => new_year + i64::from(day),
-            Day::Weekday { month, week, weekday } => {
+            Day::Weekday {
+                month,
+                week,
+                weekday,
+            } => {
                 let first = days_from_civil(year, month, 1);
-                let next_month = if month == 12 { days_from_civil(year + 1, 1, 1) } else { days_from_civil(year, month + 1, 1) };
+                let next_month = if month == 12 {
+                    days_from_civil(year + 1, 1, 1)
+                } else {
+                    days_from_civil(year, month + 1, 1)
+                };
                 let ahead = (i64::from(weekday) - (first + 4)).rem_euclid(7);
                 let day = first + ahead + 7 * (i64::from(week) - 1);
                 if day < next_month { day } else { day - 7 }
@@ -97,9 +128,16 @@ fn name(rest: &mut &[u8]) -> Option<String> {
         let end = rest.iter().position(|byte| *byte == b'>')?;
         (rest.get(1..end)?, rest.get(end + 1..)?)
     } else {
-        rest.split_at(rest.iter().position(|byte| !byte.is_ascii_alphabetic()).unwrap_or(rest.len()))
+        rest.split_at(
+            rest.iter()
+                .position(|byte| !byte.is_ascii_alphabetic())
+                .unwrap_or(rest.len()),
+        )
     };
-    let sound = (3..=16).contains(&text.len()) && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"+-".contains(byte));
+    let sound = (3..=16).contains(&text.len())
+        && text
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"+-".contains(byte));
     *rest = after;
     sound.then(|| text.iter().map(|byte| char::from(*byte)).collect())
 }
@@ -123,7 +161,14 @@ fn offset(rest: &mut &[u8], hours_max: u32) -> Option<i32> {
 fn changes(rest: &mut &[u8]) -> Option<(Change, Change)> {
     if rest.is_empty() {
         // POSIX leaves the rule to the system; everybody's default is that of the United States.
-        let change = |month, week| Change { day: Day::Weekday { month, week, weekday: 0 }, time_s: 7200 };
+        let change = |month, week| Change {
+            day: Day::Weekday {
+                month,
+                week,
+                weekday: 0,
+            },
+            time_s: 7200,
+        };
         return Some((change(3, 2), change(11, 1)));
     }
     let start = change(rest)?;
@@ -139,12 +184,20 @@ fn change(rest: &mut &[u8]) -> Option<Change> {
         take(rest, b'.').then_some(())?;
         let week = number(rest, 5).filter(|week| *week >= 1)?;
         take(rest, b'.').then_some(())?;
-        Day::Weekday { month, week, weekday: number(rest, 6)? }
+        Day::Weekday {
+            month,
+            week,
+            weekday: number(rest, 6)?,
+        }
     } else {
         Day::OfYear(number(rest, 365)?)
     };
     // RFC 9636 widens the hours to a week either way.
-    let time_s = if take(rest, b'/') { i64::from(offset(rest, 167)?) } else { 7200 };
+    let time_s = if take(rest, b'/') {
+        i64::from(offset(rest, 167)?)
+    } else {
+        7200
+    };
     Some(Change { day, time_s })
 }
 
@@ -158,7 +211,9 @@ fn take(rest: &mut &[u8], byte: u8) -> bool {
 
 fn number(rest: &mut &[u8], max: u32) -> Option<u32> {
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let value = rest[..digits].iter().try_fold(0u32, |sum, byte| sum.checked_mul(10)?.checked_add(u32::from(byte - b'0')))?;
+    let value = rest[..digits].iter().try_fold(0u32, |sum, byte| {
+        sum.checked_mul(10)?.checked_add(u32::from(byte - b'0'))
+    })?;
     *rest = &rest[digits..];
     (digits > 0 && value <= max).then_some(value)
 }
@@ -168,7 +223,10 @@ mod tests {
     use super::*;
 
     fn offset_at(text: &str, year: i64, month: u32, day: u32, second: i64) -> i32 {
-        Rule::parse(text).expect(text).at(days_from_civil(year, month, day) * 86_400 + second).offset_s
+        Rule::parse(text)
+            .expect(text)
+            .at(days_from_civil(year, month, day) * 86_400 + second)
+            .offset_s
     }
 
     #[test]
@@ -188,9 +246,17 @@ mod tests {
         assert_eq!(offset_at(sydney, 2026, 7, 1, 0), 36_000);
         assert_eq!(offset_at("<-0330>3:30", 2026, 7, 1, 0), -12_600);
         assert_eq!(offset_at("EST5EDT", 2026, 7, 1, 0), -14_400);
-        assert_eq!(offset_at("XXX0YYY,J60/0,J61/0", 2024, 3, 1, 0), 3600, "J60 is the first of March in leap years too");
+        assert_eq!(
+            offset_at("XXX0YYY,J60/0,J61/0", 2024, 3, 1, 0),
+            3600,
+            "J60 is the first of March in leap years too"
+        );
         assert_eq!(offset_at("XXX0YYY,59/0,60/0", 2024, 2, 29, 0), 3600);
-        assert_eq!(offset_at("<-02>2<-01>,M3.5.0/-1,M10.5.0/0", 2026, 3, 28, 26 * 3600), -3600, "time before midnight");
+        assert_eq!(
+            offset_at("<-02>2<-01>,M3.5.0/-1,M10.5.0/0", 2026, 3, 28, 26 * 3600),
+            -3600,
+            "time before midnight"
+        );
     }
 
     #[test]

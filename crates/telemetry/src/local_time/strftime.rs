@@ -9,11 +9,16 @@ use super::{append_offset, append_padded};
 pub fn check_strftime(format: &str) -> Result<(), usize> {
     let bytes = format.as_bytes();
     let mut at = 0;
-    while let Some(found) = bytes.get(at..).and_then(|rest| rest.iter().position(|byte| *byte == b'%')) {
+    while let Some(found) = bytes
+        .get(at..)
+        .and_then(|rest| rest.iter().position(|byte| *byte == b'%'))
+    {
         let start = at + found;
         let conversion = start + 1 + usize::from(matches!(bytes.get(start + 1), Some(b'E' | b'O')));
         match bytes.get(conversion) {
-            Some(byte) if b"aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyYzZ%".contains(byte) => at = conversion + 1,
+            Some(byte) if b"aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyYzZ%".contains(byte) => {
+                at = conversion + 1
+            }
             _ => return Err(start),
         }
     }
@@ -21,7 +26,13 @@ pub fn check_strftime(format: &str) -> Result<(), usize> {
 }
 
 /// Appends the moment; conversions that [`check_strftime`] refuses are copied as they stand.
-pub fn append_strftime(format: &str, unix_s: i64, civil: &Civil, abbreviation: &str, out: &mut Vec<u8>) {
+pub fn append_strftime(
+    format: &str,
+    unix_s: i64,
+    civil: &Civil,
+    abbreviation: &str,
+    out: &mut Vec<u8>,
+) {
     let mut bytes = format.bytes();
     while let Some(byte) = bytes.next() {
         if byte != b'%' {
@@ -30,7 +41,13 @@ pub fn append_strftime(format: &str, unix_s: i64, civil: &Civil, abbreviation: &
         }
         match bytes.next() {
             // Alternative digits and eras do not exist in the C locale.
-            Some(b'E' | b'O') => conversion(bytes.next().unwrap_or(b'%'), unix_s, civil, abbreviation, out),
+            Some(b'E' | b'O') => conversion(
+                bytes.next().unwrap_or(b'%'),
+                unix_s,
+                civil,
+                abbreviation,
+                out,
+            ),
             Some(letter) => conversion(letter, unix_s, civil, abbreviation, out),
             None => out.push(b'%'),
         }
@@ -38,7 +55,8 @@ pub fn append_strftime(format: &str, unix_s: i64, civil: &Civil, abbreviation: &
 }
 
 fn conversion(letter: u8, unix_s: i64, civil: &Civil, abbreviation: &str, out: &mut Vec<u8>) {
-    let whole = |format: &str, out: &mut Vec<u8>| append_strftime(format, unix_s, civil, abbreviation, out);
+    let whole =
+        |format: &str, out: &mut Vec<u8>| append_strftime(format, unix_s, civil, abbreviation, out);
     let year = u32::try_from(civil.year).unwrap_or(0);
     let hour_of_12 = (civil.hour + 11) % 12 + 1;
     match letter {
@@ -97,7 +115,13 @@ mod tests {
 
     fn text(format: &str, unix_s: i64, offset_s: i32) -> String {
         let mut out = Vec::new();
-        append_strftime(format, unix_s, &Civil::at(unix_s, offset_s), "CET", &mut out);
+        append_strftime(
+            format,
+            unix_s,
+            &Civil::at(unix_s, offset_s),
+            "CET",
+            &mut out,
+        );
         String::from_utf8(out).expect("ASCII")
     }
 
@@ -106,17 +130,32 @@ mod tests {
         // What `TZ=CET-1 LC_ALL=C date -d @1795252332 +…` prints: Saturday, 10:12:12.
         let rows = [
             ("%a %A %b %h %B", "Sat Saturday Nov Nov November"),
-            ("%c|%x|%X|%D", "Sat Nov 21 10:12:12 2026|11/21/26|10:12:12|11/21/26"),
-            ("%C %d %e %F %g %G %H %I", "20 21 21 2026-11-21 26 2026 10 10"),
-            ("%j %k %l %m %M %p %P %r %R", "325 10 10 11 12 AM am 10:12:12 AM 10:12"),
-            ("%s %S %T %u %U %V %w %W %y %Y %z %Z %%", "1795252332 12 10:12:12 6 46 47 6 46 26 2026 +0100 CET %"),
+            (
+                "%c|%x|%X|%D",
+                "Sat Nov 21 10:12:12 2026|11/21/26|10:12:12|11/21/26",
+            ),
+            (
+                "%C %d %e %F %g %G %H %I",
+                "20 21 21 2026-11-21 26 2026 10 10",
+            ),
+            (
+                "%j %k %l %m %M %p %P %r %R",
+                "325 10 10 11 12 AM am 10:12:12 AM 10:12",
+            ),
+            (
+                "%s %S %T %u %U %V %w %W %y %Y %z %Z %%",
+                "1795252332 12 10:12:12 6 46 47 6 46 26 2026 +0100 CET %",
+            ),
             ("%Ey%Od%n%t.", "2621  ."),
         ];
         for (format, expected) in rows {
             assert_eq!(check_strftime(format), Ok(()), "{format}");
             assert_eq!(text(format, 1_795_252_332, 3600), expected);
         }
-        assert_eq!(text("%e %k %l %I %p %z", 86_400 * 4, -12_600), " 4 20  8 08 PM -0330");
+        assert_eq!(
+            text("%e %k %l %I %p %z", 86_400 * 4, -12_600),
+            " 4 20  8 08 PM -0330"
+        );
     }
 
     #[test]

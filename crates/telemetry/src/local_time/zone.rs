@@ -1,7 +1,8 @@
 //! The machine's time zone, from `TZ` or `/etc/localtime` (TZif, RFC 9636).
 //!
-//! The one difficulty: a zone file comes in two parts, an old one with 32-bit times that is only there to be skipped, and the real
-//! one; every count in it is the file's claim and is checked before it is believed.
+//! The one difficulty: a zone file comes in two parts, an old one with 32-bit times that is only
+//! there to be skipped, and the real one; every count in it is the file's claim and is checked
+//! before it is believed.
 
 use super::rule::Rule;
 use std::path::{Path, PathBuf};
@@ -33,17 +34,28 @@ pub struct TimeZone {
 
 impl TimeZone {
     pub fn utc() -> TimeZone {
-        let utc = LocalType { abbreviation: "UTC".to_owned(), offset_s: 0, saving: false };
-        TimeZone { transitions: Vec::new(), types: vec![utc], rule: None }
+        let utc = LocalType {
+            abbreviation: "UTC".to_owned(),
+            offset_s: 0,
+            saving: false,
+        };
+        TimeZone {
+            transitions: Vec::new(),
+            types: vec![utc],
+            rule: None,
+        }
     }
 
     /// The process's zone, read once; UTC where there is none or it makes no sense.
     pub fn local() -> &'static TimeZone {
         static LOCAL: OnceLock<TimeZone> = OnceLock::new();
-        LOCAL.get_or_init(|| TimeZone::named(std::env::var("TZ").ok().as_deref()).unwrap_or_else(TimeZone::utc))
+        LOCAL.get_or_init(|| {
+            TimeZone::named(std::env::var("TZ").ok().as_deref()).unwrap_or_else(TimeZone::utc)
+        })
     }
 
-    /// A zone by the value of `TZ`: absent is `/etc/localtime`, empty is UTC, else a POSIX rule or the name of a zone file.
+    /// A zone by the value of `TZ`: absent is `/etc/localtime`, empty is UTC, else a POSIX rule or
+    /// the name of a zone file.
     pub fn named(name: Option<&str>) -> Option<TimeZone> {
         let Some(name) = name else {
             return TimeZone::read(Path::new("/etc/localtime"));
@@ -57,8 +69,13 @@ impl TimeZone {
     }
 
     pub fn read(path: &Path) -> Option<TimeZone> {
-        let length = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
-        (length <= FILE_BYTES_MAX).then(|| std::fs::read(path).ok())?.and_then(|bytes| TimeZone::parse(&bytes))
+        let length = std::fs::metadata(path)
+            .ok()
+            .filter(std::fs::Metadata::is_file)?
+            .len();
+        (length <= FILE_BYTES_MAX)
+            .then(|| std::fs::read(path).ok())?
+            .and_then(|bytes| TimeZone::parse(&bytes))
     }
 
     /// The bytes of a zone file.
@@ -76,11 +93,16 @@ impl TimeZone {
 
     /// What holds at a moment.
     pub fn at(&self, unix_s: i64) -> &LocalType {
-        let after = self.transitions.partition_point(|transition| transition.0 <= unix_s);
+        let after = self
+            .transitions
+            .partition_point(|transition| transition.0 <= unix_s);
         if let (true, Some(rule)) = (after == self.transitions.len(), &self.rule) {
             return rule.at(unix_s);
         }
-        let index = after.checked_sub(1).and_then(|at| self.transitions.get(at)).map_or(0, |transition| usize::from(transition.1));
+        let index = after
+            .checked_sub(1)
+            .and_then(|at| self.transitions.get(at))
+            .map_or(0, |transition| usize::from(transition.1));
         self.types.get(index).unwrap_or(&self.types[0])
     }
 
@@ -89,7 +111,10 @@ impl TimeZone {
     }
 
     fn of_rule(rule: Rule) -> TimeZone {
-        TimeZone { rule: Some(rule), ..TimeZone::utc() }
+        TimeZone {
+            rule: Some(rule),
+            ..TimeZone::utc()
+        }
     }
 }
 
@@ -106,9 +131,15 @@ struct Head {
 
 impl Head {
     fn parse(bytes: &[u8]) -> Option<Head> {
-        let head = bytes.get(..HEAD_BYTES).filter(|head| head.starts_with(b"TZif"))?;
+        let head = bytes
+            .get(..HEAD_BYTES)
+            .filter(|head| head.starts_with(b"TZif"))?;
         // Small enough that no sum of products below can overflow.
-        let count = |index: usize| be32(head, 20 + 4 * index).filter(|count| *count <= FILE_BYTES_MAX as u32).map(|count| count as usize);
+        let count = |index: usize| {
+            be32(head, 20 + 4 * index)
+                .filter(|count| *count <= FILE_BYTES_MAX as u32)
+                .map(|count| count as usize)
+        };
         Some(Head {
             version: head[4],
             universal_count: count(0)?,
@@ -135,13 +166,25 @@ impl Head {
         let (indices, rest) = rest.split_at_checked(self.transition_count)?;
         let (types, rest) = rest.split_at_checked(self.type_count * 6)?;
         let names = rest.get(..self.name_bytes)?;
-        let types: Vec<LocalType> = types.chunks_exact(6).map(|entry| local_type(entry, names)).collect::<Option<_>>()?;
-        let transitions: Vec<(i64, u8)> =
-            times.chunks_exact(time_bytes).zip(indices).map(|(time, index)| (signed_time(time), *index)).collect();
+        let types: Vec<LocalType> = types
+            .chunks_exact(6)
+            .map(|entry| local_type(entry, names))
+            .collect::<Option<_>>()?;
+        let transitions: Vec<(i64, u8)> = times
+            .chunks_exact(time_bytes)
+            .zip(indices)
+            .map(|(time, index)| (signed_time(time), *index))
+            .collect();
         let sound = !types.is_empty()
-            && transitions.iter().all(|transition| usize::from(transition.1) < types.len())
+            && transitions
+                .iter()
+                .all(|transition| usize::from(transition.1) < types.len())
             && transitions.windows(2).all(|pair| pair[0].0 < pair[1].0);
-        sound.then_some(TimeZone { transitions, types, rule: None })
+        sound.then_some(TimeZone {
+            transitions,
+            types,
+            rule: None,
+        })
     }
 }
 
@@ -159,7 +202,10 @@ fn local_type(entry: &[u8], names: &[u8]) -> Option<LocalType> {
 
 /// The rule between two line ends; an empty or unusable one leaves the last transition in force.
 fn footer(bytes: &[u8]) -> Option<Rule> {
-    let text = bytes.strip_prefix(b"\n")?.split(|byte| *byte == b'\n').next()?;
+    let text = bytes
+        .strip_prefix(b"\n")?
+        .split(|byte| *byte == b'\n')
+        .next()?;
     Rule::parse(std::str::from_utf8(text).ok()?)
 }
 
@@ -168,8 +214,14 @@ fn be32(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 fn signed_time(bytes: &[u8]) -> i64 {
-    let start = if bytes.first().is_some_and(|byte| byte & 0x80 != 0) { -1 } else { 0 };
-    bytes.iter().fold(start, |time, byte| (time << 8) | i64::from(*byte))
+    let start = if bytes.first().is_some_and(|byte| byte & 0x80 != 0) {
+        -1
+    } else {
+        0
+    };
+    bytes
+        .iter()
+        .fold(start, |time, byte| (time << 8) | i64::from(*byte))
 }
 
 #[cfg(test)]
@@ -180,7 +232,9 @@ mod tests {
         let mut out = b"TZif".to_vec();
         out.push(version);
         out.extend([0; 15]);
-        counts.iter().for_each(|count| out.extend(count.to_be_bytes()));
+        counts
+            .iter()
+            .for_each(|count| out.extend(count.to_be_bytes()));
         out
     }
 
@@ -203,8 +257,22 @@ mod tests {
     #[test]
     fn transitions_and_footer() {
         let zone = TimeZone::parse(&file("")).expect("zone");
-        assert_eq!((zone.offset_s(999), zone.offset_s(1000), zone.offset_s(i64::MAX)), (0, 3600, 3600));
-        assert_eq!(zone.at(1000), &LocalType { abbreviation: "BBB".to_owned(), offset_s: 3600, saving: true });
+        assert_eq!(
+            (
+                zone.offset_s(999),
+                zone.offset_s(1000),
+                zone.offset_s(i64::MAX)
+            ),
+            (0, 3600, 3600)
+        );
+        assert_eq!(
+            zone.at(1000),
+            &LocalType {
+                abbreviation: "BBB".to_owned(),
+                offset_s: 3600,
+                saving: true
+            }
+        );
         let zone = TimeZone::parse(&file("CCC-2")).expect("zone");
         assert_eq!((zone.offset_s(999), zone.offset_s(2000)), (0, 7200));
     }
@@ -219,7 +287,8 @@ mod tests {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut bad = good.clone();
                 bad[at] = value;
-                let _ = TimeZone::parse(&bad).map(|zone| (zone.offset_s(0), zone.offset_s(1 << 40)));
+                let _ =
+                    TimeZone::parse(&bad).map(|zone| (zone.offset_s(0), zone.offset_s(1 << 40)));
             }
         }
     }
@@ -227,7 +296,10 @@ mod tests {
     #[test]
     fn names() {
         assert_eq!(TimeZone::named(Some("")), Some(TimeZone::utc()));
-        assert_eq!(TimeZone::named(Some("JST-9")).expect("rule").offset_s(0), 32_400);
+        assert_eq!(
+            TimeZone::named(Some("JST-9")).expect("rule").offset_s(0),
+            32_400
+        );
         assert_eq!(TimeZone::named(Some("No/Such_Zone")), None);
         assert!(TimeZone::local().offset_s(0).abs() < 26 * 3600);
     }
@@ -235,7 +307,9 @@ mod tests {
     #[test]
     fn the_system_zone_files() {
         // Not every machine has them; where they are they must be right.
-        let Some(zone) = TimeZone::named(Some("Europe/Berlin")) else { return };
+        let Some(zone) = TimeZone::named(Some("Europe/Berlin")) else {
+            return;
+        };
         assert_eq!(zone.offset_s(1_795_252_332), 3600);
         assert_eq!(zone.offset_s(1_783_000_000), 7200);
         assert_eq!(zone.at(1_783_000_000).abbreviation, "CEST");

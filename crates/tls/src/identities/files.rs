@@ -28,7 +28,8 @@ pub struct FileStamp {
 impl FileStamp {
     /// Of a file that can't be looked at: the default.
     pub fn of(path: &Path) -> FileStamp {
-        privileged::metadata(path).map_or_else(|_| FileStamp::default(), |found| FileStamp::new(&found))
+        privileged::metadata(path)
+            .map_or_else(|_| FileStamp::default(), |found| FileStamp::new(&found))
     }
 
     fn new(found: &fs::Metadata) -> FileStamp {
@@ -51,7 +52,10 @@ pub struct Files {
 
 impl Files {
     pub fn new(asks: bool) -> Files {
-        Files { asks, ..Files::default() }
+        Files {
+            asks,
+            ..Files::default()
+        }
     }
 
     pub fn asks(&self) -> bool {
@@ -59,7 +63,13 @@ impl Files {
     }
 
     /// The content; `None` if it can't be read, which is told once.
-    pub fn read(&mut self, path: &Path, origin: &Origin, what: &str, problems: &mut Vec<LoadProblem>) -> Option<Arc<[u8]>> {
+    pub fn read(
+        &mut self,
+        path: &Path,
+        origin: &Origin,
+        what: &str,
+        problems: &mut Vec<LoadProblem>,
+    ) -> Option<Arc<[u8]>> {
         if let Some(content) = self.contents.get(path) {
             return content.clone();
         }
@@ -93,19 +103,32 @@ impl Files {
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let found = privileged::metadata(path)?;
     if !found.is_file() || found.len() > FILE_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file of a sensible size"));
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a regular file of a sensible size",
+        ));
     }
     privileged::read(path)
 }
 
 fn unreadable(path: &Path, origin: &Origin, what: &str, error: &io::Error) -> LoadProblem {
-    let problem = LoadProblem::error(origin.clone(), format!("{} ({what}) can't be read: {error}", path.display()));
+    let problem = LoadProblem::error(
+        origin.clone(),
+        format!("{} ({what}) can't be read: {error}", path.display()),
+    );
     match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            let problem = problem.with_help("let the user that Saker is started as read it and the folders on the way");
-            LoadProblem { is_denied: true, ..problem }
+            let problem = problem.with_help(
+                "let the user that Saker is started as read it and the folders on the way",
+            );
+            LoadProblem {
+                is_denied: true,
+                ..problem
+            }
         }
-        io::ErrorKind::NotFound => problem.with_help("a path that does not begin with / starts at the folder of the configuration file"),
+        io::ErrorKind::NotFound => problem.with_help(
+            "a path that does not begin with / starts at the folder of the configuration file",
+        ),
         _ => problem,
     }
 }

@@ -1,9 +1,11 @@
 //! The certificates of a configuration, loaded and checked, and those that arrive while it runs.
 //!
-//! Place in the walk: built beside the running configuration; acceptors look into it at each handshake. A change of files makes a new table
-//! that is swapped in whole, so that a handshake sees either the old or the new. What is bad after a change is told and the old kept.
-//! The one difficulty is start-up with thousands of sites: files and certificates are shared between sites that name the same, and taken
-//! over from the configuration before if their files have not changed.
+//! Place in the walk: built beside the running configuration; acceptors look into it at each
+//! handshake. A change of files makes a new table that is swapped in whole, so that a handshake
+//! sees either the old or the new. What is bad after a change is told and the old kept. The one
+//! difficulty is start-up with thousands of sites: files and certificates are shared between sites
+//! that name the same, and taken over from the configuration before if their files have not
+//! changed.
 
 mod certificate;
 mod files;
@@ -22,7 +24,9 @@ use crate::policy::{Policy, PolicyDigest, demands};
 use files::FileStamp;
 use saker_config::{
     HostTable, Model,
-    model::{Automatic, CertificateFiles, ClientCertificates, Origin, Site, SiteName, SiteTls, Stapling},
+    model::{
+        Automatic, CertificateFiles, ClientCertificates, Origin, Site, SiteName, SiteTls, Stapling,
+    },
 };
 use std::{
     collections::HashMap,
@@ -66,22 +70,48 @@ struct Loaded {
     stamps: HashMap<PathBuf, FileStamp>,
 }
 
-type CertificatePaths = (PathBuf, PathBuf, Option<PathBuf>, Option<PathBuf>, Option<Arc<Stapling>>);
+type CertificatePaths = (
+    PathBuf,
+    PathBuf,
+    Option<PathBuf>,
+    Option<PathBuf>,
+    Option<Arc<Stapling>>,
+);
 
 impl Identities {
-    /// Loads what the sites name that listeners with TLS lead to. Everything wrong is told at once; what is in order can be used all the
-    /// same. Certificates and challenges of run time are taken over from the configuration before. `hosts`: of the same model.
-    pub fn load(model: &Model, hosts: &Arc<HostTable>, previous: Option<&Identities>) -> (Identities, Vec<LoadProblem>) {
+    /// Loads what the sites name that listeners with TLS lead to. Everything wrong is told at once;
+    /// what is in order can be used all the same. Certificates and challenges of run time are taken
+    /// over from the configuration before. `hosts`: of the same model.
+    pub fn load(
+        model: &Model,
+        hosts: &Arc<HostTable>,
+        previous: Option<&Identities>,
+    ) -> (Identities, Vec<LoadProblem>) {
         let sources = sources(model);
-        let before = previous.map(|previous| previous.loaded().clone()).unwrap_or_default();
+        let before = previous
+            .map(|previous| previous.loaded().clone())
+            .unwrap_or_default();
         let (table, loaded, problems) = build(&sources, hosts, &before, false, true);
-        let run_time = previous.map(|previous| Arc::clone(&previous.run_time)).unwrap_or_default();
+        let run_time = previous
+            .map(|previous| Arc::clone(&previous.run_time))
+            .unwrap_or_default();
         let table = RwLock::new(Arc::new(table));
         let hosts = Arc::clone(hosts);
-        (Identities { table, version: AtomicU64::new(0), run_time, hosts, sources, loaded: Mutex::new(loaded) }, problems)
+        (
+            Identities {
+                table,
+                version: AtomicU64::new(0),
+                run_time,
+                hosts,
+                sources,
+                loaded: Mutex::new(loaded),
+            },
+            problems,
+        )
     }
 
-    /// What is wrong with what the sites name, as far as it shows without asking anybody for a passphrase.
+    /// What is wrong with what the sites name, as far as it shows without asking anybody for a
+    /// passphrase.
     pub fn problems(model: &Model) -> Vec<LoadProblem> {
         let hosts = Arc::new(HostTable::new(model));
         build(&sources(model), &hosts, &Loaded::default(), false, false).2
@@ -101,10 +131,14 @@ impl Identities {
 
     /// Whether a file is another than it was when it was read.
     pub fn have_files_changed(&self) -> bool {
-        self.loaded().stamps.iter().any(|(path, stamp)| FileStamp::of(path) != *stamp)
+        self.loaded()
+            .stamps
+            .iter()
+            .any(|(path, stamp)| FileStamp::of(path) != *stamp)
     }
 
-    /// Reads changed files again; handshakes from now on see them. What is bad is told, and the certificate or policy from before kept.
+    /// Reads changed files again; handshakes from now on see them. What is bad is told, and the
+    /// certificate or policy from before kept.
     pub fn reload_changed(&self) -> Vec<LoadProblem> {
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let (table, now_loaded, problems) = build(&self.sources, &self.hosts, &loaded, true, false);
@@ -119,8 +153,14 @@ impl Identities {
         self.version.load(Ordering::Acquire)
     }
 
-    /// An automatic certificate has come: shown for these names (`*.example.org` for a wildcard) from the next handshake on.
-    pub fn install(&self, names: &[String], chain_pem: &[u8], key_pem: &[u8]) -> Result<(), String> {
+    /// An automatic certificate has come: shown for these names (`*.example.org` for a wildcard)
+    /// from the next handshake on.
+    pub fn install(
+        &self,
+        names: &[String],
+        chain_pem: &[u8],
+        key_pem: &[u8],
+    ) -> Result<(), String> {
         self.run_time.install(names, chain_pem, key_pem)
     }
 
@@ -130,21 +170,41 @@ impl Identities {
 
     /// Those that OCSP responses are to be fetched for.
     pub fn stapled(&self) -> Vec<Arc<Certificate>> {
-        self.loaded().certificates.values().filter(|certificate| certificate.question().is_some()).cloned().collect()
+        self.loaded()
+            .certificates
+            .values()
+            .filter(|certificate| certificate.question().is_some())
+            .cloned()
+            .collect()
     }
 
     /// When the first of all certificates runs out, in seconds since 1970.
     pub fn first_expiry(&self) -> Option<i64> {
-        let loaded = self.loaded().certificates.values().map(|certificate| certificate.facts.not_after).min();
-        loaded.into_iter().chain(self.run_time.all().into_iter().map(|installed| installed.not_after)).min()
+        let loaded = self
+            .loaded()
+            .certificates
+            .values()
+            .map(|certificate| certificate.facts.not_after)
+            .min();
+        loaded
+            .into_iter()
+            .chain(
+                self.run_time
+                    .all()
+                    .into_iter()
+                    .map(|installed| installed.not_after),
+            )
+            .min()
     }
 
     /// Whether a certificate is there (configured or installed) that covers the name.
     pub fn covers(&self, name: &str) -> bool {
-        self.table().covers(&name.to_ascii_lowercase(), &self.run_time)
+        self.table()
+            .covers(&name.to_ascii_lowercase(), &self.run_time)
     }
 
-    /// What the site (by its index in the model) demands of a handshake now. `None`: no handshake is good for it.
+    /// What the site (by its index in the model) demands of a handshake now. `None`: no handshake
+    /// is good for it.
     pub fn site_policy(&self, index: usize) -> Option<PolicyDigest> {
         self.table().site_policy(index)
     }
@@ -158,7 +218,8 @@ impl Identities {
         Arc::clone(&self.table.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What comes while the server runs: the same for this configuration, those before and those after it.
+    /// What comes while the server runs: the same for this configuration, those before and those
+    /// after it.
     pub fn run_time(&self) -> &Arc<RunTime> {
         &self.run_time
     }
@@ -169,8 +230,17 @@ impl Identities {
 }
 
 fn sources(model: &Model) -> Vec<Source> {
-    let listeners: Vec<_> = model.listeners.iter().filter(|listener| listener.tls.is_some()).map(|listener| &listener.address).collect();
-    let is_served = |site: &Site| listeners.iter().any(|listener| HostTable::leads_to(listener, site));
+    let listeners: Vec<_> = model
+        .listeners
+        .iter()
+        .filter(|listener| listener.tls.is_some())
+        .map(|listener| &listener.address)
+        .collect();
+    let is_served = |site: &Site| {
+        listeners
+            .iter()
+            .any(|listener| HostTable::leads_to(listener, site))
+    };
     let sites = model.sites.iter().enumerate().map(|(index, site)| Source {
         index,
         names: site.names.clone(),
@@ -178,33 +248,77 @@ fn sources(model: &Model) -> Vec<Source> {
         origin: site.origin.clone(),
         is_served: is_served(site),
     });
-    sites.filter(|source| source.is_served || source.tls.client_certificates == ClientCertificates::Required).collect()
+    sites
+        .filter(|source| {
+            source.is_served || source.tls.client_certificates == ClientCertificates::Required
+        })
+        .collect()
 }
 
-/// `keeps_old`: a certificate or policy that has become bad is used on as it was. `asks`: somebody may be asked for passphrases.
-fn build(sources: &[Source], hosts: &Arc<HostTable>, before: &Loaded, keeps_old: bool, asks: bool) -> (Table, Loaded, Vec<LoadProblem>) {
-    let mut load = Load { before, keeps_old, files: Files::new(asks), now: Loaded::default(), problems: Vec::new() };
+/// `keeps_old`: a certificate or policy that has become bad is used on as it was. `asks`: somebody
+/// may be asked for passphrases.
+fn build(
+    sources: &[Source],
+    hosts: &Arc<HostTable>,
+    before: &Loaded,
+    keeps_old: bool,
+    asks: bool,
+) -> (Table, Loaded, Vec<LoadProblem>) {
+    let mut load = Load {
+        before,
+        keeps_old,
+        files: Files::new(asks),
+        now: Loaded::default(),
+        problems: Vec::new(),
+    };
     let mut table = Table::new(Arc::clone(hosts));
     for source in sources {
         if !source.is_served {
-            table.add(source.index, &source.names, Vec::new(), None, Automatic::Off);
+            table.add(
+                source.index,
+                &source.names,
+                Vec::new(),
+                None,
+                Automatic::Off,
+            );
             continue;
         }
-        let certificates: Vec<_> = source.tls.certificates.iter().filter_map(|files| load.certificate(files)).collect();
-        let policy = load.policy(source).map(|policy| place(&mut table.policies, policy));
+        let certificates: Vec<_> = source
+            .tls
+            .certificates
+            .iter()
+            .filter_map(|files| load.certificate(files))
+            .collect();
+        let policy = load
+            .policy(source)
+            .map(|policy| place(&mut table.policies, policy));
         load.warn_of_names(source, &certificates);
-        table.add(source.index, &source.names, certificates, policy, source.tls.automatic);
+        table.add(
+            source.index,
+            &source.names,
+            certificates,
+            policy,
+            source.tls.automatic,
+        );
     }
-    let Load { files, mut now, problems, .. } = load;
+    let Load {
+        files,
+        mut now,
+        problems,
+        ..
+    } = load;
     now.stamps.extend(files.into_stamps());
     (table, now, problems)
 }
 
 fn place(policies: &mut Vec<Arc<Policy>>, policy: Arc<Policy>) -> usize {
-    policies.iter().rposition(|other| other.digest == policy.digest).unwrap_or_else(|| {
-        policies.push(policy);
-        policies.len() - 1
-    })
+    policies
+        .iter()
+        .rposition(|other| other.digest == policy.digest)
+        .unwrap_or_else(|| {
+            policies.push(policy);
+            policies.len() - 1
+        })
 }
 
 struct Load<'b> {
@@ -217,59 +331,99 @@ struct Load<'b> {
 
 impl Load<'_> {
     fn certificate(&mut self, from: &CertificateFiles) -> Option<Arc<Certificate>> {
-        let paths = (from.certificate.clone(), from.key.clone(), from.ocsp.clone(), from.chain.clone(), from.stapling.clone());
+        let paths = (
+            from.certificate.clone(),
+            from.key.clone(),
+            from.ocsp.clone(),
+            from.chain.clone(),
+            from.stapling.clone(),
+        );
         if let Some(certificate) = self.now.certificates.get(&paths) {
             return Some(Arc::clone(certificate));
         }
         let old = self.before.certificates.get(&paths);
         let certificate = match old {
             Some(old) if old.files == certificate::stamps(from) => {
-                certificate::paths(from).zip(&old.files).for_each(|(path, stamp)| self.files.keep(path, *stamp));
+                certificate::paths(from)
+                    .zip(&old.files)
+                    .for_each(|(path, stamp)| self.files.keep(path, *stamp));
                 Some(Arc::clone(old))
             }
             _ => certificate::load(from, &mut self.files, &mut self.problems).map(Arc::new),
         };
         let certificate = certificate.or_else(|| old.filter(|_| self.keeps_old).cloned())?;
-        self.now.certificates.insert(paths, Arc::clone(&certificate));
+        self.now
+            .certificates
+            .insert(paths, Arc::clone(&certificate));
         Some(certificate)
     }
 
     fn policy(&mut self, source: &Source) -> Option<Arc<Policy>> {
         let tls = &source.tls;
-        let demands = format!("{} {:?}", demands(tls), (&tls.client_ca, &tls.client_crl, &tls.client_checks));
+        let demands = format!(
+            "{} {:?}",
+            demands(tls),
+            (&tls.client_ca, &tls.client_crl, &tls.client_checks)
+        );
         if let Some(policy) = self.now.policies.get(&demands) {
             return Some(Arc::clone(policy));
         }
-        let policy = Policy::load(tls, &source.origin, &mut self.files, &mut self.problems).map(Arc::new);
-        let policy = policy.or_else(|| self.before.policies.get(&demands).filter(|_| self.keeps_old).cloned())?;
+        let policy =
+            Policy::load(tls, &source.origin, &mut self.files, &mut self.problems).map(Arc::new);
+        let policy = policy.or_else(|| {
+            self.before
+                .policies
+                .get(&demands)
+                .filter(|_| self.keeps_old)
+                .cloned()
+        })?;
         self.now.policies.insert(demands, Arc::clone(&policy));
         Some(policy)
     }
 
     fn warn_of_names(&mut self, source: &Source, certificates: &[Arc<Certificate>]) {
-        let Some(first) = source.tls.certificates.first() else { return self.warn_of_none(source) };
+        let Some(first) = source.tls.certificates.first() else {
+            return self.warn_of_none(source);
+        };
         if certificates.is_empty() || source.tls.automatic != Automatic::Off {
             return;
         }
         let is_covered = |name: &&SiteName| match name {
-            SiteName::Exact(name) => certificates.iter().any(|certificate| certificate.covers(&name.to_ascii_lowercase())),
-            SiteName::Wildcard(parent) => certificates.iter().any(|certificate| certificate.covers_wildcard(&parent.to_ascii_lowercase())),
+            SiteName::Exact(name) => certificates
+                .iter()
+                .any(|certificate| certificate.covers(&name.to_ascii_lowercase())),
+            SiteName::Wildcard(parent) => certificates
+                .iter()
+                .any(|certificate| certificate.covers_wildcard(&parent.to_ascii_lowercase())),
             SiteName::Any => true,
         };
-        let missing: Vec<String> = source.names.iter().filter(|name| !is_covered(name)).map(shown).collect();
+        let missing: Vec<String> = source
+            .names
+            .iter()
+            .filter(|name| !is_covered(name))
+            .map(shown)
+            .collect();
         if !missing.is_empty() {
             let (path, names) = (first.certificate.display(), missing.join(", "));
             let problem = format!("no certificate of this site covers {names} ({path})");
             let help = "clients refuse a certificate that does not name the host they asked for";
-            self.problems.push(LoadProblem::warning(first.origin.clone(), problem).with_help(help));
+            self.problems
+                .push(LoadProblem::warning(first.origin.clone(), problem).with_help(help));
         }
     }
 
     fn warn_of_none(&mut self, source: &Source) {
         if source.tls.automatic == Automatic::Off && !source.names.is_empty() {
-            let names = source.names.iter().map(shown).collect::<Vec<_>>().join(", ");
-            let problem = format!("no certificate is configured for {names}: that of another site is shown");
-            self.problems.push(LoadProblem::warning(source.origin.clone(), problem));
+            let names = source
+                .names
+                .iter()
+                .map(shown)
+                .collect::<Vec<_>>()
+                .join(", ");
+            let problem =
+                format!("no certificate is configured for {names}: that of another site is shown");
+            self.problems
+                .push(LoadProblem::warning(source.origin.clone(), problem));
         }
     }
 }
@@ -284,5 +438,9 @@ fn shown(name: &SiteName) -> String {
 
 /// Seconds since 1970.
 pub fn now() -> i64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok().and_then(|since| i64::try_from(since.as_secs()).ok()).unwrap_or(0)
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .ok()
+        .and_then(|since| i64::try_from(since.as_secs()).ok())
+        .unwrap_or(0)
 }

@@ -1,8 +1,9 @@
 //! Passphrases of encrypted keys: who is asked for them, and those that were right.
 //!
-//! Asked is at start and at reload, never while files are watched: somebody may have to type. One that opened a key is remembered and tried first
-//! on the next, as apache2 does, so that a machine whose keys share one is asked once, and so that a renewed key under the same passphrase
-//! is taken up by itself.
+//! Asked is at start and at reload, never while files are watched: somebody may have to type. One
+//! that opened a key is remembered and tried first on the next, as apache2 does, so that a machine
+//! whose keys share one is asked once, and so that a renewed key under the same passphrase is taken
+//! up by itself.
 
 use crate::encrypted_key::{self, Fault};
 use rustls::pki_types::PrivateKeyDer;
@@ -22,19 +23,30 @@ const TRIES: usize = 3;
 static KNOWN: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
 
 /// Opens a key. `asks`: somebody may be asked.
-pub fn open(pem: &[u8], passphrase: Option<&Passphrase>, asks: bool) -> Result<PrivateKeyDer<'static>, String> {
+pub fn open(
+    pem: &[u8],
+    passphrase: Option<&Passphrase>,
+    asks: bool,
+) -> Result<PrivateKeyDer<'static>, String> {
     if let Some(key) = by_known(pem) {
         return Ok(key);
     }
-    let asked = passphrase.filter(|_| asks).ok_or("is encrypted, and nobody is asked for its passphrase here")?;
+    let asked = passphrase
+        .filter(|_| asks)
+        .ok_or("is encrypted, and nobody is asked for its passphrase here")?;
     for _ in 0..TRIES {
         let answer = ask(asked)?;
         match encrypted_key::decrypt(pem, &answer) {
             Ok(key) => {
-                KNOWN.lock().unwrap_or_else(PoisonError::into_inner).push(answer);
+                KNOWN
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .push(answer);
                 return Ok(key);
             }
-            Err(Fault::Unknown) => return Err("is encrypted in a way that is not known here".into()),
+            Err(Fault::Unknown) => {
+                return Err("is encrypted in a way that is not known here".into());
+            }
             // A program that is told nothing says the same again.
             Err(Fault::Wrong) if matches!(asked.dialog, PassphraseDialog::Program(_)) => break,
             Err(Fault::Wrong) => {}
@@ -50,19 +62,33 @@ pub fn is_known(pem: &[u8]) -> bool {
 
 fn by_known(pem: &[u8]) -> Option<PrivateKeyDer<'static>> {
     let known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    known.iter().find_map(|known| encrypted_key::decrypt(pem, known).ok())
+    known
+        .iter()
+        .find_map(|known| encrypted_key::decrypt(pem, known).ok())
 }
 
 /// Without the end of its line.
 fn ask(asked: &Passphrase) -> Result<Vec<u8>, String> {
-    let Passphrase { dialog, server, number } = asked;
+    let Passphrase {
+        dialog,
+        server,
+        number,
+    } = asked;
     match dialog {
-        PassphraseDialog::Terminal => ask_terminal(&format!("Pass phrase of key {number} of {server}: ")),
+        PassphraseDialog::Terminal => {
+            ask_terminal(&format!("Pass phrase of key {number} of {server}: "))
+        }
         PassphraseDialog::Program(words) => run(words, &[server, &kind(*number)], None),
         // As many lines as apache2 writes, for programs that count them.
         PassphraseDialog::Pipe(words) => {
             let lines = "Saker (Pass Phrase Dialog)\nA private key of this server is encrypted.\nIt is opened with its pass phrase.\n\n";
-            run(words, &[], Some(&format!("{lines}Private key {server}:{number}\nEnter pass phrase:\n")))
+            run(
+                words,
+                &[],
+                Some(&format!(
+                    "{lines}Private key {server}:{number}\nEnter pass phrase:\n"
+                )),
+            )
         }
     }
 }
@@ -77,12 +103,25 @@ fn kind(number: usize) -> String {
     }
 }
 
-/// httpd 2.4 manual, SSLPassPhraseDialog: `exec:` is given server and kind as arguments; `|` reads prompts and writes passphrases.
+/// httpd 2.4 manual, SSLPassPhraseDialog: `exec:` is given server and kind as arguments; `|` reads
+/// prompts and writes passphrases.
 fn run(words: &[String], more: &[&str], prompt: Option<&str>) -> Result<Vec<u8>, String> {
-    let (program, arguments) = words.split_first().ok_or("is encrypted, and no program is named for its passphrase")?;
-    let failed = |error: &dyn std::fmt::Display| format!("is encrypted, and {program} has said no passphrase: {error}");
+    let (program, arguments) = words
+        .split_first()
+        .ok_or("is encrypted, and no program is named for its passphrase")?;
+    let failed = |error: &dyn std::fmt::Display| {
+        format!("is encrypted, and {program} has said no passphrase: {error}")
+    };
     let mut command = Command::new(program);
-    command.args(arguments).args(more).stdout(Stdio::piped()).stdin(if prompt.is_some() { Stdio::piped() } else { Stdio::inherit() });
+    command
+        .args(arguments)
+        .args(more)
+        .stdout(Stdio::piped())
+        .stdin(if prompt.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::inherit()
+        });
     let mut child = command.spawn().map_err(|error| failed(&error))?;
     if let (Some(prompt), Some(input)) = (prompt, child.stdin.as_mut()) {
         // One that does not read may say it all the same.
@@ -90,12 +129,18 @@ fn run(words: &[String], more: &[&str], prompt: Option<&str>) -> Result<Vec<u8>,
     }
     let mut line = Vec::new();
     if let Some(output) = child.stdout.take() {
-        BufReader::new(output.take(PASSPHRASE_BYTES_MAX)).read_until(b'\n', &mut line).map_err(|error| failed(&error))?;
+        BufReader::new(output.take(PASSPHRASE_BYTES_MAX))
+            .read_until(b'\n', &mut line)
+            .map_err(|error| failed(&error))?;
     }
     drop(child.stdin.take());
     let status = child.wait().map_err(|error| failed(&error))?;
     line.truncate(line.trim_ascii_end().len());
-    if line.is_empty() { Err(failed(&status)) } else { Ok(line) }
+    if line.is_empty() {
+        Err(failed(&status))
+    } else {
+        Ok(line)
+    }
 }
 
 fn ask_terminal(prompt: &str) -> Result<Vec<u8>, String> {

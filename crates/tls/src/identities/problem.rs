@@ -25,11 +25,23 @@ pub struct LoadProblem {
 
 impl LoadProblem {
     pub(crate) fn error(origin: Origin, message: String) -> LoadProblem {
-        LoadProblem { severity: Severity::Error, origin, message, help: None, is_denied: false }
+        LoadProblem {
+            severity: Severity::Error,
+            origin,
+            message,
+            help: None,
+            is_denied: false,
+        }
     }
 
     pub(crate) fn warning(origin: Origin, message: String) -> LoadProblem {
-        LoadProblem { severity: Severity::Warning, origin, message, help: None, is_denied: false }
+        LoadProblem {
+            severity: Severity::Warning,
+            origin,
+            message,
+            help: None,
+            is_denied: false,
+        }
     }
 
     pub(crate) fn with_help(mut self, help: impl Into<String>) -> LoadProblem {

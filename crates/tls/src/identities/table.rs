@@ -1,8 +1,11 @@
-//! The site that a handshake is for, its policy, and the certificate that is shown. Immutable: a change makes a new table.
+//! The site that a handshake is for, its policy, and the certificate that is shown. Immutable: a
+//! change makes a new table.
 //!
-//! Listener, local address and server name lead to the site as they do for requests ([`HostTable`]). Among the site's certificates those
-//! that cover the name come first, and the cheaper signature before the dearer, as far as the client can check it. Certificates of other
-//! sites may be shown where the site has none; another site's policy never takes the place of its own.
+//! Listener, local address and server name lead to the site as they do for requests
+//! ([`HostTable`]). Among the site's certificates those that cover the name come first, and the
+//! cheaper signature before the dearer, as far as the client can check it. Certificates of other
+//! sites may be shown where the site has none; another site's policy never takes the place of its
+//! own.
 
 use super::{Certificate, RunTime};
 use crate::policy::{Policy, PolicyDigest};
@@ -43,7 +46,12 @@ pub struct Door<'a> {
 
 impl Table {
     pub fn new(hosts: Arc<HostTable>) -> Table {
-        Table { hosts, sites: Vec::new(), by_name: HashMap::new(), policies: Vec::new() }
+        Table {
+            hosts,
+            sites: Vec::new(),
+            by_name: HashMap::new(),
+            policies: Vec::new(),
+        }
     }
 
     /// `index`: of the site in the model.
@@ -68,22 +76,32 @@ impl Table {
             SiteName::Exact(name) => Some(name.clone()),
             _ => None,
         });
-        // Every local certificate is for this machine; who asks for an address names no host (RFC 6066 section 3).
-        let first_name = first_name.or_else(|| (automatic == Automatic::Local).then(|| "localhost".to_owned()));
+        // Every local certificate is for this machine; who asks for an address names no host (RFC
+        // 6066 section 3).
+        let first_name =
+            first_name.or_else(|| (automatic == Automatic::Local).then(|| "localhost".to_owned()));
         if self.sites.len() <= index {
             self.sites.resize_with(index + 1, || None);
         }
-        self.sites[index] = Some(Site { certificates, policy, automatic, first_name });
+        self.sites[index] = Some(Site {
+            certificates,
+            policy,
+            automatic,
+            first_name,
+        });
     }
 
     fn select(&self, door: Door<'_>, name: Option<&str>) -> Option<(&Site, Choice)> {
-        let (index, choice) = self.hosts.select_by_server_name(door.listener, door.local, name)?;
+        let (index, choice) = self
+            .hosts
+            .select_by_server_name(door.listener, door.local, name)?;
         Some((self.sites.get(index)?.as_ref()?, choice))
     }
 
     /// The site that claims the name, and how.
     fn claimed(&self, door: Door<'_>, name: &str) -> Option<(&Site, Choice)> {
-        self.select(door, Some(name)).filter(|(_, choice)| *choice != Choice::FirstSite)
+        self.select(door, Some(name))
+            .filter(|(_, choice)| *choice != Choice::FirstSite)
     }
 
     pub fn knows(&self, door: Door<'_>, name: &str) -> bool {
@@ -103,9 +121,14 @@ impl Table {
 
     /// The policy that all sites have in common, where they do.
     pub fn common_policy(&self) -> Option<PolicyDigest> {
-        let mut all = self.sites.iter().map(|site| site.as_ref().and_then(|site| site.policy));
+        let mut all = self
+            .sites
+            .iter()
+            .map(|site| site.as_ref().and_then(|site| site.policy));
         let first = all.next()??;
-        all.all(|other| other == Some(first)).then(|| self.policies.get(first).map(|policy| policy.digest)).flatten()
+        all.all(|other| other == Some(first))
+            .then(|| self.policies.get(first).map(|policy| policy.digest))
+            .flatten()
     }
 
     pub fn with_digest(&self, digest: PolicyDigest) -> Option<&Arc<Policy>> {
@@ -118,17 +141,19 @@ impl Table {
 
     /// Whether the certificate for this name is to be made when it is asked for.
     pub fn is_on_demand(&self, door: Door<'_>, name: &str) -> bool {
-        self.claimed(door, name).is_some_and(|(site, _)| site.automatic == Automatic::OnDemand)
+        self.claimed(door, name)
+            .is_some_and(|(site, _)| site.automatic == Automatic::OnDemand)
     }
 
-    /// Whether the name belongs to a site whose certificates all come by themselves. A catch-all claims it only where certificates are made
-    /// on demand: else its names are not known.
+    /// Whether the name belongs to a site whose certificates all come by themselves. A catch-all
+    /// claims it only where certificates are made on demand: else its names are not known.
     pub fn is_automatic(&self, door: Door<'_>, name: &str) -> bool {
-        self.claimed(door, name).is_some_and(|(site, choice)| match site.automatic {
-            Automatic::On => choice != Choice::CatchAll && site.certificates.is_empty(),
-            Automatic::OnDemand => site.certificates.is_empty(),
-            Automatic::Off | Automatic::Local => false,
-        })
+        self.claimed(door, name)
+            .is_some_and(|(site, choice)| match site.automatic {
+                Automatic::On => choice != Choice::CatchAll && site.certificates.is_empty(),
+                Automatic::OnDemand => site.certificates.is_empty(),
+                Automatic::Off | Automatic::Local => false,
+            })
     }
 
     /// Whether a certificate is there that covers the name.
@@ -137,36 +162,77 @@ impl Table {
     }
 
     /// What is shown for a name to a client that can check these signatures.
-    pub fn choose(&self, door: Door<'_>, name: Option<&str>, schemes: &[SignatureScheme], run_time: &RunTime) -> Option<Arc<CertifiedKey>> {
+    pub fn choose(
+        &self,
+        door: Door<'_>,
+        name: Option<&str>,
+        schemes: &[SignatureScheme],
+        run_time: &RunTime,
+    ) -> Option<Arc<CertifiedKey>> {
         let (site, choice) = self.select(door, name)?;
-        let own = if choice == Choice::FirstSite { &[][..] } else { &site.certificates };
+        let own = if choice == Choice::FirstSite {
+            &[][..]
+        } else {
+            &site.certificates
+        };
         let found = name.and_then(|name| self.for_name(own, name, schemes, run_time));
-        let found = found.or_else(|| best(&site.certificates, schemes)).or_else(|| installed_for(site, schemes, run_time));
+        let found = found
+            .or_else(|| best(&site.certificates, schemes))
+            .or_else(|| installed_for(site, schemes, run_time));
         let fallback = self.select(door, None).map(|(site, _)| site);
-        let of_fallback = |site: &Site| best(&site.certificates, schemes).or_else(|| installed_for(site, schemes, run_time));
+        let of_fallback = |site: &Site| {
+            best(&site.certificates, schemes).or_else(|| installed_for(site, schemes, run_time))
+        };
         let found = found.or_else(|| fallback.and_then(of_fallback));
-        let of_any = || self.sites.iter().flatten().find_map(|site| best(&site.certificates, schemes));
+        let of_any = || {
+            self.sites
+                .iter()
+                .flatten()
+                .find_map(|site| best(&site.certificates, schemes))
+        };
         found.or_else(of_any).map(|certificate| certificate.shown())
     }
 
-    fn for_name(&self, own: &[Arc<Certificate>], name: &str, schemes: &[SignatureScheme], run_time: &RunTime) -> Option<Arc<Certificate>> {
+    fn for_name(
+        &self,
+        own: &[Arc<Certificate>],
+        name: &str,
+        schemes: &[SignatureScheme],
+        run_time: &RunTime,
+    ) -> Option<Arc<Certificate>> {
         let covering = own.iter().filter(|certificate| certificate.covers(name));
-        best(covering, schemes).or_else(|| best(&run_time.installed(name), schemes)).or_else(|| best(self.named(name), schemes))
+        best(covering, schemes)
+            .or_else(|| best(&run_time.installed(name), schemes))
+            .or_else(|| best(self.named(name), schemes))
     }
 
     /// Certificates of any site that cover the name.
     fn named(&self, name: &str) -> &[Arc<Certificate>] {
-        let wildcard = || name.split_once('.').and_then(|(_, parent)| self.by_name.get(&format!("*.{parent}")));
-        self.by_name.get(name).or_else(wildcard).map_or(&[], Vec::as_slice)
+        let wildcard = || {
+            name.split_once('.')
+                .and_then(|(_, parent)| self.by_name.get(&format!("*.{parent}")))
+        };
+        self.by_name
+            .get(name)
+            .or_else(wildcard)
+            .map_or(&[], Vec::as_slice)
     }
 }
 
-fn installed_for(site: &Site, schemes: &[SignatureScheme], run_time: &RunTime) -> Option<Arc<Certificate>> {
+fn installed_for(
+    site: &Site,
+    schemes: &[SignatureScheme],
+    run_time: &RunTime,
+) -> Option<Arc<Certificate>> {
     best(&run_time.installed(site.first_name.as_deref()?), schemes)
 }
 
-/// The first that the client can check. If it can check none, the first: the handshake then fails with rustls' reason.
-fn best<'c>(certificates: impl IntoIterator<Item = &'c Arc<Certificate>>, schemes: &[SignatureScheme]) -> Option<Arc<Certificate>> {
+/// The first that the client can check. If it can check none, the first: the handshake then fails
+/// with rustls' reason.
+fn best<'c>(
+    certificates: impl IntoIterator<Item = &'c Arc<Certificate>>,
+    schemes: &[SignatureScheme],
+) -> Option<Arc<Certificate>> {
     let mut first = None;
     for certificate in certificates {
         if certificate.can_sign(schemes) {

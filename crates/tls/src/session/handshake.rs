@@ -24,16 +24,33 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    pub fn new(config: Arc<ServerConfig>, policy: Option<Arc<Policy>>, server_name: Option<String>) -> Result<Handshake, Fault> {
+    pub fn new(
+        config: Arc<ServerConfig>,
+        policy: Option<Arc<Policy>>,
+        server_name: Option<String>,
+    ) -> Result<Handshake, Fault> {
         let connection = UnbufferedServerConnection::new(config)?;
-        Ok(Handshake { connection, server_name, policy, shown: None, is_closed_by_peer: false })
+        Ok(Handshake {
+            connection,
+            server_name,
+            policy,
+            shown: None,
+            is_closed_by_peer: false,
+        })
     }
 
     /// How many bytes of the input were used, and whether the handshake is over.
-    pub fn receive(&mut self, input: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(usize, bool), Fault> {
+    pub fn receive(
+        &mut self,
+        input: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(usize, bool), Fault> {
         let mut used = 0;
         loop {
-            let UnbufferedStatus { discard, state } = self.connection.process_tls_records(input.get_mut(used..).unwrap_or_default());
+            let UnbufferedStatus { discard, state } = self
+                .connection
+                .process_tls_records(input.get_mut(used..).unwrap_or_default());
             let mut is_over = None;
             self.shown = take_shown().or(self.shown.take());
             match state {
@@ -48,7 +65,12 @@ impl Handshake {
                 Ok(ConnectionState::WriteTraffic(_)) => is_over = Some(true),
                 Ok(ConnectionState::BlockedHandshake) => is_over = Some(false),
                 // Early data is off, and we have not closed.
-                Ok(_) => return Err(Fault::refused(Whose::Ours, "the handshake came to where it can't be")),
+                Ok(_) => {
+                    return Err(Fault::refused(
+                        Whose::Ours,
+                        "the handshake came to where it can't be",
+                    ));
+                }
                 Err(error) => {
                     self.alert(out);
                     return Err(error.into());
@@ -61,11 +83,15 @@ impl Handshake {
         }
     }
 
-    /// What rustls has to say to the peer after an error. It is asked only while it has something to say: it would look at the broken
-    /// input again, which is not its input any more.
+    /// What rustls has to say to the peer after an error. It is asked only while it has something
+    /// to say: it would look at the broken input again, which is not its input any more.
     fn alert(&mut self, out: &mut Vec<u8>) {
         while self.connection.wants_write() {
-            let Ok(ConnectionState::EncodeTlsData(mut data)) = self.connection.process_tls_records(&mut []).state else { return };
+            let Ok(ConnectionState::EncodeTlsData(mut data)) =
+                self.connection.process_tls_records(&mut []).state
+            else {
+                return;
+            };
             if encode(&mut data, out).is_err() {
                 return;
             }
@@ -73,8 +99,13 @@ impl Handshake {
     }
 
     pub fn info(&mut self) -> Result<SessionInfo, Fault> {
-        SessionInfo::new(&self.connection, self.server_name.as_deref(), self.shown.take(), self.policy.as_deref())
-            .ok_or_else(|| Fault::refused(Whose::Ours, "the handshake is not over"))
+        SessionInfo::new(
+            &self.connection,
+            self.server_name.as_deref(),
+            self.shown.take(),
+            self.policy.as_deref(),
+        )
+        .ok_or_else(|| Fault::refused(Whose::Ours, "the handshake is not over"))
     }
 
     pub fn into_records(self) -> Result<Records, Fault> {
@@ -83,11 +114,18 @@ impl Handshake {
     }
 }
 
-fn encode(data: &mut EncodeTlsData<'_, rustls::server::ServerConnectionData>, out: &mut Vec<u8>) -> Result<(), Fault> {
+fn encode(
+    data: &mut EncodeTlsData<'_, rustls::server::ServerConnectionData>,
+    out: &mut Vec<u8>,
+) -> Result<(), Fault> {
     let failed = || Fault::refused(Whose::Ours, "a handshake message could not be written");
     let start = out.len();
     // It says how much room it needs.
-    let Err(EncodeError::InsufficientSize(room)) = data.encode(&mut []) else { return Err(failed()) };
+    let Err(EncodeError::InsufficientSize(room)) = data.encode(&mut []) else {
+        return Err(failed());
+    };
     out.resize(start + room.required_size, 0);
-    data.encode(&mut out[start..]).map(drop).map_err(|_| failed())
+    data.encode(&mut out[start..])
+        .map(drop)
+        .map_err(|_| failed())
 }

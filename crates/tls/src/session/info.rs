@@ -7,8 +7,8 @@ use crate::{
     provider::suite_names,
 };
 use rustls::{
-    CipherSuite, HandshakeKind, NamedGroup, ProtocolVersion, pki_types::CertificateDer, server::UnbufferedServerConnection,
-    sign::CertifiedKey,
+    CipherSuite, HandshakeKind, NamedGroup, ProtocolVersion, pki_types::CertificateDer,
+    server::UnbufferedServerConnection, sign::CertifiedKey,
 };
 use std::sync::Arc;
 
@@ -54,14 +54,16 @@ pub struct SessionInfo {
     pub resumed: bool,
     /// The client had to say hello twice.
     pub retried: bool,
-    /// Leaf first, DER; checked against the site's authorities (see the next). Empty: the client showed none.
+    /// Leaf first, DER; checked against the site's authorities (see the next). Empty: the client
+    /// showed none.
     pub client_certificates: Vec<CertificateDer<'static>>,
     pub client_verification: ClientVerification,
     /// Length of the chain to the authority that vouches; 1: it has signed the certificate itself.
     pub client_depth: u32,
     /// Why a certificate that the client has shown counts as none.
     pub client_refusal: Option<Box<str>>,
-    /// What the handshake was held to; only requests for sites that demand the same are served. `None`: a challenge's, which serves none.
+    /// What the handshake was held to; only requests for sites that demand the same are served.
+    /// `None`: a challenge's, which serves none.
     pub policy: Option<PolicyDigest>,
     /// What was shown to the client.
     pub(crate) shown: Option<Arc<CertifiedKey>>,
@@ -102,7 +104,9 @@ impl SessionInfo {
             },
             cipher,
             cipher_openssl,
-            group: connection.negotiated_key_exchange_group().map(|group| group_name(group.name())),
+            group: connection
+                .negotiated_key_exchange_group()
+                .map(|group| group_name(group.name())),
             resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
             retried: connection.handshake_kind() == Some(HandshakeKind::FullWithHelloRetryRequest),
             client_certificates,
@@ -114,7 +118,8 @@ impl SessionInfo {
         })
     }
 
-    /// Of a handshake that was made elsewhere, under TLS 1.3. `policy`: of the digest agreed on, if it is still there.
+    /// Of a handshake that was made elsewhere, under TLS 1.3. `policy`: of the digest agreed on, if
+    /// it is still there.
     pub(crate) fn of_quic(agreed: Agreed, policy: Option<&Policy>) -> SessionInfo {
         let (client_certificates, judged) = judged(agreed.client_certificates, policy);
         let (cipher, cipher_openssl) = suite_names(agreed.suite);
@@ -143,9 +148,18 @@ impl SessionInfo {
 }
 
 /// A certificate that counts as none is not told of: nothing may take its names for the client's.
-fn judged(certificates: Vec<CertificateDer<'static>>, policy: Option<&Policy>) -> (Vec<CertificateDer<'static>>, Judged) {
-    let judged = policy.map(|policy| policy.judged(&certificates)).unwrap_or_default();
-    let certificates = if judged.verification == ClientVerification::None { Vec::new() } else { certificates };
+fn judged(
+    certificates: Vec<CertificateDer<'static>>,
+    policy: Option<&Policy>,
+) -> (Vec<CertificateDer<'static>>, Judged) {
+    let judged = policy
+        .map(|policy| policy.judged(&certificates))
+        .unwrap_or_default();
+    let certificates = if judged.verification == ClientVerification::None {
+        Vec::new()
+    } else {
+        certificates
+    };
     (certificates, judged)
 }
 

@@ -1,8 +1,9 @@
 //! A TLS session of a server, as a function over bytes.
 //!
-//! Place in the walk: between the worker's reads and the protocol's parser. The ClientHello chooses the configuration (`acceptor`), rustls'
-//! unbuffered connection does the handshake, and the keys it agreed on then seal and open records here (`records`), in place and without
-//! a buffer of the session's own. Absent on purpose: early data; who waits for what.
+//! Place in the walk: between the worker's reads and the protocol's parser. The ClientHello chooses
+//! the configuration (`acceptor`), rustls' unbuffered connection does the handshake, and the keys
+//! it agreed on then seal and open records here (`records`), in place and without a buffer of the
+//! session's own. Absent on purpose: early data; who waits for what.
 
 mod handshake;
 mod info;
@@ -55,12 +56,22 @@ pub enum State {
 
 impl ServerSession {
     pub(crate) fn new(configurations: Arc<Configurations>, local: IpAddr) -> ServerSession {
-        ServerSession { stage: Stage::Hello(configurations, local), awaits_certificate: false, info: None }
+        ServerSession {
+            stage: Stage::Hello(configurations, local),
+            awaits_certificate: false,
+            info: None,
+        }
     }
 
-    /// Takes in ciphertext: all that has come and is not used yet. It is decrypted in place. Plaintext is appended to `plain`, what is to be
-    /// sent (handshake, tickets, alerts) to `out`. After a fault the session is over; `out` may have an alert then.
-    pub fn receive(&mut self, input: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Received, Fault> {
+    /// Takes in ciphertext: all that has come and is not used yet. It is decrypted in place.
+    /// Plaintext is appended to `plain`, what is to be sent (handshake, tickets, alerts) to `out`.
+    /// After a fault the session is over; `out` may have an alert then.
+    pub fn receive(
+        &mut self,
+        input: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<Received, Fault> {
         let received = self.step(input, plain, out);
         if received.is_err() {
             self.stage = Stage::Ended;
@@ -68,14 +79,26 @@ impl ServerSession {
         received
     }
 
-    fn step(&mut self, input: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<Received, Fault> {
+    fn step(
+        &mut self,
+        input: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<Received, Fault> {
         if let Stage::Hello(configurations, local) = &self.stage {
             let begun = begin(configurations, *local, input, out)?;
             self.awaits_certificate = matches!(begun, Begun::NotYet);
             match begun {
                 Begun::Handshake(handshake) => self.stage = Stage::Handshake(handshake),
                 Begun::Incomplete | Begun::NotYet => {
-                    return within_bounds(input.len(), Received { used: 0, state: State::Handshaking }, out);
+                    return within_bounds(
+                        input.len(),
+                        Received {
+                            used: 0,
+                            state: State::Handshaking,
+                        },
+                        out,
+                    );
                 }
             }
         }
@@ -84,18 +107,34 @@ impl ServerSession {
             let (taken, is_done) = handshake.receive(input, plain, out)?;
             used = taken;
             if !is_done {
-                return within_bounds(input.len(), Received { used, state: State::Handshaking }, out);
+                return within_bounds(
+                    input.len(),
+                    Received {
+                        used,
+                        state: State::Handshaking,
+                    },
+                    out,
+                );
             }
             self.open()?;
         }
-        let Stage::Open(records) = &mut self.stage else { return Err(Fault::Ended) };
+        let Stage::Open(records) = &mut self.stage else {
+            return Err(Fault::Ended);
+        };
         used += records.receive(input.get_mut(used..).unwrap_or_default(), plain, out)?;
-        let state = if records.is_closed_by_peer() { State::Closed } else { State::Open };
+        let state = if records.is_closed_by_peer() {
+            State::Closed
+        } else {
+            State::Open
+        };
         Ok(Received { used, state })
     }
 
     fn open(&mut self) -> Result<(), Fault> {
-        let Stage::Handshake(mut handshake) = std::mem::replace(&mut self.stage, Stage::Ended) else { return Err(Fault::Ended) };
+        let Stage::Handshake(mut handshake) = std::mem::replace(&mut self.stage, Stage::Ended)
+        else {
+            return Err(Fault::Ended);
+        };
         self.info = Some(Arc::new(handshake.info()?));
         self.stage = Stage::Open(Box::new(handshake.into_records()?));
         Ok(())
@@ -114,15 +153,17 @@ impl ServerSession {
         }
     }
 
-    /// To be called when the connection has been idle for a second or more: the next response begins with small records again, which the
-    /// client can decrypt one TCP segment at a time while the congestion window is small.
+    /// To be called when the connection has been idle for a second or more: the next response
+    /// begins with small records again, which the client can decrypt one TCP segment at a time
+    /// while the congestion window is small.
     pub fn after_idle(&mut self) {
         if let Stage::Open(records) = &mut self.stage {
             records.begin_small();
         }
     }
 
-    /// Says that we send nothing more (close_notify). Before the end of the handshake there is nothing to say.
+    /// Says that we send nothing more (close_notify). Before the end of the handshake there is
+    /// nothing to say.
     pub fn close(&mut self, out: &mut Vec<u8>) {
         if let Stage::Open(records) = &mut self.stage {
             // Keys that are used up can't say goodbye either.
@@ -134,7 +175,8 @@ impl ServerSession {
         matches!(self.stage, Stage::Hello(..) | Stage::Handshake(_))
     }
 
-    /// A certificate for the client's name is being made: `receive` is to be called again in a while with the same input.
+    /// A certificate for the client's name is being made: `receive` is to be called again in a
+    /// while with the same input.
     pub fn awaits_certificate(&self) -> bool {
         self.awaits_certificate
     }
@@ -153,39 +195,87 @@ enum Begun {
 }
 
 /// Reads the ClientHello and chooses what answers it.
-fn begin(configurations: &Configurations, local: IpAddr, input: &[u8], out: &mut Vec<u8>) -> Result<Begun, Fault> {
+fn begin(
+    configurations: &Configurations,
+    local: IpAddr,
+    input: &[u8],
+    out: &mut Vec<u8>,
+) -> Result<Begun, Fault> {
     let hello = match peek(input) {
         Peek::Incomplete => return Ok(Begun::Incomplete),
         Peek::Hello(hello) => hello,
         Peek::PlainHttp => return Err(Fault::PlainHttp),
         Peek::PlainHttp2Preface => return Err(Fault::PlainHttp2Preface),
         Peek::NotTls => return Err(Fault::NotTls),
-        Peek::TooLong => return Err(refuse(AlertDescription::IllegalParameter, Whose::Peer, "the ClientHello is too long", out)),
+        Peek::TooLong => {
+            return Err(refuse(
+                AlertDescription::IllegalParameter,
+                Whose::Peer,
+                "the ClientHello is too long",
+                out,
+            ));
+        }
     };
     match configurations.answer(&hello, local) {
-        Answer::Configuration(config, policy) => Ok(Begun::Handshake(Box::new(Handshake::new(config, policy, hello.server_name)?))),
+        Answer::Configuration(config, policy) => Ok(Begun::Handshake(Box::new(Handshake::new(
+            config,
+            policy,
+            hello.server_name,
+        )?))),
         Answer::NotYet => Ok(Begun::NotYet),
         Answer::NoCertificate => {
-            let reason = format!("there is no certificate for {} yet", hello.server_name.unwrap_or_default());
-            Err(refuse(AlertDescription::UnrecognisedName, Whose::Ours, reason, out))
+            let reason = format!(
+                "there is no certificate for {} yet",
+                hello.server_name.unwrap_or_default()
+            );
+            Err(refuse(
+                AlertDescription::UnrecognisedName,
+                Whose::Ours,
+                reason,
+                out,
+            ))
         }
         Answer::UnrecognizedName => {
-            let reason = hello.server_name.map_or("no server name, and strict SNI".into(), |name| format!("no site has the name {name}"));
-            Err(refuse(AlertDescription::UnrecognisedName, Whose::Neither, reason, out))
+            let reason = hello
+                .server_name
+                .map_or("no server name, and strict SNI".into(), |name| {
+                    format!("no site has the name {name}")
+                });
+            Err(refuse(
+                AlertDescription::UnrecognisedName,
+                Whose::Neither,
+                reason,
+                out,
+            ))
         }
-        Answer::Unusable(reason) => Err(refuse(AlertDescription::InternalError, Whose::Ours, reason, out)),
+        Answer::Unusable(reason) => Err(refuse(
+            AlertDescription::InternalError,
+            Whose::Ours,
+            reason,
+            out,
+        )),
     }
 }
 
 fn within_bounds(given: usize, received: Received, out: &mut Vec<u8>) -> Result<Received, Fault> {
     if given - received.used.min(given) > INPUT_BYTES_MAX {
-        return Err(refuse(AlertDescription::IllegalParameter, Whose::Peer, "a handshake message is too long", out));
+        return Err(refuse(
+            AlertDescription::IllegalParameter,
+            Whose::Peer,
+            "a handshake message is too long",
+            out,
+        ));
     }
     Ok(received)
 }
 
 /// A fatal alert before there are keys (RFC 8446 section 6).
-fn refuse(alert: AlertDescription, whose: Whose, reason: impl Into<std::borrow::Cow<'static, str>>, out: &mut Vec<u8>) -> Fault {
+fn refuse(
+    alert: AlertDescription,
+    whose: Whose,
+    reason: impl Into<std::borrow::Cow<'static, str>>,
+    out: &mut Vec<u8>,
+) -> Fault {
     out.extend_from_slice(&[21, 3, 3, 0, 2, 2, u8::from(alert)]);
     Fault::refused(whose, reason)
 }

@@ -1,15 +1,17 @@
 //! Records after the handshake: application data, alerts, key updates.
 //!
-//! The difficulty is everything that a peer may send besides data: TLS 1.3 key updates, which change keys between two records and may come
-//! in pieces; renegotiation in TLS 1.2, which is refused; floods of records without data. Records are full (16 KiB), but small at the
-//! start of a response on a fresh or idle connection: a client can use a record when it is there whole, and a full one is
-//! longer than the first congestion window, so it would arrive a round trip later. Absent on purpose: renegotiation, post-handshake
-//! authentication.
+//! The difficulty is everything that a peer may send besides data: TLS 1.3 key updates, which
+//! change keys between two records and may come in pieces; renegotiation in TLS 1.2, which is
+//! refused; floods of records without data. Records are full (16 KiB), but small at the start of a
+//! response on a fresh or idle connection: a client can use a record when it is there whole, and a
+//! full one is longer than the first congestion window, so it would arrive a round trip later.
+//! Absent on purpose: renegotiation, post-handshake authentication.
 
 use super::record_key::{Broken, HEADER, PLAINTEXT_MAX, Protection, RecordKey};
 use crate::fault::{Fault, Whose};
 use rustls::{
-    AlertDescription, ConnectionTrafficSecrets, ExtractedSecrets, ProtocolVersion, kernel::KernelConnection, server::ServerConnectionData,
+    AlertDescription, ConnectionTrafficSecrets, ExtractedSecrets, ProtocolVersion,
+    kernel::KernelConnection, server::ServerConnectionData,
 };
 
 const CHANGE_CIPHER_SPEC: u8 = 20;
@@ -46,9 +48,15 @@ pub struct Records {
 type NextSecrets = Result<(u64, ConnectionTrafficSecrets), rustls::Error>;
 
 impl Records {
-    pub fn new(secrets: ExtractedSecrets, keys: KernelConnection<ServerConnectionData>, is_closed_by_peer: bool) -> Result<Records, Fault> {
+    pub fn new(
+        secrets: ExtractedSecrets,
+        keys: KernelConnection<ServerConnectionData>,
+        is_closed_by_peer: bool,
+    ) -> Result<Records, Fault> {
         let is_tls13 = keys.protocol_version() == ProtocolVersion::TLSv1_3;
-        let key = |(sequence, secrets): &(u64, ConnectionTrafficSecrets)| RecordKey::new(secrets, *sequence, is_tls13);
+        let key = |(sequence, secrets): &(u64, ConnectionTrafficSecrets)| {
+            RecordKey::new(secrets, *sequence, is_tls13)
+        };
         Ok(Records {
             seal: key(&secrets.tx)?,
             open: key(&secrets.rx)?,
@@ -73,62 +81,133 @@ impl Records {
     }
 
     /// Opens all whole records; how many bytes they were.
-    pub fn receive(&mut self, input: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<usize, Fault> {
+    pub fn receive(
+        &mut self,
+        input: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, Fault> {
         let mut used = 0;
-        while let Some((&mut header, rest)) = input.get_mut(used..).and_then(<[u8]>::split_first_chunk_mut::<HEADER>) {
+        while let Some((&mut header, rest)) = input
+            .get_mut(used..)
+            .and_then(<[u8]>::split_first_chunk_mut::<HEADER>)
+        {
             if self.is_closed_by_peer {
                 break;
             }
             let length = usize::from(u16::from_be_bytes([header[3], header[4]]));
             self.check_header(header, length, out)?;
-            let Some(fragment) = rest.get_mut(..length) else { break };
+            let Some(fragment) = rest.get_mut(..length) else {
+                break;
+            };
             self.record(header, fragment, plain, out)?;
             used += HEADER + length;
         }
         // RFC 8446 section 6.1: what comes after close_notify is ignored.
-        Ok(if self.is_closed_by_peer { input.len() } else { used })
+        Ok(if self.is_closed_by_peer {
+            input.len()
+        } else {
+            used
+        })
     }
 
-    fn check_header(&mut self, header: [u8; HEADER], length: usize, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn check_header(
+        &mut self,
+        header: [u8; HEADER],
+        length: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
         let is_known = match self.open.protection {
             Protection::Tls13 => header[0] == DATA,
             _ => (CHANGE_CIPHER_SPEC..=DATA).contains(&header[0]),
         };
         if !is_known || header[1] != 3 {
-            return Err(self.fail(AlertDescription::UnexpectedMessage, "a record of a kind that may not come now", out));
+            return Err(self.fail(
+                AlertDescription::UnexpectedMessage,
+                "a record of a kind that may not come now",
+                out,
+            ));
         }
         if length > self.open.fragment_max() {
-            return Err(self.fail(AlertDescription::RecordOverflow, "a record longer than allowed", out));
+            return Err(self.fail(
+                AlertDescription::RecordOverflow,
+                "a record longer than allowed",
+                out,
+            ));
         }
         Ok(())
     }
 
-    fn record(&mut self, header: [u8; HEADER], fragment: &mut [u8], plain: &mut Vec<u8>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    fn record(
+        &mut self,
+        header: [u8; HEADER],
+        fragment: &mut [u8],
+        plain: &mut Vec<u8>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
         let (kind, content) = match self.open.open(header, fragment) {
             Ok(opened) => opened,
-            Err(Broken::Mac) => return Err(self.fail(AlertDescription::BadRecordMac, "a record that does not decrypt", out)),
-            Err(Broken::TooLong) => return Err(self.fail(AlertDescription::RecordOverflow, "a record longer than allowed", out)),
-            Err(Broken::NoType) => return Err(self.fail(AlertDescription::UnexpectedMessage, "a record of padding alone", out)),
+            Err(Broken::Mac) => {
+                return Err(self.fail(
+                    AlertDescription::BadRecordMac,
+                    "a record that does not decrypt",
+                    out,
+                ));
+            }
+            Err(Broken::TooLong) => {
+                return Err(self.fail(
+                    AlertDescription::RecordOverflow,
+                    "a record longer than allowed",
+                    out,
+                ));
+            }
+            Err(Broken::NoType) => {
+                return Err(self.fail(
+                    AlertDescription::UnexpectedMessage,
+                    "a record of padding alone",
+                    out,
+                ));
+            }
         };
         self.count_empty(kind == DATA && !content.is_empty(), out)?;
         // RFC 8446 section 5.1: messages may not be interleaved with other records.
         if kind != HANDSHAKE && !self.partial.is_empty() {
-            return Err(self.fail(AlertDescription::UnexpectedMessage, "a record amid a handshake message", out));
+            return Err(self.fail(
+                AlertDescription::UnexpectedMessage,
+                "a record amid a handshake message",
+                out,
+            ));
         }
         match kind {
             DATA => plain.extend_from_slice(content),
             ALERT => self.alert(content, out)?,
-            HANDSHAKE if self.open.protection == Protection::Tls13 => self.post_handshake(content, out)?,
+            HANDSHAKE if self.open.protection == Protection::Tls13 => {
+                self.post_handshake(content, out)?
+            }
             HANDSHAKE => self.refuse_renegotiation(content, out)?,
-            _ => return Err(self.fail(AlertDescription::UnexpectedMessage, "a record of a kind that may not come now", out)),
+            _ => {
+                return Err(self.fail(
+                    AlertDescription::UnexpectedMessage,
+                    "a record of a kind that may not come now",
+                    out,
+                ));
+            }
         }
         Ok(())
     }
 
     fn count_empty(&mut self, has_data: bool, out: &mut Vec<u8>) -> Result<(), Fault> {
-        self.empty_records = if has_data { 0 } else { self.empty_records.saturating_add(1) };
+        self.empty_records = if has_data {
+            0
+        } else {
+            self.empty_records.saturating_add(1)
+        };
         if self.empty_records > EMPTY_RECORDS_MAX {
-            return Err(self.fail(AlertDescription::UnexpectedMessage, "too many records without data", out));
+            return Err(self.fail(
+                AlertDescription::UnexpectedMessage,
+                "too many records without data",
+                out,
+            ));
         }
         Ok(())
     }
@@ -138,8 +217,12 @@ impl Records {
         let (level, description) = match *content {
             [level, description] => (level, description),
             // RFC 8446 section 5.4.
-            [] if is_tls13 => return Err(self.fail(AlertDescription::UnexpectedMessage, "an empty alert", out)),
-            _ => return Err(self.fail(AlertDescription::DecodeError, "an alert that is none", out)),
+            [] if is_tls13 => {
+                return Err(self.fail(AlertDescription::UnexpectedMessage, "an empty alert", out));
+            }
+            _ => {
+                return Err(self.fail(AlertDescription::DecodeError, "an alert that is none", out));
+            }
         };
         match AlertDescription::from(description) {
             AlertDescription::CloseNotify => self.is_closed_by_peer = true,
@@ -152,11 +235,16 @@ impl Records {
         Ok(())
     }
 
-    /// RFC 8446 section 4.6: of a client nothing but a key update may come, as post-handshake authentication was not asked for.
+    /// RFC 8446 section 4.6: of a client nothing but a key update may come, as post-handshake
+    /// authentication was not asked for.
     fn post_handshake(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         const KEY_UPDATE: u8 = 24;
         if content.is_empty() || self.partial.len() + content.len() > 5 {
-            return Err(self.fail(AlertDescription::UnexpectedMessage, "a handshake message that may not come now", out));
+            return Err(self.fail(
+                AlertDescription::UnexpectedMessage,
+                "a handshake message that may not come now",
+                out,
+            ));
         }
         self.partial.extend_from_slice(content);
         match self.partial[..] {
@@ -166,22 +254,40 @@ impl Records {
                 self.update_due |= requested == 1;
                 Ok(())
             }
-            [KEY_UPDATE, 0, 0, 1, _] => Err(self.fail(AlertDescription::IllegalParameter, "a key update of unknown kind", out)),
-            ref begun if [KEY_UPDATE, 0, 0, 1].starts_with(begun) || begun == [KEY_UPDATE, 0, 0, 1] => Ok(()),
-            _ => Err(self.fail(AlertDescription::UnexpectedMessage, "a handshake message that may not come now", out)),
+            [KEY_UPDATE, 0, 0, 1, _] => Err(self.fail(
+                AlertDescription::IllegalParameter,
+                "a key update of unknown kind",
+                out,
+            )),
+            ref begun
+                if [KEY_UPDATE, 0, 0, 1].starts_with(begun) || begun == [KEY_UPDATE, 0, 0, 1] =>
+            {
+                Ok(())
+            }
+            _ => Err(self.fail(
+                AlertDescription::UnexpectedMessage,
+                "a handshake message that may not come now",
+                out,
+            )),
         }
     }
 
-    /// RFC 8446 section 4.6.3: the update itself goes under the old key. One is due before the next data, however often it was asked
-    /// for: answered at once, a peer that asks and does not read would make answers pile up.
+    /// RFC 8446 section 4.6.3: the update itself goes under the old key. One is due before the next
+    /// data, however often it was asked for: answered at once, a peer that asks and does not read
+    /// would make answers pile up.
     fn update_seal_key(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         self.update_due = false;
-        self.seal.seal(HANDSHAKE, 5, out, |out| out.extend_from_slice(&[24, 0, 0, 1, 0]))?;
+        self.seal.seal(HANDSHAKE, 5, out, |out| {
+            out.extend_from_slice(&[24, 0, 0, 1, 0])
+        })?;
         self.seal = self.next_key(KernelConnection::update_tx_secret)?;
         Ok(())
     }
 
-    fn next_key(&mut self, update: fn(&mut KernelConnection<ServerConnectionData>) -> NextSecrets) -> Result<RecordKey, Fault> {
+    fn next_key(
+        &mut self,
+        update: fn(&mut KernelConnection<ServerConnectionData>) -> NextSecrets,
+    ) -> Result<RecordKey, Fault> {
         let (sequence, secrets) = update(&mut self.keys)?;
         RecordKey::new(&secrets, sequence, true)
     }
@@ -190,10 +296,18 @@ impl Records {
     fn refuse_renegotiation(&mut self, content: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
         const CLIENT_HELLO: u8 = 1;
         if content.first() != Some(&CLIENT_HELLO) || self.has_refused_renegotiation {
-            return Err(self.fail(AlertDescription::UnexpectedMessage, "renegotiation, which is not offered", out));
+            return Err(self.fail(
+                AlertDescription::UnexpectedMessage,
+                "renegotiation, which is not offered",
+                out,
+            ));
         }
         self.has_refused_renegotiation = true;
-        if self.is_closed { Ok(()) } else { self.send_alert(1, AlertDescription::NoRenegotiation, out) }
+        if self.is_closed {
+            Ok(())
+        } else {
+            self.send_alert(1, AlertDescription::NoRenegotiation, out)
+        }
     }
 
     pub fn send(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) -> Result<(), Fault> {
@@ -206,7 +320,8 @@ impl Records {
         while left > 0 {
             let length = self.record_length(left);
             self.make_room(out)?;
-            self.seal.seal(DATA, length, out, |out| parts.take(length, out))?;
+            self.seal
+                .seal(DATA, length, out, |out| parts.take(length, out))?;
             left -= length;
         }
         Ok(())
@@ -221,8 +336,8 @@ impl Records {
         length
     }
 
-    /// Changes the key where that is due, or before it has sealed all it may (RFC 8446 section 5.5); TLS 1.2 can't, and ends after 16
-    /// million records.
+    /// Changes the key where that is due, or before it has sealed all it may (RFC 8446 section
+    /// 5.5); TLS 1.2 can't, and ends after 16 million records.
     fn make_room(&mut self, out: &mut Vec<u8>) -> Result<(), Fault> {
         if self.seal.sequence + 2 < self.seal_max && !self.update_due {
             return Ok(());
@@ -255,8 +370,15 @@ impl Records {
         }
     }
 
-    fn send_alert(&mut self, level: u8, alert: AlertDescription, out: &mut Vec<u8>) -> Result<(), Fault> {
-        self.seal.seal(ALERT, 2, out, |out| out.extend_from_slice(&[level, u8::from(alert)]))
+    fn send_alert(
+        &mut self,
+        level: u8,
+        alert: AlertDescription,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Fault> {
+        self.seal.seal(ALERT, 2, out, |out| {
+            out.extend_from_slice(&[level, u8::from(alert)])
+        })
     }
 }
 

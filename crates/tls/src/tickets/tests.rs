@@ -14,14 +14,24 @@ fn digest(seed: u8) -> PolicyDigest {
 fn opens_what_it_sealed_and_nothing_else() {
     let tickets = Tickets::own(Duration::from_secs(3600));
     let ticket = tickets.seal(&digest(1), b"session", NOW).unwrap();
-    assert_eq!(tickets.open(&digest(1), &ticket, NOW, None).as_deref(), Some(&b"session"[..]));
+    assert_eq!(
+        tickets.open(&digest(1), &ticket, NOW, None).as_deref(),
+        Some(&b"session"[..])
+    );
     assert_eq!(tickets.open(&digest(2), &ticket, NOW, None), None);
-    assert_eq!(Tickets::own(Duration::from_secs(3600)).open(&digest(1), &ticket, NOW, None), None);
+    assert_eq!(
+        Tickets::own(Duration::from_secs(3600)).open(&digest(1), &ticket, NOW, None),
+        None
+    );
     for at in 0..ticket.len() {
         let mut broken = ticket.clone();
         broken[at] ^= 1;
         assert_eq!(tickets.open(&digest(1), &broken, NOW, None), None, "{at}");
-        assert_eq!(tickets.open(&digest(1), &ticket[..at], NOW, None), None, "{at}");
+        assert_eq!(
+            tickets.open(&digest(1), &ticket[..at], NOW, None),
+            None,
+            "{at}"
+        );
     }
     assert_ne!(ticket, tickets.seal(&digest(1), b"session", NOW).unwrap());
 }
@@ -30,11 +40,32 @@ fn opens_what_it_sealed_and_nothing_else() {
 fn both_sides_of_the_lifetime() {
     let tickets = Tickets::own(Duration::from_secs(3600));
     let ticket = tickets.seal(&digest(1), b"session", NOW).unwrap();
-    assert!(tickets.open(&digest(1), &ticket, later(3600), None).is_some());
-    assert!(tickets.open(&digest(1), &ticket, later(3601), None).is_none());
-    assert!(tickets.open(&digest(1), &ticket, later(60), Some(60)).is_some());
-    assert!(tickets.open(&digest(1), &ticket, later(61), Some(60)).is_none(), "the site's is shorter");
-    assert!(tickets.open(&digest(1), &ticket, later(3601), Some(9000)).is_none());
+    assert!(
+        tickets
+            .open(&digest(1), &ticket, later(3600), None)
+            .is_some()
+    );
+    assert!(
+        tickets
+            .open(&digest(1), &ticket, later(3601), None)
+            .is_none()
+    );
+    assert!(
+        tickets
+            .open(&digest(1), &ticket, later(60), Some(60))
+            .is_some()
+    );
+    assert!(
+        tickets
+            .open(&digest(1), &ticket, later(61), Some(60))
+            .is_none(),
+        "the site's is shorter"
+    );
+    assert!(
+        tickets
+            .open(&digest(1), &ticket, later(3601), Some(9000))
+            .is_none()
+    );
     let long = Tickets::own(Duration::from_secs(30 * 24 * 3600));
     assert_eq!(long.lifetime(), LIFETIME_MAX);
 }

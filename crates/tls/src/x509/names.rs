@@ -1,6 +1,8 @@
-//! Distinguished names as text: RFC 2253 as OpenSSL writes it, the old form with slashes, and single components by mod_ssl's letters.
+//! Distinguished names as text: RFC 2253 as OpenSSL writes it, the old form with slashes, and
+//! single components by mod_ssl's letters.
 //!
-//! Difficulty: the texts are compared by users' rules, so escapes, order and short names are OpenSSL's, not the newest standard's.
+//! Difficulty: the texts are compared by users' rules, so escapes, order and short names are
+//! OpenSSL's, not the newest standard's.
 
 use super::{algorithms::dotted, text};
 use crate::der::{Der, SEQUENCE};
@@ -36,9 +38,21 @@ const KINDS: &[Kind] = &[
     Kind(&[0x55, 4, 42], "GN", &["G"]),
     Kind(&[0x55, 4, 4], "SN", &["S"]),
     Kind(&[0x55, 4, 13], "description", &["D"]),
-    Kind(&[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 1, 1], "UID", &["UID"]),
-    Kind(&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 1], "emailAddress", &["Email"]),
-    Kind(&[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 1, 25], "DC", &[]),
+    Kind(
+        &[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 1, 1],
+        "UID",
+        &["UID"],
+    ),
+    Kind(
+        &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 1, 9, 1],
+        "emailAddress",
+        &["Email"],
+    ),
+    Kind(
+        &[0x09, 0x92, 0x26, 0x89, 0x93, 0xf2, 0x2c, 0x64, 1, 25],
+        "DC",
+        &[],
+    ),
     Kind(&[0x55, 4, 5], "serialNumber", &[]),
     Kind(&[0x55, 4, 9], "street", &[]),
     Kind(&[0x55, 4, 15], "businessCategory", &[]),
@@ -63,14 +77,26 @@ struct Entry<'a> {
 fn entries(name: &[u8]) -> Vec<Entry<'_>> {
     let (mut sets, mut all) = (Der(name), Vec::new());
     for set in 0.. {
-        let Some(content) = sets.expect(SET) else { break };
+        let Some(content) = sets.expect(SET) else {
+            break;
+        };
         let mut members = Der(content);
         while let Some(member) = members.expect(SEQUENCE) {
             let mut fields = Der(member);
-            let Some(kind) = fields.expect(OBJECT_IDENTIFIER) else { break };
+            let Some(kind) = fields.expect(OBJECT_IDENTIFIER) else {
+                break;
+            };
             let whole = fields.0;
-            let Some((tag, value)) = fields.next() else { break };
-            all.push(Entry { set, kind, tag, value, whole });
+            let Some((tag, value)) = fields.next() else {
+                break;
+            };
+            all.push(Entry {
+                set,
+                kind,
+                tag,
+                value,
+                whole,
+            });
         }
     }
     all
@@ -87,7 +113,11 @@ pub fn name_text(name: &[u8], form: NameForm) -> String {
             let (mut written, mut before) = (String::new(), None);
             for entry in &all {
                 let separator = if before == Some(entry.set) { '+' } else { '/' };
-                written.push_str(&format!("{separator}{}={}", short(entry), legacy_value(entry)));
+                written.push_str(&format!(
+                    "{separator}{}={}",
+                    short(entry),
+                    legacy_value(entry)
+                ));
                 before = Some(entry.set);
             }
             written
@@ -112,7 +142,17 @@ fn short(entry: &Entry<'_>) -> String {
 /// OpenSSL writes what is not printable as `\xHH`.
 fn legacy_value(entry: &Entry<'_>) -> String {
     let is_printable = |byte: &u8| (b' '..=b'~').contains(byte);
-    entry.value.iter().map(|byte| if is_printable(byte) { char::from(*byte).to_string() } else { format!("\\x{byte:02X}") }).collect()
+    entry
+        .value
+        .iter()
+        .map(|byte| {
+            if is_printable(byte) {
+                char::from(*byte).to_string()
+            } else {
+                format!("\\x{byte:02X}")
+            }
+        })
+        .collect()
 }
 
 /// RFC 2253 section 2.4; kinds without a name as `#` and their encoding.
@@ -126,7 +166,9 @@ fn escaped(entry: &Entry<'_>) -> String {
     for (at, letter) in value.chars().enumerate() {
         let is_special = matches!(letter, ',' | '+' | '"' | '\\' | '<' | '>' | ';');
         match letter {
-            letter if u32::from(letter) < 0x20 || letter == '\u{7f}' => written.push_str(&format!("\\{:02X}", u32::from(letter))),
+            letter if u32::from(letter) < 0x20 || letter == '\u{7f}' => {
+                written.push_str(&format!("\\{:02X}", u32::from(letter)))
+            }
             '#' | ' ' if at == 0 => written.extend(['\\', letter]),
             ' ' if at == last => written.extend(['\\', letter]),
             letter if is_special => written.extend(['\\', letter]),
@@ -140,14 +182,28 @@ fn escaped(entry: &Entry<'_>) -> String {
 fn value(entry: &Entry<'_>) -> String {
     match entry.tag {
         BMP_STRING => {
-            let units: Vec<u16> = entry.value.as_chunks::<2>().0.iter().map(|pair| u16::from_be_bytes(*pair)).collect();
+            let units: Vec<u16> = entry
+                .value
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|pair| u16::from_be_bytes(*pair))
+                .collect();
             String::from_utf16_lossy(&units)
         }
         UNIVERSAL_STRING => {
-            let letters = entry.value.as_chunks::<4>().0.iter().map(|bytes| u32::from_be_bytes(*bytes));
-            letters.map(|letter| char::from_u32(letter).unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
+            let letters = entry
+                .value
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|bytes| u32::from_be_bytes(*bytes));
+            letters
+                .map(|letter| char::from_u32(letter).unwrap_or(char::REPLACEMENT_CHARACTER))
+                .collect()
         }
-        // PrintableString, IA5String and UTF8String are UTF-8; TeletexString is taken for Latin-1, as OpenSSL does.
+        // PrintableString, IA5String and UTF8String are UTF-8; TeletexString is taken for Latin-1,
+        // as OpenSSL does.
         0x14 => entry.value.iter().map(|byte| char::from(*byte)).collect(),
         _ => text(entry.value),
     }
@@ -156,12 +212,21 @@ fn value(entry: &Entry<'_>) -> String {
 /// By mod_ssl's letters, with `_RAW` (not escaped) and `_0` and so on behind it.
 pub fn component(name: &[u8], part: &str) -> Option<String> {
     let part = part.strip_suffix("_RAW").unwrap_or(part);
-    let (letters, index) = match part.rsplit_once('_').map(|(letters, index)| (letters, index.parse::<usize>())) {
+    let (letters, index) = match part
+        .rsplit_once('_')
+        .map(|(letters, index)| (letters, index.parse::<usize>()))
+    {
         Some((letters, Ok(index))) => (letters, index),
         _ => (part, 0),
     };
-    let kind = KINDS.iter().find(|kind| kind.2.iter().any(|own| own.eq_ignore_ascii_case(letters)))?;
-    entries(name).iter().filter(|entry| entry.kind == kind.0).nth(index).map(value)
+    let kind = KINDS
+        .iter()
+        .find(|kind| kind.2.iter().any(|own| own.eq_ignore_ascii_case(letters)))?;
+    entries(name)
+        .iter()
+        .filter(|entry| entry.kind == kind.0)
+        .nth(index)
+        .map(value)
 }
 
 /// All that have letters, as programs are told them: the first of a kind without a number, too.
@@ -169,9 +234,18 @@ pub fn components(name: &[u8]) -> Vec<(String, String)> {
     let all = entries(name);
     let mut told = Vec::new();
     for kind in KINDS {
-        let Some(letters) = kind.2.first() else { continue };
-        let own: Vec<&Entry<'_>> = all.iter().filter(|entry| entry.kind == kind.0).take(super::NAMES_MAX).collect();
-        told.extend(own.first().map(|entry| ((*letters).to_owned(), value(entry))));
+        let Some(letters) = kind.2.first() else {
+            continue;
+        };
+        let own: Vec<&Entry<'_>> = all
+            .iter()
+            .filter(|entry| entry.kind == kind.0)
+            .take(super::NAMES_MAX)
+            .collect();
+        told.extend(
+            own.first()
+                .map(|entry| ((*letters).to_owned(), value(entry))),
+        );
         let numbered = own.iter().enumerate().filter(|(at, _)| *at > 0);
         told.extend(numbered.map(|(at, entry)| (format!("{letters}_{at}"), value(entry))));
     }

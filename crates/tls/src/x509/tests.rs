@@ -2,10 +2,15 @@ use super::*;
 use rcgen::{CertificateParams, DnType, DnValue, KeyPair, SanType, SerialNumber, date_time_ymd};
 
 fn made(edit: impl FnOnce(&mut CertificateParams)) -> Vec<u8> {
-    let mut params = CertificateParams::new(vec!["www.example.org".to_owned(), "b.example".to_owned()]).unwrap();
+    let mut params =
+        CertificateParams::new(vec!["www.example.org".to_owned(), "b.example".to_owned()]).unwrap();
     params.distinguished_name = rcgen::DistinguishedName::new();
     edit(&mut params);
-    params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().to_vec()
+    params
+        .self_signed(&KeyPair::generate().unwrap())
+        .unwrap()
+        .der()
+        .to_vec()
 }
 
 fn person() -> Vec<u8> {
@@ -18,7 +23,9 @@ fn person() -> Vec<u8> {
         params.serial_number = Some(SerialNumber::from_slice(&[0x01, 0xff, 0x00]));
         params.not_before = date_time_ymd(2024, 2, 9);
         params.not_after = date_time_ymd(2061, 3, 1);
-        params.subject_alt_names.push(SanType::Rfc822Name("a@b.c".try_into().unwrap()));
+        params
+            .subject_alt_names
+            .push(SanType::Rfc822Name("a@b.c".try_into().unwrap()));
     })
 }
 
@@ -53,8 +60,16 @@ fn single_fields() {
     ] {
         assert_eq!(value(name).as_deref(), expected, "{name}");
     }
-    assert!(value("CERT").unwrap().starts_with("-----BEGIN CERTIFICATE-----\nMII"));
-    assert!(value("CERT_RFC4523_CEA").unwrap().starts_with("{ serialNumber 130816, issuer rdnSequence:\"CN="));
+    assert!(
+        value("CERT")
+            .unwrap()
+            .starts_with("-----BEGIN CERTIFICATE-----\nMII")
+    );
+    assert!(
+        value("CERT_RFC4523_CEA")
+            .unwrap()
+            .starts_with("{ serialNumber 130816, issuer rdnSequence:\"CN=")
+    );
 }
 
 #[test]
@@ -62,8 +77,14 @@ fn whole_names() {
     let der = person();
     let certificate = Certificate::parse(&der).unwrap();
     let name = |form| certificate.variable("S_DN", form, 0).unwrap();
-    assert_eq!(name(NameForm::Rfc2253), "CN=Jörg\\0AX,OU=\\#first\\ ,O=A\\, \\\"B\\\" \\<C\\>,C=DE");
-    assert_eq!(name(NameForm::Legacy), "/C=DE/O=A, \"B\" <C>/OU=#first /CN=J\\xC3\\xB6rg\\x0AX");
+    assert_eq!(
+        name(NameForm::Rfc2253),
+        "CN=Jörg\\0AX,OU=\\#first\\ ,O=A\\, \\\"B\\\" \\<C\\>,C=DE"
+    );
+    assert_eq!(
+        name(NameForm::Legacy),
+        "/C=DE/O=A, \"B\" <C>/OU=#first /CN=J\\xC3\\xB6rg\\x0AX"
+    );
 }
 
 #[test]
@@ -71,8 +92,19 @@ fn what_programs_are_told() {
     let der = person();
     let parts = Certificate::parse(&der).unwrap().parts();
     let names: Vec<&str> = parts.iter().map(|(name, _)| name.as_str()).collect();
-    let expected =
-        ["S_DN_C", "S_DN_O", "S_DN_OU", "S_DN_CN", "I_DN_C", "I_DN_O", "I_DN_OU", "I_DN_CN", "SAN_DNS_0", "SAN_DNS_1", "SAN_Email_0"];
+    let expected = [
+        "S_DN_C",
+        "S_DN_O",
+        "S_DN_OU",
+        "S_DN_CN",
+        "I_DN_C",
+        "I_DN_O",
+        "I_DN_OU",
+        "I_DN_CN",
+        "SAN_DNS_0",
+        "SAN_DNS_1",
+        "SAN_Email_0",
+    ];
     assert_eq!(names, expected);
 }
 
@@ -97,7 +129,13 @@ fn cut_short_at_any_byte_it_is_no_certificate_and_no_harm() {
 
 #[test]
 fn numbers() {
-    assert_eq!(algorithms::dotted(&[0x2b, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37]), "1.3.6.1.4.1.311");
+    assert_eq!(
+        algorithms::dotted(&[0x2b, 0x06, 0x01, 0x04, 0x01, 0x82, 0x37]),
+        "1.3.6.1.4.1.311"
+    );
     assert_eq!(algorithms::dotted(&[0x88, 0x37, 0x03]), "2.999.3");
-    assert_eq!(pem(&[1, 2, 3, 4]), "-----BEGIN CERTIFICATE-----\nAQIDBA==\n-----END CERTIFICATE-----\n");
+    assert_eq!(
+        pem(&[1, 2, 3, 4]),
+        "-----BEGIN CERTIFICATE-----\nAQIDBA==\n-----END CERTIFICATE-----\n"
+    );
 }

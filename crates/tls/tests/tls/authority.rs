@@ -1,8 +1,9 @@
 //! Certificates for tests, and sites that show them.
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
-    KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256, RevokedCertParams, RsaKeySize, SerialNumber, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DnType,
+    ExtendedKeyUsagePurpose, IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256,
+    RevokedCertParams, RsaKeySize, SerialNumber, date_time_ymd,
 };
 use rustls::{
     RootCertStore,
@@ -42,7 +43,9 @@ impl Authority {
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        Authority { issuer: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap() }
+        Authority {
+            issuer: CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap(),
+        }
     }
 
     pub fn pem(&self) -> String {
@@ -53,10 +56,27 @@ impl Authority {
         self.leaf_with(key, names, |_| {})
     }
 
-    pub fn leaf_with(&self, key: Key, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Leaf {
-        let mut params = CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap();
-        params.distinguished_name.push(DnType::CommonName, names.first().copied().unwrap_or("nobody"));
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    pub fn leaf_with(
+        &self,
+        key: Key,
+        names: &[&str],
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> Leaf {
+        let mut params = CertificateParams::new(
+            names
+                .iter()
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>(),
+        )
+        .unwrap();
+        params.distinguished_name.push(
+            DnType::CommonName,
+            names.first().copied().unwrap_or("nobody"),
+        );
+        params.extended_key_usages = vec![
+            ExtendedKeyUsagePurpose::ServerAuth,
+            ExtendedKeyUsagePurpose::ClientAuth,
+        ];
         params.use_authority_key_identifier_extension = true;
         change(&mut params);
         let key = match key {
@@ -64,7 +84,10 @@ impl Authority {
             Key::Rsa => KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).unwrap(),
         };
         let made = params.signed_by(&key, &self.issuer).unwrap();
-        Leaf { chain: made.pem(), key: key.serialize_pem() }
+        Leaf {
+            chain: made.pem(),
+            key: key.serialize_pem(),
+        }
     }
 
     /// A revocation list, good until then.
@@ -95,7 +118,9 @@ impl Authority {
 
 impl Leaf {
     pub fn chain_der(&self) -> Vec<CertificateDer<'static>> {
-        CertificateDer::pem_slice_iter(self.chain.as_bytes()).map(Result::unwrap).collect()
+        CertificateDer::pem_slice_iter(self.chain.as_bytes())
+            .map(Result::unwrap)
+            .collect()
     }
 
     pub fn key_der(&self) -> PrivateKeyDer<'static> {
@@ -121,19 +146,32 @@ struct Place {
 
 impl Sites {
     pub fn new() -> Sites {
-        Sites { dir: TempDir::new("tls-test").unwrap(), sites: Vec::new(), places: Vec::new(), files: 0 }
+        Sites {
+            dir: TempDir::new("tls-test").unwrap(),
+            sites: Vec::new(),
+            places: Vec::new(),
+            files: 0,
+        }
     }
 
     /// A site of these names (`*.x` for a wildcard) with these certificates.
     pub fn with(mut self, names: &[&str], leaves: &[&Leaf]) -> Sites {
-        let names = names.iter().map(|name| match (*name, name.strip_prefix("*.")) {
-            ("*", _) => SiteName::Any,
-            (_, Some(parent)) => SiteName::Wildcard(parent.into()),
-            _ => SiteName::Exact((*name).into()),
-        });
+        let names = names
+            .iter()
+            .map(|name| match (*name, name.strip_prefix("*.")) {
+                ("*", _) => SiteName::Any,
+                (_, Some(parent)) => SiteName::Wildcard(parent.into()),
+                _ => SiteName::Exact((*name).into()),
+            });
         let names = names.collect();
         let certificates = leaves.iter().map(|leaf| self.files_of(leaf)).collect();
-        self.sites.push((names, SiteTls { certificates, ..SiteTls::default() }));
+        self.sites.push((
+            names,
+            SiteTls {
+                certificates,
+                ..SiteTls::default()
+            },
+        ));
         self
     }
 
@@ -166,12 +204,19 @@ impl Sites {
                 names: names.clone(),
                 tls: Arc::new(tls.clone()),
                 listeners: port.map(address).into_iter().collect(),
-                local_addresses: local.map(|local| SocketAddr::new(local, 0)).into_iter().collect(),
+                local_addresses: local
+                    .map(|local| SocketAddr::new(local, 0))
+                    .into_iter()
+                    .collect(),
                 ..Site::new(origin(100))
             })
         };
         let sites = self.sites.iter().enumerate().map(site).collect();
-        Model { listeners: ports.into_iter().map(listener).collect(), sites, ..Model::default() }
+        Model {
+            listeners: ports.into_iter().map(listener).collect(),
+            sites,
+            ..Model::default()
+        }
     }
 
     /// Changes what was added last.
@@ -182,7 +227,10 @@ impl Sites {
 
     fn files_of(&mut self, leaf: &Leaf) -> CertificateFiles {
         self.files += 1;
-        let certificate = self.dir.write(&format!("{}.pem", self.files), &leaf.chain).unwrap();
+        let certificate = self
+            .dir
+            .write(&format!("{}.pem", self.files), &leaf.chain)
+            .unwrap();
         let key = self.write_key(&format!("{}.key", self.files), &leaf.key);
         CertificateFiles::new(certificate, key, origin(self.files))
     }
@@ -216,7 +264,11 @@ impl Sites {
 }
 
 pub fn origin(line: usize) -> Origin {
-    Origin { file: "saker.toml".into(), line: u32::try_from(line).unwrap(), column: 1 }
+    Origin {
+        file: "saker.toml".into(),
+        line: u32::try_from(line).unwrap(),
+        column: 1,
+    }
 }
 
 /// The listener's where nothing else is said.
@@ -228,13 +280,25 @@ pub fn address(port: u16) -> Address {
 }
 
 pub fn listener(port: u16) -> Listener {
-    Listener { tls: Some(ListenerTls::default()), ..Listener::new(address(port), origin(1)) }
+    Listener {
+        tls: Some(ListenerTls::default()),
+        ..Listener::new(address(port), origin(1))
+    }
 }
 
 pub fn acceptor(identities: &Arc<Identities>) -> Acceptor {
-    acceptor_on(identities, PORT, &Arc::new(Tickets::own(Duration::from_secs(3600))))
+    acceptor_on(
+        identities,
+        PORT,
+        &Arc::new(Tickets::own(Duration::from_secs(3600))),
+    )
 }
 
 pub fn acceptor_on(identities: &Arc<Identities>, port: u16, tickets: &Arc<Tickets>) -> Acceptor {
-    Acceptor::new(Arc::clone(identities), &listener(port), Arc::clone(tickets), &[b"h2", b"http/1.1"])
+    Acceptor::new(
+        Arc::clone(identities),
+        &listener(port),
+        Arc::clone(tickets),
+        &[b"h2", b"http/1.1"],
+    )
 }

@@ -1,4 +1,5 @@
-//! Handshakes and records against two other implementations: rustls' own client in memory, and OpenSSL's over a socket.
+//! Handshakes and records against two other implementations: rustls' own client in memory, and
+//! OpenSSL's over a socket.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

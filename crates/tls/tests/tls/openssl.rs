@@ -14,7 +14,8 @@ use std::{
     time::Duration,
 };
 
-/// Serves connections one after the other: answers each request line `GET` with the session's cipher. Tells of how each ended.
+/// Serves connections one after the other: answers each request line `GET` with the session's
+/// cipher. Tells of how each ended.
 struct Server {
     address: String,
     ends: mpsc::Receiver<Result<SessionInfo, Fault>>,
@@ -27,7 +28,8 @@ fn serve(acceptor: Acceptor) -> Server {
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut session = acceptor.accept(super::authority::LOCAL);
-            let end = attend(&mut session, stream.unwrap()).map(|()| session.info().map(|info| info.as_ref().clone()).unwrap());
+            let end = attend(&mut session, stream.unwrap())
+                .map(|()| session.info().map(|info| info.as_ref().clone()).unwrap());
             if sender.send(end).is_err() {
                 return;
             }
@@ -37,7 +39,9 @@ fn serve(acceptor: Acceptor) -> Server {
 }
 
 fn attend(session: &mut ServerSession, mut stream: TcpStream) -> Result<(), Fault> {
-    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .unwrap();
     let (mut input, mut plain, mut buffer) = (Vec::new(), Vec::new(), vec![0; 20_000]);
     loop {
         let read = stream.read(&mut buffer).unwrap_or(0);
@@ -52,7 +56,18 @@ fn attend(session: &mut ServerSession, mut stream: TcpStream) -> Result<(), Faul
         if plain.ends_with(b"\n") {
             plain.clear();
             let info = session.info().unwrap();
-            session.send_parts(&[b"cipher ", info.cipher_openssl.as_bytes(), b"\n", &[b'x'; 50_000], b"\n"], &mut out).unwrap();
+            session
+                .send_parts(
+                    &[
+                        b"cipher ",
+                        info.cipher_openssl.as_bytes(),
+                        b"\n",
+                        &[b'x'; 50_000],
+                        b"\n",
+                    ],
+                    &mut out,
+                )
+                .unwrap();
             session.close(&mut out);
         }
         let _ = stream.write_all(&out);
@@ -66,8 +81,17 @@ impl Server {
     fn client(&self, arguments: &[&str]) -> String {
         let openssl = require("openssl").unwrap();
         let mut command = Command::new("timeout");
-        command.arg("30").arg(openssl).args(["s_client", "-connect", &self.address]).args(arguments);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        command
+            .arg("30")
+            .arg(openssl)
+            .args(["s_client", "-connect", &self.address])
+            .args(arguments);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
         child.stdin.take().unwrap().write_all(b"GET\n").unwrap();
         let Output { stdout, stderr, .. } = child.wait_with_output().unwrap();
         String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr)
@@ -85,7 +109,10 @@ impl Server {
 
 fn site() -> (Authority, Sites) {
     let authority = Authority::new("A");
-    let (rsa, ecdsa) = (authority.leaf(Key::Rsa, &["a.example"]), authority.leaf(Key::Ecdsa, &["a.example"]));
+    let (rsa, ecdsa) = (
+        authority.leaf(Key::Rsa, &["a.example"]),
+        authority.leaf(Key::Ecdsa, &["a.example"]),
+    );
     let sites = Sites::new().with(&["a.example"], &[&rsa, &ecdsa]);
     sites.dir.write("ca.pem", authority.pem()).unwrap();
     (authority, sites)
@@ -102,18 +129,53 @@ fn versions_ciphers_and_verification() {
     let ca = path(&sites, "ca.pem");
     for (arguments, cipher) in [
         (&["-tls1_3"][..], "TLS_AES_128_GCM_SHA256"),
-        (&["-tls1_3", "-ciphersuites", "TLS_AES_256_GCM_SHA384"], "TLS_AES_256_GCM_SHA384"),
-        (&["-tls1_3", "-ciphersuites", "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256"], "TLS_CHACHA20_POLY1305_SHA256"),
+        (
+            &["-tls1_3", "-ciphersuites", "TLS_AES_256_GCM_SHA384"],
+            "TLS_AES_256_GCM_SHA384",
+        ),
+        (
+            &[
+                "-tls1_3",
+                "-ciphersuites",
+                "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256",
+            ],
+            "TLS_CHACHA20_POLY1305_SHA256",
+        ),
         (&["-tls1_2"], "ECDHE-ECDSA-AES128-GCM-SHA256"),
-        (&["-tls1_2", "-sigalgs", "RSA-PSS+SHA256:RSA+SHA256"], "ECDHE-RSA-AES128-GCM-SHA256"),
-        (&["-tls1_2", "-cipher", "ECDHE-RSA-AES256-GCM-SHA384"], "ECDHE-RSA-AES256-GCM-SHA384"),
-        (&["-tls1_2", "-cipher", "ECDHE-ECDSA-CHACHA20-POLY1305"], "ECDHE-ECDSA-CHACHA20-POLY1305"),
+        (
+            &["-tls1_2", "-sigalgs", "RSA-PSS+SHA256:RSA+SHA256"],
+            "ECDHE-RSA-AES128-GCM-SHA256",
+        ),
+        (
+            &["-tls1_2", "-cipher", "ECDHE-RSA-AES256-GCM-SHA384"],
+            "ECDHE-RSA-AES256-GCM-SHA384",
+        ),
+        (
+            &["-tls1_2", "-cipher", "ECDHE-ECDSA-CHACHA20-POLY1305"],
+            "ECDHE-ECDSA-CHACHA20-POLY1305",
+        ),
         (&["-groups", "P-384:X25519"], "TLS_AES_128_GCM_SHA256"),
     ] {
-        let common = ["-servername", "a.example", "-CAfile", &ca, "-verify_return_error", "-verify_hostname", "a.example"];
+        let common = [
+            "-servername",
+            "a.example",
+            "-CAfile",
+            &ca,
+            "-verify_return_error",
+            "-verify_hostname",
+            "a.example",
+        ];
         let (said, end) = server.visit(&[&common, arguments].concat());
-        assert!(said.contains("Verify return code: 0 (ok)") && said.contains(&format!("cipher {cipher}\n")), "{arguments:?}: {said}");
-        assert_eq!(end.map(|info| info.cipher_openssl), Ok(cipher), "{arguments:?}");
+        assert!(
+            said.contains("Verify return code: 0 (ok)")
+                && said.contains(&format!("cipher {cipher}\n")),
+            "{arguments:?}: {said}"
+        );
+        assert_eq!(
+            end.map(|info| info.cipher_openssl),
+            Ok(cipher),
+            "{arguments:?}"
+        );
     }
 }
 
@@ -127,7 +189,10 @@ fn what_is_too_old_is_refused() {
         &["-tls1_2", "-cipher", "AES128-GCM-SHA256"],
     ] {
         let (said, end) = server.visit(arguments);
-        assert!(matches!(end, Err(Fault::Refused { .. })), "{arguments:?}: {end:?} {said}");
+        assert!(
+            matches!(end, Err(Fault::Refused { .. })),
+            "{arguments:?}: {end:?} {said}"
+        );
         assert!(said.contains("alert"), "{arguments:?}: {said}");
     }
 }
@@ -138,10 +203,19 @@ fn names_and_protocols() {
     let server = serve(sites.acceptor());
     let (said, end) = server.visit(&["-noservername", "-alpn", "x,http/1.1"]);
     let info = end.unwrap();
-    assert_eq!((info.server_name, info.alpn.as_deref()), (None, Some(&b"http/1.1"[..])));
-    assert!(said.contains("ALPN protocol: http/1.1") && said.contains("CN = a.example"), "{said}");
+    assert_eq!(
+        (info.server_name, info.alpn.as_deref()),
+        (None, Some(&b"http/1.1"[..]))
+    );
+    assert!(
+        said.contains("ALPN protocol: http/1.1") && said.contains("CN = a.example"),
+        "{said}"
+    );
     let (said, end) = server.visit(&["-alpn", "smtp"]);
-    assert!(matches!(end, Err(Fault::Refused { .. })) && said.contains("no application protocol"), "{said}");
+    assert!(
+        matches!(end, Err(Fault::Refused { .. })) && said.contains("no application protocol"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -150,9 +224,15 @@ fn resumption() {
     let server = serve(sites.acceptor());
     for version in ["-tls1_2", "-tls1_3"] {
         let session = path(&sites, "session");
-        let (_, first) = server.visit(&[version, "-servername", "a.example", "-sess_out", &session]);
-        let (said, second) = server.visit(&[version, "-servername", "a.example", "-sess_in", &session]);
-        assert_eq!((first.unwrap().resumed, second.unwrap().resumed), (false, true), "{version}: {said}");
+        let (_, first) =
+            server.visit(&[version, "-servername", "a.example", "-sess_out", &session]);
+        let (said, second) =
+            server.visit(&[version, "-servername", "a.example", "-sess_in", &session]);
+        assert_eq!(
+            (first.unwrap().resumed, second.unwrap().resumed),
+            (false, true),
+            "{version}: {said}"
+        );
         assert!(said.contains("Reused, "), "{said}");
     }
 }
@@ -163,16 +243,28 @@ fn renegotiation_is_refused() {
     let server = serve(sites.acceptor());
     let openssl = require("openssl").unwrap();
     let mut command = Command::new("timeout");
-    command.arg("30").arg(openssl).args(["s_client", "-connect", &server.address, "-tls1_2"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    command
+        .arg("30")
+        .arg(openssl)
+        .args(["s_client", "-connect", &server.address, "-tls1_2"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     // The command must come in a read of its own, after the handshake.
     thread::sleep(Duration::from_millis(700));
     stdin.write_all(b"R\n").unwrap();
     let output = child.wait_with_output().unwrap();
     drop(stdin);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("RENEGOTIATING") && said.contains("no renegotiation"), "{said}");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("RENEGOTIATING") && said.contains("no renegotiation"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -181,8 +273,16 @@ fn key_updates() {
     let server = serve(sites.acceptor());
     let openssl = require("openssl").unwrap();
     let mut command = Command::new("timeout");
-    command.arg("30").arg(openssl).args(["s_client", "-connect", &server.address, "-tls1_3"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    command
+        .arg("30")
+        .arg(openssl)
+        .args(["s_client", "-connect", &server.address, "-tls1_3"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
     let mut stdin = child.stdin.take().unwrap();
     for line in ["K\n", "k\n", "GET\n"] {
         thread::sleep(Duration::from_millis(700));
@@ -190,8 +290,14 @@ fn key_updates() {
     }
     let output = child.wait_with_output().unwrap();
     drop(stdin);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("KEYUPDATE") && said.contains("cipher TLS_AES_128_GCM_SHA256\n") && said.contains("xxx\n"), "{said}");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("KEYUPDATE")
+            && said.contains("cipher TLS_AES_128_GCM_SHA256\n")
+            && said.contains("xxx\n"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -200,36 +306,60 @@ fn client_certificates() {
     let sites = sites.where_tls(|tls, dir| {
         tls.client_certificates = ClientCertificates::Required;
         tls.client_ca = Some(dir.join("ca.pem"));
-        tls.client_crl = vec![dir.write("crl.pem", authority.revocation_list(&[7], 2061)).unwrap()];
+        tls.client_crl = vec![
+            dir.write("crl.pem", authority.revocation_list(&[7], 2061))
+                .unwrap(),
+        ];
     });
     let server = serve(sites.acceptor());
     for (serial, is_good) in [(6_u64, true), (7, false)] {
-        let leaf = authority.leaf_with(Key::Ecdsa, &["client"], |params| params.serial_number = Some(SerialNumber::from(serial)));
-        sites.dir.write("client.pem", format!("{}{}", leaf.chain, leaf.key)).unwrap();
+        let leaf = authority.leaf_with(Key::Ecdsa, &["client"], |params| {
+            params.serial_number = Some(SerialNumber::from(serial))
+        });
+        sites
+            .dir
+            .write("client.pem", format!("{}{}", leaf.chain, leaf.key))
+            .unwrap();
         for version in ["-tls1_2", "-tls1_3"] {
             let (said, end) = server.visit(&[version, "-cert", &path(&sites, "client.pem")]);
             assert_eq!(end.is_ok(), is_good, "{serial} {version}: {end:?} {said}");
-            assert!(said.contains("Acceptable client certificate CA names"), "{said}");
+            assert!(
+                said.contains("Acceptable client certificate CA names"),
+                "{said}"
+            );
             assert_eq!(said.contains("certificate revoked"), !is_good, "{said}");
         }
     }
     let (said, end) = server.visit(&["-tls1_3"]);
-    assert!(end.is_err() && said.contains("certificate required"), "{said}");
+    assert!(
+        end.is_err() && said.contains("certificate required"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_stapled_response_is_shown() {
     let dir = TempDir::new("ocsp").unwrap();
     let response = ocsp_response(&dir);
-    let (chain, key) = (std::fs::read_to_string(dir.join("leaf.pem")).unwrap(), std::fs::read_to_string(dir.join("leaf.key")).unwrap());
+    let (chain, key) = (
+        std::fs::read_to_string(dir.join("leaf.pem")).unwrap(),
+        std::fs::read_to_string(dir.join("leaf.key")).unwrap(),
+    );
     let leaf = super::authority::Leaf { chain, key };
-    let sites = Sites::new().with(&["a.example"], &[&leaf]).where_tls(|tls, dir| {
-        tls.certificates[0].ocsp = Some(dir.write("ocsp.der", &response).unwrap());
-    });
+    let sites = Sites::new()
+        .with(&["a.example"], &[&leaf])
+        .where_tls(|tls, dir| {
+            tls.certificates[0].ocsp = Some(dir.write("ocsp.der", &response).unwrap());
+        });
     let server = serve(sites.acceptor());
     for version in ["-tls1_2", "-tls1_3"] {
         let (said, end) = server.visit(&[version, "-status"]);
-        assert!(end.is_ok() && said.contains("OCSP Response Status: successful") && said.contains("Cert Status: good"), "{said}");
+        assert!(
+            end.is_ok()
+                && said.contains("OCSP Response Status: successful")
+                && said.contains("Cert Status: good"),
+            "{said}"
+        );
     }
 }
 
@@ -244,7 +374,15 @@ fn ocsp_response(dir: &TempDir) -> Vec<u8> {
         openssl ocsp -index index -rsigner ca.pem -rkey ca.key -CA ca.pem -issuer ca.pem -cert leaf.pem -ndays 5 -respout ocsp.der
         chmod 600 leaf.key";
     require("openssl").unwrap();
-    let output = Command::new("sh").args(["-c", script]).current_dir(dir).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new("sh")
+        .args(["-c", script])
+        .current_dir(dir)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     std::fs::read(dir.join("ocsp.der")).unwrap()
 }

@@ -2,7 +2,8 @@
 
 use super::authority::{Authority, LOCAL};
 use rustls::{
-    ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, SupportedProtocolVersion, WantsVerifier,
+    ClientConfig, ClientConnection, ConfigBuilder, RootCertStore, SupportedProtocolVersion,
+    WantsVerifier,
     client::{Resumption, WantsClientCert},
     crypto::aws_lc_rs,
     pki_types::{CertificateDer, ServerName},
@@ -32,22 +33,35 @@ pub struct Pair {
     pub heard: Vec<u8>,
 }
 
-pub fn builder(versions: &[&'static SupportedProtocolVersion]) -> ConfigBuilder<ClientConfig, WantsVerifier> {
-    ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider())).with_protocol_versions(versions).unwrap()
+pub fn builder(
+    versions: &[&'static SupportedProtocolVersion],
+) -> ConfigBuilder<ClientConfig, WantsVerifier> {
+    ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_protocol_versions(versions)
+        .unwrap()
 }
 
-pub fn trusting(roots: RootCertStore, versions: &[&'static SupportedProtocolVersion]) -> ConfigBuilder<ClientConfig, WantsClientCert> {
+pub fn trusting(
+    roots: RootCertStore,
+    versions: &[&'static SupportedProtocolVersion],
+) -> ConfigBuilder<ClientConfig, WantsClientCert> {
     builder(versions).with_root_certificates(roots)
 }
 
-pub fn client_config(authority: &Authority, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+pub fn client_config(
+    authority: &Authority,
+    versions: &[&'static SupportedProtocolVersion],
+) -> ClientConfig {
     let mut config = resuming_config(authority, versions);
     config.resumption = Resumption::disabled();
     config
 }
 
 /// Keeps tickets.
-pub fn resuming_config(authority: &Authority, versions: &[&'static SupportedProtocolVersion]) -> ClientConfig {
+pub fn resuming_config(
+    authority: &Authority,
+    versions: &[&'static SupportedProtocolVersion],
+) -> ClientConfig {
     trusting(authority.roots(), versions).with_no_client_auth()
 }
 
@@ -78,7 +92,11 @@ impl Pair {
         for _ in 0..20 {
             self.exchange()?;
         }
-        assert!(self.client_error.is_some() || (!self.client.is_handshaking() && !self.server.is_handshaking()), "it hangs");
+        assert!(
+            self.client_error.is_some()
+                || (!self.client.is_handshaking() && !self.server.is_handshaking()),
+            "it hangs"
+        );
         Ok(())
     }
 
@@ -105,7 +123,9 @@ impl Pair {
     pub fn give(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         self.to_server.extend_from_slice(bytes);
         let mut out = Vec::new();
-        let received = self.server.receive(&mut self.to_server, &mut self.plain, &mut out);
+        let received = self
+            .server
+            .receive(&mut self.to_server, &mut self.plain, &mut out);
         self.hand_to_client(&out);
         let Received { used, state } = received?;
         self.to_server.drain(..used);
@@ -140,12 +160,17 @@ impl Pair {
     }
 
     pub fn leaf(&self) -> CertificateDer<'static> {
-        self.client.peer_certificates().unwrap()[0].clone().into_owned()
+        self.client.peer_certificates().unwrap()[0]
+            .clone()
+            .into_owned()
     }
 
     pub fn resumed(&self) -> bool {
         let resumed = self.server.info().unwrap().resumed;
-        assert_eq!(self.client.handshake_kind() == Some(rustls::HandshakeKind::Resumed), resumed);
+        assert_eq!(
+            self.client.handshake_kind() == Some(rustls::HandshakeKind::Resumed),
+            resumed
+        );
         resumed
     }
 }

@@ -1,5 +1,6 @@
-//! Rules of the record layer that only a client made by hand can break: what is asked of us and when it is due, what may be empty, how long
-//! a record may be with its padding, and that nothing follows our last word.
+//! Rules of the record layer that only a client made by hand can break: what is asked of us and
+//! when it is due, what may be empty, how long a record may be with its padding, and that nothing
+//! follows our last word.
 
 use super::{
     pair::VERSIONS,
@@ -22,8 +23,8 @@ fn fragments(mut records: &[u8]) -> Vec<usize> {
     lengths
 }
 
-/// RFC 8446 section 4.6.3: one update answers any number of requests, before the next data. A client that asks and does not read must not
-/// make answers pile up.
+/// RFC 8446 section 4.6.3: one update answers any number of requests, before the next data. A
+/// client that asks and does not read must not make answers pile up.
 #[test]
 fn key_updates_that_are_asked_for_are_answered_once_and_before_data() {
     let (mut pair, mut raw) = raw(&TLS13);
@@ -32,7 +33,9 @@ fn key_updates_that_are_asked_for_are_answered_once_and_before_data() {
         let mut records = raw.record(HANDSHAKE, &KEY_UPDATE_REQUESTED);
         raw.update();
         records.extend(raw.record(DATA, b"x"));
-        pair.server.receive(&mut records, &mut pair.plain, &mut out).unwrap();
+        pair.server
+            .receive(&mut records, &mut pair.plain, &mut out)
+            .unwrap();
     }
     assert_eq!((out.len(), pair.plain.len()), (0, 1_000));
     pair.server.send(b"answer", &mut out).unwrap();
@@ -47,21 +50,35 @@ fn key_updates_that_are_asked_for_are_answered_once_and_before_data() {
 fn key_updates_without_end_are_records_without_data() {
     let (mut pair, mut raw) = raw(&TLS13);
     for _ in 0..32 {
-        pair.give(&raw.record(HANDSHAKE, &KEY_UPDATE_REQUESTED)).unwrap();
+        pair.give(&raw.record(HANDSHAKE, &KEY_UPDATE_REQUESTED))
+            .unwrap();
         raw.update();
     }
-    assert_eq!(refused(&mut pair, &raw.record(HANDSHAKE, &KEY_UPDATE_REQUESTED)), "too many records without data");
+    assert_eq!(
+        refused(&mut pair, &raw.record(HANDSHAKE, &KEY_UPDATE_REQUESTED)),
+        "too many records without data"
+    );
 }
 
 /// RFC 8446 section 5.4, RFC 5246 section 6.2.1.
 #[test]
 fn handshake_messages_and_alerts_are_never_empty() {
-    for (version, alert) in [(&TLS12, "an alert that is none"), (&TLS13, "an empty alert")] {
+    for (version, alert) in [
+        (&TLS12, "an alert that is none"),
+        (&TLS13, "an empty alert"),
+    ] {
         let (mut pair, mut sealing) = raw(version);
         assert_eq!(refused(&mut pair, &sealing.record(ALERT, b"")), alert);
         let (mut pair, mut sealing) = raw(version);
         let reason = refused(&mut pair, &sealing.record(HANDSHAKE, b""));
-        assert!(["renegotiation, which is not offered", "a handshake message that may not come now"].contains(&reason), "{reason}");
+        assert!(
+            [
+                "renegotiation, which is not offered",
+                "a handshake message that may not come now"
+            ]
+            .contains(&reason),
+            "{reason}"
+        );
     }
 }
 
@@ -73,7 +90,10 @@ fn padding_on_both_sides_of_the_limit() {
     let (mut pair, mut raw) = raw(&TLS13);
     pair.give(&raw.record(0, &padded(383))).unwrap();
     assert!(pair.plain == pattern(16_000));
-    assert_eq!(refused(&mut pair, &raw.record(0, &padded(384))), "a record longer than allowed");
+    assert_eq!(
+        refused(&mut pair, &raw.record(0, &padded(384))),
+        "a record longer than allowed"
+    );
 }
 
 #[test]
@@ -84,7 +104,14 @@ fn a_session_cancelled_by_the_user() {
         pair.give(&raw.record(ALERT, &[1, 90])).unwrap();
         let fatal = pair.give(&raw.record(ALERT, &[2, 90]));
         // RFC 5246 section 7.2: what is fatal ends; RFC 8446 section 6.1: a close_notify follows.
-        assert_eq!(fatal, if version == &TLS12 { cancelled.clone() } else { Ok(()) });
+        assert_eq!(
+            fatal,
+            if version == &TLS12 {
+                cancelled.clone()
+            } else {
+                Ok(())
+            }
+        );
     }
 }
 
@@ -96,19 +123,31 @@ fn nothing_is_said_behind_our_close_notify() {
         let mut out = Vec::new();
         pair.server.close(&mut out);
         let mut behind = Vec::new();
-        let asked: &[u8] = if version == &TLS12 { &[1, 0, 0, 2, 3, 3] } else { &KEY_UPDATE_REQUESTED };
-        pair.server.receive(&mut raw.record(HANDSHAKE, asked), &mut pair.plain, &mut behind).unwrap();
+        let asked: &[u8] = if version == &TLS12 {
+            &[1, 0, 0, 2, 3, 3]
+        } else {
+            &KEY_UPDATE_REQUESTED
+        };
+        pair.server
+            .receive(
+                &mut raw.record(HANDSHAKE, asked),
+                &mut pair.plain,
+                &mut behind,
+            )
+            .unwrap();
         if version == &TLS13 {
             raw.update();
         }
-        let broken = pair.server.receive(&mut raw.record(20, &[1]), &mut pair.plain, &mut behind);
+        let broken = pair
+            .server
+            .receive(&mut raw.record(20, &[1]), &mut pair.plain, &mut behind);
         assert!(matches!(broken, Err(Fault::Refused { .. })), "{broken:?}");
         assert_eq!((fragments(&out).len(), behind.len()), (1, 0));
     }
 }
 
-/// Each record has its number: one that comes twice, or after one that was left out, does not decrypt (RFC 8446 section 5.3, RFC 5246
-/// section 6.2.3.3).
+/// Each record has its number: one that comes twice, or after one that was left out, does not
+/// decrypt (RFC 8446 section 5.3, RFC 5246 section 6.2.3.3).
 #[test]
 fn records_that_come_twice_or_out_of_order() {
     for version in VERSIONS {
@@ -118,7 +157,10 @@ fn records_that_come_twice_or_out_of_order() {
         assert_eq!(refused(&mut pair, &first), "a record that does not decrypt");
         let (mut pair, mut sealing) = raw(version);
         let _left_out = sealing.record(DATA, b"first");
-        assert_eq!(refused(&mut pair, &sealing.record(DATA, b"second")), "a record that does not decrypt");
+        assert_eq!(
+            refused(&mut pair, &sealing.record(DATA, b"second")),
+            "a record that does not decrypt"
+        );
         assert!(pair.plain.is_empty());
     }
 }
@@ -130,11 +172,17 @@ fn headers_that_were_tampered_with() {
         let (mut pair, mut sealing) = raw(version);
         let mut record = sealing.record(DATA, b"text");
         record[2] = 1;
-        assert_eq!(refused(&mut pair, &record), "a record that does not decrypt");
+        assert_eq!(
+            refused(&mut pair, &record),
+            "a record that does not decrypt"
+        );
     }
     let (mut pair, mut sealing) = raw(&TLS12);
     let mut record = sealing.record(ALERT, b"\x01\x64");
     record[0] = DATA;
-    assert_eq!(refused(&mut pair, &record), "a record that does not decrypt");
+    assert_eq!(
+        refused(&mut pair, &record),
+        "a record that does not decrypt"
+    );
     assert!(pair.plain.is_empty());
 }

@@ -15,31 +15,54 @@ use std::{io::Write, sync::Arc};
 
 fn site(keys: &[Key]) -> (Authority, Acceptor) {
     let authority = Authority::new("A");
-    let leaves: Vec<_> = keys.iter().map(|key| authority.leaf(*key, &["a.example"])).collect();
-    let acceptor = Sites::new().with(&["a.example"], &leaves.iter().collect::<Vec<_>>()).acceptor();
+    let leaves: Vec<_> = keys
+        .iter()
+        .map(|key| authority.leaf(*key, &["a.example"]))
+        .collect();
+    let acceptor = Sites::new()
+        .with(&["a.example"], &leaves.iter().collect::<Vec<_>>())
+        .acceptor();
     (authority, acceptor)
 }
 
 fn pair(version: &'static rustls::SupportedProtocolVersion) -> Pair {
     let (authority, acceptor) = site(&[Key::Ecdsa]);
-    Pair::shaken(&Arc::new(client_config(&authority, &[version])), &acceptor, "a.example")
+    Pair::shaken(
+        &Arc::new(client_config(&authority, &[version])),
+        &acceptor,
+        "a.example",
+    )
 }
 
 pub fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|index| u8::try_from(index % 251).unwrap()).collect()
+    (0..length)
+        .map(|index| u8::try_from(index % 251).unwrap())
+        .collect()
 }
 
 #[test]
 fn every_cipher_suite_both_ways() {
     let (authority, acceptor) = site(&[Key::Ecdsa, Key::Rsa]);
     for suite in ALL_CIPHER_SUITES {
-        let provider = rustls::crypto::CryptoProvider { cipher_suites: vec![*suite], ..aws_lc_rs::default_provider() };
-        let builder = ClientConfig::builder_with_provider(Arc::new(provider)).with_protocol_versions(&[suite.version()]).unwrap();
-        let config = Arc::new(builder.with_root_certificates(authority.roots()).with_no_client_auth());
+        let provider = rustls::crypto::CryptoProvider {
+            cipher_suites: vec![*suite],
+            ..aws_lc_rs::default_provider()
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[suite.version()])
+            .unwrap();
+        let config = Arc::new(
+            builder
+                .with_root_certificates(authority.roots())
+                .with_no_client_auth(),
+        );
         let mut pair = Pair::shaken(&config, &acceptor, "a.example");
         for length in [1, 2, 1_339, 1_340, 1_341, 16_383, 16_384, 16_385, 100_000] {
             let text = pattern(length);
-            let (said, answered) = (pair.say(&text), pair.answer(&[&text[..length / 2], &[], &text[length / 2..]]));
+            let (said, answered) = (
+                pair.say(&text),
+                pair.answer(&[&text[..length / 2], &[], &text[length / 2..]]),
+            );
             assert!(said == text && answered == text, "{suite:?} {length}");
         }
         assert_eq!(pair.answer(&[]), b"");
@@ -50,11 +73,21 @@ fn every_cipher_suite_both_ways() {
 fn one_byte_at_a_time() {
     for version in VERSIONS {
         let (authority, acceptor) = site(&[Key::Ecdsa]);
-        let mut pair = Pair::new(&Arc::new(client_config(&authority, &[version])), &acceptor, "a.example");
+        let mut pair = Pair::new(
+            &Arc::new(client_config(&authority, &[version])),
+            &acceptor,
+            "a.example",
+        );
         pair.step = 1;
         pair.shake().unwrap();
-        assert_eq!(pair.say(b"GET / HTTP/1.1\r\n\r\n"), b"GET / HTTP/1.1\r\n\r\n");
-        assert_eq!(pair.answer(&[b"HTTP/1.1 200 OK\r\n\r\n"]), b"HTTP/1.1 200 OK\r\n\r\n");
+        assert_eq!(
+            pair.say(b"GET / HTTP/1.1\r\n\r\n"),
+            b"GET / HTTP/1.1\r\n\r\n"
+        );
+        assert_eq!(
+            pair.answer(&[b"HTTP/1.1 200 OK\r\n\r\n"]),
+            b"HTTP/1.1 200 OK\r\n\r\n"
+        );
     }
 }
 
@@ -63,7 +96,11 @@ fn one_byte_at_a_time() {
 fn data_right_behind_the_handshake() {
     for version in VERSIONS {
         let (authority, acceptor) = site(&[Key::Ecdsa]);
-        let mut pair = Pair::new(&Arc::new(client_config(&authority, &[version])), &acceptor, "a.example");
+        let mut pair = Pair::new(
+            &Arc::new(client_config(&authority, &[version])),
+            &acceptor,
+            "a.example",
+        );
         pair.client.writer().write_all(b"request").unwrap();
         pair.shake().unwrap();
         assert_eq!(pair.plain, b"request");
@@ -101,7 +138,10 @@ fn orderly_end_from_either_side() {
         pair.client.writer().write_all(b"last words").unwrap();
         pair.client.send_close_notify();
         pair.exchange().unwrap();
-        assert_eq!((pair.state, &pair.plain[..]), (State::Closed, &b"last words"[..]));
+        assert_eq!(
+            (pair.state, &pair.plain[..]),
+            (State::Closed, &b"last words"[..])
+        );
         // We may still answer, and what comes behind is not looked at.
         assert_eq!(pair.answer(&[b"answer"]), b"answer");
         pair.give(b"anything").unwrap();
@@ -134,8 +174,17 @@ fn a_record_that_was_tampered_with() {
         let mut sent = Vec::new();
         pair.client.write_tls(&mut sent).unwrap();
         *sent.last_mut().unwrap() ^= 1;
-        assert!(matches!(pair.give(&sent), Err(Fault::Refused { whose: Whose::Peer, .. })));
-        assert_eq!(pair.client_error, Some(Error::AlertReceived(AlertDescription::BadRecordMac)));
+        assert!(matches!(
+            pair.give(&sent),
+            Err(Fault::Refused {
+                whose: Whose::Peer,
+                ..
+            })
+        ));
+        assert_eq!(
+            pair.client_error,
+            Some(Error::AlertReceived(AlertDescription::BadRecordMac))
+        );
         assert_eq!(pair.give(b""), Err(Fault::Ended));
     }
 }
@@ -149,29 +198,59 @@ fn lengths_on_both_sides_of_the_limit() {
         assert_eq!(pair.state, State::Open);
         let mut pair = self::pair(version);
         assert!(pair.give(&header(longest + 1)).is_err());
-        assert_eq!(pair.client_error, Some(Error::AlertReceived(AlertDescription::RecordOverflow)));
+        assert_eq!(
+            pair.client_error,
+            Some(Error::AlertReceived(AlertDescription::RecordOverflow))
+        );
     }
 }
 
 #[test]
 fn a_record_before_the_handshake_that_is_too_long() {
     let (authority, acceptor) = site(&[Key::Ecdsa]);
-    let mut pair = Pair::new(&Arc::new(client_config(&authority, &VERSIONS)), &acceptor, "a.example");
+    let mut pair = Pair::new(
+        &Arc::new(client_config(&authority, &VERSIONS)),
+        &acceptor,
+        "a.example",
+    );
     let fault = pair.give(&[&[22, 3, 1, 0xff, 0xff][..], &[0; 100]].concat());
-    assert!(matches!(fault, Err(Fault::Refused { whose: Whose::Peer, .. })), "{fault:?}");
+    assert!(
+        matches!(
+            fault,
+            Err(Fault::Refused {
+                whose: Whose::Peer,
+                ..
+            })
+        ),
+        "{fault:?}"
+    );
     assert!(matches!(pair.client_error, Some(Error::AlertReceived(_))));
 }
 
 #[test]
 fn a_handshake_that_never_ends_is_bounded() {
     let (authority, acceptor) = site(&[Key::Ecdsa]);
-    let mut pair = Pair::new(&Arc::new(client_config(&authority, &VERSIONS)), &acceptor, "a.example");
+    let mut pair = Pair::new(
+        &Arc::new(client_config(&authority, &VERSIONS)),
+        &acceptor,
+        "a.example",
+    );
     // A hello of 16,384 bytes in records of one byte.
     let tiny = |byte: u8| [22, 3, 1, 0, 1, byte];
-    let flood: Vec<u8> = [1, 0, 0x40, 0].into_iter().chain([0; INPUT_BYTES_MAX / 6 - 4]).flat_map(tiny).collect();
+    let flood: Vec<u8> = [1, 0, 0x40, 0]
+        .into_iter()
+        .chain([0; INPUT_BYTES_MAX / 6 - 4])
+        .flat_map(tiny)
+        .collect();
     pair.give(&flood).unwrap();
     assert_eq!(pair.to_server.len(), flood.len());
-    assert!(matches!(pair.give(&tiny(0).repeat(2)), Err(Fault::Refused { whose: Whose::Peer, .. })));
+    assert!(matches!(
+        pair.give(&tiny(0).repeat(2)),
+        Err(Fault::Refused {
+            whose: Whose::Peer,
+            ..
+        })
+    ));
 }
 
 /// Handshakes, and then seals records of any kind with the client's key.
@@ -182,7 +261,8 @@ pub fn raw(version: &'static rustls::SupportedProtocolVersion) -> (Pair, Raw) {
     config.enable_secret_extraction = true;
     config.key_log = Arc::clone(&secrets) as Arc<dyn rustls::KeyLog>;
     let mut pair = Pair::shaken(&Arc::new(config.clone()), &acceptor, "a.example");
-    let other = rustls::ClientConnection::new(Arc::new(config), "a.example".try_into().unwrap()).unwrap();
+    let other =
+        rustls::ClientConnection::new(Arc::new(config), "a.example".try_into().unwrap()).unwrap();
     let client = std::mem::replace(&mut pair.client, other);
     let raw = Raw::new(client, &secrets, version == &TLS13);
     (pair, raw)
@@ -193,7 +273,10 @@ pub fn refused(pair: &mut Pair, record: &[u8]) -> &'static str {
     let mut out = Vec::new();
     let mut record = record.to_vec();
     match pair.server.receive(&mut record, &mut pair.plain, &mut out) {
-        Err(Fault::Refused { whose: Whose::Peer, reason }) if !out.is_empty() => reason.into_owned().leak(),
+        Err(Fault::Refused {
+            whose: Whose::Peer,
+            reason,
+        }) if !out.is_empty() => reason.into_owned().leak(),
         other => panic!("{other:?}, {} bytes to send", out.len()),
     }
 }
@@ -212,7 +295,10 @@ fn floods_of_records_without_data() {
         for _ in 0..32 {
             pair.give(&raw.record(DATA, b"")).unwrap();
         }
-        assert_eq!(refused(&mut pair, &raw.record(DATA, b"")), "too many records without data");
+        assert_eq!(
+            refused(&mut pair, &raw.record(DATA, b"")),
+            "too many records without data"
+        );
     }
 }
 
@@ -221,17 +307,26 @@ fn renegotiation_is_refused_and_insisting_ends_it() {
     let (mut pair, mut raw) = raw(&TLS12);
     let mut out = Vec::new();
     let mut hello = raw.record(HANDSHAKE, &[1, 0, 0, 2, 3, 3]);
-    pair.server.receive(&mut hello, &mut pair.plain, &mut out).unwrap();
+    pair.server
+        .receive(&mut hello, &mut pair.plain, &mut out)
+        .unwrap();
     assert_eq!(out.first(), Some(&ALERT));
     pair.give(&raw.record(DATA, b"goes on")).unwrap();
     assert_eq!(pair.plain, b"goes on");
-    assert_eq!(refused(&mut pair, &raw.record(HANDSHAKE, &[1, 0, 0, 2, 3, 3])), "renegotiation, which is not offered");
+    assert_eq!(
+        refused(&mut pair, &raw.record(HANDSHAKE, &[1, 0, 0, 2, 3, 3])),
+        "renegotiation, which is not offered"
+    );
 }
 
 #[test]
 fn key_updates_in_pieces_and_broken_ones() {
     const AMISS: &str = "a handshake message that may not come now";
-    for pieces in [&[&[24, 0, 0, 1, 1][..]][..], &[&[24], &[0, 0], &[1, 1]], &[&[24, 0, 0, 1], &[0]]] {
+    for pieces in [
+        &[&[24, 0, 0, 1, 1][..]][..],
+        &[&[24], &[0, 0], &[1, 1]],
+        &[&[24, 0, 0, 1], &[0]],
+    ] {
         let (mut pair, mut raw) = raw(&TLS13);
         for piece in pieces {
             pair.give(&raw.record(HANDSHAKE, piece)).unwrap();
@@ -248,11 +343,17 @@ fn key_updates_in_pieces_and_broken_ones() {
         (&[b""], AMISS),
     ] {
         let (mut pair, mut raw) = raw(&TLS13);
-        assert_eq!(refused(&mut pair, &raw.record(HANDSHAKE, pieces[0])), reason);
+        assert_eq!(
+            refused(&mut pair, &raw.record(HANDSHAKE, pieces[0])),
+            reason
+        );
     }
     let (mut pair, mut raw) = raw(&TLS13);
     pair.give(&raw.record(HANDSHAKE, &[24, 0])).unwrap();
-    assert_eq!(refused(&mut pair, &raw.record(DATA, b"x")), "a record amid a handshake message");
+    assert_eq!(
+        refused(&mut pair, &raw.record(DATA, b"x")),
+        "a record amid a handshake message"
+    );
 }
 
 #[test]
@@ -260,15 +361,24 @@ fn alerts() {
     for version in VERSIONS {
         let (mut pair, mut raw) = raw(version);
         pair.give(&raw.record(ALERT, &[1, 90])).unwrap();
-        assert_eq!(pair.give(&raw.record(ALERT, &[2, 80])), Err(Fault::PeerAlert("internal_error".into())));
+        assert_eq!(
+            pair.give(&raw.record(ALERT, &[2, 80])),
+            Err(Fault::PeerAlert("internal_error".into()))
+        );
         let (mut pair, mut raw) = self::raw(version);
-        assert_eq!(refused(&mut pair, &raw.record(ALERT, &[1])), "an alert that is none");
+        assert_eq!(
+            refused(&mut pair, &raw.record(ALERT, &[1])),
+            "an alert that is none"
+        );
     }
     // A warning that is no end in TLS 1.2 is one in TLS 1.3.
     let (mut pair, mut raw12) = raw(&TLS12);
     pair.give(&raw12.record(ALERT, &[1, 100])).unwrap();
     let (mut pair, mut raw13) = raw(&TLS13);
-    assert_eq!(pair.give(&raw13.record(ALERT, &[1, 100])), Err(Fault::PeerAlert("no_renegotiation".into())));
+    assert_eq!(
+        pair.give(&raw13.record(ALERT, &[1, 100])),
+        Err(Fault::PeerAlert("no_renegotiation".into()))
+    );
 }
 
 #[test]
@@ -279,12 +389,18 @@ fn records_of_the_wrong_kind() {
         assert_eq!(refused(&mut pair, &raw.record(20, &[1])), AMISS);
         assert_eq!(refused(&mut self::raw(version).0, &[99, 3, 3, 0, 0]), AMISS);
         assert_eq!(refused(&mut self::raw(version).0, &[23, 2, 0, 0, 0]), AMISS);
-        assert_eq!(refused(&mut self::raw(version).0, &[23, 3, 3, 0, 0]), "a record that does not decrypt");
+        assert_eq!(
+            refused(&mut self::raw(version).0, &[23, 3, 3, 0, 0]),
+            "a record that does not decrypt"
+        );
     }
     let (mut pair, _) = raw(&TLS13);
     assert_eq!(refused(&mut pair, &[20, 3, 3, 0, 1, 1]), AMISS);
     let (mut pair, mut raw) = raw(&TLS13);
-    assert_eq!(refused(&mut pair, &raw.record(0, b"\0\0\0")), "a record of padding alone");
+    assert_eq!(
+        refused(&mut pair, &raw.record(0, b"\0\0\0")),
+        "a record of padding alone"
+    );
 }
 
 #[test]
@@ -301,7 +417,10 @@ fn plaintext_on_both_sides_of_the_limit() {
         let (mut pair, mut raw) = raw(version);
         pair.give(&raw.record(DATA, &pattern(16_384))).unwrap();
         assert_eq!(pair.plain.len(), 16_384);
-        assert_eq!(refused(&mut pair, &raw.record(DATA, &pattern(16_385))), "a record longer than allowed");
+        assert_eq!(
+            refused(&mut pair, &raw.record(DATA, &pattern(16_385))),
+            "a record longer than allowed"
+        );
     }
 }
 
@@ -321,18 +440,28 @@ fn http_on_the_tls_port() {
     let config = Arc::new(client_config(&authority, &VERSIONS));
     for (bytes, fault) in [
         (&b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"[..], Fault::PlainHttp),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", Fault::PlainHttp2Preface),
+        (
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            Fault::PlainHttp2Preface,
+        ),
         (b"\x80\x01\x02", Fault::NotTls),
         (b"\x16GET", Fault::NotTls),
     ] {
-        assert_eq!(Pair::new(&config, &acceptor, "a.example").give(bytes), Err(fault));
+        assert_eq!(
+            Pair::new(&config, &acceptor, "a.example").give(bytes),
+            Err(fault)
+        );
     }
 }
 
 #[test]
 fn what_is_sent_too_early_is_refused() {
     let (authority, acceptor) = site(&[Key::Ecdsa]);
-    let mut pair = Pair::new(&Arc::new(client_config(&authority, &VERSIONS)), &acceptor, "a.example");
+    let mut pair = Pair::new(
+        &Arc::new(client_config(&authority, &VERSIONS)),
+        &acceptor,
+        "a.example",
+    );
     let mut out = Vec::new();
     assert_eq!(pair.server.send(b"early", &mut out), Err(Fault::Ended));
     pair.server.close(&mut out);
@@ -341,24 +470,32 @@ fn what_is_sent_too_early_is_refused() {
     assert_eq!(pair.answer(&[b"in time"]), b"in time");
 }
 
-/// Whatever a byte of the client's flights is changed to, there is an answer, an alert or a wait, and never a panic.
+/// Whatever a byte of the client's flights is changed to, there is an answer, an alert or a wait,
+/// and never a panic.
 #[test]
 fn flights_that_were_tampered_with() {
     let (authority, acceptor) = site(&[Key::Ecdsa]);
     for version in VERSIONS {
         let config = Arc::new(client_config(&authority, &[version]));
-        for (flight, at, change) in (0..2).flat_map(|flight| (0..1_500).step_by(5).map(move |at| (flight, at, 1 << (at % 8)))) {
+        for (flight, at, change) in (0..2).flat_map(|flight| {
+            (0..1_500)
+                .step_by(5)
+                .map(move |at| (flight, at, 1 << (at % 8)))
+        }) {
             let mut pair = Pair::new(&config, &acceptor, "a.example");
             if flight == 1 {
                 pair.exchange().unwrap();
             }
             let mut sent = Vec::new();
             pair.client.write_tls(&mut sent).unwrap();
-            let Some(byte) = sent.get_mut(at) else { continue };
+            let Some(byte) = sent.get_mut(at) else {
+                continue;
+            };
             *byte ^= change;
             let (first, rest) = sent.split_at(at);
             let fault = pair.give(first).and_then(|()| pair.give(rest)).err();
-            // The finished message proves the whole handshake: nothing that was changed comes through to data.
+            // The finished message proves the whole handshake: nothing that was changed comes
+            // through to data.
             assert!(pair.plain.is_empty());
             if fault.is_some() {
                 assert_eq!(pair.give(b"more"), Err(Fault::Ended));

@@ -19,12 +19,21 @@ fn world() -> World {
     let authority = Authority::new("A");
     let leaf = authority.leaf(Key::Ecdsa, &["a.example", "b.example"]);
     let sites = Sites::new().with(&["a.example", "b.example"], &[&leaf]);
-    World { authority, identities: sites.identities(), sites }
+    World {
+        authority,
+        identities: sites.identities(),
+        sites,
+    }
 }
 
 impl World {
     fn acceptor(&self, tickets: &Arc<Tickets>) -> Acceptor {
-        Acceptor::new(Arc::clone(&self.identities), &listener(PORT), Arc::clone(tickets), &[])
+        Acceptor::new(
+            Arc::clone(&self.identities),
+            &listener(PORT),
+            Arc::clone(tickets),
+            &[],
+        )
     }
 
     fn key_file(&self, name: &str, byte: u8, bytes: usize) -> PathBuf {
@@ -32,7 +41,10 @@ impl World {
     }
 
     fn with_files(&self, files: &[&PathBuf]) -> Arc<Tickets> {
-        let settings = ServerTls { ticket_keys: files.iter().map(|file| (*file).clone()).collect(), ..ServerTls::default() };
+        let settings = ServerTls {
+            ticket_keys: files.iter().map(|file| (*file).clone()).collect(),
+            ..ServerTls::default()
+        };
         let (tickets, problems) = Tickets::load(&settings, None);
         assert_eq!(problems, []);
         Arc::new(tickets)
@@ -67,8 +79,12 @@ fn on_another_machine_with_the_same_files() {
     let world = world();
     for bytes in [48, 80] {
         let file = world.key_file("ticket.key", 7, bytes);
-        let (here, there) = (world.acceptor(&world.with_files(&[&file])), world.acceptor(&world.with_files(&[&file])));
-        let elsewhere = world.acceptor(&world.with_files(&[&world.key_file("other.key", 8, bytes)]));
+        let (here, there) = (
+            world.acceptor(&world.with_files(&[&file])),
+            world.acceptor(&world.with_files(&[&file])),
+        );
+        let elsewhere =
+            world.acceptor(&world.with_files(&[&world.key_file("other.key", 8, bytes)]));
         for version in VERSIONS {
             let config = Arc::new(resuming_config(&world.authority, &[version]));
             assert!(!visit(&config, &here, "a.example"));
@@ -97,9 +113,15 @@ fn own_keys_change_and_the_last_is_kept() {
 #[test]
 fn keys_in_files_change_one_after_the_other() {
     let world = world();
-    let (old, new) = (world.key_file("old.key", 1, 80), world.key_file("new.key", 2, 80));
+    let (old, new) = (
+        world.key_file("old.key", 1, 80),
+        world.key_file("new.key", 2, 80),
+    );
     let both = world.with_files(&[&new, &old]);
-    let (before, after) = (world.acceptor(&world.with_files(&[&old])), world.acceptor(&both));
+    let (before, after) = (
+        world.acceptor(&world.with_files(&[&old])),
+        world.acceptor(&both),
+    );
     let config = Arc::new(resuming_config(&world.authority, &VERSIONS));
     visit(&config, &before, "a.example");
     assert!(visit(&config, &after, "a.example"));
@@ -118,12 +140,26 @@ fn keys_in_files_change_one_after_the_other() {
 #[test]
 fn bad_key_files_are_told() {
     let world = world();
-    let settings =
-        ServerTls { ticket_keys: vec![world.key_file("short.key", 1, 47), world.sites.dir.join("missing.key")], ..ServerTls::default() };
+    let settings = ServerTls {
+        ticket_keys: vec![
+            world.key_file("short.key", 1, 47),
+            world.sites.dir.join("missing.key"),
+        ],
+        ..ServerTls::default()
+    };
     let (_, problems) = Tickets::load(&settings, None);
     assert_eq!(problems.len(), 2);
-    assert!(problems[0].message.contains("47 bytes, not 48 or 80"), "{problems:?}");
-    assert!(problems.iter().all(|problem| problem.is_error() && problem.help.as_deref().is_some_and(|help| help.contains("openssl rand"))));
+    assert!(
+        problems[0].message.contains("47 bytes, not 48 or 80"),
+        "{problems:?}"
+    );
+    assert!(problems.iter().all(|problem| {
+        problem.is_error()
+            && problem
+                .help
+                .as_deref()
+                .is_some_and(|help| help.contains("openssl rand"))
+    }));
 }
 
 #[test]
@@ -133,7 +169,11 @@ fn tickets_outlive_a_reload() {
     let (after, _) = Tickets::load(&ServerTls::default(), Some(&before));
     let config = Arc::new(resuming_config(&world.authority, &VERSIONS));
     visit(&config, &world.acceptor(&Arc::new(before)), "a.example");
-    assert!(visit(&config, &world.acceptor(&Arc::new(after)), "a.example"));
+    assert!(visit(
+        &config,
+        &world.acceptor(&Arc::new(after)),
+        "a.example"
+    ));
 }
 
 /// The same name, but on another listener it belongs to a site that wants to know its clients.
@@ -141,12 +181,19 @@ fn tickets_outlive_a_reload() {
 fn a_session_of_an_open_site_is_none_of_a_closed_one() {
     let world = world();
     let leaf = world.authority.leaf(Key::Ecdsa, &["a.example"]);
-    let closed = Sites::new().with(&["a.example"], &[&leaf]).where_tls(|tls, dir| {
-        tls.client_certificates = ClientCertificates::Optional;
-        tls.client_ca = Some(dir.write("ca.pem", world.authority.pem()).unwrap());
-    });
+    let closed = Sites::new()
+        .with(&["a.example"], &[&leaf])
+        .where_tls(|tls, dir| {
+            tls.client_certificates = ClientCertificates::Optional;
+            tls.client_ca = Some(dir.write("ca.pem", world.authority.pem()).unwrap());
+        });
     let tickets = Arc::new(Tickets::own(Duration::from_secs(3600)));
-    let closed = Acceptor::new(closed.identities(), &listener(PORT), Arc::clone(&tickets), &[]);
+    let closed = Acceptor::new(
+        closed.identities(),
+        &listener(PORT),
+        Arc::clone(&tickets),
+        &[],
+    );
     for version in VERSIONS {
         let config = Arc::new(resuming_config(&world.authority, &[version]));
         visit(&config, &world.acceptor(&tickets), "a.example");
@@ -155,10 +202,15 @@ fn a_session_of_an_open_site_is_none_of_a_closed_one() {
     }
 }
 
-/// One name on two ports, with other authorities; what is trusted on one may be no more than told of on the other.
+/// One name on two ports, with other authorities; what is trusted on one may be no more than told
+/// of on the other.
 #[test]
 fn a_ticket_is_good_for_the_same_authorities_only() {
-    let (server, one, other) = (Authority::new("A"), Authority::new("One"), Authority::new("Other"));
+    let (server, one, other) = (
+        Authority::new("A"),
+        Authority::new("One"),
+        Authority::new("Other"),
+    );
     let leaf = server.leaf(Key::Ecdsa, &["a.example"]);
     let both = [one.pem(), other.pem()].concat();
     let sites = Sites::new()
@@ -175,14 +227,24 @@ fn a_ticket_is_good_for_the_same_authorities_only() {
             tls.client_ca = Some(dir.write("one.pem", one.pem()).unwrap());
             tls.client_checks.hint_file = Some(dir.write("other.pem", other.pem()).unwrap());
         });
-    let (identities, tickets) = (sites.identities(), Arc::new(Tickets::own(Duration::from_secs(3600))));
+    let (identities, tickets) = (
+        sites.identities(),
+        Arc::new(Tickets::own(Duration::from_secs(3600))),
+    );
     let [wide, narrow] = [1, 2].map(|port| acceptor_on(&identities, port, &tickets));
     let own = other.leaf(Key::Ecdsa, &["client"]);
     for version in VERSIONS {
         let config = super::pair::trusting(server.roots(), &[version]);
-        let config = Arc::new(config.with_client_auth_cert(own.chain_der(), own.key_der()).unwrap());
+        let config = Arc::new(
+            config
+                .with_client_auth_cert(own.chain_der(), own.key_der())
+                .unwrap(),
+        );
         visit(&config, &wide, "a.example");
         assert!(visit(&config, &wide, "a.example"), "a ticket is there");
-        assert!(Pair::new(&config, &narrow, "a.example").shake().is_err(), "{version:?}: nobody trusts it there");
+        assert!(
+            Pair::new(&config, &narrow, "a.example").shake().is_err(),
+            "{version:?}: nobody trusts it there"
+        );
     }
 }

@@ -16,21 +16,34 @@ use std::{path::PathBuf, sync::Arc};
 fn shake(leaf: &Leaf, settings: &BackendTls) -> Result<(), String> {
     let chain = vec![CertificateDer::from_pem_slice(leaf.chain.as_bytes()).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(leaf.key.as_bytes()).unwrap();
-    let builder =
-        ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider())).with_safe_default_protocol_versions().unwrap();
-    let mut server = ServerConnection::new(Arc::new(builder.with_no_client_auth().with_single_cert(chain, key).unwrap())).unwrap();
-    let mut client = ClientTls::load(settings, "a.example", &[])?.session().map_err(|fault| fault.to_string())?;
+    let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let mut server = ServerConnection::new(Arc::new(
+        builder
+            .with_no_client_auth()
+            .with_single_cert(chain, key)
+            .unwrap(),
+    ))
+    .unwrap();
+    let mut client = ClientTls::load(settings, "a.example", &[])?
+        .session()
+        .map_err(|fault| fault.to_string())?;
     let (mut plain, mut to_server) = (Vec::new(), Vec::new());
     client.transmit(&mut to_server);
     for _ in 0..10 {
         server.read_tls(&mut to_server.as_slice()).unwrap();
-        server.process_new_packets().map_err(|error| error.to_string())?;
+        server
+            .process_new_packets()
+            .map_err(|error| error.to_string())?;
         to_server.clear();
         let mut to_client = Vec::new();
         while server.wants_write() {
             server.write_tls(&mut to_client).unwrap();
         }
-        client.receive(&to_client, &mut plain, &mut to_server).map_err(|fault| fault.to_string())?;
+        client
+            .receive(&to_client, &mut plain, &mut to_server)
+            .map_err(|fault| fault.to_string())?;
         if !client.is_handshaking() {
             return Ok(());
         }
@@ -41,8 +54,11 @@ fn shake(leaf: &Leaf, settings: &BackendTls) -> Result<(), String> {
 #[test]
 fn revoked_certificates_of_servers_are_refused() {
     let (authority, other) = (Authority::new("of servers"), Authority::new("another"));
-    let leaf =
-        |serial: u64| authority.leaf_with(Key::Ecdsa, &["a.example"], |params| params.serial_number = Some(SerialNumber::from(serial)));
+    let leaf = |serial: u64| {
+        authority.leaf_with(Key::Ecdsa, &["a.example"], |params| {
+            params.serial_number = Some(SerialNumber::from(serial))
+        })
+    };
     let (good, revoked) = (leaf(7), leaf(8));
     let dir = TempDir::new("server-revocation").unwrap();
     let write = |name: &str, text: String| dir.write(name, text).unwrap();
@@ -58,16 +74,38 @@ fn revoked_certificates_of_servers_are_refused() {
         revocation_lists: lists.iter().copied().cloned().collect(),
         ..BackendTls::default()
     };
-    let (leaf, lenient) = (Revocation::Leaf { takes_unlisted: false }, Revocation::Leaf { takes_unlisted: true });
-    assert_eq!(shake(&revoked, &settings(Revocation::Off, &[&list])), Ok(()));
+    let (leaf, lenient) = (
+        Revocation::Leaf {
+            takes_unlisted: false,
+        },
+        Revocation::Leaf {
+            takes_unlisted: true,
+        },
+    );
+    assert_eq!(
+        shake(&revoked, &settings(Revocation::Off, &[&list])),
+        Ok(())
+    );
     for lists in [&list, &dir.join("folder")] {
         assert_eq!(shake(&good, &settings(leaf, &[lists])), Ok(()));
         let refused = shake(&revoked, &settings(leaf, &[lists])).unwrap_err();
-        assert!(refused.to_ascii_lowercase().contains("revoked"), "{refused}");
+        assert!(
+            refused.to_ascii_lowercase().contains("revoked"),
+            "{refused}"
+        );
     }
-    assert!(shake(&good, &settings(leaf, &[&foreign])).is_err(), "no list is for it");
+    assert!(
+        shake(&good, &settings(leaf, &[&foreign])).is_err(),
+        "no list is for it"
+    );
     assert_eq!(shake(&good, &settings(lenient, &[&foreign])), Ok(()));
-    assert!(shake(&good, &settings(leaf, &[&old])).is_err(), "the list has run out");
-    assert!(shake(&good, &settings(leaf, &[])).is_err(), "there is no list");
+    assert!(
+        shake(&good, &settings(leaf, &[&old])).is_err(),
+        "the list has run out"
+    );
+    assert!(
+        shake(&good, &settings(leaf, &[])).is_err(),
+        "there is no list"
+    );
     assert!(shake(&good, &settings(leaf, &[&dir.join("missing.pem")])).is_err());
 }

@@ -16,7 +16,9 @@ use std::{
 #[test]
 fn a_thousand_swaps_while_clients_come() {
     let authority = Authority::new("A");
-    let leaves: Vec<_> = (0..4).map(|_| authority.leaf(Key::Ecdsa, &["a.example"])).collect();
+    let leaves: Vec<_> = (0..4)
+        .map(|_| authority.leaf(Key::Ecdsa, &["a.example"]))
+        .collect();
     let sites = Sites::new().with(&["a.example"], &[&leaves[0]]);
     let identities = sites.identities();
     let acceptor = acceptor(&identities);
@@ -44,7 +46,11 @@ fn a_thousand_swaps_while_clients_come() {
             assert_eq!(problems, [], "swap {swap}");
         }
     });
-    let last = Pair::shaken(&Arc::new(client_config(&authority, &VERSIONS)), &acceptor, "a.example");
+    let last = Pair::shaken(
+        &Arc::new(client_config(&authority, &VERSIONS)),
+        &acceptor,
+        "a.example",
+    );
     assert_eq!(last.leaf(), leaves[1_000 % leaves.len()].chain_der()[0]);
     assert!(shaken.load(Ordering::Relaxed) > 20, "{shaken:?}");
 }
@@ -52,7 +58,10 @@ fn a_thousand_swaps_while_clients_come() {
 #[test]
 fn a_handshake_ends_with_the_certificates_it_began_with() {
     let authority = Authority::new("A");
-    let (old, new) = (authority.leaf(Key::Ecdsa, &["a.example"]), authority.leaf(Key::Ecdsa, &["a.example"]));
+    let (old, new) = (
+        authority.leaf(Key::Ecdsa, &["a.example"]),
+        authority.leaf(Key::Ecdsa, &["a.example"]),
+    );
     let sites = Sites::new().with(&["a.example"], &[&old]);
     let identities = sites.identities();
     let acceptor = acceptor(&identities);
@@ -67,13 +76,19 @@ fn a_handshake_ends_with_the_certificates_it_began_with() {
     assert!(!identities.have_files_changed());
     begun.shake().unwrap();
     assert_eq!(begun.leaf(), old.chain_der()[0]);
-    assert_eq!(Pair::shaken(&config, &acceptor, "a.example").leaf(), new.chain_der()[0]);
+    assert_eq!(
+        Pair::shaken(&config, &acceptor, "a.example").leaf(),
+        new.chain_der()[0]
+    );
 }
 
 #[test]
 fn what_has_become_bad_is_told_and_the_old_kept() {
     let authority = Authority::new("A");
-    let (old, new) = (authority.leaf(Key::Ecdsa, &["a.example"]), authority.leaf(Key::Ecdsa, &["a.example"]));
+    let (old, new) = (
+        authority.leaf(Key::Ecdsa, &["a.example"]),
+        authority.leaf(Key::Ecdsa, &["a.example"]),
+    );
     let sites = Sites::new().with(&["a.example"], &[&old]);
     let identities = sites.identities();
     let acceptor = acceptor(&identities);
@@ -81,10 +96,19 @@ fn what_has_become_bad_is_told_and_the_old_kept() {
     // The certificate has been renewed and the key not yet.
     sites.dir.write("1.pem", &new.chain).unwrap();
     let problems = identities.reload_changed();
-    assert!(problems.len() == 1 && problems[0].is_error(), "{problems:?}");
-    assert_eq!(Pair::shaken(&config, &acceptor, "a.example").leaf(), old.chain_der()[0]);
+    assert!(
+        problems.len() == 1 && problems[0].is_error(),
+        "{problems:?}"
+    );
+    assert_eq!(
+        Pair::shaken(&config, &acceptor, "a.example").leaf(),
+        old.chain_der()[0]
+    );
     sites.dir.write("1.key", &new.key).unwrap();
     assert!(identities.have_files_changed());
     assert_eq!(identities.reload_changed(), []);
-    assert_eq!(Pair::shaken(&config, &acceptor, "a.example").leaf(), new.chain_der()[0]);
+    assert_eq!(
+        Pair::shaken(&config, &acceptor, "a.example").leaf(),
+        new.chain_der()[0]
+    );
 }

@@ -1,4 +1,5 @@
-//! Tickets that servers have given, each to be used once. While it is filled none is handed out, so that every handshake is a full one.
+//! Tickets that servers have given, each to be used once. While it is filled none is handed out, so
+//! that every handshake is a full one.
 
 use rustls::{
     NamedGroup,
@@ -52,6 +53,10 @@ impl ClientSessionStore for Bank {
     }
 
     fn take_tls13_ticket(&self, _: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        if self.is_open.load(Ordering::Relaxed) { self.lock().pop() } else { None }
+        if self.is_open.load(Ordering::Relaxed) {
+            self.lock().pop()
+        } else {
+            None
+        }
     }
 }

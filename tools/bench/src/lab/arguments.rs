@@ -9,7 +9,14 @@ const MINUTES: u64 = 57;
 const QUICK_MINUTES: u64 = 4;
 const OUT: &str = "lab";
 /// Who takes part where it can, besides those that a row names.
-const PEERS: [Peer; 6] = [Peer::Nginx, Peer::Lighttpd, Peer::H2o, Peer::Apache, Peer::Haproxy, Peer::Caddy];
+const PEERS: [Peer; 6] = [
+    Peer::Nginx,
+    Peer::Lighttpd,
+    Peer::H2o,
+    Peer::Apache,
+    Peer::Haproxy,
+    Peer::Caddy,
+];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
@@ -32,7 +39,13 @@ impl Setting {
 
     /// For measuring alone.
     pub fn budget(&self) -> Duration {
-        Duration::from_secs(60 * self.minutes.unwrap_or(if self.is_quick() { QUICK_MINUTES } else { MINUTES }))
+        Duration::from_secs(
+            60 * self.minutes.unwrap_or(if self.is_quick() {
+                QUICK_MINUTES
+            } else {
+                MINUTES
+            }),
+        )
     }
 }
 
@@ -53,7 +66,8 @@ pub fn help() -> String {
 }
 
 pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Setting, String> {
-    let (mut out, mut minutes, mut has_peers, mut rest) = (PathBuf::from(OUT), None, false, Vec::new());
+    let (mut out, mut minutes, mut has_peers, mut rest) =
+        (PathBuf::from(OUT), None, false, Vec::new());
     let (mut stage, mut is_plan_only) = (None, false);
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
@@ -72,12 +86,24 @@ pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Setting, String>
     let mut bench = arguments::parse_bench(rest)?;
     let mut absent = Vec::new();
     if !has_peers {
-        let (there, missing) = PEERS.into_iter().partition(|peer| require(peer.program()).is_ok());
+        let (there, missing) = PEERS
+            .into_iter()
+            .partition(|peer| require(peer.program()).is_ok());
         bench.peers = there;
         let missing: Vec<Peer> = missing;
-        absent = missing.into_iter().filter_map(|peer| require(peer.program()).err()).collect();
+        absent = missing
+            .into_iter()
+            .filter_map(|peer| require(peer.program()).err())
+            .collect();
     }
-    Ok(Setting { bench, out, minutes, stage, is_plan_only, absent })
+    Ok(Setting {
+        bench,
+        out,
+        minutes,
+        stage,
+        is_plan_only,
+        absent,
+    })
 }
 
 #[cfg(test)]
@@ -90,12 +116,20 @@ mod tests {
 
     #[test]
     fn options() {
-        let setting = parsed("--out /tmp/x --minutes 20 --only noise --peers nginx").expect("parsed");
+        let setting =
+            parsed("--out /tmp/x --minutes 20 --only noise --peers nginx").expect("parsed");
         assert_eq!(
             (setting.budget(), setting.out, setting.bench.only),
-            (Duration::from_secs(1200), "/tmp/x".into(), vec!["noise".to_owned()])
+            (
+                Duration::from_secs(1200),
+                "/tmp/x".into(),
+                vec!["noise".to_owned()]
+            )
         );
-        assert_eq!((setting.bench.peers, setting.absent), (vec![Peer::Nginx], Vec::new()));
+        assert_eq!(
+            (setting.bench.peers, setting.absent),
+            (vec![Peer::Nginx], Vec::new())
+        );
         let quick = parsed("--quick --plan").expect("parsed");
         assert!(quick.is_plan_only && !setting.is_plan_only);
         assert!(quick.is_quick() && quick.budget() < Duration::from_secs(300));
@@ -104,7 +138,13 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        assert_eq!(parsed("--minutes").expect_err("no value"), "--minutes needs a value");
-        assert_eq!(parsed("--fast").expect_err("unknown"), "`--fast` is not an option; --help lists them");
+        assert_eq!(
+            parsed("--minutes").expect_err("no value"),
+            "--minutes needs a value"
+        );
+        assert_eq!(
+            parsed("--fast").expect_err("unknown"),
+            "`--fast` is not an option; --help lists them"
+        );
     }
 }

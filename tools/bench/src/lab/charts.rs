@@ -1,7 +1,9 @@
-//! Bars and time lines as inline SVG. Colours are classes of the page's style sheet, so that light and dark are its affair.
+//! Bars and time lines as inline SVG. Colours are classes of the page's style sheet, so that light
+//! and dark are its affair.
 //!
-//! The difficulty is telephones: text in a drawing that is made to fit becomes unreadable. So the drawings stretch and have no text in them; names,
-//! figures and axes are the page's own text around them.
+//! The difficulty is telephones: text in a drawing that is made to fit becomes unreadable. So the
+//! drawings stretch and have no text in them; names, figures and axes are the page's own text
+//! around them.
 
 use super::{page::escape, report::number, verdict::Outcome};
 use crate::{contender::Contender, sampling::Sample};
@@ -21,7 +23,10 @@ pub fn bars(outcome: &Outcome<'_>) -> String {
         let (kind, name) = (kind(figure.series.contender), escape(&figure.name));
         let Some(value) = figure.value else {
             let refusal = escape(figure.refusal.as_deref().unwrap_or("not measured"));
-            let _ = writeln!(text, "<span class=\"who\">{name}</span><span class=\"why\">{refusal}</span>");
+            let _ = writeln!(
+                text,
+                "<span class=\"who\">{name}</span><span class=\"why\">{refusal}</span>"
+            );
             continue;
         };
         let at = |value: f64| value / largest * WIDTH;
@@ -52,20 +57,36 @@ fn kind(contender: Contender) -> &'static str {
 /// CPU and memory of the first round, a colour per server; empty where nothing was sampled.
 pub fn time_lines(outcome: &Outcome<'_>) -> String {
     let lines: Vec<(usize, &str, &[Sample])> = (outcome.figures.iter().enumerate())
-        .filter_map(|(place, figure)| Some((place, figure.name.as_str(), figure.series.trials.first()?.line.samples.as_slice())))
+        .filter_map(|(place, figure)| {
+            Some((
+                place,
+                figure.name.as_str(),
+                figure.series.trials.first()?.line.samples.as_slice(),
+            ))
+        })
         .filter(|(.., samples)| samples.len() > 2)
         .collect();
     if lines.is_empty() {
         return String::new();
     }
-    let legend: String =
-        lines.iter().map(|(place, name, _)| format!("<li><i class=\"s{}\"></i>{}</li>", place % 8, escape(name))).collect();
+    let legend: String = lines
+        .iter()
+        .map(|(place, name, _)| {
+            format!("<li><i class=\"s{}\"></i>{}</li>", place % 8, escape(name))
+        })
+        .collect();
     let cpu = drawing(&lines, "CPU, % of a core", |sample| sample.cpu_percent);
-    let memory = drawing(&lines, "Memory (PSS), MB", |sample| sample.pss_bytes as f64 / 1e6);
+    let memory = drawing(&lines, "Memory (PSS), MB", |sample| {
+        sample.pss_bytes as f64 / 1e6
+    });
     format!("<ul class=\"legend\">{legend}</ul>\n<div class=\"lines\">{cpu}{memory}</div>\n")
 }
 
-fn drawing(lines: &[(usize, &str, &[Sample])], title: &str, value: impl Fn(&Sample) -> f64) -> String {
+fn drawing(
+    lines: &[(usize, &str, &[Sample])],
+    title: &str,
+    value: impl Fn(&Sample) -> f64,
+) -> String {
     let all = || lines.iter().flat_map(|(.., samples)| samples.iter());
     let until_ms = all().map(|sample| sample.at_ms).max().unwrap_or(1).max(1) as f64;
     let largest = all().map(&value).fold(0.0, f64::max).max(1e-9);
@@ -75,7 +96,11 @@ fn drawing(lines: &[(usize, &str, &[Sample])], title: &str, value: impl Fn(&Samp
         let every = samples.len().div_ceil(POINTS_MAX);
         let points: Vec<String> = (samples.iter().step_by(every))
             .map(|sample| {
-                format!("{:.1},{:.1}", sample.at_ms as f64 / until_ms * WIDTH, LINE_HEIGHT * (1.0 - value(sample) / largest * 0.98))
+                format!(
+                    "{:.1},{:.1}",
+                    sample.at_ms as f64 / until_ms * WIDTH,
+                    LINE_HEIGHT * (1.0 - value(sample) / largest * 0.98)
+                )
             })
             .collect();
         let _ = writeln!(
@@ -108,8 +133,15 @@ mod tests {
         let outcome = verdict::judge(&results[1], noise);
         let drawn = bars(&outcome);
         // Apache's median is 31 of at most 32.5, Saker's 6.1.
-        assert!(drawn.contains("<rect class=\"own\" width=\"187.7\"") && drawn.contains("<rect class=\"peer\" width=\"953.8\""), "{drawn}");
-        assert!(drawn.contains("12 errors") && drawn.contains("class=\"floor\""), "{drawn}");
+        assert!(
+            drawn.contains("<rect class=\"own\" width=\"187.7\"")
+                && drawn.contains("<rect class=\"peer\" width=\"953.8\""),
+            "{drawn}"
+        );
+        assert!(
+            drawn.contains("12 errors") && drawn.contains("class=\"floor\""),
+            "{drawn}"
+        );
         assert_eq!(time_lines(&outcome).matches("<polyline").count(), 12);
     }
 }

@@ -1,7 +1,9 @@
-//! The README's table: chosen rows of a run, written between two marks, so that what is claimed there is what was measured.
+//! The README's table: chosen rows of a run, written between two marks, so that what is claimed
+//! there is what was measured.
 //!
-//! It is made from `summary.json`, by a command of its own (`saker-bench table`), since who runs the lab need not want to change the README.
-//! What was lost is named below the table, whether chosen or not. Absent on purpose: quick runs, whose figures are not for quoting.
+//! It is made from `summary.json`, by a command of its own (`saker-bench table`), since who runs
+//! the lab need not want to change the README. What was lost is named below the table, whether
+//! chosen or not. Absent on purpose: quick runs, whose figures are not for quoting.
 
 use super::report::number;
 use serde_json::Value;
@@ -38,14 +40,18 @@ const CLAIMS: [&str; 22] = [
 
 /// Prints the table, or puts it into `page`, which has the marks.
 pub fn table(summary: &Path, page: Option<&Path>) -> Result<(), String> {
-    let read = |file: &Path| fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()));
-    let parsed = serde_json::from_str(&read(summary)?).map_err(|error| format!("{}: {error}", summary.display()))?;
+    let read = |file: &Path| {
+        fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+    };
+    let parsed = serde_json::from_str(&read(summary)?)
+        .map_err(|error| format!("{}: {error}", summary.display()))?;
     let table = written(&parsed)?;
     let Some(page) = page else {
         print!("{table}");
         return Ok(());
     };
-    let text = between_marks(&read(page)?, &table).ok_or_else(|| format!("{} does not have `{BEGIN}` and `{END}`", page.display()))?;
+    let text = between_marks(&read(page)?, &table)
+        .ok_or_else(|| format!("{} does not have `{BEGIN}` and `{END}`", page.display()))?;
     fs::write(page, text).map_err(|error| format!("{}: {error}", page.display()))
 }
 
@@ -63,13 +69,30 @@ fn written(summary: &Value) -> Result<String, String> {
         count("won"),
         count("level"),
         count("lost"),
-        if count("refused") > 0 { format!(", {} refused", count("refused")) } else { String::new() },
+        if count("refused") > 0 {
+            format!(", {} refused", count("refused"))
+        } else {
+            String::new()
+        },
     );
-    let chosen = CLAIMS.iter().filter_map(|name| rows.iter().find(|row| row["row"] == *name));
+    let chosen = CLAIMS
+        .iter()
+        .filter_map(|name| rows.iter().find(|row| row["row"] == *name));
     chosen.for_each(|row| text.push_str(&line(row)));
-    let lost: Vec<String> =
-        rows.iter().filter(|row| row["outcome"] == "lost").map(|row| format!("{} ({})", title(row), word(&row["sentence"]))).collect();
-    let _ = writeln!(text, "\n{}", if lost.is_empty() { "No row was lost.".to_owned() } else { format!("Lost: {}.", lost.join("; ")) });
+    let lost: Vec<String> = rows
+        .iter()
+        .filter(|row| row["outcome"] == "lost")
+        .map(|row| format!("{} ({})", title(row), word(&row["sentence"])))
+        .collect();
+    let _ = writeln!(
+        text,
+        "\n{}",
+        if lost.is_empty() {
+            "No row was lost.".to_owned()
+        } else {
+            format!("Lost: {}.", lost.join("; "))
+        }
+    );
     Ok(text)
 }
 
@@ -77,9 +100,18 @@ fn line(row: &Value) -> String {
     let median = |server: &Value| server["median"].as_f64().map_or("–".to_owned(), number);
     let servers = row["servers"].as_array().map_or(&[][..], Vec::as_slice);
     let own = servers.first().map_or("–".to_owned(), median);
-    let best = servers.iter().find(|server| !row["against"].is_null() && server["server"] == row["against"]);
-    let best = best.map_or("–".to_owned(), |server| format!("{} ({})", median(server), word(&server["server"])));
-    format!("| {} | {own} | {best} | **{}**: {} |\n", title(row), word(&row["outcome"]), word(&row["sentence"]))
+    let best = servers
+        .iter()
+        .find(|server| !row["against"].is_null() && server["server"] == row["against"]);
+    let best = best.map_or("–".to_owned(), |server| {
+        format!("{} ({})", median(server), word(&server["server"]))
+    });
+    format!(
+        "| {} | {own} | {best} | **{}**: {} |\n",
+        title(row),
+        word(&row["outcome"]),
+        word(&row["sentence"])
+    )
 }
 
 /// Without the comparison's number, with the measure where it is not CPU time.
@@ -97,7 +129,12 @@ fn title(row: &Value) -> String {
 
 /// As a cell of a table.
 fn word(value: &Value) -> String {
-    value.as_str().unwrap_or_default().replace('|', "\\|").replace('\n', " ").replace('<', "&lt;")
+    value
+        .as_str()
+        .unwrap_or_default()
+        .replace('|', "\\|")
+        .replace('\n', " ")
+        .replace('<', "&lt;")
 }
 
 fn between_marks(page: &str, table: &str) -> Option<String> {
@@ -114,20 +151,39 @@ mod tests {
 
     #[test]
     fn chosen_rows_are_rows() {
-        assert!(CLAIMS.iter().all(|name| rows::all().any(|row| row.name == *name)));
+        assert!(
+            CLAIMS
+                .iter()
+                .all(|name| rows::all().any(|row| row.name == *name))
+        );
     }
 
     #[test]
     fn rows_and_what_was_lost() {
         let results = samples::results();
-        let facts = Facts { when: "2026-11-22 11:00 UTC".to_owned(), ..Facts::default() };
+        let facts = Facts {
+            when: "2026-11-22 11:00 UTC".to_owned(),
+            ..Facts::default()
+        };
         let summary = summary::json(&Report::new(&results, facts));
         let text = written(&summary).expect("whole");
         assert!(text.starts_with("Measured 2026-11-22 11:00 UTC by `make lab`: 3 rows won, 1 level, 2 lost, 1 refused;"), "{text}");
         let idle = "| 10,000 idle keep-alive connections, bytes per connection | 1,161 | 640 (nginx) | **lost**: ";
         assert!(text.contains(idle), "{text}");
-        assert!(text.ends_with(").\n") && text.contains("Lost: 1 kB from a server behind, keep-alive (Saker takes 1.68 times"), "{text}");
-        let quick = Report::new(&results, Facts { is_quick: true, ..Facts::default() });
+        assert!(
+            text.ends_with(").\n")
+                && text.contains(
+                    "Lost: 1 kB from a server behind, keep-alive (Saker takes 1.68 times"
+                ),
+            "{text}"
+        );
+        let quick = Report::new(
+            &results,
+            Facts {
+                is_quick: true,
+                ..Facts::default()
+            },
+        );
         assert!(written(&summary::json(&quick)).is_err());
     }
 

@@ -45,11 +45,17 @@ pub const ALL: [Group; 7] = [
         title: "The machine against itself",
         intro: "The same server twice in each round. By what these differ the machine is unsteady, and no smaller difference means anything.",
     },
-    Group { prefix: "", title: "Further rows", intro: "What else the project claims, and what its developers watch." },
+    Group {
+        prefix: "",
+        title: "Further rows",
+        intro: "What else the project claims, and what its developers watch.",
+    },
 ];
 
 pub fn of(row: &Row) -> Group {
-    ALL.into_iter().find(|group| row.name.starts_with(group.prefix)).unwrap_or(ALL[ALL.len() - 1])
+    ALL.into_iter()
+        .find(|group| row.name.starts_with(group.prefix))
+        .unwrap_or(ALL[ALL.len() - 1])
 }
 
 #[cfg(test)]
@@ -59,7 +65,15 @@ mod tests {
 
     #[test]
     fn every_row_has_its_group() {
-        let of_name = |name: &str| rows::all().find(|row| row.name == name).map(of).map(|group| group.prefix);
-        assert_eq!([of_name("b2-million"), of_name("noise"), of_name("small-10")], [Some("b2-"), Some("noise"), Some("")]);
+        let of_name = |name: &str| {
+            rows::all()
+                .find(|row| row.name == name)
+                .map(of)
+                .map(|group| group.prefix)
+        };
+        assert_eq!(
+            [of_name("b2-million"), of_name("noise"), of_name("small-10")],
+            [Some("b2-"), Some("noise"), Some("")]
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! The report as one page: no script, nothing from elsewhere, light and dark as the reader's system is, from telephones up.
+//! The report as one page: no script, nothing from elsewhere, light and dark as the reader's system
+//! is, from telephones up.
 //!
-//! Whatever comes from outside (servers' words, configurations, the machine's names) is text, and written as such.
+//! Whatever comes from outside (servers' words, configurations, the machine's names) is text, and
+//! written as such.
 
 use super::{
     charts,
@@ -14,7 +16,10 @@ use std::fmt::Write;
 const STYLE: &str = include_str!("page.css");
 
 pub fn html(report: &Report<'_>) -> String {
-    let groups: String = report.groups().map(|(group, outcomes)| section(group, &outcomes)).collect();
+    let groups: String = report
+        .groups()
+        .map(|(group, outcomes)| section(group, &outcomes))
+        .collect();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<title>The lab: Saker beside its peers</title>\n<link rel=\"icon\" href=\"data:,\">\n\
@@ -28,14 +33,29 @@ pub fn html(report: &Report<'_>) -> String {
 
 /// As text and as the value of an attribute.
 pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 fn head(report: &Report<'_>) -> String {
     let counts = report.counts();
-    let links: String = report.groups().map(|(group, _)| format!("<li><a href=\"#{}\">{}</a></li>", anchor(group), group.title)).collect();
-    let quick =
-        if report.facts.is_quick { " This was a quick run: it shows that everything works; its figures are not for quoting." } else { "" };
+    let links: String = report
+        .groups()
+        .map(|(group, _)| {
+            format!(
+                "<li><a href=\"#{}\">{}</a></li>",
+                anchor(group),
+                group.title
+            )
+        })
+        .collect();
+    let quick = if report.facts.is_quick {
+        " This was a quick run: it shows that everything works; its figures are not for quoting."
+    } else {
+        ""
+    };
     format!(
         "<header>\n<h1>Saker beside its peers</h1>\n<p class=\"lede\">{} rows of published comparisons, each server on the same machine in the same run \
          ({}, {} minutes). Medians of interleaved rounds; the line in a bar is the range. {}{quick}</p>\n{}<nav aria-label=\"Parts\"><ul>{links}\
@@ -48,19 +68,47 @@ fn head(report: &Report<'_>) -> String {
     )
 }
 
-fn noise_sentence(Noise { cpu, rate, is_measured }: Noise) -> String {
-    let word = if is_measured { "The same server twice differed by at most" } else { "Noise was not measured; it is taken to be" };
-    format!("{word} {:.1} % in CPU time and {:.1} % in requests per second.", cpu * 100.0, rate * 100.0)
+fn noise_sentence(
+    Noise {
+        cpu,
+        rate,
+        is_measured,
+    }: Noise,
+) -> String {
+    let word = if is_measured {
+        "The same server twice differed by at most"
+    } else {
+        "Noise was not measured; it is taken to be"
+    };
+    format!(
+        "{word} {:.1} % in CPU time and {:.1} % in requests per second.",
+        cpu * 100.0,
+        rate * 100.0
+    )
 }
 
-fn tally(Counts { won, level, lost, refused }: Counts) -> String {
-    let number = |class: &str, count: usize, word: &str| format!("<li class=\"{class}\"><b>{count}</b><span>{word}</span></li>");
-    let refused_item = if refused > 0 { number("lost", refused, "refused") } else { String::new() };
+fn tally(
+    Counts {
+        won,
+        level,
+        lost,
+        refused,
+    }: Counts,
+) -> String {
+    let number = |class: &str, count: usize, word: &str| {
+        format!("<li class=\"{class}\"><b>{count}</b><span>{word}</span></li>")
+    };
+    let refused_item = if refused > 0 {
+        number("lost", refused, "refused")
+    } else {
+        String::new()
+    };
     let all = (won + level + lost + refused).max(1) as f64;
     let mut from = 0.0;
     let mut part = |class: &str, count: usize| {
         let width = count as f64 / all * 1000.0;
-        let text = format!("<rect class=\"{class}\" x=\"{from:.1}\" width=\"{width:.1}\" height=\"10\"/>");
+        let text =
+            format!("<rect class=\"{class}\" x=\"{from:.1}\" width=\"{width:.1}\" height=\"10\"/>");
         from += width;
         text
     };
@@ -76,7 +124,11 @@ fn tally(Counts { won, level, lost, refused }: Counts) -> String {
 
 fn anchor(group: Group) -> String {
     let name = group.prefix.trim_end_matches('-');
-    if name.is_empty() { "further".to_owned() } else { name.to_owned() }
+    if name.is_empty() {
+        "further".to_owned()
+    } else {
+        name.to_owned()
+    }
 }
 
 fn section(group: Group, outcomes: &[&Outcome<'_>]) -> String {
@@ -92,7 +144,11 @@ fn section(group: Group, outcomes: &[&Outcome<'_>]) -> String {
 fn card(outcome: &Outcome<'_>) -> String {
     let (name, title) = (outcome.row.name, escape(outcome.row.title));
     let title = strip_group(&title);
-    let better = if outcome.measure == Measure::Rate { "longer" } else { "shorter" };
+    let better = if outcome.measure == Measure::Rate {
+        "longer"
+    } else {
+        "shorter"
+    };
     format!(
         "<article id=\"row-{name}\">\n<header><h3>{title}</h3><span class=\"chip {0}\">{0}</span></header>\n<p class=\"sentence\">{1}</p>\n{2}\
          <p class=\"unit\">{3}; {better} is better</p>\n<details><summary>Figures, time lines, commands</summary>\n{4}{5}{6}{7}</details>\n</article>\n",
@@ -130,10 +186,20 @@ fn table(outcome: &Outcome<'_>) -> String {
         "errors",
     ];
     // CPU time is not said twice.
-    let heads = heads.iter().enumerate().filter(|(place, _)| !is_said(outcome.measure, *place)).map(|(_, head)| head);
-    let heads: String = heads.map(|head| format!("<th scope=\"col\">{head}</th>")).collect();
-    let lines: String =
-        outcome.figures.iter().filter(|figure| !figure.series.trials.is_empty()).map(|figure| line(figure, outcome.measure)).collect();
+    let heads = heads
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| !is_said(outcome.measure, *place))
+        .map(|(_, head)| head);
+    let heads: String = heads
+        .map(|head| format!("<th scope=\"col\">{head}</th>"))
+        .collect();
+    let lines: String = outcome
+        .figures
+        .iter()
+        .filter(|figure| !figure.series.trials.is_empty())
+        .map(|figure| line(figure, outcome.measure))
+        .collect();
     format!(
         "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">server</th>{heads}</tr></thead><tbody>\n{lines}</tbody></table></div>\n"
     )
@@ -146,11 +212,23 @@ fn is_said(measure: Measure, place: usize) -> bool {
 
 fn line(figure: &Figure<'_>, measure: Measure) -> String {
     let trials = &figure.series.trials;
-    let median = |of: fn(&Trial) -> f64| spread(trials.iter().map(of)).map_or(0.0, |spread| spread.median);
-    let known = |value: f64| if value > 0.0 { number(value) } else { "–".to_owned() };
+    let median =
+        |of: fn(&Trial) -> f64| spread(trials.iter().map(of)).map_or(0.0, |spread| spread.median);
+    let known = |value: f64| {
+        if value > 0.0 {
+            number(value)
+        } else {
+            "–".to_owned()
+        }
+    };
     let (value, range) = figure.value.map_or_else(
         || ("refused".to_owned(), String::new()),
-        |value| (number(value.median), format!("{} to {}", number(value.min), number(value.max))),
+        |value| {
+            (
+                number(value.median),
+                format!("{} to {}", number(value.min), number(value.max)),
+            )
+        },
     );
     let errors = trials.iter().fold(0.0, |sum, trial| sum + trial.errors);
     let cells = [
@@ -166,25 +244,47 @@ fn line(figure: &Figure<'_>, measure: Measure) -> String {
         known(median(|trial| trial.pss_bytes) / 1e6),
         format!("{errors:.0}"),
     ];
-    let cells = cells.iter().enumerate().filter(|(place, _)| !is_said(measure, *place)).map(|(_, cell)| cell);
+    let cells = cells
+        .iter()
+        .enumerate()
+        .filter(|(place, _)| !is_said(measure, *place))
+        .map(|(_, cell)| cell);
     let cells: String = cells.map(|cell| format!("<td>{cell}</td>")).collect();
-    let class = if figure.series.contender.is_saker() { " class=\"own\"" } else { "" };
+    let class = if figure.series.contender.is_saker() {
+        " class=\"own\""
+    } else {
+        ""
+    };
     format!("<tr{class}><td>{}</td>{cells}</tr>\n", escape(&figure.name))
 }
 
 fn commands(outcome: &Outcome<'_>) -> String {
-    let mut text =
-        format!("<p class=\"unit\"><code>{}</code>: {}. The time lines are of the first round.</p>\n", outcome.row.name, outcome.amount());
+    let mut text = format!(
+        "<p class=\"unit\"><code>{}</code>: {}. The time lines are of the first round.</p>\n",
+        outcome.row.name,
+        outcome.amount()
+    );
     if !outcome.result.load_command.is_empty() {
-        let _ = writeln!(text, "<pre tabindex=\"0\">{}</pre>", escape(&outcome.result.load_command));
+        let _ = writeln!(
+            text,
+            "<pre tabindex=\"0\">{}</pre>",
+            escape(&outcome.result.load_command)
+        );
     }
     text
 }
 
 fn complaints(outcome: &Outcome<'_>) -> String {
-    let said = outcome.figures.iter().filter_map(|figure| Some((figure, figure.series.complaints.first()?)));
+    let said = outcome
+        .figures
+        .iter()
+        .filter_map(|figure| Some((figure, figure.series.complaints.first()?)));
     said.map(|(figure, complaint)| {
-        format!("<p class=\"why\">{}</p><pre tabindex=\"0\">{}</pre>\n", escape(&figure.name), escape(complaint))
+        format!(
+            "<p class=\"why\">{}</p><pre tabindex=\"0\">{}</pre>\n",
+            escape(&figure.name),
+            escape(complaint)
+        )
     })
     .collect()
 }
@@ -195,11 +295,21 @@ fn configurations(report: &Report<'_>) -> String {
          differ from run to run and stand as {port}, {docroot} and {work}.</p>\n",
     );
     for (name, sheets) in report.sheets() {
-        let _ = writeln!(text, "<details><summary>{} ({})</summary>", escape(&name), sheets.len());
+        let _ = writeln!(
+            text,
+            "<details><summary>{} ({})</summary>",
+            escape(&name),
+            sheets.len()
+        );
         for sheet in sheets {
             let _ = writeln!(text, "<pre tabindex=\"0\">{}</pre>", escape(&sheet.command));
             for (file, content) in &sheet.files {
-                let _ = writeln!(text, "<p class=\"unit\">{}</p><pre tabindex=\"0\">{}</pre>", escape(file), escape(content));
+                let _ = writeln!(
+                    text,
+                    "<p class=\"unit\">{}</p><pre tabindex=\"0\">{}</pre>",
+                    escape(file),
+                    escape(content)
+                );
             }
         }
         text.push_str("</details>\n");
@@ -209,9 +319,24 @@ fn configurations(report: &Report<'_>) -> String {
 
 fn method(report: &Report<'_>) -> String {
     let facts = &report.facts;
-    let row = |(name, value): &(String, String)| format!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escape(name), escape(value));
-    let rows: String = facts.machine.iter().chain(&facts.versions).map(row).collect();
-    let absent: String = facts.absent.iter().map(|complaint| format!("<li>Not measured: {}</li>", escape(complaint))).collect();
+    let row = |(name, value): &(String, String)| {
+        format!(
+            "<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n",
+            escape(name),
+            escape(value)
+        )
+    };
+    let rows: String = facts
+        .machine
+        .iter()
+        .chain(&facts.versions)
+        .map(row)
+        .collect();
+    let absent: String = facts
+        .absent
+        .iter()
+        .map(|complaint| format!("<li>Not measured: {}</li>", escape(complaint)))
+        .collect();
     format!(
         "<section id=\"method\">\n<h2>Machine and method</h2>\n<div class=\"scroll\"><table class=\"facts\"><tbody>\n{rows}</tbody></table></div>\n\
          <ul class=\"rules\">{RULES}{absent}</ul>\n<pre tabindex=\"0\">{}</pre>\n</section>\n",

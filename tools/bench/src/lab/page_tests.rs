@@ -1,4 +1,5 @@
-//! The page in a browser: nothing to complain of, no scrolling sideways on a telephone, two colour schemes, the figures readable.
+//! The page in a browser: nothing to complain of, no scrolling sideways on a telephone, two colour
+//! schemes, the figures readable.
 //!
 //! The page has no script, so the test puts one at its end that writes down what it sees.
 
@@ -38,7 +39,14 @@ fn loaded(dir: &Path, name: &str, text: &str, more: &[&str]) -> (String, String)
     let output = Command::new("timeout")
         .args(["-k", "5", "100"])
         .arg(require("chromium").expect("chromium"))
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"])
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+            "--disable-background-networking",
+            "--disable-sync",
+        ])
         .args([
             "--disable-component-update",
             "--disable-dev-shm-usage",
@@ -52,7 +60,10 @@ fn loaded(dir: &Path, name: &str, text: &str, more: &[&str]) -> (String, String)
         .stdin(Stdio::null())
         .output()
         .expect("ran");
-    (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
+    (
+        String::from_utf8_lossy(&output.stdout).into_owned(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
 }
 
 fn with_script(page: &str, script: &str) -> String {
@@ -74,7 +85,10 @@ const NARROW: &str = "const frame = document.querySelector('iframe'), page = fra
 
 fn said<'a>(dom: &'a str, label: &str) -> &'a str {
     let begin = format!("<p>{label} ");
-    let from = dom.rfind(&begin).unwrap_or_else(|| panic!("no `{label}` in {dom}")) + begin.len();
+    let from = dom
+        .rfind(&begin)
+        .unwrap_or_else(|| panic!("no `{label}` in {dom}"))
+        + begin.len();
     dom[from..].split('<').next().unwrap_or_default()
 }
 
@@ -82,7 +96,14 @@ fn said<'a>(dom: &'a str, label: &str) -> &'a str {
 fn a_browser_shows_it_in_both_schemes() {
     let dir = TempDir::new("lab-page").expect("made");
     let page = with_script(&sample_page(), COLOURS);
-    let scheme = |number: &str| loaded(&dir, "page.html", &page, &[&format!("--blink-settings=preferredColorScheme={number}")]);
+    let scheme = |number: &str| {
+        loaded(
+            &dir,
+            "page.html",
+            &page,
+            &[&format!("--blink-settings=preferredColorScheme={number}")],
+        )
+    };
     let ((dark, dark_log), (light, light_log)) = (scheme("0"), scheme("1"));
     for log in [&dark_log, &light_log] {
         assert!(!log.contains("CONSOLE"), "{log}");
@@ -90,13 +111,24 @@ fn a_browser_shows_it_in_both_schemes() {
     for label in ["body", ".own", ".chip.won"] {
         assert_ne!(said(&dark, label), said(&light, label), "{label}");
     }
-    assert_eq!((said(&light, "articles"), said(&light, "elsewhere")), ("8", "0"));
-    for figure in
-        ["6.10", "31.0", "12 errors", "h2o takes 1.31 times the CPU time", "worker_processes 1;", "A &lt;processor&gt; &amp; more"]
-    {
+    assert_eq!(
+        (said(&light, "articles"), said(&light, "elsewhere")),
+        ("8", "0")
+    );
+    for figure in [
+        "6.10",
+        "31.0",
+        "12 errors",
+        "h2o takes 1.31 times the CPU time",
+        "worker_processes 1;",
+        "A &lt;processor&gt; &amp; more",
+    ] {
         assert!(light.contains(figure), "{figure}\n{light}");
     }
-    assert!(!light.contains("<script>alert"), "a server's words are text");
+    assert!(
+        !light.contains("<script>alert"),
+        "a server's words are text"
+    );
 }
 
 #[test]
@@ -112,7 +144,11 @@ fn a_telephone_does_not_scroll_sideways() {
     let (dom, log) = loaded(&dir, "narrow.html", &page, &[]);
     assert!(!log.contains("CONSOLE"), "{log}");
     assert_eq!(said(&dom, "width"), "360 scrolls 360");
-    assert!(said(&dom, "smallest").parse::<f64>().expect("a size") >= 12.0, "{}", said(&dom, "smallest"));
+    assert!(
+        said(&dom, "smallest").parse::<f64>().expect("a size") >= 12.0,
+        "{}",
+        said(&dom, "smallest")
+    );
 }
 
 /// For eyes: `SAKER_LAB_PAGE=/tmp/page.html cargo test -p saker-bench lab::page_tests`.

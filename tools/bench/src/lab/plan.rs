@@ -1,7 +1,8 @@
 //! Which rows, how many rounds of them, how long: what fits into the time there is.
 //!
-//! Every kind of trial has a cost that is known well enough beforehand. Rounds are bought before seconds, since a median of one is none, and the
-//! published sizes over links before either. What is planned may still take longer on a slow machine; then later rows get fewer rounds
+//! Every kind of trial has a cost that is known well enough beforehand. Rounds are bought before
+//! seconds, since a median of one is none, and the published sizes over links before either. What
+//! is planned may still take longer on a slow machine; then later rows get fewer rounds
 //! (`progress`), and their report says so. `--plan` prints what comes of it here.
 
 use super::{arguments::Setting, groups, progress::clock};
@@ -37,14 +38,16 @@ const QUICK: [&str; 10] = [
     "h2-100x10",
 ];
 
-/// In a whole run besides the comparisons, which have rows of their own for small files, images, films, PHP and kept pages.
+/// In a whole run besides the comparisons, which have rows of their own for small files, images,
+/// films, PHP and kept pages.
 #[rustfmt::skip]
 const FURTHER: [&str; 16] = [
     "log", "rewrite", "permalinks", "proxy-1k", "proxy-1m", "cached-gzip", "idle", "h2-100x10", "h2-page40",
     "tls-handshake", "tls-resumed", "idle-tls", "idle-h2", "h3-100x10", "h3-large", "idle-h3",
 ];
 
-/// Rows over links that take half an hour by themselves, or were not published: in runs that have the time, or when they are named.
+/// Rows over links that take half an hour by themselves, or were not published: in runs that have
+/// the time, or when they are named.
 const LONG: [&str; 9] = [
     "b2-100k-100ms",
     "b2-100k-20ms",
@@ -99,20 +102,37 @@ const STAND: Duration = Duration::from_millis(500);
 const LINK_TRIAL: Duration = Duration::from_millis(1500);
 /// Strace, where a feature is switched.
 const SYSTEM_CALLS: Duration = Duration::from_secs(2);
-/// Before and after a first round, for the time lines: of visitors to the shop and of long runs as psrecord draws them, else as little as is seen.
+/// Before and after a first round, for the time lines: of visitors to the shop and of long runs as
+/// psrecord draws them, else as little as is seen.
 const IDLE: Duration = Duration::from_secs(1);
 const SHORT_IDLE: Duration = Duration::from_millis(200);
 /// Of requests that a client of ours makes over a link.
 const REQUESTS_PER_S: f64 = 15_000.0;
 
-const fn step((rounds, seconds): (usize, u64), (link_rounds, slow_link_rounds): (usize, usize), divisor: u64) -> Step {
-    Step { rounds, seconds, link_rounds, slow_link_rounds, divisor }
+const fn step(
+    (rounds, seconds): (usize, u64),
+    (link_rounds, slow_link_rounds): (usize, usize),
+    divisor: u64,
+) -> Step {
+    Step {
+        rounds,
+        seconds,
+        link_rounds,
+        slow_link_rounds,
+        divisor,
+    }
 }
 
 pub fn rows(setting: &Setting) -> Vec<&'static Row> {
     let mut rows: Vec<&'static Row> = if setting.bench.only.is_empty() {
         rows::all()
-            .filter(|row| if setting.is_quick() { is_quick(row) } else { is_published(row) || FURTHER.contains(&row.name) })
+            .filter(|row| {
+                if setting.is_quick() {
+                    is_quick(row)
+                } else {
+                    is_published(row) || FURTHER.contains(&row.name)
+                }
+            })
             .filter(|row| setting.budget() >= LONG_FROM || !LONG.contains(&row.name))
             .collect()
     } else {
@@ -126,7 +146,14 @@ pub fn rows(setting: &Setting) -> Vec<&'static Row> {
         rows.retain(|row| stage::can_be_apart(row));
     }
     // A page is read in the order of the comparisons; the machine's noise comes first in time.
-    rows.sort_by_key(|row| (!row.name.starts_with(NOISE), groups::ALL.iter().position(|group| *group == groups::of(row))));
+    rows.sort_by_key(|row| {
+        (
+            !row.name.starts_with(NOISE),
+            groups::ALL
+                .iter()
+                .position(|group| *group == groups::of(row)),
+        )
+    });
     rows
 }
 
@@ -136,51 +163,128 @@ fn is_published(row: &Row) -> bool {
 
 /// The first row that a beginning fits.
 fn is_quick(row: &Row) -> bool {
-    QUICK.iter().any(|name| rows::all().find(|candidate| candidate.name.starts_with(name)).is_some_and(|first| first.name == row.name))
+    QUICK.iter().any(|name| {
+        rows::all()
+            .find(|candidate| candidate.name.starts_with(name))
+            .is_some_and(|first| first.name == row.name)
+    })
 }
 
 /// `contenders` says how many take part in a row. The best step that fits.
-pub fn plan(rows: &[&'static Row], setting: &Setting, contenders: impl Fn(&Row) -> usize) -> Vec<Entry> {
+pub fn plan(
+    rows: &[&'static Row],
+    setting: &Setting,
+    contenders: impl Fn(&Row) -> usize,
+) -> Vec<Entry> {
     let all = |step: Step| -> Vec<Entry> {
         let entry = |row: &&'static Row| {
             let plan = row_plan(row, step, setting.is_quick());
-            Entry { plan, expected: expected(&plan, contenders(row)) }
+            Entry {
+                plan,
+                expected: expected(&plan, contenders(row)),
+            }
         };
         rows.iter().map(entry).collect()
     };
-    let fits = |entries: &Vec<Entry>| entries.iter().map(|entry| entry.expected).sum::<Duration>() <= setting.budget();
-    STEPS.into_iter().map(all).find(fits).unwrap_or_else(|| all(STEPS[STEPS.len() - 1]))
+    let fits = |entries: &Vec<Entry>| {
+        entries.iter().map(|entry| entry.expected).sum::<Duration>() <= setting.budget()
+    };
+    STEPS
+        .into_iter()
+        .map(all)
+        .find(fits)
+        .unwrap_or_else(|| all(STEPS[STEPS.len() - 1]))
 }
 
 /// A line for each row, and the sum.
 pub fn listed(entries: &[Entry]) -> String {
     let line = |entry: &Entry| {
-        let RowPlan { row, rounds, seconds, requests_divisor, .. } = entry.plan;
-        let part = if requests_divisor > 1 { format!(", 1/{requests_divisor} of the requests") } else { String::new() };
-        format!("{:<16} {:>6}  {rounds} x {seconds} s{part}\n", row.name, clock(entry.expected))
+        let RowPlan {
+            row,
+            rounds,
+            seconds,
+            requests_divisor,
+            ..
+        } = entry.plan;
+        let part = if requests_divisor > 1 {
+            format!(", 1/{requests_divisor} of the requests")
+        } else {
+            String::new()
+        };
+        format!(
+            "{:<16} {:>6}  {rounds} x {seconds} s{part}\n",
+            row.name,
+            clock(entry.expected)
+        )
     };
     let total = entries.iter().map(|entry| entry.expected).sum();
-    entries.iter().map(line).collect::<String>() + &format!("{:<16} {:>6}\n", format!("{} rows", entries.len()), clock(total))
+    entries.iter().map(line).collect::<String>()
+        + &format!(
+            "{:<16} {:>6}\n",
+            format!("{} rows", entries.len()),
+            clock(total)
+        )
 }
 
 fn row_plan(row: &'static Row, step: Step, is_quick: bool) -> RowPlan {
-    let Step { rounds, seconds, .. } = step;
-    let plan = RowPlan { row, rounds, seconds, requests_divisor: 1, idle: SHORT_IDLE };
+    let Step {
+        rounds, seconds, ..
+    } = step;
+    let plan = RowPlan {
+        row,
+        rounds,
+        seconds,
+        requests_divisor: 1,
+        idle: SHORT_IDLE,
+    };
     match row.kind {
         Kind::Link { link, requests, .. } => {
-            let requests_divisor = if requests > REQUESTS_WHOLE { step.divisor } else { 1 };
-            let plan = RowPlan { seconds: 0, requests_divisor, idle: Duration::ZERO, ..plan };
+            let requests_divisor = if requests > REQUESTS_WHOLE {
+                step.divisor
+            } else {
+                1
+            };
+            let plan = RowPlan {
+                seconds: 0,
+                requests_divisor,
+                idle: Duration::ZERO,
+                ..plan
+            };
             let is_slow = link.mbit_per_s < SLOW_MBIT_PER_S && link_time(&plan) > SLOW_LINK;
-            RowPlan { rounds: if is_slow { step.slow_link_rounds } else { step.link_rounds }, ..plan }
+            RowPlan {
+                rounds: if is_slow {
+                    step.slow_link_rounds
+                } else {
+                    step.link_rounds
+                },
+                ..plan
+            }
         }
-        Kind::Idle { .. } => RowPlan { rounds: 1, seconds: 0, idle: Duration::ZERO, ..plan },
-        Kind::Own(_) if row.name.starts_with(NOISE) => RowPlan { rounds: rounds.max(NOISE_ROUNDS), ..plan },
+        Kind::Idle { .. } => RowPlan {
+            rounds: 1,
+            seconds: 0,
+            idle: Duration::ZERO,
+            ..plan
+        },
+        Kind::Own(_) if row.name.starts_with(NOISE) => RowPlan {
+            rounds: rounds.max(NOISE_ROUNDS),
+            ..plan
+        },
         Kind::Own(workload) => {
             let least = workload.seconds_at_least(is_quick);
-            let idle = if !is_quick && (least > 0 || VISITORS.contains(&row.name)) { IDLE } else { SHORT_IDLE };
+            let idle = if !is_quick && (least > 0 || VISITORS.contains(&row.name)) {
+                IDLE
+            } else {
+                SHORT_IDLE
+            };
             // So long a trial is its own median.
             let rounds = if least > seconds.max(10) { 1 } else { rounds };
-            RowPlan { rounds, seconds: seconds.max(least), idle, ..plan }
+            RowPlan {
+                rounds,
+                seconds: seconds.max(least),
+                idle,
+                ..plan
+            }
         }
         _ => plan,
     }
@@ -193,9 +297,13 @@ fn expected(plan: &RowPlan, contenders: usize) -> Duration {
     let trial = match plan.row.kind {
         Kind::Idle { protocol, .. } => idle_time(protocol),
         Kind::Link { .. } => LINK_TRIAL + link_time(plan),
-        Kind::Compare { tool, connections, .. } => STAND + warm_up(tool, connections) + counted,
+        Kind::Compare {
+            tool, connections, ..
+        } => STAND + warm_up(tool, connections) + counted,
         Kind::Switch { connections, .. } => STAND + warm_up(Tool::Wrk, connections) + counted,
-        Kind::Own(workload) => STAND + warm_up(workload.load().tool, workload.load().connections) + counted,
+        Kind::Own(workload) => {
+            STAND + warm_up(workload.load().tool, workload.load().connections) + counted
+        }
     };
     let once = match plan.row.kind {
         // What the answers are compared by takes a start each.
@@ -206,7 +314,8 @@ fn expected(plan: &RowPlan, contenders: usize) -> Duration {
     (trial * rounds + plan.idle * 2 + once) * count
 }
 
-/// What a tool takes beside the time that it counts: a warm-up, by itself or before it, and its own beginning and end.
+/// What a tool takes beside the time that it counts: a warm-up, by itself or before it, and its own
+/// beginning and end.
 fn warm_up(tool: Tool, connections: usize) -> Duration {
     let milliseconds = match tool {
         Tool::Ab(_) => 300,
@@ -231,14 +340,30 @@ fn idle_time(protocol: Protocol) -> Duration {
 
 /// Bytes on the wire, round trips one after the other, and work, whichever is longest.
 fn link_time(plan: &RowPlan) -> Duration {
-    let Kind::Link { link, requests, connections, streams, path, .. } = plan.row.kind else { return Duration::ZERO };
+    let Kind::Link {
+        link,
+        requests,
+        connections,
+        streams,
+        path,
+        ..
+    } = plan.row.kind
+    else {
+        return Duration::ZERO;
+    };
     let requests = (requests / plan.requests_divisor.max(1)).max(1) as f64;
     let bytes = requests * saker_testkit::bench_files::bytes_of(path).max(300) as f64;
     let on_the_wire = bytes * 8.0 / (link.mbit_per_s as f64 * 1e6);
     let turns = requests / (connections * streams) as f64 * link.round_trip_ms as f64 / 1e3;
     // What is lost is sent again, and slows down whoever takes it for a full queue.
-    let losses = if link.loss + link.reordering > 0.0 { 6.0 } else { 1.0 };
-    let longest = (on_the_wire * losses).max(turns).max(requests / REQUESTS_PER_S);
+    let losses = if link.loss + link.reordering > 0.0 {
+        6.0
+    } else {
+        1.0
+    };
+    let longest = (on_the_wire * losses)
+        .max(turns)
+        .max(requests / REQUESTS_PER_S);
     Duration::from_secs_f64(1.15 * longest + 4.0 * link.round_trip_ms as f64 / 1e3)
 }
 
@@ -258,10 +383,19 @@ mod tests {
             let (entries, budget) = entries(line);
             let total: Duration = entries.iter().map(|entry| entry.expected).sum();
             assert!(total <= budget, "{line}: {total:?}");
-            for group in groups::ALL.iter().filter(|group| rows::all().any(|row| groups::of(row) == **group)) {
+            for group in groups::ALL
+                .iter()
+                .filter(|group| rows::all().any(|row| groups::of(row) == **group))
+            {
                 let needs_root = group.prefix == "b2-";
-                let has = entries.iter().any(|entry| groups::of(entry.plan.row) == *group);
-                assert!(has || needs_root && !rustix::process::geteuid().is_root(), "{line}: {}", group.title);
+                let has = entries
+                    .iter()
+                    .any(|entry| groups::of(entry.plan.row) == *group);
+                assert!(
+                    has || needs_root && !rustix::process::geteuid().is_root(),
+                    "{line}: {}",
+                    group.title
+                );
             }
             assert_eq!(entries.first().expect("rows").plan.row.name, "noise");
         }
@@ -271,15 +405,33 @@ mod tests {
     fn links_have_the_published_sizes_and_noise_its_rounds() {
         if rustix::process::geteuid().is_root() {
             let (whole, _) = entries("");
-            let plan = |name: &str| whole.iter().find(|entry| entry.plan.row.name == name).map(|entry| entry.plan);
-            assert!(["b2-10k-100ms", "b2-100mb-10ms"].iter().all(|name| plan(name).is_some_and(|plan| plan.requests_divisor == 1)));
+            let plan = |name: &str| {
+                whole
+                    .iter()
+                    .find(|entry| entry.plan.row.name == name)
+                    .map(|entry| entry.plan)
+            };
+            assert!(
+                ["b2-10k-100ms", "b2-100mb-10ms"]
+                    .iter()
+                    .all(|name| plan(name).is_some_and(|plan| plan.requests_divisor == 1))
+            );
             assert!(plan("b2-100k-100ms").is_none());
             let (long, _) = entries("--minutes 240");
-            assert!(long.iter().any(|entry| entry.plan.row.name == "b2-100k-100ms"));
+            assert!(
+                long.iter()
+                    .any(|entry| entry.plan.row.name == "b2-100k-100ms")
+            );
         }
         for line in ["", "--quick", "--minutes 1"] {
             let (entries, _) = entries(line);
-            assert!(entries.iter().filter(|entry| entry.plan.row.name.starts_with(NOISE)).all(|entry| entry.plan.rounds >= 3), "{line}");
+            assert!(
+                entries
+                    .iter()
+                    .filter(|entry| entry.plan.row.name.starts_with(NOISE))
+                    .all(|entry| entry.plan.rounds >= 3),
+                "{line}"
+            );
         }
     }
 
@@ -287,11 +439,18 @@ mod tests {
     fn more_minutes_buy_more() {
         let (few, _) = entries("--only small-10 --minutes 1");
         let (many, _) = entries("--only small-10 --minutes 20");
-        assert!(many[0].plan.seconds > few[0].plan.seconds && many[0].plan.rounds >= few[0].plan.rounds);
+        assert!(
+            many[0].plan.seconds > few[0].plan.seconds && many[0].plan.rounds >= few[0].plan.rounds
+        );
     }
 
     #[test]
     fn names_in_the_lists_are_rows() {
-        assert!(FURTHER.iter().chain(&LONG).all(|name| rows::all().any(|row| row.name == *name)));
+        assert!(
+            FURTHER
+                .iter()
+                .chain(&LONG)
+                .all(|name| rows::all().any(|row| row.name == *name))
+        );
     }
 }

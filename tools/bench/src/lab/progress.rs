@@ -1,7 +1,9 @@
-//! How far the run is: one line that is written over on a terminal, elsewhere two lines for each row, when it begins and what it took.
+//! How far the run is: one line that is written over on a terminal, elsewhere two lines for each
+//! row, when it begins and what it took.
 //!
-//! It also knows who is late: a further round of a row is run only while the whole is in time, and when the time is over by far, rows that have
-//! not begun are left out, which the report says. The noise is measured whole in any case: all others are judged by it.
+//! It also knows who is late: a further round of a row is run only while the whole is in time, and
+//! when the time is over by far, rows that have not begun are left out, which the report says. The
+//! noise is measured whole in any case: all others are judged by it.
 
 use super::plan::{Entry, NOISE};
 use crate::{contender::Contender, rows::Row, runner::Progress};
@@ -42,8 +44,14 @@ struct State {
 impl Bar {
     pub fn new(plans: &[Entry], budget: Duration) -> Bar {
         let total = plans.iter().map(|entry| entry.expected).sum();
-        let bar =
-            Bar { begun: Instant::now(), total, budget, rows: plans.len(), is_terminal: stderr().is_terminal(), state: RefCell::default() };
+        let bar = Bar {
+            begun: Instant::now(),
+            total,
+            budget,
+            rows: plans.len(),
+            is_terminal: stderr().is_terminal(),
+            state: RefCell::default(),
+        };
         eprintln!("{} rows, about {}", bar.rows, clock(total));
         bar
     }
@@ -53,8 +61,17 @@ impl Bar {
         state.until = state.done + entry.expected;
         state.row_begun = Some(Instant::now());
         if !self.is_terminal {
-            let begin = format!("{} of {}: {}", state.rows_done + 1, self.rows, entry.plan.row.name);
-            let rounds = if entry.plan.rounds == 1 { "1 round".to_owned() } else { format!("{} rounds", entry.plan.rounds) };
+            let begin = format!(
+                "{} of {}: {}",
+                state.rows_done + 1,
+                self.rows,
+                entry.plan.row.name
+            );
+            let rounds = if entry.plan.rounds == 1 {
+                "1 round".to_owned()
+            } else {
+                format!("{} rounds", entry.plan.rounds)
+            };
             eprintln!("{begin} ({rounds}); {} left", clock(self.left(&state)));
         }
     }
@@ -63,26 +80,47 @@ impl Bar {
         let mut state = self.state.borrow_mut();
         state.rows_done += 1;
         state.done += entry.expected;
-        let took = state.row_begun.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let took = state
+            .row_begun
+            .map_or(Duration::ZERO, |begun| begun.elapsed());
         if !self.is_terminal {
-            let (row, planned, since) = (entry.plan.row.name, clock(entry.expected), clock(self.begun.elapsed()));
-            eprintln!("  {row}: {} of {planned} planned; {since} since the beginning", clock(took));
+            let (row, planned, since) = (
+                entry.plan.row.name,
+                clock(entry.expected),
+                clock(self.begun.elapsed()),
+            );
+            eprintln!(
+                "  {row}: {} of {planned} planned; {since} since the beginning",
+                clock(took)
+            );
         }
     }
 
     /// Whether there is no time for this row.
     pub fn is_over(&self, next: &Entry) -> bool {
-        self.begun.elapsed() + next.expected > self.budget + self.budget.mul_f64(OVER).max(OVER_LEAST)
+        self.begun.elapsed() + next.expected
+            > self.budget + self.budget.mul_f64(OVER).max(OVER_LEAST)
     }
 
     pub fn finish(&self) {
-        eprintln!("{}{} rows in {}", if self.is_terminal { "\r\x1b[K" } else { "" }, self.rows, clock(self.begun.elapsed()));
+        eprintln!(
+            "{}{} rows in {}",
+            if self.is_terminal { "\r\x1b[K" } else { "" },
+            self.rows,
+            clock(self.begun.elapsed())
+        );
     }
 
     /// By the plan, stretched as the part behind us was.
     fn left(&self, state: &State) -> Duration {
-        let pace = if state.done.is_zero() { 1.0 } else { self.begun.elapsed().as_secs_f64() / state.done.as_secs_f64() };
-        self.total.saturating_sub(state.done).mul_f64(pace.clamp(0.2, 5.0))
+        let pace = if state.done.is_zero() {
+            1.0
+        } else {
+            self.begun.elapsed().as_secs_f64() / state.done.as_secs_f64()
+        };
+        self.total
+            .saturating_sub(state.done)
+            .mul_f64(pace.clamp(0.2, 5.0))
     }
 }
 
@@ -92,10 +130,23 @@ impl Progress for Bar {
             return;
         }
         let state = self.state.borrow();
-        let filled = (state.done.as_secs_f64() / self.total.as_secs_f64().max(1e-9) * f64::from(WIDTH)) as usize;
-        let bar: String = (0..WIDTH as usize).map(|place| if place < filled { '█' } else { '░' }).collect();
-        let place = format!("{} of {} · {} · round {} · {contender}", state.rows_done + 1, self.rows, row.name, round + 1);
-        let _ = write!(stderr(), "\r\x1b[K{bar} {place} · {} left", clock(self.left(&state)));
+        let filled = (state.done.as_secs_f64() / self.total.as_secs_f64().max(1e-9)
+            * f64::from(WIDTH)) as usize;
+        let bar: String = (0..WIDTH as usize)
+            .map(|place| if place < filled { '█' } else { '░' })
+            .collect();
+        let place = format!(
+            "{} of {} · {} · round {} · {contender}",
+            state.rows_done + 1,
+            self.rows,
+            row.name,
+            round + 1
+        );
+        let _ = write!(
+            stderr(),
+            "\r\x1b[K{bar} {place} · {} left",
+            clock(self.left(&state))
+        );
     }
 
     /// What the plan leaves free of the budget may be used by anybody.
@@ -103,14 +154,22 @@ impl Progress for Bar {
         let state = self.state.borrow();
         let spare = self.budget.saturating_sub(self.total);
         let late = self.begun.elapsed().saturating_sub(state.until);
-        is_in_time(late, self.total.saturating_sub(state.until), spare + PATIENCE.min(self.budget / 10), round)
-            || row.name.starts_with(NOISE)
+        is_in_time(
+            late,
+            self.total.saturating_sub(state.until),
+            spare + PATIENCE.min(self.budget / 10),
+            round,
+        ) || row.name.starts_with(NOISE)
     }
 }
 
 /// `round` from 0; `late` by the plan, `left` of it, `allowed` to anybody.
 fn is_in_time(late: Duration, left: Duration, allowed: Duration, round: usize) -> bool {
-    let more = if round == 1 { left.mul_f64(PATIENCE_FOR_TWO) } else { Duration::ZERO };
+    let more = if round == 1 {
+        left.mul_f64(PATIENCE_FOR_TWO)
+    } else {
+        Duration::ZERO
+    };
     late < allowed + more
 }
 
@@ -133,6 +192,9 @@ mod tests {
 
     #[test]
     fn minutes_and_seconds() {
-        assert_eq!([0, 61, 3600].map(|seconds| clock(Duration::from_secs(seconds))), ["0:00", "1:01", "60:00"]);
+        assert_eq!(
+            [0, 61, 3600].map(|seconds| clock(Duration::from_secs(seconds))),
+            ["0:00", "1:01", "60:00"]
+        );
     }
 }

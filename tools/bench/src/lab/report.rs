@@ -1,4 +1,5 @@
-//! What page, Markdown and summary are made of: outcomes in groups, counts, and the sentences that they share.
+//! What page, Markdown and summary are made of: outcomes in groups, counts, and the sentences that
+//! they share.
 
 use super::{
     groups::{self, Group},
@@ -25,18 +26,36 @@ pub struct Counts {
 impl<'a> Report<'a> {
     pub fn new(results: &'a [RowResult], facts: Facts) -> Report<'a> {
         let noise = Noise::of(results);
-        Report { outcomes: results.iter().map(|result| verdict::judge(result, noise)).collect(), noise, facts }
+        Report {
+            outcomes: results
+                .iter()
+                .map(|result| verdict::judge(result, noise))
+                .collect(),
+            noise,
+            facts,
+        }
     }
 
     /// Those that have rows.
     pub fn groups(&self) -> impl Iterator<Item = (Group, Vec<&Outcome<'a>>)> {
-        let of = |group: Group| self.outcomes.iter().filter(move |outcome| groups::of(outcome.row) == group).collect::<Vec<_>>();
-        groups::ALL.into_iter().map(move |group| (group, of(group))).filter(|(_, outcomes)| !outcomes.is_empty())
+        let of = |group: Group| {
+            self.outcomes
+                .iter()
+                .filter(move |outcome| groups::of(outcome.row) == group)
+                .collect::<Vec<_>>()
+        };
+        groups::ALL
+            .into_iter()
+            .map(move |group| (group, of(group)))
+            .filter(|(_, outcomes)| !outcomes.is_empty())
     }
 
     /// Of rows that compare servers.
     pub fn counts(&self) -> Counts {
-        let compared = self.outcomes.iter().filter(|outcome| groups::of(outcome.row).prefix != "noise");
+        let compared = self
+            .outcomes
+            .iter()
+            .filter(|outcome| groups::of(outcome.row).prefix != "noise");
         compared.fold(Counts::default(), |mut counts, outcome| {
             match outcome.standing {
                 Some(Standing::Won) => counts.won += 1,
@@ -51,14 +70,25 @@ impl<'a> Report<'a> {
     /// Each server with the different ways in which it was started.
     pub fn sheets(&self) -> Vec<(String, Vec<&'a Sheet>)> {
         let mut all: Vec<(String, Vec<&'a Sheet>)> = Vec::new();
-        for series in self.outcomes.iter().flat_map(|outcome| &outcome.result.series) {
+        for series in self
+            .outcomes
+            .iter()
+            .flat_map(|outcome| &outcome.result.series)
+        {
             let name = series.contender.to_string();
-            let place = all.iter().position(|(other, _)| *other == name).unwrap_or_else(|| {
-                all.push((name, Vec::new()));
-                all.len() - 1
-            });
+            let place = all
+                .iter()
+                .position(|(other, _)| *other == name)
+                .unwrap_or_else(|| {
+                    all.push((name, Vec::new()));
+                    all.len() - 1
+                });
             if let Some((_, sheets)) = all.get_mut(place) {
-                let new: Vec<&Sheet> = series.sheets.iter().filter(|sheet| !sheets.contains(sheet)).collect();
+                let new: Vec<&Sheet> = series
+                    .sheets
+                    .iter()
+                    .filter(|sheet| !sheets.contains(sheet))
+                    .collect();
                 sheets.extend(new);
             }
         }
@@ -80,13 +110,18 @@ impl Outcome<'_> {
     /// What the word means in this row.
     pub fn sentence(&self) -> String {
         let (Some(rival), Some(standing)) = (self.best(), self.standing) else {
-            return self.refusal.clone().unwrap_or_else(|| "nobody to compare with".to_owned());
+            return self
+                .refusal
+                .clone()
+                .unwrap_or_else(|| "nobody to compare with".to_owned());
         };
         let (name, ratio) = (&rival.name, rival.advantage.unwrap_or(1.0));
         let what = thing(self.measure);
         match standing {
             Standing::Level => format!("level with {name}: {ratio:.2} to 1, within the noise"),
-            _ if self.measure == Measure::Rate => format!("Saker makes {} the {what} of {name}", times(ratio)),
+            _ if self.measure == Measure::Rate => {
+                format!("Saker makes {} the {what} of {name}", times(ratio))
+            }
             Standing::Won => format!("{name} takes {} the {what}", times(ratio)),
             Standing::Lost => format!("Saker takes {} the {what} of {name}", times(1.0 / ratio)),
         }
@@ -94,11 +129,23 @@ impl Outcome<'_> {
 
     /// Rounds and seconds.
     pub fn amount(&self) -> String {
-        let rounds = self.figures.iter().map(|figure| figure.series.trials.len()).max().unwrap_or(0);
-        let rounds = if rounds == 1 { "1 round".to_owned() } else { format!("{rounds} rounds") };
+        let rounds = self
+            .figures
+            .iter()
+            .map(|figure| figure.series.trials.len())
+            .max()
+            .unwrap_or(0);
+        let rounds = if rounds == 1 {
+            "1 round".to_owned()
+        } else {
+            format!("{rounds} rounds")
+        };
         match self.row.kind {
             Kind::Link { .. } if self.result.plan.requests_divisor > 1 => {
-                format!("{rounds}; 1/{} of the requests, to end in time", self.result.plan.requests_divisor)
+                format!(
+                    "{rounds}; 1/{} of the requests, to end in time",
+                    self.result.plan.requests_divisor
+                )
             }
             Kind::Link { .. } | Kind::Idle { .. } => rounds,
             _ => format!("{rounds} of {} s", self.result.plan.seconds),
@@ -139,7 +186,11 @@ fn grouped(value: f64) -> String {
         }
         text.push(digit);
     }
-    if value < 0.0 { format!("-{text}") } else { text }
+    if value < 0.0 {
+        format!("-{text}")
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]
@@ -151,18 +202,52 @@ mod tests {
     fn counts_and_sentences() {
         let results = samples::results();
         let report = Report::new(&results, Facts::default());
-        assert_eq!(report.counts(), Counts { won: 3, level: 1, lost: 2, refused: 1 });
-        let sentence = |name: &str| report.outcomes.iter().find(|outcome| outcome.row.name == name).expect("a row").sentence();
+        assert_eq!(
+            report.counts(),
+            Counts {
+                won: 3,
+                level: 1,
+                lost: 2,
+                refused: 1
+            }
+        );
+        let sentence = |name: &str| {
+            report
+                .outcomes
+                .iter()
+                .find(|outcome| outcome.row.name == name)
+                .expect("a row")
+                .sentence()
+        };
         assert_eq!(sentence("small-10"), "h2o takes 1.31 times the CPU time");
-        assert_eq!(sentence("proxy-1k"), "Saker takes 1.68 times the CPU time of haproxy");
-        assert_eq!(sentence("large-10"), "level with nginx: 0.99 to 1, within the noise");
-        assert_eq!(sentence("tls-10"), "Saker: saker: would not start <script>alert(1)</script>");
-        assert_eq!(report.sheets().iter().map(|(name, sheets)| (name.as_str(), sheets.len())).next(), Some(("nginx", 1)));
+        assert_eq!(
+            sentence("proxy-1k"),
+            "Saker takes 1.68 times the CPU time of haproxy"
+        );
+        assert_eq!(
+            sentence("large-10"),
+            "level with nginx: 0.99 to 1, within the noise"
+        );
+        assert_eq!(
+            sentence("tls-10"),
+            "Saker: saker: would not start <script>alert(1)</script>"
+        );
+        assert_eq!(
+            report
+                .sheets()
+                .iter()
+                .map(|(name, sheets)| (name.as_str(), sheets.len()))
+                .next(),
+            Some(("nginx", 1))
+        );
     }
 
     #[test]
     fn numbers_are_short() {
         let written = [0.004, 6.066, 12.34, 999.4, 1234.5, 1_234_567.0].map(number);
-        assert_eq!(written, ["0.00", "6.07", "12.3", "999", "1,235", "1,234,567"]);
+        assert_eq!(
+            written,
+            ["0.00", "6.07", "12.3", "999", "1,235", "1,234,567"]
+        );
     }
 }

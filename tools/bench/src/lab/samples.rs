@@ -25,7 +25,10 @@ pub fn series(contender: Contender, costs: &[f64]) -> Series {
         line: line(*cost),
         ..Trial::default()
     };
-    Series { trials: costs.iter().map(trial).collect(), ..Series::new(contender) }
+    Series {
+        trials: costs.iter().map(trial).collect(),
+        ..Series::new(contender)
+    }
 }
 
 /// Idle, busy, idle.
@@ -33,24 +36,53 @@ fn line(cost: f64) -> TimeLine {
     let samples = (1..=30u64).map(|tick| {
         let busy = (8..24).contains(&tick);
         let wave = (tick as f64).sin() * 4.0;
-        let cpu_percent = if busy { (30.0 + cost * 5.0 + wave).min(100.0) } else { 0.5 };
+        let cpu_percent = if busy {
+            (30.0 + cost * 5.0 + wave).min(100.0)
+        } else {
+            0.5
+        };
         let memory = 8_000_000 + (cost * 1e6) as u64 + if tick >= 8 { 2_000_000 } else { 0 };
-        Sample { at_ms: tick * 200, cpu_percent, rss_bytes: memory + 3_000_000, pss_bytes: memory }
+        Sample {
+            at_ms: tick * 200,
+            cpu_percent,
+            rss_bytes: memory + 3_000_000,
+            pss_bytes: memory,
+        }
     });
-    TimeLine { samples: samples.collect(), load_from_ms: 1600, load_to_ms: 4800 }
+    TimeLine {
+        samples: samples.collect(),
+        load_from_ms: 1600,
+        load_to_ms: 4800,
+    }
 }
 
 pub fn row_result(name: &str, series: Vec<Series>) -> RowResult {
     let row = rows::all().find(|row| row.name == name).expect("a row");
-    let plan = RowPlan { row, rounds: 3, seconds: 3, requests_divisor: 1, idle: Duration::from_secs(2) };
-    RowResult { plan, load_command: "taskset -c 1 wrk -t1 -c10 -d3s http://127.0.0.1:12345/small.html".to_owned(), series }
+    let plan = RowPlan {
+        row,
+        rounds: 3,
+        seconds: 3,
+        requests_divisor: 1,
+        idle: Duration::from_secs(2),
+    };
+    RowResult {
+        plan,
+        load_command: "taskset -c 1 wrk -t1 -c10 -d3s http://127.0.0.1:12345/small.html".to_owned(),
+        series,
+    }
 }
 
 /// One row of every kind and outcome.
 pub fn results() -> Vec<RowResult> {
     let with_sheet = |mut series: Series| {
-        let files = vec![("nginx.conf".to_owned(), "worker_processes 1;\nhttp { server { listen {port}; } } # <b>&\n".to_owned())];
-        series.sheets = vec![Sheet { command: "nginx -p {work} -c {work}/nginx.conf".to_owned(), files }];
+        let files = vec![(
+            "nginx.conf".to_owned(),
+            "worker_processes 1;\nhttp { server { listen {port}; } } # <b>&\n".to_owned(),
+        )];
+        series.sheets = vec![Sheet {
+            command: "nginx -p {work} -c {work}/nginx.conf".to_owned(),
+            files,
+        }];
         series
     };
     let peer = |peer, costs: &[f64]| with_sheet(series(Contender::Peer(peer), costs));
@@ -58,9 +90,17 @@ pub fn results() -> Vec<RowResult> {
     let mut bad = peer(Peer::Lighttpd, &[9.0, 9.0, 9.0]);
     bad.trials[1].errors = 12.0;
     let mut broken = own(&[]);
-    broken.complaints.push("saker: would not start\n<script>alert(1)</script>".to_owned());
+    broken
+        .complaints
+        .push("saker: would not start\n<script>alert(1)</script>".to_owned());
     vec![
-        row_result("noise", vec![own(&[6.0, 6.1, 6.05]), series(Contender::SakerAgain, &[6.05, 6.0, 6.1])]),
+        row_result(
+            "noise",
+            vec![
+                own(&[6.0, 6.1, 6.05]),
+                series(Contender::SakerAgain, &[6.05, 6.0, 6.1]),
+            ],
+        ),
         row_result(
             "small-10",
             vec![
@@ -72,17 +112,48 @@ pub fn results() -> Vec<RowResult> {
                 series(Contender::Floor, &[5.1, 5.2, 5.0]),
             ],
         ),
-        row_result("h2-page40", vec![own(&[2.0, 2.1, 2.0]), peer(Peer::Nginx, &[12.0, 12.5, 12.1]), peer(Peer::H2o, &[4.7, 4.8, 4.6])]),
-        row_result("large-10", vec![own(&[990.0, 970.0, 1000.0]), peer(Peer::Nginx, &[985.0, 990.0, 980.0])]),
+        row_result(
+            "h2-page40",
+            vec![
+                own(&[2.0, 2.1, 2.0]),
+                peer(Peer::Nginx, &[12.0, 12.5, 12.1]),
+                peer(Peer::H2o, &[4.7, 4.8, 4.6]),
+            ],
+        ),
+        row_result(
+            "large-10",
+            vec![
+                own(&[990.0, 970.0, 1000.0]),
+                peer(Peer::Nginx, &[985.0, 990.0, 980.0]),
+            ],
+        ),
         row_result(
             "proxy-1k",
-            vec![own(&[26.0, 27.0, 26.0]), peer(Peer::Nginx, &[17.0, 18.0, 17.5]), peer(Peer::Haproxy, &[16.0, 15.0, 15.5])],
+            vec![
+                own(&[26.0, 27.0, 26.0]),
+                peer(Peer::Nginx, &[17.0, 18.0, 17.5]),
+                peer(Peer::Haproxy, &[16.0, 15.0, 15.5]),
+            ],
         ),
-        row_result("idle", vec![own(&[1161.0]), peer(Peer::Nginx, &[640.0]), peer(Peer::Apache, &[5200.0])]),
+        row_result(
+            "idle",
+            vec![
+                own(&[1161.0]),
+                peer(Peer::Nginx, &[640.0]),
+                peer(Peer::Apache, &[5200.0]),
+            ],
+        ),
         row_result(
             "b2-10k-20ms",
-            vec![own(&[3.1, 3.0, 3.2]), series(Contender::SakerHttp2, &[3.3, 3.4, 3.2]), peer(Peer::Nginx, &[3.5, 3.6, 3.4])],
+            vec![
+                own(&[3.1, 3.0, 3.2]),
+                series(Contender::SakerHttp2, &[3.3, 3.4, 3.2]),
+                peer(Peer::Nginx, &[3.5, 3.6, 3.4]),
+            ],
         ),
-        row_result("tls-10", vec![broken, peer(Peer::Nginx, &[15.0, 15.0, 15.2])]),
+        row_result(
+            "tls-10",
+            vec![broken, peer(Peer::Nginx, &[15.0, 15.0, 15.2])],
+        ),
     ]
 }

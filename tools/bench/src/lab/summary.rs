@@ -1,4 +1,5 @@
-//! The report for programs: what was decided, by which figures. Everything that was measured is in `raw.json` beside it.
+//! The report for programs: what was decided, by which figures. Everything that was measured is in
+//! `raw.json` beside it.
 
 use super::{
     groups,
@@ -12,8 +13,12 @@ const FORMAT: u32 = 1;
 
 pub fn json(report: &Report<'_>) -> Value {
     let counts = report.counts();
-    let pairs =
-        |pairs: &[(String, String)]| pairs.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect::<Value>();
+    let pairs = |pairs: &[(String, String)]| {
+        pairs
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::from(value.as_str())))
+            .collect::<Value>()
+    };
     json!({
         "format": FORMAT,
         "when": report.facts.when,
@@ -66,9 +71,19 @@ mod tests {
         let results = samples::results();
         let summary = json(&Report::new(&results, Facts::default()));
         let row = |name: &str| {
-            summary["rows"].as_array().and_then(|rows| rows.iter().find(|row| row["row"] == name)).cloned().unwrap_or_default()
+            summary["rows"]
+                .as_array()
+                .and_then(|rows| rows.iter().find(|row| row["row"] == name))
+                .cloned()
+                .unwrap_or_default()
         };
-        assert_eq!((row("small-10")["outcome"].as_str(), row("small-10")["against"].as_str()), (Some("won"), Some("h2o")));
+        assert_eq!(
+            (
+                row("small-10")["outcome"].as_str(),
+                row("small-10")["against"].as_str()
+            ),
+            (Some("won"), Some("h2o"))
+        );
         assert_eq!(row("tls-10")["outcome"], "refused");
         assert_eq!(row("small-10")["servers"][0]["median"], 6.1);
         assert_eq!(summary["counts"]["won"], 3);

@@ -1,9 +1,10 @@
 //! Who is ahead in a row, and whether that is more than noise.
 //!
-//! Saker is measured against the best of the others. Ahead is who is ahead in the medians by more than the machine's noise (A against A) and in
-//! four of five rounds as well: rounds are interleaved, so that those that ran next to each other had the same machine. Everything else is level.
-//! A server that had errors has no figure; where that is Saker, the row is refused.
-//! Absent on purpose: the floor as a rival. It is no web server.
+//! Saker is measured against the best of the others. Ahead is who is ahead in the medians by more
+//! than the machine's noise (A against A) and in four of five rounds as well: rounds are
+//! interleaved, so that those that ran next to each other had the same machine. Everything else is
+//! level. A server that had errors has no figure; where that is Saker, the row is refused. Absent
+//! on purpose: the floor as a rival. It is no web server.
 
 use crate::{
     contender::Contender,
@@ -73,12 +74,24 @@ pub struct Outcome<'a> {
 
 impl Noise {
     pub fn of(results: &[RowResult]) -> Noise {
-        let of_row = |name: &str| results.iter().find(|result| result.plan.row.name == name).and_then(differences);
+        let of_row = |name: &str| {
+            results
+                .iter()
+                .find(|result| result.plan.row.name == name)
+                .and_then(differences)
+        };
         let (cpu, rate) = (of_row("noise"), of_row("noise-rate"));
         let is_measured = cpu.or(rate).is_some();
         // One tells of the other where it has to.
-        let known = |one: Option<f64>, other: Option<f64>| one.or(other).map_or(NOISE_ASSUMED, |noise| noise.max(NOISE_MIN));
-        Noise { cpu: known(cpu, rate), rate: known(rate, cpu), is_measured }
+        let known = |one: Option<f64>, other: Option<f64>| {
+            one.or(other)
+                .map_or(NOISE_ASSUMED, |noise| noise.max(NOISE_MIN))
+        };
+        Noise {
+            cpu: known(cpu, rate),
+            rate: known(rate, cpu),
+            is_measured,
+        }
     }
 
     fn for_measure(self, measure: Measure) -> f64 {
@@ -92,10 +105,19 @@ impl Noise {
 
 /// The largest difference of two that ran next to each other. The medians of all differ by no more.
 fn differences(result: &RowResult) -> Option<f64> {
-    let [one, other] = result.series.as_slice() else { return None };
+    let [one, other] = result.series.as_slice() else {
+        return None;
+    };
     let measure = result.plan.row.measure();
-    let pairs = one.trials.iter().zip(&other.trials).map(|(one, other)| value(measure, one) / value(measure, other));
-    pairs.map(|ratio| ratio.max(1.0 / ratio) - 1.0).filter(|difference| difference.is_finite()).reduce(f64::max)
+    let pairs = one
+        .trials
+        .iter()
+        .zip(&other.trials)
+        .map(|(one, other)| value(measure, one) / value(measure, other));
+    pairs
+        .map(|ratio| ratio.max(1.0 / ratio) - 1.0)
+        .filter(|difference| difference.is_finite())
+        .reduce(f64::max)
 }
 
 pub fn value(measure: Measure, trial: &Trial) -> f64 {
@@ -109,26 +131,69 @@ pub fn value(measure: Measure, trial: &Trial) -> f64 {
 pub fn judge(result: &RowResult, noise: Noise) -> Outcome<'_> {
     let (row, measure) = (result.plan.row, result.plan.row.measure());
     let noise = noise.for_measure(measure);
-    let mut figures: Vec<Figure<'_>> = result.series.iter().map(|series| figure(series, measure)).collect();
+    let mut figures: Vec<Figure<'_>> = result
+        .series
+        .iter()
+        .map(|series| figure(series, measure))
+        .collect();
     sort(&mut figures, measure);
     let refusal = refusal_of_row(&figures);
-    if refusal.is_none() && figures.first().is_some_and(|own| own.series.contender.is_saker()) {
+    if refusal.is_none()
+        && figures
+            .first()
+            .is_some_and(|own| own.series.contender.is_saker())
+    {
         let (own, others) = figures.split_at_mut(1);
-        others.iter_mut().for_each(|other| compare(&own[0], other, measure, noise));
+        others
+            .iter_mut()
+            .for_each(|other| compare(&own[0], other, measure, noise));
     }
-    let rival = if refusal.is_none() { rival(&figures) } else { None };
+    let rival = if refusal.is_none() {
+        rival(&figures)
+    } else {
+        None
+    };
     let standing = rival.and_then(|index| figures.get(index)?.standing);
     // What is on can't be better than what is off.
-    let standing = standing.map(|standing| if is_switch(row) && standing == Standing::Won { Standing::Level } else { standing });
-    Outcome { result, row, measure, figures, standing, rival, refusal, noise }
+    let standing = standing.map(|standing| {
+        if is_switch(row) && standing == Standing::Won {
+            Standing::Level
+        } else {
+            standing
+        }
+    });
+    Outcome {
+        result,
+        row,
+        measure,
+        figures,
+        standing,
+        rival,
+        refusal,
+        noise,
+    }
 }
 
 fn figure(series: &Series, measure: Measure) -> Figure<'_> {
-    let errors = series.trials.iter().fold(0.0, |sum, trial| sum + trial.errors);
-    let complaint = series.complaints.first().map(|complaint| complaint.lines().take(2).collect::<Vec<_>>().join(" "));
+    let errors = series
+        .trials
+        .iter()
+        .fold(0.0, |sum, trial| sum + trial.errors);
+    let complaint = series
+        .complaints
+        .first()
+        .map(|complaint| complaint.lines().take(2).collect::<Vec<_>>().join(" "));
     let refusal = complaint.or_else(|| (errors > 0.0).then(|| format!("{errors:.0} errors")));
-    let value = spread(series.trials.iter().map(|trial| value(measure, trial))).filter(|_| refusal.is_none());
-    Figure { series, name: series.contender.to_string(), value, refusal, advantage: None, standing: None }
+    let value = spread(series.trials.iter().map(|trial| value(measure, trial)))
+        .filter(|_| refusal.is_none());
+    Figure {
+        series,
+        name: series.contender.to_string(),
+        value,
+        refusal,
+        advantage: None,
+        standing: None,
+    }
 }
 
 fn is_switch(row: &Row) -> bool {
@@ -151,23 +216,44 @@ fn sort(figures: &mut [Figure<'_>], measure: Measure) {
         Contender::Floor => 2,
         _ => 1,
     };
-    figures.sort_by(|one, other| place(one).cmp(&place(other)).then(badness(one).total_cmp(&badness(other))));
+    figures.sort_by(|one, other| {
+        place(one)
+            .cmp(&place(other))
+            .then(badness(one).total_cmp(&badness(other)))
+    });
 }
 
 fn refusal_of_row(figures: &[Figure<'_>]) -> Option<String> {
-    let own = figures.iter().find(|figure| is_own(figure.series.contender));
-    let Some(own) = own else { return Some("Saker was not measured".to_owned()) };
-    own.refusal.as_ref().map(|refusal| format!("Saker: {refusal}"))
+    let own = figures
+        .iter()
+        .find(|figure| is_own(figure.series.contender));
+    let Some(own) = own else {
+        return Some("Saker was not measured".to_owned());
+    };
+    own.refusal
+        .as_ref()
+        .map(|refusal| format!("Saker: {refusal}"))
 }
 
 fn compare(own: &Figure<'_>, other: &mut Figure<'_>, measure: Measure, noise: f64) {
-    let (Some(ours), Some(theirs)) = (own.value, other.value) else { return };
-    let advantage = |ours: f64, theirs: f64| if measure == Measure::Rate { ours / theirs } else { theirs / ours };
+    let (Some(ours), Some(theirs)) = (own.value, other.value) else {
+        return;
+    };
+    let advantage = |ours: f64, theirs: f64| {
+        if measure == Measure::Rate {
+            ours / theirs
+        } else {
+            theirs / ours
+        }
+    };
     let overall = advantage(ours.median, theirs.median);
     let rounds: Vec<f64> = (own.series.trials.iter().zip(&other.series.trials))
         .map(|(ours, theirs)| advantage(value(measure, ours), value(measure, theirs)))
         .collect();
-    let ahead = |test: fn(f64) -> bool| rounds.iter().filter(|ratio| test(**ratio)).count() as f64 >= ROUNDS_AHEAD * rounds.len() as f64;
+    let ahead = |test: fn(f64) -> bool| {
+        rounds.iter().filter(|ratio| test(**ratio)).count() as f64
+            >= ROUNDS_AHEAD * rounds.len() as f64
+    };
     other.advantage = Some(overall).filter(|ratio| ratio.is_finite());
     other.standing = Some(match overall {
         ratio if ratio > 1.0 + noise && ahead(|ratio| ratio > 1.0) => Standing::Won,
@@ -179,7 +265,11 @@ fn compare(own: &Figure<'_>, other: &mut Figure<'_>, measure: Measure, noise: f6
 /// A peer where there is one; else Saker itself in another way.
 fn rival(figures: &[Figure<'_>]) -> Option<usize> {
     let with = |wanted: fn(Contender) -> bool| {
-        figures.iter().position(|figure| figure.value.is_some() && !is_own(figure.series.contender) && wanted(figure.series.contender))
+        figures.iter().position(|figure| {
+            figure.value.is_some()
+                && !is_own(figure.series.contender)
+                && wanted(figure.series.contender)
+        })
     };
     with(|contender| matches!(contender, Contender::Peer(_) | Contender::Outside(_)))
         .or_else(|| with(|contender| contender != Contender::Floor))
@@ -195,31 +285,62 @@ mod tests {
     const H2O: Contender = Contender::Peer(Peer::H2o);
 
     fn noise(part: f64) -> Noise {
-        Noise { cpu: part, rate: part, is_measured: true }
+        Noise {
+            cpu: part,
+            rate: part,
+            is_measured: true,
+        }
     }
 
     fn standing(own: &[f64], other: &[f64], part: f64) -> Option<Standing> {
-        let result = row_result("small-10", vec![series(Contender::Saker, own), series(NGINX, other)]);
+        let result = row_result(
+            "small-10",
+            vec![series(Contender::Saker, own), series(NGINX, other)],
+        );
         judge(&result, noise(part)).standing
     }
 
     #[test]
     fn ahead_is_more_than_noise_and_in_the_rounds() {
-        assert_eq!(standing(&[5.0, 5.1, 4.9], &[10.0, 10.2, 9.9], 0.03), Some(Standing::Won));
-        assert_eq!(standing(&[10.0, 10.2, 9.9], &[5.0, 5.1, 4.9], 0.03), Some(Standing::Lost));
-        assert_eq!(standing(&[10.0, 10.0, 10.0], &[10.2, 10.2, 10.2], 0.03), Some(Standing::Level));
+        assert_eq!(
+            standing(&[5.0, 5.1, 4.9], &[10.0, 10.2, 9.9], 0.03),
+            Some(Standing::Won)
+        );
+        assert_eq!(
+            standing(&[10.0, 10.2, 9.9], &[5.0, 5.1, 4.9], 0.03),
+            Some(Standing::Lost)
+        );
+        assert_eq!(
+            standing(&[10.0, 10.0, 10.0], &[10.2, 10.2, 10.2], 0.03),
+            Some(Standing::Level)
+        );
         // By the medians ahead, in one of three rounds behind.
-        assert_eq!(standing(&[5.0, 5.0, 12.0], &[6.0, 6.0, 6.0], 0.03), Some(Standing::Level));
+        assert_eq!(
+            standing(&[5.0, 5.0, 12.0], &[6.0, 6.0, 6.0], 0.03),
+            Some(Standing::Level)
+        );
     }
 
     #[test]
     fn the_best_is_the_rival_and_the_floor_is_none() {
-        let all = vec![series(Contender::Floor, &[1.0]), series(NGINX, &[9.0]), series(Contender::Saker, &[6.0]), series(H2O, &[8.0])];
+        let all = vec![
+            series(Contender::Floor, &[1.0]),
+            series(NGINX, &[9.0]),
+            series(Contender::Saker, &[6.0]),
+            series(H2O, &[8.0]),
+        ];
         let result = row_result("small-10", all);
         let outcome = judge(&result, noise(0.03));
-        let names: Vec<&str> = outcome.figures.iter().map(|figure| figure.name.as_str()).collect();
+        let names: Vec<&str> = outcome
+            .figures
+            .iter()
+            .map(|figure| figure.name.as_str())
+            .collect();
         assert_eq!(names, ["saker", "h2o", "nginx", "bare tokio loop"]);
-        assert_eq!((outcome.rival, outcome.standing), (Some(1), Some(Standing::Won)));
+        assert_eq!(
+            (outcome.rival, outcome.standing),
+            (Some(1), Some(Standing::Won))
+        );
         assert_eq!(outcome.figures[2].advantage, Some(1.5));
     }
 
@@ -227,24 +348,48 @@ mod tests {
     fn errors_take_the_figure_away() {
         let mut bad = series(NGINX, &[1.0]);
         bad.trials[0].errors = 7.0;
-        let result = row_result("small-10", vec![series(Contender::Saker, &[6.0]), bad, series(H2O, &[8.0])]);
+        let result = row_result(
+            "small-10",
+            vec![series(Contender::Saker, &[6.0]), bad, series(H2O, &[8.0])],
+        );
         let outcome = judge(&result, noise(0.03));
-        assert_eq!((outcome.rival, outcome.standing), (Some(1), Some(Standing::Won)));
-        assert_eq!((outcome.figures[2].refusal.as_deref(), outcome.figures[2].value), (Some("7 errors"), None));
+        assert_eq!(
+            (outcome.rival, outcome.standing),
+            (Some(1), Some(Standing::Won))
+        );
+        assert_eq!(
+            (
+                outcome.figures[2].refusal.as_deref(),
+                outcome.figures[2].value
+            ),
+            (Some("7 errors"), None)
+        );
         let mut own = series(Contender::Saker, &[6.0]);
         own.trials[0].errors = 1.0;
         let result = row_result("small-10", vec![own, series(H2O, &[8.0])]);
         let outcome = judge(&result, noise(0.03));
-        assert_eq!((outcome.standing, outcome.refusal.as_deref()), (None, Some("Saker: 1 errors")));
+        assert_eq!(
+            (outcome.standing, outcome.refusal.as_deref()),
+            (None, Some("Saker: 1 errors"))
+        );
     }
 
     #[test]
     fn noise_is_the_largest_difference_and_the_medians_lie_within() {
         let (one, other) = ([10.0, 10.4, 9.7, 12.0], [10.1, 9.9, 10.0, 11.0]);
-        let result = row_result("noise", vec![series(Contender::Saker, &one), series(Contender::SakerAgain, &other)]);
+        let result = row_result(
+            "noise",
+            vec![
+                series(Contender::Saker, &one),
+                series(Contender::SakerAgain, &other),
+            ],
+        );
         let results = [result];
         let noise = Noise::of(&results);
-        assert!((noise.cpu - (12.0 / 11.0 - 1.0)).abs() < 1e-9 && noise.is_measured, "{noise:?}");
+        assert!(
+            (noise.cpu - (12.0 / 11.0 - 1.0)).abs() < 1e-9 && noise.is_measured,
+            "{noise:?}"
+        );
         let outcome = judge(&results[0], noise);
         assert_eq!(outcome.standing, Some(Standing::Level));
         assert!(!Noise::of(&[]).is_measured);

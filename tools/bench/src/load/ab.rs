@@ -8,7 +8,8 @@ pub struct Ab {
     pub keep_alive: bool,
     /// `None`: as many as there is time for.
     pub requests: Option<u32>,
-    /// For pages that differ in length by nature (phpinfo tells ports and times); else another length than the first is a failure.
+    /// For pages that differ in length by nature (phpinfo tells ports and times); else another
+    /// length than the first is a failure.
     pub any_length: bool,
 }
 
@@ -19,12 +20,22 @@ impl Ab {
     /// The same for a moment; of films fewer, but one for each connection.
     pub fn few(self, connections: usize) -> Ab {
         let least = u32::try_from(connections).unwrap_or(u32::MAX);
-        Ab { requests: Some(self.requests.map_or(FEW, |requests| requests / 10).max(least)), ..self }
+        Ab {
+            requests: Some(
+                self.requests
+                    .map_or(FEW, |requests| requests / 10)
+                    .max(least),
+            ),
+            ..self
+        }
     }
 }
 
 pub fn words(setting: &LoadSetting<'_>, ab: Ab) -> Result<Vec<String>, String> {
-    let (connections, seconds) = (setting.connections.to_string(), setting.amount.seconds().to_string());
+    let (connections, seconds) = (
+        setting.connections.to_string(),
+        setting.amount.seconds().to_string(),
+    );
     let mut words = vec![program("ab")?, "-q".into(), "-r".into()];
     words.extend(ab.keep_alive.then(|| "-k".to_owned()));
     words.extend(ab.any_length.then(|| "-l".to_owned()));
@@ -40,10 +51,15 @@ pub fn words(setting: &LoadSetting<'_>, ab: Ab) -> Result<Vec<String>, String> {
 
 pub fn parse(text: &str) -> Option<Load> {
     let figure = |label: &str| {
-        let line = text.lines().find_map(|line| line.trim_start().strip_prefix(label))?;
+        let line = text
+            .lines()
+            .find_map(|line| line.trim_start().strip_prefix(label))?;
         line.split_ascii_whitespace().next()?.parse::<f64>().ok()
     };
-    let total = text.lines().find_map(|line| line.strip_prefix("Total:")).unwrap_or_default();
+    let total = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Total:"))
+        .unwrap_or_default();
     Some(Load {
         requests: figure("Complete requests:")?,
         bytes: figure("Total transferred:")?,
@@ -53,7 +69,12 @@ pub fn parse(text: &str) -> Option<Load> {
         p50_us: figure("50%").unwrap_or(0.0) * 1000.0,
         p99_us: figure("99%").unwrap_or(0.0) * 1000.0,
         longest_us: figure("100%").unwrap_or(0.0) * 1000.0,
-        shortest_us: total.split_ascii_whitespace().next().and_then(|least| least.parse::<f64>().ok()).unwrap_or(0.0) * 1000.0,
+        shortest_us: total
+            .split_ascii_whitespace()
+            .next()
+            .and_then(|least| least.parse::<f64>().ok())
+            .unwrap_or(0.0)
+            * 1000.0,
         ..Load::default()
     })
 }
@@ -73,14 +94,33 @@ mod tests {
 
     #[test]
     fn figures() {
-        let times = Load { p50_us: 1000.0, p99_us: 4000.0, longest_us: 9000.0, shortest_us: 3000.0, ..Load::default() };
-        assert_eq!(parse(SAID), Some(Load { requests: 5000.0, bytes: 2e6, seconds: 2.5, errors: 3.0, ..times }));
+        let times = Load {
+            p50_us: 1000.0,
+            p99_us: 4000.0,
+            longest_us: 9000.0,
+            shortest_us: 3000.0,
+            ..Load::default()
+        };
+        assert_eq!(
+            parse(SAID),
+            Some(Load {
+                requests: 5000.0,
+                bytes: 2e6,
+                seconds: 2.5,
+                errors: 3.0,
+                ..times
+            })
+        );
         assert_eq!(parse("apr_socket_recv: Connection refused (111)"), None);
     }
 
     #[test]
     fn arguments() {
-        let by_time = Ab { keep_alive: false, requests: None, any_length: false };
+        let by_time = Ab {
+            keep_alive: false,
+            requests: None,
+            any_length: false,
+        };
         let said = |ab: Ab| {
             let setting = LoadSetting {
                 tool: Tool::Ab(ab),
@@ -93,12 +133,29 @@ mod tests {
                 work: Path::new("/w"),
                 tls: None,
             };
-            words(&setting, ab).expect("ab is there").get(1..).expect("arguments").join(" ")
+            words(&setting, ab)
+                .expect("ab is there")
+                .get(1..)
+                .expect("arguments")
+                .join(" ")
         };
-        assert_eq!(said(by_time), "-q -r -c 10 -t 2 -n 100000000 http://127.0.0.1:80/a");
+        assert_eq!(
+            said(by_time),
+            "-q -r -c 10 -t 2 -n 100000000 http://127.0.0.1:80/a"
+        );
         assert_eq!(by_time.few(2000).requests, Some(2000));
-        let by_number = Ab { keep_alive: true, requests: Some(100), any_length: true };
-        assert_eq!(said(by_number), "-q -r -k -l -c 10 -n 100 http://127.0.0.1:80/a");
-        assert_eq!((by_time.few(10).requests, by_number.few(4).requests), (Some(FEW), Some(10)));
+        let by_number = Ab {
+            keep_alive: true,
+            requests: Some(100),
+            any_length: true,
+        };
+        assert_eq!(
+            said(by_number),
+            "-q -r -k -l -c 10 -n 100 http://127.0.0.1:80/a"
+        );
+        assert_eq!(
+            (by_time.few(10).requests, by_number.few(4).requests),
+            (Some(FEW), Some(10))
+        );
     }
 }

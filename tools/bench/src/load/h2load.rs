@@ -1,8 +1,9 @@
 //! h2load: HTTP/2 over TLS and, with `--h1`, keep-alive HTTP/1.1 over TLS.
 //!
-//! wrk would load its core a few percent less, but counts its handshakes as part of the requests and leaves the cipher to the server. Here
-//! the client offers one cipher and everybody is measured with it. A run in another protocol than the row's is no measurement.
-//! Absent on purpose: percentiles, which it tells only by a log line per request.
+//! wrk would load its core a few percent less, but counts its handshakes as part of the requests
+//! and leaves the cipher to the server. Here the client offers one cipher and everybody is measured
+//! with it. A run in another protocol than the row's is no measurement. Absent on purpose:
+//! percentiles, which it tells only by a log line per request.
 
 use super::{Amount, Load, LoadSetting, program};
 use crate::{rows::Tool, tls_client};
@@ -12,14 +13,30 @@ use std::fs;
 const CONNECTIONS_PER_S: usize = 500;
 
 pub fn words(setting: &LoadSetting<'_>, streams: usize) -> Result<Vec<String>, String> {
-    let list = setting.work.join(format!("uris-{}.txt", setting.paths.len()));
-    let uris: Vec<String> = setting.paths.iter().map(|path| setting.url_of(path)).collect();
+    let list = setting
+        .work
+        .join(format!("uris-{}.txt", setting.paths.len()));
+    let uris: Vec<String> = setting
+        .paths
+        .iter()
+        .map(|path| setting.url_of(path))
+        .collect();
     fs::write(&list, uris.join("\n")).map_err(|error| format!("{}: {error}", list.display()))?;
-    let mut words = vec![program("h2load")?, "-t1".into(), format!("-c{}", setting.connections), format!("-m{streams}")];
+    let mut words = vec![
+        program("h2load")?,
+        "-t1".into(),
+        format!("-c{}", setting.connections),
+        format!("-m{streams}"),
+    ];
     words.extend(match setting.amount {
         Amount::Seconds(seconds) => {
             let warm_up_s = 1 + setting.connections / CONNECTIONS_PER_S;
-            [format!("--warm-up-time={warm_up_s}"), "-D".into(), seconds.to_string()].to_vec()
+            [
+                format!("--warm-up-time={warm_up_s}"),
+                "-D".into(),
+                seconds.to_string(),
+            ]
+            .to_vec()
         }
         Amount::Requests(requests) => ["-n".into(), requests.to_string()].to_vec(),
     });
@@ -32,35 +49,60 @@ pub fn words(setting: &LoadSetting<'_>, streams: usize) -> Result<Vec<String>, S
 }
 
 pub fn parse(setting: &LoadSetting<'_>, text: &str) -> Option<Load> {
-    let protocol = if setting.tool == Tool::H1load { "http/1.1" } else { "h2" };
-    let agreed = [("TLS Protocol: ", "TLSv1.3"), ("Cipher: ", tls_client::CIPHER_SUITE), ("Application protocol: ", protocol)];
-    if agreed.iter().any(|(label, wanted)| rest_of_line(text, label) != Some(wanted)) {
+    let protocol = if setting.tool == Tool::H1load {
+        "http/1.1"
+    } else {
+        "h2"
+    };
+    let agreed = [
+        ("TLS Protocol: ", "TLSv1.3"),
+        ("Cipher: ", tls_client::CIPHER_SUITE),
+        ("Application protocol: ", protocol),
+    ];
+    if agreed
+        .iter()
+        .any(|(label, wanted)| rest_of_line(text, label) != Some(wanted))
+    {
         return None;
     }
     let requests = rest_of_line(text, "requests: ")?;
     let codes = rest_of_line(text, "status codes: ")?;
-    let bytes = rest_of_line(text, "traffic: ")?.split_once('(')?.1.split_once(')')?.0;
+    let bytes = rest_of_line(text, "traffic: ")?
+        .split_once('(')?
+        .1
+        .split_once(')')?
+        .0;
     let done = before(requests, "done")?;
-    let failures = before(requests, "failed")? + before(requests, "errored")? + before(requests, "timeout")?;
+    let failures =
+        before(requests, "failed")? + before(requests, "errored")? + before(requests, "timeout")?;
     let not_2xx = before(codes, "3xx")? + before(codes, "4xx")? + before(codes, "5xx")?;
     Some(Load {
         requests: done,
         bytes: bytes.parse().ok()?,
         seconds: match setting.amount {
             Amount::Seconds(seconds) => seconds as f64,
-            Amount::Requests(_) => microseconds(rest_of_line(text, "finished in ")?.split(',').next()?)? / 1e6,
+            Amount::Requests(_) => {
+                microseconds(rest_of_line(text, "finished in ")?.split(',').next()?)? / 1e6
+            }
         },
         errors: failures.max(not_2xx) + clients_lost(setting, text),
-        longest_us: microseconds(rest_of_line(text, "time for request:")?.split_ascii_whitespace().nth(1)?)?,
+        longest_us: microseconds(
+            rest_of_line(text, "time for request:")?
+                .split_ascii_whitespace()
+                .nth(1)?,
+        )?,
         ..Load::default()
     })
 }
 
 /// A client whose handshake fails makes no request that could be counted as an error.
 fn clients_lost(setting: &LoadSetting<'_>, text: &str) -> f64 {
-    let rates = rest_of_line(text, "req/s           :").and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<f64>().ok());
-    // The slowest client finished nothing. With a file that takes a good part of the time that proves nothing.
-    let silent = setting.paths != [saker_testkit::bench_files::HUGE] && rates.is_none_or(|slowest| slowest <= 0.0);
+    let rates = rest_of_line(text, "req/s           :")
+        .and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<f64>().ok());
+    // The slowest client finished nothing. With a file that takes a good part of the time that
+    // proves nothing.
+    let silent = setting.paths != [saker_testkit::bench_files::HUGE]
+        && rates.is_none_or(|slowest| slowest <= 0.0);
     if silent { 1.0 } else { 0.0 }
 }
 
@@ -70,7 +112,8 @@ fn rest_of_line<'a>(text: &'a str, label: &str) -> Option<&'a str> {
 
 /// The number before a word: `12 done, 3 failed`.
 fn before(text: &str, word: &str) -> Option<f64> {
-    text.split(", ").find_map(|part| part.strip_suffix(word)?.trim().parse().ok())
+    text.split(", ")
+        .find_map(|part| part.strip_suffix(word)?.trim().parse().ok())
 }
 
 /// `79us`, `2.36ms`, `1.02s`.
@@ -114,10 +157,19 @@ mod tests {
     #[test]
     fn figures() {
         let h2 = setting(Tool::H2load { streams: 10 });
-        let expected =
-            Load { requests: 190_215.0, bytes: 54_781_920.0, seconds: 2.0, errors: 3.0, longest_us: 22_050.0, ..Load::default() };
+        let expected = Load {
+            requests: 190_215.0,
+            bytes: 54_781_920.0,
+            seconds: 2.0,
+            errors: 3.0,
+            longest_us: 22_050.0,
+            ..Load::default()
+        };
         assert_eq!(parse(&h2, SAID), Some(expected));
-        let by_number = LoadSetting { amount: Amount::Requests(190_215), ..h2 };
+        let by_number = LoadSetting {
+            amount: Amount::Requests(190_215),
+            ..h2
+        };
         assert_eq!(parse(&by_number, SAID).expect("parsed").seconds, 3.0);
         let one_silent = SAID.replace("9441.52", "0.00");
         assert_eq!(parse(&h2, &one_silent).expect("parsed").errors, 4.0);
@@ -128,12 +180,18 @@ mod tests {
         assert_eq!(parse(&setting(Tool::H1load), SAID), None);
         let h2 = setting(Tool::H2load { streams: 10 });
         assert_eq!(parse(&h2, &SAID.replace("TLSv1.3", "TLSv1.2")), None);
-        assert_eq!(parse(&h2, &SAID.replace("TLS_AES_128", "TLS_AES_256")), None);
+        assert_eq!(
+            parse(&h2, &SAID.replace("TLS_AES_128", "TLS_AES_256")),
+            None
+        );
         assert_eq!(parse(&h2, ""), None);
     }
 
     #[test]
     fn durations() {
-        assert_eq!(["79us", "2.5ms", "1.5s", "x"].map(microseconds), [Some(79.0), Some(2_500.0), Some(1_500_000.0), None]);
+        assert_eq!(
+            ["79us", "2.5ms", "1.5s", "x"].map(microseconds),
+            [Some(79.0), Some(2_500.0), Some(1_500_000.0), None]
+        );
     }
 }

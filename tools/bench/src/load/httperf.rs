@@ -1,8 +1,9 @@
 //! httperf: a connection per request, one after the other, with a full TLS handshake each.
 //!
-//! It knows no time, only a number of connections. What it can't do is ask for more than one at once without a rate of its own choosing, which
-//! measures whether a server keeps up and not what it can: rows with many at a time use our own handshakes.
-//! Absent on purpose: percentiles, of which it tells the median alone.
+//! It knows no time, only a number of connections. What it can't do is ask for more than one at
+//! once without a rate of its own choosing, which measures whether a server keeps up and not what
+//! it can: rows with many at a time use our own handshakes. Absent on purpose: percentiles, of
+//! which it tells the median alone.
 
 use super::{Load, LoadSetting, program};
 
@@ -10,10 +11,25 @@ use super::{Load, LoadSetting, program};
 const CONNECTIONS_PER_S: u64 = 400;
 
 pub fn words(setting: &LoadSetting<'_>) -> Result<Vec<String>, String> {
-    let (host, port) = (setting.address.ip().to_string(), setting.address.port().to_string());
+    let (host, port) = (
+        setting.address.ip().to_string(),
+        setting.address.port().to_string(),
+    );
     let path = format!("/{}", setting.paths.first().copied().unwrap_or_default());
     let count = (setting.amount.seconds().max(1) * CONNECTIONS_PER_S).to_string();
-    let words = ["--hog", "--ssl", "--ssl-no-reuse", "--server", &host, "--port", &port, "--uri", &path, "--num-conns", &count];
+    let words = [
+        "--hog",
+        "--ssl",
+        "--ssl-no-reuse",
+        "--server",
+        &host,
+        "--port",
+        &port,
+        "--uri",
+        &path,
+        "--num-conns",
+        &count,
+    ];
     Ok([vec![program("httperf")?], words.map(str::to_owned).to_vec()].concat())
 }
 
@@ -25,8 +41,11 @@ pub fn parse(text: &str) -> Option<Load> {
     let sizes = line("Reply size [B]: ")?;
     let bytes_of_reply = after(sizes, "(total")?;
     let status = line("Reply status: ")?;
-    let failed =
-        after(line("Errors: total")?, "")? + ["1xx=", "3xx=", "4xx=", "5xx="].iter().filter_map(|kind| at(status, kind)).sum::<f64>();
+    let failed = after(line("Errors: total")?, "")?
+        + ["1xx=", "3xx=", "4xx=", "5xx="]
+            .iter()
+            .filter_map(|kind| at(status, kind))
+            .sum::<f64>();
     Some(Load {
         requests: replies,
         bytes: replies * bytes_of_reply,
@@ -66,10 +85,23 @@ mod tests {
 
     #[test]
     fn figures() {
-        let times = Load { p50_us: 500.0, longest_us: 6_500.0, ..Load::default() };
-        let expected = Load { requests: 499.0, bytes: 499.0 * 359.0, seconds: 0.096, errors: 4.0, ..times };
+        let times = Load {
+            p50_us: 500.0,
+            longest_us: 6_500.0,
+            ..Load::default()
+        };
+        let expected = Load {
+            requests: 499.0,
+            bytes: 499.0 * 359.0,
+            seconds: 0.096,
+            errors: 4.0,
+            ..times
+        };
         assert_eq!(parse(SAID), Some(expected));
-        assert_eq!(parse("httperf: failed to connect to SSL server (err=-1, reason=5)"), None);
+        assert_eq!(
+            parse("httperf: failed to connect to SSL server (err=-1, reason=5)"),
+            None
+        );
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! siege: visitors that keep their connections and go through a list of URLs, with the parts of each page when its parser is on.
+//! siege: visitors that keep their connections and go through a list of URLs, with the parts of
+//! each page when its parser is on.
 //!
-//! Everything is in a file of settings of our own, so that nobody's `~/.siege` decides. It takes pages uncompressed, since servers differ in what
-//! they compress. When its time is over it cancels its visitors wherever they are;
-//! now and then, on a busy machine, it then waits for itself for ever, or has counted next to nothing: such a run is made again.
-//! It ends when a second of the clock does: the last of those that were asked for is only a part of one, so it gets one more.
-//! Absent on purpose: percentiles, which it does not tell; its longest transaction comes in hundredths of a second.
+//! Everything is in a file of settings of our own, so that nobody's `~/.siege` decides. It takes
+//! pages uncompressed, since servers differ in what they compress. When its time is over it cancels
+//! its visitors wherever they are; now and then, on a busy machine, it then waits for itself for
+//! ever, or has counted next to nothing: such a run is made again. It ends when a second of the
+//! clock does: the last of those that were asked for is only a part of one, so it gets one more.
+//! Absent on purpose: percentiles, which it does not tell; its longest transaction comes in
+//! hundredths of a second.
 
 use super::{Load, LoadSetting, program};
 use std::{fs, path::PathBuf};
@@ -12,14 +15,39 @@ use std::{fs, path::PathBuf};
 pub const ATTEMPTS: usize = 3;
 const MEBIBYTE: f64 = 1_048_576.0;
 
-/// `has_parser`: what a page names (images, style sheets, scripts) is fetched after it and counted, too.
+/// `has_parser`: what a page names (images, style sheets, scripts) is fetched after it and counted,
+/// too.
 pub fn words(setting: &LoadSetting<'_>, has_parser: bool) -> Result<Vec<String>, String> {
     let kind = if has_parser { "parser" } else { "plain" };
-    let settings = write(setting, &format!("siege-{kind}.conf"), &settings(has_parser))?;
-    let urls: Vec<String> = setting.paths.iter().map(|path| setting.url_of(path)).collect();
-    let list = write(setting, &format!("siege-{}.urls", urls.len()), &(urls.join("\n") + "\n"))?;
-    let (connections, time) = (format!("-c{}", setting.connections), format!("-t{}S", setting.amount.seconds() + 1));
-    let words = ["-R", &settings.display().to_string(), "-b", &connections, &time, "-f", &list.display().to_string()].map(str::to_owned);
+    let settings = write(
+        setting,
+        &format!("siege-{kind}.conf"),
+        &settings(has_parser),
+    )?;
+    let urls: Vec<String> = setting
+        .paths
+        .iter()
+        .map(|path| setting.url_of(path))
+        .collect();
+    let list = write(
+        setting,
+        &format!("siege-{}.urls", urls.len()),
+        &(urls.join("\n") + "\n"),
+    )?;
+    let (connections, time) = (
+        format!("-c{}", setting.connections),
+        format!("-t{}S", setting.amount.seconds() + 1),
+    );
+    let words = [
+        "-R",
+        &settings.display().to_string(),
+        "-b",
+        &connections,
+        &time,
+        "-f",
+        &list.display().to_string(),
+    ]
+    .map(str::to_owned);
     Ok([vec![program("siege")?], words.to_vec()].concat())
 }
 
@@ -40,7 +68,10 @@ fn settings(has_parser: bool) -> String {
 /// It counts what ended as an error of HTTP neither as failed nor as successful.
 pub fn parse(text: &str) -> Option<Load> {
     let figure = |label: &str| {
-        let line = text.lines().find_map(|line| line.trim_start_matches(['{', '\t', ' ']).strip_prefix(&format!("\"{label}\":")))?;
+        let line = text.lines().find_map(|line| {
+            line.trim_start_matches(['{', '\t', ' '])
+                .strip_prefix(&format!("\"{label}\":"))
+        })?;
         line.trim().trim_end_matches(',').parse::<f64>().ok()
     };
     let (transactions, successful) = (figure("transactions")?, figure("successful_transactions")?);
@@ -56,7 +87,8 @@ pub fn parse(text: &str) -> Option<Load> {
 
 /// Each visitor has been served, and for a good part of the time that was asked for.
 pub fn is_whole(setting: &LoadSetting<'_>, load: &Load) -> bool {
-    load.requests >= setting.connections as f64 && load.seconds * 4.0 >= setting.amount.seconds() as f64
+    load.requests >= setting.connections as f64
+        && load.seconds * 4.0 >= setting.amount.seconds() as f64
 }
 
 #[cfg(test)]
@@ -73,8 +105,20 @@ mod tests {
     #[test]
     fn figures() {
         let load = parse(SAID).expect("parsed");
-        let expected = Load { requests: 15_282.0, bytes: 4.5 * MEBIBYTE, seconds: 1.97, errors: 3.0, ..Load::default() };
-        assert_eq!(Load { longest_us: 0.0, ..load.clone() }, expected);
+        let expected = Load {
+            requests: 15_282.0,
+            bytes: 4.5 * MEBIBYTE,
+            seconds: 1.97,
+            errors: 3.0,
+            ..Load::default()
+        };
+        assert_eq!(
+            Load {
+                longest_us: 0.0,
+                ..load.clone()
+            },
+            expected
+        );
         assert_eq!(load.longest_us.round(), 70_000.0);
         assert_eq!(parse("siege aborted due to excessive socket failure"), None);
     }
@@ -92,13 +136,20 @@ mod tests {
             work: Path::new("/w"),
             tls: None,
         };
-        let load = |requests: f64, seconds: f64| Load { requests, seconds, ..Load::default() };
+        let load = |requests: f64, seconds: f64| Load {
+            requests,
+            seconds,
+            ..Load::default()
+        };
         assert!(is_whole(&setting, &load(5000.0, 1.9)));
         assert!(!is_whole(&setting, &load(0.0, 1.9)) && !is_whole(&setting, &load(5000.0, 0.4)));
     }
 
     #[test]
     fn the_parser_is_a_setting() {
-        assert!(settings(true).contains("\nparser = true\n") && settings(false).contains("\nparser = false\n"));
+        assert!(
+            settings(true).contains("\nparser = true\n")
+                && settings(false).contains("\nparser = false\n")
+        );
     }
 }

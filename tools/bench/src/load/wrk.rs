@@ -1,4 +1,5 @@
-//! wrk: keep-alive HTTP/1.1. It prints rounded figures for people, so a script prints the exact ones.
+//! wrk: keep-alive HTTP/1.1. It prints rounded figures for people, so a script prints the exact
+//! ones.
 
 use super::{EXACT_FIGURES, LoadSetting, program};
 use crate::rows::Tool;
@@ -10,22 +11,43 @@ const SESSIONS: usize = 40;
 
 /// `more`: arguments of its own.
 pub fn words(setting: &LoadSetting<'_>, more: &[&str]) -> Result<Vec<String>, String> {
-    let script = write_script(setting).map_err(|error| error.to_string())?.display().to_string();
-    let (connections, seconds) = (format!("-c{}", setting.connections), format!("-d{}s", setting.amount.seconds()));
-    let mut words = vec![program("wrk")?, "-t1".to_owned(), connections, seconds, "--timeout=10s".to_owned(), "-s".to_owned(), script];
+    let script = write_script(setting)
+        .map_err(|error| error.to_string())?
+        .display()
+        .to_string();
+    let (connections, seconds) = (
+        format!("-c{}", setting.connections),
+        format!("-d{}s", setting.amount.seconds()),
+    );
+    let mut words = vec![
+        program("wrk")?,
+        "-t1".to_owned(),
+        connections,
+        seconds,
+        "--timeout=10s".to_owned(),
+        "-s".to_owned(),
+        script,
+    ];
     words.extend(more.iter().map(|word| (*word).to_owned()));
     words.push(setting.url());
     Ok(words)
 }
 
 fn write_script(setting: &LoadSetting<'_>) -> io::Result<PathBuf> {
-    let one_in = if let Tool::WrkLoggedIn { one_in } = setting.tool { one_in } else { 0 };
-    let path = setting.work.join(format!("wrk-{}-{one_in}.lua", setting.paths.len()));
+    let one_in = if let Tool::WrkLoggedIn { one_in } = setting.tool {
+        one_in
+    } else {
+        0
+    };
+    let path = setting
+        .work
+        .join(format!("wrk-{}-{one_in}.lua", setting.paths.len()));
     fs::write(&path, script(setting.paths, one_in))?;
     Ok(path)
 }
 
-/// One path needs no `request` function: wrk is faster without one. One visitor in `logged_in_one_in` has a session's cookie; 0: nobody.
+/// One path needs no `request` function: wrk is faster without one. One visitor in
+/// `logged_in_one_in` has a session's cookie; 0: nobody.
 fn script(paths: &[&str], logged_in_one_in: usize) -> String {
     let mut script = format!(
         "done = function(summary, latency, requests)
@@ -87,6 +109,9 @@ mod tests {
     #[test]
     fn some_visitors_are_logged_in() {
         let script = script(&["a"], 10);
-        assert!(script.contains("n % 10 > 0") && script.contains("shop_session=customer%02d"), "{script}");
+        assert!(
+            script.contains("n % 10 > 0") && script.contains("shop_session=customer%02d"),
+            "{script}"
+        );
     }
 }

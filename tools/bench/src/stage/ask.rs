@@ -32,8 +32,14 @@ impl Stage {
     pub fn connect(address: &str) -> Result<Stage, String> {
         let complaint = |error: std::io::Error| format!("the stage at {address}: {error}");
         let stream = TcpStream::connect(address).map_err(complaint)?;
-        stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(PATIENCE))).map_err(complaint)?;
-        let mut stage = Stage { lines: Mutex::new(BufReader::new(stream)), chain: String::new() };
+        stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+            .map_err(complaint)?;
+        let mut stage = Stage {
+            lines: Mutex::new(BufReader::new(stream)),
+            chain: String::new(),
+        };
         stage.chain = text(&stage.ask(&json!({ "ask": "hello" }))?, "chain")?.to_owned();
         Ok(stage)
     }
@@ -44,11 +50,28 @@ impl Stage {
     }
 
     /// A server that is a yardstick may be asked without TLS.
-    pub fn start(self: &Arc<Stage>, row: &Row, contender: Contender, tls: bool) -> Result<Visit, String> {
+    pub fn start(
+        self: &Arc<Stage>,
+        row: &Row,
+        contender: Contender,
+        tls: bool,
+    ) -> Result<Visit, String> {
         let answer = self.ask(&json!({ "ask": "start", "row": row.name, "server": contender.to_string(), "tls": tls }))?;
-        let address = text(&answer, "address")?.parse().map_err(|_| format!("no address in {answer}"))?;
-        let sheets = answer.get("sheets").and_then(Value::as_array).into_iter().flatten().filter_map(sheet).collect();
-        Ok(Visit { stage: Arc::clone(self), address, sheets })
+        let address = text(&answer, "address")?
+            .parse()
+            .map_err(|_| format!("no address in {answer}"))?;
+        let sheets = answer
+            .get("sheets")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(sheet)
+            .collect();
+        Ok(Visit {
+            stage: Arc::clone(self),
+            address,
+            sheets,
+        })
     }
 
     fn ask(&self, question: &Value) -> Result<Value, String> {
@@ -57,7 +80,8 @@ impl Stage {
         writeln!(lines.get_mut(), "{question}").map_err(complaint)?;
         let mut line = String::new();
         lines.read_line(&mut line).map_err(complaint)?;
-        let answer: Value = serde_json::from_str(&line).map_err(|error| format!("the stage said `{}`: {error}", line.trim_end()))?;
+        let answer: Value = serde_json::from_str(&line)
+            .map_err(|error| format!("the stage said `{}`: {error}", line.trim_end()))?;
         match answer.get("error").and_then(Value::as_str) {
             Some(error) => Err(format!("on the stage: {error}")),
             None => Ok(answer),
@@ -70,8 +94,11 @@ impl Visit {
     pub fn figures(&self) -> (Duration, Memory) {
         let read = || -> Result<(Duration, Memory), String> {
             let answer = self.stage.ask(&json!({ "ask": "figures" }))?;
-            let memory =
-                Memory { rss_bytes: count(&answer, "rss")?, pss_bytes: count(&answer, "pss")?, peak_rss_bytes: count(&answer, "peak")? };
+            let memory = Memory {
+                rss_bytes: count(&answer, "rss")?,
+                pss_bytes: count(&answer, "pss")?,
+                peak_rss_bytes: count(&answer, "peak")?,
+            };
             Ok((Duration::from_nanos(count(&answer, "cpu_ns")?), memory))
         };
         read().unwrap_or_default()
@@ -88,6 +115,14 @@ impl Drop for Visit {
 /// `[command, [[name, text], …]]`.
 fn sheet(value: &Value) -> Option<Sheet> {
     let command = value.get(0)?.as_str()?.to_owned();
-    let file = |pair: &Value| Some((pair.get(0)?.as_str()?.to_owned(), pair.get(1)?.as_str()?.to_owned()));
-    Some(Sheet { command, files: value.get(1)?.as_array()?.iter().filter_map(file).collect() })
+    let file = |pair: &Value| {
+        Some((
+            pair.get(0)?.as_str()?.to_owned(),
+            pair.get(1)?.as_str()?.to_owned(),
+        ))
+    };
+    Some(Sheet {
+        command,
+        files: value.get(1)?.as_array()?.iter().filter_map(file).collect(),
+    })
 }

@@ -15,27 +15,40 @@ use std::{
 
 /// For labs one after the other, until it is ended.
 pub fn serve(address: SocketAddr, arguments: &Arguments) -> Result<(), String> {
-    let SocketAddr::V4(address) = address else { return Err(format!("{address}: servers listen on IPv4 here")) };
+    let SocketAddr::V4(address) = address else {
+        return Err(format!("{address}: servers listen on IPv4 here"));
+    };
     let rows: Vec<&'static Row> = rows::all().filter(|row| can_be_apart(row)).collect();
     let bench = Bench::prepare(arguments, &rows, Part::Servers)?.on_host(*address.ip());
     let listener = TcpListener::bind(address).map_err(|error| format!("{address}: {error}"))?;
     eprintln!("ready: on the other machine, saker-bench lab --stage {address}");
     for stream in listener.incoming() {
         let done = stream.and_then(|stream| converse(&stream, &bench, &rows));
-        eprintln!("{}", done.map_or_else(|error| error.to_string(), |()| "the lab has gone".to_owned()));
+        eprintln!(
+            "{}",
+            done.map_or_else(
+                |error| error.to_string(),
+                |()| "the lab has gone".to_owned()
+            )
+        );
     }
     Ok(())
 }
 
 /// Servers that run when the lab goes away end with it.
-pub(super) fn converse(stream: &TcpStream, bench: &Bench<'_>, rows: &[&'static Row]) -> io::Result<()> {
+pub(super) fn converse(
+    stream: &TcpStream,
+    bench: &Bench<'_>,
+    rows: &[&'static Row],
+) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let (mut lines, mut writer) = (BufReader::new(stream).lines(), stream);
     let mut stand = None;
     let mut prepared = "";
     while let Some(line) = lines.next().transpose()? {
         let answer = serde_json::from_str(&line).map_err(|error| error.to_string());
-        let answer = answer.and_then(|asked: Value| answer_to(&asked, bench, rows, &mut stand, &mut prepared));
+        let answer = answer
+            .and_then(|asked: Value| answer_to(&asked, bench, rows, &mut stand, &mut prepared));
         let answer = answer.unwrap_or_else(|complaint| json!({ "error": complaint }));
         writeln!(writer, "{answer}")?;
     }
@@ -55,9 +68,16 @@ fn answer_to(
             // The one before is no part of this.
             *stand = None;
             let name = text(asked, "row")?;
-            let row = rows.iter().find(|row| row.name == name).ok_or_else(|| format!("there is no row {name} on this stage"))?;
+            let row = rows
+                .iter()
+                .find(|row| row.name == name)
+                .ok_or_else(|| format!("there is no row {name} on this stage"))?;
             let started = start(asked, bench, row, prepared)?;
-            let sheets: Vec<Value> = bench.sheets(row, &started).iter().map(|sheet| json!([sheet.command, sheet.files])).collect();
+            let sheets: Vec<Value> = bench
+                .sheets(row, &started)
+                .iter()
+                .map(|sheet| json!([sheet.command, sheet.files]))
+                .collect();
             let answer = json!({ "address": started.address().to_string(), "sheets": sheets });
             *stand = Some(started);
             Ok(answer)
@@ -66,7 +86,9 @@ fn answer_to(
             let stand = stand.as_ref().ok_or("no server runs")?;
             let (cpu, memory) = (stand.cpu_time(), stand.memory());
             let cpu_ns = u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX);
-            Ok(json!({ "cpu_ns": cpu_ns, "rss": memory.rss_bytes, "pss": memory.pss_bytes, "peak": memory.peak_rss_bytes }))
+            Ok(
+                json!({ "cpu_ns": cpu_ns, "rss": memory.rss_bytes, "pss": memory.pss_bytes, "peak": memory.peak_rss_bytes }),
+            )
         }
         "stop" => {
             *stand = None;
@@ -76,9 +98,17 @@ fn answer_to(
     }
 }
 
-fn start(asked: &Value, bench: &Bench<'_>, row: &'static Row, prepared: &mut &'static str) -> Result<Stand, String> {
+fn start(
+    asked: &Value,
+    bench: &Bench<'_>,
+    row: &'static Row,
+    prepared: &mut &'static str,
+) -> Result<Stand, String> {
     let name = text(asked, "server")?;
-    let contender = bench.contenders(row).into_iter().find(|contender| contender.to_string() == name);
+    let contender = bench
+        .contenders(row)
+        .into_iter()
+        .find(|contender| contender.to_string() == name);
     let contender = contender.ok_or_else(|| format!("{name} is not there for {}", row.name))?;
     if let Kind::Own(workload) = row.kind
         && *prepared != row.name

@@ -1,8 +1,10 @@
-//! B1: LiteSpeed and LiteMage against nginx and Varnish (2020), with [a shop](super::shop) of our own in place of Magento.
+//! B1: LiteSpeed and LiteMage against nginx and Varnish (2020), with [a shop](super::shop) of our
+//! own in place of Magento.
 //!
-//! siege with its parser goes through pages as browsers do; without it, and with ab, the pages alone are asked for. All servers reach the same
-//! php-fpm, which counts for nobody, and keep its pages: Varnish with nginx behind it (both count), nginx, Apache, Saker. Pages are in each
-//! cache before counting begins. Visitors who are logged in are never answered from it, whoever serves.
+//! siege with its parser goes through pages as browsers do; without it, and with ab, the pages
+//! alone are asked for. All servers reach the same php-fpm, which counts for nobody, and keep its
+//! pages: Varnish with nginx behind it (both count), nginx, Apache, Saker. Pages are in each cache
+//! before counting begins. Visitors who are logged in are never answered from it, whoever serves.
 //! lighttpd and h2o keep no pages and take no part.
 
 use super::{Asked, Measure, Plain, Workload, plain, shop};
@@ -19,24 +21,87 @@ use saker_testkit::{Client, Peer, PeerSite, SESSION_COOKIE, bench_files};
 use std::fs;
 
 pub const ROWS: &[Row] = &[
-    Row { name: "b1-static", title: "B1: 5 images of 20 to 200 kB, 10 visitors", kind: Kind::Own(&STATIC) },
-    row("b1-browse-1", "B1: 20 pages of the shop with all that they name, 1 visitor", &Shop { connections: 1, ..BROWSING }),
-    row("b1-browse-10", "B1: 20 pages of the shop with all that they name, 10 visitors", &BROWSING),
-    row("b1-pages-10", "B1: 20 pages of the shop alone, 10 visitors", &Shop { tool: ALONE, ..BROWSING }),
-    row("b1-category-1", "B1: a category with its 40 images, 1 visitor", &Shop { connections: 1, ..CATEGORY }),
-    row("b1-category-10", "B1: a category with its 40 images, 10 visitors", &CATEGORY),
-    row("b1-cached-1", "B1: the page of a category alone, 1 visitor", &Shop { tool: ALONE, connections: 1, ..CATEGORY }),
-    row("b1-cached-10", "B1: the page of a category alone, 10 visitors", &Shop { tool: ALONE, ..CATEGORY }),
-    row("b1-cached-100", "B1: the page of a category alone, ab, 100 connections", &Shop { tool: AB, connections: 100, ..CATEGORY }),
+    Row {
+        name: "b1-static",
+        title: "B1: 5 images of 20 to 200 kB, 10 visitors",
+        kind: Kind::Own(&STATIC),
+    },
+    row(
+        "b1-browse-1",
+        "B1: 20 pages of the shop with all that they name, 1 visitor",
+        &Shop {
+            connections: 1,
+            ..BROWSING
+        },
+    ),
+    row(
+        "b1-browse-10",
+        "B1: 20 pages of the shop with all that they name, 10 visitors",
+        &BROWSING,
+    ),
+    row(
+        "b1-pages-10",
+        "B1: 20 pages of the shop alone, 10 visitors",
+        &Shop {
+            tool: ALONE,
+            ..BROWSING
+        },
+    ),
+    row(
+        "b1-category-1",
+        "B1: a category with its 40 images, 1 visitor",
+        &Shop {
+            connections: 1,
+            ..CATEGORY
+        },
+    ),
+    row(
+        "b1-category-10",
+        "B1: a category with its 40 images, 10 visitors",
+        &CATEGORY,
+    ),
+    row(
+        "b1-cached-1",
+        "B1: the page of a category alone, 1 visitor",
+        &Shop {
+            tool: ALONE,
+            connections: 1,
+            ..CATEGORY
+        },
+    ),
+    row(
+        "b1-cached-10",
+        "B1: the page of a category alone, 10 visitors",
+        &Shop {
+            tool: ALONE,
+            ..CATEGORY
+        },
+    ),
+    row(
+        "b1-cached-100",
+        "B1: the page of a category alone, ab, 100 connections",
+        &Shop {
+            tool: AB,
+            connections: 100,
+            ..CATEGORY
+        },
+    ),
     row(
         "b1-logged-in",
         "B1: 20 pages of the shop, 10 connections, one visitor in ten is logged in",
-        &Shop { tool: Tool::WrkLoggedIn { one_in: 10 }, ..BROWSING },
+        &Shop {
+            tool: Tool::WrkLoggedIn { one_in: 10 },
+            ..BROWSING
+        },
     ),
 ];
 
 const ALONE: Tool = Tool::Siege { parser: false };
-const AB: Tool = Tool::Ab(Ab { keep_alive: true, requests: None, any_length: false });
+const AB: Tool = Tool::Ab(Ab {
+    keep_alive: true,
+    requests: None,
+    any_length: false,
+});
 const VARNISH: Contender = Contender::Peer(Peer::Varnish);
 const NGINX: Contender = Contender::Peer(Peer::Nginx);
 const APACHE: Contender = Contender::Peer(Peer::Apache);
@@ -52,15 +117,32 @@ const STATIC: Plain = Plain {
         bench_files::IMAGES[4].0,
     ],
     connections: 10,
-    contenders: &[Saker, NGINX, Contender::Peer(Peer::Lighttpd), Contender::Peer(Peer::H2o), APACHE],
+    contenders: &[
+        Saker,
+        NGINX,
+        Contender::Peer(Peer::Lighttpd),
+        Contender::Peer(Peer::H2o),
+        APACHE,
+    ],
     site: Site::Files,
     says_the_same: true,
 };
-const BROWSING: Shop = Shop { tool: Tool::Siege { parser: true }, paths: &shop::PAGES, connections: 10 };
-const CATEGORY: Shop = Shop { paths: &[shop::CATEGORY], ..BROWSING };
+const BROWSING: Shop = Shop {
+    tool: Tool::Siege { parser: true },
+    paths: &shop::PAGES,
+    connections: 10,
+};
+const CATEGORY: Shop = Shop {
+    paths: &[shop::CATEGORY],
+    ..BROWSING
+};
 
 const fn row(name: &'static str, title: &'static str, workload: &'static Shop) -> Row {
-    Row { name, title, kind: Kind::Own(workload) }
+    Row {
+        name,
+        title,
+        kind: Kind::Own(workload),
+    }
 }
 
 #[derive(Debug)]
@@ -80,7 +162,11 @@ impl Workload for Shop {
     }
 
     fn load(&self) -> Asked {
-        Asked { tool: self.tool, paths: self.paths, connections: self.connections }
+        Asked {
+            tool: self.tool,
+            paths: self.paths,
+            connections: self.connections,
+        }
     }
 
     fn site(&self) -> Site {
@@ -88,17 +174,24 @@ impl Workload for Shop {
     }
 
     fn prepare(&self, ground: Ground<'_>) -> Result<(), String> {
-        shop::write(ground.root, &ground.work.join("sessions"), ground.sessions).map_err(|error| format!("the shop: {error}"))
+        shop::write(ground.root, &ground.work.join("sessions"), ground.sessions)
+            .map_err(|error| format!("the shop: {error}"))
     }
 
     fn start(&self, contender: Contender, ground: Ground<'_>) -> Result<Stand, String> {
-        let PeerSite::Php { socket } = ground.site else { return Err("there is no php-fpm".to_owned()) };
+        let PeerSite::Php { socket } = ground.site else {
+            return Err("there is no php-fpm".to_owned());
+        };
         let stand = if contender == VARNISH {
             before_nginx(ground)?
         } else {
-            contender.start(Ground { site: PeerSite::Store { socket }, ..ground })?
+            contender.start(Ground {
+                site: PeerSite::Store { socket },
+                ..ground
+            })?
         };
-        plain::bodies(stand.address(), self.paths, None).map_err(|complaint| format!("{contender}: {complaint}"))?;
+        plain::bodies(stand.address(), self.paths, None)
+            .map_err(|complaint| format!("{contender}: {complaint}"))?;
         Ok(stand)
     }
 
@@ -107,7 +200,13 @@ impl Workload for Shop {
         let mut said = plain::bodies(stand.address(), self.paths, None)?;
         let cookie = format!("{SESSION_COOKIE}=customer01");
         let mut client = Client::connect(stand.address()).map_err(|error| error.to_string())?;
-        let page = client.request("GET", &format!("/{}", shop::CATEGORY), &[("Cookie", &cookie)]).map_err(|error| error.to_string())?;
+        let page = client
+            .request(
+                "GET",
+                &format!("/{}", shop::CATEGORY),
+                &[("Cookie", &cookie)],
+            )
+            .map_err(|error| error.to_string())?;
         if !page.text().contains("Hello, customer") {
             return Err("a visitor who is logged in got the page of a guest".to_owned());
         }
@@ -120,8 +219,20 @@ impl Workload for Shop {
 fn before_nginx(ground: Ground<'_>) -> Result<Stand, String> {
     let work = ground.work.join("origin");
     fs::create_dir_all(&work).map_err(|error| error.to_string())?;
-    let (origin, mut others) = NGINX.start(Ground { work: &work, ..ground })?.into_servers()?;
-    let (front, _) = VARNISH.start(Ground { site: PeerSite::StoreBehind { upstream: origin.address() }, ..ground })?.into_servers()?;
+    let (origin, mut others) = NGINX
+        .start(Ground {
+            work: &work,
+            ..ground
+        })?
+        .into_servers()?;
+    let (front, _) = VARNISH
+        .start(Ground {
+            site: PeerSite::StoreBehind {
+                upstream: origin.address(),
+            },
+            ..ground
+        })?
+        .into_servers()?;
     others.push(origin);
     Ok(Stand::before(front, others))
 }

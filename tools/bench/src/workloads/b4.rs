@@ -1,7 +1,9 @@
-//! B4: Apache, Varnish, nginx and lighttpd (2009), by ab with keep-alive: a page of 6.3 kB, phpinfo(), and a film of 21 MB a hundred times.
+//! B4: Apache, Varnish, nginx and lighttpd (2009), by ab with keep-alive: a page of 6.3 kB,
+//! phpinfo(), and a film of 21 MB a hundred times.
 //!
 //! The film is 100 requests however long they take; its slowest and fastest are in the figures.
-//! What its author needed besides (films from the middle, hot-linking, rewriting, several backends) are features with tests, not rows.
+//! What its author needed besides (films from the middle, hot-linking, rewriting, several backends)
+//! are features with tests, not rows.
 
 use super::{Measure, Plain};
 use crate::{
@@ -17,7 +19,11 @@ pub const ROWS: &[Row] = &[
         "b4-phpinfo",
         "B4: phpinfo(), keep-alive, 50 connections",
         &Plain {
-            tool: Tool::Ab(Ab { keep_alive: true, requests: None, any_length: true }),
+            tool: Tool::Ab(Ab {
+                keep_alive: true,
+                requests: None,
+                any_length: true,
+            }),
             paths: &[bench_files::PHPINFO],
             contenders: &[Saker, NGINX, LIGHTTPD, WORKER, PREFORK],
             site: Site::Php,
@@ -29,7 +35,11 @@ pub const ROWS: &[Row] = &[
         "b4-film",
         "B4: a film (.flv) of 21 MB 100 times, 10 at a time",
         &Plain {
-            tool: Tool::Ab(Ab { keep_alive: true, requests: Some(100), any_length: false }),
+            tool: Tool::Ab(Ab {
+                keep_alive: true,
+                requests: Some(100),
+                any_length: false,
+            }),
             paths: &[bench_files::LARGE],
             connections: 10,
             ..PAGE
@@ -44,7 +54,11 @@ const LIGHTTPD: Contender = Contender::Peer(Peer::Lighttpd);
 
 const PAGE: Plain = Plain {
     measure: Measure::Cpu,
-    tool: Tool::Ab(Ab { keep_alive: true, requests: None, any_length: false }),
+    tool: Tool::Ab(Ab {
+        keep_alive: true,
+        requests: None,
+        any_length: false,
+    }),
     paths: &[bench_files::MEDIUM],
     connections: 50,
     contenders: &[Saker, NGINX, LIGHTTPD, WORKER, PREFORK],
@@ -53,5 +67,9 @@ const PAGE: Plain = Plain {
 };
 
 const fn row(name: &'static str, title: &'static str, workload: &'static Plain) -> Row {
-    Row { name, title, kind: Kind::Own(workload) }
+    Row {
+        name,
+        title,
+        kind: Kind::Own(workload),
+    }
 }

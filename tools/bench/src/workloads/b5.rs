@@ -1,7 +1,9 @@
-//! B5: lighttpd against Apache prefork and worker (2009): a page of 4 kB by ab, and siege over addresses drawn as a site's own visitors draw them.
+//! B5: lighttpd against Apache prefork and worker (2009): a page of 4 kB by ab, and siege over
+//! addresses drawn as a site's own visitors draw them.
 //!
-//! The site has 400 files of a few bytes to 0.25 MB; a few are asked for much and most hardly ever (Zipf's law), from one seed. Every request is
-//! logged, by all workers into one file, which is read afterwards: a line that is damaged or missing refuses the row. With two cores the load
+//! The site has 400 files of a few bytes to 0.25 MB; a few are asked for much and most hardly ever
+//! (Zipf's law), from one seed. Every request is logged, by all workers into one file, which is
+//! read afterwards: a line that is damaged or missing refuses the row. With two cores the load
 //! shares them. A server that gives up serving for a while shows in its longest transaction.
 
 use super::{Asked, Measure, Plain, Workload, plain};
@@ -19,7 +21,11 @@ use saker_testkit::{Dice, Peer, PeerSite, bench_files};
 use std::{collections::BTreeSet, fs, io, path::PathBuf, sync::LazyLock};
 
 pub const ROWS: &[Row] = &[
-    Row { name: "b5-page", title: "B5: 4 kB, a connection per request, 25 at a time", kind: Kind::Own(&PAGE) },
+    Row {
+        name: "b5-page",
+        title: "B5: 4 kB, a connection per request, 25 at a time",
+        kind: Kind::Own(&PAGE),
+    },
     Row {
         name: "b5-siege-1",
         title: "B5: a site's own addresses, 25 visitors, every request logged, one core",
@@ -39,7 +45,11 @@ const PREFORK: Contender = Contender::Peer(Peer::ApachePrefork);
 
 const PAGE: Plain = Plain {
     measure: Measure::Cpu,
-    tool: Tool::Ab(Ab { keep_alive: false, requests: None, any_length: false }),
+    tool: Tool::Ab(Ab {
+        keep_alive: false,
+        requests: None,
+        any_length: false,
+    }),
     paths: &[bench_files::PAGE],
     connections: 25,
     contenders: &[Saker, NGINX, LIGHTTPD, WORKER, PREFORK],
@@ -76,11 +86,19 @@ impl Workload for Site400 {
 
     fn contenders(&self) -> &'static [Contender] {
         // A process per visitor is on two cores what it is on one.
-        if self.workers == 1 { &[Saker, NGINX, LIGHTTPD, WORKER, PREFORK] } else { &[Saker, NGINX, LIGHTTPD, WORKER] }
+        if self.workers == 1 {
+            &[Saker, NGINX, LIGHTTPD, WORKER, PREFORK]
+        } else {
+            &[Saker, NGINX, LIGHTTPD, WORKER]
+        }
     }
 
     fn load(&self) -> Asked {
-        Asked { tool: Tool::Siege { parser: false }, paths: drawn(), connections: CONNECTIONS }
+        Asked {
+            tool: Tool::Siege { parser: false },
+            paths: drawn(),
+            connections: CONNECTIONS,
+        }
     }
 
     fn seconds_at_least(&self, is_quick: bool) -> u64 {
@@ -95,11 +113,20 @@ impl Workload for Site400 {
         let log = log_of(ground);
         // What another server has written is not its.
         match fs::remove_file(&log) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(format!("{}: {error}", log.display())),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(format!("{}: {error}", log.display()));
+            }
             _ => {}
         }
         let core = if self.workers == 1 { ground.core } else { None };
-        contender.start(Ground { site: PeerSite::Logged { log: &log, workers: self.workers }, core, ..ground })
+        contender.start(Ground {
+            site: PeerSite::Logged {
+                log: &log,
+                workers: self.workers,
+            },
+            core,
+            ..ground
+        })
     }
 
     fn answer(&self, stand: &Stand, _ground: Ground<'_>) -> Result<Vec<u8>, String> {
@@ -107,7 +134,13 @@ impl Workload for Site400 {
         plain::bodies(stand.address(), &each.into_iter().collect::<Vec<_>>(), None)
     }
 
-    fn afterwards(&self, _contender: Contender, _stand: &Stand, load: &Load, ground: Ground<'_>) -> Result<(), String> {
+    fn afterwards(
+        &self,
+        _contender: Contender,
+        _stand: &Stand,
+        load: &Load,
+        ground: Ground<'_>,
+    ) -> Result<(), String> {
         access_log::check(&log_of(ground), load.requests as usize)
     }
 }
@@ -121,7 +154,10 @@ fn write(ground: Ground<'_>) -> io::Result<()> {
     let mut dice = Dice::new(SEED);
     for number in 0..FILES {
         let size = LEAST_BYTES * (MOST_BYTES / LEAST_BYTES).powf(dice.share().powf(SKEW));
-        fs::write(ground.root.join(name(number)), bench_files::noise(SEED * 1_000 + number as u64, b"", size as usize))?;
+        fs::write(
+            ground.root.join(name(number)),
+            bench_files::noise(SEED * 1_000 + number as u64, b"", size as usize),
+        )?;
     }
     Ok(())
 }
@@ -134,14 +170,19 @@ fn name(number: usize) -> String {
 fn drawn() -> &'static [&'static str] {
     static DRAWN: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
         // Each name once, for the whole run.
-        let names: Vec<&'static str> = (0..FILES).map(|number| &*Box::leak(name(number).into_boxed_str())).collect();
+        let names: Vec<&'static str> = (0..FILES)
+            .map(|number| &*Box::leak(name(number).into_boxed_str()))
+            .collect();
         let mut dice = Dice::new(SEED + 1);
-        (0..DRAWS).filter_map(|_| names.get(zipf(dice.share())).copied()).collect()
+        (0..DRAWS)
+            .filter_map(|_| names.get(zipf(dice.share())).copied())
+            .collect()
     });
     &DRAWN
 }
 
-/// The rank that a share of all requests falls on, where each rank is asked for as often as its number's reciprocal says.
+/// The rank that a share of all requests falls on, where each rank is asked for as often as its
+/// number's reciprocal says.
 fn zipf(share: f64) -> usize {
     let weight = |rank: usize| 1.0 / (rank + 1) as f64;
     let mut rest = share * (0..FILES).map(weight).sum::<f64>();
@@ -162,7 +203,11 @@ mod tests {
         let count = |name: &str| drawn().iter().filter(|drawn| **drawn == name).count();
         assert_eq!(drawn().len(), DRAWS);
         // The first takes 1 in 6.6 of 400, the hundredth 1 in 660.
-        assert!((500..720).contains(&count("site/000.html")), "{}", count("site/000.html"));
+        assert!(
+            (500..720).contains(&count("site/000.html")),
+            "{}",
+            count("site/000.html")
+        );
         assert!(count("site/099.html") < 20);
         assert!(drawn().iter().collect::<BTreeSet<_>>().len() > FILES / 2);
         assert_eq!((zipf(0.0), zipf(0.999_999_9)), (0, FILES - 1));

@@ -1,7 +1,7 @@
 //! Rows of one tool that asks one server for some paths: what differs from row to row is data.
 //!
-//! Before anybody is measured all contenders have to give the same bytes. Absent on purpose: sites that have to be made, and several servers in
-//! one stand; they are workloads of their own.
+//! Before anybody is measured all contenders have to give the same bytes. Absent on purpose: sites
+//! that have to be made, and several servers in one stand; they are workloads of their own.
 
 use super::{Asked, Measure, Workload};
 use crate::{
@@ -26,7 +26,8 @@ pub struct Plain {
     pub connections: usize,
     pub contenders: &'static [Contender],
     pub site: Site,
-    /// `false`: what it says differs by nature (phpinfo), and only that it says something like it is looked at.
+    /// `false`: what it says differs by nature (phpinfo), and only that it says something like it
+    /// is looked at.
     pub says_the_same: bool,
 }
 
@@ -40,7 +41,11 @@ impl Workload for Plain {
     }
 
     fn load(&self) -> Asked {
-        Asked { tool: self.tool, paths: self.paths, connections: self.connections }
+        Asked {
+            tool: self.tool,
+            paths: self.paths,
+            connections: self.connections,
+        }
     }
 
     fn site(&self) -> Site {
@@ -52,19 +57,33 @@ impl Workload for Plain {
     }
 
     fn answer(&self, stand: &Stand, ground: Ground<'_>) -> Result<Vec<u8>, String> {
-        let chain = ground.tls.filter(|_| self.tool.is_over_tls()).map(|tls| tls.chain);
+        let chain = ground
+            .tls
+            .filter(|_| self.tool.is_over_tls())
+            .map(|tls| tls.chain);
         let said = bodies(stand.address(), self.paths, chain)?;
-        Ok(if self.says_the_same { said } else { beginning(&said) })
+        Ok(if self.says_the_same {
+            said
+        } else {
+            beginning(&said)
+        })
     }
 }
 
 /// What the page says of itself before it differs.
 fn beginning(body: &[u8]) -> Vec<u8> {
-    body.iter().copied().take_while(|byte| *byte != b'\n').collect()
+    body.iter()
+        .copied()
+        .take_while(|byte| *byte != b'\n')
+        .collect()
 }
 
 /// All of them, one after the other.
-pub fn bodies(address: SocketAddr, paths: &[&str], chain: Option<&Path>) -> Result<Vec<u8>, String> {
+pub fn bodies(
+    address: SocketAddr,
+    paths: &[&str],
+    chain: Option<&Path>,
+) -> Result<Vec<u8>, String> {
     let mut said = Vec::new();
     let mut client = None;
     for path in paths {
@@ -77,10 +96,15 @@ pub fn bodies(address: SocketAddr, paths: &[&str], chain: Option<&Path>) -> Resu
     Ok(said)
 }
 
-/// Over the connection that is there, or a new one; with the load tools' `Host`, by which caches tell pages apart.
+/// Over the connection that is there, or a new one; with the load tools' `Host`, by which caches
+/// tell pages apart.
 fn plain_body(client: &mut Option<Client>, address: SocketAddr, path: &str) -> io::Result<Vec<u8>> {
     let mut connection = client.take().map_or_else(|| Client::connect(address), Ok)?;
-    let response = connection.request("GET", &format!("/{path}"), &[("Host", &address.to_string())])?;
+    let response = connection.request(
+        "GET",
+        &format!("/{path}"),
+        &[("Host", &address.to_string())],
+    )?;
     if response.status != 200 {
         return Err(io::Error::other(format!("status {}", response.status)));
     }
@@ -89,15 +113,27 @@ fn plain_body(client: &mut Option<Client>, address: SocketAddr, path: &str) -> i
 }
 
 fn secure_body(address: SocketAddr, path: &str, chain: &Path) -> io::Result<Vec<u8>> {
-    let config = tls_client::configuration(chain, "http/1.1", Resumption::disabled()).map_err(io::Error::other)?;
+    let config = tls_client::configuration(chain, "http/1.1", Resumption::disabled())
+        .map_err(io::Error::other)?;
     let mut connection = tls_client::connect(address, &config)?;
-    write!(connection, "GET /{path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", tls_client::NAME)?;
+    write!(
+        connection,
+        "GET /{path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n",
+        tls_client::NAME
+    )?;
     let mut said = Vec::new();
-    // Some end the connection without TLS's own goodbye; a body that is short would differ from the others'.
+    // Some end the connection without TLS's own goodbye; a body that is short would differ from the
+    // others'.
     let _ = connection.read_to_end(&mut said);
-    let end = said.windows(4).position(|four| four == b"\r\n\r\n").ok_or(io::ErrorKind::UnexpectedEof)? + 4;
+    let end = said
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .ok_or(io::ErrorKind::UnexpectedEof)?
+        + 4;
     if !said.starts_with(b"HTTP/1.1 200") {
-        return Err(io::Error::other(String::from_utf8_lossy(&said[..end]).into_owned()));
+        return Err(io::Error::other(
+            String::from_utf8_lossy(&said[..end]).into_owned(),
+        ));
     }
     Ok(said.split_off(end))
 }
@@ -116,7 +152,10 @@ mod tests {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         drop(Client::connect_when_up(address).expect("it accepts"));
         let said = bodies(address, &["a", "b"], None).expect("answered");
-        assert_eq!(said, [bench_files::small_page(), bench_files::small_page()].concat());
+        assert_eq!(
+            said,
+            [bench_files::small_page(), bench_files::small_page()].concat()
+        );
     }
 
     #[test]

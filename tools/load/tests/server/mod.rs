@@ -1,10 +1,11 @@
-//! A small server that answers every request with the same bytes: quinn-proto without HTTP/3, whose frames are written out here.
+//! A small server that answers every request with the same bytes: quinn-proto without HTTP/3, whose
+//! frames are written out here.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use bytes::{Bytes, BytesMut};
 use quinn_proto::{
-    Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event, ServerConfig, StreamEvent, StreamId,
-    crypto::rustls::QuicServerConfig,
+    Connection, ConnectionHandle, DatagramEvent, Dir, Endpoint, EndpointConfig, Event,
+    ServerConfig, StreamEvent, StreamId, crypto::rustls::QuicServerConfig,
 };
 use rustls::{
     crypto::aws_lc_rs,
@@ -47,7 +48,8 @@ impl Server {
         static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let chain = std::env::temp_dir().join(format!("saker-load-{}-{number}.pem", std::process::id()));
+        let chain =
+            std::env::temp_dir().join(format!("saker-load-{}-{number}.pem", std::process::id()));
         std::fs::write(&chain, made.cert.pem()).expect("written");
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
         let config = tls(made.cert.der().clone(), key);
@@ -55,14 +57,23 @@ impl Server {
         let (address, seen) = (socket.local_addr().expect("bound"), Arc::<Seen>::default());
         let mut serving = Serving {
             socket,
-            endpoint: Endpoint::new(Arc::new(EndpointConfig::default()), Some(Arc::new(config)), true, None),
+            endpoint: Endpoint::new(
+                Arc::new(EndpointConfig::default()),
+                Some(Arc::new(config)),
+                true,
+                None,
+            ),
             connections: HashMap::new(),
             answer,
             seen: Arc::clone(&seen),
         };
         // Ends with the test's process.
         thread::spawn(move || serving.serve());
-        Server { address, chain, seen }
+        Server {
+            address,
+            chain,
+            seen,
+        }
     }
 
     pub fn plan(&self) -> Plan {
@@ -89,12 +100,19 @@ impl Drop for Server {
 }
 
 fn tls(chain: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> ServerConfig {
-    let builder = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
-    let builder = builder.with_protocol_versions(&[&rustls::version::TLS13]).expect("known").with_no_client_auth();
-    let mut config = builder.with_single_cert(vec![chain], key).expect("they belong together");
+    let builder =
+        rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
+    let builder = builder
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .expect("known")
+        .with_no_client_auth();
+    let mut config = builder
+        .with_single_cert(vec![chain], key)
+        .expect("they belong together");
     config.alpn_protocols = vec![b"h3".to_vec()];
     config.max_early_data_size = u32::MAX;
-    let crypto = QuicServerConfig::try_from(config).expect("it has the cipher of QUIC's first packets");
+    let crypto =
+        QuicServerConfig::try_from(config).expect("it has the cipher of QUIC's first packets");
     ServerConfig::with_crypto(Arc::new(crypto))
 }
 
@@ -109,7 +127,9 @@ struct Serving {
 impl Serving {
     fn serve(&mut self) {
         let mut datagram = [0; 2000];
-        self.socket.set_read_timeout(Some(Duration::from_millis(1))).expect("set");
+        self.socket
+            .set_read_timeout(Some(Duration::from_millis(1)))
+            .expect("set");
         loop {
             if let Ok((length, from)) = self.socket.recv_from(&mut datagram) {
                 self.receive(&datagram[..length], from);
@@ -122,9 +142,15 @@ impl Serving {
 
     fn receive(&mut self, datagram: &[u8], from: SocketAddr) {
         let (now, mut out) = (Instant::now(), Vec::new());
-        match self.endpoint.handle(now, from, None, None, BytesMut::from(datagram), &mut out) {
+        match self
+            .endpoint
+            .handle(now, from, None, None, BytesMut::from(datagram), &mut out)
+        {
             Some(DatagramEvent::NewConnection(incoming)) => {
-                let (handle, connection) = self.endpoint.accept(incoming, now, &mut out, None).expect("a good client");
+                let (handle, connection) = self
+                    .endpoint
+                    .accept(incoming, now, &mut out, None)
+                    .expect("a good client");
                 self.connections.insert(handle, connection);
                 self.seen.connections.fetch_add(1, Ordering::Relaxed);
             }
@@ -139,7 +165,9 @@ impl Serving {
 
     fn turn(&mut self, handle: ConnectionHandle) {
         let (now, mut out) = (Instant::now(), Vec::new());
-        let Some(connection) = self.connections.get_mut(&handle) else { return };
+        let Some(connection) = self.connections.get_mut(&handle) else {
+            return;
+        };
         if connection.poll_timeout().is_some_and(|time| time <= now) {
             connection.handle_timeout(now);
         }
@@ -150,7 +178,9 @@ impl Serving {
                         answer(connection, stream, self.answer, &self.seen);
                     }
                 }
-                Event::Stream(StreamEvent::Readable { id }) if id.dir() == Dir::Bi => answer(connection, id, self.answer, &self.seen),
+                Event::Stream(StreamEvent::Readable { id }) if id.dir() == Dir::Bi => {
+                    answer(connection, id, self.answer, &self.seen)
+                }
                 _ => {}
             }
         }
@@ -160,7 +190,9 @@ impl Serving {
             }
         }
         while let Some(transmit) = connection.poll_transmit(now, 1, &mut out) {
-            let _ = self.socket.send_to(&out[..transmit.size], transmit.destination);
+            let _ = self
+                .socket
+                .send_to(&out[..transmit.size], transmit.destination);
             out.clear();
         }
         if connection.is_drained() {
@@ -172,10 +204,16 @@ impl Serving {
 /// Reads what has come, and answers at the end.
 fn answer(connection: &mut Connection, stream: StreamId, answer: &'static [u8], seen: &Seen) {
     let mut incoming = connection.recv_stream(stream);
-    let Ok(mut chunks) = incoming.read(true) else { return };
+    let Ok(mut chunks) = incoming.read(true) else {
+        return;
+    };
     let is_ended = loop {
         match chunks.next(usize::MAX) {
-            Ok(Some(chunk)) => _ = seen.bytes.fetch_add(chunk.bytes.len() as u64, Ordering::Relaxed),
+            Ok(Some(chunk)) => {
+                _ = seen
+                    .bytes
+                    .fetch_add(chunk.bytes.len() as u64, Ordering::Relaxed)
+            }
             Ok(None) => break true,
             Err(_) => break false,
         }
@@ -184,7 +222,9 @@ fn answer(connection: &mut Connection, stream: StreamId, answer: &'static [u8], 
     if is_ended {
         seen.requests.fetch_add(1, Ordering::Relaxed);
         let mut outgoing = connection.send_stream(stream);
-        outgoing.write_chunks(&mut [Bytes::from_static(answer)]).expect("there is room");
+        outgoing
+            .write_chunks(&mut [Bytes::from_static(answer)])
+            .expect("there is room");
         outgoing.finish().expect("once");
     }
 }

@@ -3,7 +3,8 @@
 use super::*;
 use std::{net::TcpListener, thread};
 
-/// A server that reads something, then sends `answer`, and closes, unless told to hold the connection.
+/// A server that reads something, then sends `answer`, and closes, unless told to hold the
+/// connection.
 fn scripted(answer: &'static [u8], hold: Duration) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("address");
@@ -27,8 +28,17 @@ fn answer_to_get(answer: &'static [u8]) -> io::Result<Response> {
 
 #[test]
 fn content_length_and_fields() {
-    let response = answer_to_get(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: 1\r\nx-a:  2 \r\n\r\nhello").expect("read");
-    assert_eq!((response.status, response.reason.as_str(), response.text().as_str()), (200, "OK", "hello"));
+    let response =
+        answer_to_get(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-A: 1\r\nx-a:  2 \r\n\r\nhello")
+            .expect("read");
+    assert_eq!(
+        (
+            response.status,
+            response.reason.as_str(),
+            response.text().as_str()
+        ),
+        (200, "OK", "hello")
+    );
     assert_eq!(response.field_values("X-a").collect::<Vec<_>>(), ["1", "2"]);
 }
 
@@ -42,19 +52,38 @@ fn chunked_with_extension_and_trailers() {
 
 #[test]
 fn until_the_connection_ends() {
-    assert_eq!(answer_to_get(b"HTTP/1.0 200 OK\r\n\r\nall of it").expect("read").text(), "all of it");
+    assert_eq!(
+        answer_to_get(b"HTTP/1.0 200 OK\r\n\r\nall of it")
+            .expect("read")
+            .text(),
+        "all of it"
+    );
 }
 
 #[test]
 fn no_body_where_there_is_none() {
-    assert!(answer_to_get(b"HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n").expect("read").body.is_empty());
-    let mut client = scripted(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", Duration::ZERO);
-    assert_eq!(client.head("/").expect("read").field("content-length"), Some("10"));
+    assert!(
+        answer_to_get(b"HTTP/1.1 304 Not Modified\r\nContent-Length: 10\r\n\r\n")
+            .expect("read")
+            .body
+            .is_empty()
+    );
+    let mut client = scripted(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n",
+        Duration::ZERO,
+    );
+    assert_eq!(
+        client.head("/").expect("read").field("content-length"),
+        Some("10")
+    );
 }
 
 #[test]
 fn interim_responses_are_passed_over() {
-    let response = answer_to_get(b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").expect("read");
+    let response = answer_to_get(
+        b"HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+    )
+    .expect("read");
     assert_eq!((response.status, response.body.len()), (200, 2));
 }
 
@@ -62,9 +91,17 @@ fn interim_responses_are_passed_over() {
 fn pipelined_responses_are_told_apart() {
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\naHTTP/1.1 404 Not Found\r\nContent-Length: 1\r\n\r\nb";
     let mut client = scripted(answer, Duration::ZERO);
-    let responses = client.pipeline(&["GET /a HTTP/1.1\r\nHost: h\r\n\r\n", "GET /b HTTP/1.1\r\nHost: h\r\n\r\n"]).expect("read");
+    let responses = client
+        .pipeline(&[
+            "GET /a HTTP/1.1\r\nHost: h\r\n\r\n",
+            "GET /b HTTP/1.1\r\nHost: h\r\n\r\n",
+        ])
+        .expect("read");
     assert_eq!(
-        responses.iter().map(|response| (response.status, response.text())).collect::<Vec<_>>(),
+        responses
+            .iter()
+            .map(|response| (response.status, response.text()))
+            .collect::<Vec<_>>(),
         [(200, "a".to_owned()), (404, "b".to_owned())]
     );
     assert!(client.closed_within(Duration::from_secs(5)));
@@ -85,14 +122,25 @@ fn wrong_responses_are_errors() {
     ];
     for answer in wrong {
         let outcome = answer_to_get(answer);
-        assert!(outcome.is_err(), "{:?} was read as {outcome:?}", String::from_utf8_lossy(answer));
+        assert!(
+            outcome.is_err(),
+            "{:?} was read as {outcome:?}",
+            String::from_utf8_lossy(answer)
+        );
     }
 }
 
 #[test]
 fn an_open_connection_is_not_closed() {
-    let mut client = scripted(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", Duration::from_secs(2));
+    let mut client = scripted(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        Duration::from_secs(2),
+    );
     client.get("/").expect("read");
-    assert!(client.silent_for(Duration::from_millis(50)).expect("waited"));
+    assert!(
+        client
+            .silent_for(Duration::from_millis(50))
+            .expect("waited")
+    );
     assert!(!client.closed_within(Duration::from_millis(50)));
 }

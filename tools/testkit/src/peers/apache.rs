@@ -1,7 +1,8 @@
 //! Apache in its three forms: event, worker, and prefork with PHP inside.
 //!
-//! The difficulty is that connections which wait hold a thread in worker and a process in prefork: both get as many as a row has visitors, as
-//! far as their experts would go. Absent on purpose: the distribution's defaults.
+//! The difficulty is that connections which wait hold a thread in worker and a process in prefork:
+//! both get as many as a row has visitors, as far as their experts would go. Absent on purpose: the
+//! distribution's defaults.
 
 use super::{KEPT, PeerSetting, PeerSite, PeerTls};
 use std::{fs, path::Path};
@@ -26,15 +27,35 @@ impl Mpm {
 
     fn processes(self) -> &'static str {
         match self {
-            Mpm::Event => "ServerLimit 1\nStartServers 1\nThreadsPerChild 64\nMaxRequestWorkers 64\nAsyncRequestWorkerFactor 300\n",
-            Mpm::Worker => "ServerLimit 1\nStartServers 1\nThreadLimit 1024\nThreadsPerChild 1024\nMaxRequestWorkers 1024\n",
-            Mpm::Prefork => "ServerLimit 256\nStartServers 32\nMinSpareServers 32\nMaxSpareServers 256\nMaxRequestWorkers 256\n",
+            Mpm::Event => {
+                "ServerLimit 1\nStartServers 1\nThreadsPerChild 64\nMaxRequestWorkers 64\nAsyncRequestWorkerFactor 300\n"
+            }
+            Mpm::Worker => {
+                "ServerLimit 1\nStartServers 1\nThreadLimit 1024\nThreadsPerChild 1024\nMaxRequestWorkers 1024\n"
+            }
+            Mpm::Prefork => {
+                "ServerLimit 256\nStartServers 32\nMinSpareServers 32\nMaxSpareServers 256\nMaxRequestWorkers 256\n"
+            }
         }
     }
 }
 
-pub fn configuration(PeerSetting { root, host, port, work, tls, site }: PeerSetting<'_>, mpm: Mpm) -> String {
-    let overrides = if matches!(site, PeerSite::Htaccess | PeerSite::Permalinks) { "All" } else { "None" };
+pub fn configuration(
+    PeerSetting {
+        root,
+        host,
+        port,
+        work,
+        tls,
+        site,
+    }: PeerSetting<'_>,
+    mpm: Mpm,
+) -> String {
+    let overrides = if matches!(site, PeerSite::Htaccess | PeerSite::Permalinks) {
+        "All"
+    } else {
+        "None"
+    };
     let (more, site) = by_site(site, work, mpm);
     let (root, work) = (root.display(), work.display());
     let (secure, tls): (&[&str], _) = tls.map_or((&[], String::new()), |PeerTls { chain, key }| {
@@ -79,16 +100,25 @@ HostnameLookups Off
 /// Modules, and what they are told.
 fn by_site(site: PeerSite<'_>, work: &Path, mpm: Mpm) -> (&'static [&'static str], String) {
     match site {
-        PeerSite::Files | PeerSite::Paced { .. } | PeerSite::StoreBehind { .. } => (&[], String::new()),
+        PeerSite::Files | PeerSite::Paced { .. } | PeerSite::StoreBehind { .. } => {
+            (&[], String::new())
+        }
         PeerSite::Logged { log, .. } => (
             // mod_log_config is part of Debian's program itself.
             &[],
-            format!("CustomLog {} \"%h %l %u %t \\\"%r\\\" %>s %O \\\"%{{Referer}}i\\\" \\\"%{{User-Agent}}i\\\"\"\n", log.display()),
+            format!(
+                "CustomLog {} \"%h %l %u %t \\\"%r\\\" %>s %O \\\"%{{Referer}}i\\\" \\\"%{{User-Agent}}i\\\"\"\n",
+                log.display()
+            ),
         ),
-        PeerSite::Store { .. } if mpm == Mpm::Prefork => (&["cache", "cache_disk", "headers"], store(work) + &php_inside()),
-        PeerSite::Store { socket } => {
-            (&["proxy", "proxy_fcgi", "cache", "cache_disk", "headers"], store(work) + &by_site(PeerSite::Php { socket }, work, mpm).1)
-        }
+        PeerSite::Store { .. } if mpm == Mpm::Prefork => (
+            &["cache", "cache_disk", "headers"],
+            store(work) + &php_inside(),
+        ),
+        PeerSite::Store { socket } => (
+            &["proxy", "proxy_fcgi", "cache", "cache_disk", "headers"],
+            store(work) + &by_site(PeerSite::Php { socket }, work, mpm).1,
+        ),
         PeerSite::Htaccess | PeerSite::Permalinks => (&["rewrite"], String::new()),
         PeerSite::Php { .. } if mpm == Mpm::Prefork => (&[], php_inside()),
         PeerSite::Php { socket } => {
@@ -98,14 +128,20 @@ fn by_site(site: PeerSite<'_>, work: &Path, mpm: Mpm) -> (&'static [&'static str
             );
             (&["proxy", "proxy_fcgi"], text)
         }
-        PeerSite::Proxy { upstream } => (&["proxy", "proxy_http"], format!("ProxyPass / http://{upstream}/ enablereuse=on\n")),
+        PeerSite::Proxy { upstream } => (
+            &["proxy", "proxy_http"],
+            format!("ProxyPass / http://{upstream}/ enablereuse=on\n"),
+        ),
         PeerSite::Cached { upstream, .. } => (
             &["proxy", "proxy_http", "cache", "cache_disk"],
             cache(work, "/") + &format!("ProxyPass / http://{upstream}/ enablereuse=on\n"),
         ),
         PeerSite::Shop { upstream } => {
             let page = format!("ProxyPass /shop.html http://{upstream}/shop.html enablereuse=on\n");
-            (&["proxy", "proxy_http", "cache", "cache_disk"], cache(work, "/shop.html") + &page)
+            (
+                &["proxy", "proxy_http", "cache", "cache_disk"],
+                cache(work, "/shop.html") + &page,
+            )
         }
     }
 }
@@ -123,7 +159,8 @@ fn cache(work: &Path, path: &str) -> String {
     )
 }
 
-/// What says that it is for all. Who has a session is told apart by Vary, since the cache is asked before anything else of Apache.
+/// What says that it is for all. Who has a session is told apart by Vary, since the cache is asked
+/// before anything else of Apache.
 fn store(work: &Path) -> String {
     let folder = work.join("apache-store");
     let _ = fs::create_dir_all(&folder);
@@ -137,7 +174,16 @@ fn store(work: &Path) -> String {
 
 /// mod_php, whatever its version. Where it is missing Apache says so.
 fn php_inside() -> String {
-    let names = fs::read_dir(MODULES).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
-    let module = names.filter(|name| name.starts_with("libphp")).max().unwrap_or_else(|| "libphp.so".to_owned());
-    format!("LoadModule php_module {MODULES}/{module}\n<FilesMatch \"\\.php$\">\n    SetHandler application/x-httpd-php\n</FilesMatch>\n")
+    let names = fs::read_dir(MODULES)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| entry.file_name().into_string().ok());
+    let module = names
+        .filter(|name| name.starts_with("libphp"))
+        .max()
+        .unwrap_or_else(|| "libphp.so".to_owned());
+    format!(
+        "LoadModule php_module {MODULES}/{module}\n<FilesMatch \"\\.php$\">\n    SetHandler application/x-httpd-php\n</FilesMatch>\n"
+    )
 }

@@ -4,12 +4,26 @@ use super::{KEPT, PeerSetting, PeerSite, PeerTls};
 use std::{fs, io};
 
 /// Empty where the site is none of its own.
-pub fn configuration(PeerSetting { host, port, work, tls, site, .. }: PeerSetting<'_>) -> String {
-    let (PeerSite::Proxy { upstream } | PeerSite::Cached { upstream, .. } | PeerSite::Shop { upstream }) = site else {
+pub fn configuration(
+    PeerSetting {
+        host,
+        port,
+        work,
+        tls,
+        site,
+        ..
+    }: PeerSetting<'_>,
+) -> String {
+    let (PeerSite::Proxy { upstream }
+    | PeerSite::Cached { upstream, .. }
+    | PeerSite::Shop { upstream }) = site
+    else {
         return String::new();
     };
     let bundle = work.join("haproxy.pem");
-    let tls = tls.map_or_else(String::new, |_| format!(" ssl crt {} alpn h2,http/1.1", bundle.display()));
+    let tls = tls.map_or_else(String::new, |_| {
+        format!(" ssl crt {} alpn h2,http/1.1", bundle.display())
+    });
     format!(
         "global
     nbthread 1
@@ -33,6 +47,11 @@ backend behind
 
 /// It wants certificate and key in one file.
 pub fn write_bundle(PeerSetting { work, tls, .. }: PeerSetting<'_>) -> io::Result<()> {
-    let Some(PeerTls { chain, key }) = tls else { return Ok(()) };
-    fs::write(work.join("haproxy.pem"), [fs::read(chain)?, fs::read(key)?].concat())
+    let Some(PeerTls { chain, key }) = tls else {
+        return Ok(());
+    };
+    fs::write(
+        work.join("haproxy.pem"),
+        [fs::read(chain)?, fs::read(key)?].concat(),
+    )
 }

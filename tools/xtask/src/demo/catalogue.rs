@@ -23,14 +23,54 @@ pub struct Glaze {
 }
 
 pub const FORMS: &[(Form, &str, u32, &str)] = &[
-    (Form::Mug, "mug", 2400, "Holds a third of a litre, and the handle has room for three fingers."),
-    (Form::Bowl, "bowl", 2900, "Deep enough for soup, wide enough for salad. Stacks."),
-    (Form::Vase, "vase", 5400, "Narrow at the neck, so that five stems stand up by themselves."),
-    (Form::Bottle, "bottle", 4600, "For oil, or for a single branch. Comes with a cork."),
-    (Form::Jug, "jug", 4900, "A litre and a half, and the spout does not drip. We tried."),
-    (Form::Jar, "jar", 3800, "With a lid that closes softly. Keeps tea, sugar and secrets."),
-    (Form::Cup, "cup", 1800, "Without a handle, thick at the foot: warm in the hand, not hot."),
-    (Form::Planter, "planter", 4200, "Has a hole at the bottom and a saucer that fits."),
+    (
+        Form::Mug,
+        "mug",
+        2400,
+        "Holds a third of a litre, and the handle has room for three fingers.",
+    ),
+    (
+        Form::Bowl,
+        "bowl",
+        2900,
+        "Deep enough for soup, wide enough for salad. Stacks.",
+    ),
+    (
+        Form::Vase,
+        "vase",
+        5400,
+        "Narrow at the neck, so that five stems stand up by themselves.",
+    ),
+    (
+        Form::Bottle,
+        "bottle",
+        4600,
+        "For oil, or for a single branch. Comes with a cork.",
+    ),
+    (
+        Form::Jug,
+        "jug",
+        4900,
+        "A litre and a half, and the spout does not drip. We tried.",
+    ),
+    (
+        Form::Jar,
+        "jar",
+        3800,
+        "With a lid that closes softly. Keeps tea, sugar and secrets.",
+    ),
+    (
+        Form::Cup,
+        "cup",
+        1800,
+        "Without a handle, thick at the foot: warm in the hand, not hot.",
+    ),
+    (
+        Form::Planter,
+        "planter",
+        4200,
+        "Has a hole at the bottom and a saucer that fits.",
+    ),
 ];
 
 pub const GLAZES: &[Glaze] = &[
@@ -52,7 +92,12 @@ pub const GLAZES: &[Glaze] = &[
         edge: [0.08, 0.12, 0.28],
         sentence: "A blue for evenings, nearly black in the shade.",
     },
-    Glaze { name: "Chalk", colour: [0.91, 0.88, 0.82], edge: [0.66, 0.58, 0.48], sentence: "White, but not shy: the clay looks through." },
+    Glaze {
+        name: "Chalk",
+        colour: [0.91, 0.88, 0.82],
+        edge: [0.66, 0.58, 0.48],
+        sentence: "White, but not shy: the clay looks through.",
+    },
     Glaze {
         name: "Ember",
         colour: [0.71, 0.25, 0.17],
@@ -86,15 +131,19 @@ impl Product {
 
 /// All forty, form by form.
 pub fn products() -> Vec<Product> {
-    let every = FORMS.iter().flat_map(|form| (0..).zip(GLAZES).map(move |glaze| (form, glaze)));
+    let every = FORMS
+        .iter()
+        .flat_map(|form| (0..).zip(GLAZES).map(move |glaze| (form, glaze)));
     every
-        .map(|(&(form, form_name, cents, sentence), (place, glaze))| Product {
-            form,
-            form_name,
-            glaze,
-            sentence,
-            cents: cents + 100 * (place % 3),
-        })
+        .map(
+            |(&(form, form_name, cents, sentence), (place, glaze))| Product {
+                form,
+                form_name,
+                glaze,
+                sentence,
+                cents: cents + 100 * (place % 3),
+            },
+        )
         .collect()
 }
 
@@ -107,6 +156,9 @@ mod tests {
     fn forty_different_ones() {
         let slugs: BTreeSet<String> = products().iter().map(Product::slug).collect();
         assert_eq!(slugs.len(), 40);
-        assert!(slugs.iter().all(|slug| slug.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')));
+        assert!(slugs.iter().all(|slug| {
+            slug.bytes()
+                .all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+        }));
     }
 }

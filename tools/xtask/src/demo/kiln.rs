@@ -1,4 +1,5 @@
-//! The one page of the shop that PHP makes: it says how PHP is run, and nothing that a stranger could use.
+//! The one page of the shop that PHP makes: it says how PHP is run, and nothing that a stranger
+//! could use.
 
 use super::pages;
 

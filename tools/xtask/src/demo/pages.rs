@@ -34,8 +34,14 @@ pub fn home(products: &[Product]) -> String {
 
 /// All products, with small images: what the benches call a category page.
 pub fn category(products: &[Product]) -> String {
-    let forms: String = FORMS.iter().map(|(_, name, ..)| choice(name, &title_case(name))).collect();
-    let glazes: String = GLAZES.iter().map(|glaze| choice(&glaze.name.to_lowercase(), glaze.name)).collect();
+    let forms: String = FORMS
+        .iter()
+        .map(|(_, name, ..)| choice(name, &title_case(name)))
+        .collect();
+    let glazes: String = GLAZES
+        .iter()
+        .map(|glaze| choice(&glaze.name.to_lowercase(), glaze.name))
+        .collect();
     let cards: String = products.iter().map(|product| card(product, true)).collect();
     let body = format!(
         r#"<h1>All pots</h1>
@@ -90,10 +96,17 @@ pub fn about(has_php: bool) -> String {
         .map(|glaze| {
             let [red, green, blue] = glaze.colour.map(|part| (part * 255.0) as u8);
             let swatch = format!(r#"<i style="background:rgb({red} {green} {blue})"></i>"#);
-            format!("  <li>{swatch}<b>{}</b> {}</li>\n", glaze.name, glaze.sentence)
+            format!(
+                "  <li>{swatch}<b>{}</b> {}</li>\n",
+                glaze.name, glaze.sentence
+            )
         })
         .collect();
-    let kiln = if has_php { "<p>How warm <a href=\"/kiln.php\">the kiln</a> is a PHP page knows.</p>\n" } else { "" };
+    let kiln = if has_php {
+        "<p>How warm <a href=\"/kiln.php\">the kiln</a> is a PHP page knows.</p>\n"
+    } else {
+        ""
+    };
     let body = format!(
         r#"<h1>The workshop</h1>
 <p>Kestrel &amp; Clay is two wheels, one kiln and a dog. The shop is a demonstration: nothing on it can be bought, and every picture was
@@ -151,7 +164,11 @@ pub fn page(title: &str, body: &str) -> String {
 
 fn card(product: &Product, small: bool) -> String {
     let (slug, name, price) = (product.slug(), product.name(), product.price());
-    let (folder, edge) = if small { ("img/small", 180) } else { ("img", 560) };
+    let (folder, edge) = if small {
+        ("img/small", 180)
+    } else {
+        ("img", 560)
+    };
     format!(
         r#"    <li data-form="{form}" data-glaze="{glaze}"><a href="/products/{slug}.html"><img src="/{folder}/{slug}.png" alt="" width="{edge}" height="{edge}"><b>{name}</b><span>&euro; {price}</span></a></li>
 "#,
@@ -166,5 +183,7 @@ fn choice(value: &str, label: &str) -> String {
 
 fn title_case(word: &str) -> String {
     let mut letters = word.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
 }

@@ -1,4 +1,5 @@
-//! A small PNG encoder: 8 bits, RGB, the filter chosen row by row. PNG (third edition) sections are cited where they are obeyed.
+//! A small PNG encoder: 8 bits, RGB, the filter chosen row by row. PNG (third edition) sections are
+//! cited where they are obeyed.
 
 use flate2::{Compression, Crc, write::ZlibEncoder};
 use std::io::Write;
@@ -13,8 +14,11 @@ pub struct Picture {
 }
 
 pub fn encode(picture: &Picture) -> Vec<u8> {
-    let edge = u32::try_from(picture.edge).unwrap_or(u32::MAX).to_be_bytes();
-    // Section 11.2.1: width, height, 8 bits, colour type 2 (RGB), the only compression and filter methods, not interlaced.
+    let edge = u32::try_from(picture.edge)
+        .unwrap_or(u32::MAX)
+        .to_be_bytes();
+    // Section 11.2.1: width, height, 8 bits, colour type 2 (RGB), the only compression and filter
+    // methods, not interlaced.
     let head = [&edge[..], &edge[..], &[8, 2, 0, 0, 0]].concat();
     let mut out = SIGNATURE.to_vec();
     chunk(&mut out, b"IHDR", &head);
@@ -26,7 +30,10 @@ pub fn encode(picture: &Picture) -> Vec<u8> {
 /// The picture as a `.ico` file with one image in it, which may be a PNG.
 pub fn icon(picture: &Picture) -> Vec<u8> {
     let image = encode(picture);
-    let (edge, length) = (u8::try_from(picture.edge).unwrap_or(0), u32::try_from(image.len()).unwrap_or(u32::MAX));
+    let (edge, length) = (
+        u8::try_from(picture.edge).unwrap_or(0),
+        u32::try_from(image.len()).unwrap_or(u32::MAX),
+    );
     let mut out = vec![0, 0, 1, 0, 1, 0, edge, edge, 0, 0, 1, 0, 24, 0];
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(&22u32.to_le_bytes());
@@ -59,8 +66,14 @@ fn filtered(picture: &Picture) -> Vec<u8> {
     let blank = vec![0; stride];
     let mut out = Vec::with_capacity(bytes.len() + picture.edge);
     for (number, row) in bytes.chunks_exact(stride).enumerate() {
-        let above = if number == 0 { &blank } else { &bytes[(number - 1) * stride..number * stride] };
-        let best = (0..=4).map(|filter| (filter, filter_row(filter, row, above))).min_by_key(|(_, row)| magnitude(row));
+        let above = if number == 0 {
+            &blank
+        } else {
+            &bytes[(number - 1) * stride..number * stride]
+        };
+        let best = (0..=4)
+            .map(|filter| (filter, filter_row(filter, row, above)))
+            .min_by_key(|(_, row)| magnitude(row));
         if let Some((filter, row)) = best {
             out.push(filter);
             out.extend_from_slice(&row);
@@ -78,7 +91,9 @@ fn filter_row(filter: u8, row: &[u8], above: &[u8]) -> Vec<u8> {
         4 => paeth(left(at, row), above[at], left(at, above)),
         _ => 0,
     };
-    (0..row.len()).map(|at| row[at].wrapping_sub(predicted(at))).collect()
+    (0..row.len())
+        .map(|at| row[at].wrapping_sub(predicted(at)))
+        .collect()
 }
 
 /// Section 9.4.
@@ -95,7 +110,9 @@ fn paeth(left: u8, above: u8, corner: u8) -> u8 {
 }
 
 fn magnitude(row: &[u8]) -> u64 {
-    row.iter().map(|byte| u64::from(byte.cast_signed().unsigned_abs())).sum()
+    row.iter()
+        .map(|byte| u64::from(byte.cast_signed().unsigned_abs()))
+        .sum()
 }
 
 #[cfg(test)]
@@ -105,21 +122,37 @@ mod tests {
     use std::io::Read;
 
     fn picture() -> Picture {
-        let pixels = (0..64u8).map(|n| [n * 3, n.wrapping_mul(n), 255 - n]).collect();
+        let pixels = (0..64u8)
+            .map(|n| [n * 3, n.wrapping_mul(n), 255 - n])
+            .collect();
         Picture { edge: 8, pixels }
     }
 
     /// Undoes the filters as a reader would.
     fn decode(data: &[u8], edge: usize) -> Vec<u8> {
         let mut filtered = Vec::new();
-        ZlibDecoder::new(data).read_to_end(&mut filtered).expect("zlib");
+        ZlibDecoder::new(data)
+            .read_to_end(&mut filtered)
+            .expect("zlib");
         let stride = edge * CHANNELS;
         let mut out: Vec<u8> = Vec::new();
         for (number, line) in filtered.chunks_exact(stride + 1).enumerate() {
             for (at, byte) in line[1..].iter().enumerate() {
-                let left = if at < CHANNELS { 0 } else { out[number * stride + at - CHANNELS] };
-                let above = if number == 0 { 0 } else { out[(number - 1) * stride + at] };
-                let corner = if number == 0 || at < CHANNELS { 0 } else { out[(number - 1) * stride + at - CHANNELS] };
+                let left = if at < CHANNELS {
+                    0
+                } else {
+                    out[number * stride + at - CHANNELS]
+                };
+                let above = if number == 0 {
+                    0
+                } else {
+                    out[(number - 1) * stride + at]
+                };
+                let corner = if number == 0 || at < CHANNELS {
+                    0
+                } else {
+                    out[(number - 1) * stride + at - CHANNELS]
+                };
                 let predicted = match line[0] {
                     0 => 0,
                     1 => left,
@@ -145,6 +178,9 @@ mod tests {
         let file = encode(&picture());
         assert!(file.starts_with(SIGNATURE));
         assert_eq!(&file[12..16], b"IHDR");
-        assert!(file.ends_with(b"\0\0\0\0IEND\xaeB`\x82"), "the checksum of an empty IEND is known");
+        assert!(
+            file.ends_with(b"\0\0\0\0IEND\xaeB`\x82"),
+            "the checksum of an empty IEND is known"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! What was agreed on: `kind path [function] number reason`, one a line.
 //!
-//! The number is the most that is allowed. Where the code has become better than its exception, the exception has to follow: a
-//! ratchet that is not tightened is a licence.
+//! The number is the most that is allowed. Where the code has become better than its exception, the
+//! exception has to follow: a ratchet that is not tightened is a licence.
 
 use super::Finding;
 
@@ -28,18 +28,31 @@ pub struct Exceptions {
 impl Exceptions {
     pub fn parse(file: &str, text: &str) -> (Exceptions, Vec<Finding>) {
         let (mut all, mut findings) = (Vec::new(), Vec::new());
-        for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#')) {
+        for (index, line) in text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'))
+        {
             match parse_line(index + 1, line) {
                 Some(exception) => all.push(exception),
-                None => findings.push(Finding::new(file, index + 1, "is not `kind path [function] number reason`")),
+                None => findings.push(Finding::new(
+                    file,
+                    index + 1,
+                    "is not `kind path [function] number reason`",
+                )),
             }
         }
         (Exceptions { all }, findings)
     }
 
-    /// What is allowed for the subject, `otherwise` without an exception. An exception that is wider than `actual` is reported.
+    /// What is allowed for the subject, `otherwise` without an exception. An exception that is
+    /// wider than `actual` is reported.
     pub fn allowed(&mut self, kind: Kind, subject: &str, actual: usize, otherwise: usize) -> usize {
-        let Some(found) = self.all.iter_mut().find(|exception| exception.kind == kind && exception.subject == subject) else {
+        let Some(found) = self
+            .all
+            .iter_mut()
+            .find(|exception| exception.kind == kind && exception.subject == subject)
+        else {
             return otherwise;
         };
         // One that no longer needs it, or not so much, leaves `used` unset.
@@ -49,7 +62,10 @@ impl Exceptions {
 
     pub fn report_unused(&self, file: &str, findings: &mut Vec<Finding>) {
         for exception in self.all.iter().filter(|exception| !exception.used) {
-            let what = format!("`{}` is better than its exception (or gone): lower the number or remove the line", exception.subject);
+            let what = format!(
+                "`{}` is better than its exception (or gone): lower the number or remove the line",
+                exception.subject
+            );
             findings.push(Finding::new(file, exception.line, what));
         }
     }
@@ -61,20 +77,27 @@ fn parse_line(line: usize, text: &str) -> Option<Exception> {
         ["file-lines", path, rest @ ..] => (Kind::FileLines, (*path).to_owned(), rest),
         ["unwrap", path, rest @ ..] => (Kind::Unwrap, (*path).to_owned(), rest),
         ["opens", path, rest @ ..] => (Kind::Opens, (*path).to_owned(), rest),
-        ["fn-lines", path, function, rest @ ..] => (Kind::FunctionLines, format!("{path} {function}"), rest),
+        ["fn-lines", path, function, rest @ ..] => {
+            (Kind::FunctionLines, format!("{path} {function}"), rest)
+        }
         _ => return None,
     };
     // A number and a reason: an exception without one is none.
     let [number, _, ..] = rest else { return None };
-    Some(Exception { kind, subject, allowed: number.parse().ok()?, line, used: false })
+    Some(Exception {
+        kind,
+        subject,
+        allowed: number.parse().ok()?,
+        line,
+        used: false,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TEXT: &str =
-        "# comment\n\nfile-lines a.rs 900 one state machine\nfn-lines a.rs parse 80 one match\nunwrap b.rs 2 poisoned locks\n";
+    const TEXT: &str = "# comment\n\nfile-lines a.rs 900 one state machine\nfn-lines a.rs parse 80 one match\nunwrap b.rs 2 poisoned locks\n";
 
     #[test]
     fn allowed_by_subject() {
@@ -82,7 +105,10 @@ mod tests {
         assert_eq!(findings, []);
         assert_eq!(exceptions.allowed(Kind::FileLines, "a.rs", 900, 800), 900);
         assert_eq!(exceptions.allowed(Kind::FileLines, "b.rs", 10, 800), 800);
-        assert_eq!(exceptions.allowed(Kind::FunctionLines, "a.rs parse", 80, 70), 80);
+        assert_eq!(
+            exceptions.allowed(Kind::FunctionLines, "a.rs parse", 80, 70),
+            80
+        );
         assert_eq!(exceptions.allowed(Kind::Unwrap, "b.rs", 2, 0), 2);
         let mut unused = Vec::new();
         exceptions.report_unused("f", &mut unused);
@@ -96,12 +122,27 @@ mod tests {
         exceptions.allowed(Kind::Unwrap, "b.rs", 0, 0);
         let mut unused = Vec::new();
         exceptions.report_unused("f", &mut unused);
-        assert_eq!(unused.iter().map(|finding| finding.line).collect::<Vec<_>>(), [3, 4, 5]);
+        assert_eq!(
+            unused
+                .iter()
+                .map(|finding| finding.line)
+                .collect::<Vec<_>>(),
+            [3, 4, 5]
+        );
     }
 
     #[test]
     fn reasons_are_asked_for() {
-        let (_, findings) = Exceptions::parse("f", "file-lines a.rs 900\nfn-lines a.rs 80 reason\nnonsense\n");
-        assert_eq!(findings.iter().map(|finding| finding.line).collect::<Vec<_>>(), [1, 2, 3]);
+        let (_, findings) = Exceptions::parse(
+            "f",
+            "file-lines a.rs 900\nfn-lines a.rs 80 reason\nnonsense\n",
+        );
+        assert_eq!(
+            findings
+                .iter()
+                .map(|finding| finding.line)
+                .collect::<Vec<_>>(),
+            [1, 2, 3]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The floors: a crate may depend on our crates of lower floors only. Cargo refuses circles; this refuses detours.
+//! The floors: a crate may depend on our crates of lower floors only. Cargo refuses circles; this
+//! refuses detours.
 
 use super::{File, Finding};
 
@@ -39,10 +40,13 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker", 6),
 ];
 
-/// Neighbours that may be used all the same: the log's fields are HTTP's words, and so are the heads of HTTP/2 and HTTP/3; logs are opened by the
-/// broker.
-const NEIGHBOURS: &[(&str, &str)] =
-    &[("saker-telemetry", "saker-http"), ("saker-telemetry", "saker-net"), ("saker-multiplexed", "saker-http")];
+/// Neighbours that may be used all the same: the log's fields are HTTP's words, and so are the
+/// heads of HTTP/2 and HTTP/3; logs are opened by the broker.
+const NEIGHBOURS: &[(&str, &str)] = &[
+    ("saker-telemetry", "saker-http"),
+    ("saker-telemetry", "saker-net"),
+    ("saker-multiplexed", "saker-http"),
+];
 
 /// Checks one manifest of `crates/`.
 pub fn check(file: &File, findings: &mut Vec<Finding>) {
@@ -50,43 +54,71 @@ pub fn check(file: &File, findings: &mut Vec<Finding>) {
         return findings.push(Finding::new(&file.path, 0, "has no package name"));
     };
     let Some(floor) = floor_of(name) else {
-        return findings.push(Finding::new(&file.path, 0, format!("`{name}` has no floor: give it one in the tidy task's table")));
+        return findings.push(Finding::new(
+            &file.path,
+            0,
+            format!("`{name}` has no floor: give it one in the tidy task's table"),
+        ));
     };
-    for (line, dependency) in dependencies(&file.text).filter(|(_, dependency)| dependency.starts_with("saker")) {
+    for (line, dependency) in
+        dependencies(&file.text).filter(|(_, dependency)| dependency.starts_with("saker"))
+    {
         match floor_of(dependency) {
             Some(below) if below < floor || NEIGHBOURS.contains(&(name, dependency)) => {}
             Some(other) => {
-                let what = format!("`{name}` (floor {floor}) may not depend on `{dependency}` (floor {other})");
+                let what = format!(
+                    "`{name}` (floor {floor}) may not depend on `{dependency}` (floor {other})"
+                );
                 findings.push(Finding::new(&file.path, line, what));
             }
-            None => findings.push(Finding::new(&file.path, line, format!("`{dependency}` is no crate with a floor"))),
+            None => findings.push(Finding::new(
+                &file.path,
+                line,
+                format!("`{dependency}` is no crate with a floor"),
+            )),
         }
     }
 }
 
 fn floor_of(name: &str) -> Option<u8> {
-    FLOORS.iter().find(|(known, _)| *known == name).map(|(_, floor)| *floor)
+    FLOORS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map(|(_, floor)| *floor)
 }
 
 fn package_name(manifest: &str) -> Option<&str> {
-    let line = manifest.lines().skip_while(|line| line.trim() != "[package]").find(|line| line.starts_with("name"))?;
+    let line = manifest
+        .lines()
+        .skip_while(|line| line.trim() != "[package]")
+        .find(|line| line.starts_with("name"))?;
     line.split('"').nth(1)
 }
 
-/// Line and name of what the crate is built from. What only its tests use (`dev-dependencies`) does not count.
+/// Line and name of what the crate is built from. What only its tests use (`dev-dependencies`) does
+/// not count.
 fn dependencies(manifest: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut counts = false;
-    manifest.lines().enumerate().filter_map(move |(index, line)| {
-        let line = line.trim();
-        if let Some(section) = line.strip_prefix('[') {
-            let section = section.trim_end_matches(']');
-            let (table, name) = section.rsplit_once("dependencies.").map_or((section, None), |(_, name)| ("dependencies", Some(name)));
-            counts = name.is_none() && table.ends_with("dependencies") && !table.ends_with("dev-dependencies");
-            return name.filter(|_| !section.contains("dev-dependencies")).map(|name| (index + 1, name));
-        }
-        let name = line.split(['.', '=', ' ']).next()?;
-        (counts && !name.is_empty() && !name.starts_with('#')).then_some((index + 1, name))
-    })
+    manifest
+        .lines()
+        .enumerate()
+        .filter_map(move |(index, line)| {
+            let line = line.trim();
+            if let Some(section) = line.strip_prefix('[') {
+                let section = section.trim_end_matches(']');
+                let (table, name) = section
+                    .rsplit_once("dependencies.")
+                    .map_or((section, None), |(_, name)| ("dependencies", Some(name)));
+                counts = name.is_none()
+                    && table.ends_with("dependencies")
+                    && !table.ends_with("dev-dependencies");
+                return name
+                    .filter(|_| !section.contains("dev-dependencies"))
+                    .map(|name| (index + 1, name));
+            }
+            let name = line.split(['.', '=', ' ']).next()?;
+            (counts && !name.is_empty() && !name.starts_with('#')).then_some((index + 1, name))
+        })
 }
 
 #[cfg(test)]
@@ -95,7 +127,13 @@ mod tests {
 
     fn findings(text: &str) -> Vec<String> {
         let mut findings = Vec::new();
-        check(&File { path: "crates/x/Cargo.toml".into(), text: text.into() }, &mut findings);
+        check(
+            &File {
+                path: "crates/x/Cargo.toml".into(),
+                text: text.into(),
+            },
+            &mut findings,
+        );
         findings.iter().map(Finding::to_string).collect()
     }
 
@@ -122,12 +160,23 @@ mod tests {
 
     #[test]
     fn a_neighbour_that_is_allowed() {
-        assert_eq!(findings("[package]\nname = \"saker-telemetry\"\n[dependencies]\nsaker-http.workspace = true\n"), [""; 0]);
+        assert_eq!(
+            findings(
+                "[package]\nname = \"saker-telemetry\"\n[dependencies]\nsaker-http.workspace = true\n"
+            ),
+            [""; 0]
+        );
     }
 
     #[test]
     fn a_crate_without_a_floor() {
         assert_eq!(findings("[package]\nname = \"saker-new\"\n").len(), 1);
-        assert_eq!(findings("[package]\nname = \"saker\"\n[dependencies]\nsaker-testkit.workspace = true\n").len(), 1);
+        assert_eq!(
+            findings(
+                "[package]\nname = \"saker\"\n[dependencies]\nsaker-testkit.workspace = true\n"
+            )
+            .len(),
+            1
+        );
     }
 }

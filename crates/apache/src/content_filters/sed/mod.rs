@@ -1,7 +1,8 @@
 //! mod_sed (`Sed`): edits content by a script (OutputSed), and the bodies of requests (InputSed).
 //!
-//! Difficulty: scripts know which line is the last, so each line waits until there is more behind it; `N` and `n` stop in the middle of the
-//! script until the next line is there. And scripts can go in circles and let a line grow without end: both are bounded.
+//! Difficulty: scripts know which line is the last, so each line waits until there is more behind
+//! it; `N` and `n` stop in the middle of the script until the next line is there. And scripts can
+//! go in circles and let a line grow without end: both are bounded.
 
 pub mod pattern;
 pub mod script;
@@ -50,9 +51,19 @@ impl ContentFilter for Sed {
         Box::pin(std::future::ready(outcome))
     }
 
-    fn input(&self, exchange: &mut Exchange, _: &Host, _: &Watcher, local: &Local, body: Box<dyn RequestBody>) -> Box<dyn RequestBody> {
+    fn input(
+        &self,
+        exchange: &mut Exchange,
+        _: &Host,
+        _: &Watcher,
+        local: &Local,
+        body: Box<dyn RequestBody>,
+    ) -> Box<dyn RequestBody> {
         match local.sed.input() {
-            Some(script) => Box::new(TransformedBody::new(body, Box::new(Editor::new(script, Rc::clone(exchange.budget()))))),
+            Some(script) => Box::new(TransformedBody::new(
+                body,
+                Box::new(Editor::new(script, Rc::clone(exchange.budget()))),
+            )),
             None => body,
         }
     }
@@ -118,7 +129,9 @@ impl Editor {
         let script = Arc::clone(&self.script);
         let mut before = output.len() + self.behind.len();
         for _ in 0..STEPS_MAX {
-            let Some(command) = script.commands.get(at) else { return self.line_done(true, output) };
+            let Some(command) = script.commands.get(at) else {
+                return self.line_done(true, output);
+            };
             let then = match (self.is_selected(at, command), &command.action) {
                 (true, Action::Block(_)) | (_, Action::End) => Then::On,
                 (false, Action::Block(end)) => Then::To(*end),
@@ -126,7 +139,9 @@ impl Editor {
                 (false, _) => Then::On,
             };
             let put_out = output.len() + self.behind.len();
-            self.budget.work().look_at(self.space.len() + self.held.len() + put_out.abs_diff(before));
+            self.budget
+                .work()
+                .look_at(self.space.len() + self.held.len() + put_out.abs_diff(before));
             self.budget.work().make(put_out.saturating_sub(before));
             before = put_out;
             within_budget(&self.budget, "Sed")?;
@@ -162,11 +177,15 @@ impl Editor {
     }
 
     fn is_addressed(&mut self, at: usize, command: &Command) -> bool {
-        let Some(from) = &command.from else { return true };
+        let Some(from) = &command.from else {
+            return true;
+        };
         if self.in_range.get(at) == Some(&true) {
             let (is_in, goes_on) = match &command.to {
                 Some(Address::Line(number)) => (self.line <= *number, self.line < *number),
-                Some(Address::Matches(regex)) => (true, !regex.pattern.is_match(&self.space).unwrap_or(false)),
+                Some(Address::Matches(regex)) => {
+                    (true, !regex.pattern.is_match(&self.space).unwrap_or(false))
+                }
                 _ => (true, true),
             };
             self.set_range(at, goes_on);
@@ -189,7 +208,12 @@ impl Editor {
         }
     }
 
-    fn command(&mut self, at: usize, action: &Action, output: &mut Vec<u8>) -> Result<Then, BodyError> {
+    fn command(
+        &mut self,
+        at: usize,
+        action: &Action,
+        output: &mut Vec<u8>,
+    ) -> Result<Then, BodyError> {
         match action {
             Action::Block(_) | Action::End => {}
             Action::Append(text) => put(text, &mut self.behind),
@@ -232,14 +256,19 @@ impl Editor {
                 return Ok(Then::Done);
             }
             Action::Substitute(substitution) => self.substitute(substitution, output)?,
-            Action::Transliterate(table) => self.space.iter_mut().for_each(|byte| *byte = table[usize::from(*byte)]),
+            Action::Transliterate(table) => self
+                .space
+                .iter_mut()
+                .for_each(|byte| *byte = table[usize::from(*byte)]),
         }
         Ok(Then::On)
     }
 
     /// What is behind the first line break is run through the script from the beginning.
     fn delete_first(&mut self) -> Then {
-        let Some(at) = self.space.iter().position(|byte| *byte == b'\n') else { return Then::Dropped };
+        let Some(at) = self.space.iter().position(|byte| *byte == b'\n') else {
+            return Then::Dropped;
+        };
         self.space.drain(..=at);
         Then::To(0)
     }
@@ -251,8 +280,14 @@ impl Editor {
         }
     }
 
-    fn substitute(&mut self, substitution: &Substitution, output: &mut Vec<u8>) -> Result<(), BodyError> {
-        let Some(changed) = substituted(substitution, &self.space, self.budget.work())? else { return Ok(()) };
+    fn substitute(
+        &mut self,
+        substitution: &Substitution,
+        output: &mut Vec<u8>,
+    ) -> Result<(), BodyError> {
+        let Some(changed) = substituted(substitution, &self.space, self.budget.work())? else {
+            return Ok(());
+        };
         self.space = changed;
         self.has_substituted = true;
         // As Apache: only where lines are not put out by themselves.
@@ -289,7 +324,11 @@ impl Transform for Editor {
 
     fn finish(&mut self, output: &mut Vec<u8>) -> Result<(), BodyError> {
         self.is_last = true;
-        if self.has_quit || self.input.is_empty() { Ok(()) } else { self.run(output) }
+        if self.has_quit || self.input.is_empty() {
+            Ok(())
+        } else {
+            self.run(output)
+        }
     }
 }
 
@@ -305,11 +344,18 @@ fn append_line(to: &mut Vec<u8>, line: &[u8]) {
 }
 
 fn first_line(space: &[u8]) -> &[u8] {
-    space.split(|byte| *byte == b'\n').next().unwrap_or_default()
+    space
+        .split(|byte| *byte == b'\n')
+        .next()
+        .unwrap_or_default()
 }
 
 /// `None`: nothing was to be replaced.
-fn substituted(substitution: &Substitution, space: &[u8], work: &Work) -> Result<Option<Vec<u8>>, BodyError> {
+fn substituted(
+    substitution: &Substitution,
+    space: &[u8],
+    work: &Work,
+) -> Result<Option<Vec<u8>>, BodyError> {
     let (mut done, mut at, mut count, mut changed) = (Vec::new(), 0, 0, false);
     let mut from = 0;
     while let Ok(Some(spans)) = work.captures_at(&substitution.regex.pattern, space, from) {
@@ -324,9 +370,15 @@ fn substituted(substitution: &Substitution, space: &[u8], work: &Work) -> Result
         }
         count += 1;
         done.extend_from_slice(space.get(at..whole.start).unwrap_or_default());
-        if matches!(substitution.which, Which::First | Which::All) || substitution.which == Which::Only(count) {
+        if matches!(substitution.which, Which::First | Which::All)
+            || substitution.which == Which::Only(count)
+        {
             changed = true;
-            fill_in(&substitution.replacement, |group| spans.text(group, space), &mut done);
+            fill_in(
+                &substitution.replacement,
+                |group| spans.text(group, space),
+                &mut done,
+            );
         } else {
             done.extend_from_slice(spans.text(0, space));
         }
@@ -334,7 +386,8 @@ fn substituted(substitution: &Substitution, space: &[u8], work: &Work) -> Result
         if done.len() > SPACE_BYTES_MAX {
             return Err(failed("a line has become too long"));
         }
-        let is_over = substitution.which == Which::First || substitution.which == Which::Only(count);
+        let is_over =
+            substitution.which == Which::First || substitution.which == Which::Only(count);
         if is_over || substitution.regex.is_anchored || at >= space.len() {
             break;
         }
@@ -350,7 +403,9 @@ fn fill_in<'t>(replacement: &[u8], group: impl Fn(usize) -> &'t [u8], done: &mut
         match byte {
             b'&' => done.extend_from_slice(group(0)),
             b'\\' => match bytes.next() {
-                Some(digit @ b'1'..=b'9') => done.extend_from_slice(group(usize::from(digit - b'0'))),
+                Some(digit @ b'1'..=b'9') => {
+                    done.extend_from_slice(group(usize::from(digit - b'0')))
+                }
                 other => done.extend(other),
             },
             byte => done.push(byte),

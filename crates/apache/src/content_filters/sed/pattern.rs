@@ -1,6 +1,7 @@
 //! sed's basic regular expressions, written as those that we have an engine for.
 //!
-//! Difficulty: what is special without a backslash in the one is special with it in the other, and `*`, `^` and `$` only in their places.
+//! Difficulty: what is special without a backslash in the one is special with it in the other, and
+//! `*`, `^` and `$` only in their places.
 
 use saker_expressions::{Pattern, PatternOptions};
 
@@ -13,9 +14,16 @@ pub struct Regex {
     pub groups: usize,
 }
 
-/// Reads up to the delimiter. What follows it comes back; `Ok(None)`: there was nothing before it, which stands for the last pattern.
+/// Reads up to the delimiter. What follows it comes back; `Ok(None)`: there was nothing before it,
+/// which stands for the last pattern.
 pub fn parse(text: &[u8], delimiter: u8) -> Result<(Option<Regex>, &[u8]), String> {
-    let mut reader = Reader { rest: text, out: Vec::new(), groups: 0, open: 0, can_repeat: false };
+    let mut reader = Reader {
+        rest: text,
+        out: Vec::new(),
+        groups: 0,
+        open: 0,
+        can_repeat: false,
+    };
     let is_anchored = reader.rest.first() == Some(&b'^');
     let began = text.first() != Some(&delimiter);
     if is_anchored {
@@ -30,8 +38,16 @@ pub fn parse(text: &[u8], delimiter: u8) -> Result<(Option<Regex>, &[u8]), Strin
         return Ok((None, reader.rest));
     }
     // A full stop is any byte, and no byte is the end of a line here: lines have been joined.
-    let pattern = Pattern::compile(&reader.out, PatternOptions::HTTPD).map_err(|error| error.message)?;
-    Ok((Some(Regex { pattern, is_anchored, groups: reader.groups }), reader.rest))
+    let pattern =
+        Pattern::compile(&reader.out, PatternOptions::HTTPD).map_err(|error| error.message)?;
+    Ok((
+        Some(Regex {
+            pattern,
+            is_anchored,
+            groups: reader.groups,
+        }),
+        reader.rest,
+    ))
 }
 
 struct Reader<'t> {
@@ -81,7 +97,8 @@ impl Reader<'_> {
     }
 
     fn literal(&mut self, byte: u8) {
-        self.out.extend_from_slice(format!("\\x{{{byte:02x}}}").as_bytes());
+        self.out
+            .extend_from_slice(format!("\\x{{{byte:02x}}}").as_bytes());
         self.can_repeat = true;
     }
 
@@ -97,7 +114,9 @@ impl Reader<'_> {
                 self.atom(b")");
             }
             b'{' if self.can_repeat => self.counted()?,
-            digit @ b'1'..=b'9' if usize::from(digit - b'0') <= self.groups => self.atom(&[b'\\', digit]),
+            digit @ b'1'..=b'9' if usize::from(digit - b'0') <= self.groups => {
+                self.atom(&[b'\\', digit])
+            }
             b'1'..=b'9' => return Err("\\digit out of range".into()),
             b'n' => self.literal(b'\n'),
             b'<' => self.repeat(b"\\b(?=\\w)"),
@@ -109,14 +128,19 @@ impl Reader<'_> {
 
     /// `\{3\}`, `\{3,\}`, `\{3,5\}`
     fn counted(&mut self) -> Result<(), String> {
-        let end = self.rest.windows(2).position(|pair| pair == b"\\}").ok_or("\\{ without \\}")?;
+        let end = self
+            .rest
+            .windows(2)
+            .position(|pair| pair == b"\\}")
+            .ok_or("\\{ without \\}")?;
         let (numbers, rest) = self.rest.split_at(end);
         self.rest = rest.get(2..).unwrap_or_default();
         let (least, most) = match numbers.iter().position(|byte| *byte == b',') {
             Some(at) => (numbers.get(..at).unwrap_or_default(), numbers.get(at + 1..)),
             None => (numbers, None),
         };
-        let is_number = |text: &[u8]| !text.is_empty() && text.len() < 4 && text.iter().all(u8::is_ascii_digit);
+        let is_number =
+            |text: &[u8]| !text.is_empty() && text.len() < 4 && text.iter().all(u8::is_ascii_digit);
         if !is_number(least) || most.is_some_and(|most| !most.is_empty() && !is_number(most)) {
             return Err("bad number in \\{ \\}".into());
         }
@@ -185,13 +209,26 @@ mod tests {
             ("\\.", "a.", Some(".")),
         ];
         for (pattern, text, expected) in cases {
-            assert_eq!(matched(pattern, text).as_deref(), expected, "{pattern} {text}");
+            assert_eq!(
+                matched(pattern, text).as_deref(),
+                expected,
+                "{pattern} {text}"
+            );
         }
     }
 
     #[test]
     fn what_is_none() {
-        for text in ["a", "\\(a/", "a\\)/", "[a/", "a\\{x\\}/", "a\\{3/", "\\1/", "a\\"] {
+        for text in [
+            "a",
+            "\\(a/",
+            "a\\)/",
+            "[a/",
+            "a\\{x\\}/",
+            "a\\{3/",
+            "\\1/",
+            "a\\",
+        ] {
             assert!(parse(text.as_bytes(), b'/').is_err(), "{text}");
         }
         assert!(matches!(parse(b"/rest", b'/'), Ok((None, b"rest"))));

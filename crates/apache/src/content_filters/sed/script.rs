@@ -1,7 +1,9 @@
 //! A sed script, read into a list of commands with the places that they jump to.
 //!
-//! Difficulty: Apache's is the sed of System V. It wants the text of `a`, `c` and `i` on a line of its own, which no directive has, so these can't be
-//! used there either; labels end with the line there, here with a semicolon, too. Absent on purpose: `w`, since a web server's answers write no files.
+//! Difficulty: Apache's is the sed of System V. It wants the text of `a`, `c` and `i` on a line of
+//! its own, which no directive has, so these can't be used there either; labels end with the line
+//! there, here with a semicolon, too. Absent on purpose: `w`, since a web server's answers write no
+//! files.
 
 use super::pattern::{self, Regex};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
@@ -93,24 +95,45 @@ impl Script {
             if line.starts_with(b"#n") {
                 self.is_quiet = true;
             }
-            let mut parser = Parser { script: self, rest: line };
-            while parser.command().map_err(|error| format!("{error}: {}", String::from_utf8_lossy(line)))? {}
+            let mut parser = Parser {
+                script: self,
+                rest: line,
+            };
+            while parser
+                .command()
+                .map_err(|error| format!("{error}: {}", String::from_utf8_lossy(line)))?
+            {
+            }
         }
         Ok(())
     }
 
     /// Where a jump leads. One to a label that is nowhere leads to the end.
     pub fn target(&self, target: &Target) -> usize {
-        target.as_ref().map_or(self.commands.len(), |label| self.labels.get(label).copied().unwrap_or(self.commands.len()))
+        target.as_ref().map_or(self.commands.len(), |label| {
+            self.labels
+                .get(label)
+                .copied()
+                .unwrap_or(self.commands.len())
+        })
     }
 
     /// What is missing once all of it has been read.
     pub fn complaint(&self) -> Option<String> {
-        let labels = self.commands.iter().filter_map(|command| match &command.action {
-            Action::Branch(Some(label)) | Action::Test(Some(label)) if !self.labels.contains_key(label) => Some(label),
-            _ => None,
-        });
-        let unknown = labels.map(|label| format!("undefined label: {}", String::from_utf8_lossy(label))).next();
+        let labels = self
+            .commands
+            .iter()
+            .filter_map(|command| match &command.action {
+                Action::Branch(Some(label)) | Action::Test(Some(label))
+                    if !self.labels.contains_key(label) =>
+                {
+                    Some(label)
+                }
+                _ => None,
+            });
+        let unknown = labels
+            .map(|label| format!("undefined label: {}", String::from_utf8_lossy(label)))
+            .next();
         unknown.or_else(|| (!self.open.is_empty()).then(|| "too many {'s".to_owned()))
     }
 }
@@ -139,7 +162,11 @@ impl<'t> Parser<'_, 't> {
     }
 
     fn skip(&mut self, bytes: &[u8]) {
-        let at = self.rest.iter().position(|byte| !bytes.contains(byte)).unwrap_or(self.rest.len());
+        let at = self
+            .rest
+            .iter()
+            .position(|byte| !bytes.contains(byte))
+            .unwrap_or(self.rest.len());
         self.rest = self.rest.get(at..).unwrap_or_default();
     }
 
@@ -171,7 +198,12 @@ impl<'t> Parser<'_, 't> {
             return Err("only one address allowed".into());
         }
         if let Some(action) = self.action(name)? {
-            self.script.commands.push(Arc::new(Command { from, to, is_negated, action }));
+            self.script.commands.push(Arc::new(Command {
+                from,
+                to,
+                is_negated,
+                action,
+            }));
         }
         self.end(name)?;
         Ok(true)
@@ -196,10 +228,16 @@ impl<'t> Parser<'_, 't> {
             Some(b'/') => self.pattern(1).map(Some),
             Some(b'\\') => self.pattern(2).map(Some),
             Some(digit) if digit.is_ascii_digit() => {
-                let end = self.rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(self.rest.len());
+                let end = self
+                    .rest
+                    .iter()
+                    .position(|byte| !byte.is_ascii_digit())
+                    .unwrap_or(self.rest.len());
                 let (number, rest) = self.rest.split_at(end);
                 self.rest = rest;
-                let number = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
+                let number = std::str::from_utf8(number)
+                    .ok()
+                    .and_then(|number| number.parse().ok());
                 Ok(Some(Address::Line(number.ok_or("bad line number")?)))
             }
             _ => Ok(None),
@@ -216,7 +254,10 @@ impl<'t> Parser<'_, 't> {
     fn regex(&mut self, delimiter: u8) -> Result<Arc<Regex>, String> {
         let (regex, rest) = pattern::parse(self.rest, delimiter)?;
         self.rest = rest;
-        let regex = regex.map(Arc::new).or_else(|| self.script.last.clone()).ok_or("no remembered search string")?;
+        let regex = regex
+            .map(Arc::new)
+            .or_else(|| self.script.last.clone())
+            .ok_or("no remembered search string")?;
         self.script.last = Some(Arc::clone(&regex));
         Ok(regex)
     }
@@ -232,13 +273,21 @@ impl<'t> Parser<'_, 't> {
                 let at = self.script.open.pop().ok_or("too many }'s")?;
                 let end = self.script.commands.len();
                 if let Some(block) = self.script.commands.get_mut(at) {
-                    *block = Arc::new(Command { action: Action::Block(end), ..Command::clone(block) });
+                    *block = Arc::new(Command {
+                        action: Action::Block(end),
+                        ..Command::clone(block)
+                    });
                 }
                 Action::End
             }
             b':' => {
                 let label = self.label().ok_or("a label is missing")?;
-                if self.script.labels.insert(label, self.script.commands.len()).is_some() {
+                if self
+                    .script
+                    .labels
+                    .insert(label, self.script.commands.len())
+                    .is_some()
+                {
                     return Err("duplicate label".into());
                 }
                 return Ok(None);
@@ -272,7 +321,11 @@ impl<'t> Parser<'_, 't> {
 
     fn label(&mut self) -> Target {
         self.skip(b" ");
-        let end = self.rest.iter().position(|byte| matches!(byte, b';' | b' ' | b'\t')).unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .iter()
+            .position(|byte| matches!(byte, b';' | b' ' | b'\t'))
+            .unwrap_or(self.rest.len());
         let (label, rest) = self.rest.split_at(end);
         self.rest = rest;
         (!label.is_empty()).then(|| label.into())
@@ -280,14 +333,23 @@ impl<'t> Parser<'_, 't> {
 
     /// All that follows the line break behind `a\`.
     fn text(&mut self) -> Result<Box<[u8]>, String> {
-        let text = self.rest.strip_prefix(b"\\").unwrap_or(self.rest).strip_prefix(b"\n").ok_or("command garbled")?;
+        let text = self
+            .rest
+            .strip_prefix(b"\\")
+            .unwrap_or(self.rest)
+            .strip_prefix(b"\n")
+            .ok_or("command garbled")?;
         self.rest = b"";
         Ok(unescaped(text).into())
     }
 
     fn file(&mut self) -> Result<PathBuf, String> {
         use std::os::unix::ffi::OsStringExt;
-        let name = self.rest.strip_prefix(b" ").ok_or("command garbled")?.trim_ascii_start();
+        let name = self
+            .rest
+            .strip_prefix(b" ")
+            .ok_or("command garbled")?
+            .trim_ascii_start();
         self.rest = b"";
         Ok(std::ffi::OsString::from_vec(unescaped(name)).into())
     }
@@ -296,19 +358,37 @@ impl<'t> Parser<'_, 't> {
         let delimiter = self.next().ok_or("command garbled")?;
         let regex = self.regex(delimiter)?;
         let replacement = self.delimited(delimiter)?;
-        let references = replacement.windows(2).enumerate().filter(|(at, _)| is_escape(&replacement, *at));
-        if references.map(|(_, pair)| pair[1]).any(|digit| digit.is_ascii_digit() && usize::from(digit - b'0') > regex.groups) {
+        let references = replacement
+            .windows(2)
+            .enumerate()
+            .filter(|(at, _)| is_escape(&replacement, *at));
+        if references
+            .map(|(_, pair)| pair[1])
+            .any(|digit| digit.is_ascii_digit() && usize::from(digit - b'0') > regex.groups)
+        {
             return Err("\\digit out of range".into());
         }
-        let mut substitution = Substitution { regex, replacement: replacement.into(), which: Which::First, print: None };
+        let mut substitution = Substitution {
+            regex,
+            replacement: replacement.into(),
+            which: Which::First,
+            print: None,
+        };
         loop {
             match self.rest.first() {
                 Some(b'g') => substitution.which = Which::All,
                 Some(b'p') => substitution.print = Some(Printed::Whole),
                 Some(b'P') => substitution.print = Some(Printed::First),
                 Some(b'1'..=b'9') => {
-                    let Some(Address::Line(number)) = self.address()? else { return Err("command garbled".into()) };
-                    substitution.which = Which::Only(usize::try_from(number).ok().filter(|number| *number <= 512).ok_or("number too big")?);
+                    let Some(Address::Line(number)) = self.address()? else {
+                        return Err("command garbled".into());
+                    };
+                    substitution.which = Which::Only(
+                        usize::try_from(number)
+                            .ok()
+                            .filter(|number| *number <= 512)
+                            .ok_or("number too big")?,
+                    );
                     continue;
                 }
                 Some(b'w') => return Err("files are not written by answers".into()),
@@ -324,7 +404,9 @@ impl<'t> Parser<'_, 't> {
         loop {
             match self.next().ok_or("ending delimiter missing")? {
                 byte if byte == delimiter => return Ok(out),
-                b'\\' => out.extend_from_slice(&[b'\\', self.next().ok_or("ending delimiter missing")?]),
+                b'\\' => {
+                    out.extend_from_slice(&[b'\\', self.next().ok_or("ending delimiter missing")?])
+                }
                 byte => out.push(byte),
             }
         }
@@ -332,20 +414,31 @@ impl<'t> Parser<'_, 't> {
 
     fn transliteration(&mut self) -> Result<Box<[u8; 256]>, String> {
         let delimiter = self.next().ok_or("command garbled")?;
-        let (from, to) = (characters(&self.delimited(delimiter)?), characters(&self.delimited(delimiter)?));
+        let (from, to) = (
+            characters(&self.delimited(delimiter)?),
+            characters(&self.delimited(delimiter)?),
+        );
         if from.len() != to.len() {
             return Err("transform strings not the same size".into());
         }
         let mut table: Box<[u8; 256]> = Box::new([0; 256]);
         (0..=255_u8).for_each(|byte| table[usize::from(byte)] = byte);
-        from.iter().zip(to).for_each(|(from, to)| table[usize::from(*from)] = to);
+        from.iter()
+            .zip(to)
+            .for_each(|(from, to)| table[usize::from(*from)] = to);
         Ok(table)
     }
 }
 
 /// Whether a backslash that takes the meaning of what follows away stands here.
 fn is_escape(text: &[u8], at: usize) -> bool {
-    let before = text.get(..at).unwrap_or_default().iter().rev().take_while(|byte| **byte == b'\\').count();
+    let before = text
+        .get(..at)
+        .unwrap_or_default()
+        .iter()
+        .rev()
+        .take_while(|byte| **byte == b'\\')
+        .count();
     text.get(at) == Some(&b'\\') && before % 2 == 0
 }
 
@@ -369,7 +462,11 @@ fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut bytes = text.iter().copied();
     while let Some(byte) = bytes.next() {
-        out.push(if byte == b'\\' { bytes.next().unwrap_or(b'\\') } else { byte });
+        out.push(if byte == b'\\' {
+            bytes.next().unwrap_or(b'\\')
+        } else {
+            byte
+        });
     }
     out
 }

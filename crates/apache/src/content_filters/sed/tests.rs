@@ -2,7 +2,9 @@ use super::*;
 
 fn script(lines: &[&str]) -> Arc<Script> {
     let mut script = Script::default();
-    lines.iter().for_each(|line| script.add(line.as_bytes()).unwrap());
+    lines
+        .iter()
+        .for_each(|line| script.add(line.as_bytes()).unwrap());
     assert_eq!(script.complaint(), None);
     Arc::new(script)
 }
@@ -53,16 +55,28 @@ fn any_split_gives_the_same() {
         (&["H", "$!d", "g"], "a\nb\n", "\na\nb\n"),
         (&["x"], "a\nb\n", "\na\n"),
         (&["1!G", "h", "$!d"], "1\n2\n3\n", "3\n2\n1\n"),
-        (&["a\\\nbehind", "i\\\nbefore"], "x\n", "before\nx\nbehind\n"),
+        (
+            &["a\\\nbehind", "i\\\nbefore"],
+            "x\n",
+            "before\nx\nbehind\n",
+        ),
         (&["2,3c\\\nnew"], "1\n2\n3\n4\n", "1\nnew\n4\n"),
-        (&["l"], "a\u{1}\u{7f}é\n", "a\\01\\177\\303\\251\na\u{1}\u{7f}é\n"),
+        (
+            &["l"],
+            "a\u{1}\u{7f}é\n",
+            "a\\01\\177\\303\\251\na\u{1}\u{7f}é\n",
+        ),
         (&["s/a/b/", "s//c/"], "aa\n", "bc\n"),
         (&["r /nowhere/at/all"], "a\n", "a\n"),
         (&[], "a\n\nb", "a\n\nb\n"),
     ];
     for (lines, text, expected) in cases {
         for size in 1..=text.len() {
-            assert_eq!(run(lines, text, size).as_deref(), Ok(*expected), "{lines:?} {text:?} {size}");
+            assert_eq!(
+                run(lines, text, size).as_deref(),
+                Ok(*expected),
+                "{lines:?} {text:?} {size}"
+            );
         }
     }
     assert_eq!(run(&["s/a/b/"], "", 1).as_deref(), Ok(""));
@@ -71,14 +85,23 @@ fn any_split_gives_the_same() {
 #[test]
 fn long_lines_are_folded() {
     let text = "x".repeat(100);
-    assert_eq!(run(&["#n", "l"], &text, 7).unwrap(), format!("{}\\\n{}\n", "x".repeat(71), "x".repeat(29)));
+    assert_eq!(
+        run(&["#n", "l"], &text, 7).unwrap(),
+        format!("{}\\\n{}\n", "x".repeat(71), "x".repeat(29))
+    );
 }
 
 #[test]
 fn what_has_no_end_is_ended() {
     assert_eq!(run(&[":a", "ba"], "x\n", 1), Err(BodyError::Source));
-    assert_eq!(run(&[":a", "s/x/xx/g", "ta"], "x\n", 1), Err(BodyError::Source));
-    assert_eq!(run(&["H", ":a", "G;G;G;G;G;G;G;G;h;ba"], "x\n", 1), Err(BodyError::Source));
+    assert_eq!(
+        run(&[":a", "s/x/xx/g", "ta"], "x\n", 1),
+        Err(BodyError::Source)
+    );
+    assert_eq!(
+        run(&["H", ":a", "G;G;G;G;G;G;G;G;h;ba"], "x\n", 1),
+        Err(BodyError::Source)
+    );
 }
 
 #[test]
@@ -92,7 +115,11 @@ fn lines_up_to_the_limit_and_beyond() {
 fn scripts_that_are_none() {
     let complaint = |text: &str| {
         let mut script = Script::default();
-        script.add(text.as_bytes()).err().or_else(|| script.complaint()).unwrap_or_else(|| panic!("{text} was taken"))
+        script
+            .add(text.as_bytes())
+            .err()
+            .or_else(|| script.complaint())
+            .unwrap_or_else(|| panic!("{text} was taken"))
     };
     let cases = [
         ("s/a/b", "ending delimiter"),
@@ -115,18 +142,38 @@ fn scripts_that_are_none() {
         ("dd", "garbled"),
     ];
     for (text, expected) in cases {
-        assert!(complaint(text).contains(expected), "{text}: {}", complaint(text));
+        assert!(
+            complaint(text).contains(expected),
+            "{text}: {}",
+            complaint(text)
+        );
     }
 }
 
 /// Scripts that put out without end, or look at what they hold again and again.
 #[test]
 fn what_scripts_put_out_and_look_at_is_bounded() {
-    for lines in [&[":a", "p", "ba"][..], &["s/x/xxxxxxxx/g", "s/x/xxxxxxxx/g", "s/x/xxxxxxxx/g", "h", ":a", "G", "g", "ba"]] {
+    for lines in [
+        &[":a", "p", "ba"][..],
+        &[
+            "s/x/xxxxxxxx/g",
+            "s/x/xxxxxxxx/g",
+            "s/x/xxxxxxxx/g",
+            "h",
+            ":a",
+            "G",
+            "g",
+            "ba",
+        ],
+    ] {
         let (mut editor, mut output) = (Editor::new(script(lines), Rc::default()), Vec::new());
         let input = [b"x".repeat(4000), b"\nx\n".to_vec()].concat();
         assert!(editor.push(&input, &mut output).is_err(), "{lines:?}");
-        assert!(output.len() as u64 <= 2 * saker_expressions::TEXT_BYTES_MAX, "{lines:?}: {}", output.len());
+        assert!(
+            output.len() as u64 <= 2 * saker_expressions::TEXT_BYTES_MAX,
+            "{lines:?}: {}",
+            output.len()
+        );
         assert!(editor.budget.exceeded().is_some(), "{lines:?}");
     }
 }

@@ -1,8 +1,9 @@
-//! How users prove who they are: settings of mod_authn_core, mod_auth_basic, mod_authn_file, mod_authn_anon, mod_authn_dbm and
-//! mod_authz_groupfile, mod_authz_dbm.
+//! How users prove who they are: settings of mod_authn_core, mod_auth_basic, mod_authn_file,
+//! mod_authn_anon, mod_authn_dbm and mod_authz_groupfile, mod_authz_dbm.
 //!
-//! Difficulty: Apache merges each module in its own way. Some lay setting over setting; mod_authn_anon, mod_auth_digest and those of DBM have
-//! no merge, so that a section which says anything of theirs replaces all of it.
+//! Difficulty: Apache merges each module in its own way. Some lay setting over setting;
+//! mod_authn_anon, mod_auth_digest and those of DBM have no merge, so that a section which says
+//! anything of theirs replaces all of it.
 
 use crate::{
     load::read_all,
@@ -51,7 +52,14 @@ pub struct Anonymous {
 
 impl Default for Anonymous {
     fn default() -> Anonymous {
-        Anonymous { users: Vec::new(), any_user: false, without_user: false, must_give_email: true, verify_email: false, log_email: true }
+        Anonymous {
+            users: Vec::new(),
+            any_user: false,
+            without_user: false,
+            must_give_email: true,
+            verify_email: false,
+            log_email: true,
+        }
     }
 }
 
@@ -65,7 +73,10 @@ pub struct Database {
 
 impl Default for Database {
     fn default() -> Database {
-        Database { file: None, kind: "default".into() }
+        Database {
+            file: None,
+            kind: "default".into(),
+        }
     }
 }
 
@@ -101,23 +112,49 @@ pub struct Authn {
 
 impl Authn {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
-        ("AuthType", |node, local, reading| set_text(node, &mut local.authn.kind, reading)),
-        ("AuthName", |node, local, reading| set_text(node, &mut local.authn.name, reading)),
+        ("AuthType", |node, local, reading| {
+            set_text(node, &mut local.authn.kind, reading)
+        }),
+        ("AuthName", |node, local, reading| {
+            set_text(node, &mut local.authn.name, reading)
+        }),
         ("AuthBasicProvider", set_basic_providers),
-        ("AuthBasicAuthoritative", |node, local, _| set_flag(node, &mut local.authn.authoritative)),
+        ("AuthBasicAuthoritative", |node, local, _| {
+            set_flag(node, &mut local.authn.authoritative)
+        }),
         ("AuthBasicUseDigestAlgorithm", set_as_digest),
         ("AuthBasicFake", set_fake),
-        ("AuthUserFile", |node, local, reading| set_file(node, &mut local.authn.user_file, reading)),
-        ("AuthGroupFile", |node, local, reading| set_file(node, &mut local.authn.group_file, reading)),
-        ("AuthDBMUserFile", |node, local, reading| set_database_file(node, &mut local.authn.user_database, reading)),
-        ("AuthDBMType", |node, local, _| set_database_kind(node, &mut local.authn.user_database)),
-        ("AuthDBMGroupFile", |node, local, reading| set_database_file(node, &mut local.authn.group_database, reading)),
-        ("AuthzDBMType", |node, local, _| set_database_kind(node, &mut local.authn.group_database)),
+        ("AuthUserFile", |node, local, reading| {
+            set_file(node, &mut local.authn.user_file, reading)
+        }),
+        ("AuthGroupFile", |node, local, reading| {
+            set_file(node, &mut local.authn.group_file, reading)
+        }),
+        ("AuthDBMUserFile", |node, local, reading| {
+            set_database_file(node, &mut local.authn.user_database, reading)
+        }),
+        ("AuthDBMType", |node, local, _| {
+            set_database_kind(node, &mut local.authn.user_database)
+        }),
+        ("AuthDBMGroupFile", |node, local, reading| {
+            set_database_file(node, &mut local.authn.group_database, reading)
+        }),
+        ("AuthzDBMType", |node, local, _| {
+            set_database_kind(node, &mut local.authn.group_database)
+        }),
         ("Anonymous", set_anonymous),
-        ("Anonymous_MustGiveEmail", |node, local, _| set_anonymous_flag(node, local, |anonymous| &mut anonymous.must_give_email)),
-        ("Anonymous_NoUserId", |node, local, _| set_anonymous_flag(node, local, |anonymous| &mut anonymous.without_user)),
-        ("Anonymous_VerifyEmail", |node, local, _| set_anonymous_flag(node, local, |anonymous| &mut anonymous.verify_email)),
-        ("Anonymous_LogEmail", |node, local, _| set_anonymous_flag(node, local, |anonymous| &mut anonymous.log_email)),
+        ("Anonymous_MustGiveEmail", |node, local, _| {
+            set_anonymous_flag(node, local, |anonymous| &mut anonymous.must_give_email)
+        }),
+        ("Anonymous_NoUserId", |node, local, _| {
+            set_anonymous_flag(node, local, |anonymous| &mut anonymous.without_user)
+        }),
+        ("Anonymous_VerifyEmail", |node, local, _| {
+            set_anonymous_flag(node, local, |anonymous| &mut anonymous.verify_email)
+        }),
+        ("Anonymous_LogEmail", |node, local, _| {
+            set_anonymous_flag(node, local, |anonymous| &mut anonymous.log_email)
+        }),
         ("AuthDigestProvider", set_digest_providers),
         ("AuthDigestQop", check_qop),
         ("AuthDigestAlgorithm", check_algorithm),
@@ -129,7 +166,10 @@ impl Authn {
     pub fn under(&self, over: &Authn) -> Authn {
         let aliases = match (&self.aliases, &over.aliases) {
             (Some(outer), Some(inner)) => {
-                let all = outer.iter().chain(inner.iter()).map(|(name, alias)| (name.clone(), alias.clone()));
+                let all = outer
+                    .iter()
+                    .chain(inner.iter())
+                    .map(|(name, alias)| (name.clone(), alias.clone()));
                 Some(Arc::new(all.collect()))
             }
             (outer, inner) => inner.as_ref().or(outer.as_ref()).cloned(),
@@ -173,18 +213,34 @@ fn set_fake(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result
         return Ok(());
     }
     let password = words.get(1).map_or(&b"password"[..], Vec::as_slice);
-    local.authn.fake = Some(Some((compiled(user, reading)?, compiled(password, reading)?)));
+    local.authn.fake = Some(Some((
+        compiled(user, reading)?,
+        compiled(password, reading)?,
+    )));
     Ok(())
 }
 
-fn set_text(node: &Node, slot: &mut Option<Arc<StringExpression>>, reading: &Reading<'_>) -> Result<(), String> {
-    *slot = Some(compiled(&node.arguments().into_iter().next().unwrap_or_default(), reading)?);
+fn set_text(
+    node: &Node,
+    slot: &mut Option<Arc<StringExpression>>,
+    reading: &Reading<'_>,
+) -> Result<(), String> {
+    *slot = Some(compiled(
+        &node.arguments().into_iter().next().unwrap_or_default(),
+        reading,
+    )?);
     Ok(())
 }
 
 fn compiled(text: &[u8], reading: &Reading<'_>) -> Result<Arc<StringExpression>, String> {
     let compiled = StringExpression::compile(text, reading.expression_options());
-    compiled.map(Arc::new).map_err(|error| format!("Cannot parse expression '{}': {}", String::from_utf8_lossy(text), error.message))
+    compiled.map(Arc::new).map_err(|error| {
+        format!(
+            "Cannot parse expression '{}': {}",
+            String::from_utf8_lossy(text),
+            error.message
+        )
+    })
 }
 
 fn set_file(node: &Node, slot: &mut Option<PathBuf>, reading: &Reading<'_>) -> Result<(), String> {
@@ -192,8 +248,16 @@ fn set_file(node: &Node, slot: &mut Option<PathBuf>, reading: &Reading<'_>) -> R
     Ok(())
 }
 
-fn set_database_file(node: &Node, slot: &mut Option<Arc<Database>>, reading: &Reading<'_>) -> Result<(), String> {
-    set_file(node, &mut Arc::make_mut(slot.get_or_insert_default()).file, reading)
+fn set_database_file(
+    node: &Node,
+    slot: &mut Option<Arc<Database>>,
+    reading: &Reading<'_>,
+) -> Result<(), String> {
+    set_file(
+        node,
+        &mut Arc::make_mut(slot.get_or_insert_default()).file,
+        reading,
+    )
 }
 
 fn set_database_kind(node: &Node, slot: &mut Option<Arc<Database>>) -> Result<(), String> {
@@ -212,22 +276,35 @@ fn provider(word: &str, node: &Node, reading: &mut Reading<'_>) -> Result<Provid
             reading.warn(node, format!("the provider {name} is not honoured: whoever is asked for a password gets an error"));
             Provider::Missing(name.into())
         }
-        _ if reading.aliases.authn.iter().any(|known| **known == *word) => Provider::Alias(word.into()),
+        _ if reading.aliases.authn.iter().any(|known| **known == *word) => {
+            Provider::Alias(word.into())
+        }
         _ => return Err(format!("Unknown Authn provider: {word}")),
     })
 }
 
 fn providers(node: &Node, reading: &mut Reading<'_>) -> Result<Vec<Provider>, String> {
-    texts(node).iter().map(|word| provider(word, node, reading)).collect()
+    texts(node)
+        .iter()
+        .map(|word| provider(word, node, reading))
+        .collect()
 }
 
-fn set_basic_providers(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
+fn set_basic_providers(
+    node: &Node,
+    local: &mut Local,
+    reading: &mut Reading<'_>,
+) -> Result<(), String> {
     let more = providers(node, reading)?;
     local.authn.providers.get_or_insert_default().extend(more);
     Ok(())
 }
 
-fn set_digest_providers(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
+fn set_digest_providers(
+    node: &Node,
+    local: &mut Local,
+    reading: &mut Reading<'_>,
+) -> Result<(), String> {
     let more = providers(node, reading)?;
     if more.contains(&Provider::Anonymous) {
         return Err("The 'anon' Authn provider doesn't support Digest Authentication".into());
@@ -241,7 +318,11 @@ fn set_as_digest(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<
     local.authn.as_digest = Some(match word.to_ascii_lowercase().as_str() {
         "off" => false,
         "md5" => true,
-        _ => return Err(format!("Invalid algorithm in AuthBasicUseDigestAlgorithm: {word}")),
+        _ => {
+            return Err(format!(
+                "Invalid algorithm in AuthBasicUseDigestAlgorithm: {word}"
+            ));
+        }
     });
     Ok(())
 }
@@ -256,7 +337,11 @@ fn set_anonymous(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<
     Ok(())
 }
 
-fn set_anonymous_flag(node: &Node, local: &mut Local, flag: fn(&mut Anonymous) -> &mut bool) -> Result<(), String> {
+fn set_anonymous_flag(
+    node: &Node,
+    local: &mut Local,
+    flag: fn(&mut Anonymous) -> &mut bool,
+) -> Result<(), String> {
     let mut on = None;
     set_flag(node, &mut on)?;
     *flag(local.authn.anonymous()) = on.unwrap_or_default();
@@ -265,7 +350,10 @@ fn set_anonymous_flag(node: &Node, local: &mut Local, flag: fn(&mut Anonymous) -
 
 fn check_qop(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     local.authn.digest();
-    match texts(node).iter().all(|word| word.eq_ignore_ascii_case("auth")) {
+    match texts(node)
+        .iter()
+        .all(|word| word.eq_ignore_ascii_case("auth"))
+    {
         true => Ok(()),
         false => Err("AuthDigestQop is deprecated: only 'auth' is supported".into()),
     }
@@ -276,19 +364,27 @@ fn check_algorithm(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Resul
     let word = first(node);
     match word.eq_ignore_ascii_case("MD5") {
         true => Ok(()),
-        false => Err(format!("Unsupported algorithm in AuthDigestAlgorithm: {word}")),
+        false => Err(format!(
+            "Unsupported algorithm in AuthDigestAlgorithm: {word}"
+        )),
     }
 }
 
 fn set_nonce_lifetime(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
     let word = first(node);
-    let seconds = word.parse().map_err(|_| format!("Invalid time in AuthDigestNonceLifetime: {word}"))?;
+    let seconds = word
+        .parse()
+        .map_err(|_| format!("Invalid time in AuthDigestNonceLifetime: {word}"))?;
     local.authn.digest().nonce_lifetime_s = Some(seconds);
     Ok(())
 }
 
 fn set_domain(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    local.authn.digest().domain.extend(texts(node).into_iter().map(Into::into));
+    local
+        .authn
+        .digest()
+        .domain
+        .extend(texts(node).into_iter().map(Into::into));
     Ok(())
 }
 
@@ -299,11 +395,16 @@ fn add_alias(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Resul
         return Err("<AuthnProviderAlias> directive requires additional arguments".into());
     };
     if name.eq_ignore_ascii_case(kind) {
-        return Err("The alias provider name must be different from the base provider name.".into());
+        return Err(
+            "The alias provider name must be different from the base provider name.".into(),
+        );
     }
     let provider = provider(kind, node, reading)?;
     let inner = read_all(&node.children, reading);
-    let alias = ProviderAlias { provider, local: Arc::from(inner) };
+    let alias = ProviderAlias {
+        provider,
+        local: Arc::from(inner),
+    };
     Arc::make_mut(local.authn.aliases.get_or_insert_default()).insert(name.as_str().into(), alias);
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! mod_authz_core: `Require` and the containers around it.
 //!
-//! Difficulty: sections of the configuration replace each other's rules as a whole unless AuthMerging says otherwise, and rules in
-//! `<Limit>` count for some methods only: a rule for other methods grants where all must, and says nothing where any may.
+//! Difficulty: sections of the configuration replace each other's rules as a whole unless
+//! AuthMerging says otherwise, and rules in `<Limit>` count for some methods only: a rule for other
+//! methods grants where all must, and says nothing where any may.
 
 use super::requirement::Requirement;
 use crate::{
@@ -64,7 +65,11 @@ impl Rule {
 
 impl Group {
     fn new(logic: Logic) -> Group {
-        Group { logic, negated: false, members: Vec::new() }
+        Group {
+            logic,
+            negated: false,
+            members: Vec::new(),
+        }
     }
 
     pub fn is_for(&self, method: &[u8]) -> bool {
@@ -85,11 +90,17 @@ impl Group {
             Rule::Group(group) => group.only_negative(),
             Rule::Require(_) => None,
         });
-        inner.or_else(|| self.members.iter().all(|rule| rule.is_negated()).then(|| self.name()))
+        inner.or_else(|| {
+            self.members
+                .iter()
+                .all(|rule| rule.is_negated())
+                .then(|| self.name())
+        })
     }
 }
 
-/// `<AuthzProviderAlias>`: a requirement with settings of its own. All of them stand in the server's own configuration.
+/// `<AuthzProviderAlias>`: a requirement with settings of its own. All of them stand in the
+/// server's own configuration.
 #[derive(Clone, Debug)]
 pub struct ProviderAlias {
     pub requirement: Requirement,
@@ -117,50 +128,90 @@ pub struct Authz {
 impl Authz {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
         ("Require", add_require),
-        ("<RequireAll", |node, local, reading| add_group(node, local, reading, Group::new(Logic::All))),
-        ("<RequireAny", |node, local, reading| add_group(node, local, reading, Group::new(Logic::Any))),
-        ("<RequireNone", |node, local, reading| add_group(node, local, reading, Group { negated: true, ..Group::new(Logic::Any) })),
+        ("<RequireAll", |node, local, reading| {
+            add_group(node, local, reading, Group::new(Logic::All))
+        }),
+        ("<RequireAny", |node, local, reading| {
+            add_group(node, local, reading, Group::new(Logic::Any))
+        }),
+        ("<RequireNone", |node, local, reading| {
+            add_group(
+                node,
+                local,
+                reading,
+                Group {
+                    negated: true,
+                    ..Group::new(Logic::Any)
+                },
+            )
+        }),
         ("<AuthzProviderAlias", add_alias),
         ("AuthMerging", set_merging),
-        ("AuthzSendForbiddenOnFailure", |node, local, _| set_flag(node, &mut local.authz.forbidden_on_failure)),
+        ("AuthzSendForbiddenOnFailure", |node, local, _| {
+            set_flag(node, &mut local.authz.forbidden_on_failure)
+        }),
     ];
 
     pub fn under(&self, over: &Authz) -> Authz {
         let forbidden_on_failure = over.forbidden_on_failure.or(self.forbidden_on_failure);
-        // Sections of one kind are laid over each other before they are laid over folders, so what they said about merging stays said.
+        // Sections of one kind are laid over each other before they are laid over folders, so what
+        // they said about merging stays said.
         let (merging, group) = match (over.merging, &self.group, &over.group) {
             (None, group @ Some(_), None) => (self.merging, group.clone()),
             (None | Some(Merging::Off), _, group) => (over.merging, group.clone()),
-            (Some(Merging::With(logic)), Some(outer), Some(inner)) => (over.merging, Some(Arc::new(merged(logic, outer, inner)))),
-            (Some(Merging::With(_)), outer, inner) => (over.merging, inner.as_ref().or(outer.as_ref()).cloned()),
+            (Some(Merging::With(logic)), Some(outer), Some(inner)) => {
+                (over.merging, Some(Arc::new(merged(logic, outer, inner))))
+            }
+            (Some(Merging::With(_)), outer, inner) => {
+                (over.merging, inner.as_ref().or(outer.as_ref()).cloned())
+            }
         };
         let aliases = over.aliases.as_ref().or(self.aliases.as_ref()).cloned();
-        Authz { group, merging, forbidden_on_failure, aliases, open: Vec::new() }
+        Authz {
+            group,
+            merging,
+            forbidden_on_failure,
+            aliases,
+            open: Vec::new(),
+        }
     }
 
     /// Where the next rule goes.
     fn innermost(&mut self) -> &mut Group {
         match self.open.last_mut() {
             Some(group) => group,
-            None => Arc::make_mut(self.group.get_or_insert_with(|| Arc::new(Group::new(Logic::Any)))),
+            None => Arc::make_mut(
+                self.group
+                    .get_or_insert_with(|| Arc::new(Group::new(Logic::Any))),
+            ),
         }
     }
 
     /// Apache refuses to start with rules that can only deny; in `.htaccess` it doesn't look.
     pub fn complaint(&self) -> Option<String> {
         let name = self.group.as_ref()?.only_negative()?;
-        let shown = if self.group.as_ref().is_some_and(|group| group.members.iter().all(|rule| rule.is_negated())) {
+        let shown = if self
+            .group
+            .as_ref()
+            .is_some_and(|group| group.members.iter().all(|rule| rule.is_negated()))
+        {
             "<Directory>, <Location>, or similar"
         } else {
             name
         };
-        Some(format!("{shown} directive contains only negative authorization directives"))
+        Some(format!(
+            "{shown} directive contains only negative authorization directives"
+        ))
     }
 }
 
 fn merged(logic: Logic, outer: &Group, inner: &Group) -> Group {
     let members = [outer, inner].map(|group| Arc::new(Rule::Group(group.clone())));
-    Group { logic, negated: false, members: members.into() }
+    Group {
+        logic,
+        negated: false,
+        members: members.into(),
+    }
 }
 
 fn add_require(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Result<(), String> {
@@ -172,27 +223,55 @@ fn add_require(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Res
     let requirement = Requirement::parse(&name, rest, node, reading)?;
     let group = local.authz.innermost();
     if negated && group.logic == Logic::Any {
-        return Err(format!("negative Require directive has no effect in {} directive", group.name()));
+        return Err(format!(
+            "negative Require directive has no effect in {} directive",
+            group.name()
+        ));
     }
     let text = String::from_utf8_lossy(node.argument_text()).into();
-    let require = Require { negated, methods: reading.methods.clone(), requirement, text, origin: node.origin.clone() };
+    let require = Require {
+        negated,
+        methods: reading.methods.clone(),
+        requirement,
+        text,
+        origin: node.origin.clone(),
+    };
     group.members.push(Arc::new(Rule::Require(require)));
     Ok(())
 }
 
-fn add_group(node: &Node, local: &mut Local, reading: &mut Reading<'_>, group: Group) -> Result<(), String> {
+fn add_group(
+    node: &Node,
+    local: &mut Local,
+    reading: &mut Reading<'_>,
+    group: Group,
+) -> Result<(), String> {
     if !node.argument_text().is_empty() {
-        return Err(format!("{} directive doesn't take additional arguments", group.name()));
+        return Err(format!(
+            "{} directive doesn't take additional arguments",
+            group.name()
+        ));
     }
     local.authz.open.push(group);
-    node.children.iter().for_each(|child| read_one(child, local, reading));
-    let Some(group) = local.authz.open.pop() else { return Ok(()) };
+    node.children
+        .iter()
+        .for_each(|child| read_one(child, local, reading));
+    let Some(group) = local.authz.open.pop() else {
+        return Ok(());
+    };
     if group.members.is_empty() {
-        return Err(format!("{} directive contains no authorization directives", group.name()));
+        return Err(format!(
+            "{} directive contains no authorization directives",
+            group.name()
+        ));
     }
     let outer = local.authz.innermost();
     if group.negated && outer.logic == Logic::Any {
-        return Err(format!("{} directive has no effect in {} directive", group.name(), outer.name()));
+        return Err(format!(
+            "{} directive has no effect in {} directive",
+            group.name(),
+            outer.name()
+        ));
     }
     match !group.negated && group.logic == outer.logic {
         true => outer.members.extend(group.members),
@@ -208,18 +287,30 @@ fn add_alias(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Resul
         return Err("<AuthzProviderAlias> directive requires additional arguments".into());
     };
     if words.len() > 3 {
-        reading.warn(node, "only the first argument counts; several must be enclosed in quotation marks");
+        reading.warn(
+            node,
+            "only the first argument counts; several must be enclosed in quotation marks",
+        );
     }
     let parameters = words.get(2).map(Vec::as_slice).unwrap_or_default();
     let requirement = Requirement::parse(provider, parameters, node, reading)?;
     let inner = read_all(&node.children, reading);
-    let alias = ProviderAlias { requirement, local: Arc::from(inner) };
-    Arc::make_mut(local.authz.aliases.get_or_insert_default()).insert(name.as_slice().into(), alias);
+    let alias = ProviderAlias {
+        requirement,
+        local: Arc::from(inner),
+    };
+    Arc::make_mut(local.authz.aliases.get_or_insert_default())
+        .insert(name.as_slice().into(), alias);
     Ok(())
 }
 
 fn set_merging(node: &Node, local: &mut Local, _: &mut Reading<'_>) -> Result<(), String> {
-    let word = node.arguments().into_iter().next().unwrap_or_default().to_ascii_lowercase();
+    let word = node
+        .arguments()
+        .into_iter()
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
     local.authz.merging = Some(match word.as_slice() {
         b"off" => Merging::Off,
         b"and" => Merging::With(Logic::All),

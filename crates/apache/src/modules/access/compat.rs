@@ -1,7 +1,8 @@
 //! mod_access_compat: Order, Allow, Deny, Satisfy.
 //!
-//! Difficulty: the module has no merge of its own, so a section that says any of it replaces all that was said outside; and `Satisfy`
-//! and `Order` are kept for each method, so that `<Limit>` changes them for some.
+//! Difficulty: the module has no merge of its own, so a section that says any of it replaces all
+//! that was said outside; and `Satisfy` and `Order` are kept for each method, so that `<Limit>`
+//! changes them for some.
 
 use super::{decide::Inquiry, hosts::in_domain, requirement::Decision};
 use crate::{
@@ -53,8 +54,12 @@ pub struct AccessCompat {
 impl AccessCompat {
     pub const DIRECTIVES: &'static [(&'static str, Set)] = &[
         ("order", set_order),
-        ("allow", |node, local, reading| add(node, local, reading, |said| &mut said.allow)),
-        ("deny", |node, local, reading| add(node, local, reading, |said| &mut said.deny)),
+        ("allow", |node, local, reading| {
+            add(node, local, reading, |said| &mut said.allow)
+        }),
+        ("deny", |node, local, reading| {
+            add(node, local, reading, |said| &mut said.deny)
+        }),
         ("Satisfy", set_satisfy),
     ];
 
@@ -63,7 +68,9 @@ impl AccessCompat {
     }
 
     pub fn under(&self, over: &AccessCompat) -> AccessCompat {
-        AccessCompat { said: over.said.as_ref().or(self.said.as_ref()).cloned() }
+        AccessCompat {
+            said: over.said.as_ref().or(self.said.as_ref()).cloned(),
+        }
     }
 
     fn said_here(&mut self) -> &mut Said {
@@ -71,12 +78,17 @@ impl AccessCompat {
     }
 
     pub fn satisfy_any(&self, method: &[u8]) -> bool {
-        self.said.as_ref().and_then(|said| last(&said.satisfy_any, method)).unwrap_or_default()
+        self.said
+            .as_ref()
+            .and_then(|said| last(&said.satisfy_any, method))
+            .unwrap_or_default()
     }
 
     /// Whether the request is let in by where it comes from.
     pub fn lets_in(&self, inquiry: &mut Inquiry<'_>) -> Decision {
-        let Some(said) = &self.said else { return Decision::Granted };
+        let Some(said) = &self.said else {
+            return Decision::Granted;
+        };
         let order = last(&said.order, inquiry.method()).unwrap_or_default();
         // The list that has the last word is asked first: what it says needs no second opinion.
         let (first, second) = match order {
@@ -94,12 +106,19 @@ impl AccessCompat {
                 Named::No => order == Order::DenyThenAllow,
             },
         };
-        if granted { Decision::Granted } else { Decision::Denied }
+        if granted {
+            Decision::Granted
+        } else {
+            Decision::Denied
+        }
     }
 }
 
 fn last<T: Copy>(all: &ForMethods<T>, method: &[u8]) -> Option<T> {
-    all.iter().rev().find(|(methods, _)| methods.include(method)).map(|(_, value)| *value)
+    all.iter()
+        .rev()
+        .find(|(methods, _)| methods.include(method))
+        .map(|(_, value)| *value)
 }
 
 /// Whether a list names the client.
@@ -147,7 +166,11 @@ fn set_order(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Resul
         b"mutual-failure" => Order::MutualFailure,
         _ => return Err("unknown order".into()),
     };
-    local.access_compat.said_here().order.push((reading.methods.clone(), order));
+    local
+        .access_compat
+        .said_here()
+        .order
+        .push((reading.methods.clone(), order));
     Ok(())
 }
 
@@ -158,14 +181,26 @@ fn set_satisfy(node: &Node, local: &mut Local, reading: &mut Reading<'_>) -> Res
         b"all" => false,
         _ => return Err("Satisfy either 'any' or 'all'.".into()),
     };
-    local.access_compat.said_here().satisfy_any.push((reading.methods.clone(), any));
+    local
+        .access_compat
+        .said_here()
+        .satisfy_any
+        .push((reading.methods.clone(), any));
     Ok(())
 }
 
 /// `from`, then any number of what it may be.
-fn add(node: &Node, local: &mut Local, reading: &mut Reading<'_>, list: fn(&mut Said) -> &mut ForMethods<From>) -> Result<(), String> {
+fn add(
+    node: &Node,
+    local: &mut Local,
+    reading: &mut Reading<'_>,
+    list: fn(&mut Said) -> &mut ForMethods<From>,
+) -> Result<(), String> {
     let words = node.arguments();
-    let Some((_, rest)) = words.split_first().filter(|(first, _)| first.eq_ignore_ascii_case(b"from")) else {
+    let Some((_, rest)) = words
+        .split_first()
+        .filter(|(first, _)| first.eq_ignore_ascii_case(b"from"))
+    else {
         return Err("allow and deny must be followed by 'from'".into());
     };
     for word in rest {
@@ -178,15 +213,24 @@ fn add(node: &Node, local: &mut Local, reading: &mut Reading<'_>, list: fn(&mut 
 fn from(word: &[u8]) -> Result<From, String> {
     let lower = word.to_ascii_lowercase();
     if let (Some(_), Some(name)) = (lower.strip_prefix(b"env=!"), word.get(5..)) {
-        return Ok(From::Environment { name: name.into(), negated: true });
+        return Ok(From::Environment {
+            name: name.into(),
+            negated: true,
+        });
     }
     if let (Some(_), Some(name)) = (lower.strip_prefix(b"env="), word.get(4..)) {
-        return Ok(From::Environment { name: name.into(), negated: false });
+        return Ok(From::Environment {
+            name: name.into(),
+            negated: false,
+        });
     }
     match Subnet::parse(word) {
         _ if lower == b"all" => Ok(From::All),
         Ok(network) => Ok(From::Ip(network)),
-        Err(_) if word.contains(&b'/') => Err(format!("'{}': an IP address was expected", String::from_utf8_lossy(word))),
+        Err(_) if word.contains(&b'/') => Err(format!(
+            "'{}': an IP address was expected",
+            String::from_utf8_lossy(word)
+        )),
         Err(_) => Ok(From::Host(lower.into())),
     }
 }
@@ -201,7 +245,11 @@ mod tests {
             Ok(From::All) => "all".to_owned(),
             Ok(From::Ip(_)) => "ip".into(),
             Ok(From::Host(name)) => String::from_utf8_lossy(&name).into_owned(),
-            Ok(From::Environment { name, negated }) => format!("{}{}", if negated { "!" } else { "" }, String::from_utf8_lossy(&name)),
+            Ok(From::Environment { name, negated }) => format!(
+                "{}{}",
+                if negated { "!" } else { "" },
+                String::from_utf8_lossy(&name)
+            ),
             Err(error) => error,
         };
         for (text, expected) in [
@@ -212,7 +260,10 @@ mod tests {
             (".Example.com", ".example.com"),
             ("env=Ok", "Ok"),
             ("ENV=!no", "!no"),
-            ("example.com/8", "'example.com/8': an IP address was expected"),
+            (
+                "example.com/8",
+                "'example.com/8': an IP address was expected",
+            ),
         ] {
             assert_eq!(kind(text), expected, "{text}");
         }
@@ -222,6 +273,13 @@ mod tests {
     fn the_last_word_for_a_method() {
         let get: Vec<Box<[u8]>> = vec![b"GET".as_slice().into()];
         let all = vec![(Methods::All, 1), (Methods::Only(get), 2)];
-        assert_eq!((last(&all, b"HEAD"), last(&all, b"POST"), last::<u8>(&vec![], b"GET")), (Some(2), Some(1), None));
+        assert_eq!(
+            (
+                last(&all, b"HEAD"),
+                last(&all, b"POST"),
+                last::<u8>(&vec![], b"GET")
+            ),
+            (Some(2), Some(1), None)
+        );
     }
 }

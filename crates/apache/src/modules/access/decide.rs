@@ -1,7 +1,9 @@
-//! The sequence of the access step: where the request comes from, what may be decided without a user, who it is, and whether he may.
+//! The sequence of the access step: where the request comes from, what may be decided without a
+//! user, who it is, and whether he may.
 //!
-//! As Apache's `ap_process_request_internal` has it. Difficulty: whatever was looked at besides the path has to be noted in the exchange;
-//! and a step that has to wait (a password, a name server) ends this one, which is asked again from its beginning.
+//! As Apache's `ap_process_request_internal` has it. Difficulty: whatever was looked at besides the
+//! path has to be noted in the exchange; and a step that has to wait (a password, a name server)
+//! ends this one, which is asked again from its beginning.
 
 use super::{
     authz::{Group, Logic, Rule},
@@ -18,7 +20,9 @@ use crate::{
     rules::may_ask,
     state::{State, peek, state},
 };
-use saker_expressions::{Dependencies, Dependency, Evaluation, EvaluationError, Expression, StringExpression};
+use saker_expressions::{
+    Dependencies, Dependency, Evaluation, EvaluationError, Expression, StringExpression,
+};
 use saker_files::{Stamp, Watcher};
 use saker_http::Status;
 use saker_pipeline::{Exchange, Response, Verdict};
@@ -56,18 +60,29 @@ enum Outcome {
 }
 
 /// May this request be answered?
-pub fn access(exchange: &mut Exchange, host: &Host, watcher: &Watcher, records: &mut RecordFiles) -> Verdict {
+pub fn access(
+    exchange: &mut Exchange,
+    host: &Host,
+    watcher: &Watcher,
+    records: &mut RecordFiles,
+) -> Verdict {
     if peek(exchange).is_none() {
         return Verdict::Pass;
     }
     may_ask(exchange, host);
     let own = state(exchange).clone();
-    let Some(local) = own.local.clone() else { return Verdict::Pass };
+    let Some(local) = own.local.clone() else {
+        return Verdict::Pass;
+    };
     if let Some(pause) = look_up(exchange, local.core.lookups) {
         return Verdict::Wait(pause);
     }
     let folder = folder(&own.filename);
-    if own.decided_by.as_ref().is_some_and(|(before, there)| Arc::ptr_eq(before, &local) && **there == *folder) {
+    if own
+        .decided_by
+        .as_ref()
+        .is_some_and(|(before, there)| Arc::ptr_eq(before, &local) && **there == *folder)
+    {
         return Verdict::Pass;
     }
     exchange.user = None;
@@ -85,7 +100,9 @@ pub fn access(exchange: &mut Exchange, host: &Host, watcher: &Watcher, records: 
     };
     let outcome = inquiry.decide();
     let (dependencies, stamps, leads_to) = (inquiry.dependencies, inquiry.stamps, inquiry.leads_to);
-    state(exchange).vary.extend(dependencies.vary().map(str::to_owned));
+    state(exchange)
+        .vary
+        .extend(dependencies.vary().map(str::to_owned));
     note_dependencies(exchange, &dependencies, stamps);
     if let Outcome::Wait(Some(pause)) = outcome {
         return Verdict::Wait(pause);
@@ -106,7 +123,9 @@ fn verdict(exchange: &mut Exchange, outcome: Outcome, trace_enabled: bool) -> Ve
         Outcome::WithoutUser => (Status::FORBIDDEN, None),
         Outcome::Wait(_) => (Status::SERVICE_UNAVAILABLE, None),
     };
-    exchange.trace("access", None, || format!("rules about access answer {}", status.0));
+    exchange.trace("access", None, || {
+        format!("rules about access answer {}", status.0)
+    });
     let mut response = Response::new(status);
     if status == Status::METHOD_NOT_ALLOWED {
         // All that Apache says here.
@@ -114,14 +133,20 @@ fn verdict(exchange: &mut Exchange, outcome: Outcome, trace_enabled: bool) -> Ve
         response.fields_mut().set("Allow", allow);
     }
     if let Some(challenge) = challenge {
-        response.fields_mut().set("WWW-Authenticate", challenge.into_bytes());
+        response
+            .fields_mut()
+            .set("WWW-Authenticate", challenge.into_bytes());
     }
     Verdict::Answer(response)
 }
 
 /// Of a file name, or a folder itself.
 fn folder(filename: &[u8]) -> &[u8] {
-    filename.iter().rposition(|byte| *byte == b'/').and_then(|at| filename.get(..at)).unwrap_or_default()
+    filename
+        .iter()
+        .rposition(|byte| *byte == b'/')
+        .and_then(|at| filename.get(..at))
+        .unwrap_or_default()
 }
 
 fn refused(status: Status) -> Outcome {
@@ -159,7 +184,10 @@ impl Inquiry<'_> {
         self.evaluation(|evaluation| expression.evaluate(evaluation))
     }
 
-    pub fn evaluate_text(&mut self, expression: &StringExpression) -> Result<Vec<u8>, EvaluationError> {
+    pub fn evaluate_text(
+        &mut self,
+        expression: &StringExpression,
+    ) -> Result<Vec<u8>, EvaluationError> {
         self.evaluation(|evaluation| expression.evaluate(evaluation))
     }
 
@@ -175,13 +203,20 @@ impl Inquiry<'_> {
 
     fn decide(&mut self) -> Outcome {
         if let Some(origin) = &self.local.denied {
-            error_log::log_about(&message::ACCESS_RULE_NOT_HONOURED, self.exchange, format_args!("{origin}"));
+            error_log::log_about(
+                &message::ACCESS_RULE_NOT_HONOURED,
+                self.exchange,
+                format_args!("{origin}"),
+            );
             return refused(Status::FORBIDDEN);
         }
         let local = Arc::clone(&self.local);
         if !local.allowmethods.allow(self.method()) {
             let method = String::from_utf8_lossy(self.method());
-            let text = format_args!("client method denied by server configuration: '{method}' to {}", self.filename());
+            let text = format_args!(
+                "client method denied by server configuration: '{method}' to {}",
+                self.filename()
+            );
             self.log_httpd(&httpd_message::METHOD_DENIED, text);
             return refused(Status::METHOD_NOT_ALLOWED);
         }
@@ -196,7 +231,8 @@ impl Inquiry<'_> {
             Decision::Pending => return Outcome::Wait(self.pause.take()),
             _ if any => {}
             _ => {
-                self.exchange.trace("access", None, || "Order, Allow and Deny refuse it".into());
+                self.exchange
+                    .trace("access", None, || "Order, Allow and Deny refuse it".into());
                 return self.denied_by_configuration(&httpd_message::CLIENT_DENIED_COMPAT);
             }
         }
@@ -210,35 +246,55 @@ impl Inquiry<'_> {
         match self.identify() {
             Identified::Yes => {
                 let user = self.exchange.user.clone().unwrap_or_default();
-                self.exchange.trace("access", None, || format!("the user is `{user}`"));
+                self.exchange
+                    .trace("access", None, || format!("the user is `{user}`"));
                 self.authorize(true)
             }
             Identified::Refused(status, challenge) => Outcome::Refused(status, challenge),
             Identified::Wait(pause) => Outcome::Wait(Some(pause)),
             Identified::Declined => {
-                let text = "No authentication done but request not allowed without authentication for";
-                self.log_httpd(&httpd_message::NO_AUTHENTICATION, format_args!("{text} {}. Authentication not configured?", self.path()));
+                let text =
+                    "No authentication done but request not allowed without authentication for";
+                self.log_httpd(
+                    &httpd_message::NO_AUTHENTICATION,
+                    format_args!("{text} {}. Authentication not configured?", self.path()),
+                );
                 refused(Status::INTERNAL_SERVER_ERROR)
             }
         }
     }
 
     fn denied_by_configuration(&self, message: &'static HttpdMessage) -> Outcome {
-        self.log_httpd(message, format_args!("client denied by server configuration: {}", self.filename()));
+        self.log_httpd(
+            message,
+            format_args!("client denied by server configuration: {}", self.filename()),
+        );
         refused(Status::FORBIDDEN)
     }
 
     fn authorize(&mut self, has_user: bool) -> Outcome {
-        let Some(group) = self.local.authz.group.clone() else { return self.without_rules() };
+        let Some(group) = self.local.authz.group.clone() else {
+            return self.without_rules();
+        };
         match self.group(&group, Logic::All) {
             Decision::Granted => Outcome::Granted,
             Decision::DeniedWithoutUser if !has_user => Outcome::WithoutUser,
             Decision::DeniedWithoutUser => {
-                self.log_httpd(&httpd_message::NO_USER, format_args!("authorization failure (no authenticated user): {}", self.path()));
+                self.log_httpd(
+                    &httpd_message::NO_USER,
+                    format_args!(
+                        "authorization failure (no authenticated user): {}",
+                        self.path()
+                    ),
+                );
                 Outcome::Refused(Status::UNAUTHORIZED, self.challenge())
             }
-            Decision::Denied | Decision::Neutral if has_user && self.auth_type().is_some() => self.not_for_this_user(),
-            Decision::Denied | Decision::Neutral => self.denied_by_configuration(&httpd_message::CLIENT_DENIED),
+            Decision::Denied | Decision::Neutral if has_user && self.auth_type().is_some() => {
+                self.not_for_this_user()
+            }
+            Decision::Denied | Decision::Neutral => {
+                self.denied_by_configuration(&httpd_message::CLIENT_DENIED)
+            }
             Decision::Error => refused(Status::INTERNAL_SERVER_ERROR),
             Decision::Pending => Outcome::Wait(self.pause.take()),
         }
@@ -248,14 +304,21 @@ impl Inquiry<'_> {
         if self.auth_type().is_none() {
             return Outcome::Granted;
         }
-        let text = format_args!("AuthType configured with no corresponding authorization directives");
+        let text =
+            format_args!("AuthType configured with no corresponding authorization directives");
         self.log_httpd(&httpd_message::NO_DIRECTIVES, text);
         refused(Status::INTERNAL_SERVER_ERROR)
     }
 
     fn not_for_this_user(&mut self) -> Outcome {
         let user = self.exchange.user.as_deref().unwrap_or_default();
-        self.log_httpd(&httpd_message::USER_DENIED, format_args!("user {user}: authorization failure for \"{}\": ", self.path()));
+        self.log_httpd(
+            &httpd_message::USER_DENIED,
+            format_args!(
+                "user {user}: authorization failure for \"{}\": ",
+                self.path()
+            ),
+        );
         match self.local.authz.forbidden_on_failure {
             Some(true) => refused(Status::FORBIDDEN),
             _ => Outcome::Refused(Status::UNAUTHORIZED, self.challenge()),
@@ -281,10 +344,14 @@ impl Inquiry<'_> {
     fn rule(&mut self, rule: &Rule, outer: Logic) -> Decision {
         match rule {
             Rule::Group(group) => self.group(group, outer),
-            Rule::Require(require) if !require.methods.include(self.method()) => for_other_methods(outer),
+            Rule::Require(require) if !require.methods.include(self.method()) => {
+                for_other_methods(outer)
+            }
             Rule::Require(require) => {
                 let decision = negated(require.negated, require.requirement.check(self));
-                self.exchange.trace("access", Some(&require.origin), || format!("`Require {}`: {decision}", require.text));
+                self.exchange.trace("access", Some(&require.origin), || {
+                    format!("`Require {}`: {decision}", require.text)
+                });
                 decision
             }
         }
@@ -308,7 +375,9 @@ fn step(logic: Logic, so_far: Decision, next: Decision) -> (bool, Decision) {
         (Logic::All, _, Denied) => (true, Denied),
         (Logic::Any, _, Granted) => (true, Granted),
         (_, Neutral, next) => (false, next),
-        (Logic::All, _, DeniedWithoutUser) | (Logic::Any, Denied, DeniedWithoutUser) => (false, DeniedWithoutUser),
+        (Logic::All, _, DeniedWithoutUser) | (Logic::Any, Denied, DeniedWithoutUser) => {
+            (false, DeniedWithoutUser)
+        }
         (_, so_far, _) => (false, so_far),
     }
 }
@@ -355,13 +424,23 @@ mod tests {
             (&[Granted, Error, Denied], Error, Granted),
             (&[Denied, Pending, Granted], Denied, Pending),
         ] {
-            assert_eq!((all_of(Logic::All, members), all_of(Logic::Any, members)), (all, any), "{members:?}");
+            assert_eq!(
+                (all_of(Logic::All, members), all_of(Logic::Any, members)),
+                (all, any),
+                "{members:?}"
+            );
         }
     }
 
     #[test]
     fn negation_grants_nothing() {
-        for (plain, not) in [(Granted, Denied), (Denied, Neutral), (DeniedWithoutUser, Neutral), (Neutral, Neutral), (Error, Error)] {
+        for (plain, not) in [
+            (Granted, Denied),
+            (Denied, Neutral),
+            (DeniedWithoutUser, Neutral),
+            (Neutral, Neutral),
+            (Error, Error),
+        ] {
             assert_eq!((negated(true, plain), negated(false, plain)), (not, plain));
         }
     }

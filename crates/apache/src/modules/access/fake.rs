@@ -1,4 +1,5 @@
-//! AuthBasicFake: programs behind the server are told a name and a password of the configuration's choice.
+//! AuthBasicFake: programs behind the server are told a name and a password of the configuration's
+//! choice.
 //!
 //! Among the fixups, when access has been decided: nothing decides by these.
 
@@ -13,7 +14,9 @@ use saker_files::Watcher;
 use saker_pipeline::Exchange;
 
 pub fn fake_credentials(exchange: &mut Exchange, host: &Host, watcher: &Watcher, local: &Local) {
-    let Some(Some((user, password))) = &local.authn.fake else { return };
+    let Some(Some((user, password))) = &local.authn.fake else {
+        return;
+    };
     let own = peek(exchange).cloned().unwrap_or_default();
     let (texts, dependencies, stamps) = {
         let seen = Seen::new(exchange, &own, host, watcher);
@@ -26,7 +29,11 @@ pub fn fake_credentials(exchange: &mut Exchange, host: &Host, watcher: &Watcher,
     if user.is_empty() {
         return;
     }
-    let value = [b"Basic ".as_slice(), &base64_encode(&[user.as_slice(), b":", &password].concat())].concat();
+    let value = [
+        b"Basic ".as_slice(),
+        &base64_encode(&[user.as_slice(), b":", &password].concat()),
+    ]
+    .concat();
     set_authorization(exchange, &value);
 }
 
@@ -34,6 +41,9 @@ pub fn fake_credentials(exchange: &mut Exchange, host: &Host, watcher: &Watcher,
 pub fn set_authorization(exchange: &mut Exchange, value: &[u8]) {
     const NAME: &[u8] = b"Authorization";
     let head = exchange.head.clone();
-    let others = head.view().fields().filter(|(name, _)| !name.eq_ignore_ascii_case(NAME));
+    let others = head
+        .view()
+        .fields()
+        .filter(|(name, _)| !name.eq_ignore_ascii_case(NAME));
     exchange.head = head.with_fields(others.chain(std::iter::once((NAME, value))));
 }

@@ -1,7 +1,7 @@
 //! Names of clients, and addresses of names, for rules that are written with names.
 //!
-//! Difficulty: a name server may take its time, so both are looked up on threads of their own and kept for a while. A client has a name only
-//! if that name leads back to its address.
+//! Difficulty: a name server may take its time, so both are looked up on threads of their own and
+//! kept for a while. A client has a name only if that name leads back to its address.
 
 use super::{decide::Inquiry, requirement::Decision};
 use crate::{
@@ -19,11 +19,13 @@ const KEPT_MAX: usize = 10_000;
 const KEPT_FOR: Duration = Duration::from_secs(60);
 
 /// Names that were not asked for their addresses.
-static CLAIMED: Answers<IpAddr, Option<String>> = Answers::new(&blocking::NAMES, KEPT_MAX, KEPT_FOR);
+static CLAIMED: Answers<IpAddr, Option<String>> =
+    Answers::new(&blocking::NAMES, KEPT_MAX, KEPT_FOR);
 static NAMES: Answers<IpAddr, Option<String>> = Answers::new(&blocking::NAMES, KEPT_MAX, KEPT_FOR);
 static ADDRESSES: Answers<String, Vec<IpAddr>> = Answers::new(&blocking::NAMES, KEPT_MAX, KEPT_FOR);
 
-/// HostnameLookups: gives the client its name. What has to be waited for; without an answer it goes by its address.
+/// HostnameLookups: gives the client its name. What has to be waited for; without an answer it goes
+/// by its address.
 pub fn look_up(exchange: &mut Exchange, lookups: Option<Lookups>) -> Option<Pause> {
     let checked = match lookups {
         None | Some(Lookups::Off) => return None,
@@ -50,15 +52,23 @@ impl Inquiry<'_> {
     pub fn client_name(&mut self) -> Result<Option<String>, Decision> {
         self.asked(Dependency::Client);
         let address = self.exchange.client.ip();
-        let answer = NAMES.ask(self.exchange.site_index as u64, &address, None, move || name_of(address));
+        let answer = NAMES.ask(self.exchange.site_index as u64, &address, None, move || {
+            name_of(address)
+        });
         let name = self.answered(answer)?;
-        name.iter().for_each(|name| self.exchange.client.call_it(name));
+        name.iter()
+            .for_each(|name| self.exchange.client.call_it(name));
         Ok(name)
     }
 
     pub fn addresses_of(&mut self, name: &str) -> Result<Vec<IpAddr>, Decision> {
         let owned = name.to_owned();
-        let answer = ADDRESSES.ask(self.exchange.site_index as u64, &owned.clone(), Vec::new(), move || addresses(&owned));
+        let answer = ADDRESSES.ask(
+            self.exchange.site_index as u64,
+            &owned.clone(),
+            Vec::new(),
+            move || addresses(&owned),
+        );
         self.answered(answer)
     }
 
@@ -79,19 +89,31 @@ fn name_of(address: IpAddr) -> Option<String> {
 }
 
 fn claimed_name(address: IpAddr) -> Option<String> {
-    let name = dns_lookup::lookup_addr(&address).ok()?.trim_end_matches('.').to_ascii_lowercase();
+    let name = dns_lookup::lookup_addr(&address)
+        .ok()?
+        .trim_end_matches('.')
+        .to_ascii_lowercase();
     name.parse::<IpAddr>().is_err().then_some(name)
 }
 
 fn addresses(name: &str) -> Vec<IpAddr> {
-    (name, 0).to_socket_addrs().into_iter().flatten().map(|address| address.ip().to_canonical()).collect()
+    (name, 0)
+        .to_socket_addrs()
+        .into_iter()
+        .flatten()
+        .map(|address| address.ip().to_canonical())
+        .collect()
 }
 
-/// Whether `name` is `domain` or below it. `.example.com` is what is below it, and letters count the same.
+/// Whether `name` is `domain` or below it. `.example.com` is what is below it, and letters count
+/// the same.
 pub fn in_domain(domain: &[u8], name: &[u8]) -> bool {
-    let Some(start) = name.len().checked_sub(domain.len()) else { return false };
+    let Some(start) = name.len().checked_sub(domain.len()) else {
+        return false;
+    };
     let (before, end) = name.split_at(start);
-    end.eq_ignore_ascii_case(domain) && (before.is_empty() || domain.starts_with(b".") || before.ends_with(b"."))
+    end.eq_ignore_ascii_case(domain)
+        && (before.is_empty() || domain.starts_with(b".") || before.ends_with(b"."))
 }
 
 #[cfg(test)]
@@ -109,7 +131,11 @@ mod tests {
             ("example.com", "com", false),
             ("com", "example.com", true),
         ] {
-            assert_eq!(in_domain(domain.as_bytes(), name.as_bytes()), expected, "{domain} {name}");
+            assert_eq!(
+                in_domain(domain.as_bytes(), name.as_bytes()),
+                expected,
+                "{domain} {name}"
+            );
         }
     }
 

@@ -1,7 +1,7 @@
 //! Who it is: Basic authentication, and what all kinds of it have in common.
 //!
-//! Difficulty: a name that was sent is the user's name from then on, for logs too, whether or not his password is right; so what decides
-//! is never the name but what this step returns.
+//! Difficulty: a name that was sent is the user's name from then on, for logs too, whether or not
+//! his password is right; so what decides is never the name but what this step returns.
 
 use super::{
     authn::{Authn, Provider},
@@ -71,10 +71,15 @@ impl Inquiry<'_> {
     }
 
     pub fn identify(&mut self) -> Identified {
-        let Some(kind) = self.auth_type() else { return Identified::Declined };
+        let Some(kind) = self.auth_type() else {
+            return Identified::Declined;
+        };
         self.asked(Dependency::RequestFields);
         if let Err(status) = fake_basic_auth(self.exchange, &self.local) {
-            self.log(format_args!("Encountered FakeBasicAuth spoof: {}", self.path()));
+            self.log(format_args!(
+                "Encountered FakeBasicAuth spoof: {}",
+                self.path()
+            ));
             return Identified::Refused(status, None);
         }
         if kind.eq_ignore_ascii_case("basic") {
@@ -83,7 +88,9 @@ impl Inquiry<'_> {
         if kind.eq_ignore_ascii_case("digest") {
             return self.digest();
         }
-        self.log(format_args!("AuthType {kind} configured without corresponding module"));
+        self.log(format_args!(
+            "AuthType {kind} configured without corresponding module"
+        ));
         Identified::Refused(Status::INTERNAL_SERVER_ERROR, None)
     }
 
@@ -97,13 +104,22 @@ impl Inquiry<'_> {
     }
 
     fn basic_challenge(&mut self) -> String {
-        let name = self.local.authn.name.clone().map(|name| self.text(&name)).unwrap_or_default();
+        let name = self
+            .local
+            .authn
+            .name
+            .clone()
+            .map(|name| self.text(&name))
+            .unwrap_or_default();
         format!("Basic realm=\"{}\"", quoted(&name))
     }
 
     fn basic(&mut self) -> Identified {
         if self.local.authn.name.is_none() {
-            self.log_httpd(&httpd_message::BASIC_WITHOUT_NAME, format_args!("need AuthName: {}", self.path()));
+            self.log_httpd(
+                &httpd_message::BASIC_WITHOUT_NAME,
+                format_args!("need AuthName: {}", self.path()),
+            );
             return Identified::Refused(Status::INTERNAL_SERVER_ERROR, None);
         }
         let sent = self.exchange.head.view().first("authorization");
@@ -117,7 +133,11 @@ impl Inquiry<'_> {
         let user = String::from_utf8_lossy(&user).into_owned();
         self.exchange.user = Some(user.as_str().into());
         let providers = self.local.authn.providers.clone().unwrap_or_default();
-        let mut found = if providers.is_empty() { self.look_up(&Provider::File, &user, &password) } else { Found::Unknown };
+        let mut found = if providers.is_empty() {
+            self.look_up(&Provider::File, &user, &password)
+        } else {
+            Found::Unknown
+        };
         for provider in &providers {
             found = self.look_up(provider, &user, &password);
             if !matches!(found, Found::Unknown) {
@@ -135,12 +155,18 @@ impl Inquiry<'_> {
             Found::Busy => Identified::Refused(Status::SERVICE_UNAVAILABLE, None),
             Found::Unknown | Found::Error if !authoritative => Identified::Declined,
             Found::Denied => {
-                let text = format_args!("user {user}: authentication failure for \"{}\": Password Mismatch", self.path());
+                let text = format_args!(
+                    "user {user}: authentication failure for \"{}\": Password Mismatch",
+                    self.path()
+                );
                 self.log_httpd(&httpd_message::BASIC_PASSWORD_MISMATCH, text);
                 Identified::Refused(Status::UNAUTHORIZED, Some(self.basic_challenge()))
             }
             Found::Unknown => {
-                self.log_httpd(&httpd_message::BASIC_USER_NOT_FOUND, format_args!("user {user} not found: {}", self.path()));
+                self.log_httpd(
+                    &httpd_message::BASIC_USER_NOT_FOUND,
+                    format_args!("user {user} not found: {}", self.path()),
+                );
                 Identified::Refused(Status::UNAUTHORIZED, Some(self.basic_challenge()))
             }
             Found::Error => Identified::Refused(Status::INTERNAL_SERVER_ERROR, None),
@@ -149,11 +175,17 @@ impl Inquiry<'_> {
 
     fn look_up(&mut self, provider: &Provider, user: &str, password: &[u8]) -> Found {
         match provider {
-            Provider::File | Provider::Database | Provider::Sql if self.local.authn.as_digest == Some(true) => {
+            Provider::File | Provider::Database | Provider::Sql
+                if self.local.authn.as_digest == Some(true) =>
+            {
                 self.look_up_as_digest(provider, user, password)
             }
             Provider::File => judged(self.exchange.site_index, self.user_lines(user), password),
-            Provider::Database => judged(self.exchange.site_index, self.database_value(user.as_bytes()), password),
+            Provider::Database => judged(
+                self.exchange.site_index,
+                self.database_value(user.as_bytes()),
+                password,
+            ),
             Provider::Sql => match self.stored_password(user) {
                 Ok(Some(stored)) => compared(self.exchange.site_index, &stored, password),
                 Ok(None) => Found::Unknown,
@@ -162,8 +194,19 @@ impl Inquiry<'_> {
             Provider::Cache => Found::Unknown,
             Provider::Anonymous => anonymous(&self.local.authn, user, password),
             Provider::Alias(name) => {
-                let Some(alias) = self.local.authn.aliases.as_ref().and_then(|all| all.get(name)).cloned() else { return Found::Error };
-                self.with_settings(&alias.local, |inquiry| inquiry.look_up(&alias.provider, user, password))
+                let Some(alias) = self
+                    .local
+                    .authn
+                    .aliases
+                    .as_ref()
+                    .and_then(|all| all.get(name))
+                    .cloned()
+                else {
+                    return Found::Error;
+                };
+                self.with_settings(&alias.local, |inquiry| {
+                    inquiry.look_up(&alias.provider, user, password)
+                })
             }
             Provider::Missing(name) => {
                 self.log(format_args!("the provider {name} is not to be had"));
@@ -174,31 +217,60 @@ impl Inquiry<'_> {
 
     /// The file holds what Digest would be checked against.
     fn look_up_as_digest(&mut self, provider: &Provider, user: &str, password: &[u8]) -> Found {
-        let realm = self.local.authn.name.clone().map(|name| self.text(&name)).unwrap_or_default();
+        let realm = self
+            .local
+            .authn
+            .name
+            .clone()
+            .map(|name| self.text(&name))
+            .unwrap_or_default();
         match self.realm_hash(provider, user, &realm) {
             Err(trouble) => trouble.into(),
             Ok(None) => Found::Unknown,
             Ok(Some(hash)) => {
-                let made = md5_hex(&[user.as_bytes(), b":", realm.as_bytes(), b":", password].concat());
-                if passwords::is_same(&made, &hash) { Found::Granted } else { Found::Denied }
+                let made =
+                    md5_hex(&[user.as_bytes(), b":", realm.as_bytes(), b":", password].concat());
+                if passwords::is_same(&made, &hash) {
+                    Found::Granted
+                } else {
+                    Found::Denied
+                }
             }
         }
     }
 
     /// MD5 of name, realm and password, as `htdigest` writes it.
-    pub fn realm_hash(&mut self, provider: &Provider, user: &str, realm: &str) -> Result<Option<Vec<u8>>, Trouble> {
+    pub fn realm_hash(
+        &mut self,
+        provider: &Provider,
+        user: &str,
+        realm: &str,
+    ) -> Result<Option<Vec<u8>>, Trouble> {
         match provider {
             Provider::File => {
                 let lines = self.user_lines(user).ok_or(Trouble::Error)?;
-                let of_realm = |line: &[u8]| Some(field(line.strip_prefix(realm.as_bytes())?.strip_prefix(b":")?).to_vec());
+                let of_realm = |line: &[u8]| {
+                    Some(field(line.strip_prefix(realm.as_bytes())?.strip_prefix(b":")?).to_vec())
+                };
                 Ok(lines.iter().find_map(|line| of_realm(line)))
             }
             Provider::Alias(name) => {
-                let alias = self.local.authn.aliases.as_ref().and_then(|all| all.get(name)).cloned().ok_or(Trouble::Error)?;
-                self.with_settings(&alias.local, |inquiry| inquiry.realm_hash(&alias.provider, user, realm))
+                let alias = self
+                    .local
+                    .authn
+                    .aliases
+                    .as_ref()
+                    .and_then(|all| all.get(name))
+                    .cloned()
+                    .ok_or(Trouble::Error)?;
+                self.with_settings(&alias.local, |inquiry| {
+                    inquiry.realm_hash(&alias.provider, user, realm)
+                })
             }
             Provider::Database => {
-                let values = self.database_value(&[user.as_bytes(), b":", realm.as_bytes()].concat()).ok_or(Trouble::Error)?;
+                let values = self
+                    .database_value(&[user.as_bytes(), b":", realm.as_bytes()].concat())
+                    .ok_or(Trouble::Error)?;
                 Ok(values.first().map(|value| field(value).to_vec()))
             }
             Provider::Sql => self.stored_hash(user, realm),
@@ -207,7 +279,8 @@ impl Inquiry<'_> {
         }
     }
 
-    /// What AuthUserFile says about a name. `None`: there is none to be read, which has been logged.
+    /// What AuthUserFile says about a name. `None`: there is none to be read, which has been
+    /// logged.
     fn user_lines(&mut self, user: &str) -> Option<Vec<Box<[u8]>>> {
         let Some(path) = self.local.authn.user_file.clone() else {
             let text = format_args!("AuthUserFile not specified in the configuration");
@@ -217,31 +290,46 @@ impl Inquiry<'_> {
         match self.records.read(self.watcher, &path) {
             Ok(records) => Some(records.get(user.as_bytes()).cloned().unwrap_or_default()),
             Err(error) => {
-                let text = format_args!("Could not open password file: {}: {error}", path.display());
+                let text =
+                    format_args!("Could not open password file: {}: {error}", path.display());
                 self.log_httpd(&httpd_message::PASSWORD_FILE_UNREADABLE, text);
                 None
             }
         }
     }
 
-    /// What AuthDBMUserFile says about a key: one value or none. `None`: it can't be read, which has been logged.
+    /// What AuthDBMUserFile says about a key: one value or none. `None`: it can't be read, which
+    /// has been logged.
     fn database_value(&mut self, key: &[u8]) -> Option<Vec<Box<[u8]>>> {
         let database = self.local.authn.user_database.clone().unwrap_or_default();
         let Some(path) = &database.file else {
-            self.log(format_args!("AuthDBMUserFile not specified in the configuration"));
+            self.log(format_args!(
+                "AuthDBMUserFile not specified in the configuration"
+            ));
             return None;
         };
-        match self.records.read_database(self.watcher, &database.kind, path) {
+        match self
+            .records
+            .read_database(self.watcher, &database.kind, path)
+        {
             Ok(records) => Some(records.get(key).cloned().unwrap_or_default()),
             Err(error) => {
-                self.log(format_args!("could not open dbm (type {}) auth file: {}: {error}", database.kind, path.display()));
+                self.log(format_args!(
+                    "could not open dbm (type {}) auth file: {}: {error}",
+                    database.kind,
+                    path.display()
+                ));
                 None
             }
         }
     }
 
     /// With an alias's settings laid over.
-    pub fn with_settings<T>(&mut self, over: &crate::local::Local, ask: impl FnOnce(&mut Self) -> T) -> T {
+    pub fn with_settings<T>(
+        &mut self,
+        over: &crate::local::Local,
+        ask: impl FnOnce(&mut Self) -> T,
+    ) -> T {
         let merged = Arc::new(self.local.under(over));
         let before = std::mem::replace(&mut self.local, merged);
         let answer = ask(self);
@@ -250,10 +338,15 @@ impl Inquiry<'_> {
     }
 }
 
-/// What was found for the name, the first of it being the password; `None`: nothing could be looked up.
+/// What was found for the name, the first of it being the password; `None`: nothing could be looked
+/// up.
 fn judged(site: usize, lines: Option<Vec<Box<[u8]>>>, password: &[u8]) -> Found {
-    let Some(lines) = lines else { return Found::Error };
-    let Some(stored) = lines.first().map(|line| field(line)) else { return Found::Unknown };
+    let Some(lines) = lines else {
+        return Found::Error;
+    };
+    let Some(stored) = lines.first().map(|line| field(line)) else {
+        return Found::Unknown;
+    };
     compared(site, &String::from_utf8_lossy(stored), password)
 }
 
@@ -299,15 +392,31 @@ pub fn quoted(text: &str) -> String {
 }
 
 fn anonymous(settings: &Authn, user: &str, password: &[u8]) -> Found {
-    let Some(own) = settings.anonymous.as_deref().filter(|own| own.any_user || !own.users.is_empty()) else { return Found::Unknown };
+    let Some(own) = settings
+        .anonymous
+        .as_deref()
+        .filter(|own| own.any_user || !own.users.is_empty())
+    else {
+        return Found::Unknown;
+    };
     let known = match user.is_empty() {
         true => own.without_user,
-        false => own.any_user || own.users.iter().any(|known| known.eq_ignore_ascii_case(user)),
+        false => {
+            own.any_user
+                || own
+                    .users
+                    .iter()
+                    .any(|known| known.eq_ignore_ascii_case(user))
+        }
     };
     let looks_like_mail = password.contains(&b'@') && password.contains(&b'.');
     match known {
         false => Found::Unknown,
-        true if (!own.must_give_email || !password.is_empty()) && (!own.verify_email || looks_like_mail) => Found::Granted,
+        true if (!own.must_give_email || !password.is_empty())
+            && (!own.verify_email || looks_like_mail) =>
+        {
+            Found::Granted
+        }
         true => Found::Denied,
     }
 }
@@ -320,7 +429,11 @@ mod tests {
     fn credentials_as_sent() {
         let pair = |text: &str| {
             let (user, password) = credentials(text.as_bytes())?;
-            Some(format!("{}|{}", String::from_utf8_lossy(&user), String::from_utf8_lossy(&password)))
+            Some(format!(
+                "{}|{}",
+                String::from_utf8_lossy(&user),
+                String::from_utf8_lossy(&password)
+            ))
         };
         for (text, expected) in [
             ("Basic dTpwOjE=", Some("u|p:1")),
@@ -338,16 +451,31 @@ mod tests {
     #[test]
     fn anonymous_users() {
         use super::super::authn::Anonymous;
-        let with = |own: Anonymous| Authn { anonymous: Some(Arc::new(own)), ..Authn::default() };
+        let with = |own: Anonymous| Authn {
+            anonymous: Some(Arc::new(own)),
+            ..Authn::default()
+        };
         let kind = |found: Found| match found {
             Found::Granted => 'g',
             Found::Denied => 'd',
             Found::Unknown => 'u',
             _ => '?',
         };
-        let users = Anonymous { users: vec!["guest".into()], ..Anonymous::default() };
-        let any = Anonymous { any_user: true, verify_email: true, ..Anonymous::default() };
-        let nobody = Anonymous { without_user: true, must_give_email: false, users: vec!["x".into()], ..Anonymous::default() };
+        let users = Anonymous {
+            users: vec!["guest".into()],
+            ..Anonymous::default()
+        };
+        let any = Anonymous {
+            any_user: true,
+            verify_email: true,
+            ..Anonymous::default()
+        };
+        let nobody = Anonymous {
+            without_user: true,
+            must_give_email: false,
+            users: vec!["x".into()],
+            ..Anonymous::default()
+        };
         for (own, user, password, expected) in [
             (&users, "Guest", "x", 'g'),
             (&users, "guest", "", 'd'),
@@ -357,7 +485,11 @@ mod tests {
             (&nobody, "", "", 'g'),
             (&nobody, "y", "", 'u'),
         ] {
-            assert_eq!(kind(anonymous(&with(own.clone()), user, password.as_bytes())), expected, "{user} {password}");
+            assert_eq!(
+                kind(anonymous(&with(own.clone()), user, password.as_bytes())),
+                expected,
+                "{user} {password}"
+            );
         }
         assert_eq!(kind(anonymous(&Authn::default(), "guest", b"")), 'u');
     }

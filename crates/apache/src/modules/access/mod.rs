@@ -1,8 +1,9 @@
 //! Who may: authentication, authorization, and the older Allow and Deny, in Apache's order.
 //!
-//! Place in the walk: the `access` step of the rules. The sequence of its steps is in `decide`, one file per module of Apache below it.
-//! Difficulty: what nobody has to ask for (`Require all granted`) must leave no mark on the exchange, so that its outcome may be kept;
-//! everything that looks at the client, its user or its environment says so.
+//! Place in the walk: the `access` step of the rules. The sequence of its steps is in `decide`, one
+//! file per module of Apache below it. Difficulty: what nobody has to ask for (`Require all
+//! granted`) must leave no mark on the exchange, so that its outcome may be kept; everything that
+//! looks at the client, its user or its environment says so.
 
 pub mod authn;
 pub mod authz;

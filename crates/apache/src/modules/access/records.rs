@@ -1,7 +1,8 @@
-//! Files of users and groups: a name, a colon, and what is said about it, on each line; or databases (DBM) of the same.
+//! Files of users and groups: a name, a colon, and what is said about it, on each line; or
+//! databases (DBM) of the same.
 //!
-//! A worker reads one when it is first asked about and again when it has changed. Difficulty: a file that can't be read is not an empty
-//! one; who needs it is answered with an error.
+//! A worker reads one when it is first asked about and again when it has changed. Difficulty: a
+//! file that can't be read is not an empty one; who needs it is answered with an error.
 
 use crate::dbm;
 use saker_files::{Kind, LinkPolicy, Stamp, Watcher, resolve};
@@ -37,19 +38,36 @@ pub struct RecordFiles {
 impl RecordFiles {
     /// The error says why the file can't be read.
     pub fn read(&mut self, watcher: &Watcher, path: &Path) -> Result<Rc<Records>, String> {
-        kept(&mut self.by_path, path.to_owned(), watcher, |stamps| Ok(parse(&content(watcher, path, stamps)?)))
+        kept(&mut self.by_path, path.to_owned(), watcher, |stamps| {
+            Ok(parse(&content(watcher, path, stamps)?))
+        })
     }
 
     /// `kind`: as APR calls it. Each key has one value.
-    pub fn read_database(&mut self, watcher: &Watcher, kind: &str, path: &Path) -> Result<Rc<Records>, String> {
-        let pairs = |pairs: Vec<dbm::Pair<'_>>| pairs.into_iter().map(|(key, value)| (key.into(), vec![value.into()])).collect();
-        kept(&mut self.databases, (kind.into(), path.to_owned()), watcher, |stamps| {
-            let read = |ending: &str| {
-                let name = [path.as_os_str().as_bytes(), ending.as_bytes()].concat();
-                content(watcher, Path::new(OsStr::from_bytes(&name)), stamps)
-            };
-            dbm::read(kind, read, pairs)
-        })
+    pub fn read_database(
+        &mut self,
+        watcher: &Watcher,
+        kind: &str,
+        path: &Path,
+    ) -> Result<Rc<Records>, String> {
+        let pairs = |pairs: Vec<dbm::Pair<'_>>| {
+            pairs
+                .into_iter()
+                .map(|(key, value)| (key.into(), vec![value.into()]))
+                .collect()
+        };
+        kept(
+            &mut self.databases,
+            (kind.into(), path.to_owned()),
+            watcher,
+            |stamps| {
+                let read = |ending: &str| {
+                    let name = [path.as_os_str().as_bytes(), ending.as_bytes()].concat();
+                    content(watcher, Path::new(OsStr::from_bytes(&name)), stamps)
+                };
+                dbm::read(kind, read, pairs)
+            },
+        )
     }
 }
 
@@ -61,7 +79,10 @@ fn kept<K: Hash + Eq>(
     read: impl FnOnce(&mut Vec<Stamp>) -> Result<Records, String>,
 ) -> Result<Rc<Records>, String> {
     let now_ms = watcher.now_ms();
-    if let Some(kept) = all.get(&key).filter(|kept| kept.stamps.iter().all(|stamp| stamp.is_current(now_ms))) {
+    if let Some(kept) = all
+        .get(&key)
+        .filter(|kept| kept.stamps.iter().all(|stamp| stamp.is_current(now_ms)))
+    {
         return kept.records.clone();
     }
     let mut stamps = Vec::new();
@@ -69,19 +90,39 @@ fn kept<K: Hash + Eq>(
     if all.len() >= KEPT_MAX {
         all.clear();
     }
-    all.insert(key, Kept { stamps: stamps.into(), records: records.clone() });
+    all.insert(
+        key,
+        Kept {
+            stamps: stamps.into(),
+            records: records.clone(),
+        },
+    );
     records
 }
 
 fn content(watcher: &Watcher, path: &Path, stamps: &mut Vec<Stamp>) -> Result<Vec<u8>, String> {
-    let relative: Vec<&[u8]> =
-        path.as_os_str().as_bytes().split(|byte| *byte == b'/').filter(|part| !part.is_empty() && *part != b".").collect();
-    let found = resolve(watcher, Path::new("/"), &relative.join(&b'/'), LinkPolicy::Follow, stamps).map_err(|error| error.to_string())?;
+    let relative: Vec<&[u8]> = path
+        .as_os_str()
+        .as_bytes()
+        .split(|byte| *byte == b'/')
+        .filter(|part| !part.is_empty() && *part != b".")
+        .collect();
+    let found = resolve(
+        watcher,
+        Path::new("/"),
+        &relative.join(&b'/'),
+        LinkPolicy::Follow,
+        stamps,
+    )
+    .map_err(|error| error.to_string())?;
     if found.metadata.kind != Kind::File || found.metadata.size > FILE_BYTES_MAX {
         return Err("it is no file, or too large".into());
     }
     let mut text = vec![0; found.metadata.size as usize];
-    found.file.read_exact_at(&mut text, 0).map_err(|error| error.to_string())?;
+    found
+        .file
+        .read_exact_at(&mut text, 0)
+        .map_err(|error| error.to_string())?;
     Ok(text)
 }
 
@@ -89,8 +130,17 @@ fn content(watcher: &Watcher, path: &Path, stamps: &mut Vec<Stamp>) -> Result<Ve
 pub fn parse(text: &[u8]) -> Records {
     let mut records = Records::new();
     for line in text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii) {
-        let Some(at) = line.iter().position(|byte| *byte == b':').filter(|_| !line.starts_with(b"#")) else { continue };
-        let (name, rest) = (line.get(..at).unwrap_or_default(), line.get(at + 1..).unwrap_or_default());
+        let Some(at) = line
+            .iter()
+            .position(|byte| *byte == b':')
+            .filter(|_| !line.starts_with(b"#"))
+        else {
+            continue;
+        };
+        let (name, rest) = (
+            line.get(..at).unwrap_or_default(),
+            line.get(at + 1..).unwrap_or_default(),
+        );
         records.entry(name.into()).or_default().push(rest.into());
     }
     records
@@ -107,8 +157,16 @@ mod tests {
 
     #[test]
     fn lines() {
-        let records = parse(b"# a:b\n\nuser:hash:more\r\n  other:x  \nuser:second\nno colon\n:empty");
-        let of = |name: &[u8]| records.get(name).map(|lines| lines.iter().map(|line| String::from_utf8_lossy(line)).collect::<Vec<_>>());
+        let records =
+            parse(b"# a:b\n\nuser:hash:more\r\n  other:x  \nuser:second\nno colon\n:empty");
+        let of = |name: &[u8]| {
+            records.get(name).map(|lines| {
+                lines
+                    .iter()
+                    .map(|line| String::from_utf8_lossy(line))
+                    .collect::<Vec<_>>()
+            })
+        };
         assert_eq!(of(b"user"), Some(vec!["hash:more".into(), "second".into()]));
         assert_eq!(of(b"other"), Some(vec!["x".into()]));
         assert_eq!((records.len(), of(b"")), (3, Some(vec!["empty".into()])));
@@ -119,17 +177,26 @@ mod tests {
     fn a_file_is_read_again_when_it_changed() {
         let folder = std::env::temp_dir().join(format!("saker-records-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let (path, watcher, mut files) = (folder.join("users"), Watcher::start().unwrap(), RecordFiles::default());
+        let (path, watcher, mut files) = (
+            folder.join("users"),
+            Watcher::start().unwrap(),
+            RecordFiles::default(),
+        );
         assert!(files.read(&watcher, &path).is_err());
         std::fs::write(&path, "a:1\n").unwrap();
         let eventually = |files: &mut RecordFiles, name: &[u8]| {
             (0..200).any(|_| {
                 std::thread::sleep(std::time::Duration::from_millis(10));
-                files.read(&watcher, &path).is_ok_and(|records| records.contains_key(name))
+                files
+                    .read(&watcher, &path)
+                    .is_ok_and(|records| records.contains_key(name))
             })
         };
         assert!(eventually(&mut files, b"a"));
-        let same = Rc::ptr_eq(&files.read(&watcher, &path).unwrap(), &files.read(&watcher, &path).unwrap());
+        let same = Rc::ptr_eq(
+            &files.read(&watcher, &path).unwrap(),
+            &files.read(&watcher, &path).unwrap(),
+        );
         assert!(same, "read without need");
         std::fs::write(&path, "bee:1\n").unwrap();
         assert!(eventually(&mut files, b"bee"));

@@ -26,13 +26,29 @@ const MODULES: &[&str] = &[
 /// Messages about the last lines of a configuration, errors first.
 fn told(lines: &str) -> Vec<String> {
     let mut text = String::from("Listen 127.0.0.1:8080\nDocumentRoot /srv\n");
-    MODULES.iter().for_each(|module| text.push_str(&format!("LoadModule {module}_module modules/mod_{module}.so\n")));
+    MODULES.iter().for_each(|module| {
+        text.push_str(&format!(
+            "LoadModule {module}_module modules/mod_{module}.so\n"
+        ))
+    });
     text.push_str(lines);
     let files = InMemory::default().with("/etc/httpd.conf", text);
     let loaded = load(&Setup::new("/etc", "/etc/httpd.conf"), &files);
-    let mut all: Vec<_> = loaded.diagnostics.iter().filter(|diagnostic| diagnostic.origin.line > 2 + MODULES.len() as u32).collect();
+    let mut all: Vec<_> = loaded
+        .diagnostics
+        .iter()
+        .filter(|diagnostic| diagnostic.origin.line > 2 + MODULES.len() as u32)
+        .collect();
     all.sort_by_key(|diagnostic| !diagnostic.is_error());
-    all.iter().map(|diagnostic| format!("{}{}", if diagnostic.is_error() { "" } else { "(" }, diagnostic.message)).collect()
+    all.iter()
+        .map(|diagnostic| {
+            format!(
+                "{}{}",
+                if diagnostic.is_error() { "" } else { "(" },
+                diagnostic.message
+            )
+        })
+        .collect()
 }
 
 fn told_in_section(lines: &str) -> Vec<String> {
@@ -46,37 +62,83 @@ fn what_is_wrong_is_said_as_apache_says_it() {
         ("Require ip x", "ip address 'x' appears to be invalid"),
         ("Require method BREW", "Invalid Method 'BREW'"),
         ("Require method get", "Invalid Method 'get'"),
-        ("Require expr x", "Cannot parse expression in require line: syntax error, unexpected $end, expecting '('"),
-        ("Require all", "Argument for 'Require all' must be 'granted' or 'denied'"),
-        ("Require all granted x", "Argument for 'Require all' must be 'granted' or 'denied'"),
+        (
+            "Require expr x",
+            "Cannot parse expression in require line: syntax error, unexpected $end, expecting '('",
+        ),
+        (
+            "Require all",
+            "Argument for 'Require all' must be 'granted' or 'denied'",
+        ),
+        (
+            "Require all granted x",
+            "Argument for 'Require all' must be 'granted' or 'denied'",
+        ),
         ("Require foo", "Unknown Authz provider: foo"),
-        ("Require not ip 10", "negative Require directive has no effect in <RequireAny> directive"),
+        (
+            "Require not ip 10",
+            "negative Require directive has no effect in <RequireAny> directive",
+        ),
         (
             "Require user %{foo",
             "Cannot parse expression in require line: syntax error, unexpected T_ERROR, expecting T_VAR_END or ':': Unterminated string or variable",
         ),
         ("AuthBasicProvider foo", "Unknown Authn provider: foo"),
-        ("AuthDigestQop auth-int", "AuthDigestQop is deprecated: only 'auth' is supported"),
-        ("AuthDigestAlgorithm MD5-sess", "Unsupported algorithm in AuthDigestAlgorithm: MD5-sess"),
-        ("AuthDigestNonceLifetime x", "Invalid time in AuthDigestNonceLifetime: x"),
-        ("AuthBasicUseDigestAlgorithm x", "Invalid algorithm in AuthBasicUseDigestAlgorithm: x"),
-        ("<RequireAll>\n</RequireAll>", "<RequireAll> directive contains no authorization directives"),
-        ("<RequireNone>\nRequire all granted\n</RequireNone>", "<RequireNone> directive has no effect in <RequireAny> directive"),
-        ("<RequireAll>\nRequire not all denied\n</RequireAll>", "<RequireAll> directive contains only negative authorization directives"),
+        (
+            "AuthDigestQop auth-int",
+            "AuthDigestQop is deprecated: only 'auth' is supported",
+        ),
+        (
+            "AuthDigestAlgorithm MD5-sess",
+            "Unsupported algorithm in AuthDigestAlgorithm: MD5-sess",
+        ),
+        (
+            "AuthDigestNonceLifetime x",
+            "Invalid time in AuthDigestNonceLifetime: x",
+        ),
+        (
+            "AuthBasicUseDigestAlgorithm x",
+            "Invalid algorithm in AuthBasicUseDigestAlgorithm: x",
+        ),
+        (
+            "<RequireAll>\n</RequireAll>",
+            "<RequireAll> directive contains no authorization directives",
+        ),
+        (
+            "<RequireNone>\nRequire all granted\n</RequireNone>",
+            "<RequireNone> directive has no effect in <RequireAny> directive",
+        ),
+        (
+            "<RequireAll>\nRequire not all denied\n</RequireAll>",
+            "<RequireAll> directive contains only negative authorization directives",
+        ),
         (
             "<RequireAll>\n<RequireNone>\nRequire all granted\n</RequireNone>\n</RequireAll>",
             "<RequireAll> directive contains only negative authorization directives",
         ),
-        ("<RequireAll x>\nRequire all granted\n</RequireAll>", "<RequireAll> directive doesn't take additional arguments"),
-        ("AuthMerging x", "AuthMerging must be one of: Off | And | Or"),
+        (
+            "<RequireAll x>\nRequire all granted\n</RequireAll>",
+            "<RequireAll> directive doesn't take additional arguments",
+        ),
+        (
+            "AuthMerging x",
+            "AuthMerging must be one of: Off | And | Or",
+        ),
         ("Satisfy x", "Satisfy either 'any' or 'all'."),
         ("Order x", "unknown order"),
         ("Allow to all", "allow and deny must be followed by 'from'"),
         ("SetEnvIf X (", "SetEnvIf regex could not be compiled."),
         ("SetEnvIf X a", "Missing envariable expression for SetEnvIf"),
-        ("SSLVerifyClient maybe", "SSLVerifyClient: Invalid argument 'maybe'"),
+        (
+            "SSLVerifyClient maybe",
+            "SSLVerifyClient: Invalid argument 'maybe'",
+        ),
     ] {
-        assert_eq!(told_in_section(lines).first().map(String::as_str), Some(expected), "{lines}");
+        assert_eq!(
+            told_in_section(lines).first().map(String::as_str),
+            Some(expected),
+            "{lines}"
+        );
     }
 }
 
@@ -111,18 +173,30 @@ fn what_is_right_is_not_complained_about() {
         assert_eq!(told_in_section(lines), Vec::<String>::new(), "{lines}");
     }
     assert_eq!(
-        told("<AuthzProviderAlias ip home \"10 11\">\n</AuthzProviderAlias>\n<Location />\nRequire home\n</Location>\n"),
+        told(
+            "<AuthzProviderAlias ip home \"10 11\">\n</AuthzProviderAlias>\n<Location />\nRequire home\n</Location>\n"
+        ),
         Vec::<String>::new()
     );
-    let aliased =
-        "<AuthnProviderAlias file one>\nAuthUserFile /x\n</AuthnProviderAlias>\n<Location />\nAuthBasicProvider one\n</Location>\n";
+    let aliased = "<AuthnProviderAlias file one>\nAuthUserFile /x\n</AuthnProviderAlias>\n<Location />\nAuthBasicProvider one\n</Location>\n";
     assert_eq!(told(aliased), Vec::<String>::new());
 }
 
 /// Nothing that can't be found out opens anything; and it is said.
 #[test]
 fn what_denies_is_said() {
-    for lines in ["Require ldap-group x", "Require ldap-user x", "SSLVerifyClient require", "AuthBasicProvider ldap"] {
-        assert!(told_in_section(lines).first().is_some_and(|message| message.starts_with('(')), "{lines}: {:?}", told_in_section(lines));
+    for lines in [
+        "Require ldap-group x",
+        "Require ldap-user x",
+        "SSLVerifyClient require",
+        "AuthBasicProvider ldap",
+    ] {
+        assert!(
+            told_in_section(lines)
+                .first()
+                .is_some_and(|message| message.starts_with('(')),
+            "{lines}: {:?}",
+            told_in_section(lines)
+        );
     }
 }

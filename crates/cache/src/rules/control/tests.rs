@@ -17,7 +17,10 @@ fn ages_and_what_is_none() {
         (&["x=\"max-age=1\""], Absent),
         (&["x=\"a,max-age=1\", max-age=2"], Given(2)),
         (&["x=\"a\\\",max-age=1\", max-age=2"], Given(2)),
-        (&["max-age=99999999999999999999999"], Given(DELTA_SECONDS_MAX)),
+        (
+            &["max-age=99999999999999999999999"],
+            Given(DELTA_SECONDS_MAX),
+        ),
         (&["max-age=2147483649"], Given(DELTA_SECONDS_MAX)),
         (&["max-age"], Invalid),
         (&["max-age="], Invalid),
@@ -41,7 +44,15 @@ fn ages_and_what_is_none() {
 
 #[test]
 fn words_that_forbid_count_however_written_and_words_that_allow_do_not() {
-    for text in ["no-store", "NO-STORE", "a, no-store", "no-store=1", "no-store =", "private=\"a, no-store", ",no-store,"] {
+    for text in [
+        "no-store",
+        "NO-STORE",
+        "a, no-store",
+        "no-store=1",
+        "no-store =",
+        "private=\"a, no-store",
+        ",no-store,",
+    ] {
         assert!(response(&[text]).no_store, "{text}");
     }
     for text in ["no-stored", "x=no-store", "x=\"no-store\"", "no_store"] {
@@ -74,7 +85,9 @@ fn scopes() {
 
 #[test]
 fn requests() {
-    let control = |fields: &[(&str, &str)]| RequestControl::of(RequestHead::build("GET", "/", Version::Http11, fields).view());
+    let control = |fields: &[(&str, &str)]| {
+        RequestControl::of(RequestHead::build("GET", "/", Version::Http11, fields).view())
+    };
     let max_stale = |text: &str| control(&[("cache-control", text)]).max_stale;
     assert_eq!(max_stale("max-stale"), MaxStale::Any);
     assert_eq!(max_stale("max-stale=5"), MaxStale::Seconds(5));

@@ -1,7 +1,8 @@
 //! Memory for the parts of one page: how much a page and all that it includes may hold at a time.
 //!
-//! Called by: everything that takes a template or a part into memory. Caveat: shared by all levels of a page, which runs on one thread; what is held is given
-//! back when it is dropped. Out of scope: what the store and the memory tier hold of pages for all.
+//! Called by: everything that takes a template or a part into memory. Caveat: shared by all levels
+//! of a page, which runs on one thread; what is held is given back when it is dropped. Out of
+//! scope: what the store and the memory tier hold of pages for all.
 
 use std::{cell::Cell, rc::Rc};
 
@@ -27,7 +28,10 @@ impl Allowance {
 
     /// `None`: that is more than there is left.
     pub fn take(&self, bytes: usize) -> Option<Held> {
-        let mut held = Held { bytes: 0, of: self.clone() };
+        let mut held = Held {
+            bytes: 0,
+            of: self.clone(),
+        };
         held.grow_to(bytes).then_some(held)
     }
 }
@@ -36,7 +40,9 @@ impl Held {
     /// `false`: that is more than there is left, and nothing has changed.
     pub fn grow_to(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
-        let Some(left) = self.of.left().checked_sub(more) else { return false };
+        let Some(left) = self.of.left().checked_sub(more) else {
+            return false;
+        };
         self.of.0.set(left);
         self.bytes += more;
         true
@@ -58,7 +64,9 @@ mod tests {
         let allowance = Allowance::new(10);
         let mut first = allowance.take(4).unwrap();
         assert!(allowance.take(7).is_none() && allowance.left() == 6);
-        assert!(first.grow_to(9) && first.grow_to(3) && !first.grow_to(11) && allowance.left() == 1);
+        assert!(
+            first.grow_to(9) && first.grow_to(3) && !first.grow_to(11) && allowance.left() == 1
+        );
         let last = allowance.take(1).unwrap();
         drop(first);
         assert_eq!(allowance.left(), 9);

@@ -1,8 +1,9 @@
 //! Puts a page together: its parts are asked for side by side, and leave in order.
 //!
-//! Difficulty: when the head may go. Cookies that parts set belong in it, and with everything there the length is known; but a slow part must not hold
-//! back what stands before it for ever. So all of it is waited for, up to a time; then what is there leaves, and the rest as it comes. Who goes away takes
-//! the requests for parts along.
+//! Difficulty: when the head may go. Cookies that parts set belong in it, and with everything there
+//! the length is known; but a slow part must not hold back what stands before it for ever. So all
+//! of it is waited for, up to a time; then what is there leaves, and the rest as it comes. Who goes
+//! away takes the requests for parts along.
 
 use super::{
     DEPTH_MAX, Inside, PageCache, Parsed, Said,
@@ -52,7 +53,12 @@ pub struct Job {
 impl Job {
     /// A page from the cache: what it had to say for other addresses is not in it any more.
     pub fn of_hit(cache: &PageCache, parsed: Rc<Parsed>, inside: Inside) -> Job {
-        Job { parsed, inside, inlines: Vec::new(), began: Began::now(&cache.store) }
+        Job {
+            parsed,
+            inside,
+            inlines: Vec::new(),
+            began: Began::now(&cache.store),
+        }
     }
 }
 
@@ -93,8 +99,14 @@ struct Out {
 /// A step that has been begun.
 enum Begun {
     Text(Chunk),
-    Include { asking: Asking, is_optional: bool },
-    Try { attempt: Vec<Begun>, except: Vec<Step> },
+    Include {
+        asking: Asking,
+        is_optional: bool,
+    },
+    Try {
+        attempt: Vec<Begun>,
+        except: Vec<Step>,
+    },
 }
 
 /// A request that ends with whoever wants its answer.
@@ -113,7 +125,10 @@ pub async fn run(cache: &Rc<PageCache>, exchange: &Exchange, job: Job) -> (Body,
         store: Arc::clone(&cache.store),
         source: Source::of(exchange),
         // What was said of this page is not said of its parts.
-        inside: Inside { said: Rc::default(), ..job.inside },
+        inside: Inside {
+            said: Rc::default(),
+            ..job.inside
+        },
         parsed: job.parsed,
         given: RefCell::default(),
         once: RefCell::default(),
@@ -121,8 +136,11 @@ pub async fn run(cache: &Rc<PageCache>, exchange: &Exchange, job: Job) -> (Body,
         out: RefCell::default(),
         held: RefCell::default(),
     });
-    let mut making: LocalFuture<'static, ()> = Box::pin(make(Rc::clone(&work), job.inlines, job.began));
-    let is_whole = tokio::time::timeout(HEAD_WAIT_MAX, &mut making).await.is_ok();
+    let mut making: LocalFuture<'static, ()> =
+        Box::pin(make(Rc::clone(&work), job.inlines, job.began));
+    let is_whole = tokio::time::timeout(HEAD_WAIT_MAX, &mut making)
+        .await
+        .is_ok();
     let cookies = std::mem::take(&mut work.out.borrow_mut().cookies);
     let body = match is_whole {
         true if work.ready_bytes() <= JOINED_BYTES_MAX => {
@@ -131,7 +149,10 @@ pub async fn run(cache: &Rc<PageCache>, exchange: &Exchange, job: Job) -> (Body,
             Body::Memory(bytes.concat().into())
         }
         true => Body::Stream(Box::new(Assembling { work, making: None })),
-        false => Body::Stream(Box::new(Assembling { work, making: Some(making) })),
+        false => Body::Stream(Box::new(Assembling {
+            work,
+            making: Some(making),
+        })),
     };
     (body, cookies)
 }
@@ -143,7 +164,10 @@ async fn make(work: Rc<Work>, inlines: Vec<(Inline, Chunk)>, began: Began) {
     combined::fetch(&work, &steps).await;
     for begun in work.begin(steps) {
         let chunks = finish(&work, begun).await.unwrap_or_default();
-        work.out.borrow_mut().chunks.extend(chunks.into_iter().filter(|ready| !ready.chunk.is_empty()));
+        work.out
+            .borrow_mut()
+            .chunks
+            .extend(chunks.into_iter().filter(|ready| !ready.chunk.is_empty()));
     }
     // What leaves holds what it needs.
     work.given.borrow_mut().clear();
@@ -151,13 +175,32 @@ async fn make(work: Rc<Work>, inlines: Vec<(Inline, Chunk)>, began: Began) {
 }
 
 /// Keeps what a page that nobody sees has said for addresses.
-pub async fn prime_only(cache: &Rc<PageCache>, exchange: &Exchange, inlines: &[(Inline, Chunk)], began: Began) {
-    let Some(services) = cache.services.upgrade() else { return };
+pub async fn prime_only(
+    cache: &Rc<PageCache>,
+    exchange: &Exchange,
+    inlines: &[(Inline, Chunk)],
+    began: Began,
+) {
+    let Some(services) = cache.services.upgrade() else {
+        return;
+    };
     let source = Source::of(exchange);
     for (inline, page) in inlines {
-        if let Some((target, content)) = is_to_be_kept(inline).then(|| meant(&source, inline, page)).flatten() {
+        if let Some((target, content)) = is_to_be_kept(inline)
+            .then(|| meant(&source, inline, page))
+            .flatten()
+        {
             let answered = fragment::said(inline, content, began);
-            fragment::prime(&services, &source, &target, Fragment { inside: Inside::default(), answered }).await;
+            fragment::prime(
+                &services,
+                &source,
+                &target,
+                Fragment {
+                    inside: Inside::default(),
+                    answered,
+                },
+            )
+            .await;
         }
     }
 }
@@ -167,19 +210,42 @@ fn is_to_be_kept(inline: &Inline) -> bool {
 }
 
 fn meant(source: &Source, inline: &Inline, page: &Chunk) -> Option<(Vec<u8>, Chunk)> {
-    Some((source.target(&inline.address)?, page.slice(inline.content.clone())))
+    Some((
+        source.target(&inline.address)?,
+        page.slice(inline.content.clone()),
+    ))
 }
 
 impl Work {
     /// What is said for addresses is kept, and is what includes of them get.
     pub async fn prime(&self, inlines: &[(Inline, Chunk)], began: Began) {
-        let Some(services) = self.services.upgrade() else { return };
+        let Some(services) = self.services.upgrade() else {
+            return;
+        };
         for (inline, page) in inlines {
-            let Some((target, content)) = meant(&self.source, inline, page) else { continue };
-            self.given.borrow_mut().insert(target.clone(), Fetched { content: content.clone(), cookies: Vec::new(), held: None });
+            let Some((target, content)) = meant(&self.source, inline, page) else {
+                continue;
+            };
+            self.given.borrow_mut().insert(
+                target.clone(),
+                Fetched {
+                    content: content.clone(),
+                    cookies: Vec::new(),
+                    held: None,
+                },
+            );
             if is_to_be_kept(inline) {
                 let answered = fragment::said(inline, content, began);
-                fragment::prime(&services, &self.source, &target, Fragment { inside: self.inside.clone(), answered }).await;
+                fragment::prime(
+                    &services,
+                    &self.source,
+                    &target,
+                    Fragment {
+                        inside: self.inside.clone(),
+                        answered,
+                    },
+                )
+                .await;
             }
         }
     }
@@ -190,7 +256,12 @@ impl Work {
     }
 
     fn ready_bytes(&self) -> usize {
-        self.out.borrow().chunks.iter().map(|ready| ready.chunk.len()).sum()
+        self.out
+            .borrow()
+            .chunks
+            .iter()
+            .map(|ready| ready.chunk.len())
+            .sum()
     }
 
     fn begin(self: &Rc<Self>, steps: Vec<Step>) -> Vec<Begun> {
@@ -203,10 +274,18 @@ impl Work {
             Step::Made(text) => Begun::Text(text.into()),
             Step::Include(wanted) => {
                 let (work, is_optional) = (Rc::clone(self), wanted.is_optional);
-                let asking = Asking(tokio::task::spawn_local(async move { work.include(&wanted).await }));
-                Begun::Include { asking, is_optional }
+                let asking = Asking(tokio::task::spawn_local(async move {
+                    work.include(&wanted).await
+                }));
+                Begun::Include {
+                    asking,
+                    is_optional,
+                }
             }
-            Step::Try { attempt, except } => Begun::Try { attempt: self.begin(attempt), except },
+            Step::Try { attempt, except } => Begun::Try {
+                attempt: self.begin(attempt),
+                except,
+            },
         }
     }
 
@@ -230,7 +309,9 @@ impl Work {
             return self.ask(&self.source, &target, wanted).await;
         }
         let cell = Rc::clone(self.once.borrow_mut().entry(target.clone()).or_default());
-        cell.get_or_init(|| self.ask(&self.source, &target, wanted)).await.clone()
+        cell.get_or_init(|| self.ask(&self.source, &target, wanted))
+            .await
+            .clone()
     }
 
     /// Of another host: by its own site here, if there is one. Nothing goes over the network.
@@ -243,31 +324,54 @@ impl Work {
         let asked = async {
             let fetched = self.ask(&source, &target, wanted).await?;
             // They are not for this host.
-            Some(Fetched { cookies: Vec::new(), ..fetched })
+            Some(Fetched {
+                cookies: Vec::new(),
+                ..fetched
+            })
         };
         if !wanted.is_kept {
             return asked.await;
         }
-        let cell = Rc::clone(self.once.borrow_mut().entry([b"elsewhere ", address].concat()).or_default());
+        let cell = Rc::clone(
+            self.once
+                .borrow_mut()
+                .entry([b"elsewhere ", address].concat())
+                .or_default(),
+        );
         cell.get_or_init(|| asked).await.clone()
     }
 
     async fn ask(&self, source: &Source, target: &[u8], wanted: &Wanted) -> Option<Fetched> {
         let Some(inside) = self.further_in() else {
-            self.complain(target, "too many pages are inside of one another, or included in all");
+            self.complain(
+                target,
+                "too many pages are inside of one another, or included in all",
+            );
             return None;
         };
         if self.inside.memory.left() == 0 {
-            self.complain(target, "the parts of the page are as large as they may be in all");
+            self.complain(
+                target,
+                "the parts of the page are as large as they may be in all",
+            );
             return None;
         }
         let services = self.services.upgrade()?;
         let _turn = self.side_by_side.acquire().await.ok()?;
-        let fragment = Fragment { inside: Inside { said: Said::of(wanted), ..inside }, answered: Answered::ByAnyone };
+        let fragment = Fragment {
+            inside: Inside {
+                said: Said::of(wanted),
+                ..inside
+            },
+            answered: Answered::ByAnyone,
+        };
         match fragment::fetch(&services, source, target, fragment).await {
             Ok(fetched) => Some(fetched),
             Err(Status::CONTENT_TOO_LARGE) => {
-                self.complain(target, "it is too large, or the parts of the page are so in all");
+                self.complain(
+                    target,
+                    "it is too large, or the parts of the page are so in all",
+                );
                 None
             }
             Err(Status(status)) => {
@@ -284,12 +388,19 @@ impl Work {
             return None;
         }
         self.inside.left.set(left - 1);
-        Some(Inside { depth: self.inside.depth + 1, ..self.inside.clone() })
+        Some(Inside {
+            depth: self.inside.depth + 1,
+            ..self.inside.clone()
+        })
     }
 
     pub fn complain(&self, target: &[u8], why: &str) {
         let target = String::from_utf8_lossy(target);
-        error_log::log_client(&message::ESI_INCLUDE_FAILED, self.source.client.address, format_args!("{target}: {why}"));
+        error_log::log_client(
+            &message::ESI_INCLUDE_FAILED,
+            self.source.client.address,
+            format_args!("{target}: {why}"),
+        );
     }
 
     /// Takes its cookies along. `None`: that is more than a page may hold.
@@ -304,7 +415,10 @@ impl Work {
                 out.cookies.push(cookie);
             }
         }
-        Some(Ready { chunk: fetched.content, _held: fetched.held })
+        Some(Ready {
+            chunk: fetched.content,
+            _held: fetched.held,
+        })
     }
 }
 
@@ -314,7 +428,10 @@ fn finish(work: &Rc<Work>, begun: Begun) -> LocalFuture<'static, Option<Vec<Read
     Box::pin(async move {
         match begun {
             Begun::Text(chunk) => Some(vec![Ready { chunk, _held: None }]),
-            Begun::Include { mut asking, is_optional } => match (&mut asking.0).await.ok().flatten() {
+            Begun::Include {
+                mut asking,
+                is_optional,
+            } => match (&mut asking.0).await.ok().flatten() {
                 Some(fetched) => work.taken(fetched).map(|ready| vec![ready]),
                 None => is_optional.then(Vec::new),
             },
@@ -361,6 +478,8 @@ impl BodyStream for Assembling {
     }
 
     fn length(&self) -> Option<u64> {
-        self.making.is_none().then(|| self.work.ready_bytes() as u64)
+        self.making
+            .is_none()
+            .then(|| self.work.ready_bytes() as u64)
     }
 }

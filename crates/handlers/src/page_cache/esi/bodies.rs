@@ -16,15 +16,29 @@ pub enum NotWhole {
     Broken,
 }
 
-/// All of a body, up to a size, and within what may be held: taken before it is read where its length is known, else as it comes.
-pub async fn collect(body: Body, bytes_max: usize, allowance: &Allowance) -> Result<(Chunk, Held), NotWhole> {
-    let length = body.length().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
-    let held = allowance.take(length.unwrap_or(0)).filter(|_| length.is_none_or(|length| length <= bytes_max));
-    let Some(held) = held else { return Err(NotWhole::TooLarge(body)) };
+/// All of a body, up to a size, and within what may be held: taken before it is read where its
+/// length is known, else as it comes.
+pub async fn collect(
+    body: Body,
+    bytes_max: usize,
+    allowance: &Allowance,
+) -> Result<(Chunk, Held), NotWhole> {
+    let length = body
+        .length()
+        .map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+    let held = allowance
+        .take(length.unwrap_or(0))
+        .filter(|_| length.is_none_or(|length| length <= bytes_max));
+    let Some(held) = held else {
+        return Err(NotWhole::TooLarge(body));
+    };
     match body {
         Body::Empty => Ok((Chunk::from(Vec::new()), held)),
         Body::Memory(chunk) => Ok((chunk, held)),
-        Body::File(part) => read(&part).await.map(|bytes| (Chunk::from(bytes), held)).ok_or(NotWhole::Broken),
+        Body::File(part) => read(&part)
+            .await
+            .map(|bytes| (Chunk::from(bytes), held))
+            .ok_or(NotWhole::Broken),
         Body::Parts(_) => Err(NotWhole::TooLarge(body)),
         Body::Stream(stream) => collect_stream(stream, bytes_max, length.unwrap_or(0), held).await,
     }
@@ -42,7 +56,10 @@ async fn collect_stream(
         let all = bytes.len() + chunk.len();
         if all > bytes_max || !held.grow_to(all) {
             let first = VecDeque::from([Chunk::from(bytes), chunk]);
-            return Err(NotWhole::TooLarge(Body::Stream(Box::new(Rejoined { first, rest: stream }))));
+            return Err(NotWhole::TooLarge(Body::Stream(Box::new(Rejoined {
+                first,
+                rest: stream,
+            }))));
         }
         bytes.extend_from_slice(chunk.bytes());
     }
@@ -50,7 +67,11 @@ async fn collect_stream(
 }
 
 async fn read(part: &FilePart) -> Option<Vec<u8>> {
-    let (file, offset, length) = (part.file.try_clone().ok()?, part.offset, usize::try_from(part.length).ok()?);
+    let (file, offset, length) = (
+        part.file.try_clone().ok()?,
+        part.offset,
+        usize::try_from(part.length).ok()?,
+    );
     let reading = jobs::run(JobKind::PageCache, None, move |_| {
         let mut bytes = vec![0; length];
         file.read_exact_at(&mut bytes, offset).ok().map(|()| bytes)

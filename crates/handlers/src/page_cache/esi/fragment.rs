@@ -1,14 +1,18 @@
-//! Requests of a page for its parts: by GET, on the visitor's account, through the whole walk as any other.
+//! Requests of a page for its parts: by GET, on the visitor's account, through the whole walk as
+//! any other.
 //!
-//! Place in the walk: begun by `assembly`; the look-up finds a [`Fragment`] in the exchange and knows by it how deep it is. Difficulty: what a page says for
-//! an address (`inline`) has to be kept as if that had answered: by its rules, under its key, for this visitor. So it goes the same way, and is answered
-//! where programs would have been asked.
+//! Place in the walk: begun by `assembly`; the look-up finds a [`Fragment`] in the exchange and
+//! knows by it how deep it is. Difficulty: what a page says for an address (`inline`) has to be
+//! kept as if that had answered: by its rules, under its key, for this visitor. So it goes the same
+//! way, and is answered where programs would have been asked.
 
 use super::{Inside, allowance::Held, bodies, source::Source};
 use crate::page_cache::visit::Began;
 use saker_esi::Inline;
 use saker_http::{KnownField, RequestHead, Status, fields::known_name};
-use saker_pipeline::{Body, Chunk, Exchange, Inner, NoBody, Response, Services, respond, throttle::Admission};
+use saker_pipeline::{
+    Body, Chunk, Exchange, Inner, NoBody, Response, Services, respond, throttle::Admission,
+};
 use std::{rc::Rc, sync::Arc};
 
 /// Of one part.
@@ -39,18 +43,36 @@ pub struct Fetched {
 }
 
 /// `Err`: the status that it failed with.
-pub async fn fetch(services: &Services, source: &Source, target: &[u8], fragment: Fragment) -> Result<Fetched, Status> {
+pub async fn fetch(
+    services: &Services,
+    source: &Source,
+    target: &[u8],
+    fragment: Fragment,
+) -> Result<Fetched, Status> {
     let exchange = request(source, "GET", target, fragment);
     answer(services, exchange).await
 }
 
 /// The same by POST, with a form.
-pub async fn post(services: &Services, source: &Source, target: &[u8], fragment: Fragment, form: Vec<u8>) -> Result<Fetched, Status> {
+pub async fn post(
+    services: &Services,
+    source: &Source,
+    target: &[u8],
+    fragment: Fragment,
+    form: Vec<u8>,
+) -> Result<Fetched, Status> {
     let mut exchange = request(source, "POST", target, fragment);
     let length = form.len().to_string();
-    let more = [("Content-Type", "application/x-www-form-urlencoded"), ("Content-Length", length.as_str())];
-    let more = more.iter().map(|(name, value)| (name.as_bytes(), value.as_bytes()));
-    exchange.head = exchange.head.with_fields(exchange.head.view().fields().chain(more));
+    let more = [
+        ("Content-Type", "application/x-www-form-urlencoded"),
+        ("Content-Length", length.as_str()),
+    ];
+    let more = more
+        .iter()
+        .map(|(name, value)| (name.as_bytes(), value.as_bytes()));
+    exchange.head = exchange
+        .head
+        .with_fields(exchange.head.view().fields().chain(more));
     exchange.body = Box::new(bodies::Form(Some(form.into())));
     answer(services, exchange).await
 }
@@ -60,11 +82,21 @@ pub fn said(inline: &Inline, content: Chunk, began: Began) -> Answered {
     let mut response = Response::new(Status::OK);
     let fields = response.fields_mut();
     fields.append("Content-Type", &b"text/html; charset=utf-8"[..]);
-    let said = [("X-LiteSpeed-Cache-Control", &inline.cache_control), ("X-LiteSpeed-Tag", &inline.cache_tag)];
+    let said = [
+        ("X-LiteSpeed-Cache-Control", &inline.cache_control),
+        ("X-LiteSpeed-Tag", &inline.cache_tag),
+    ];
     for (name, value) in said {
         // A line of a head ends where it ends.
-        let line = value.as_ref().map(|value| value.iter().copied().filter(|byte| !byte.is_ascii_control()).collect::<Vec<u8>>());
-        line.into_iter().for_each(|line| fields.append(known_name(name), line));
+        let line = value.as_ref().map(|value| {
+            value
+                .iter()
+                .copied()
+                .filter(|byte| !byte.is_ascii_control())
+                .collect::<Vec<u8>>()
+        });
+        line.into_iter()
+            .for_each(|line| fields.append(known_name(name), line));
     }
     response.body = Body::Memory(content);
     Answered::With(Box::new(response), began)
@@ -80,7 +112,13 @@ fn request(source: &Source, method: &str, target: &[u8], fragment: Fragment) -> 
     let target = String::from_utf8_lossy(target);
     let head = RequestHead::build(method, &target, view.version(), &[]);
     let head = head.with_fields(view.fields().filter(|(name, _)| is_visitors(name)));
-    let mut exchange = Exchange::new(Rc::clone(&source.client), head, Box::new(NoBody), Arc::clone(&source.site), source.now);
+    let mut exchange = Exchange::new(
+        Rc::clone(&source.client),
+        head,
+        Box::new(NoBody),
+        Arc::clone(&source.site),
+        source.now,
+    );
     exchange.admission = Some(Admission::Pass);
     exchange.log_id = Rc::clone(&source.log_id);
     exchange.charge_to(&source.budget);
@@ -119,24 +157,40 @@ fn is_visitors(name: &[u8]) -> bool {
         "pragma",
         "http2-settings",
     ];
-    !is_of_request && !OTHERS.iter().any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
+    !is_of_request
+        && !OTHERS
+            .iter()
+            .any(|other| name.eq_ignore_ascii_case(other.as_bytes()))
 }
 
 async fn answer(services: &Services, mut exchange: Exchange) -> Result<Fetched, Status> {
     if !exchange.may_nest(Inner::Include) || exchange.is_over_budget() {
         return Err(Status::INTERNAL_SERVER_ERROR);
     }
-    let fragment = exchange.page_cache.as_ref().and_then(|state| state.downcast_ref::<Fragment>());
-    let memory = fragment.map_or_else(|| Inside::default().memory, |fragment| fragment.inside.memory.clone());
+    let fragment = exchange
+        .page_cache
+        .as_ref()
+        .and_then(|state| state.downcast_ref::<Fragment>());
+    let memory = fragment.map_or_else(
+        || Inside::default().memory,
+        |fragment| fragment.inside.memory.clone(),
+    );
     let response = respond::answer(&mut exchange, services).await;
     let status = response.status;
-    let cookies = response.fields().iter().filter(|(name, _)| name.eq_ignore_ascii_case("Set-Cookie"));
+    let cookies = response
+        .fields()
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("Set-Cookie"));
     let cookies = cookies.map(|(_, value)| value.to_vec()).collect();
     if !status.is_success() {
         return Err(status);
     }
     match bodies::collect(response.body, FRAGMENT_BYTES_MAX, &memory).await {
-        Ok((content, held)) => Ok(Fetched { content, cookies, held: Some(Rc::new(held)) }),
+        Ok((content, held)) => Ok(Fetched {
+            content,
+            cookies,
+            held: Some(Rc::new(held)),
+        }),
         // RFC 9110 section 15.5.14: the nearest word for it.
         Err(bodies::NotWhole::TooLarge(_)) => Err(Status::CONTENT_TOO_LARGE),
         Err(bodies::NotWhole::Broken) => Err(Status::BAD_GATEWAY),

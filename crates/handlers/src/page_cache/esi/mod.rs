@@ -1,9 +1,11 @@
 //! Pages with ESI: their template is kept, and put together for each visitor on its way out.
 //!
-//! Place in the walk: the filter that keeps calls [`take_in`] with the content of a response that says it has ESI, and [`assemble`] with what is to go
-//! out; for a hit, the look-up leaves a [`Waiting`] behind a head that is ready, and the same filter goes on from there. Difficulty: what a page
-//! says for other addresses (`inline`) may be for this visitor alone, so it is taken out of what is kept for all.
-//! Absent on purpose: pages in pieces. A template is whole when it is kept.
+//! Place in the walk: the filter that keeps calls [`take_in`] with the content of a response that
+//! says it has ESI, and [`assemble`] with what is to go out; for a hit, the look-up leaves a
+//! [`Waiting`] behind a head that is ready, and the same filter goes on from there. Difficulty:
+//! what a page says for other addresses (`inline`) may be for this visitor alone, so it is taken
+//! out of what is kept for all. Absent on purpose: pages in pieces. A template is whole when it is
+//! kept.
 
 mod allowance;
 pub mod assembly;
@@ -41,7 +43,10 @@ const FAULTS_TOLD_MAX: usize = 3;
 
 /// All of a body, for those who read it themselves.
 pub async fn collect(body: Body, bytes_max: usize) -> Option<Vec<u8>> {
-    bodies::collect(body, bytes_max, &Allowance::new(bytes_max)).await.ok().map(|(chunk, _)| chunk.bytes().to_vec())
+    bodies::collect(body, bytes_max, &Allowance::new(bytes_max))
+        .await
+        .ok()
+        .map(|(chunk, _)| chunk.bytes().to_vec())
 }
 
 /// A template with its text.
@@ -74,14 +79,29 @@ pub struct Said {
 
 impl Said {
     pub fn of(wanted: &Wanted) -> Rc<Said> {
-        let Wanted { ttl_s, cache_control, cache_tag, .. } = wanted;
-        Rc::new(Said { ttl_s: *ttl_s, cache_control: cache_control.clone(), cache_tag: cache_tag.clone() })
+        let Wanted {
+            ttl_s,
+            cache_control,
+            cache_tag,
+            ..
+        } = wanted;
+        Rc::new(Said {
+            ttl_s: *ttl_s,
+            cache_control: cache_control.clone(),
+            cache_tag: cache_tag.clone(),
+        })
     }
 
-    /// In force for a response: what has no lifetime in it is a hint where to look (LSCache protocol 9.2), and what the response itself says to any
-    /// cache goes before.
+    /// In force for a response: what has no lifetime in it is a hint where to look (LSCache
+    /// protocol 9.2), and what the response itself says to any cache goes before.
     pub fn control_for(&self, fields: &Fields) -> Option<Vec<u8>> {
-        const WORDS: [&str; 5] = [CONTROL, "Cache-Control", "CDN-Cache-Control", "Surrogate-Control", "Expires"];
+        const WORDS: [&str; 5] = [
+            CONTROL,
+            "Cache-Control",
+            "CDN-Cache-Control",
+            "Surrogate-Control",
+            "Expires",
+        ];
         let list = self.cache_control.as_deref()?;
         let list = match self.ttl_s {
             // The first: a lifetime in the list is the nearer word.
@@ -89,7 +109,9 @@ impl Said {
             None => list.to_vec(),
         };
         let decides = directives(&list).any(|directive| {
-            ["max-age", "s-maxage", "no-cache", "no-store"].iter().any(|name| directive.name.eq_ignore_ascii_case(name.as_bytes()))
+            ["max-age", "s-maxage", "no-cache", "no-store"]
+                .iter()
+                .any(|name| directive.name.eq_ignore_ascii_case(name.as_bytes()))
         });
         (decides && !WORDS.iter().any(|name| fields.has(name))).then_some(list)
     }
@@ -110,14 +132,23 @@ pub struct TakenIn {
 
 impl Default for Inside {
     fn default() -> Inside {
-        Inside { depth: 0, left: Rc::new(Cell::new(INCLUDES_MAX)), memory: Allowance::new(HELD_BYTES_MAX), said: Rc::default() }
+        Inside {
+            depth: 0,
+            left: Rc::new(Cell::new(INCLUDES_MAX)),
+            memory: Allowance::new(HELD_BYTES_MAX),
+            said: Rc::default(),
+        }
     }
 }
 
 impl Parsed {
     pub fn new(page: Chunk) -> Parsed {
         let template = Template::parse(page.bytes());
-        Parsed { page, template, held: None }
+        Parsed {
+            page,
+            template,
+            held: None,
+        }
     }
 
     pub fn memory_bytes(&self) -> usize {
@@ -125,7 +156,8 @@ impl Parsed {
     }
 }
 
-/// Whether a response asks for it (LSCache protocol 6.1, ESI 1.0 section 1.5), and the site does it.
+/// Whether a response asks for it (LSCache protocol 6.1, ESI 1.0 section 1.5), and the site does
+/// it.
 pub fn is_marked(visit: &Visit, response: &Response) -> bool {
     let (given, fields) = (&visit.terms.given, response.fields());
     let by_lscache = || {
@@ -135,23 +167,42 @@ pub fn is_marked(visit: &Visit, response: &Response) -> bool {
         control.esi
     };
     let is_text = fields.first("Content-Type").is_none_or(|kind| {
-        !["image/", "audio/", "video/", "font/"].iter().any(|prefix| kind.to_ascii_lowercase().starts_with(prefix.as_bytes()))
+        !["image/", "audio/", "video/", "font/"]
+            .iter()
+            .any(|prefix| kind.to_ascii_lowercase().starts_with(prefix.as_bytes()))
     });
-    let has_text = is_text && !response.status.forbids_content() && response.status != Status::PARTIAL_CONTENT;
-    let is_asked = given.obeys_lscache && by_lscache() || given.obeys_http && targeted::policy(fields, &visit.terms.http).esi;
+    let has_text =
+        is_text && !response.status.forbids_content() && response.status != Status::PARTIAL_CONTENT;
+    let is_asked = given.obeys_lscache && by_lscache()
+        || given.obeys_http && targeted::policy(fields, &visit.terms.http).esi;
     given.offer.esi && has_text && is_asked
 }
 
 /// The template that a response is, as its content from now on. `None`: it is sent as it is.
-pub async fn take_in(exchange: &mut Exchange, response: &mut Response, inside: &Inside) -> Option<TakenIn> {
-    let coding = response.fields().first("Content-Encoding").map(<[u8]>::to_vec);
-    let (bytes, mut held) = match bodies::collect(std::mem::take(&mut response.body), PAGE_BYTES_MAX, &inside.memory).await {
+pub async fn take_in(
+    exchange: &mut Exchange,
+    response: &mut Response,
+    inside: &Inside,
+) -> Option<TakenIn> {
+    let coding = response
+        .fields()
+        .first("Content-Encoding")
+        .map(<[u8]>::to_vec);
+    let (bytes, mut held) = match bodies::collect(
+        std::mem::take(&mut response.body),
+        PAGE_BYTES_MAX,
+        &inside.memory,
+    )
+    .await
+    {
         Ok(collected) => collected,
         Err(bodies::NotWhole::TooLarge(body)) => {
             error_log::log_about(
                 &message::ESI_FAULT,
                 &*exchange,
-                format_args!("it is larger than {PAGE_BYTES_MAX} bytes, or than what the page around it leaves, and sent as it is"),
+                format_args!(
+                    "it is larger than {PAGE_BYTES_MAX} bytes, or than what the page around it leaves, and sent as it is"
+                ),
             );
             response.body = body;
             return None;
@@ -177,7 +228,12 @@ fn parsed(exchange: &mut Exchange, response: &mut Response, plain: Chunk, held: 
     for fault in parsed.template.faults().iter().take(FAULTS_TOLD_MAX) {
         error_log::log_about(&message::ESI_FAULT, &*exchange, format_args!("{fault}"));
     }
-    let inlines: Vec<(Inline, Chunk)> = parsed.template.inlines().iter().map(|inline| (inline.clone(), parsed.page.clone())).collect();
+    let inlines: Vec<(Inline, Chunk)> = parsed
+        .template
+        .inlines()
+        .iter()
+        .map(|inline| (inline.clone(), parsed.page.clone()))
+        .collect();
     if !inlines.is_empty() {
         parsed = Parsed::new(parsed.template.without_inlines(parsed.page.bytes()).into());
     }
@@ -185,18 +241,40 @@ fn parsed(exchange: &mut Exchange, response: &mut Response, plain: Chunk, held: 
         && fixed != parsed.page.bytes()
     {
         // What is not marked any more is not looked at again.
-        parsed = Parsed { page: fixed.into(), template: Template::default(), held: None };
+        parsed = Parsed {
+            page: fixed.into(),
+            template: Template::default(),
+            held: None,
+        };
     }
     parsed.held = Some(held);
-    for name in ["Content-Encoding", "Content-Length", "Content-MD5", "Content-Digest", "Repr-Digest", "Digest", "Accept-Ranges"] {
+    for name in [
+        "Content-Encoding",
+        "Content-Length",
+        "Content-MD5",
+        "Content-Digest",
+        "Repr-Digest",
+        "Digest",
+        "Accept-Ranges",
+    ] {
         response.fields_mut().remove(name);
     }
     response.body = Body::Memory(parsed.page.clone());
-    TakenIn { parsed: Rc::new(parsed), inlines }
+    TakenIn {
+        parsed: Rc::new(parsed),
+        inlines,
+    }
 }
 
 /// The head of a hit, with the template behind it; the filter puts it together.
-pub fn hit(exchange: &mut Exchange, page: &Page, parsed: Rc<Parsed>, inside: Inside, manner: &Manner, told: Told) -> Response {
+pub fn hit(
+    exchange: &mut Exchange,
+    page: &Page,
+    parsed: Rc<Parsed>,
+    inside: Inside,
+    manner: &Manner,
+    told: Told,
+) -> Response {
     let fields = page.fields_of_template(manner, told, exchange.now);
     let body = Body::Memory(parsed.page.clone());
     exchange.page_cache = Some(Box::new(Waiting { parsed, inside }));
@@ -204,7 +282,12 @@ pub fn hit(exchange: &mut Exchange, page: &Page, parsed: Rc<Parsed>, inside: Ins
 }
 
 /// Puts a page together: its content and its fields.
-pub async fn assemble(cache: &Rc<PageCache>, exchange: &mut Exchange, response: &mut Response, job: assembly::Job) {
+pub async fn assemble(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    response: &mut Response,
+    job: assembly::Job,
+) {
     if exchange.head.view().method() == Method::Head {
         return without_content(response);
     }
@@ -222,19 +305,42 @@ pub fn without_content(response: &mut Response) {
     response.body = Body::Stream(Box::new(bodies::Nothing));
 }
 
-/// What is said of the template is not true of what is made of it; and what is made for one visitor is for no cache on the way to him: without a word,
-/// one of them might keep it for a time of its own choice (RFC 9111 section 4.2.2).
+/// What is said of the template is not true of what is made of it; and what is made for one visitor
+/// is for no cache on the way to him: without a word, one of them might keep it for a time of its
+/// own choice (RFC 9111 section 4.2.2).
 fn clean(fields: &mut Fields) {
-    for name in ["ETag", "Last-Modified", "Content-Length", "Accept-Ranges", "Surrogate-Control", "CDN-Cache-Control", "Expires"] {
+    for name in [
+        "ETag",
+        "Last-Modified",
+        "Content-Length",
+        "Accept-Ranges",
+        "Surrogate-Control",
+        "CDN-Cache-Control",
+        "Expires",
+    ] {
         fields.remove(name);
     }
-    let lines = fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("Cache-Control"));
-    let words: Vec<Vec<u8>> =
-        lines.flat_map(|(_, value)| value.split(|byte| *byte == b',')).map(|word| word.trim_ascii().to_vec()).collect();
+    let lines = fields
+        .iter()
+        .filter(|(name, _)| name.eq_ignore_ascii_case("Cache-Control"));
+    let words: Vec<Vec<u8>> = lines
+        .flat_map(|(_, value)| value.split(|byte| *byte == b','))
+        .map(|word| word.trim_ascii().to_vec())
+        .collect();
     let is_for_shared = |word: &[u8]| {
-        let name = word.split(|byte| *byte == b'=').next().unwrap_or_default().to_ascii_lowercase();
-        matches!(name.as_slice(), b"public" | b"s-maxage" | b"proxy-revalidate" | b"private" | b"")
+        let name = word
+            .split(|byte| *byte == b'=')
+            .next()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
+        matches!(
+            name.as_slice(),
+            b"public" | b"s-maxage" | b"proxy-revalidate" | b"private" | b""
+        )
     };
-    let kept: Vec<Vec<u8>> = [b"private".to_vec()].into_iter().chain(words.into_iter().filter(|word| !is_for_shared(word))).collect();
+    let kept: Vec<Vec<u8>> = [b"private".to_vec()]
+        .into_iter()
+        .chain(words.into_iter().filter(|word| !is_for_shared(word)))
+        .collect();
     fields.set(known_name("Cache-Control"), kept.join(&b", "[..]));
 }

@@ -1,9 +1,10 @@
 //! Warm-up: pages are asked for before visitors do, by sitemaps and lists, in all their variants.
 //!
-//! Place: the main thread makes a [`Job`], workers carry it out side by side ([`run`]) by requests of the cache's own (`errand`), and whoever began it
-//! looks at how it goes. Difficulty: it must not stand in anybody's way. So requests at a time are bounded, a rate may be, a worker with visitors to serve
-//! lets it wait, and a job that nobody looks at any more ends.
-//! Absent on purpose: following links of pages. What a site wants to be found is in its sitemap.
+//! Place: the main thread makes a [`Job`], workers carry it out side by side ([`run`]) by requests
+//! of the cache's own (`errand`), and whoever began it looks at how it goes. Difficulty: it must
+//! not stand in anybody's way. So requests at a time are bounded, a rate may be, a worker with
+//! visitors to serve lets it wait, and a job that nobody looks at any more ends. Absent on purpose:
+//! following links of pages. What a site wants to be found is in its sitemap.
 
 pub mod run;
 pub mod sitemap;
@@ -123,8 +124,16 @@ pub struct Report {
 impl Job {
     /// `is_open`: more will be added.
     pub fn new(order: Order, doors: Vec<Door>, is_open: bool) -> Arc<Job> {
-        let state = State { is_open, looked_at: Some(Instant::now()), ..State::default() };
-        Arc::new(Job { order, doors, state: Mutex::new(state) })
+        let state = State {
+            is_open,
+            looked_at: Some(Instant::now()),
+            ..State::default()
+        };
+        Arc::new(Job {
+            order,
+            doors,
+            state: Mutex::new(state),
+        })
     }
 
     pub fn concurrency(&self) -> usize {
@@ -144,7 +153,9 @@ impl Job {
     pub fn add(&self, pages: &[PageUrl], sitemaps: &[PageUrl]) {
         let mut state = self.state();
         sitemaps.iter().for_each(|url| state.add_sitemap(url, 0));
-        pages.iter().for_each(|url| state.add_page(url, self.order.variations.len()));
+        pages
+            .iter()
+            .for_each(|url| state.add_page(url, self.order.variations.len()));
     }
 
     /// Nothing more is added.
@@ -160,14 +171,19 @@ impl Job {
 
     pub fn next(&self, now: Instant) -> Next {
         let mut state = self.state();
-        let is_left = self.order.is_watched && state.looked_at.is_some_and(|at| now.saturating_duration_since(at) > UNWATCHED_MAX);
+        let is_left = self.order.is_watched
+            && state
+                .looked_at
+                .is_some_and(|at| now.saturating_duration_since(at) > UNWATCHED_MAX);
         if state.is_stopped || is_left || state.is_done() {
             return Next::Over;
         }
         if let Some(at) = state.next_at.filter(|at| *at > now) {
             return Next::Wait(at - now);
         }
-        let Some(task) = state.waiting.pop_front() else { return Next::Wait(IDLE) };
+        let Some(task) = state.waiting.pop_front() else {
+            return Next::Wait(IDLE);
+        };
         if self.order.rate > 0 {
             state.next_at = Some(now + Duration::from_secs(1) / self.order.rate);
         }
@@ -186,14 +202,22 @@ impl Job {
             Outcome::NotKept(_) => &mut figures.not_kept,
             Outcome::Failed(_) => &mut figures.failed,
         } += 1;
-        state.say(Line { url: url.to_string(), variation, outcome });
+        state.say(Line {
+            url: url.to_string(),
+            variation,
+            outcome,
+        });
     }
 
     /// A sitemap was read, or could not be.
     pub fn read(&self, url: &PageUrl, depth: u8, entries: Result<Vec<Entry>, String>) {
         let mut state = self.state();
         state.under_way = state.under_way.saturating_sub(1);
-        let failed = |why: String| Line { url: url.to_string(), variation: 0, outcome: Outcome::Failed(why) };
+        let failed = |why: String| Line {
+            url: url.to_string(),
+            variation: 0,
+            outcome: Outcome::Failed(why),
+        };
         let entries = match entries {
             Ok(entries) => entries,
             Err(why) => {
@@ -212,8 +236,15 @@ impl Job {
             }
         }
         if elsewhere > 0 {
-            let why = Refusal::new("elsewhere", format!("{elsewhere} of its addresses are on other hosts, or none"));
-            state.say(Line { url: url.to_string(), variation: 0, outcome: Outcome::NotKept(why) });
+            let why = Refusal::new(
+                "elsewhere",
+                format!("{elsewhere} of its addresses are on other hosts, or none"),
+            );
+            state.say(Line {
+                url: url.to_string(),
+                variation: 0,
+                outcome: Outcome::NotKept(why),
+            });
         }
     }
 
@@ -222,9 +253,20 @@ impl Job {
         let mut state = self.state();
         state.looked_at = Some(Instant::now());
         let skipped = usize::try_from(from.saturating_sub(state.first_line)).unwrap_or(usize::MAX);
-        let lines: Vec<Line> = state.lines.iter().skip(skipped).take(lines_max).cloned().collect();
+        let lines: Vec<Line> = state
+            .lines
+            .iter()
+            .skip(skipped)
+            .take(lines_max)
+            .cloned()
+            .collect();
         let next_line = from.max(state.first_line) + lines.len() as u64;
-        Report { figures: state.figures, next_line, is_over: state.is_done() && next_line >= state.last_line(), lines }
+        Report {
+            figures: state.figures,
+            next_line,
+            is_over: state.is_done() && next_line >= state.last_line(),
+            lines,
+        }
     }
 
     /// Everything was asked for, or it was stopped and nothing is under way.
@@ -248,16 +290,25 @@ impl State {
         }
         for variation in 0..variations.max(1) {
             self.figures.known += 1;
-            self.waiting.push_back(Task::Page { url: url.clone(), variation });
+            self.waiting.push_back(Task::Page {
+                url: url.clone(),
+                variation,
+            });
         }
     }
 
     /// They are read first, so that it is known soon how much there is.
     fn add_sitemap(&mut self, url: &PageUrl, depth: u8) {
-        let is_new = !self.is_stopped && self.sitemaps < SITEMAPS_MAX && depth <= DEPTH_MAX && self.known.insert(format!("sitemap {url}"));
+        let is_new = !self.is_stopped
+            && self.sitemaps < SITEMAPS_MAX
+            && depth <= DEPTH_MAX
+            && self.known.insert(format!("sitemap {url}"));
         if is_new {
             self.sitemaps += 1;
-            self.waiting.push_front(Task::Sitemap { url: url.clone(), depth });
+            self.waiting.push_front(Task::Sitemap {
+                url: url.clone(),
+                depth,
+            });
         }
     }
 
@@ -281,7 +332,8 @@ pub struct Jobs {
     last: AtomicU64,
 }
 
-/// Jobs that may be under way together, and results of past ones that are kept for whoever asks late.
+/// Jobs that may be under way together, and results of past ones that are kept for whoever asks
+/// late.
 const JOBS_MAX: usize = 16;
 
 impl Jobs {
@@ -289,7 +341,9 @@ impl Jobs {
     pub fn begin(&self, job: &Arc<Job>) -> Option<u64> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= JOBS_MAX {
-            let over = all.iter().position(|(_, job)| job.next(Instant::now()) == Next::Over || job.is_over())?;
+            let over = all
+                .iter()
+                .position(|(_, job)| job.next(Instant::now()) == Next::Over || job.is_over())?;
             all.remove(over);
         }
         let number = self.last.fetch_add(1, Ordering::Relaxed) + 1;
@@ -299,7 +353,9 @@ impl Jobs {
 
     pub fn find(&self, number: u64) -> Option<Arc<Job>> {
         let all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
-        all.iter().find(|(known, _)| *known == number).map(|(_, job)| Arc::clone(job))
+        all.iter()
+            .find(|(known, _)| *known == number)
+            .map(|(_, job)| Arc::clone(job))
     }
 }
 

@@ -1,7 +1,8 @@
 //! A worker's part of a warm-up.
 //!
-//! Difficulty: to know when to hold back. Requests of visitors that are being answered are one sign, the event loop's being late the other; but what was
-//! asked for is done in the end, so now and then a page is made in any case.
+//! Difficulty: to know when to hold back. Requests of visitors that are being answered are one
+//! sign, the event loop's being late the other; but what was asked for is done in the end, so now
+//! and then a page is made in any case.
 
 use super::{Job, Next, Task, sitemap, url::PageUrl};
 use crate::page_cache::errand::{self, Outcome};
@@ -47,8 +48,11 @@ async fn work(means: Rc<Means>, job: Arc<Job>) {
             Next::Wait(time) => tokio::time::sleep(time).await,
             Next::Do(Task::Page { url, variation }) => {
                 let asking = page(&means, &job, &url, variation);
-                let late = |_| Outcome::Failed(format!("no answer within {} s", PAGE_TIME_MAX.as_secs()));
-                let outcome = tokio::time::timeout(PAGE_TIME_MAX, asking).await.unwrap_or_else(late);
+                let late =
+                    |_| Outcome::Failed(format!("no answer within {} s", PAGE_TIME_MAX.as_secs()));
+                let outcome = tokio::time::timeout(PAGE_TIME_MAX, asking)
+                    .await
+                    .unwrap_or_else(late);
                 job.done(&url, variation, outcome);
             }
             Next::Do(Task::Sitemap { url, depth }) => {
@@ -78,17 +82,30 @@ pub async fn make_way(counters: &Counters) {
 }
 
 async fn page(means: &Means, job: &Job, url: &PageUrl, variation: usize) -> Outcome {
-    let Some(door) = job.door(url) else { return Outcome::Failed("no listener of the server has its scheme and port".into()) };
+    let Some(door) = job.door(url) else {
+        return Outcome::Failed("no listener of the server has its scheme and port".into());
+    };
     let head = errand::head(&url.authority, &url.target, job.variation(variation));
     errand::run(&(means.services)(), Rc::new(door.client()), head).await
 }
 
 async fn read(means: &Means, job: &Job, url: &PageUrl) -> Result<Vec<sitemap::Entry>, String> {
-    let door = job.door(url).ok_or("no listener of the server has its scheme and port")?;
+    let door = job
+        .door(url)
+        .ok_or("no listener of the server has its scheme and port")?;
     let head = errand::head(&url.authority, &url.target, &[]);
     let services = (means.services)();
-    let fetching = errand::fetch(&services, Rc::new(door.client()), head, sitemap::SITEMAP_BYTES_MAX);
-    let bytes = tokio::time::timeout(PAGE_TIME_MAX, fetching).await.map_err(|_| "no answer in time")??;
+    let fetching = errand::fetch(
+        &services,
+        Rc::new(door.client()),
+        head,
+        sitemap::SITEMAP_BYTES_MAX,
+    );
+    let bytes = tokio::time::timeout(PAGE_TIME_MAX, fetching)
+        .await
+        .map_err(|_| "no answer in time")??;
     // Large ones take a while to look through.
-    jobs::run(JobKind::PageCache, None, move |_| sitemap::entries(&bytes)).await.map_err(|error| error.to_string())?
+    jobs::run(JobKind::PageCache, None, move |_| sitemap::entries(&bytes))
+        .await
+        .map_err(|error| error.to_string())?
 }

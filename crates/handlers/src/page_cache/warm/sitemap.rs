@@ -1,7 +1,9 @@
-//! Reads what names pages: sitemaps and their indexes (sitemaps.org, protocol 0.9), lists with an address a line, and robots.txt.
+//! Reads what names pages: sitemaps and their indexes (sitemaps.org, protocol 0.9), lists with an
+//! address a line, and robots.txt.
 //!
-//! Difficulty: it is somebody's text, of any size, and may not be XML at all; so nothing is built of it, only addresses are taken out. Compressed ones are
-//! known by their first bytes, whatever they are called.
+//! Difficulty: it is somebody's text, of any size, and may not be XML at all; so nothing is built
+//! of it, only addresses are taken out. Compressed ones are known by their first bytes, whatever
+//! they are called.
 
 use super::url::PageUrl;
 use flate2::read::MultiGzDecoder;
@@ -35,13 +37,23 @@ pub fn entries(bytes: &[u8]) -> Result<Vec<Entry>, String> {
     };
     let text = String::from_utf8_lossy(&plain);
     let text = text.trim_start_matches('\u{feff}').trim_start();
-    let entries: Vec<Entry> = if text.starts_with('<') { of_xml(text) } else { of_lines(text) };
-    if entries.is_empty() { Err("it names no page".into()) } else { Ok(entries) }
+    let entries: Vec<Entry> = if text.starts_with('<') {
+        of_xml(text)
+    } else {
+        of_lines(text)
+    };
+    if entries.is_empty() {
+        Err("it names no page".into())
+    } else {
+        Ok(entries)
+    }
 }
 
 fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
-    let read = MultiGzDecoder::new(bytes).take(SITEMAP_BYTES_MAX as u64 + 1).read_to_end(&mut out);
+    let read = MultiGzDecoder::new(bytes)
+        .take(SITEMAP_BYTES_MAX as u64 + 1)
+        .read_to_end(&mut out);
     match read {
         Ok(_) if out.len() > SITEMAP_BYTES_MAX => Err("it is too large".into()),
         Ok(_) => Ok(out),
@@ -59,7 +71,9 @@ fn of_xml(text: &str) -> Vec<Entry> {
             rest = comment.split_once("-->").map_or("", |(_, rest)| rest);
             continue;
         }
-        let Some((tag, content)) = behind.split_once('>') else { break };
+        let Some((tag, content)) = behind.split_once('>') else {
+            break;
+        };
         rest = content;
         match tag.split_ascii_whitespace().next().unwrap_or_default() {
             "sitemap" => is_sitemap = true,
@@ -69,7 +83,11 @@ fn of_xml(text: &str) -> Vec<Entry> {
                 let (inside, behind) = content.split_at(end);
                 rest = behind;
                 let address = address(inside);
-                entries.push(if is_sitemap { Entry::Sitemap(address) } else { Entry::Page(address) });
+                entries.push(if is_sitemap {
+                    Entry::Sitemap(address)
+                } else {
+                    Entry::Page(address)
+                });
             }
             _ => {}
         }
@@ -79,7 +97,10 @@ fn of_xml(text: &str) -> Vec<Entry> {
 
 fn address(text: &str) -> String {
     let text = text.trim();
-    match text.strip_prefix("<![CDATA[").and_then(|text| text.strip_suffix("]]>")) {
+    match text
+        .strip_prefix("<![CDATA[")
+        .and_then(|text| text.strip_suffix("]]>"))
+    {
         Some(plain) => plain.trim().to_owned(),
         None => unescaped(text),
     }
@@ -91,7 +112,9 @@ fn unescaped(text: &str) -> String {
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once('&') {
         out.push_str(before);
-        let named = behind.split_once(';').and_then(|(name, after)| Some((character(name)?, after)));
+        let named = behind
+            .split_once(';')
+            .and_then(|(name, after)| Some((character(name)?, after)));
         match named {
             Some((character, after)) => {
                 out.push(character);
@@ -129,8 +152,12 @@ fn of_lines(text: &str) -> Vec<Entry> {
     let entry = |line: &str| {
         let line = line.trim();
         match line.split_once(':') {
-            Some((field, url)) if field.eq_ignore_ascii_case("sitemap") => Some(Entry::Sitemap(url.trim().to_owned())),
-            Some((scheme, _)) if scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https") => {
+            Some((field, url)) if field.eq_ignore_ascii_case("sitemap") => {
+                Some(Entry::Sitemap(url.trim().to_owned()))
+            }
+            Some((scheme, _))
+                if scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https") =>
+            {
                 Some(Entry::Page(line.to_owned()))
             }
             _ => None,
@@ -157,9 +184,15 @@ mod tests {
     fn sitemaps() {
         let text = "\u{feff}<?xml version=\"1.0\"?>\n<!-- <loc>http://h/no</loc> --><urlset xmlns:image=\"x\">\n<url><loc> http://h/a?b&amp;c=&#39;&#x41; </loc>\
                     <image:image><image:loc>http://h/i.png</image:loc></image:image></url>\n<url><loc><![CDATA[http://h/<d>]]></loc></url></urlset>";
-        assert_eq!(entries(text.as_bytes()).unwrap(), [page("http://h/a?b&c='A"), page("http://h/<d>")]);
+        assert_eq!(
+            entries(text.as_bytes()).unwrap(),
+            [page("http://h/a?b&c='A"), page("http://h/<d>")]
+        );
         let index = "<sitemapindex><sitemap><loc>http://h/1.xml.gz</loc><lastmod>x</lastmod></sitemap></sitemapindex>";
-        assert_eq!(entries(index.as_bytes()).unwrap(), [sitemap("http://h/1.xml.gz")]);
+        assert_eq!(
+            entries(index.as_bytes()).unwrap(),
+            [sitemap("http://h/1.xml.gz")]
+        );
         let mut packed = GzEncoder::new(Vec::new(), Compression::default());
         packed.write_all(text.as_bytes()).unwrap();
         assert_eq!(entries(&packed.finish().unwrap()).unwrap().len(), 2);
@@ -167,16 +200,33 @@ mod tests {
 
     #[test]
     fn lists_and_robots() {
-        assert_eq!(entries(b"# pages\nhttp://h/a\n\nHTTPS://h/b\n/c\n").unwrap(), [page("http://h/a"), page("HTTPS://h/b")]);
-        assert_eq!(entries(b"User-agent: *\nDisallow: /x\nSitemap: https://h/s.xml\n").unwrap(), [sitemap("https://h/s.xml")]);
+        assert_eq!(
+            entries(b"# pages\nhttp://h/a\n\nHTTPS://h/b\n/c\n").unwrap(),
+            [page("http://h/a"), page("HTTPS://h/b")]
+        );
+        assert_eq!(
+            entries(b"User-agent: *\nDisallow: /x\nSitemap: https://h/s.xml\n").unwrap(),
+            [sitemap("https://h/s.xml")]
+        );
     }
 
     #[test]
     fn what_is_none() {
-        for text in [&b""[..], b"<html><body>404</body></html>", b"<loc", b"<", b"hello", &[0x1f, 0x8b, 1, 2, 3], b"<urlset><url></url>"] {
+        for text in [
+            &b""[..],
+            b"<html><body>404</body></html>",
+            b"<loc",
+            b"<",
+            b"hello",
+            &[0x1f, 0x8b, 1, 2, 3],
+            b"<urlset><url></url>",
+        ] {
             assert!(entries(text).is_err(), "{text:?}");
         }
-        assert_eq!(entries(b"<url><loc>http://h/&bogus;&#x110000;&").unwrap(), [page("http://h/&bogus;&#x110000;&")]);
+        assert_eq!(
+            entries(b"<url><loc>http://h/&bogus;&#x110000;&").unwrap(),
+            [page("http://h/&bogus;&#x110000;&")]
+        );
         assert_eq!(unescaped("a&amp"), "a&amp");
     }
 }

@@ -31,32 +31,62 @@ impl PageUrl {
             Some(port) => format!("{host}:{port}"),
             None => host.clone(),
         };
-        let target = if target.starts_with('/') { encoded(target) } else { encoded(&format!("/{target}")) };
-        Some(PageUrl { secure, port: parsed.port, host, target, authority })
+        let target = if target.starts_with('/') {
+            encoded(target)
+        } else {
+            encoded(&format!("/{target}"))
+        };
+        Some(PageUrl {
+            secure,
+            port: parsed.port,
+            host,
+            target,
+            authority,
+        })
     }
 
     pub fn is_at_host_of(&self, other: &PageUrl) -> bool {
         self.host == other.host
     }
 
-    /// The way in: by the port that is named, else by the scheme's own, else by any listener of the scheme. A server without TLS stands behind
-    /// something that has it.
+    /// The way in: by the port that is named, else by the scheme's own, else by any listener of the
+    /// scheme. A server without TLS stands behind something that has it.
     pub fn door(&self, doors: &[Door]) -> Option<Door> {
         let fits = |door: &&Door| door.secure == self.secure;
-        let of_port = |port: u16| doors.iter().filter(fits).find(|door| door.local.port() == port);
+        let of_port = |port: u16| {
+            doors
+                .iter()
+                .filter(fits)
+                .find(|door| door.local.port() == port)
+        };
         let usual = usual_port(self.secure);
         let found = match self.port {
             Some(port) => of_port(port),
             None => of_port(usual).or_else(|| doors.iter().find(fits)),
         };
-        let behind_proxy = || doors.first().filter(|_| self.secure && !doors.iter().any(|door| door.secure));
-        found.cloned().or_else(|| behind_proxy().map(|door| Door { secure: true, ..door.clone() }))
+        let behind_proxy = || {
+            doors
+                .first()
+                .filter(|_| self.secure && !doors.iter().any(|door| door.secure))
+        };
+        found.cloned().or_else(|| {
+            behind_proxy().map(|door| Door {
+                secure: true,
+                ..door.clone()
+            })
+        })
     }
 }
 
 impl fmt::Display for PageUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}://{}{}", if self.secure { "https" } else { "http" }, self.authority, self.target)
+        write!(
+            f,
+            "{}://{}{}",
+            if self.secure { "https" } else { "http" },
+            self.authority,
+            self.target
+        )
     }
 }
 
@@ -69,7 +99,9 @@ fn encoded(target: &str) -> String {
     let mut out = String::with_capacity(target.len());
     for byte in target.bytes() {
         match byte {
-            0..=b' ' | 0x7f.. | b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => out.push_str(&format!("%{byte:02X}")),
+            0..=b' ' | 0x7f.. | b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => {
+                out.push_str(&format!("%{byte:02X}"))
+            }
             _ => out.push(char::from(byte)),
         }
     }
@@ -85,7 +117,10 @@ mod tests {
     #[test]
     fn urls() {
         let rows = [
-            ("https://Shop.example/a?b#c", Some("https://shop.example/a?b")),
+            (
+                "https://Shop.example/a?b#c",
+                Some("https://shop.example/a?b"),
+            ),
             (" http://h:81 ", Some("http://h:81/")),
             ("http://h?q", Some("http://h/?q")),
             ("http://h/\u{e4} b", Some("http://h/%C3%A4%20b")),
@@ -101,7 +136,11 @@ mod tests {
             ("http://h/\r\nX: y", Some("http://h/%0D%0AX:%20y")),
         ];
         for (text, expected) in rows {
-            assert_eq!(PageUrl::parse(text).map(|url| url.to_string()).as_deref(), expected, "{text}");
+            assert_eq!(
+                PageUrl::parse(text).map(|url| url.to_string()).as_deref(),
+                expected,
+                "{text}"
+            );
         }
     }
 
@@ -109,7 +148,12 @@ mod tests {
     fn doors() {
         let door = |port: u16, tls: bool| {
             let local = ([0, 0, 0, 0], port).into();
-            Door { listener: Arc::new(Address::Tcp(local)), local, tls, secure: tls }
+            Door {
+                listener: Arc::new(Address::Tcp(local)),
+                local,
+                tls,
+                secure: tls,
+            }
         };
         let both = [door(8080, false), door(80, false), door(8443, true)];
         let port = |text: &str, doors: &[Door]| {
@@ -120,7 +164,11 @@ mod tests {
         assert_eq!(port("http://h:8080/", &both), Some((8080, false, false)));
         assert_eq!(port("https://h/", &both), Some((8443, true, true)));
         assert_eq!(port("http://h:9/", &both), None);
-        assert_eq!(port("https://h/", &both[..1]), Some((8080, false, true)), "behind a proxy");
+        assert_eq!(
+            port("https://h/", &both[..1]),
+            Some((8080, false, true)),
+            "behind a proxy"
+        );
         assert_eq!(port("http://h/", &[]), None);
     }
 }

@@ -1,6 +1,8 @@
-//! What a request asks of an audio or video file: by its query (`?start=`), or by a name below the file's (`/film.mp4/index.m3u8`).
+//! What a request asks of an audio or video file: by its query (`?start=`), or by a name below the
+//! file's (`/film.mp4/index.m3u8`).
 //!
-//! Absent on purpose: whether the file can give it. Values that can't be read are as if they were not there, as other servers have it.
+//! Absent on purpose: whether the file can give it. Values that can't be read are as if they were
+//! not there, as other servers have it.
 
 use saker_config::model::FlvStart;
 use saker_http::HeadView;
@@ -44,8 +46,10 @@ pub enum Hls {
 pub fn form(exchange: &Exchange, relative: &[u8]) -> Option<Form> {
     let (media, handler) = (&exchange.settings.media, exchange.handler.as_deref());
     let paced = media.rate_percent.is_some();
-    let is_flv = handler == Some(FLV_HANDLER) || (media.flv || paced) && ends_with(relative, b".flv");
-    let is_mp4 = matches!(handler, Some(MP4_HANDLER | HLS_HANDLER)) || (media.mp4 || media.hls || paced) && is_mp4(relative);
+    let is_flv =
+        handler == Some(FLV_HANDLER) || (media.flv || paced) && ends_with(relative, b".flv");
+    let is_mp4 = matches!(handler, Some(MP4_HANDLER | HLS_HANDLER))
+        || (media.mp4 || media.hls || paced) && is_mp4(relative);
     is_flv.then_some(Form::Flv).or(is_mp4.then_some(Form::Mp4))
 }
 
@@ -56,8 +60,14 @@ pub fn by_query(exchange: &Exchange, form: Form) -> Option<Wanted> {
     match form {
         Form::Flv if media.flv || handler == Some(FLV_HANDLER) => match media.flv_start {
             FlvStart::Bytes => {
-                let (start, end) = (value(query, b"start").and_then(whole), value(query, b"end").and_then(whole));
-                (start.is_some() || end.is_some()).then(|| Wanted::FlvBytes { start: start.unwrap_or(0), end })
+                let (start, end) = (
+                    value(query, b"start").and_then(whole),
+                    value(query, b"end").and_then(whole),
+                );
+                (start.is_some() || end.is_some()).then(|| Wanted::FlvBytes {
+                    start: start.unwrap_or(0),
+                    end,
+                })
             }
             FlvStart::Seconds => times(query).map(Wanted::FlvTimes),
         },
@@ -73,7 +83,10 @@ pub fn by_name(exchange: &Exchange) -> Option<(Vec<u8>, Hls)> {
         return None;
     }
     let (file, name) = match &exchange.mapped {
-        Some(mapped) if !exchange.path_info.is_empty() => (mapped.relative.as_slice(), exchange.path_info.strip_prefix(b"/")?),
+        Some(mapped) if !exchange.path_info.is_empty() => (
+            mapped.relative.as_slice(),
+            exchange.path_info.strip_prefix(b"/")?,
+        ),
         Some(mapped) => split(&mapped.relative)?,
         None => split(exchange.path.strip_prefix(b"/")?)?,
     };
@@ -86,15 +99,25 @@ pub fn by_name(exchange: &Exchange) -> Option<(Vec<u8>, Hls)> {
     (is_handled || is_mp4(file)).then(|| (file.to_vec(), hls))
 }
 
-/// Answers as the representation does, unless the query may ask for a part: then the request has to walk.
+/// Answers as the representation does, unless the query may ask for a part: then the request has to
+/// walk.
 pub struct Unsought(pub Rc<dyn Reusable>);
 
 impl Reusable for Unsought {
     fn answer(&self, head: HeadView<'_>, now: i64) -> Option<Response> {
         let target = head.target();
-        let query = target.iter().position(|byte| *byte == b'?').and_then(|at| target.get(at + 1..));
-        let seeks = query.is_some_and(|query| value(query, b"start").is_some() || value(query, b"end").is_some());
-        if seeks { None } else { self.0.answer(head, now) }
+        let query = target
+            .iter()
+            .position(|byte| *byte == b'?')
+            .and_then(|at| target.get(at + 1..));
+        let seeks = query.is_some_and(|query| {
+            value(query, b"start").is_some() || value(query, b"end").is_some()
+        });
+        if seeks {
+            None
+        } else {
+            self.0.answer(head, now)
+        }
     }
 
     fn memory_bytes(&self) -> usize {
@@ -114,7 +137,11 @@ fn split(relative: &[u8]) -> Option<(&[u8], &[u8])> {
 /// `seg-1.m4s` is the first.
 fn fragment(name: &[u8]) -> Option<usize> {
     let digits = name.strip_prefix(b"seg-")?.strip_suffix(b".m4s")?;
-    let number: usize = std::str::from_utf8(digits).ok().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()?;
+    let number: usize = std::str::from_utf8(digits)
+        .ok()
+        .filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))?
+        .parse()
+        .ok()?;
     number.checked_sub(1).filter(|_| !digits.starts_with(b"0"))
 }
 
@@ -124,21 +151,35 @@ fn is_mp4(name: &[u8]) -> bool {
 
 fn ends_with(name: &[u8], ending: &[u8]) -> bool {
     name.len() > ending.len()
-        && name.len().checked_sub(ending.len()).and_then(|at| name.get(at..)).is_some_and(|end| end.eq_ignore_ascii_case(ending))
+        && name
+            .len()
+            .checked_sub(ending.len())
+            .and_then(|at| name.get(at..))
+            .is_some_and(|end| end.eq_ignore_ascii_case(ending))
 }
 
 /// The first of this name in a query.
 fn value<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
-    query.split(|byte| *byte == b'&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"="))
+    query
+        .split(|byte| *byte == b'&')
+        .find_map(|pair| pair.strip_prefix(name)?.strip_prefix(b"="))
 }
 
 fn times(query: &[u8]) -> Option<Times> {
-    let (start, end) = (value(query, b"start").and_then(milliseconds), value(query, b"end").and_then(milliseconds));
-    (start.is_some() || end.is_some()).then(|| Times { start_ms: start.unwrap_or(0), end_ms: end })
+    let (start, end) = (
+        value(query, b"start").and_then(milliseconds),
+        value(query, b"end").and_then(milliseconds),
+    );
+    (start.is_some() || end.is_some()).then(|| Times {
+        start_ms: start.unwrap_or(0),
+        end_ms: end,
+    })
 }
 
 fn whole(text: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
+    let digits = std::str::from_utf8(text)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
     digits.parse().ok()
 }
 
@@ -151,9 +192,20 @@ fn milliseconds(text: &[u8]) -> Option<u64> {
     if !fraction.iter().all(u8::is_ascii_digit) || seconds.is_empty() && fraction.is_empty() {
         return None;
     }
-    let thousandths = fraction.iter().chain(b"000").take(3).fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
-    let seconds = if seconds.is_empty() { 0 } else { whole(seconds)? };
-    seconds.checked_mul(1000)?.checked_add(thousandths).filter(|ms| *ms < 1 << 50)
+    let thousandths = fraction
+        .iter()
+        .chain(b"000")
+        .take(3)
+        .fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
+    let seconds = if seconds.is_empty() {
+        0
+    } else {
+        whole(seconds)?
+    };
+    seconds
+        .checked_mul(1000)?
+        .checked_add(thousandths)
+        .filter(|ms| *ms < 1 << 50)
 }
 
 #[cfg(test)]
@@ -162,21 +214,48 @@ mod tests {
 
     #[test]
     fn seconds() {
-        for (text, ms) in
-            [("0", Some(0)), ("12", Some(12_000)), ("12.5", Some(12_500)), ("0.0019", Some(1)), (".25", Some(250)), ("7.", Some(7_000))]
-        {
+        for (text, ms) in [
+            ("0", Some(0)),
+            ("12", Some(12_000)),
+            ("12.5", Some(12_500)),
+            ("0.0019", Some(1)),
+            (".25", Some(250)),
+            ("7.", Some(7_000)),
+        ] {
             assert_eq!(milliseconds(text.as_bytes()), ms, "{text}");
         }
-        for text in ["", ".", "-1", "1e3", "1,5", "0x1", "99999999999999999999", "1.2.3", " 1"] {
+        for text in [
+            "",
+            ".",
+            "-1",
+            "1e3",
+            "1,5",
+            "0x1",
+            "99999999999999999999",
+            "1.2.3",
+            " 1",
+        ] {
             assert_eq!(milliseconds(text.as_bytes()), None, "{text}");
         }
     }
 
     #[test]
     fn queries() {
-        assert_eq!(times(b"a=1&start=2&end=x"), Some(Times { start_ms: 2000, end_ms: None }));
+        assert_eq!(
+            times(b"a=1&start=2&end=x"),
+            Some(Times {
+                start_ms: 2000,
+                end_ms: None
+            })
+        );
         assert_eq!(times(b"restart=2&start"), None);
-        assert_eq!(times(b"end=4.5"), Some(Times { start_ms: 0, end_ms: Some(4500) }));
+        assert_eq!(
+            times(b"end=4.5"),
+            Some(Times {
+                start_ms: 0,
+                end_ms: Some(4500)
+            })
+        );
     }
 
     #[test]
@@ -184,7 +263,14 @@ mod tests {
         for (name, number) in [("seg-1.m4s", Some(0)), ("seg-12.m4s", Some(11))] {
             assert_eq!(fragment(name.as_bytes()), number);
         }
-        for name in ["seg-0.m4s", "seg-01.m4s", "seg-+1.m4s", "seg-.m4s", "seg-1.ts", "seg-99999999999999999999.m4s"] {
+        for name in [
+            "seg-0.m4s",
+            "seg-01.m4s",
+            "seg-+1.m4s",
+            "seg-.m4s",
+            "seg-1.ts",
+            "seg-99999999999999999999.m4s",
+        ] {
             assert_eq!(fragment(name.as_bytes()), None, "{name}");
         }
     }

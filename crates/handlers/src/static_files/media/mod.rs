@@ -1,9 +1,11 @@
-//! Audio and video files as players ask for them (`media`): seeking in FLV and MP4, HLS from MP4, and their pace.
+//! Audio and video files as players ask for them (`media`): seeking in FLV and MP4, HLS from MP4,
+//! and their pace.
 //!
-//! Place in the walk: the files handler, between finding a file and representing it. What is made is a representation like a file's, whose content is
-//! a list of bytes and of ranges of the file, so that ranges, conditions and HEAD are answered as for any file and nothing is copied.
-//! Difficulty: an index has megabytes, so it is read and written on the blocking pool. What a query asks for is made anew each time; what has a path
-//! of its own (HLS) is kept as any file is.
+//! Place in the walk: the files handler, between finding a file and representing it. What is made
+//! is a representation like a file's, whose content is a list of bytes and of ranges of the file,
+//! so that ranges, conditions and HEAD are answered as for any file and nothing is copied.
+//! Difficulty: an index has megabytes, so it is read and written on the blocking pool. What a query
+//! asks for is made anew each time; what has a path of its own (HLS) is kept as any file is.
 
 mod asked;
 mod shelf;
@@ -42,9 +44,17 @@ pub fn below(exchange: &Exchange) -> Option<Below> {
 }
 
 /// What further requests for a file are answered by.
-pub fn reusable(exchange: &Exchange, relative: &[u8], representation: &Rc<Representation>) -> Rc<dyn Reusable> {
+pub fn reusable(
+    exchange: &Exchange,
+    relative: &[u8],
+    representation: &Rc<Representation>,
+) -> Rc<dyn Reusable> {
     let plain = Rc::clone(representation) as Rc<dyn Reusable>;
-    if asked::form(exchange, relative).is_some() { Rc::new(Unsought(plain)) } else { plain }
+    if asked::form(exchange, relative).is_some() {
+        Rc::new(Unsought(plain))
+    } else {
+        plain
+    }
 }
 
 impl Media {
@@ -59,7 +69,9 @@ impl Media {
         let form = asked::form(exchange, &found.relative)?;
         let wanted = asked::by_query(exchange, form)?;
         exchange.depends_on_request();
-        exchange.trace("content", None, || format!("a part of it: {wanted:?} (`media`)"));
+        exchange.trace("content", None, || {
+            format!("a part of it: {wanted:?} (`media`)")
+        });
         match self.make(exchange, found, wanted).await {
             Ok(Some(made)) => Some(Ok(self.represent(maker, exchange, own, found, wanted, made))),
             Ok(None) => None,
@@ -77,7 +89,9 @@ impl Media {
         below: &Below,
     ) -> Result<Rc<Representation>, Status> {
         let wanted = Wanted::Hls(below.hls);
-        exchange.trace("content", None, || format!("of HLS: {:?} (`media`)", below.hls));
+        exchange.trace("content", None, || {
+            format!("of HLS: {:?} (`media`)", below.hls)
+        });
         match self.make(exchange, found, wanted).await {
             Ok(Some(made)) => Ok(self.represent(maker, exchange, own, found, wanted, made)),
             Ok(None) => Err(Status::NOT_FOUND),
@@ -88,25 +102,49 @@ impl Media {
     /// The pace of a file, where one is wanted and the file says how long it plays (`media_rate`).
     pub async fn pace(&self, exchange: &mut Exchange, found: &Found) {
         let media = &exchange.settings.media;
-        let (Some(percent), Some(form)) = (media.rate_percent, asked::form(exchange, &found.relative)) else { return };
+        let (Some(percent), Some(form)) =
+            (media.rate_percent, asked::form(exchange, &found.relative))
+        else {
+            return;
+        };
         let head_start_ms = media.head_start_ms;
         let (metadata, bytes_max) = (found.original.metadata, media.index_bytes_max);
-        let Ok(file) = found.original.file.try_clone() else { return };
+        let Ok(file) = found.original.file.try_clone() else {
+            return;
+        };
         let known = self.shelf.find(&metadata);
         let read = move |cancel: &Cancel| {
-            let source = OnDisk { file, length: metadata.size, cancel: cancel.clone() };
+            let source = OnDisk {
+                file,
+                length: metadata.size,
+                cancel: cancel.clone(),
+            };
             known.map_or_else(|| read(&source, form, bytes_max).map(Arc::new), Ok)
         };
-        let Ok(Ok(known)) = jobs::run(JobKind::Media, Some(exchange.site_index), read).await else { return };
+        let Ok(Ok(known)) = jobs::run(JobKind::Media, Some(exchange.site_index), read).await else {
+            return;
+        };
         self.shelf.put(&metadata, &known);
-        let Some(rate) = rate(&known, metadata.size, percent, head_start_ms) else { return };
-        exchange.trace("content", None, || format!("{} bytes/s after {} bytes (`media_rate`)", rate.bytes_per_s, rate.after_bytes));
+        let Some(rate) = rate(&known, metadata.size, percent, head_start_ms) else {
+            return;
+        };
+        exchange.trace("content", None, || {
+            format!(
+                "{} bytes/s after {} bytes (`media_rate`)",
+                rate.bytes_per_s, rate.after_bytes
+            )
+        });
         let mut settings = Settings::clone(&exchange.settings);
         settings.throttle.out_response = Some(rate);
         exchange.settings = Arc::new(settings);
     }
 
-    async fn make(&self, exchange: &Exchange, found: &Found, wanted: Wanted) -> Result<Option<Made>, Fault> {
+    async fn make(
+        &self,
+        exchange: &Exchange,
+        found: &Found,
+        wanted: Wanted,
+    ) -> Result<Option<Made>, Fault> {
         let metadata = found.original.metadata;
         let job = Job {
             file: found.original.file.try_clone()?,
@@ -117,9 +155,14 @@ impl Media {
             index_bytes_max: exchange.settings.media.index_bytes_max,
             fragment_ms: exchange.settings.media.hls_fragment_ms,
         };
-        let done = jobs::run(JobKind::Media, Some(exchange.site_index), move |cancel| job.run(cancel)).await;
+        let done = jobs::run(JobKind::Media, Some(exchange.site_index), move |cancel| {
+            job.run(cancel)
+        })
+        .await;
         let (known, made) = done.map_err(io::Error::from)??;
-        known.iter().for_each(|known| self.shelf.put(&metadata, known));
+        known
+            .iter()
+            .for_each(|known| self.shelf.put(&metadata, known));
         Ok(made)
     }
 
@@ -134,9 +177,17 @@ impl Media {
     ) -> Rc<Representation> {
         let metadata = found.original.metadata;
         let file_type = || names::content_type(&exchange.settings.files, &found.relative);
-        let file_type = || file_type().and_then(|text| String::from_utf8(text).ok()).unwrap_or_else(|| "application/octet-stream".into());
+        let file_type = || {
+            file_type()
+                .and_then(|text| String::from_utf8(text).ok())
+                .unwrap_or_else(|| "application/octet-stream".into())
+        };
         let (name, content_type, is_shared) = match wanted {
-            Wanted::Hls(Hls::Main | Hls::Media) => (exchange.path.clone(), "application/vnd.apple.mpegurl".into(), true),
+            Wanted::Hls(Hls::Main | Hls::Media) => (
+                exchange.path.clone(),
+                "application/vnd.apple.mpegurl".into(),
+                true,
+            ),
             Wanted::Hls(_) => (exchange.path.clone(), made.media_type.into(), true),
             _ => (Vec::new(), file_type().into(), false),
         };
@@ -158,12 +209,25 @@ fn refusal(exchange: &Exchange, found: &Found, fault: &Fault) -> Status {
     let name = String::from_utf8_lossy(&found.relative);
     match fault {
         Fault::Beyond => Status::NOT_FOUND,
-        Fault::Read(error) if matches!(error.kind(), io::ErrorKind::ResourceBusy | io::ErrorKind::TimedOut) => {
-            error_log::log_about(&message::MEDIA_REFUSED, exchange, format_args!("{name}: {fault}"));
+        Fault::Read(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::ResourceBusy | io::ErrorKind::TimedOut
+            ) =>
+        {
+            error_log::log_about(
+                &message::MEDIA_REFUSED,
+                exchange,
+                format_args!("{name}: {fault}"),
+            );
             Status::SERVICE_UNAVAILABLE
         }
         fault => {
-            error_log::log_about(&message::MEDIA_REFUSED, exchange, format_args!("{name}: {fault}"));
+            error_log::log_about(
+                &message::MEDIA_REFUSED,
+                exchange,
+                format_args!("{name}: {fault}"),
+            );
             Status::INTERNAL_SERVER_ERROR
         }
     }
@@ -189,10 +253,20 @@ type Done = (Option<Arc<Known>>, Option<Made>);
 
 impl Job {
     fn run(self, cancel: &Cancel) -> Result<Done, Fault> {
-        let source = OnDisk { file: self.file, length: self.file_bytes, cancel: cancel.clone() };
+        let source = OnDisk {
+            file: self.file,
+            length: self.file_bytes,
+            cancel: cancel.clone(),
+        };
         let form = match self.wanted {
             Wanted::FlvBytes { start, end } => {
-                return Ok((None, flv::by_bytes(&source, start, end)?.map(|pieces| Made { pieces, media_type: "" })));
+                return Ok((
+                    None,
+                    flv::by_bytes(&source, start, end)?.map(|pieces| Made {
+                        pieces,
+                        media_type: "",
+                    }),
+                ));
             }
             Wanted::FlvTimes(_) => Form::Flv,
             Wanted::Mp4(_) | Wanted::Hls(_) => Form::Mp4,
@@ -202,9 +276,17 @@ impl Job {
             None => Arc::new(read(&source, form, self.index_bytes_max)?),
         };
         let made = match (&*known, self.wanted) {
-            (Known::Flv(index), Wanted::FlvTimes(times)) => Made { pieces: flv::by_times(&source, index, times)?, media_type: "" },
-            (Known::Movie(movie), Wanted::Mp4(times)) => Made { pieces: mp4::cut(movie, times)?, media_type: "" },
-            (Known::Movie(movie), Wanted::Hls(part)) => of_hls(movie, part, self.fragment_ms, &self.version)?,
+            (Known::Flv(index), Wanted::FlvTimes(times)) => Made {
+                pieces: flv::by_times(&source, index, times)?,
+                media_type: "",
+            },
+            (Known::Movie(movie), Wanted::Mp4(times)) => Made {
+                pieces: mp4::cut(movie, times)?,
+                media_type: "",
+            },
+            (Known::Movie(movie), Wanted::Hls(part)) => {
+                of_hls(movie, part, self.fragment_ms, &self.version)?
+            }
             // The file has another form than its handler says.
             _ => return Ok((None, None)),
         };
@@ -220,7 +302,14 @@ fn of_hls(movie: &mp4::Movie, part: Hls, fragment_ms: u64, version: &str) -> Res
         Hls::Init => vec![Piece::Memory(hls::init(&plan)?)],
         Hls::Fragment(number) => hls::fragment(&plan, number)?,
     };
-    Ok(Made { pieces, media_type: if plan.has_pictures() { "video/mp4" } else { "audio/mp4" } })
+    Ok(Made {
+        pieces,
+        media_type: if plan.has_pictures() {
+            "video/mp4"
+        } else {
+            "audio/mp4"
+        },
+    })
 }
 
 fn read(source: &OnDisk, form: Form, index_bytes_max: u64) -> Result<Known, Fault> {
@@ -237,7 +326,10 @@ fn rate(known: &Known, file_bytes: u64, percent: u64, head_start_ms: u64) -> Opt
         Known::Movie(movie) => (movie.duration_ms().ok()?, movie.memory_bytes() as u64),
         Known::Flv(index) => (index.duration_ms, 0),
     };
-    let per = |amount: u64| u64::try_from(u128::from(file_bytes) * u128::from(amount) / u128::from(duration_ms.max(1))).unwrap_or(u64::MAX);
+    let per = |amount: u64| {
+        u64::try_from(u128::from(file_bytes) * u128::from(amount) / u128::from(duration_ms.max(1)))
+            .unwrap_or(u64::MAX)
+    };
     (duration_ms > 1).then(|| Rate {
         bytes_per_s: per(percent.saturating_mul(10)).max(1),
         burst_bytes: 0,
@@ -247,7 +339,14 @@ fn rate(known: &Known, file_bytes: u64, percent: u64, head_start_ms: u64) -> Opt
 
 /// Changes with the file.
 fn version(metadata: &Metadata) -> String {
-    format!("{:x}-{:x}", metadata.size, metadata.mtime_s.wrapping_mul(1_000_000).wrapping_add(i64::from(metadata.mtime_ns / 1000)))
+    format!(
+        "{:x}-{:x}",
+        metadata.size,
+        metadata
+            .mtime_s
+            .wrapping_mul(1_000_000)
+            .wrapping_add(i64::from(metadata.mtime_ns / 1000))
+    )
 }
 
 /// What tells the tag of a part from that of the file.
@@ -255,7 +354,9 @@ fn suffix(wanted: Wanted, fragment_ms: u64) -> String {
     let end = |end: Option<u64>| end.map_or_else(String::new, |end| end.to_string());
     match wanted {
         Wanted::FlvBytes { start, end: to } => format!("-b{start}-{}", end(to)),
-        Wanted::FlvTimes(times) | Wanted::Mp4(times) => format!("-t{}-{}", times.start_ms, end(times.end_ms)),
+        Wanted::FlvTimes(times) | Wanted::Mp4(times) => {
+            format!("-t{}-{}", times.start_ms, end(times.end_ms))
+        }
         Wanted::Hls(part) => {
             let part = match part {
                 Hls::Main => "m".to_owned(),
@@ -269,7 +370,9 @@ fn suffix(wanted: Wanted, fragment_ms: u64) -> String {
 }
 
 fn content(file: &File, metadata: Metadata, pieces: Vec<Piece>) -> Content {
-    let Ok(file) = file.try_clone() else { return Content::list(Vec::new()) };
+    let Ok(file) = file.try_clone() else {
+        return Content::list(Vec::new());
+    };
     let whole = Content::open(file, metadata);
     let mut parts: Vec<Content> = Vec::with_capacity(pieces.len());
     for piece in pieces {

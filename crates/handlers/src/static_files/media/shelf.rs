@@ -1,4 +1,5 @@
-//! Indexes of files that were asked for lately, so that the next request for one does not read it again. One shelf per worker, bounded by bytes.
+//! Indexes of files that were asked for lately, so that the next request for one does not read it
+//! again. One shelf per worker, bounded by bytes.
 //!
 //! A file is known by all that is known about it: what was changed is another one.
 
@@ -53,8 +54,11 @@ impl Shelf {
         files.push_front((*metadata, Arc::clone(known)));
         self.bytes.set(self.bytes.get() + known.bytes());
         while self.bytes.get() > BYTES_MAX || files.len() > FILES_MAX {
-            let Some((_, gone)) = files.pop_back() else { break };
-            self.bytes.set(self.bytes.get().saturating_sub(gone.bytes()));
+            let Some((_, gone)) = files.pop_back() else {
+                break;
+            };
+            self.bytes
+                .set(self.bytes.get().saturating_sub(gone.bytes()));
         }
     }
 }
@@ -65,19 +69,36 @@ mod tests {
     use saker_files::Kind;
 
     fn metadata(inode: u64) -> Metadata {
-        Metadata { kind: Kind::File, size: 1, mtime_s: 0, mtime_ns: 0, ctime_s: 0, ctime_ns: 0, inode, device: 1, mode: 0, uid: 0 }
+        Metadata {
+            kind: Kind::File,
+            size: 1,
+            mtime_s: 0,
+            mtime_ns: 0,
+            ctime_s: 0,
+            ctime_ns: 0,
+            inode,
+            device: 1,
+            mode: 0,
+            uid: 0,
+        }
     }
 
     #[test]
     fn the_ones_not_asked_for_go() {
-        let known = Arc::new(Known::Flv(flv::Index::read(b"FLV\x01\x05\0\0\0\x09\0\0\0\0".as_slice()).unwrap()));
+        let known = Arc::new(Known::Flv(
+            flv::Index::read(b"FLV\x01\x05\0\0\0\x09\0\0\0\0".as_slice()).unwrap(),
+        ));
         let shelf = Shelf::default();
         for inode in 0..FILES_MAX as u64 {
             shelf.put(&metadata(inode), &known);
         }
         assert!(shelf.find(&metadata(0)).is_some());
         shelf.put(&metadata(9999), &known);
-        assert!(shelf.find(&metadata(0)).is_some() && shelf.find(&metadata(1)).is_none() && shelf.find(&metadata(9999)).is_some());
+        assert!(
+            shelf.find(&metadata(0)).is_some()
+                && shelf.find(&metadata(1)).is_none()
+                && shelf.find(&metadata(9999)).is_some()
+        );
         assert_eq!(shelf.bytes.get(), FILES_MAX * known.bytes());
     }
 }

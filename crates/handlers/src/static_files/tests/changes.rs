@@ -33,9 +33,16 @@ fn memory_does_not_change_with_the_file() {
 #[test]
 fn a_replaced_file_is_sent_to_its_end() {
     let bench = Bench::new(Settings::default());
-    bench.folder.write("x.bin", large(1)).write("new.bin", large(2));
+    bench
+        .folder
+        .write("x.bin", large(1))
+        .write("new.bin", large(2));
     let (old, _) = bench.get("/x.bin", &[]);
-    fs::rename(bench.folder.path().join("new.bin"), bench.folder.path().join("x.bin")).unwrap();
+    fs::rename(
+        bench.folder.path().join("new.bin"),
+        bench.folder.path().join("x.bin"),
+    )
+    .unwrap();
     assert!(still_valid(&old.body));
     assert_eq!(body_bytes(&old.body), large(1));
     assert_eq!(body_bytes(&bench.get("/x.bin", &[]).0.body), large(2));
@@ -48,7 +55,10 @@ fn a_file_changed_in_place_is_noticed() {
         bench.folder.write("x.bin", large(1));
         let (response, _) = bench.get("/x.bin", &[]);
         assert!(still_valid(&response.body));
-        let mut file = fs::File::options().write(true).open(bench.folder.path().join("x.bin")).unwrap();
+        let mut file = fs::File::options()
+            .write(true)
+            .open(bench.folder.path().join("x.bin"))
+            .unwrap();
         match change {
             "append" => drop(file.set_len(MEMORY_MAX * 2)),
             "shrink" => drop(file.set_len(7)),
@@ -61,7 +71,8 @@ fn a_file_changed_in_place_is_noticed() {
 /// While somebody keeps writing, the file is sent from its descriptor, guarded, and not kept.
 #[test]
 fn a_file_that_never_rests_is_not_kept() {
-    // A machine that is busy may let the writer rest for long enough; then it is another round's turn to show it.
+    // A machine that is busy may let the writer rest for long enough; then it is another round's
+    // turn to show it.
     assert!((0..20).any(|_| is_sent_guarded_and_not_kept()));
 }
 
@@ -83,7 +94,9 @@ fn is_sent_guarded_and_not_kept() -> bool {
             () = writing => unreachable!(),
         }
     });
-    let saker_pipeline::Handled::Answered(response) = response else { panic!("declined") };
+    let saker_pipeline::Handled::Answered(response) = response else {
+        panic!("declined")
+    };
     let guarded = matches!(&response.body, Body::File(part) if part.check.is_some());
     guarded && request.reusable.is_none() && field(&response, "etag").starts_with("W/")
 }
@@ -97,7 +110,10 @@ fn a_young_file_has_a_weak_tag_that_becomes_strong() {
     assert!(tag.starts_with("W/\""), "{tag}");
     let kept = exchange.reusable.unwrap();
     assert!(answer(&kept, "/x.png", &[], exchange.now).is_some());
-    assert!(answer(&kept, "/x.png", &[], exchange.now + 3).is_none(), "has to be rebuilt");
+    assert!(
+        answer(&kept, "/x.png", &[], exchange.now + 3).is_none(),
+        "has to be rebuilt"
+    );
     let mut later = super::exchange(&bench.site, "GET", "/x.png", &[]);
     later.now += 3;
     assert_eq!(format!("W/{}", field(&bench.run(&mut later), "etag")), tag);
@@ -107,8 +123,12 @@ fn a_young_file_has_a_weak_tag_that_becomes_strong() {
 fn a_file_from_the_future_was_modified_now() {
     let bench = Bench::new(Settings::default());
     bench.folder.write("x.png", "later");
-    let file = fs::File::options().append(true).open(bench.folder.path().join("x.png")).unwrap();
-    file.set_modified(std::time::SystemTime::now() + Duration::from_secs(10_000)).unwrap();
+    let file = fs::File::options()
+        .append(true)
+        .open(bench.folder.path().join("x.png"))
+        .unwrap();
+    file.set_modified(std::time::SystemTime::now() + Duration::from_secs(10_000))
+        .unwrap();
     let (response, exchange) = bench.get("/x.png", &[]);
     let date = saker_http::date::format_date(exchange.now);
     assert_eq!(field(&response, "last-modified").as_bytes(), date);
@@ -122,7 +142,12 @@ fn stamps_tell_when_a_sibling_or_an_index_file_appears() {
     bench.folder.write("d/index.htm", "second choice");
     for appearing in ["d/index.html", "d/index.html.br"] {
         let (_, exchange) = bench.get("/d/", &[]);
-        let current = || exchange.stamps.iter().all(|stamp| stamp.is_current(watcher.now_ms()));
+        let current = || {
+            exchange
+                .stamps
+                .iter()
+                .all(|stamp| stamp.is_current(watcher.now_ms()))
+        };
         assert!(current(), "{appearing}");
         bench.folder.write(appearing, "new");
         let changed = (0..200).any(|_| {

@@ -9,7 +9,10 @@ fn response(stream: u32, fields: &[(&str, &str)], end: bool) -> Vec<u8> {
 #[test]
 fn a_request_and_its_answer() {
     let mut bench = Bench::client(Limits::default());
-    assert_eq!((bench.open("GET", true), bench.open("POST", false)), (Ok(1), Ok(3)));
+    assert_eq!(
+        (bench.open("GET", true), bench.open("POST", false)),
+        (Ok(1), Ok(3))
+    );
     assert_eq!(bench.data(3, 4, true), 4);
     assert_eq!(bench.sent(), ["HEADERS 1 end", "HEADERS 3", "DATA 3 4 end"]);
     let input = [
@@ -21,7 +24,17 @@ fn a_request_and_its_answer() {
         response(3, &[("x-sum", "1")], true),
     ];
     let events = bench.events(&input.concat());
-    assert_eq!(events, ["informational 3", "head 1", "data 1 5/5 end", "head 3", "data 3 1/1", "trailers 3"]);
+    assert_eq!(
+        events,
+        [
+            "informational 3",
+            "head 1",
+            "data 1 5/5 end",
+            "head 3",
+            "data 3 1/1",
+            "trailers 3"
+        ]
+    );
     assert_eq!(bench.machine.open_streams(), 0);
 }
 
@@ -31,7 +44,10 @@ fn the_head_store_has_the_status() {
     bench.open("GET", true).unwrap();
     bench.events(&response(1, &[(":status", "418"), ("a", "b")], true));
     assert_eq!(bench.head.status().0, 418);
-    assert_eq!(bench.head.view().fields().collect::<Vec<_>>(), [(&b"a"[..], &b"b"[..])]);
+    assert_eq!(
+        bench.head.view().fields().collect::<Vec<_>>(),
+        [(&b"a"[..], &b"b"[..])]
+    );
 }
 
 #[test]
@@ -60,30 +76,74 @@ fn content_length_counts_where_there_is_content() {
 }
 
 /// Name, input, events or the fault.
-type Row = (&'static str, Vec<u8>, Result<&'static [&'static str], Reason>);
+type Row = (
+    &'static str,
+    Vec<u8>,
+    Result<&'static [&'static str], Reason>,
+);
 
 #[test]
 fn answers_that_break_a_rule() {
     let rows: [Row; 10] = [
-        ("content before the head", data(1, 5, false), Ok(&["reset 1 PROTOCOL_ERROR"])),
-        ("1xx that ends", response(1, &[(":status", "103")], true), Ok(&["reset 1 PROTOCOL_ERROR"])),
-        ("no status", response(1, &[("a", "b")], true), Ok(&["reset 1 PROTOCOL_ERROR"])),
-        ("on a stream we have not opened", response(5, &[(":status", "200")], true), Err(Reason::BadStreamId)),
-        ("pushed", response(2, &[(":status", "200")], true), Err(Reason::BadStreamId)),
-        ("PUSH_PROMISE", frame(kind::PUSH_PROMISE, 4, 1, &[0, 0, 0, 2]), Err(Reason::PushRefused)),
+        (
+            "content before the head",
+            data(1, 5, false),
+            Ok(&["reset 1 PROTOCOL_ERROR"]),
+        ),
+        (
+            "1xx that ends",
+            response(1, &[(":status", "103")], true),
+            Ok(&["reset 1 PROTOCOL_ERROR"]),
+        ),
+        (
+            "no status",
+            response(1, &[("a", "b")], true),
+            Ok(&["reset 1 PROTOCOL_ERROR"]),
+        ),
+        (
+            "on a stream we have not opened",
+            response(5, &[(":status", "200")], true),
+            Err(Reason::BadStreamId),
+        ),
+        (
+            "pushed",
+            response(2, &[(":status", "200")], true),
+            Err(Reason::BadStreamId),
+        ),
+        (
+            "PUSH_PROMISE",
+            frame(kind::PUSH_PROMISE, 4, 1, &[0, 0, 0, 2]),
+            Err(Reason::PushRefused),
+        ),
         ("ENABLE_PUSH", settings(&[(2, 1)]), Err(Reason::BadSetting)),
-        ("PRIORITY_UPDATE", frame(kind::PRIORITY_UPDATE, 0, 0, &[0, 0, 0, 1]), Err(Reason::BadStreamId)),
+        (
+            "PRIORITY_UPDATE",
+            frame(kind::PRIORITY_UPDATE, 0, 0, &[0, 0, 0, 1]),
+            Err(Reason::BadStreamId),
+        ),
         (
             "twice",
-            [response(1, &[(":status", "200")], true), response(1, &[(":status", "200")], true)].concat(),
+            [
+                response(1, &[(":status", "200")], true),
+                response(1, &[(":status", "200")], true),
+            ]
+            .concat(),
             Err(Reason::FrameOnClosedStream),
         ),
-        ("RST_STREAM", rst(1, ErrorCode::RefusedStream), Ok(&["reset 1 REFUSED_STREAM"])),
+        (
+            "RST_STREAM",
+            rst(1, ErrorCode::RefusedStream),
+            Ok(&["reset 1 REFUSED_STREAM"]),
+        ),
     ];
     for (name, input, want) in rows {
         let mut bench = Bench::client(Limits::default());
         bench.open("GET", true).unwrap();
-        assert_eq!(bench.feed(&input), want.map(|events| events.iter().map(|event| (*event).to_owned()).collect()), "{name}");
+        assert_eq!(
+            bench.feed(&input),
+            want.map(|events| events.iter().map(|event| (*event).to_owned()).collect()),
+            "{name}"
+        );
     }
 }
 
@@ -91,43 +151,87 @@ fn answers_that_break_a_rule() {
 fn an_answer_that_is_early_leaves_the_request_to_its_end() {
     let mut bench = Bench::client(Limits::default());
     bench.open("POST", false).unwrap();
-    let early = [response(1, &[(":status", "413")], true), rst(1, ErrorCode::NoError)].concat();
+    let early = [
+        response(1, &[(":status", "413")], true),
+        rst(1, ErrorCode::NoError),
+    ]
+    .concat();
     assert_eq!(bench.events(&early), ["head 1 end", "reset 1 NO_ERROR"]);
     assert_eq!(bench.data(1, 5, true), 0);
     bench.open("POST", false).unwrap();
-    assert_eq!(bench.events(&response(3, &[(":status", "200")], true)), ["head 3 end"]);
-    assert_eq!((bench.data(3, 5, true), bench.machine.open_streams()), (5, 0));
+    assert_eq!(
+        bench.events(&response(3, &[(":status", "200")], true)),
+        ["head 3 end"]
+    );
+    assert_eq!(
+        (bench.data(3, 5, true), bench.machine.open_streams()),
+        (5, 0)
+    );
 }
 
 #[test]
 fn what_comes_for_a_stream_that_we_reset_is_ignored() {
     let mut bench = Bench::client(Limits::default());
     bench.open("GET", true).unwrap();
-    bench.machine.send_reset(StreamId(1), ErrorCode::Cancel, &mut bench.out);
-    let late = [response(1, &[(":status", "200")], false), data(1, 10, true), rst(1, ErrorCode::NoError), window_update(1, 5)].concat();
+    bench
+        .machine
+        .send_reset(StreamId(1), ErrorCode::Cancel, &mut bench.out);
+    let late = [
+        response(1, &[(":status", "200")], false),
+        data(1, 10, true),
+        rst(1, ErrorCode::NoError),
+        window_update(1, 5),
+    ]
+    .concat();
     assert!(bench.events(&late).is_empty());
 }
 
 #[test]
 fn no_more_streams_than_the_server_allows() {
     let mut bench = Bench::new(Connection::client(Limits::default()));
-    assert_eq!((0..200).filter(|_| bench.open("GET", true).is_ok()).count(), 100);
+    assert_eq!(
+        (0..200).filter(|_| bench.open("GET", true).is_ok()).count(),
+        100
+    );
     assert_eq!(bench.open("GET", true), Err(OpenError::TooMany));
     let mut bench = Bench::client(Limits::default());
-    assert_eq!((0..200).filter(|_| bench.open("GET", true).is_ok()).count(), 200);
+    assert_eq!(
+        (0..200).filter(|_| bench.open("GET", true).is_ok()).count(),
+        200
+    );
     bench.events(&settings(&[(3, 200)]));
     assert_eq!(bench.open("GET", true), Err(OpenError::TooMany));
     bench.events(&response(7, &[(":status", "204")], true));
-    assert_eq!((bench.open("GET", true), bench.open("GET", true)), (Ok(401), Err(OpenError::TooMany)));
+    assert_eq!(
+        (bench.open("GET", true), bench.open("GET", true)),
+        (Ok(401), Err(OpenError::TooMany))
+    );
 }
 
 #[test]
 fn goaway_takes_the_streams_above_and_forbids_new_ones() {
     let mut bench = Bench::client(Limits::default());
     (0..3).for_each(|_| assert!(bench.open("GET", true).is_ok()));
-    assert_eq!(bench.events(&frame(kind::GOAWAY, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0])), ["goaway 3 NO_ERROR"]);
-    assert_eq!((bench.machine.open_streams(), bench.open("GET", true)), (2, Err(OpenError::GoingAway)));
-    assert_eq!(bench.events(&[response(1, &[(":status", "200")], true), response(3, &[(":status", "200")], true)].concat()).len(), 2);
+    assert_eq!(
+        bench.events(&frame(kind::GOAWAY, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0])),
+        ["goaway 3 NO_ERROR"]
+    );
+    assert_eq!(
+        (bench.machine.open_streams(), bench.open("GET", true)),
+        (2, Err(OpenError::GoingAway))
+    );
+    assert_eq!(
+        bench
+            .events(
+                &[
+                    response(1, &[(":status", "200")], true),
+                    response(3, &[(":status", "200")], true)
+                ]
+                .concat()
+            )
+            .len(),
+        2
+    );
     assert!(bench.machine.is_finished());
     bench.machine.shut_down(&mut bench.out);
     assert_eq!(bench.sent().last().unwrap(), "GOAWAY 0 NO_ERROR");
@@ -144,5 +248,8 @@ fn extended_connect_is_allowed_when_the_server_says_so() {
 
 #[test]
 fn a_server_opens_nothing() {
-    assert_eq!(Bench::server(Limits::default()).open("GET", true), Err(OpenError::GoingAway));
+    assert_eq!(
+        Bench::server(Limits::default()).open("GET", true),
+        Err(OpenError::GoingAway)
+    );
 }

@@ -3,7 +3,11 @@
 use super::*;
 
 fn small() -> Limits {
-    Limits { stream_window_bytes: 1_000, connection_window_bytes: 70_000, ..Limits::default() }
+    Limits {
+        stream_window_bytes: 1_000,
+        connection_window_bytes: 70_000,
+        ..Limits::default()
+    }
 }
 
 #[test]
@@ -11,7 +15,10 @@ fn content_fills_a_stream_window_and_no_more() {
     let mut bench = Bench::server(small());
     bench.events(&post(1));
     assert_eq!(bench.events(&data(1, 1_000, false)), ["data 1 1000/1000"]);
-    assert_eq!(bench.events(&data(1, 1, false)), ["reset 1 FLOW_CONTROL_ERROR"]);
+    assert_eq!(
+        bench.events(&data(1, 1, false)),
+        ["reset 1 FLOW_CONTROL_ERROR"]
+    );
     assert_eq!(bench.sent(), ["RST_STREAM 1 FLOW_CONTROL_ERROR"]);
     // An empty frame needs no window.
     bench.events(&[post(3), data(3, 1_000, false)].concat());
@@ -20,8 +27,18 @@ fn content_fills_a_stream_window_and_no_more() {
 
 #[test]
 fn content_of_all_streams_fills_the_window_of_the_connection_and_no_more() {
-    let mut bench = Bench::server(Limits { stream_window_bytes: 16_000, ..small() });
-    (0..4).for_each(|at| assert_eq!(bench.events(&[post(2 * at + 1), data(2 * at + 1, 16_000, false)].concat()).len(), 2));
+    let mut bench = Bench::server(Limits {
+        stream_window_bytes: 16_000,
+        ..small()
+    });
+    (0..4).for_each(|at| {
+        assert_eq!(
+            bench
+                .events(&[post(2 * at + 1), data(2 * at + 1, 16_000, false)].concat())
+                .len(),
+            2
+        )
+    });
     bench.events(&[post(9), data(9, 6_000, false)].concat());
     assert!(bench.sent().is_empty());
     assert_eq!(bench.feed(&data(9, 1, false)), Err(Reason::WindowExceeded));
@@ -29,8 +46,19 @@ fn content_of_all_streams_fills_the_window_of_the_connection_and_no_more() {
 
 #[test]
 fn windows_open_when_half_is_used_up() {
-    let mut bench = Bench::server(Limits { stream_window_bytes: 50_000, ..small() });
-    bench.events(&[post(1), data(1, 16_000, false), data(1, 16_000, false), data(1, 16_000, false)].concat());
+    let mut bench = Bench::server(Limits {
+        stream_window_bytes: 50_000,
+        ..small()
+    });
+    bench.events(
+        &[
+            post(1),
+            data(1, 16_000, false),
+            data(1, 16_000, false),
+            data(1, 16_000, false),
+        ]
+        .concat(),
+    );
     bench.machine.release(StreamId(1), 24_999, &mut bench.out);
     assert!(bench.sent().is_empty());
     bench.machine.release(StreamId(1), 1, &mut bench.out);
@@ -47,8 +75,12 @@ fn windows_open_when_half_is_used_up() {
 fn content_that_nobody_wants_is_released_at_once() {
     let mut bench = Bench::server(small());
     bench.events(&[post(1), post(3)].concat());
-    bench.machine.send_reset(StreamId(1), ErrorCode::Cancel, &mut bench.out);
-    bench.machine.send_head(StreamId(3), true, &mut bench.out, |head| head.status(413));
+    bench
+        .machine
+        .send_reset(StreamId(1), ErrorCode::Cancel, &mut bench.out);
+    bench
+        .machine
+        .send_head(StreamId(3), true, &mut bench.out, |head| head.status(413));
     bench.out.clear();
     (0..35).for_each(|_| assert!(bench.events(&data(1, 1_000, false)).is_empty()));
     assert_eq!(bench.sent(), ["WINDOW_UPDATE 0 35000"]);
@@ -57,13 +89,16 @@ fn content_that_nobody_wants_is_released_at_once() {
     assert_eq!(bench.sent(), ["RST_STREAM 3 FLOW_CONTROL_ERROR"]);
 }
 
-/// A client that has the whole response may go on sending, until little is left of the stream's window, which nobody opens again.
+/// A client that has the whole response may go on sending, until little is left of the stream's
+/// window, which nobody opens again.
 #[test]
 fn content_after_the_response_is_stopped_before_the_client_has_to_wait() {
     let answered = || {
         let mut bench = Bench::server(small());
         bench.events(&post(1));
-        bench.machine.send_head(StreamId(1), true, &mut bench.out, |head| head.status(405));
+        bench
+            .machine
+            .send_head(StreamId(1), true, &mut bench.out, |head| head.status(405));
         assert!(bench.events(&data(1, 875, false)).is_empty());
         assert_eq!(bench.sent(), ["HEADERS 1 end"]);
         bench
@@ -72,7 +107,11 @@ fn content_after_the_response_is_stopped_before_the_client_has_to_wait() {
     assert!(bench.events(&data(1, 1, false)).is_empty());
     assert_eq!(bench.sent(), ["RST_STREAM 1 NO_ERROR"]);
     // What was under way is no fault of the client's.
-    assert!(bench.events(&[data(1, 5_000, false), data(1, 0, true)].concat()).is_empty());
+    assert!(
+        bench
+            .events(&[data(1, 5_000, false), data(1, 0, true)].concat())
+            .is_empty()
+    );
     assert!(bench.sent().is_empty());
     // An end in time needs no reset.
     let mut bench = answered();
@@ -83,8 +122,20 @@ fn content_after_the_response_is_stopped_before_the_client_has_to_wait() {
 
 #[test]
 fn what_was_taken_after_a_stream_has_gone_opens_the_connection() {
-    let mut bench = Bench::server(Limits { stream_window_bytes: 50_000, ..small() });
-    bench.events(&[post(1), data(1, 16_000, false), data(1, 16_000, false), data(1, 10_000, false), rst(1, ErrorCode::Cancel)].concat());
+    let mut bench = Bench::server(Limits {
+        stream_window_bytes: 50_000,
+        ..small()
+    });
+    bench.events(
+        &[
+            post(1),
+            data(1, 16_000, false),
+            data(1, 16_000, false),
+            data(1, 10_000, false),
+            rst(1, ErrorCode::Cancel),
+        ]
+        .concat(),
+    );
     bench.machine.release(StreamId(1), 42_000, &mut bench.out);
     assert_eq!(bench.sent(), ["WINDOW_UPDATE 0 42000"]);
 }
@@ -94,16 +145,29 @@ fn until_our_settings_are_known_the_window_is_that_of_the_standard() {
     let begin = [PREFACE, &settings(&[])[..]].concat();
     let mut bench = Bench::new(Connection::server(small(), false));
     bench.events(&begin);
-    let content = (0..4).flat_map(|_| data(1, 16_000, false)).collect::<Vec<_>>();
-    assert_eq!(bench.events(&[post(1), content, data(1, 1_535, false)].concat()).len(), 6);
-    assert_eq!(bench.events(&data(1, 1, false)), ["reset 1 FLOW_CONTROL_ERROR"]);
+    let content = (0..4)
+        .flat_map(|_| data(1, 16_000, false))
+        .collect::<Vec<_>>();
+    assert_eq!(
+        bench
+            .events(&[post(1), content, data(1, 1_535, false)].concat())
+            .len(),
+        6
+    );
+    assert_eq!(
+        bench.events(&data(1, 1, false)),
+        ["reset 1 FLOW_CONTROL_ERROR"]
+    );
     // What was used is given back, and no more than our own window remains.
     let mut bench = Bench::new(Connection::server(small(), false));
     bench.events(&[begin, post(1), data(1, 5_000, false), settings_ack()].concat());
     bench.out.clear();
     bench.machine.release(StreamId(1), 5_000, &mut bench.out);
     assert_eq!(bench.sent(), ["WINDOW_UPDATE 1 5000"]);
-    assert_eq!(bench.events(&[data(1, 1_000, false), data(1, 1, false)].concat()), ["data 1 1000/1000", "reset 1 FLOW_CONTROL_ERROR"]);
+    assert_eq!(
+        bench.events(&[data(1, 1_000, false), data(1, 1, false)].concat()),
+        ["data 1 1000/1000", "reset 1 FLOW_CONTROL_ERROR"]
+    );
 }
 
 #[test]
@@ -115,7 +179,13 @@ fn we_send_what_both_windows_allow() {
     assert_eq!(bench.machine.send_capacity(StreamId(1)), 20_000);
     assert_eq!(bench.data(1, 100_000, true), 16_375);
     assert_eq!(bench.data(1, 100_000, true), 3_625);
-    assert_eq!((bench.data(1, 1, true), bench.machine.send_capacity(StreamId(1))), (0, 0));
+    assert_eq!(
+        (
+            bench.data(1, 1, true),
+            bench.machine.send_capacity(StreamId(1))
+        ),
+        (0, 0)
+    );
     assert_eq!(bench.sent(), ["DATA 1 16375", "DATA 1 3625"]);
     assert_eq!(bench.events(&window_update(1, 100_000)), ["window"]);
     assert_eq!(bench.machine.send_capacity(StreamId(1)), 45_535);
@@ -145,12 +215,31 @@ fn windows_above_two_to_the_31_less_one() {
     let most = i32::MAX as u32;
     let mut bench = Bench::server(Limits::default());
     bench.events(&get(1));
-    assert!(bench.events(&[window_update(1, most - 65_535), window_update(0, most - 65_535)].concat()).is_empty());
-    assert_eq!(bench.events(&window_update(1, 1)), ["reset 1 FLOW_CONTROL_ERROR"]);
-    assert_eq!(bench.feed(&window_update(0, 1)), Err(Reason::WindowOverflow));
+    assert!(
+        bench
+            .events(
+                &[
+                    window_update(1, most - 65_535),
+                    window_update(0, most - 65_535)
+                ]
+                .concat()
+            )
+            .is_empty()
+    );
+    assert_eq!(
+        bench.events(&window_update(1, 1)),
+        ["reset 1 FLOW_CONTROL_ERROR"]
+    );
+    assert_eq!(
+        bench.feed(&window_update(0, 1)),
+        Err(Reason::WindowOverflow)
+    );
     let mut bench = Bench::server(Limits::default());
     bench.events(&[get(1), window_update(1, 1), settings(&[(4, most - 1)])].concat());
-    assert_eq!(bench.feed(&settings(&[(4, most)])), Err(Reason::WindowOverflow));
+    assert_eq!(
+        bench.feed(&settings(&[(4, most)])),
+        Err(Reason::WindowOverflow)
+    );
 }
 
 #[test]
@@ -162,7 +251,13 @@ fn a_change_of_the_initial_window_moves_open_streams_below_zero_and_back() {
     bench.machine.set_ready(StreamId(1), true);
     assert_eq!(bench.data(1, 80, false), 80);
     assert!(bench.events(&settings(&[(4, 50)])).is_empty());
-    assert_eq!((bench.machine.send_capacity(StreamId(1)), bench.machine.send_capacity(StreamId(3))), (0, 50));
+    assert_eq!(
+        (
+            bench.machine.send_capacity(StreamId(1)),
+            bench.machine.send_capacity(StreamId(3))
+        ),
+        (0, 50)
+    );
     assert_eq!(bench.machine.next_ready(), None);
     assert!(bench.events(&window_update(1, 30)).is_empty());
     assert_eq!(bench.events(&window_update(1, 1)), ["window"]);

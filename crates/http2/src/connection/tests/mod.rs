@@ -24,14 +24,21 @@ pub(super) struct Bench {
 
 impl Bench {
     pub fn new(machine: Connection) -> Bench {
-        Bench { machine, head: HeadStore::default(), out: Vec::new(), now_ms: 0 }
+        Bench {
+            machine,
+            head: HeadStore::default(),
+            out: Vec::new(),
+            now_ms: 0,
+        }
     }
 
     /// A server whose client has sent its preface, acknowledgement included; nothing in the output.
     pub fn server(limits: Limits) -> Bench {
         let mut bench = Bench::new(Connection::server(limits, true));
         bench.machine.begin(&mut bench.out);
-        bench.feed(&[PREFACE, &settings(&[])[..], &settings_ack()].concat()).unwrap();
+        bench
+            .feed(&[PREFACE, &settings(&[])[..], &settings_ack()].concat())
+            .unwrap();
         bench.out.clear();
         bench
     }
@@ -40,7 +47,9 @@ impl Bench {
     pub fn client(limits: Limits) -> Bench {
         let mut bench = Bench::new(Connection::client(limits));
         bench.machine.begin(&mut bench.out);
-        bench.feed(&[settings(&[]), settings_ack()].concat()).unwrap();
+        bench
+            .feed(&[settings(&[]), settings_ack()].concat())
+            .unwrap();
         bench.out.clear();
         bench
     }
@@ -50,15 +59,29 @@ impl Bench {
         let mut events = Vec::new();
         let mut used = 0;
         loop {
-            match self.machine.receive(&input[used..], self.now_ms, &mut self.head, &mut self.out) {
-                Ok((0, None)) => return if used == input.len() { Ok(events) } else { panic!("{} bytes left", input.len() - used) },
+            match self
+                .machine
+                .receive(&input[used..], self.now_ms, &mut self.head, &mut self.out)
+            {
+                Ok((0, None)) => {
+                    return if used == input.len() {
+                        Ok(events)
+                    } else {
+                        panic!("{} bytes left", input.len() - used)
+                    };
+                }
                 Ok((count, event)) => {
                     used += count;
                     events.extend(event.map(words));
                 }
                 Err(fault) => {
                     assert_eq!(fault.code, fault.reason.code());
-                    assert!(sent(&self.out).last().is_some_and(|frame| frame.starts_with("GOAWAY")), "no GOAWAY");
+                    assert!(
+                        sent(&self.out)
+                            .last()
+                            .is_some_and(|frame| frame.starts_with("GOAWAY")),
+                        "no GOAWAY"
+                    );
                     return Err(fault.reason);
                 }
             }
@@ -82,12 +105,17 @@ impl Bench {
 
     /// Answers with a head, without ending.
     pub fn answer(&mut self, stream: u32) -> bool {
-        self.machine.send_head(StreamId(stream), false, &mut self.out, |head| head.status(200))
+        self.machine
+            .send_head(StreamId(stream), false, &mut self.out, |head| {
+                head.status(200)
+            })
     }
 
     /// As much of `wanted` as is granted, by one frame.
     pub fn data(&mut self, stream: u32, wanted: usize, end: bool) -> usize {
-        let granted = self.machine.begin_data(StreamId(stream), wanted, end, &mut self.out);
+        let granted = self
+            .machine
+            .begin_data(StreamId(stream), wanted, end, &mut self.out);
         self.out.resize(self.out.len() + granted, 0);
         granted
     }
@@ -108,8 +136,20 @@ fn words(event: Event<'_>) -> String {
     match event {
         Event::Head { stream, end_stream } => format!("head {}{}", stream.0, end(end_stream)),
         Event::Informational { stream } => format!("informational {}", stream.0),
-        Event::HeadTooLarge { stream, end_stream, .. } => format!("too large {}{}", stream.0, end(end_stream)),
-        Event::Data { stream, data, flow_bytes, end_stream } => format!("data {} {}/{flow_bytes}{}", stream.0, data.len(), end(end_stream)),
+        Event::HeadTooLarge {
+            stream, end_stream, ..
+        } => format!("too large {}{}", stream.0, end(end_stream)),
+        Event::Data {
+            stream,
+            data,
+            flow_bytes,
+            end_stream,
+        } => format!(
+            "data {} {}/{flow_bytes}{}",
+            stream.0,
+            data.len(),
+            end(end_stream)
+        ),
         Event::Trailers { stream } => format!("trailers {}", stream.0),
         Event::Reset { stream, code } => format!("reset {} {}", stream.0, code.as_str()),
         Event::WindowOpened => "window".into(),
@@ -136,8 +176,16 @@ fn frame_words(header: FrameHeader, payload: &[u8]) -> String {
     let number = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().unwrap());
     let code = |at: usize| ErrorCode::from(number(at)).as_str();
     let stream = header.stream.0;
-    let end = if header.has(flag::END_STREAM) { " end" } else { "" };
-    let open = if header.has(flag::END_HEADERS) { "" } else { " more" };
+    let end = if header.has(flag::END_STREAM) {
+        " end"
+    } else {
+        ""
+    };
+    let open = if header.has(flag::END_HEADERS) {
+        ""
+    } else {
+        " more"
+    };
     match header.kind {
         kind::DATA => format!("DATA {stream} {}{end}", payload.len()),
         kind::HEADERS => format!("HEADERS {stream}{end}{open}"),
@@ -154,12 +202,20 @@ fn frame_words(header: FrameHeader, payload: &[u8]) -> String {
 }
 
 pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let header = FrameHeader { length: payload.len() as u32, kind, flags, stream: StreamId(stream) };
+    let header = FrameHeader {
+        length: payload.len() as u32,
+        kind,
+        flags,
+        stream: StreamId(stream),
+    };
     [&header.to_bytes(), payload].concat()
 }
 
 pub(super) fn settings(entries: &[(u16, u32)]) -> Vec<u8> {
-    let payload: Vec<u8> = entries.iter().flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat()).collect();
+    let payload: Vec<u8> = entries
+        .iter()
+        .flat_map(|(id, value)| [&id.to_be_bytes()[..], &value.to_be_bytes()].concat())
+        .collect();
     frame(kind::SETTINGS, 0, 0, &payload)
 }
 
@@ -186,15 +242,32 @@ pub(super) fn data(stream: u32, bytes: usize, end: bool) -> Vec<u8> {
 /// Fields without indexing.
 pub(super) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
-    fields.iter().for_each(|(name, value)| crate::hpack::encode_stateless(name.as_bytes(), value.as_bytes(), &mut block));
+    fields.iter().for_each(|(name, value)| {
+        crate::hpack::encode_stateless(name.as_bytes(), value.as_bytes(), &mut block)
+    });
     block
 }
 
-pub(super) const GET: [(&str, &str); 4] = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/")];
-pub(super) const POST: [(&str, &str); 4] = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/")];
+pub(super) const GET: [(&str, &str); 4] = [
+    (":method", "GET"),
+    (":scheme", "http"),
+    (":authority", "a"),
+    (":path", "/"),
+];
+pub(super) const POST: [(&str, &str); 4] = [
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":authority", "a"),
+    (":path", "/"),
+];
 
 pub(super) fn headers(stream: u32, fields: &[(&str, &str)], end: bool) -> Vec<u8> {
-    frame(kind::HEADERS, flag::END_HEADERS | u8::from(end), stream, &block(fields))
+    frame(
+        kind::HEADERS,
+        flag::END_HEADERS | u8::from(end),
+        stream,
+        &block(fields),
+    )
 }
 
 /// A request without content.

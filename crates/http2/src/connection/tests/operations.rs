@@ -1,4 +1,5 @@
-//! Properties: input cut anywhere means the same, and our client and our server understand each other whatever they do.
+//! Properties: input cut anywhere means the same, and our client and our server understand each
+//! other whatever they do.
 
 use proptest::prelude::*;
 
@@ -25,14 +26,28 @@ fn any_frame() -> impl Strategy<Value = Vec<u8>> {
 
 /// All that comes of input given piece by piece: events, and the fault if there is one.
 fn outcome(input: &[u8], cuts: &[usize]) -> (Vec<String>, Option<Reason>, Vec<u8>) {
-    let mut bench = Bench::new(Connection::server(Limits { control_bytes_max: usize::MAX, ..generous() }, true));
+    let mut bench = Bench::new(Connection::server(
+        Limits {
+            control_bytes_max: usize::MAX,
+            ..generous()
+        },
+        true,
+    ));
     let (mut events, mut kept, mut at) = (Vec::new(), Vec::new(), 0);
-    for end in cuts.iter().map(|cut| at + cut).chain([input.len()]).collect::<Vec<_>>() {
+    for end in cuts
+        .iter()
+        .map(|cut| at + cut)
+        .chain([input.len()])
+        .collect::<Vec<_>>()
+    {
         let end = end.min(input.len());
         kept.extend_from_slice(&input[at.min(end)..end]);
         at = at.max(end);
         loop {
-            match bench.machine.receive(&kept, 0, &mut bench.head, &mut bench.out) {
+            match bench
+                .machine
+                .receive(&kept, 0, &mut bench.head, &mut bench.out)
+            {
                 Ok((0, None)) => break,
                 Ok((used, event)) => {
                     events.extend(event.map(words));

@@ -1,11 +1,16 @@
-//! Our client and our server, joined by two pipes, and everything a driver can do with them. Also the body of a fuzz target, so that
-//! only the public interface is used.
+//! Our client and our server, joined by two pipes, and everything a driver can do with them. Also
+//! the body of a fuzz target, so that only the public interface is used.
 
 use std::collections::HashMap;
 
 use super::{Connection, ErrorCode, Event, HeadStore, Indexing, Limits, StreamId};
 
-const GET: [(&str, &str); 4] = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/")];
+const GET: [(&str, &str); 4] = [
+    (":method", "GET"),
+    (":scheme", "http"),
+    (":authority", "a"),
+    (":path", "/"),
+];
 
 /// Limits that well-behaved peers do not meet.
 pub fn generous() -> Limits {
@@ -48,7 +53,12 @@ impl Side {
     fn new(mut machine: Connection) -> Side {
         let mut out = Vec::new();
         machine.begin(&mut out);
-        Side { machine, head: HeadStore::default(), out, exchanges: HashMap::new() }
+        Side {
+            machine,
+            head: HeadStore::default(),
+            out,
+            exchanges: HashMap::new(),
+        }
     }
 
     fn pick(&self, which: u8) -> Option<u32> {
@@ -61,27 +71,42 @@ impl Side {
     fn send(&mut self, stream: u32, amount: usize, end: bool) {
         let capacity = self.machine.send_capacity(StreamId(stream));
         let is_open = self.machine.is_open(StreamId(stream));
-        let Some(exchange) = self.exchanges.get_mut(&stream).filter(|exchange| exchange.head_sent) else { return };
+        let Some(exchange) = self
+            .exchanges
+            .get_mut(&stream)
+            .filter(|exchange| exchange.head_sent)
+        else {
+            return;
+        };
         let before = self.out.len();
-        let granted = self.machine.begin_data(StreamId(stream), amount, end, &mut self.out);
+        let granted = self
+            .machine
+            .begin_data(StreamId(stream), amount, end, &mut self.out);
         assert!(granted <= amount.min(capacity).min(16_375));
         assert_eq!(granted > 0, amount.min(capacity) > 0);
         self.out.resize(self.out.len() + granted, 7);
         exchange.sent += granted;
         exchange.ended |= is_open && end && granted == amount;
-        assert_eq!(self.out.len() - before > 0, granted > 0 || (is_open && end && amount == 0));
+        assert_eq!(
+            self.out.len() - before > 0,
+            granted > 0 || (is_open && end && amount == 0)
+        );
     }
 
     fn reset(&mut self, stream: u32) {
-        self.machine.send_reset(StreamId(stream), ErrorCode::Cancel, &mut self.out);
+        self.machine
+            .send_reset(StreamId(stream), ErrorCode::Cancel, &mut self.out);
         self.exchanges.entry(stream).or_default().reset = true;
     }
 
     fn release(&mut self, stream: u32, amount: usize) {
-        let Some(exchange) = self.exchanges.get_mut(&stream) else { return };
+        let Some(exchange) = self.exchanges.get_mut(&stream) else {
+            return;
+        };
         let amount = amount.min(exchange.unreleased);
         exchange.unreleased -= amount;
-        self.machine.release(StreamId(stream), amount, &mut self.out);
+        self.machine
+            .release(StreamId(stream), amount, &mut self.out);
     }
 
     /// Takes what came through the pipe. `other`: what the other side says it has sent.
@@ -89,26 +114,51 @@ impl Side {
         let mut used = 0;
         loop {
             self.machine.flushed();
-            let (count, event) = self.machine.receive(&input[used..], 0, &mut self.head, &mut self.out).expect("no fault of ours");
+            let (count, event) = self
+                .machine
+                .receive(&input[used..], 0, &mut self.head, &mut self.out)
+                .expect("no fault of ours");
             used += count;
             match event {
                 None if count == 0 => break,
                 None | Some(Event::WindowOpened | Event::GoAway { .. }) => {}
-                Some(Event::Head { stream, .. } | Event::Informational { stream }) => drop(self.exchanges.entry(stream.0).or_default()),
-                Some(Event::Data { stream, data, flow_bytes, end_stream }) => {
-                    let exchange = self.exchanges.get_mut(&stream.0).expect("content of a stream with a head");
+                Some(Event::Head { stream, .. } | Event::Informational { stream }) => {
+                    drop(self.exchanges.entry(stream.0).or_default())
+                }
+                Some(Event::Data {
+                    stream,
+                    data,
+                    flow_bytes,
+                    end_stream,
+                }) => {
+                    let exchange = self
+                        .exchanges
+                        .get_mut(&stream.0)
+                        .expect("content of a stream with a head");
                     assert!(!exchange.reset, "content after a reset");
                     exchange.received += data.len();
                     exchange.unreleased += flow_bytes;
                     let sent = &other[&stream.0];
-                    assert!(exchange.received <= sent.sent && (!end_stream || exchange.received == sent.sent));
+                    assert!(
+                        exchange.received <= sent.sent
+                            && (!end_stream || exchange.received == sent.sent)
+                    );
                 }
                 Some(Event::Trailers { stream }) => {
-                    assert_eq!(self.exchanges[&stream.0].received, other[&stream.0].sent, "content before trailers");
+                    assert_eq!(
+                        self.exchanges[&stream.0].received, other[&stream.0].sent,
+                        "content before trailers"
+                    );
                 }
                 Some(Event::Reset { stream, .. }) => {
-                    let exchange = self.exchanges.get_mut(&stream.0).expect("a reset of a stream with a head");
-                    assert!(!std::mem::replace(&mut exchange.reset, true), "a second reset");
+                    let exchange = self
+                        .exchanges
+                        .get_mut(&stream.0)
+                        .expect("a reset of a stream with a head");
+                    assert!(
+                        !std::mem::replace(&mut exchange.reset, true),
+                        "a second reset"
+                    );
                 }
                 Some(Event::HeadTooLarge { .. }) => panic!("no head is large"),
             }
@@ -127,8 +177,17 @@ pub struct Pair {
 
 impl Pair {
     pub fn new() -> Pair {
-        let (client, server) = (Side::new(Connection::client(generous())), Side::new(Connection::server(generous(), true)));
-        Pair { client, server, to_server: Vec::new(), to_client: Vec::new(), is_ending: false }
+        let (client, server) = (
+            Side::new(Connection::client(generous())),
+            Side::new(Connection::server(generous(), true)),
+        );
+        Pair {
+            client,
+            server,
+            to_server: Vec::new(),
+            to_client: Vec::new(),
+            is_ending: false,
+        }
     }
 
     /// One operation of whichever side; those that are impossible now are none.
@@ -160,25 +219,42 @@ impl Pair {
 
     fn open(&mut self, end: bool) {
         let opened = self.client.machine.open(end, &mut self.client.out, |head| {
-            GET.iter().for_each(|(name, value)| head.pseudo(name.as_bytes(), value.as_bytes()));
+            GET.iter()
+                .for_each(|(name, value)| head.pseudo(name.as_bytes(), value.as_bytes()));
             head.field(b"user-agent", b"pair", Indexing::Add);
         });
         if let Ok(stream) = opened {
-            self.client.exchanges.insert(stream.0, Exchange { head_sent: true, ended: end, ..Exchange::default() });
+            self.client.exchanges.insert(
+                stream.0,
+                Exchange {
+                    head_sent: true,
+                    ended: end,
+                    ..Exchange::default()
+                },
+            );
         }
     }
 
     fn trailers_of_client(&mut self, stream: u32) {
-        if self.client.machine.send_trailers(StreamId(stream), &mut self.client.out, |head| head.field(b"x", b"y", Indexing::Add)) {
+        if self
+            .client
+            .machine
+            .send_trailers(StreamId(stream), &mut self.client.out, |head| {
+                head.field(b"x", b"y", Indexing::Add)
+            })
+        {
             self.client.exchanges.entry(stream).or_default().ended = true;
         }
     }
 
     fn answer(&mut self, stream: u32, end: bool) {
-        let sent = self.server.machine.send_head(StreamId(stream), end, &mut self.server.out, |head| {
-            head.status(200);
-            head.field(b"server", b"pair", Indexing::Add);
-        });
+        let sent =
+            self.server
+                .machine
+                .send_head(StreamId(stream), end, &mut self.server.out, |head| {
+                    head.status(200);
+                    head.field(b"server", b"pair", Indexing::Add);
+                });
         let exchange = self.server.exchanges.entry(stream).or_default();
         exchange.head_sent |= sent;
         exchange.ended |= sent && end;
@@ -194,12 +270,15 @@ impl Pair {
 
     /// Moves some bytes each way.
     fn deliver(&mut self, amount: usize) {
-        let some = |from: &mut Vec<u8>, to: &mut Vec<u8>| to.extend(from.drain(..amount.min(from.len())));
+        let some =
+            |from: &mut Vec<u8>, to: &mut Vec<u8>| to.extend(from.drain(..amount.min(from.len())));
         self.server.machine.write_stops(&mut self.server.out);
         some(&mut self.client.out, &mut self.to_server);
         some(&mut self.server.out, &mut self.to_client);
-        self.server.receive(&mut self.to_server, &self.client.exchanges);
-        self.client.receive(&mut self.to_client, &self.server.exchanges);
+        self.server
+            .receive(&mut self.to_server, &self.client.exchanges);
+        self.client
+            .receive(&mut self.to_client, &self.server.exchanges);
     }
 
     fn settle(&mut self) {
@@ -215,7 +294,13 @@ impl Pair {
     /// Everything given up, both sides are as they began.
     pub fn finish(&mut self) {
         self.settle();
-        let ids: Vec<u32> = self.client.exchanges.keys().chain(self.server.exchanges.keys()).copied().collect();
+        let ids: Vec<u32> = self
+            .client
+            .exchanges
+            .keys()
+            .chain(self.server.exchanges.keys())
+            .copied()
+            .collect();
         for id in ids {
             self.client.release(id, usize::MAX);
             self.server.release(id, usize::MAX);

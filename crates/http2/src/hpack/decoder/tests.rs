@@ -40,7 +40,11 @@ fn refused() {
 #[test]
 fn an_empty_block_and_size_updates_only() {
     for block in ["", "20", "203f e11f", "2020 20"] {
-        assert_eq!(decode(&mut Decoder::new(4096), block), Ok(vec![]), "{block}");
+        assert_eq!(
+            decode(&mut Decoder::new(4096), block),
+            Ok(vec![]),
+            "{block}"
+        );
     }
 }
 
@@ -51,7 +55,10 @@ fn a_size_update_evicts_and_the_table_stays_small() {
     assert_eq!(decoder.table_bytes(), 68);
     let kept = decode(&mut decoder, "3f03 be").unwrap();
     assert_eq!((&kept[0].1[..], decoder.table_bytes()), (&b"c"[..], 34));
-    assert_eq!(decode(&mut decoder, "bf"), Err(HpackError::IndexBeyondTable));
+    assert_eq!(
+        decode(&mut decoder, "bf"),
+        Err(HpackError::IndexBeyondTable)
+    );
     decode(&mut decoder, "20 4001 6101 62").unwrap();
     assert_eq!(decoder.table_bytes(), 0);
 }
@@ -61,9 +68,18 @@ fn a_limit_below_4096_holds_from_the_acknowledgement_on() {
     let mut decoder = Decoder::new(100);
     decode(&mut decoder, "3fe1 1f 4001 6101 62").unwrap();
     decoder.settings_acknowledged();
-    assert_eq!(decode(&mut decoder, "82"), Err(HpackError::SizeUpdateMissing));
-    assert_eq!(decode(&mut decoder, "3f46 82"), Err(HpackError::SizeUpdateTooLarge));
-    assert_eq!(decode(&mut decoder, "3f45 82 be").map(|fields| fields.len()), Ok(2));
+    assert_eq!(
+        decode(&mut decoder, "82"),
+        Err(HpackError::SizeUpdateMissing)
+    );
+    assert_eq!(
+        decode(&mut decoder, "3f46 82"),
+        Err(HpackError::SizeUpdateTooLarge)
+    );
+    assert_eq!(
+        decode(&mut decoder, "3f45 82 be").map(|fields| fields.len()),
+        Ok(2)
+    );
     assert_eq!(decode(&mut decoder, "82").map(|fields| fields.len()), Ok(1));
 }
 
@@ -75,7 +91,10 @@ fn a_larger_limit_takes_effect_when_the_peer_says_so() {
     assert_eq!(decoder.table_bytes(), 0, "larger than the table of 4096");
     decode(&mut decoder, &format!("3fe1 3f {large}")).unwrap();
     assert_eq!(decoder.table_bytes(), 4128 + 1 + 32);
-    assert_eq!(decode(&mut decoder, "3fe2 3f"), Err(HpackError::SizeUpdateTooLarge));
+    assert_eq!(
+        decode(&mut decoder, "3fe2 3f"),
+        Err(HpackError::SizeUpdateTooLarge)
+    );
 }
 
 /// RFC 7541 section 4.4: the name of an entry that goes to make room for the new one.
@@ -84,7 +103,10 @@ fn a_name_outlives_its_entry() {
     let mut decoder = Decoder::new(4096);
     decode(&mut decoder, "3f07 4003 6162 6301 64").unwrap();
     let fields = decode(&mut decoder, "7e02 6566 be").unwrap();
-    assert_eq!((&fields[0].1[..], &fields[0].2[..]), (&b"abc"[..], &b"ef"[..]));
+    assert_eq!(
+        (&fields[0].1[..], &fields[0].2[..]),
+        (&b"abc"[..], &b"ef"[..])
+    );
     assert_eq!(fields[0], fields[1]);
     assert_eq!(decoder.table_bytes(), 37);
 }
@@ -111,7 +133,11 @@ fn each_field_is_classified() {
         ("1f2f 0161", NameKind::Known(KnownField::Host)),
     ];
     for (block, want) in rows {
-        assert_eq!(decode(&mut decoder, block).map(|fields| fields[0].0), Ok(want), "{block}");
+        assert_eq!(
+            decode(&mut decoder, block).map(|fields| fields[0].0),
+            Ok(want),
+            "{block}"
+        );
     }
 }
 
@@ -126,7 +152,10 @@ fn the_sink_stops_the_decoder() {
     }
     for block in ["8282", "4001 6101 6282"] {
         let mut sink = Once(0);
-        assert_eq!(Decoder::new(4096).decode(&unhex(block), &mut sink), Err(HpackError::Stopped));
+        assert_eq!(
+            Decoder::new(4096).decode(&unhex(block), &mut sink),
+            Err(HpackError::Stopped)
+        );
         assert_eq!(sink.0, 1);
     }
 }
@@ -135,7 +164,11 @@ fn the_sink_stops_the_decoder() {
 fn a_large_string_leaves_no_large_buffer() {
     let mut decoder = Decoder::new(4096);
     assert_eq!(decoder.scratch.bytes_held(), 0);
-    decode(&mut decoder, &format!("0001 61ff da2e {}", "00".repeat(6105))).unwrap();
+    decode(
+        &mut decoder,
+        &format!("0001 61ff da2e {}", "00".repeat(6105)),
+    )
+    .unwrap();
     assert_eq!(decoder.scratch.bytes_held(), 0);
     decode(&mut decoder, "0001 6185 0000 0000 00").unwrap();
     assert_eq!(decoder.scratch.bytes_held(), 64);

@@ -6,7 +6,9 @@ use super::*;
 fn block(encoder: &mut Encoder, fields: &[(&str, &str, Indexing)]) -> Vec<u8> {
     let mut out = Vec::new();
     encoder.begin(&mut out);
-    fields.iter().for_each(|(name, value, indexing)| encoder.field(name.as_bytes(), value.as_bytes(), *indexing, &mut out));
+    fields.iter().for_each(|(name, value, indexing)| {
+        encoder.field(name.as_bytes(), value.as_bytes(), *indexing, &mut out)
+    });
     out
 }
 
@@ -71,13 +73,16 @@ fn size_updates_say_the_smallest_and_the_last() {
     ];
     let mut encoder = Encoder::new();
     for (sizes, want) in rows {
-        sizes.iter().for_each(|size| encoder.set_table_bytes_max(*size));
+        sizes
+            .iter()
+            .for_each(|size| encoder.set_table_bytes_max(*size));
         assert_eq!(block(&mut encoder, &[]), unhex(want), "{sizes:?}");
         assert_eq!(block(&mut encoder, &[]), b"", "said once");
     }
 }
 
-/// A size that was smaller for a moment has evicted what the peer has evicted (RFC 7541 section 4.2).
+/// A size that was smaller for a moment has evicted what the peer has evicted (RFC 7541 section
+/// 4.2).
 #[test]
 fn a_small_size_between_two_blocks_empties_the_table() {
     let mut encoder = Encoder::new();
@@ -85,19 +90,31 @@ fn a_small_size_between_two_blocks_empties_the_table() {
     assert_eq!(block(&mut encoder, &[field]), unhex("62 01 26"));
     encoder.set_table_bytes_max(0);
     encoder.set_table_bytes_max(4096);
-    assert_eq!(block(&mut encoder, &[field, field]), unhex("20 3fe1 1f 62 01 26 be"));
+    assert_eq!(
+        block(&mut encoder, &[field, field]),
+        unhex("20 3fe1 1f 62 01 26 be")
+    );
 }
 
 #[test]
 fn an_entry_of_more_than_half_of_the_table_is_not_made() {
     let mut encoder = Encoder::new();
     let (fits, large) = ("a".repeat(2048 - 32 - 4), "a".repeat(2048 - 32 - 4 + 1));
-    assert_eq!(block(&mut encoder, &[("etag", &large, Indexing::Add)])[0], 0x0f);
+    assert_eq!(
+        block(&mut encoder, &[("etag", &large, Indexing::Add)])[0],
+        0x0f
+    );
     assert_eq!(encoder.table_bytes(), 0);
-    assert_eq!(block(&mut encoder, &[("etag", &fits, Indexing::Add)])[0], 0x62);
+    assert_eq!(
+        block(&mut encoder, &[("etag", &fits, Indexing::Add)])[0],
+        0x62
+    );
     assert_eq!(encoder.table_bytes(), 2048);
     encoder.set_table_bytes_max(0);
-    assert_eq!(block(&mut encoder, &[("etag", "&", Indexing::Add)]), unhex("20 0f13 01 26"));
+    assert_eq!(
+        block(&mut encoder, &[("etag", "&", Indexing::Add)]),
+        unhex("20 0f13 01 26")
+    );
 }
 
 /// Chains that lead to entries which are gone, in buckets that names share.
@@ -107,10 +124,22 @@ fn evicted_entries_are_not_referred_to() {
     encoder.set_table_bytes_max(150);
     let mut decoder = super::super::Decoder::new(4096);
     for turn in 0..500u32 {
-        let (name, value) = (["x-aa", "x-ba", "etag", "x-ca"][turn as usize % 4], ["1", "22", "333"][(turn * turn) as usize % 3]);
+        let (name, value) = (
+            ["x-aa", "x-ba", "etag", "x-ca"][turn as usize % 4],
+            ["1", "22", "333"][(turn * turn) as usize % 3],
+        );
         let mut list = super::super::tests::List::default();
-        assert_eq!(decoder.decode(&block(&mut encoder, &[(name, value, Indexing::Add)]), &mut list), Ok(()));
-        assert_eq!((&list.0[0].1[..], &list.0[0].2[..]), (name.as_bytes(), value.as_bytes()));
+        assert_eq!(
+            decoder.decode(
+                &block(&mut encoder, &[(name, value, Indexing::Add)]),
+                &mut list
+            ),
+            Ok(())
+        );
+        assert_eq!(
+            (&list.0[0].1[..], &list.0[0].2[..]),
+            (name.as_bytes(), value.as_bytes())
+        );
         assert!(encoder.table_bytes() <= 150);
     }
 }

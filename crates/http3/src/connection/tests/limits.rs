@@ -9,8 +9,12 @@ fn limited(change: impl Fn(&mut Limits)) -> Limits {
     limits
 }
 
-/// How many times something can be done before the connection ends, and with which reason; at most 10,000.
-fn count(mut bench: Bench, mut again: impl FnMut(&mut Bench, u64) -> Result<(), Reason>) -> (u64, Option<Reason>) {
+/// How many times something can be done before the connection ends, and with which reason; at most
+/// 10,000.
+fn count(
+    mut bench: Bench,
+    mut again: impl FnMut(&mut Bench, u64) -> Result<(), Reason>,
+) -> (u64, Option<Reason>) {
     for turn in 0..10_000 {
         if let Err(reason) = again(&mut bench, turn) {
             return (turn, Some(reason));
@@ -27,7 +31,10 @@ fn fault(outcome: Result<bool, Fault>) -> Result<(), Reason> {
 fn sized(value_bytes: usize) -> (Vec<u8>, u32) {
     let value = "~".repeat(value_bytes);
     let fields = [&GET[..], &[("x", &value)]].concat();
-    let size = fields.iter().map(|field| (field.0.len() + field.1.len() + 32) as u32).sum();
+    let size = fields
+        .iter()
+        .map(|field| (field.0.len() + field.1.len() + 32) as u32)
+        .sum();
     (headers(&fields), size)
 }
 
@@ -54,29 +61,58 @@ fn sizes_of_heads() {
     }
 }
 
-/// A section that is not even gathered: an answer all the same, and the rest of the stream is of no interest.
+/// A section that is not even gathered: an answer all the same, and the rest of the stream is of no
+/// interest.
 #[test]
 fn a_section_as_it_comes() {
     let (request, _) = sized(100);
     let bytes = request.len() as u32 - 3;
-    for (less, want) in [(0, vec!["head 0", "data 0 3"]), (1, vec!["too large 0 Fields"])] {
-        let mut bench = Bench::server(limited(|limits| limits.field_section_bytes_max = bytes - less));
-        assert_eq!(bench.request(0, &[&request[..], &data(3)].concat(), false).unwrap(), want);
+    for (less, want) in [
+        (0, vec!["head 0", "data 0 3"]),
+        (1, vec!["too large 0 Fields"]),
+    ] {
+        let mut bench = Bench::server(limited(|limits| {
+            limits.field_section_bytes_max = bytes - less
+        }));
+        assert_eq!(
+            bench
+                .request(0, &[&request[..], &data(3)].concat(), false)
+                .unwrap(),
+            want
+        );
         assert!(bench.answer(0));
         assert_eq!(bench.feed(0, &data(7), true).unwrap().len(), 1, "the end");
     }
     let mut bench = Bench::server(limited(|limits| limits.field_section_bytes_max = 20));
-    assert_eq!(bench.request(0, &[headers(&POST), request].concat(), false).unwrap(), ["head 0", "reset 0 H3_EXCESSIVE_LOAD"]);
+    assert_eq!(
+        bench
+            .request(0, &[headers(&POST), request].concat(), false)
+            .unwrap(),
+        ["head 0", "reset 0 H3_EXCESSIVE_LOAD"]
+    );
 }
 
 #[test]
 fn trailers_over_a_limit() {
     let trailers = headers(&[("a", "b"), ("c", "d")]);
     let mut bench = Bench::server(limited(|limits| limits.header_count_max = 4));
-    assert_eq!(bench.request(0, &[headers(&POST), trailers].concat(), true).unwrap(), ["head 0", "trailers 0"]);
+    assert_eq!(
+        bench
+            .request(0, &[headers(&POST), trailers].concat(), true)
+            .unwrap(),
+        ["head 0", "trailers 0"]
+    );
     let trailers = headers(&[("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"), ("i", "j")]);
-    assert_eq!(bench.request(4, &[headers(&POST), trailers].concat(), true).unwrap(), ["head 4", "reset 4 H3_EXCESSIVE_LOAD"]);
-    assert_eq!(bench.machine.stream_fault(), Some((4, Reason::TrailersTooLarge)));
+    assert_eq!(
+        bench
+            .request(4, &[headers(&POST), trailers].concat(), true)
+            .unwrap(),
+        ["head 4", "reset 4 H3_EXCESSIVE_LOAD"]
+    );
+    assert_eq!(
+        bench.machine.stream_fault(),
+        Some((4, Reason::TrailersTooLarge))
+    );
 }
 
 /// Sections that never end, of all streams together.
@@ -85,9 +121,15 @@ fn bytes_of_unfinished_sections() {
     let mut bench = Bench::server(limited(|limits| limits.waiting_section_bytes_max = 100));
     let begun = [&[1, 0x40, 0x80], &[0; 60][..]].concat();
     assert_eq!(bench.request(0, &begun, false), Ok(vec![]));
-    assert_eq!(bench.request(4, &begun, false), Ok(vec!["reset 4 H3_REQUEST_REJECTED".into()]));
+    assert_eq!(
+        bench.request(4, &begun, false),
+        Ok(vec!["reset 4 H3_REQUEST_REJECTED".into()])
+    );
     assert_eq!(bench.feed(0, &[0; 40], false), Ok(vec![]));
-    assert_eq!(bench.feed(0, &[0], false), Ok(vec!["reset 0 H3_REQUEST_REJECTED".into()]));
+    assert_eq!(
+        bench.feed(0, &[0], false),
+        Ok(vec!["reset 0 H3_REQUEST_REJECTED".into()])
+    );
     assert_eq!(bench.request(8, &begun, false), Ok(vec![]));
 }
 
@@ -97,13 +139,24 @@ fn streams_that_wait_for_the_table() {
     let mut bench = Bench::server(limited(|limits| limits.blocked_streams_max = 2));
     for stream in [0, 4] {
         bench.open(stream);
-        assert_eq!(bench.feed_some(stream, &waiting, true), Ok((vec![], waiting.len())));
+        assert_eq!(
+            bench.feed_some(stream, &waiting, true),
+            Ok((vec![], waiting.len()))
+        );
     }
     bench.open(8);
-    assert_eq!(bench.feed_some(8, &waiting, true), Err(Reason::TooManyBlocked));
-    let mut bench = Bench::server(limited(|limits| (limits.blocked_streams_max, limits.waiting_section_bytes_max) = (2, 2)));
+    assert_eq!(
+        bench.feed_some(8, &waiting, true),
+        Err(Reason::TooManyBlocked)
+    );
+    let mut bench = Bench::server(limited(|limits| {
+        (limits.blocked_streams_max, limits.waiting_section_bytes_max) = (2, 2)
+    }));
     bench.open(0);
-    assert_eq!(bench.feed_some(0, &waiting, true), Ok((vec!["reset 0 H3_REQUEST_REJECTED".into()], waiting.len())));
+    assert_eq!(
+        bench.feed_some(0, &waiting, true),
+        Ok((vec!["reset 0 H3_REQUEST_REJECTED".into()], waiting.len()))
+    );
 }
 
 #[test]
@@ -111,7 +164,10 @@ fn requests_at_once() {
     let mut bench = Bench::server(limited(|limits| limits.concurrent_streams_max = 2));
     bench.open(0);
     bench.open(4);
-    assert_eq!(bench.machine.opened(8), Ok(Some(ErrorCode::RequestRejected)));
+    assert_eq!(
+        bench.machine.opened(8),
+        Ok(Some(ErrorCode::RequestRejected))
+    );
     bench.machine.abandon(4);
     bench.open(12);
 }
@@ -119,7 +175,12 @@ fn requests_at_once() {
 #[test]
 fn floods() {
     let limits = limited(|limits| {
-        (limits.resets_max, limits.priority_updates_max, limits.empty_frames_max, limits.table_updates_max) = (5, 6, 7, 8);
+        (
+            limits.resets_max,
+            limits.priority_updates_max,
+            limits.empty_frames_max,
+            limits.table_updates_max,
+        ) = (5, 6, 7, 8);
     });
     let server = || Bench::server(limits);
     let reset = |bench: &mut Bench, turn: u64| {
@@ -132,19 +193,29 @@ fn floods() {
         fault(bench.machine.stream_stopped(4 * turn, 0))
     };
     assert_eq!(count(server(), stopped), (5, Some(Reason::TooManyResets)));
-    let malformed = |bench: &mut Bench, turn: u64| bench.request(4 * turn, &headers(&[]), true).map(drop);
+    let malformed =
+        |bench: &mut Bench, turn: u64| bench.request(4 * turn, &headers(&[]), true).map(drop);
     assert_eq!(count(server(), malformed), (5, Some(Reason::TooManyResets)));
     let answered = |bench: &mut Bench, turn: u64| {
         bench.request(4 * turn, &headers(&POST), false)?;
-        bench.machine.send_head(4 * turn, true, &mut bench.out, |head| head.status(200));
+        bench
+            .machine
+            .send_head(4 * turn, true, &mut bench.out, |head| head.status(200));
         bench.out.clear();
         let outcome = fault(bench.machine.stream_reset(4 * turn, 0));
         bench.take(Outgoing::Decoder);
         outcome
     };
     assert_eq!(count(server(), answered), (10_000, None));
-    let priority = |bench: &mut Bench, _| bench.feed(CONTROL, &frame(PRIORITY_UPDATE, b"\0u=1"), false).map(drop);
-    assert_eq!(count(server(), priority), (6, Some(Reason::TooManyPriorityUpdates)));
+    let priority = |bench: &mut Bench, _| {
+        bench
+            .feed(CONTROL, &frame(PRIORITY_UPDATE, b"\0u=1"), false)
+            .map(drop)
+    };
+    assert_eq!(
+        count(server(), priority),
+        (6, Some(Reason::TooManyPriorityUpdates))
+    );
     let insertion = |bench: &mut Bench, turn: u64| {
         if turn == 0 {
             bench.open(ENCODER);
@@ -152,7 +223,10 @@ fn floods() {
         }
         bench.feed(ENCODER, &[0x20], false).map(drop)
     };
-    assert_eq!(count(server(), insertion), (8, Some(Reason::TooManyTableUpdates)));
+    assert_eq!(
+        count(server(), insertion),
+        (8, Some(Reason::TooManyTableUpdates))
+    );
 }
 
 #[test]
@@ -168,17 +242,42 @@ fn what_has_no_effect() {
     };
     let too_many = Some(Reason::TooManyEmptyFrames);
     assert_eq!(count(server(), on_request(data(0))), (7, too_many));
-    assert_eq!(count(server(), on_request(frame(0x21, b"x"))), (7, too_many));
-    assert_eq!(count(server(), on_request(frame(0x21, &[0; 3_000]))), (2, too_many), "two for 2 KiB, one for the frame");
-    assert_eq!(count(server(), |bench, _| bench.feed(CONTROL, &frame(0x21, b"x"), false).map(drop)), (7, too_many));
-    assert_eq!(count(server(), |bench, _| bench.feed(CONTROL, &frame(GOAWAY, b"\0"), false).map(drop)), (7, too_many));
-    assert_eq!(count(server(), |bench, _| bench.feed(CONTROL, &frame(MAX_PUSH_ID, b"\0"), false).map(drop)), (7, too_many));
+    assert_eq!(
+        count(server(), on_request(frame(0x21, b"x"))),
+        (7, too_many)
+    );
+    assert_eq!(
+        count(server(), on_request(frame(0x21, &[0; 3_000]))),
+        (2, too_many),
+        "two for 2 KiB, one for the frame"
+    );
+    assert_eq!(
+        count(server(), |bench, _| bench
+            .feed(CONTROL, &frame(0x21, b"x"), false)
+            .map(drop)),
+        (7, too_many)
+    );
+    assert_eq!(
+        count(server(), |bench, _| bench
+            .feed(CONTROL, &frame(GOAWAY, b"\0"), false)
+            .map(drop)),
+        (7, too_many)
+    );
+    assert_eq!(
+        count(server(), |bench, _| bench
+            .feed(CONTROL, &frame(MAX_PUSH_ID, b"\0"), false)
+            .map(drop)),
+        (7, too_many)
+    );
     let stream = |bench: &mut Bench, turn: u64| {
         bench.open(14 + 4 * turn);
         bench.feed(14 + 4 * turn, &[0x21], false).map(drop)
     };
     assert_eq!(count(server(), stream), (7, too_many));
-    assert_eq!(server().feed(CONTROL, &frame(0x21, &[0; 100_000]), false), Err(Reason::TooManyEmptyFrames));
+    assert_eq!(
+        server().feed(CONTROL, &frame(0x21, &[0; 100_000]), false),
+        Err(Reason::TooManyEmptyFrames)
+    );
 }
 
 /// Streams that are given up are told on our decoder stream, which the client does not read.
@@ -190,5 +289,8 @@ fn replies_that_are_not_taken() {
         fault(bench.machine.stream_reset(4 * turn, 0))
     };
     let (turns, reason) = count(Bench::server(limits), reset);
-    assert!((15..40).contains(&turns) && reason == Some(Reason::RepliesUnread), "{turns} {reason:?}");
+    assert!(
+        (15..40).contains(&turns) && reason == Some(Reason::RepliesUnread),
+        "{turns} {reason:?}"
+    );
 }

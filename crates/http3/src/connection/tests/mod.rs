@@ -27,14 +27,25 @@ pub(super) const DECODER: u64 = 10;
 
 impl Bench {
     pub fn new(machine: Connection) -> Bench {
-        Bench { machine, head: HeadStore::default(), out: Vec::new(), now_ms: 0 }
+        Bench {
+            machine,
+            head: HeadStore::default(),
+            out: Vec::new(),
+            now_ms: 0,
+        }
     }
 
     /// A server whose client has sent SETTINGS.
     pub fn server(limits: Limits) -> Bench {
         let mut bench = Bench::new(Connection::server(limits, true));
         bench.open(CONTROL);
-        bench.feed(CONTROL, &[&[0], &settings(&[(1, 4_096), (7, 16)])[..]].concat(), false).unwrap();
+        bench
+            .feed(
+                CONTROL,
+                &[&[0], &settings(&[(1, 4_096), (7, 16)])[..]].concat(),
+                false,
+            )
+            .unwrap();
         bench
     }
 
@@ -42,7 +53,13 @@ impl Bench {
     pub fn client(limits: Limits) -> Bench {
         let mut bench = Bench::new(Connection::client(limits));
         bench.open(CONTROL + 1);
-        bench.feed(CONTROL + 1, &[&[0], &settings(&[(8, 1)])[..]].concat(), false).unwrap();
+        bench
+            .feed(
+                CONTROL + 1,
+                &[&[0], &settings(&[(8, 1)])[..]].concat(),
+                false,
+            )
+            .unwrap();
         bench
     }
 
@@ -59,10 +76,17 @@ impl Bench {
     }
 
     /// As much as is taken.
-    pub fn feed_some(&mut self, stream: u64, input: &[u8], fin: bool) -> Result<(Vec<String>, usize), Reason> {
+    pub fn feed_some(
+        &mut self,
+        stream: u64,
+        input: &[u8],
+        fin: bool,
+    ) -> Result<(Vec<String>, usize), Reason> {
         let (mut events, mut used) = (Vec::new(), 0);
         loop {
-            let outcome = self.machine.receive(stream, &input[used..], fin, self.now_ms, &mut self.head);
+            let outcome =
+                self.machine
+                    .receive(stream, &input[used..], fin, self.now_ms, &mut self.head);
             self.machine.check_invariants();
             match outcome {
                 Ok((0, None)) => return Ok((events, used)),
@@ -93,7 +117,8 @@ impl Bench {
 
     /// Answers with a head, without ending.
     pub fn answer(&mut self, stream: u64) -> bool {
-        self.machine.send_head(stream, false, &mut self.out, |head| head.status(200))
+        self.machine
+            .send_head(stream, false, &mut self.out, |head| head.status(200))
     }
 }
 
@@ -102,8 +127,16 @@ pub(super) fn words(event: Event<'_>) -> String {
     match event {
         Event::Head { stream, end_stream } => format!("head {stream}{}", end(end_stream)),
         Event::Informational { stream } => format!("informational {stream}"),
-        Event::HeadTooLarge { stream, end_stream, what } => format!("too large {stream} {what:?}{}", end(end_stream)),
-        Event::Data { stream, data, end_stream } => format!("data {stream} {}{}", data.len(), end(end_stream)),
+        Event::HeadTooLarge {
+            stream,
+            end_stream,
+            what,
+        } => format!("too large {stream} {what:?}{}", end(end_stream)),
+        Event::Data {
+            stream,
+            data,
+            end_stream,
+        } => format!("data {stream} {}{}", data.len(), end(end_stream)),
         Event::Trailers { stream } => format!("trailers {stream}"),
         Event::Reset { stream, code } => format!("reset {stream} {}", code.as_str()),
         Event::Stop { stream, code } => format!("stop {stream} {}", code.as_str()),
@@ -114,31 +147,52 @@ pub(super) fn words(event: Event<'_>) -> String {
 
 pub(super) fn frame(kind: u64, payload: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
-    FrameHeader { kind, length: payload.len() as u64 }.write(&mut out);
+    FrameHeader {
+        kind,
+        length: payload.len() as u64,
+    }
+    .write(&mut out);
     out.extend_from_slice(payload);
     out
 }
 
 pub(super) fn integers(values: &[u64]) -> Vec<u8> {
     let mut out = Vec::new();
-    values.iter().for_each(|value| crate::varint::write(*value, &mut out));
+    values
+        .iter()
+        .for_each(|value| crate::varint::write(*value, &mut out));
     out
 }
 
 pub(super) fn settings(entries: &[(u64, u64)]) -> Vec<u8> {
-    let numbers: Vec<u64> = entries.iter().flat_map(|(id, value)| [*id, *value]).collect();
+    let numbers: Vec<u64> = entries
+        .iter()
+        .flat_map(|(id, value)| [*id, *value])
+        .collect();
     frame(kind::SETTINGS, &integers(&numbers))
 }
 
 /// Fields without the dynamic table.
 pub(super) fn section(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut section = crate::qpack::STATELESS_PREFIX.to_vec();
-    fields.iter().for_each(|(name, value)| encode_stateless(name.as_bytes(), value.as_bytes(), &mut section));
+    fields.iter().for_each(|(name, value)| {
+        encode_stateless(name.as_bytes(), value.as_bytes(), &mut section)
+    });
     section
 }
 
-pub(super) const GET: [(&str, &str); 4] = [(":method", "GET"), (":scheme", "https"), (":authority", "a"), (":path", "/")];
-pub(super) const POST: [(&str, &str); 4] = [(":method", "POST"), (":scheme", "https"), (":authority", "a"), (":path", "/")];
+pub(super) const GET: [(&str, &str); 4] = [
+    (":method", "GET"),
+    (":scheme", "https"),
+    (":authority", "a"),
+    (":path", "/"),
+];
+pub(super) const POST: [(&str, &str); 4] = [
+    (":method", "POST"),
+    (":scheme", "https"),
+    (":authority", "a"),
+    (":path", "/"),
+];
 
 pub(super) fn headers(fields: &[(&str, &str)]) -> Vec<u8> {
     frame(kind::HEADERS, &section(fields))

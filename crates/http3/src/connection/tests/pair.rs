@@ -1,11 +1,16 @@
-//! Our client and our server, joined by streams that overtake each other, and everything a driver can do with them. Also the body of a fuzz
-//! target, so that only the public interface is used.
+//! Our client and our server, joined by streams that overtake each other, and everything a driver
+//! can do with them. Also the body of a fuzz target, so that only the public interface is used.
 
 use std::collections::BTreeMap;
 
 use super::{Connection, Event, HeadStore, Indexing, Limits, Outgoing};
 
-const GET: [(&str, &str); 4] = [(":method", "GET"), (":scheme", "http"), (":authority", "a"), (":path", "/")];
+const GET: [(&str, &str); 4] = [
+    (":method", "GET"),
+    (":scheme", "http"),
+    (":authority", "a"),
+    (":path", "/"),
+];
 
 /// Limits that well-behaved peers do not meet.
 pub fn generous() -> Limits {
@@ -60,22 +65,37 @@ struct Side {
 
 impl Side {
     fn new(machine: Connection) -> Side {
-        Side { machine, head: HeadStore::default(), exchanges: BTreeMap::new(), own: Default::default() }
+        Side {
+            machine,
+            head: HeadStore::default(),
+            exchanges: BTreeMap::new(),
+            own: Default::default(),
+        }
     }
 
     fn pick(&self, which: u8) -> Option<u64> {
-        let ids: Vec<u64> = self.exchanges.iter().filter(|(_, exchange)| !exchange.gone).map(|(id, _)| *id).collect();
+        let ids: Vec<u64> = self
+            .exchanges
+            .iter()
+            .filter(|(_, exchange)| !exchange.gone)
+            .map(|(id, _)| *id)
+            .collect();
         (!ids.is_empty()).then(|| ids[usize::from(which) % ids.len()])
     }
 
     /// Keeps a promise, or makes one and keeps some of it.
     fn send(&mut self, stream: u64, amount: usize, end: bool) {
-        let Some(exchange) = self.exchanges.get_mut(&stream).filter(|exchange| exchange.head_sent && !exchange.out.ended && !exchange.gone)
+        let Some(exchange) = self
+            .exchanges
+            .get_mut(&stream)
+            .filter(|exchange| exchange.head_sent && !exchange.out.ended && !exchange.gone)
         else {
             return;
         };
         if exchange.promised == 0 {
-            let is_open = self.machine.begin_data(stream, amount as u64, end, &mut exchange.out.bytes);
+            let is_open =
+                self.machine
+                    .begin_data(stream, amount as u64, end, &mut exchange.out.bytes);
             assert!(
                 is_open,
                 "{stream} {amount} {end} {} {} {:?} {}",
@@ -86,17 +106,28 @@ impl Side {
             return self.note_end(stream);
         }
         let part = amount.min(exchange.promised);
-        exchange.out.bytes.resize(exchange.out.bytes.len() + part, 7);
+        exchange
+            .out
+            .bytes
+            .resize(exchange.out.bytes.len() + part, 7);
         exchange.promised -= part;
         exchange.sent += part;
         exchange.out.ended = exchange.promised == 0 && !self.machine.is_open(stream);
     }
 
     fn trailers(&mut self, stream: u64) {
-        let Some(exchange) = self.exchanges.get_mut(&stream).filter(|exchange| exchange.promised == 0 && !exchange.out.ended) else {
+        let Some(exchange) = self
+            .exchanges
+            .get_mut(&stream)
+            .filter(|exchange| exchange.promised == 0 && !exchange.out.ended)
+        else {
             return;
         };
-        exchange.out.ended |= self.machine.send_trailers(stream, &mut exchange.out.bytes, |head| head.field(b"x", b"y", Indexing::Add));
+        exchange.out.ended |= self
+            .machine
+            .send_trailers(stream, &mut exchange.out.bytes, |head| {
+                head.field(b"x", b"y", Indexing::Add)
+            });
         self.note_end(stream);
     }
 
@@ -129,7 +160,9 @@ impl Side {
         let fin = pipe.ended && count == pipe.bytes.len();
         let (mut used, mut unblocked) = (0, Vec::new());
         loop {
-            let outcome = self.machine.receive(stream, &pipe.bytes[used..count], fin, 0, &mut self.head);
+            let outcome =
+                self.machine
+                    .receive(stream, &pipe.bytes[used..count], fin, 0, &mut self.head);
             self.machine.check_invariants();
             let (step, event) = outcome.expect("no fault of ours");
             used += step;
@@ -138,19 +171,37 @@ impl Side {
                 None | Some(Event::GoAway { .. }) => {}
                 Some(Event::Unblocked { stream }) => unblocked.push(stream),
                 Some(Event::Head { stream, end_stream }) => {
-                    let fields: Vec<String> = self.head.view().fields().map(|(name, value)| format!("{name:?}{value:?}")).collect();
+                    let fields: Vec<String> = self
+                        .head
+                        .view()
+                        .fields()
+                        .map(|(name, value)| format!("{name:?}{value:?}"))
+                        .collect();
                     let exchange = self.exchanges.entry(stream).or_default();
                     exchange.heads.push(fields.concat());
                     exchange.remote_ended |= end_stream;
                 }
-                Some(Event::Data { stream, data, end_stream }) => {
-                    let exchange = self.exchanges.get_mut(&stream).expect("content of a stream with a head");
-                    assert!(!exchange.gone && !exchange.remote_ended, "content after the end");
+                Some(Event::Data {
+                    stream,
+                    data,
+                    end_stream,
+                }) => {
+                    let exchange = self
+                        .exchanges
+                        .get_mut(&stream)
+                        .expect("content of a stream with a head");
+                    assert!(
+                        !exchange.gone && !exchange.remote_ended,
+                        "content after the end"
+                    );
                     exchange.received += data.len();
                     exchange.remote_ended |= end_stream;
                 }
                 Some(Event::Trailers { stream }) => {
-                    let exchange = self.exchanges.get_mut(&stream).expect("trailers of a stream with a head");
+                    let exchange = self
+                        .exchanges
+                        .get_mut(&stream)
+                        .expect("trailers of a stream with a head");
                     assert!(!std::mem::replace(&mut exchange.remote_ended, true));
                 }
                 Some(other) => panic!("{other:?}"),
@@ -171,12 +222,20 @@ pub struct Pair {
 
 impl Pair {
     pub fn new() -> Pair {
-        let (mut client, mut server) = (Side::new(Connection::client(generous())), Side::new(Connection::server(generous(), true)));
+        let (mut client, mut server) = (
+            Side::new(Connection::client(generous())),
+            Side::new(Connection::server(generous(), true)),
+        );
         for number in 0..3 {
             assert_eq!(client.machine.opened(4 * number + 3), Ok(None));
             assert_eq!(server.machine.opened(4 * number + 2), Ok(None));
         }
-        Pair { client, server, next_stream: 0, is_ending: false }
+        Pair {
+            client,
+            server,
+            next_stream: 0,
+            is_ending: false,
+        }
     }
 
     /// One operation of whichever side; those that are impossible now are none.
@@ -204,35 +263,73 @@ impl Pair {
     }
 
     fn open(&mut self, end: bool, which: u8) {
-        let open = self.client.exchanges.values().filter(|exchange| !exchange.gone).count();
+        let open = self
+            .client
+            .exchanges
+            .values()
+            .filter(|exchange| !exchange.gone)
+            .count();
         if open >= 10 {
             return;
         }
         let (stream, mut bytes) = (self.next_stream, Vec::new());
         let opened = self.client.machine.open(stream, end, &mut bytes, |head| {
-            GET.iter().for_each(|(name, value)| head.pseudo(name.as_bytes(), value.as_bytes()));
+            GET.iter()
+                .for_each(|(name, value)| head.pseudo(name.as_bytes(), value.as_bytes()));
             head.field(b"user-agent", &[b'a' + which % 4; 20], Indexing::Add);
         });
         if opened.is_err() {
             return;
         }
         self.next_stream += 4;
-        let out = Pipe { bytes, ended: end, done: false };
-        self.client.exchanges.insert(stream, Exchange { out, head_sent: true, ..Exchange::default() });
-        let refused = self.server.machine.opened(stream).expect("no fault of ours").is_some();
-        self.server.exchanges.insert(stream, Exchange { gone: refused, ..Exchange::default() });
+        let out = Pipe {
+            bytes,
+            ended: end,
+            done: false,
+        };
+        self.client.exchanges.insert(
+            stream,
+            Exchange {
+                out,
+                head_sent: true,
+                ..Exchange::default()
+            },
+        );
+        let refused = self
+            .server
+            .machine
+            .opened(stream)
+            .expect("no fault of ours")
+            .is_some();
+        self.server.exchanges.insert(
+            stream,
+            Exchange {
+                gone: refused,
+                ..Exchange::default()
+            },
+        );
         if refused {
             self.client.give_up(stream);
         }
     }
 
     fn answer(&mut self, stream: u64, end: bool, which: u8) {
-        let Some(exchange) = self.server.exchanges.get_mut(&stream).filter(|exchange| !exchange.heads.is_empty()) else { return };
-        let sent = self.server.machine.send_head(stream, end, &mut exchange.out.bytes, |head| {
-            head.status(200);
-            head.field(b"server", b"pair", Indexing::Add);
-            head.field(b"x-kind", &[b'a' + which % 5; 30], Indexing::Add);
-        });
+        let Some(exchange) = self
+            .server
+            .exchanges
+            .get_mut(&stream)
+            .filter(|exchange| !exchange.heads.is_empty())
+        else {
+            return;
+        };
+        let sent = self
+            .server
+            .machine
+            .send_head(stream, end, &mut exchange.out.bytes, |head| {
+                head.status(200);
+                head.field(b"server", b"pair", Indexing::Add);
+                head.field(b"x-kind", &[b'a' + which % 5; 30], Indexing::Add);
+            });
         exchange.head_sent |= sent;
         exchange.out.ended |= sent && end;
         self.server.note_end(stream);
@@ -249,18 +346,26 @@ impl Pair {
         self.client.flush();
         self.server.flush();
         let kind = usize::from(which) % 3;
-        let (from, to, first) =
-            if which.is_multiple_of(2) { (&mut self.client, &mut self.server, 2) } else { (&mut self.server, &mut self.client, 3) };
+        let (from, to, first) = if which.is_multiple_of(2) {
+            (&mut self.client, &mut self.server, 2)
+        } else {
+            (&mut self.server, &mut self.client, 3)
+        };
         let mut pipe = std::mem::take(&mut from.own[kind]);
         let unblocked = to.hear(first + 4 * kind as u64, &mut pipe, amount);
         from.own[kind] = pipe;
-        unblocked.into_iter().for_each(|stream| transfer(from, to, stream, 0));
+        unblocked
+            .into_iter()
+            .for_each(|stream| transfer(from, to, stream, 0));
     }
 
     /// Both sides hear of it at once: QUIC's frames are not our matter.
     fn give_up(&mut self, stream: u64) {
         self.client.give_up(stream);
-        self.server.machine.stream_reset(stream, 0).expect("no fault of ours");
+        self.server
+            .machine
+            .stream_reset(stream, 0)
+            .expect("no fault of ours");
         self.server.exchanges.entry(stream).or_default().gone = true;
     }
 
@@ -281,15 +386,30 @@ impl Pair {
         }
         (0..6).for_each(|which| self.deliver_own(which, usize::MAX));
         for stream in streams {
-            let (client, server) = (&self.client.exchanges[&stream], &self.server.exchanges[&stream]);
+            let (client, server) = (
+                &self.client.exchanges[&stream],
+                &self.server.exchanges[&stream],
+            );
             if !client.gone && !server.gone {
                 assert_eq!(server.sent, client.received, "{stream}");
-                assert!(server.ended_first || (client.sent == server.received && server.remote_ended), "{stream}");
-                assert!(client.remote_ended && client.out.done && server.out.done, "{stream}");
+                assert!(
+                    server.ended_first || (client.sent == server.received && server.remote_ended),
+                    "{stream}"
+                );
+                assert!(
+                    client.remote_ended && client.out.done && server.out.done,
+                    "{stream}"
+                );
                 assert_eq!((client.heads.len(), server.heads.len()), (1, 1));
             }
         }
-        assert_eq!((self.client.machine.open_streams(), self.server.machine.open_streams()), (0, 0));
+        assert_eq!(
+            (
+                self.client.machine.open_streams(),
+                self.server.machine.open_streams()
+            ),
+            (0, 0)
+        );
         self.server.machine.shut_down();
         self.server.machine.shut_down();
         assert!(self.server.machine.is_finished());
@@ -298,7 +418,10 @@ impl Pair {
     fn complete(&mut self, stream: u64) {
         for side in [&mut self.client, &mut self.server] {
             side.send(stream, 50, true);
-            let promised = side.exchanges.get(&stream).map_or(0, |exchange| exchange.promised);
+            let promised = side
+                .exchanges
+                .get(&stream)
+                .map_or(0, |exchange| exchange.promised);
             side.send(stream, promised, true);
             side.send(stream, 0, true);
         }
@@ -307,8 +430,18 @@ impl Pair {
 
 /// Of a stream that waits for the table nothing is heard until it can go on.
 fn transfer(from: &mut Side, to: &mut Side, stream: u64, amount: usize) {
-    let Some(exchange) = from.exchanges.get_mut(&stream).filter(|exchange| !exchange.gone && !exchange.out.done) else { return };
-    if to.exchanges.get(&stream).is_some_and(|exchange| exchange.gone) {
+    let Some(exchange) = from
+        .exchanges
+        .get_mut(&stream)
+        .filter(|exchange| !exchange.gone && !exchange.out.done)
+    else {
+        return;
+    };
+    if to
+        .exchanges
+        .get(&stream)
+        .is_some_and(|exchange| exchange.gone)
+    {
         return;
     }
     let mut pipe = std::mem::take(&mut exchange.out);

@@ -20,10 +20,20 @@ fn a_section_waits_for_its_entries() {
     assert_eq!(bench.feed_some(0, &input, true), Ok((vec![], used)));
     assert_eq!(bench.feed_some(0, &input[used..], true), Ok((vec![], 0)));
     bench.open(ENCODER);
-    assert_eq!(bench.feed(ENCODER, ONE_ENTRY, false), Ok(vec!["unblocked 0".into()]));
-    assert_eq!(bench.feed(0, &input[used..], true).unwrap(), ["head 0", "data 0 3 end"]);
+    assert_eq!(
+        bench.feed(ENCODER, ONE_ENTRY, false),
+        Ok(vec!["unblocked 0".into()])
+    );
+    assert_eq!(
+        bench.feed(0, &input[used..], true).unwrap(),
+        ["head 0", "data 0 3 end"]
+    );
     assert_eq!(bench.head.view().first("x"), Some(&b"y"[..]));
-    assert_eq!(bench.take(Outgoing::Decoder), [3, 0x80], "the section says all that there is to acknowledge");
+    assert_eq!(
+        bench.take(Outgoing::Decoder),
+        [3, 0x80],
+        "the section says all that there is to acknowledge"
+    );
     assert!(bench.answer(0));
 }
 
@@ -33,7 +43,10 @@ fn an_insertion_is_acknowledged_by_itself() {
     bench.open(ENCODER);
     assert_eq!(bench.feed(ENCODER, ONE_ENTRY, false), Ok(vec![]));
     assert_eq!(bench.take(Outgoing::Decoder), [3, 1]);
-    assert_eq!(bench.request(0, &get_with_entry(), true), Ok(vec!["head 0 end".into()]));
+    assert_eq!(
+        bench.request(0, &get_with_entry(), true),
+        Ok(vec!["head 0 end".into()])
+    );
     assert_eq!(bench.take(Outgoing::Decoder), [0x80]);
     assert!(!bench.machine.has_outgoing() || !bench.take(Outgoing::Control).is_empty());
 }
@@ -56,10 +69,12 @@ fn our_heads_refer_to_what_was_acknowledged() {
     let answer = |bench: &mut Bench, stream: u64| {
         bench.request(stream, &headers(&GET), true).unwrap();
         bench.out.clear();
-        bench.machine.send_head(stream, true, &mut bench.out, |head| {
-            head.status(200);
-            head.field(b"x", b"&", Indexing::Add);
-        });
+        bench
+            .machine
+            .send_head(stream, true, &mut bench.out, |head| {
+                head.status(200);
+                head.field(b"x", b"&", Indexing::Add);
+            });
         bench.out.clone()
     };
     let literal = b"\x01\x40\x07\0\0\xd9\x21x\x01&";
@@ -71,5 +86,8 @@ fn our_heads_refer_to_what_was_acknowledged() {
     assert_eq!(answer(&mut bench, 8), b"\x01\x40\x04\x02\0\xd9\x80");
     assert_eq!(bench.take(Outgoing::Encoder), b"");
     assert_eq!(bench.feed(DECODER, &[0x88], false), Ok(vec![]));
-    assert_eq!(bench.feed(DECODER, &[0x88], false), Err(Reason::BadDecoderStream));
+    assert_eq!(
+        bench.feed(DECODER, &[0x88], false),
+        Err(Reason::BadDecoderStream)
+    );
 }

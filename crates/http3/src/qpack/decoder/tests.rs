@@ -4,10 +4,12 @@ use super::super::tests::{List, unhex};
 use super::*;
 use saker_http::KnownField;
 
-/// A table of 220 bytes with `:authority: www.example.com` (0), `:path: /sample/path` (1) and `custom-key: custom-value` (2).
+/// A table of 220 bytes with `:authority: www.example.com` (0), `:path: /sample/path` (1) and
+/// `custom-key: custom-value` (2).
 fn filled() -> Decoder {
     let mut decoder = Decoder::new(220);
-    let instructions = "3fbd01 c00f 7777 772e 6578 616d 706c 652e 636f 6d c10c 2f73 616d 706c 652f 7061 7468
+    let instructions =
+        "3fbd01 c00f 7777 772e 6578 616d 706c 652e 636f 6d c10c 2f73 616d 706c 652f 7061 7468
         4a63 7573 746f 6d2d 6b65 790c 6375 7374 6f6d 2d76 616c 7565";
     decoder.receive(&unhex(instructions), || true).unwrap();
     decoder
@@ -17,7 +19,9 @@ fn decode(decoder: &mut Decoder, section: &str) -> Result<String, QpackError> {
     let bytes = unhex(section);
     let section = decoder.section(&bytes)?;
     let mut list = List::default();
-    decoder.decode(section, &bytes, &mut list).map(|()| list.lines())
+    decoder
+        .decode(section, &bytes, &mut list)
+        .map(|()| list.lines())
 }
 
 #[test]
@@ -41,7 +45,10 @@ fn sections_that_are_refused() {
         ("0000 2161", QpackError::Truncated),
         ("0000 518161ff", QpackError::BadString),
         ("0000 5181 ff", QpackError::BadString),
-        ("0000 ffff ffff ffff ffff ffff ff7f", QpackError::IntegerTooLarge),
+        (
+            "0000 ffff ffff ffff ffff ffff ff7f",
+            QpackError::IntegerTooLarge,
+        ),
         // Entries that the Required Insert Count does not cover, or that a base leaves below zero.
         ("0300 11", QpackError::NoEntry),
         ("0300 82", QpackError::NoEntry),
@@ -87,14 +94,21 @@ fn required_insert_counts_come_round() {
         for back in 0..2.min(count) {
             let required = count - back;
             let section = [(required % 6 + 1) as u8, 0, 0x80];
-            assert_eq!(decoder.section(&section).map(|section| section.required), Ok(required), "{count} {back}");
+            assert_eq!(
+                decoder.section(&section).map(|section| section.required),
+                Ok(required),
+                "{count} {back}"
+            );
             let mut list = List::default();
             let read = decoder.section(&section).unwrap();
             assert_eq!(decoder.decode(read, &section, &mut list), Ok(()));
             assert_eq!(list.lines(), "a: b\n");
         }
         let ahead = [((count + 3) % 6 + 1) as u8, 0, 0x80];
-        assert_eq!(decoder.section(&ahead).map(|section| section.required), Ok(count + 3));
+        assert_eq!(
+            decoder.section(&ahead).map(|section| section.required),
+            Ok(count + 3)
+        );
     }
 }
 
@@ -115,12 +129,26 @@ fn instructions_that_are_refused() {
         ("20 4161 0162", QpackError::EntryTooLarge),
     ];
     for (instructions, want) in rows {
-        assert_eq!(filled().receive(&unhex(instructions), || true), Err(want), "{instructions}");
+        assert_eq!(
+            filled().receive(&unhex(instructions), || true),
+            Err(want),
+            "{instructions}"
+        );
     }
     assert_eq!(Decoder::new(0).receive(&unhex("20"), || true), Ok(()));
-    assert_eq!(Decoder::new(0).receive(&unhex("21"), || true), Err(QpackError::CapacityTooLarge));
-    assert_eq!(Decoder::new(220).receive(b"\x41a\x01b", || true), Err(QpackError::EntryTooLarge), "before a capacity is set");
-    assert_eq!(filled().receive(&unhex("02 02"), || false), Err(QpackError::Stopped));
+    assert_eq!(
+        Decoder::new(0).receive(&unhex("21"), || true),
+        Err(QpackError::CapacityTooLarge)
+    );
+    assert_eq!(
+        Decoder::new(220).receive(b"\x41a\x01b", || true),
+        Err(QpackError::EntryTooLarge),
+        "before a capacity is set"
+    );
+    assert_eq!(
+        filled().receive(&unhex("02 02"), || false),
+        Err(QpackError::Stopped)
+    );
 }
 
 /// An entry as large as the table stays alone; one byte more is refused.
@@ -135,7 +163,10 @@ fn the_largest_entry() {
     let mut decoder = filled();
     assert_eq!(decoder.receive(&entry(220 - 33), || true), Ok(()));
     assert_eq!((decoder.table_bytes(), decoder.inserted()), (220, 4));
-    assert_eq!(decoder.receive(&entry(220 - 32), || true), Err(QpackError::EntryTooLarge));
+    assert_eq!(
+        decoder.receive(&entry(220 - 32), || true),
+        Err(QpackError::EntryTooLarge)
+    );
 }
 
 /// The name of an entry that goes when the new one comes (RFC 9204 section 3.2.2).
@@ -147,7 +178,10 @@ fn a_name_may_come_from_an_entry_that_is_evicted() {
     instruction.extend(vec![b'v'; 150]);
     assert_eq!(decoder.receive(&instruction, || true), Ok(()));
     assert_eq!(decoder.table_bytes(), 10 + 150 + 32);
-    assert_eq!(decode(&mut decoder, "0500 80").map(|lines| lines.len()), Ok(10 + 2 + 150 + 1));
+    assert_eq!(
+        decode(&mut decoder, "0500 80").map(|lines| lines.len()),
+        Ok(10 + 2 + 150 + 1)
+    );
     assert_eq!(decode(&mut decoder, "0500 81"), Err(QpackError::NoEntry));
 }
 
@@ -155,7 +189,9 @@ fn a_name_may_come_from_an_entry_that_is_evicted() {
 fn fields_are_classified_wherever_they_come_from() {
     let mut decoder = Decoder::new(220);
     // range: x; Range (in upper case): x; range: a value with a line end.
-    decoder.receive(b"\x3f\xbd\x01\xf7\x01x\x45Range\x01x\xf7\x01\n", || true).unwrap();
+    decoder
+        .receive(b"\x3f\xbd\x01\xf7\x01x\x45Range\x01x\xf7\x01\n", || true)
+        .unwrap();
     let bytes = unhex("0400 82 81 80 5f280178 0f0001 78");
     let bytes = &bytes[..9];
     let section = decoder.section(bytes).unwrap();
@@ -163,12 +199,20 @@ fn fields_are_classified_wherever_they_come_from() {
     decoder.decode(section, bytes, &mut list).unwrap();
     let kinds: Vec<NameKind> = list.0.iter().map(|field| field.0).collect();
     let range = NameKind::Known(KnownField::Range);
-    assert_eq!(kinds, [range, NameKind::Malformed, NameKind::Malformed, range]);
+    assert_eq!(
+        kinds,
+        [range, NameKind::Malformed, NameKind::Malformed, range]
+    );
 }
 
 #[test]
 fn never_indexed_is_told() {
-    for (section, want) in [("0000 51 0161", false), ("0000 71 0161", true), ("0000 21610162", false), ("0000 31610162", true)] {
+    for (section, want) in [
+        ("0000 51 0161", false),
+        ("0000 71 0161", true),
+        ("0000 21610162", false),
+        ("0000 31610162", true),
+    ] {
         let bytes = unhex(section);
         let mut decoder = Decoder::new(0);
         let (read, mut list) = (decoder.section(&bytes).unwrap(), List::default());

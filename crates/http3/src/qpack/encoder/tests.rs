@@ -14,10 +14,13 @@ fn encoder(capacity: u64) -> Encoder {
 fn section(encoder: &mut Encoder, stream: u64, fields: &[(&str, &str, Indexing)]) -> Vec<u8> {
     let mut out = b"before".to_vec();
     encoder.begin(&mut out);
-    fields.iter().for_each(|(name, value, indexing)| encoder.field(name.as_bytes(), value.as_bytes(), *indexing, &mut out));
+    fields.iter().for_each(|(name, value, indexing)| {
+        encoder.field(name.as_bytes(), value.as_bytes(), *indexing, &mut out)
+    });
     encoder.finish(stream, &mut out);
     let out = out.split_off(6);
-    out.strip_prefix(&STATELESS_PREFIX).map_or(out.clone(), <[u8]>::to_vec)
+    out.strip_prefix(&STATELESS_PREFIX)
+        .map_or(out.clone(), <[u8]>::to_vec)
 }
 
 #[test]
@@ -55,7 +58,10 @@ fn statuses() {
         encoder.status(status, &mut out);
         encode_status_stateless(status, &mut stateless);
         assert_eq!(out, stateless);
-        assert_eq!(decoded(&mut Decoder::new(0), &out, 0).unwrap().lines(), format!(":status: {status}\n"));
+        assert_eq!(
+            decoded(&mut Decoder::new(0), &out, 0).unwrap().lines(),
+            format!(":status: {status}\n")
+        );
     }
 }
 
@@ -69,8 +75,14 @@ fn entries_are_referred_to_when_acknowledged_and_made_once() {
     assert!(encoder.output().is_empty());
     encoder.receive(&[0x01]).unwrap();
     assert_eq!(section(&mut encoder, 8, &field), unhex("0200 80"));
-    assert_eq!(section(&mut encoder, 12, &[("x", "*", Indexing::Without)]), unhex("0200 40 01 2a"));
-    assert_eq!(section(&mut encoder, 12, &[("x", "&", Indexing::Never)]), unhex("31 78 01 26"));
+    assert_eq!(
+        section(&mut encoder, 12, &[("x", "*", Indexing::Without)]),
+        unhex("0200 40 01 2a")
+    );
+    assert_eq!(
+        section(&mut encoder, 12, &[("x", "&", Indexing::Never)]),
+        unhex("31 78 01 26")
+    );
     assert_eq!(encoder.outstanding(), 2);
     encoder.receive(&unhex("88 4c")).unwrap();
     assert_eq!(encoder.outstanding(), 0);
@@ -85,7 +97,11 @@ fn what_is_referred_to_is_not_evicted() {
         section(&mut encoder, 0, &add(name));
     }
     section(&mut encoder, 0, &add("c"));
-    assert_eq!((encoder.table_bytes(), encoder.inserted), (68, 2), "not while it is not acknowledged");
+    assert_eq!(
+        (encoder.table_bytes(), encoder.inserted),
+        (68, 2),
+        "not while it is not acknowledged"
+    );
     encoder.receive(&[2]).unwrap();
     assert_eq!(section(&mut encoder, 4, &add("a")), unhex("0201 81"));
     section(&mut encoder, 8, &add("c"));
@@ -101,21 +117,42 @@ fn what_is_referred_to_is_not_evicted() {
 
 #[test]
 fn a_large_field_gets_no_entry_and_a_small_table_none() {
-    for (capacity, value_bytes, want) in [(200, 67, 100), (200, 68, 0), (31, 0, 0), (68, 1, 34), (66, 1, 0)] {
+    for (capacity, value_bytes, want) in [
+        (200, 67, 100),
+        (200, 68, 0),
+        (31, 0, 0),
+        (68, 1, 34),
+        (66, 1, 0),
+    ] {
         let mut encoder = encoder(capacity);
-        section(&mut encoder, 0, &[("x", &"v".repeat(value_bytes), Indexing::Add)]);
+        section(
+            &mut encoder,
+            0,
+            &[("x", &"v".repeat(value_bytes), Indexing::Add)],
+        );
         assert_eq!(encoder.table_bytes(), want, "{capacity} {value_bytes}");
     }
 }
 
-/// A peer that does not take what we say makes us stop, not pile up; one that acknowledges nothing, too.
+/// A peer that does not take what we say makes us stop, not pile up; one that acknowledges nothing,
+/// too.
 #[test]
 fn what_is_kept_is_bounded() {
     let mut encoder = encoder(u64::MAX);
     for turn in 0..20_000u64 {
         encoder.receive(&[1]).err();
-        section(&mut encoder, 4 * turn, &[("x", &format!("&{turn}"), Indexing::Add), ("y", "&", Indexing::Add)]);
-        assert!(encoder.output_bytes() <= OUTPUT_BYTES_MAX + 100 && encoder.outstanding() <= OUTSTANDING_MAX);
+        section(
+            &mut encoder,
+            4 * turn,
+            &[
+                ("x", &format!("&{turn}"), Indexing::Add),
+                ("y", "&", Indexing::Add),
+            ],
+        );
+        assert!(
+            encoder.output_bytes() <= OUTPUT_BYTES_MAX + 100
+                && encoder.outstanding() <= OUTSTANDING_MAX
+        );
         assert!(encoder.table_bytes() <= 4_096);
     }
     assert_eq!(encoder.outstanding(), OUTSTANDING_MAX);
@@ -129,13 +166,24 @@ fn a_large_required_insert_count_takes_a_longer_prefix() {
         let field = [("x", &*format!("&{turn}"), Indexing::Add)];
         section(&mut encoder, 8 * turn, &field);
         decoder.cancel(8 * turn);
-        decoder.receive(&std::mem::take(encoder.output()), || true).unwrap();
+        decoder
+            .receive(&std::mem::take(encoder.output()), || true)
+            .unwrap();
         encoder.receive(&std::mem::take(decoder.output())).unwrap();
         let mut out = Vec::new();
         encoder.begin(&mut out);
-        encoder.field(field[0].0.as_bytes(), field[0].1.as_bytes(), Indexing::Add, &mut out);
+        encoder.field(
+            field[0].0.as_bytes(),
+            field[0].1.as_bytes(),
+            Indexing::Add,
+            &mut out,
+        );
         encoder.finish(8 * turn + 4, &mut out);
-        assert_eq!(out.len(), if (turn + 1) % 4_096 + 1 < 255 { 3 } else { 4 } + usize::from((turn + 1) % 4_096 + 1 >= 255 + 128));
+        assert_eq!(
+            out.len(),
+            if (turn + 1) % 4_096 + 1 < 255 { 3 } else { 4 }
+                + usize::from((turn + 1) % 4_096 + 1 >= 255 + 128)
+        );
         let lines = decoded(&mut decoder, &out, 8 * turn + 4).map(|list| list.lines());
         assert_eq!(lines, Ok(format!("x: &{turn}\n")));
         encoder.receive(&std::mem::take(decoder.output())).unwrap();
@@ -154,15 +202,34 @@ fn instructions_that_are_refused() {
     for (instructions, want) in rows {
         let mut encoder = encoder(4_096);
         section(&mut encoder, 0, &[("x", "&", Indexing::Add)]);
-        assert_eq!(encoder.receive(&unhex(instructions)), Err(want), "{instructions}");
+        assert_eq!(
+            encoder.receive(&unhex(instructions)),
+            Err(want),
+            "{instructions}"
+        );
     }
     let mut encoder = encoder(4_096);
-    assert_eq!(encoder.receive(&unhex("44 7f")), Ok(()), "a stream that refers to nothing may be cancelled");
+    assert_eq!(
+        encoder.receive(&unhex("44 7f")),
+        Ok(()),
+        "a stream that refers to nothing may be cancelled"
+    );
 }
 
 #[test]
 fn an_unused_encoder_holds_no_memory() {
     let mut encoder = encoder(4_096);
-    section(&mut encoder, 0, &[("etag", "x", Indexing::Without), ("vary", "origin", Indexing::Add)]);
-    assert!(encoder.table.holds_no_memory() && encoder.out.capacity() == 0 && encoder.outstanding.capacity() == 0);
+    section(
+        &mut encoder,
+        0,
+        &[
+            ("etag", "x", Indexing::Without),
+            ("vary", "origin", Indexing::Add),
+        ],
+    );
+    assert!(
+        encoder.table.holds_no_memory()
+            && encoder.out.capacity() == 0
+            && encoder.outstanding.capacity() == 0
+    );
 }

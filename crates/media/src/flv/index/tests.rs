@@ -36,24 +36,59 @@ fn whole(pieces: &[Piece], file: &[u8]) -> Vec<u8> {
 #[test]
 fn by_byte() {
     let (file, at) = file();
-    let made = by_bytes(file.as_slice(), at[20] as u64, None).unwrap().unwrap();
-    let expected = [head(1), tag(VIDEO, 2000, b"\x17\0decoder"), file[at[20]..].to_vec()].concat();
+    let made = by_bytes(file.as_slice(), at[20] as u64, None)
+        .unwrap()
+        .unwrap();
+    let expected = [
+        head(1),
+        tag(VIDEO, 2000, b"\x17\0decoder"),
+        file[at[20]..].to_vec(),
+    ]
+    .concat();
     assert_eq!(whole(&made, &file), expected);
-    let to = by_bytes(file.as_slice(), at[20] as u64, Some(at[21] as u64 - 1)).unwrap().unwrap();
-    assert_eq!(whole(&to, &file), expected[..expected.len() - (file.len() - at[21])]);
-    let between = by_bytes(file.as_slice(), at[20] as u64 + 1, None).unwrap().unwrap();
-    assert_eq!(whole(&between, &file), [head(1), file[at[20] + 1..].to_vec()].concat(), "as it was asked for");
-    for (start, end) in [(0, None), (file.len() as u64, None), (u64::MAX, Some(3)), (0, Some(u64::MAX))] {
-        assert!(by_bytes(file.as_slice(), start, end).unwrap().is_none(), "{start} {end:?}");
+    let to = by_bytes(file.as_slice(), at[20] as u64, Some(at[21] as u64 - 1))
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        whole(&to, &file),
+        expected[..expected.len() - (file.len() - at[21])]
+    );
+    let between = by_bytes(file.as_slice(), at[20] as u64 + 1, None)
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        whole(&between, &file),
+        [head(1), file[at[20] + 1..].to_vec()].concat(),
+        "as it was asked for"
+    );
+    for (start, end) in [
+        (0, None),
+        (file.len() as u64, None),
+        (u64::MAX, Some(3)),
+        (0, Some(u64::MAX)),
+    ] {
+        assert!(
+            by_bytes(file.as_slice(), start, end).unwrap().is_none(),
+            "{start} {end:?}"
+        );
     }
-    assert_eq!(whole(&by_bytes(file.as_slice(), 0, Some(99)).unwrap().unwrap(), &file), file[..100]);
+    assert_eq!(
+        whole(
+            &by_bytes(file.as_slice(), 0, Some(99)).unwrap().unwrap(),
+            &file
+        ),
+        file[..100]
+    );
 }
 
 #[test]
 fn by_time() {
     let (file, at) = file();
     let index = Index::read_with_keys(file.as_slice()).unwrap();
-    assert_eq!((index.duration_ms, index.keys.len(), index.end), (4900, 5, file.len() as u64));
+    assert_eq!(
+        (index.duration_ms, index.keys.len(), index.end),
+        (4900, 5, file.len() as u64)
+    );
     for (start_ms, end_ms, first, end) in [
         (0, None, 0, 50),
         (999, None, 0, 50),
@@ -62,12 +97,29 @@ fn by_time() {
         (2345, Some(1), 20, 50),
         (1500, Some(9_999_999), 10, 50),
     ] {
-        let made = whole(&by_times(file.as_slice(), &index, Times { start_ms, end_ms }).unwrap(), &file);
+        let made = whole(
+            &by_times(file.as_slice(), &index, Times { start_ms, end_ms }).unwrap(),
+            &file,
+        );
         let range = at[first]..at.get(end).copied().unwrap_or(file.len());
         let decoder = tag(VIDEO, first as u32 * 100, b"\x17\0decoder");
-        assert_eq!(made, [head(1), decoder, file[range].to_vec()].concat(), "{start_ms} {end_ms:?}");
+        assert_eq!(
+            made,
+            [head(1), decoder, file[range].to_vec()].concat(),
+            "{start_ms} {end_ms:?}"
+        );
     }
-    assert!(matches!(by_times(file.as_slice(), &index, Times { start_ms: 4900, end_ms: None }), Err(Fault::Beyond)));
+    assert!(matches!(
+        by_times(
+            file.as_slice(),
+            &index,
+            Times {
+                start_ms: 4900,
+                end_ms: None
+            }
+        ),
+        Err(Fault::Beyond)
+    ));
 }
 
 #[test]
@@ -76,7 +128,14 @@ fn no_cut_off_file_is_a_panic() {
     for end in 0..file.len() {
         let cut_off = &file[..end];
         if let Ok(index) = Index::read_with_keys(cut_off) {
-            let _ = by_times(cut_off, &index, Times { start_ms: 1500, end_ms: Some(1700) });
+            let _ = by_times(
+                cut_off,
+                &index,
+                Times {
+                    start_ms: 1500,
+                    end_ms: Some(1700),
+                },
+            );
         }
         let _ = by_bytes(cut_off, 100, None);
     }
@@ -86,7 +145,13 @@ fn no_cut_off_file_is_a_panic() {
 fn a_head_that_is_longer_than_the_file_is_refused() {
     let mut file = [head(5), vec![0; 23]].concat();
     file[8] = 42;
-    assert!(matches!(Index::read_with_keys(file.as_slice()), Err(Fault::Damaged(_))), "the first tag is behind the end");
+    assert!(
+        matches!(
+            Index::read_with_keys(file.as_slice()),
+            Err(Fault::Damaged(_))
+        ),
+        "the first tag is behind the end"
+    );
     assert!(by_bytes(file.as_slice(), 1, None).is_err());
     file[8] = 32;
     let index = Index::read_with_keys(file.as_slice()).unwrap();

@@ -23,7 +23,10 @@ fn samples(made: &[u8]) -> Vec<u8> {
     let view = movie.view().unwrap();
     let tables = &view.tracks[0].tables;
     let chunks = chunks(tables, 0..tables.samples, made.len() as u64).unwrap();
-    chunks.iter().flat_map(|chunk| made[chunk.offset as usize..][..chunk.bytes as usize].to_vec()).collect()
+    chunks
+        .iter()
+        .flat_map(|chunk| made[chunk.offset as usize..][..chunk.bytes as usize].to_vec())
+        .collect()
 }
 
 #[test]
@@ -42,15 +45,30 @@ fn begins_at_the_key_frame_and_ends_where_asked() {
     ];
     for (start_ms, end_ms, first, end, duration) in rows {
         let made = cut_of(&file, start_ms, end_ms).unwrap();
-        assert_eq!(samples(&made), (first..end).collect::<Vec<u8>>(), "{start_ms} {end_ms:?}");
+        assert_eq!(
+            samples(&made),
+            (first..end).collect::<Vec<u8>>(),
+            "{start_ms} {end_ms:?}"
+        );
         let movie = Movie::read(made.as_slice(), 1 << 20).unwrap();
         let view = movie.view().unwrap();
         let track = &view.tracks[0];
         let mvhd = Atoms::find(view.index, b"mvhd").unwrap();
-        assert_eq!(MVHD.duration(mvhd.payload), Some(duration), "{start_ms} {end_ms:?}");
-        assert_eq!((track.beginning.media_time, track.tables.point(0).shown), (200, 200), "the key frame is shown first");
+        assert_eq!(
+            MVHD.duration(mvhd.payload),
+            Some(duration),
+            "{start_ms} {end_ms:?}"
+        );
+        assert_eq!(
+            (track.beginning.media_time, track.tables.point(0).shown),
+            (200, 200),
+            "the key frame is shown first"
+        );
         assert_eq!(track.tables.sync_at(0), 0);
-        assert_eq!(track.tables.syncs.and_then(|syncs| syncs.word(0, 0)), Some(1));
+        assert_eq!(
+            track.tables.syncs.and_then(|syncs| syncs.word(0, 0)),
+            Some(1)
+        );
     }
     assert!(matches!(cut_of(&file, 5000, None), Err(Fault::Beyond)));
 }
@@ -66,8 +84,15 @@ fn a_cut_of_a_cut_is_the_cut() {
 #[test]
 fn samples_outside_of_the_file_are_refused() {
     let mut file = file(50, 0);
-    let at = file.windows(4).position(|window| window == b"stco").unwrap() + 12;
+    let at = file
+        .windows(4)
+        .position(|window| window == b"stco")
+        .unwrap()
+        + 12;
     file[at..at + 4].copy_from_slice(&0xffff_ff00_u32.to_be_bytes());
     assert!(matches!(cut_of(&file, 0, None), Err(Fault::Damaged(_))));
-    assert!(cut_of(&file, 1000, None).is_ok(), "what is not needed is not looked at");
+    assert!(
+        cut_of(&file, 1000, None).is_ok(),
+        "what is not needed is not looked at"
+    );
 }

@@ -25,7 +25,11 @@ fn one_state_for_what_one_client_has() {
         ("::192.0.2.1", "192.0.2.1", false),
     ];
     for (one, two, same) in rows {
-        assert_eq!(Arc::ptr_eq(&table.state(ip(one)), &table.state(ip(two))), same, "{one} {two}");
+        assert_eq!(
+            Arc::ptr_eq(&table.state(ip(one)), &table.state(ip(two))),
+            same,
+            "{one} {two}"
+        );
     }
 }
 
@@ -38,7 +42,11 @@ fn connections_are_counted_to_the_maximum_and_back() {
     assert!(state.connect(4).is_some());
     drop(guards);
     assert_eq!(state.connections(), 0);
-    assert!(state.connect(1).is_some_and(|guard| guard.state().connections() == 1));
+    assert!(
+        state
+            .connect(1)
+            .is_some_and(|guard| guard.state().connections() == 1)
+    );
 }
 
 #[test]
@@ -60,20 +68,37 @@ fn a_full_table_shares_one_state_and_grows_no_more() {
 #[test]
 fn a_sweep_forgets_only_what_is_at_rest() {
     let table = AddressTable::new(100);
-    let rate = RequestRate { per_1000_s: 1000, burst: 0, excess: Excess::Refuse };
+    let rate = RequestRate {
+        per_1000_s: 1000,
+        burst: 0,
+        excess: Excess::Refuse,
+    };
     (0..10).for_each(|number| drop(table.state(v4(number))));
     let connection = table.state(v4(0)).connect(1).unwrap();
     let held = table.state(v4(1));
-    assert_eq!(admit(&table.state(v4(2)).static_requests, &rate, START), Admission::Pass);
+    assert_eq!(
+        admit(&table.state(v4(2)).static_requests, &rate, START),
+        Admission::Pass
+    );
     assert_eq!(table.sweep(START), 7);
     assert_eq!(table.len(), 3);
     // Forgetting the third would have forgiven this.
-    assert_ne!(admit(&table.state(v4(2)).static_requests, &rate, START + 1), Admission::Pass);
+    assert_ne!(
+        admit(&table.state(v4(2)).static_requests, &rate, START + 1),
+        Admission::Pass
+    );
     drop((connection, held));
     assert_eq!(table.sweep(START + 1), 2);
     assert_eq!(table.sweep(START + 1_000_000_000), 1);
     assert!(table.is_empty());
-    assert_eq!(admit(&table.state(v4(2)).static_requests, &rate, START + 1_000_000_000), Admission::Pass);
+    assert_eq!(
+        admit(
+            &table.state(v4(2)).static_requests,
+            &rate,
+            START + 1_000_000_000
+        ),
+        Admission::Pass
+    );
 }
 
 #[test]
@@ -82,7 +107,12 @@ fn room_made_by_a_sweep_is_used_and_memory_given_back() {
     (0..20_000).for_each(|number| drop(table.state(v4(number))));
     assert!(table.is_full());
     assert_eq!(table.sweep(START), 10_000);
-    assert!(table.shards.iter().all(|shard| lock(shard).capacity() < 100));
+    assert!(
+        table
+            .shards
+            .iter()
+            .all(|shard| lock(shard).capacity() < 100)
+    );
     assert!(!Arc::ptr_eq(&table.state(v4(20_001)), &table.overflow));
 }
 

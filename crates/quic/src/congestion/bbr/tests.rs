@@ -1,4 +1,5 @@
-//! A sender and a path made by hand: what is sent waits for the path, and is acknowledged a round trip after it went through.
+//! A sender and a path made by hand: what is sent waits for the path, and is acknowledged a round
+//! trip after it went through.
 
 use super::*;
 
@@ -29,28 +30,48 @@ impl Flow {
     fn new() -> Flow {
         let now = Instant::now();
         let bbr = Bbr::new(10 * DATAGRAM, 1200);
-        Flow { bbr, now, rate: RATE, rtt: RTT, free: now, in_flight: VecDeque::new(), sent: 0, lose_each: 0, says: None }
+        Flow {
+            bbr,
+            now,
+            rate: RATE,
+            rtt: RTT,
+            free: now,
+            in_flight: VecDeque::new(),
+            sent: 0,
+            lose_each: 0,
+            says: None,
+        }
     }
 
     fn send(&mut self) {
-        let most = self.says.map_or(self.bbr.window_bytes(), |says| says.min(self.bbr.window_bytes()));
+        let most = self.says.map_or(self.bbr.window_bytes(), |says| {
+            says.min(self.bbr.window_bytes())
+        });
         while (self.in_flight.len() as u64 + 1) * DATAGRAM <= most {
             self.sent += 1;
             self.bbr.sent(self.now);
-            self.free = self.free.max(self.now) + Duration::from_secs_f64(DATAGRAM as f64 / self.rate);
+            self.free =
+                self.free.max(self.now) + Duration::from_secs_f64(DATAGRAM as f64 / self.rate);
             let is_lost = self.lose_each > 0 && self.sent.is_multiple_of(self.lose_each);
-            self.in_flight.push_back((self.now, self.free + self.rtt, is_lost));
+            self.in_flight
+                .push_back((self.now, self.free + self.rtt, is_lost));
         }
     }
 
     fn receive(&mut self) {
-        let Some((sent, acknowledged, is_lost)) = self.in_flight.pop_front() else { return };
+        let Some((sent, acknowledged, is_lost)) = self.in_flight.pop_front() else {
+            return;
+        };
         self.now = self.now.max(acknowledged);
         match is_lost {
             true => self.bbr.lost(DATAGRAM),
             false => self.bbr.acknowledged(sent, DATAGRAM),
         }
-        self.bbr.end_of_acknowledgement(self.now, self.in_flight.len() as u64 * DATAGRAM, self.says.is_some());
+        self.bbr.end_of_acknowledgement(
+            self.now,
+            self.in_flight.len() as u64 * DATAGRAM,
+            self.says.is_some(),
+        );
     }
 
     /// The smallest and the largest window of so long.
@@ -80,9 +101,16 @@ fn is_about(value: f64, wanted: f64) -> bool {
 fn a_path_is_filled_and_its_queue_is_short() {
     let mut flow = Flow::new();
     flow.seconds(2);
-    assert!(is_about(flow.bbr.bytes_per_s() as f64, RATE), "{}", flow.bbr.bytes_per_s());
+    assert!(
+        is_about(flow.bbr.bytes_per_s() as f64, RATE),
+        "{}",
+        flow.bbr.bytes_per_s()
+    );
     let (least, most) = flow.seconds(5);
-    assert!((0.85 * FITS..1.05 * FITS).contains(&least) && (1.4 * FITS..1.65 * FITS).contains(&most), "{least} to {most}");
+    assert!(
+        (0.85 * FITS..1.05 * FITS).contains(&least) && (1.4 * FITS..1.65 * FITS).contains(&most),
+        "{least} to {most}"
+    );
 }
 
 #[test]
@@ -92,7 +120,10 @@ fn what_is_lost_by_chance_changes_nothing() {
     clean.seconds(2);
     lossy.seconds(2);
     let ((_, most), (least_of_lossy, most_of_lossy)) = (clean.seconds(5), lossy.seconds(5));
-    assert!(is_about(most_of_lossy, most) && least_of_lossy > 0.8 * FITS, "{least_of_lossy} to {most_of_lossy}");
+    assert!(
+        is_about(most_of_lossy, most) && least_of_lossy > 0.8 * FITS,
+        "{least_of_lossy} to {most_of_lossy}"
+    );
 }
 
 #[test]
@@ -117,11 +148,16 @@ fn bandwidth_that_changes_is_followed() {
         flow.rate = RATE * times;
         // Ten rounds through a queue that has become long.
         flow.seconds(8);
-        assert!(is_about(flow.bbr.bytes_per_s() as f64, flow.rate), "{times} times: {}", flow.bbr.bytes_per_s());
+        assert!(
+            is_about(flow.bbr.bytes_per_s() as f64, flow.rate),
+            "{times} times: {}",
+            flow.bbr.bytes_per_s()
+        );
     }
 }
 
-/// Nothing was left in the queue for ten seconds, so a shorter round trip would have been seen; it is looked for all the same.
+/// Nothing was left in the queue for ten seconds, so a shorter round trip would have been seen; it
+/// is looked for all the same.
 #[test]
 fn a_path_is_looked_at_anew() {
     let mut flow = Flow::new();
@@ -134,7 +170,11 @@ fn a_path_is_looked_at_anew() {
     flow.rtt = RTT * 4;
     flow.seconds(4);
     assert!(flow.bbr.rtt.unwrap().0 > RTT * 3, "{:?}", flow.bbr.rtt);
-    assert!(is_about(flow.bbr.bytes_per_s() as f64, RATE), "{}", flow.bbr.bytes_per_s());
+    assert!(
+        is_about(flow.bbr.bytes_per_s() as f64, RATE),
+        "{}",
+        flow.bbr.bytes_per_s()
+    );
 }
 
 #[test]
@@ -156,7 +196,11 @@ fn who_says_little_gets_no_large_window() {
     // And finds out what there is when there is more to say.
     flow.says = None;
     flow.seconds(2);
-    assert!(is_about(flow.bbr.bytes_per_s() as f64, RATE), "{}", flow.bbr.bytes_per_s());
+    assert!(
+        is_about(flow.bbr.bytes_per_s() as f64, RATE),
+        "{}",
+        flow.bbr.bytes_per_s()
+    );
 }
 
 #[test]
@@ -172,9 +216,15 @@ fn a_window_is_never_under_four_datagrams() {
 #[test]
 fn the_largest_bandwidth_of_ten_rounds() {
     let mut bandwidth = Bandwidth::default();
-    for (round, rate, largest) in
-        [(1, 5.0, 5.0), (2, 3.0, 5.0), (3, 4.0, 5.0), (10, 1.0, 5.0), (11, 1.0, 4.0), (13, 2.0, 2.0), (40, 1.0, 1.0)]
-    {
+    for (round, rate, largest) in [
+        (1, 5.0, 5.0),
+        (2, 3.0, 5.0),
+        (3, 4.0, 5.0),
+        (10, 1.0, 5.0),
+        (11, 1.0, 4.0),
+        (13, 2.0, 2.0),
+        (40, 1.0, 1.0),
+    ] {
         bandwidth.note(round, rate);
         assert_eq!(bandwidth.bytes_per_s(), largest, "round {round}");
     }

@@ -14,7 +14,11 @@ struct Flow {
 impl Flow {
     fn new(rtt_ms: u64, window_datagrams: u64) -> Flow {
         let now = Instant::now();
-        Flow { cubic: Cubic::new(window_datagrams * 1200, 1200, now), now, rtt: Duration::from_millis(rtt_ms) }
+        Flow {
+            cubic: Cubic::new(window_datagrams * 1200, 1200, now),
+            now,
+            rtt: Duration::from_millis(rtt_ms),
+        }
     }
 
     fn window(&self) -> f64 {
@@ -39,7 +43,8 @@ impl Flow {
             self.cubic.acknowledged(sent + offset, 1200, self.rtt);
             self.cubic.acknowledged(sent + offset, 1200, self.rtt);
             let in_flight = u64::from(datagrams.saturating_sub(2)) * 1200;
-            self.cubic.end_of_acknowledgement(now, in_flight, app_limited);
+            self.cubic
+                .end_of_acknowledgement(now, in_flight, app_limited);
         }
         self.now += self.rtt;
     }
@@ -79,7 +84,8 @@ fn a_window_doubles_each_round_at_first() {
     assert_eq!(flow.cubic.threshold_bytes(), None);
 }
 
-/// 8600 packets a second, and a queue that grows by what is sent beyond that: round trips grow, nothing is lost.
+/// 8600 packets a second, and a queue that grows by what is sent beyond that: round trips grow,
+/// nothing is lost.
 #[test]
 fn growing_round_trips_end_slow_start_before_anything_is_lost() {
     let mut flow = Flow::new(100, 10);
@@ -92,11 +98,23 @@ fn growing_round_trips_end_slow_start_before_anything_is_lost() {
         }
     }
     assert!(flow.is_avoiding());
-    assert!((1000.0..4500.0).contains(&flow.window()), "{}", flow.window());
-    assert!(near(flow.cubic.threshold_bytes().unwrap() as f64 / DATAGRAM, flow.window(), 0.01));
+    assert!(
+        (1000.0..4500.0).contains(&flow.window()),
+        "{}",
+        flow.window()
+    );
+    assert!(near(
+        flow.cubic.threshold_bytes().unwrap() as f64 / DATAGRAM,
+        flow.window(),
+        0.01
+    ));
     let before = flow.window();
     flow.round();
-    assert!(flow.window() < before * 1.01, "{} after {before}", flow.window());
+    assert!(
+        flow.window() < before * 1.01,
+        "{} after {before}",
+        flow.window()
+    );
 }
 
 #[test]
@@ -106,12 +124,14 @@ fn a_loss_takes_three_tenths_once_in_a_round_trip() {
     flow.now += flow.rtt;
     flow.cubic.congestion(flow.now, sent);
     assert_eq!(flow.window(), 700.0);
-    flow.cubic.congestion(flow.now, sent + Duration::from_millis(50));
+    flow.cubic
+        .congestion(flow.now, sent + Duration::from_millis(50));
     assert_eq!(flow.window(), 700.0, "sent before the reduction");
     flow.cubic.acknowledged(sent, 1200, flow.rtt);
     flow.cubic.end_of_acknowledgement(flow.now, 840_000, false);
     assert_eq!(flow.window(), 700.0, "no growth within recovery");
-    flow.cubic.congestion(flow.now + flow.rtt, flow.now + Duration::from_millis(1));
+    flow.cubic
+        .congestion(flow.now + flow.rtt, flow.now + Duration::from_millis(1));
     assert_eq!(flow.window(), 490.0);
 }
 
@@ -124,7 +144,11 @@ fn growth_follows_the_formula_through_plateau_and_beyond() {
         flow.rounds(10);
         // The curve is looked at one round trip ahead, and reached one later.
         let wanted = w_cubic(f64::from(seconds), 1000.0, 700.0);
-        assert!(near(flow.window(), wanted, 0.01), "{} instead of {wanted} after {seconds} s", flow.window());
+        assert!(
+            near(flow.window(), wanted, 0.01),
+            "{} instead of {wanted} after {seconds} s",
+            flow.window()
+        );
     }
     assert!(flow.window() > 1040.0);
 }
@@ -137,10 +161,18 @@ fn on_short_paths_it_grows_as_reno_would() {
     flow.rounds(20);
     // 9/17 of a segment per round trip, where the curve has hardly moved in a fifth of a second.
     let wanted = 28.0 + 20.0 * 9.0 / 17.0;
-    assert!(near(flow.window(), wanted, 0.03), "{} instead of {wanted}", flow.window());
+    assert!(
+        near(flow.window(), wanted, 0.03),
+        "{} instead of {wanted}",
+        flow.window()
+    );
     assert!(flow.window() > w_cubic(0.2, 40.0, 28.0) + 2.0);
     flow.rounds(30);
-    assert!(flow.window() > 40.0 + 20.0, "beyond the last loss one segment each: {}", flow.window());
+    assert!(
+        flow.window() > 40.0 + 20.0,
+        "beyond the last loss one segment each: {}",
+        flow.window()
+    );
 }
 
 #[test]
@@ -149,26 +181,41 @@ fn whoever_gets_less_than_before_gives_way() {
     flow.lose();
     assert_eq!(flow.cubic.plateau / DATAGRAM, 1000.0);
     flow.lose();
-    assert_eq!((flow.cubic.plateau / DATAGRAM).round(), 595.0, "700 * 1.7 / 2");
+    assert_eq!(
+        (flow.cubic.plateau / DATAGRAM).round(),
+        595.0,
+        "700 * 1.7 / 2"
+    );
     assert_eq!(flow.window(), 490.0);
     flow.rounds(200);
     let before = flow.window();
     flow.lose();
-    assert_eq!(flow.cubic.plateau / DATAGRAM, before, "more than before: no giving way");
+    assert_eq!(
+        flow.cubic.plateau / DATAGRAM,
+        before,
+        "more than before: no giving way"
+    );
 }
 
 #[test]
 fn after_persistent_congestion_it_begins_anew_up_to_the_threshold() {
     let mut flow = Flow::new(100, 1000);
     flow.cubic.persistent_congestion();
-    assert_eq!((flow.window(), flow.cubic.threshold_bytes()), (2.0, Some(840_000)));
+    assert_eq!(
+        (flow.window(), flow.cubic.threshold_bytes()),
+        (2.0, Some(840_000))
+    );
     flow.rounds(8);
     assert_eq!(flow.window(), 512.0);
     flow.rounds(1);
     assert!(flow.is_avoiding() && flow.window() >= 700.0);
     let at = flow.window();
     flow.rounds(10);
-    assert!(flow.window() < at * 1.05, "K is 0: flat at first: {}", flow.window());
+    assert!(
+        flow.window() < at * 1.05,
+        "K is 0: flat at first: {}",
+        flow.window()
+    );
 }
 
 #[test]
@@ -213,7 +260,11 @@ fn a_sender_that_is_held_back_by_pacing_is_not_limited_by_what_it_has_to_say() {
 fn a_window_grows_to_twice_of_what_is_ever_in_flight_and_no_further() {
     let mut flow = Flow::new(100, 10);
     (0..20).for_each(|_| flow.round_of((flow.window() as u32).min(100)));
-    assert!((200.0..=210.0).contains(&flow.window()), "{}", flow.window());
+    assert!(
+        (200.0..=210.0).contains(&flow.window()),
+        "{}",
+        flow.window()
+    );
 }
 
 /// RFC 9438 section 4.6: `flight_size`, where the window was not used in full.
@@ -226,7 +277,8 @@ fn a_reduction_is_of_what_was_in_flight() {
     assert_eq!(flow.cubic.plateau / DATAGRAM, 100.0);
 }
 
-/// Many acknowledgements are taken in before anything is sent: what was in flight before the first of them counts for all.
+/// Many acknowledgements are taken in before anything is sent: what was in flight before the first
+/// of them counts for all.
 #[test]
 fn acknowledgements_in_heaps_count_in_full() {
     let mut flow = Flow::new(100, 100);
@@ -234,10 +286,19 @@ fn acknowledgements_in_heaps_count_in_full() {
     let before = flow.window();
     flow.now += flow.rtt;
     for left in (0..70).rev() {
-        flow.cubic.acknowledged(flow.now - flow.rtt + Duration::from_millis(1), 1200, flow.rtt);
-        flow.cubic.end_of_acknowledgement(flow.now, left * 1200, true);
+        flow.cubic.acknowledged(
+            flow.now - flow.rtt + Duration::from_millis(1),
+            1200,
+            flow.rtt,
+        );
+        flow.cubic
+            .end_of_acknowledgement(flow.now, left * 1200, true);
     }
-    assert!(flow.window() > before + 0.4, "{} after {before}", flow.window());
+    assert!(
+        flow.window() > before + 0.4,
+        "{} after {before}",
+        flow.window()
+    );
 }
 
 #[test]
@@ -250,7 +311,11 @@ fn time_without_use_does_not_count() {
     flow.now += Duration::from_secs(60);
     flow.rounds(20);
     let wanted = w_cubic(4.0, 1000.0, 700.0);
-    assert!(near(flow.window(), wanted, 0.01), "{} instead of {wanted}", flow.window());
+    assert!(
+        near(flow.window(), wanted, 0.01),
+        "{} instead of {wanted}",
+        flow.window()
+    );
 }
 
 /// Section 4.2: half a window more in a round trip at most, however long ago the last loss was.
@@ -261,6 +326,10 @@ fn growth_within_a_round_trip_has_an_end() {
     for _ in 0..200 {
         let before = flow.window();
         flow.round();
-        assert!(flow.window() <= before * 1.66, "{} after {before}", flow.window());
+        assert!(
+            flow.window() <= before * 1.66,
+            "{} after {before}",
+            flow.window()
+        );
     }
 }

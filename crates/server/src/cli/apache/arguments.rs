@@ -52,10 +52,15 @@ impl Arguments {
         let mut tested = false;
         while let Some(word) = words.next() {
             let mut letters = word.chars();
-            let (Some('-'), Some(letter)) = (letters.next(), letters.next()) else { return Err(format!("illegal argument -- {word}")) };
+            let (Some('-'), Some(letter)) = (letters.next(), letters.next()) else {
+                return Err(format!("illegal argument -- {word}"));
+            };
             let attached = letters.as_str();
             let mut value = || match attached {
-                "" => words.next().cloned().ok_or_else(|| format!("missing argument for option -- {letter}")),
+                "" => words
+                    .next()
+                    .cloned()
+                    .ok_or_else(|| format!("missing argument for option -- {letter}")),
                 text => Ok(text.to_owned()),
             };
             match letter {
@@ -116,14 +121,25 @@ mod tests {
     use super::*;
 
     fn parsed(line: &str) -> Result<Arguments, String> {
-        Arguments::parse(&line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        Arguments::parse(
+            &line
+                .split_ascii_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>(),
+        )
     }
 
     #[test]
     fn letters_and_values() {
         let all = parsed("-d /etc/apache2 -fapache2.conf -DSSL -D FOREGROUND -k start").unwrap();
-        assert_eq!((all.mode, all.in_foreground, all.single), (Mode::Run, true, false));
-        assert_eq!((all.input.server_root, all.input.file), (Some("/etc/apache2".into()), "apache2.conf".into()));
+        assert_eq!(
+            (all.mode, all.in_foreground, all.single),
+            (Mode::Run, true, false)
+        );
+        assert_eq!(
+            (all.input.server_root, all.input.file),
+            (Some("/etc/apache2".into()), "apache2.conf".into())
+        );
         assert_eq!(all.input.defines, ["SSL", "FOREGROUND"]);
         for (line, mode) in [
             ("-t", Mode::Test),

@@ -1,4 +1,5 @@
-//! `-k` and apachectl: finding the running server by its file, and signalling it as Apache is signalled.
+//! `-k` and apachectl: finding the running server by its file, and signalling it as Apache is
+//! signalled.
 
 use super::arguments::Request;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -71,7 +72,11 @@ pub fn translated(words: &[String]) -> Vec<String> {
         Some(_) => return words.to_vec(),
     };
     let rest = words.iter().skip(1).cloned();
-    arguments.iter().map(|word| (*word).to_owned()).chain(rest).collect()
+    arguments
+        .iter()
+        .map(|word| (*word).to_owned())
+        .chain(rest)
+        .collect()
 }
 
 #[cfg(test)]
@@ -80,7 +85,11 @@ mod tests {
 
     #[test]
     fn words_of_apachectl() {
-        let words = |line: &str| line.split_ascii_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let words = |line: &str| {
+            line.split_ascii_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(translated(&words("graceful")), ["-k", "graceful"]);
         assert_eq!(translated(&words("configtest")), ["-t"]);
         assert_eq!(translated(&words("-S -D X")), ["-S", "-D", "X"]);

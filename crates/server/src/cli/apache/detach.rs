@@ -1,7 +1,9 @@
-//! A server in the background: this program once more, in a session of its own, waited for until it serves.
+//! A server in the background: this program once more, in a session of its own, waited for until it
+//! serves.
 //!
-//! The difficulty: whoever started us wants to know whether it serves, and its errors, and reads our output to its end. So its standard error
-//! stays ours until it serves, which its process id in the file says, and is let go before that.
+//! The difficulty: whoever started us wants to know whether it serves, and its errors, and reads
+//! our output to its end. So its standard error stays ours until it serves, which its process id in
+//! the file says, and is let go before that.
 
 use super::control;
 use std::{
@@ -27,11 +29,20 @@ pub fn start(program: &str, pid_file: Option<&Path>) -> ExitCode {
         Ok(path) => path,
         Err(error) => return failed(program, &error.to_string()),
     };
-    let (name, words) = command_line(program, std::env::args_os().collect(), |path| Path::new(path).exists());
+    let (name, words) = command_line(program, std::env::args_os().collect(), |path| {
+        Path::new(path).exists()
+    });
     let mut command = Command::new(executable);
     // A group of its own, so that the terminal's signals don't reach it.
-    command.arg0(name).args(words).arg("-DFOREGROUND").process_group(0);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).env(DETACHED, "1");
+    command
+        .arg0(name)
+        .args(words)
+        .arg("-DFOREGROUND")
+        .process_group(0);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .env(DETACHED, "1");
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => return failed(program, &error.to_string()),
@@ -43,7 +54,9 @@ pub fn start(program: &str, pid_file: Option<&Path>) -> ExitCode {
             Ok(Some(status)) if status.success() => return ExitCode::SUCCESS,
             _ => return ExitCode::FAILURE,
         }
-        let serves = pid_file.is_none_or(|file| control::running(file).is_some_and(|pid| pid.unsigned_abs() == child.id()));
+        let serves = pid_file.is_none_or(|file| {
+            control::running(file).is_some_and(|pid| pid.unsigned_abs() == child.id())
+        });
         if serves {
             return ExitCode::SUCCESS;
         }
@@ -52,15 +65,32 @@ pub fn start(program: &str, pid_file: Option<&Path>) -> ExitCode {
     failed(program, "the server did not start in time")
 }
 
-/// The name and the arguments of the daemon: the same, except that apachectl starts what Apache's does. Scripts look for a process of that name
-/// (`pgrep -f ^/usr/sbin/apache2` of Debian's logrotate, `pidof apache2`).
-fn command_line(program: &str, mut words: Vec<OsString>, exists: impl Fn(&str) -> bool) -> (OsString, Vec<OsString>) {
+/// The name and the arguments of the daemon: the same, except that apachectl starts what Apache's
+/// does. Scripts look for a process of that name (`pgrep -f ^/usr/sbin/apache2` of Debian's
+/// logrotate, `pidof apache2`).
+fn command_line(
+    program: &str,
+    mut words: Vec<OsString>,
+    exists: impl Fn(&str) -> bool,
+) -> (OsString, Vec<OsString>) {
     let rest = words.split_off(words.len().min(1));
     let name = words.pop().unwrap_or_else(|| program.into());
-    match DAEMONS.into_iter().find(|path| program.ends_with("ctl") && exists(path)) {
+    match DAEMONS
+        .into_iter()
+        .find(|path| program.ends_with("ctl") && exists(path))
+    {
         Some(daemon) => {
-            let rest: Vec<String> = rest.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-            (daemon.into(), control::translated(&rest).into_iter().map(OsString::from).collect())
+            let rest: Vec<String> = rest
+                .iter()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect();
+            (
+                daemon.into(),
+                control::translated(&rest)
+                    .into_iter()
+                    .map(OsString::from)
+                    .collect(),
+            )
         }
         None => (name, rest),
     }
@@ -90,8 +120,17 @@ mod tests {
     fn apachectl_starts_what_apaches_starts() {
         let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
         let on_debian = |path: &str| path == DAEMONS[0];
-        assert_eq!(command_line("apache2ctl", words("apache2ctl start"), on_debian), ("/usr/sbin/apache2".into(), words("-k start")));
-        assert_eq!(command_line("apachectl", words("./apachectl -k start"), |_| false), ("./apachectl".into(), words("-k start")));
-        assert_eq!(command_line("apache2", words("/usr/sbin/apache2 -f x"), on_debian), ("/usr/sbin/apache2".into(), words("-f x")));
+        assert_eq!(
+            command_line("apache2ctl", words("apache2ctl start"), on_debian),
+            ("/usr/sbin/apache2".into(), words("-k start"))
+        );
+        assert_eq!(
+            command_line("apachectl", words("./apachectl -k start"), |_| false),
+            ("./apachectl".into(), words("-k start"))
+        );
+        assert_eq!(
+            command_line("apache2", words("/usr/sbin/apache2 -f x"), on_debian),
+            ("/usr/sbin/apache2".into(), words("-f x"))
+        );
     }
 }

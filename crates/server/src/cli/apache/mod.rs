@@ -1,8 +1,9 @@
-//! Called as httpd, apache2 or apachectl: Apache's arguments, answered in Apache's words, because init scripts, panels and test frameworks
-//! read them.
+//! Called as httpd, apache2 or apachectl: Apache's arguments, answered in Apache's words, because
+//! init scripts, panels and test frameworks read them.
 //!
-//! Exit statuses are Apache's, not ours: 0 done, 1 not. Difficulty: what drives Apache expects it to come back once it serves, with the
-//! process id in a file; so without `-DFOREGROUND` the server is started as a process of its own and waited for (`detach`).
+//! Exit statuses are Apache's, not ours: 0 done, 1 not. Difficulty: what drives Apache expects it
+//! to come back once it serves, with the process id in a file; so without `-DFOREGROUND` the server
+//! is started as a process of its own and waited for (`detach`).
 
 mod arguments;
 mod control;
@@ -20,12 +21,19 @@ use std::{
 };
 
 /// The file that is read where `-f` names none, by the name of the program and of what is there.
-const CONFIGURATIONS: [&str; 4] =
-    ["/etc/apache2/apache2.conf", "/etc/httpd/conf/httpd.conf", "/usr/local/apache2/conf/httpd.conf", "/etc/apache2/httpd.conf"];
+const CONFIGURATIONS: [&str; 4] = [
+    "/etc/apache2/apache2.conf",
+    "/etc/httpd/conf/httpd.conf",
+    "/usr/local/apache2/conf/httpd.conf",
+    "/etc/apache2/httpd.conf",
+];
 
 /// Whether the program was called by one of the names that Apache's scripts call.
 pub fn is_name(program: &str) -> bool {
-    matches!(base_name(program), "httpd" | "apache2" | "apachectl" | "apache2ctl")
+    matches!(
+        base_name(program),
+        "httpd" | "apache2" | "apachectl" | "apache2ctl"
+    )
 }
 
 fn base_name(program: &str) -> &str {
@@ -34,8 +42,16 @@ fn base_name(program: &str) -> &str {
 
 /// `words`: with the program's name first.
 pub fn main(words: &[String]) -> ExitCode {
-    let (program, rest) = words.split_first().map_or(("apache2", &[][..]), |(program, rest)| (base_name(program), rest));
-    let rest = if program.ends_with("ctl") { control::translated(rest) } else { rest.to_vec() };
+    let (program, rest) = words
+        .split_first()
+        .map_or(("apache2", &[][..]), |(program, rest)| {
+            (base_name(program), rest)
+        });
+    let rest = if program.ends_with("ctl") {
+        control::translated(rest)
+    } else {
+        rest.to_vec()
+    };
     let arguments = match Arguments::parse(&rest) {
         Ok(arguments) => arguments,
         Err(why) => {
@@ -69,14 +85,27 @@ fn configuration(arguments: &Arguments) -> PathBuf {
         // As Apache: relative to the ServerRoot, where one is given.
         return root.map_or(named.clone(), |root| root.join(&named));
     }
-    let below = root.map(|root| [root.join("apache2.conf"), root.join("conf/httpd.conf"), root.join("httpd.conf")]);
-    let candidates = below.into_iter().flatten().chain(CONFIGURATIONS.iter().map(PathBuf::from));
-    candidates.into_iter().find(|path| path.exists()).unwrap_or_else(|| CONFIGURATIONS[0].into())
+    let below = root.map(|root| {
+        [
+            root.join("apache2.conf"),
+            root.join("conf/httpd.conf"),
+            root.join("httpd.conf"),
+        ]
+    });
+    let candidates = below
+        .into_iter()
+        .flatten()
+        .chain(CONFIGURATIONS.iter().map(PathBuf::from));
+    candidates
+        .into_iter()
+        .find(|path| path.exists())
+        .unwrap_or_else(|| CONFIGURATIONS[0].into())
 }
 
 fn input(arguments: &Arguments) -> ApacheInput {
     let mut input = arguments.input.clone();
-    input.file = std::path::absolute(configuration(arguments)).unwrap_or_else(|_| configuration(arguments));
+    input.file =
+        std::path::absolute(configuration(arguments)).unwrap_or_else(|_| configuration(arguments));
     input
 }
 
@@ -86,7 +115,10 @@ fn complain(program: &str, loaded: &Loaded) {
 }
 
 fn complain_of(program: &str, diagnostics: &[Diagnostic]) {
-    for error in diagnostics.iter().filter(|diagnostic| diagnostic.is_error()) {
+    for error in diagnostics
+        .iter()
+        .filter(|diagnostic| diagnostic.is_error())
+    {
         eprintln!("{program}: {}", in_apaches_words(error));
     }
 }
@@ -94,7 +126,10 @@ fn complain_of(program: &str, diagnostics: &[Diagnostic]) {
 fn in_apaches_words(error: &Diagnostic) -> String {
     match error.origin.line {
         0 => error.message.clone(),
-        line => format!("Syntax error on line {line} of {}:\n{}", error.origin.file, error.message),
+        line => format!(
+            "Syntax error on line {line} of {}:\n{}",
+            error.origin.file, error.message
+        ),
     }
 }
 
@@ -146,7 +181,12 @@ fn act(program: &str, arguments: &Arguments) -> ExitCode {
     }
     let state_dir = pid_file.as_deref().and_then(place::beside_pid_file);
     match arguments.in_foreground {
-        true => process::run(Source::Apache { input, workers: arguments.single.then_some(1), state_dir, php: None }),
+        true => process::run(Source::Apache {
+            input,
+            workers: arguments.single.then_some(1),
+            state_dir,
+            php: None,
+        }),
         false => detach::start(program, pid_file.as_deref()),
     }
 }

@@ -7,7 +7,10 @@ use std::{fmt::Write as _, path::Path};
 
 /// The first word is what programs look for; the rest is ours.
 pub fn version() -> String {
-    format!("Server version: Apache/{APACHE_VERSION} (Saker/{})\n", env!("CARGO_PKG_VERSION"))
+    format!(
+        "Server version: Apache/{APACHE_VERSION} (Saker/{})\n",
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 pub fn settings(file: &Path) -> String {
@@ -24,7 +27,9 @@ pub fn settings(file: &Path) -> String {
 }
 
 pub fn compiled_in() -> String {
-    let statics = known_modules().iter().filter(|row| row.link == Link::Static);
+    let statics = known_modules()
+        .iter()
+        .filter(|row| row.link == Link::Static);
     statics.fold("Compiled in modules:\n".to_owned(), |mut page, row| {
         let _ = writeln!(page, "  {}", row.source_file);
         page
@@ -36,25 +41,39 @@ pub fn directives() -> String {
     rows().fold(String::new(), |mut page, row| {
         let module = row.modules.first().copied().unwrap_or("core_module");
         let classes: Vec<&str> = row.overrides.classes().collect();
-        let _ = writeln!(page, "{} ({module})\n\tAllowed in {}{}", row.title(), row.contexts.describe(), allowed_by(&classes));
+        let _ = writeln!(
+            page,
+            "{} ({module})\n\tAllowed in {}{}",
+            row.title(),
+            row.contexts.describe(),
+            allowed_by(&classes)
+        );
         page
     })
 }
 
 fn allowed_by(classes: &[&str]) -> String {
-    if classes.is_empty() { String::new() } else { format!("; in .htaccess when AllowOverride includes {}", classes.join(" or ")) }
+    if classes.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "; in .htaccess when AllowOverride includes {}",
+            classes.join(" or ")
+        )
+    }
 }
 
 pub fn modules(loaded: &Loaded) -> String {
     let mut page = "Loaded Modules:\n".to_owned();
-    for row in loaded
-        .apache
-        .environment
-        .modules
-        .rows()
-        .filter(|row| row.link != Link::Always && !matches!(row.provision, Provision::Foreign | Provision::ForeignGuard))
-    {
-        let kind = if row.link == Link::Static { "static" } else { "shared" };
+    for row in loaded.apache.environment.modules.rows().filter(|row| {
+        row.link != Link::Always
+            && !matches!(row.provision, Provision::Foreign | Provision::ForeignGuard)
+    }) {
+        let kind = if row.link == Link::Static {
+            "static"
+        } else {
+            "shared"
+        };
         let _ = writeln!(page, " {} ({kind})", row.identifier);
     }
     page
@@ -62,16 +81,29 @@ pub fn modules(loaded: &Loaded) -> String {
 
 pub fn hosts(loaded: &Loaded) -> String {
     let overview = &loaded.overview;
-    let user = overview.user.as_deref().and_then(|name| id(name, "/etc/passwd"));
-    let group = overview.group.as_deref().and_then(|name| id(name, "/etc/group"));
-    overview.render((user.map(Uid::from_raw).map(Uid::as_raw), group.map(Gid::from_raw).map(Gid::as_raw)))
+    let user = overview
+        .user
+        .as_deref()
+        .and_then(|name| id(name, "/etc/passwd"));
+    let group = overview
+        .group
+        .as_deref()
+        .and_then(|name| id(name, "/etc/group"));
+    overview.render((
+        user.map(Uid::from_raw).map(Uid::as_raw),
+        group.map(Gid::from_raw).map(Gid::as_raw),
+    ))
 }
 
 /// The number of a user or group, from the third column of a file that both have.
 fn id(name: &str, file: &str) -> Option<u32> {
     let text = std::fs::read_to_string(file).ok()?;
     let mut lines = text.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    lines.find(|columns| columns.first() == Some(&name))?.get(2)?.parse().ok()
+    lines
+        .find(|columns| columns.first() == Some(&name))?
+        .get(2)?
+        .parse()
+        .ok()
 }
 
 pub fn includes(loaded: &Loaded) -> String {

@@ -11,9 +11,16 @@ pub struct Scratch(pub PathBuf);
 impl Scratch {
     pub fn new() -> Scratch {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let name = format!("saker-control-{}-{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "saker-control-{}-{}",
+            std::process::id(),
+            NUMBER.fetch_add(1, Ordering::Relaxed)
+        );
         let path = std::env::temp_dir().join(name);
-        std::fs::DirBuilder::new().mode(0o700).create(&path).unwrap();
+        std::fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .unwrap();
         Scratch(path)
     }
 
@@ -41,7 +48,11 @@ fn created_private_with_its_parents() {
     let passed = scratch.join("b/c");
     StateDir::open_for(&passed, Some(65534)).unwrap();
     assert_eq!(mode(&passed), 0o700);
-    assert_eq!(mode(&scratch.join("b")) & 0o711, 0o711, "whom the server becomes has to pass");
+    assert_eq!(
+        mode(&scratch.join("b")) & 0o711,
+        0o711,
+        "whom the server becomes has to pass"
+    );
 }
 
 #[test]
@@ -52,8 +63,16 @@ fn one_server_per_directory() {
     let own = Some(std::process::id());
     assert_eq!(running(&path), Some(Running { pid: own }));
     let second = StateDir::open(&path).unwrap().lock().unwrap_err();
-    assert!(matches!(second, StateDirError::Running { pid, .. } if pid == own), "{second}");
-    assert!(second.to_string().starts_with(&format!("already running with pid {}", std::process::id())), "{second}");
+    assert!(
+        matches!(second, StateDirError::Running { pid, .. } if pid == own),
+        "{second}"
+    );
+    assert!(
+        second
+            .to_string()
+            .starts_with(&format!("already running with pid {}", std::process::id())),
+        "{second}"
+    );
     drop(lock);
     assert_eq!(running(&path), None);
     assert!(!path.exists(), "an own directory goes with the server");
@@ -67,7 +86,10 @@ fn a_directory_that_was_there_stays_and_keeps_foreign_files() {
     let lock = StateDir::open(&scratch.0).unwrap().lock().unwrap();
     let listener = lock.bind_control().unwrap();
     drop((lock, listener));
-    let left: Vec<_> = std::fs::read_dir(&scratch.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(&scratch.0)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
     assert_eq!(left, ["acme.json"]);
 }
 
@@ -77,7 +99,10 @@ fn a_pid_file_of_a_dead_server_counts_for_nothing() {
     std::fs::write(scratch.join(PID_FILE), "1\n").unwrap();
     assert_eq!(running(&scratch.0), None);
     let _lock = StateDir::open(&scratch.0).unwrap().lock().unwrap();
-    assert_eq!(std::fs::read_to_string(scratch.join(PID_FILE)).unwrap(), format!("{}\n", std::process::id()));
+    assert_eq!(
+        std::fs::read_to_string(scratch.join(PID_FILE)).unwrap(),
+        format!("{}\n", std::process::id())
+    );
 }
 
 #[test]
@@ -85,8 +110,14 @@ fn a_pid_file_that_is_a_link_is_not_followed() {
     let scratch = Scratch::new();
     std::fs::write(scratch.join("precious"), "precious").unwrap();
     std::os::unix::fs::symlink("precious", scratch.join(PID_FILE)).unwrap();
-    assert!(matches!(StateDir::open(&scratch.0).unwrap().lock(), Err(StateDirError::Io { .. })));
-    assert_eq!(std::fs::read_to_string(scratch.join("precious")).unwrap(), "precious");
+    assert!(matches!(
+        StateDir::open(&scratch.0).unwrap().lock(),
+        Err(StateDirError::Io { .. })
+    ));
+    assert_eq!(
+        std::fs::read_to_string(scratch.join("precious")).unwrap(),
+        "precious"
+    );
 }
 
 #[test]
@@ -107,7 +138,10 @@ fn a_file_in_place_of_the_socket_stays() {
     let lock = StateDir::open(&scratch.0).unwrap().lock().unwrap();
     assert!(lock.bind_control().is_err());
     drop(lock);
-    assert_eq!(std::fs::read_to_string(scratch.join(SOCKET)).unwrap(), "precious");
+    assert_eq!(
+        std::fs::read_to_string(scratch.join(SOCKET)).unwrap(),
+        "precious"
+    );
 }
 
 #[test]
@@ -119,7 +153,10 @@ fn paths_too_long_for_an_address() {
         let lock = StateDir::open(&path).unwrap().lock().unwrap();
         let _listener = lock.bind_control().unwrap();
         let socket = SocketPath::new(&path).unwrap();
-        assert_eq!(socket.as_path().starts_with("/proc"), length > SOCKET_PATH_BYTES_MAX);
+        assert_eq!(
+            socket.as_path().starts_with("/proc"),
+            length > SOCKET_PATH_BYTES_MAX
+        );
         UnixStream::connect(socket.as_path()).unwrap();
     }
 }
@@ -132,11 +169,20 @@ fn others_may_not_write_into_it() {
         std::os::unix::fs::chown(&scratch.0, None, Some(41_002)).unwrap();
     }
     let is_root = rustix::process::geteuid().is_root();
-    for (bits, accepted) in [(0o755, true), (0o770, false), (0o707, false), (0o1777, false), (0o2777, false), (0o2770, is_root)] {
+    for (bits, accepted) in [
+        (0o755, true),
+        (0o770, false),
+        (0o707, false),
+        (0o1777, false),
+        (0o2777, false),
+        (0o2770, is_root),
+    ] {
         std::fs::set_permissions(&scratch.0, std::fs::Permissions::from_mode(bits)).unwrap();
         let opened = StateDir::open(&scratch.0);
         assert_eq!(opened.is_ok(), accepted, "{bits:o}: {opened:?}");
-        assert!(accepted || matches!(opened, Err(StateDirError::Writable { mode, .. }) if mode == bits));
+        assert!(
+            accepted || matches!(opened, Err(StateDirError::Writable { mode, .. }) if mode == bits)
+        );
     }
 }
 
@@ -146,7 +192,10 @@ fn a_foreign_owner_is_refused_unless_it_is_the_service_user() {
     if std::os::unix::fs::chown(&scratch.0, Some(12_345), None).is_err() {
         return; // Only root can give a directory away.
     }
-    assert!(matches!(StateDir::open(&scratch.0), Err(StateDirError::Foreign { owner: 12_345, .. })));
+    assert!(matches!(
+        StateDir::open(&scratch.0),
+        Err(StateDirError::Foreign { owner: 12_345, .. })
+    ));
     StateDir::open_for(&scratch.0, Some(12_345)).unwrap();
     // Nor is a foreign link to our own directory.
     let (link, own) = (scratch.join("link"), scratch.join("own"));
@@ -154,7 +203,10 @@ fn a_foreign_owner_is_refused_unless_it_is_the_service_user() {
     std::os::unix::fs::symlink(&own, &link).unwrap();
     StateDir::open(&link).unwrap();
     std::os::unix::fs::lchown(&link, Some(12_345), None).unwrap();
-    assert!(matches!(StateDir::open(&link), Err(StateDirError::Foreign { .. })));
+    assert!(matches!(
+        StateDir::open(&link),
+        Err(StateDirError::Foreign { .. })
+    ));
 }
 
 #[test]
@@ -162,7 +214,10 @@ fn not_a_directory() {
     let scratch = Scratch::new();
     std::fs::write(scratch.join("file"), "").unwrap();
     let refused = StateDir::open(&scratch.join("file")).unwrap_err();
-    assert!(matches!(refused, StateDirError::NotDirectory(_)), "{refused}");
+    assert!(
+        matches!(refused, StateDirError::NotDirectory(_)),
+        "{refused}"
+    );
     let below = StateDir::open(&scratch.join("file/below")).unwrap_err();
     assert!(matches!(below, StateDirError::Io { .. }), "{below}");
 }
@@ -185,5 +240,8 @@ fn a_directory_of_roots_that_a_group_may_enter_is_roots_again() {
     StateDir::open(&path).unwrap();
     StateDir::open_for(&path, Some(2)).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o2772)).unwrap();
-    assert!(matches!(StateDir::open(&path), Err(StateDirError::Writable { .. })));
+    assert!(matches!(
+        StateDir::open(&path),
+        Err(StateDirError::Writable { .. })
+    ));
 }

@@ -33,9 +33,19 @@ fn read(path: &Path) -> String {
 fn targets() {
     assert_eq!(LogTarget::parse("off"), LogTarget::Off);
     assert_eq!(LogTarget::parse(" - "), LogTarget::Stdout);
-    assert_eq!(LogTarget::parse("|/bin/rotate 5M"), LogTarget::Program("/bin/rotate 5M".to_owned()));
-    assert_eq!(LogTarget::parse("logs/access.log"), LogTarget::File("logs/access.log".into()));
-    assert!(LogFile::open_target(&LogTarget::Off).expect("off").is_none());
+    assert_eq!(
+        LogTarget::parse("|/bin/rotate 5M"),
+        LogTarget::Program("/bin/rotate 5M".to_owned())
+    );
+    assert_eq!(
+        LogTarget::parse("logs/access.log"),
+        LogTarget::File("logs/access.log".into())
+    );
+    assert!(
+        LogFile::open_target(&LogTarget::Off)
+            .expect("off")
+            .is_none()
+    );
     assert!(LogFile::open_target(&LogTarget::Program("/nonexistent/x".to_owned())).is_err());
     assert!(LogFile::open(Path::new("/nonexistent/x")).is_err());
 }
@@ -46,11 +56,21 @@ fn appends_with_a_modest_mode() {
     let path = scratch.path("a.log");
     for text in [b"one\n", b"two\n"] {
         let file = LogFile::open(&path).expect("open");
-        assert_eq!(file.write_batch(text), Flushed { written: 1, dropped: 0 });
+        assert_eq!(
+            file.write_batch(text),
+            Flushed {
+                written: 1,
+                dropped: 0
+            }
+        );
     }
     assert_eq!(read(&path), "one\ntwo\n");
     assert_eq!(
-        std::fs::metadata(&path).expect("metadata").permissions().mode() & 0o7137,
+        std::fs::metadata(&path)
+            .expect("metadata")
+            .permissions()
+            .mode()
+            & 0o7137,
         0,
         "nothing for others, no writing for the group"
     );
@@ -61,15 +81,31 @@ fn a_buffer_is_handed_over_when_full_or_told() {
     let scratch = Scratch::new("buffer");
     let path = scratch.path("a.log");
     let mut buffer = LogBuffer::new(LogFile::open(&path).expect("open"));
-    assert_eq!(buffer.append(|out| out.extend(b"first\n")), Flushed::default());
+    assert_eq!(
+        buffer.append(|out| out.extend(b"first\n")),
+        Flushed::default()
+    );
     assert_eq!((read(&path).as_str(), buffer.is_empty()), ("", false));
-    assert_eq!(buffer.flush(), Flushed { written: 1, dropped: 0 });
-    assert_eq!((read(&path).as_str(), buffer.flush()), ("first\n", Flushed::default()));
+    assert_eq!(
+        buffer.flush(),
+        Flushed {
+            written: 1,
+            dropped: 0
+        }
+    );
+    assert_eq!(
+        (read(&path).as_str(), buffer.flush()),
+        ("first\n", Flushed::default())
+    );
     let mut written = 0;
     for _ in 0..BUFFER_BYTES / 8 {
         written += buffer.append(|out| out.extend(b"1234567\n")).written;
     }
-    assert_eq!(written, BUFFER_BYTES as u64 / 8, "full at exactly the limit");
+    assert_eq!(
+        written,
+        BUFFER_BYTES as u64 / 8,
+        "full at exactly the limit"
+    );
     buffer.append(|out| out.extend(b"last\n"));
     drop(buffer);
     assert!(read(&path).ends_with("last\n"));
@@ -84,8 +120,14 @@ fn write_from_workers(file: &Arc<LogFile>, lines_per_worker: usize) -> u64 {
                 let mut buffer = LogBuffer::new(Arc::clone(file));
                 for number in 0..lines_per_worker {
                     let padding = "x".repeat(number % 97);
-                    let flushed = buffer.append(|out| out.extend(format!("<{worker} {number} {padding}>\n").into_bytes()));
-                    let flushed = if number % 61 == 0 { buffer.flush() } else { flushed };
+                    let flushed = buffer.append(|out| {
+                        out.extend(format!("<{worker} {number} {padding}>\n").into_bytes())
+                    });
+                    let flushed = if number % 61 == 0 {
+                        buffer.flush()
+                    } else {
+                        flushed
+                    };
                     total.fetch_add(flushed.written, Ordering::Relaxed);
                 }
                 total.fetch_add(buffer.flush().written, Ordering::Relaxed);
@@ -99,9 +141,17 @@ fn write_from_workers(file: &Arc<LogFile>, lines_per_worker: usize) -> u64 {
 fn check(text: &str) -> usize {
     let mut next = [0usize; 4];
     for line in text.lines() {
-        let inner = line.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).unwrap_or_else(|| panic!("torn: {line:?}"));
+        let inner = line
+            .strip_prefix('<')
+            .and_then(|rest| rest.strip_suffix('>'))
+            .unwrap_or_else(|| panic!("torn: {line:?}"));
         let mut parts = inner.split(' ');
-        let mut number = || parts.next().and_then(|part| part.parse::<usize>().ok()).expect("number");
+        let mut number = || {
+            parts
+                .next()
+                .and_then(|part| part.parse::<usize>().ok())
+                .expect("number")
+        };
         let (worker, number) = (number(), number());
         assert_eq!(number, next[worker], "worker {worker}");
         assert_eq!(parts.next().map(str::len), Some(number % 97));
@@ -174,9 +224,16 @@ fn only_our_own_torn_end_is_cut_off() {
 
 #[test]
 fn the_full_device_is_reported_and_counted() {
-    // Not a regular file, so it goes through the queue like any device; the lines vanish but nobody stops.
+    // Not a regular file, so it goes through the queue like any device; the lines vanish but nobody
+    // stops.
     let file = LogFile::open(Path::new("/dev/full")).expect("open");
-    assert_eq!(file.write_batch(b"a\nb\n"), Flushed { written: 2, dropped: 0 });
+    assert_eq!(
+        file.write_batch(b"a\nb\n"),
+        Flushed {
+            written: 2,
+            dropped: 0
+        }
+    );
     let start = Instant::now();
     drop(file);
     assert!(start.elapsed() < FLUSH_AT_END);
@@ -187,7 +244,9 @@ fn a_program_gets_the_lines() {
     let scratch = Scratch::new("program");
     let path = scratch.path("out");
     let command = format!("$exec cat >'{}'", path.display());
-    let file = LogFile::open_target(&LogTarget::Program(command)).expect("start").expect("a log");
+    let file = LogFile::open_target(&LogTarget::Program(command))
+        .expect("start")
+        .expect("a log");
     let mut buffer = LogBuffer::new(Arc::clone(&file));
     buffer.append(|out| out.extend(b"one\n"));
     buffer.flush();
@@ -200,17 +259,25 @@ fn a_program_gets_the_lines() {
 
 #[test]
 fn a_stuck_program_drops_lines_and_blocks_nobody() {
-    let file = LogFile::open_target(&LogTarget::Program("sleep 4".to_owned())).expect("start").expect("a log");
+    let file = LogFile::open_target(&LogTarget::Program("sleep 4".to_owned()))
+        .expect("start")
+        .expect("a log");
     let batch = b"0123456789abcde\n".repeat(4096);
     let start = Instant::now();
     let mut sum = Flushed::default();
     for _ in 0..2 * QUEUED_BYTES_MAX / batch.len() {
         let flushed = file.write_batch(&batch);
-        sum = Flushed { written: sum.written + flushed.written, dropped: sum.dropped + flushed.dropped };
+        sum = Flushed {
+            written: sum.written + flushed.written,
+            dropped: sum.dropped + flushed.dropped,
+        };
     }
     assert!(start.elapsed() < Duration::from_secs(3));
     assert!(sum.dropped >= sum.written / 2 && sum.written > 0, "{sum:?}");
-    assert_eq!(sum.written + sum.dropped, (2 * QUEUED_BYTES_MAX / 16) as u64);
+    assert_eq!(
+        sum.written + sum.dropped,
+        (2 * QUEUED_BYTES_MAX / 16) as u64
+    );
 }
 
 fn wait_until(condition: impl Fn() -> bool) {

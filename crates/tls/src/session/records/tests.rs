@@ -13,7 +13,10 @@ use std::{io::Read, sync::Arc};
 
 #[test]
 fn parts_are_taken_as_one() {
-    let mut parts = Parts { parts: &[b"ab", b"", b"cdef", b"g"], at: 0 };
+    let mut parts = Parts {
+        parts: &[b"ab", b"", b"cdef", b"g"],
+        at: 0,
+    };
     let mut taken = Vec::new();
     for count in [1, 3, 0, 2, 5] {
         let mut out = Vec::new();
@@ -29,12 +32,20 @@ fn shaken(version: &'static SupportedProtocolVersion) -> (ClientConnection, Reco
     let mut roots = RootCertStore::empty();
     roots.add(made.cert.der().clone()).unwrap();
     let provider = Arc::new(aws_lc_rs::default_provider());
-    let client = ClientConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(&[version]).unwrap();
+    let client = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[version])
+        .unwrap();
     let client = client.with_root_certificates(roots).with_no_client_auth();
-    let mut client = ClientConnection::new(Arc::new(client), "a.example".try_into().unwrap()).unwrap();
+    let mut client =
+        ClientConnection::new(Arc::new(client), "a.example".try_into().unwrap()).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
-    let server = ServerConfig::builder_with_provider(provider).with_protocol_versions(&[version]).unwrap();
-    let mut server = server.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key).unwrap();
+    let server = ServerConfig::builder_with_provider(provider)
+        .with_protocol_versions(&[version])
+        .unwrap();
+    let mut server = server
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key)
+        .unwrap();
     server.enable_secret_extraction = true;
     let mut handshake = Handshake::new(Arc::new(server), None, None).unwrap();
     let (mut input, mut is_over) = (Vec::new(), false);
@@ -44,7 +55,9 @@ fn shaken(version: &'static SupportedProtocolVersion) -> (ClientConnection, Reco
         }
         let mut out = Vec::new();
         let used;
-        (used, is_over) = handshake.receive(&mut input, &mut Vec::new(), &mut out).unwrap();
+        (used, is_over) = handshake
+            .receive(&mut input, &mut Vec::new(), &mut out)
+            .unwrap();
         input.drain(..used);
         heard(&mut client, &out);
     }
@@ -90,7 +103,16 @@ fn under_tls12_a_used_up_key_ends_the_session_in_good_order() {
             Err(fault) => break fault,
         }
     };
-    assert!(matches!(fault, Fault::Refused { whose: Whose::Ours, .. }), "{fault:?}");
+    assert!(
+        matches!(
+            fault,
+            Fault::Refused {
+                whose: Whose::Ours,
+                ..
+            }
+        ),
+        "{fault:?}"
+    );
     assert!(records.seal.sequence <= records.seal_max);
     assert_eq!(heard(&mut client, &out), vec![b'x'; sent]);
     assert!(client.process_new_packets().unwrap().peer_has_closed());

@@ -11,15 +11,27 @@ pub fn push(text: &mut String, mut number: u32, count: usize) {
 }
 
 pub fn letter(number: u32) -> char {
-    char::from(LETTERS.get((number & 0x3f) as usize).copied().unwrap_or(b'.'))
+    char::from(
+        LETTERS
+            .get((number & 0x3f) as usize)
+            .copied()
+            .unwrap_or(b'.'),
+    )
 }
 
 pub fn number(letter: u8) -> Option<u32> {
-    LETTERS.iter().position(|known| *known == letter).map(|at| at as u32)
+    LETTERS
+        .iter()
+        .position(|known| *known == letter)
+        .map(|at| at as u32)
 }
 
 /// Three bytes of a digest, the first one highest.
 pub fn push_bytes(text: &mut String, digest: &[u8], places: [usize; 3], count: usize) {
     let byte = |place: usize| digest.get(place).copied().map_or(0, u32::from);
-    push(text, byte(places[0]) << 16 | byte(places[1]) << 8 | byte(places[2]), count);
+    push(
+        text,
+        byte(places[0]) << 16 | byte(places[1]) << 8 | byte(places[2]),
+        count,
+    );
 }

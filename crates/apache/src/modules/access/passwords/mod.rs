@@ -1,8 +1,11 @@
-//! Whether a password belongs to what a password file holds: the kinds that `htpasswd` writes and crypt(3) knows.
+//! Whether a password belongs to what a password file holds: the kinds that `htpasswd` writes and
+//! crypt(3) knows.
 //!
-//! As `apr_password_validate`: bcrypt, APR's MD5, SHA-1, and whatever else crypt(3) can. Difficulty: most kinds are made to be slow, so
-//! they are computed on threads of their own (`blocking`), and what came of it is kept under a keyed hash of both texts; a file that
-//! changes changes the texts. Absent on purpose: passwords in the clear, which Apache does not take on Unix; yescrypt and scrypt.
+//! As `apr_password_validate`: bcrypt, APR's MD5, SHA-1, and whatever else crypt(3) can.
+//! Difficulty: most kinds are made to be slow, so they are computed on threads of their own
+//! (`blocking`), and what came of it is kept under a keyed hash of both texts; a file that changes
+//! changes the texts. Absent on purpose: passwords in the clear, which Apache does not take on
+//! Unix; yescrypt and scrypt.
 
 mod des_crypt;
 mod encoding;
@@ -21,23 +24,31 @@ use std::{
 /// Results kept, and for how long.
 const KEPT_MAX: usize = 8192;
 const KEPT_FOR: Duration = Duration::from_secs(3600);
-/// The most that `htpasswd -C` takes: some seconds. A file may claim 31, which is days, and no password is checked by it.
+/// The most that `htpasswd -C` takes: some seconds. A file may claim 31, which is days, and no
+/// password is checked by it.
 const BCRYPT_COST_MAX: u32 = 17;
 
 static CHECKED: Answers<[u8; 32], bool> = Answers::new(&blocking::PASSWORDS, KEPT_MAX, KEPT_FOR);
 
-/// Checks `password` against `stored`. `site`: the site of the password file, which takes its turn on the threads.
+/// Checks `password` against `stored`. `site`: the site of the password file, which takes its turn
+/// on the threads.
 pub fn check(site: usize, stored: &str, password: &[u8]) -> Answer<bool> {
     // Texts end at a zero byte, as C has them.
     let password = password.split(|byte| *byte == 0).next().unwrap_or_default();
     if let Some(text) = stored.strip_prefix("{SHA}") {
-        return Answer::Known(is_same(&saker_expressions::base64_encode(&Sha1::digest(password)), text.as_bytes()));
+        return Answer::Known(is_same(
+            &saker_expressions::base64_encode(&Sha1::digest(password)),
+            text.as_bytes(),
+        ));
     }
     let (stored, password) = (stored.to_owned(), password.to_vec());
-    CHECKED.ask(site as u64, &key(&stored, &password), false, move || is_password(&stored, &password))
+    CHECKED.ask(site as u64, &key(&stored, &password), false, move || {
+        is_password(&stored, &password)
+    })
 }
 
-/// Without the passwords in it; nobody who does not know the process's secret can try passwords on it.
+/// Without the passwords in it; nobody who does not know the process's secret can try passwords on
+/// it.
 fn key(stored: &str, password: &[u8]) -> [u8; 32] {
     let mut hash = Sha256::new_with_prefix(secret());
     hash.update((stored.len() as u64).to_ne_bytes());
@@ -51,9 +62,14 @@ pub fn secret() -> &'static [u8; 64] {
     static SECRET: OnceLock<[u8; 64]> = OnceLock::new();
     SECRET.get_or_init(|| {
         let mut secret = [0; 64];
-        // Keys of the standard library come from the kernel; each new state differs from the one before.
+        // Keys of the standard library come from the kernel; each new state differs from the one
+        // before.
         for part in secret.chunks_exact_mut(8) {
-            part.copy_from_slice(&RandomState::new().hash_one(std::process::id()).to_ne_bytes());
+            part.copy_from_slice(
+                &RandomState::new()
+                    .hash_one(std::process::id())
+                    .to_ne_bytes(),
+            );
         }
         secret
     })
@@ -61,8 +77,12 @@ pub fn secret() -> &'static [u8; 64] {
 
 /// The slow ones.
 fn is_password(stored: &str, password: &[u8]) -> bool {
-    let made = if ["$2y$", "$2a$", "$2b$", "$2x$"].iter().any(|start| stored.starts_with(start)) {
-        return bcrypt_cost(stored).is_some_and(|cost| cost <= BCRYPT_COST_MAX) && bcrypt::verify(password, stored).unwrap_or(false);
+    let made = if ["$2y$", "$2a$", "$2b$", "$2x$"]
+        .iter()
+        .any(|start| stored.starts_with(start))
+    {
+        return bcrypt_cost(stored).is_some_and(|cost| cost <= BCRYPT_COST_MAX)
+            && bcrypt::verify(password, stored).unwrap_or(false);
     } else if stored.starts_with("$apr1$") || stored.starts_with("$1$") {
         md5_crypt::crypt(password, stored)
     } else if stored.starts_with("$5$") || stored.starts_with("$6$") {
@@ -80,7 +100,10 @@ fn bcrypt_cost(stored: &str) -> Option<u32> {
 
 /// In a time that does not tell where they differ.
 pub fn is_same(one: &[u8], other: &[u8]) -> bool {
-    let differing = one.iter().zip(other).fold(0, |so_far, (left, right)| so_far | (left ^ right));
+    let differing = one
+        .iter()
+        .zip(other)
+        .fold(0, |so_far, (left, right)| so_far | (left ^ right));
     one.len() == other.len() && std::hint::black_box(differing) == 0
 }
 

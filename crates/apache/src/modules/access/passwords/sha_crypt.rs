@@ -1,6 +1,8 @@
-//! SHA-256 (`$5$`) and SHA-512 (`$6$`) as crypt(3) stretches them (Drepper, "Unix crypt using SHA-256 and SHA-512").
+//! SHA-256 (`$5$`) and SHA-512 (`$6$`) as crypt(3) stretches them (Drepper, "Unix crypt using
+//! SHA-256 and SHA-512").
 //!
-//! Difficulty: only in the order in which bytes of the digest are written; both kinds are one algorithm.
+//! Difficulty: only in the order in which bytes of the digest are written; both kinds are one
+//! algorithm.
 
 use super::encoding::push_bytes;
 use sha2::{Digest, Sha256, Sha512};
@@ -19,9 +21,17 @@ pub fn crypt(password: &[u8], stored: &str) -> Option<String> {
     }
 }
 
-fn with<D: Digest>(mark: &str, password: &[u8], rest: &str, write: fn(&mut String, &[u8])) -> Option<String> {
+fn with<D: Digest>(
+    mark: &str,
+    password: &[u8],
+    rest: &str,
+    write: fn(&mut String, &[u8]),
+) -> Option<String> {
     let mut text = mark.to_owned();
-    let (rounds, rest) = match rest.strip_prefix("rounds=").and_then(|rest| rest.split_once('$')) {
+    let (rounds, rest) = match rest
+        .strip_prefix("rounds=")
+        .and_then(|rest| rest.split_once('$'))
+    {
         Some((number, rest)) => (Some(number.parse::<u32>().ok()?.max(ROUNDS_MIN)), rest),
         None => (None, rest),
     };
@@ -35,7 +45,10 @@ fn with<D: Digest>(mark: &str, password: &[u8], rest: &str, write: fn(&mut Strin
     let salt = salt.get(..salt.len().min(SALT_BYTES_MAX))?;
     text.push_str(salt);
     text.push('$');
-    write(&mut text, &digest::<D>(password, salt.as_bytes(), rounds.unwrap_or(ROUNDS)));
+    write(
+        &mut text,
+        &digest::<D>(password, salt.as_bytes(), rounds.unwrap_or(ROUNDS)),
+    );
     Some(text)
 }
 
@@ -68,8 +81,15 @@ fn digest<D: Digest>(password: &[u8], salt: &[u8], rounds: u32) -> Vec<u8> {
 }
 
 fn first<D: Digest>(password: &[u8], salt: &[u8]) -> Vec<u8> {
-    let inner = D::new().chain_update(password).chain_update(salt).chain_update(password).finalize();
-    let mut hash = D::new().chain_update(password).chain_update(salt).chain_update(stretched(&inner, password.len()));
+    let inner = D::new()
+        .chain_update(password)
+        .chain_update(salt)
+        .chain_update(password)
+        .finalize();
+    let mut hash = D::new()
+        .chain_update(password)
+        .chain_update(salt)
+        .chain_update(stretched(&inner, password.len()));
     let mut bits = password.len();
     while bits > 0 {
         hash.update(if bits & 1 == 1 { &inner[..] } else { password });
