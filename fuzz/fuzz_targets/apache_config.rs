@@ -5,12 +5,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use saker_config::Diagnostic;
-use saker_config_apache::{
+use saker_apache_syntax::{
     InMemory, Loaded, Setup,
     limits::{Limits, NESTING_MAX},
     load,
 };
+use saker_config::Diagnostic;
 
 const MODULES: &str = "LoadModule macro_module x\nLoadModule env_module x\nLoadModule rewrite_module x\nLoadModule authz_core_module x\n";
 
@@ -91,7 +91,7 @@ fn again(loaded: &Loaded) {
     assert_eq!(dump, second.tree.dump());
 }
 
-fn depth(nodes: &[saker_config_apache::Node]) -> usize {
+fn depth(nodes: &[saker_apache_syntax::Node]) -> usize {
     nodes
         .iter()
         .map(|node| 1 + depth(&node.children))

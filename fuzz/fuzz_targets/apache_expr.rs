@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use saker_expressions::{
+use saker_ap_expr::{
     Evaluation, Expression, ExpressionOptions, Facts, FileTest, LocalTime, StringExpression,
     Variable,
 };

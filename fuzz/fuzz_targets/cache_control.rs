@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use saker_cache::rules::{
+use saker_cache_rules::rules::{
     ClientControl, Life, RuleSettings, SearchVariance, Use, Vary, judge_response, judge_use,
     may_serve_after_error,
     validation::{freshened, is_not_modified, judge_answer},

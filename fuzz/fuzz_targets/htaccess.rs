@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use saker_config_apache::{
+use saker_apache_syntax::{
     Environment, Htaccess, InMemory, Permission, Verdict, parse_htaccess, row::Overrides,
 };
 use std::sync::OnceLock;

@@ -13,8 +13,8 @@ use saker_apache::{
     Apache, ApacheRules, ContentFilters, Inside, ResponseRules, load,
     status::{Figures, Report},
 };
+use saker_apache_syntax::{OnDisk, Setup};
 use saker_config::model::{Address, PhpPools, Site};
-use saker_config_apache::{OnDisk, Setup};
 use saker_files::Watcher;
 use saker_http::{RequestHead, Status, Version};
 use saker_pipeline::{Body, Client, Exchange, Filter, NoBody, Response, Rules, Verdict};

@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use saker_cache::lscache::{
+use saker_cache_rules::lscache::{
     Control, LscacheSettings, Purge, Target, purge::parse, query::KeyEdits, tags::tags,
     vary::VaryRules, visitor::identity,
 };

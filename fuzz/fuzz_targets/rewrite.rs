@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use saker_expressions::{Facts, FileTest, LocalTime, Variable};
+use saker_ap_expr::{Facts, FileTest, LocalTime, Variable};
 use saker_fuzz::Input as Knobs;
 use saker_rewrite::{
     Action, Input, MapSource, Place, Settings, TextMap, World, run_directory, run_server,

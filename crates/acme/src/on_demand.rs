@@ -1,7 +1,7 @@
 //! Certificates at the first handshake for a name: who may have one, and who has just been refused.
 
 use crate::client::Client;
-use saker_hosts::{Answer, Found, Hosts};
+use saker_dynamic_vhosts::{Answer, Found, Hosts};
 use std::{
     collections::HashMap,
     fmt,

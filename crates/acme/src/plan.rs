@@ -4,7 +4,7 @@ use saker_config::{
     Model,
     model::{Acme, AcmeChallenge, Automatic, Site, SiteName},
 };
-use saker_hosts::Hosts;
+use saker_dynamic_vhosts::Hosts;
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 /// Let's Encrypt signs no more names at once.

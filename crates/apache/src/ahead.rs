@@ -12,7 +12,7 @@ use crate::{
     rules::ApacheRules,
     state::{State, Translated, peek, state},
 };
-use saker_expressions::{Facts, FileTest, LocalTime, Variable, Work};
+use saker_ap_expr::{Facts, FileTest, LocalTime, Variable, Work};
 use saker_files::{Kind, Watcher};
 use saker_http::Status;
 use saker_pipeline::{Exchange, Inner, Rules, Verdict};

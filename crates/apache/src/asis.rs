@@ -1,7 +1,7 @@
 //! mod_asis: a file that brings its own fields (handler `send-as-is`).
 
 use crate::{state::peek, walk::link_policy};
-use saker_config_apache::options::OptionSet;
+use saker_apache_syntax::options::OptionSet;
 use saker_files::{Kind, Watcher, resolve};
 use saker_http::Status;
 use saker_pipeline::{Body, Chunk, Exchange, Response};

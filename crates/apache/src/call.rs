@@ -81,7 +81,7 @@ fn own_variables(exchange: &Exchange, local: &Local) -> Vec<(Vec<u8>, Vec<u8>)> 
 
 /// Path and query, escaped, as the rules have left them.
 pub fn target_of(exchange: &Exchange) -> Vec<u8> {
-    let mut target = saker_expressions::escape_uri(&exchange.path);
+    let mut target = saker_ap_expr::escape_uri(&exchange.path);
     if let Some(query) = &exchange.query {
         target.push(b'?');
         target.extend_from_slice(query);

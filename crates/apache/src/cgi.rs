@@ -15,8 +15,8 @@ use crate::{
     rules::ApacheRules,
     state::peek,
 };
+use saker_apache_syntax::options::EXEC_CGI;
 use saker_config::model::ProgramUser;
-use saker_config_apache::options::EXEC_CGI;
 use saker_files::Kind;
 use saker_http::{Method, Status, path::normalise_with};
 use saker_pipeline::{
@@ -224,7 +224,7 @@ fn of_method(exchange: &Exchange, local: &Local) -> Option<Box<str>> {
 
 /// The path of the request is what follows the script's.
 fn to_script(exchange: &mut Exchange, host: &Host, script: &[u8]) -> Verdict {
-    let whole = [script, &saker_expressions::escape_uri(&exchange.path)].concat();
+    let whole = [script, &saker_ap_expr::escape_uri(&exchange.path)].concat();
     let (path, inserted) = match whole.iter().position(|byte| *byte == b'?') {
         Some(at) => (whole.get(..at).unwrap_or_default(), whole.get(at + 1..)),
         None => (whole.as_slice(), None),

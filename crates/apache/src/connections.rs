@@ -9,8 +9,8 @@ use crate::{
     modules::{core::texts, dir::set_flag},
     server::ServerSet,
 };
+use saker_apache_syntax::Node;
 use saker_config::model::{Http3, Limits, Listener, Model};
-use saker_config_apache::Node;
 use saker_net::Network;
 use std::net::IpAddr;
 

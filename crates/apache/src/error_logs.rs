@@ -5,8 +5,8 @@
 //! none, writes where the server does, but at its own level and in its shapes.
 
 use crate::{modules::core::texts, modules::loglevel::LogLevel, server::HostDraft};
+use saker_apache_syntax::Node;
 use saker_config::model::{self, ErrorLog};
-use saker_config_apache::Node;
 use saker_telemetry::error_log::{ErrorLogTarget, Format, Formats, SiteLog, Syslog};
 use std::{path::Path, sync::Arc};
 

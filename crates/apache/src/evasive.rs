@@ -6,9 +6,9 @@ use crate::{
     process::Process,
     server::{HostDraft, ServerSet},
 };
-use saker_addresses::{AddressSet, Block};
+use saker_apache_syntax::Node;
 use saker_config::model::Evasive;
-use saker_config_apache::Node;
+use saker_ipset::{AddressSet, Block};
 use std::{path::Path, sync::Arc};
 
 /// What was said, once something was.

@@ -195,7 +195,7 @@ impl Definition {
         command.env("DOCUMENT_URI", OsStr::from_bytes(&exchange.path));
         command.env("DOCUMENT_PATH_INFO", OsStr::from_bytes(&exchange.path_info));
         if let Some(query) = &exchange.query {
-            let mut query = saker_expressions::unescape(query, false).0;
+            let mut query = saker_ap_expr::unescape(query, false).0;
             query.retain(|byte| *byte != 0);
             command.env(
                 "QUERY_STRING_UNESCAPED",

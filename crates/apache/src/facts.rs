@@ -15,7 +15,7 @@ use crate::{
     rules::ApacheRules,
     state::State,
 };
-use saker_expressions::{Dependencies, Facts, FileFault, FileTest, LocalTime, Variable, Work};
+use saker_ap_expr::{Dependencies, Facts, FileFault, FileTest, LocalTime, Variable, Work};
 use saker_files::{Kind, LinkPolicy, Metadata, Resolved, Stamp, Watcher, look, resolve};
 use saker_http::Version;
 use saker_pipeline::Exchange;
@@ -154,7 +154,7 @@ impl Facts for Seen<'_> {
         let view = exchange.head.view();
         Some(match variable {
             Variable::ServerSoftware => Cow::Borrowed(b"Saker"),
-            Variable::ApiVersion => Cow::Borrowed(saker_expressions::API_VERSION.as_bytes()),
+            Variable::ApiVersion => Cow::Borrowed(saker_ap_expr::API_VERSION.as_bytes()),
             Variable::RequestMethod => Cow::Borrowed(view.method_token()),
             Variable::RequestScheme => {
                 Cow::Borrowed(if client.secure { b"https" } else { b"http" })

@@ -18,7 +18,7 @@ use crate::{
     state::{peek, state},
     type_map,
 };
-use saker_config_apache::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
+use saker_apache_syntax::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 use saker_files::{Kind, Watcher};
 use saker_http::{Method, Status, path::normalise_with};
 use saker_pipeline::{Exchange, Inner, NoBody, Response, Rules, Verdict};
@@ -405,7 +405,7 @@ fn folder(rules: &ApacheRules, exchange: &mut Exchange, host: &Host, local: &Loc
             .iter()
             .take_while(|byte| **byte == b'/')
             .count();
-        let mut location = saker_expressions::escape_uri(
+        let mut location = saker_ap_expr::escape_uri(
             exchange
                 .path
                 .get(slashes.saturating_sub(1)..)
@@ -543,7 +543,7 @@ fn index(
         _ => return Verdict::Pass,
     }
     if let Some(Some(status)) = local.dir.index_redirect {
-        let location = saker_expressions::escape_uri(&path);
+        let location = saker_ap_expr::escape_uri(&path);
         return redirect(
             exchange,
             host,
@@ -564,11 +564,7 @@ fn without_detours(path: Vec<u8>, host: &Host) -> Vec<u8> {
         return path;
     }
     let mut read = Vec::with_capacity(path.len());
-    match normalise_with(
-        &saker_expressions::escape_uri(&path),
-        host.slashes,
-        &mut read,
-    ) {
+    match normalise_with(&saker_ap_expr::escape_uri(&path), host.slashes, &mut read) {
         Ok(()) => read,
         Err(_) => path,
     }

@@ -16,9 +16,9 @@ use crate::{
     reading::ProviderNames,
     sections::Section,
 };
+use saker_ap_expr::{Expression, PatternOptions};
 use saker_config::model::{Origin, ProgramUser};
 use saker_config::modsecurity::Rules;
-use saker_expressions::{Expression, PatternOptions};
 use saker_http::path::Slashes;
 use saker_pipeline::{Via, script_log::ScriptLog};
 use saker_rewrite::Settings as RewriteSettings;
@@ -160,7 +160,7 @@ impl HostProxy {
 pub struct Apache {
     /// In the order of the model's sites.
     pub hosts: Vec<Arc<Host>>,
-    pub environment: saker_config_apache::Environment,
+    pub environment: saker_apache_syntax::Environment,
     /// Names of providers that `.htaccess` files may use.
     pub aliases: ProviderNames,
     /// Where mod_info is loaded.

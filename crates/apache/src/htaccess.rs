@@ -11,8 +11,8 @@ use crate::{
     reading::{Methods, Place, Reading},
 };
 use rustix::io::Errno;
-use saker_config_apache::{Node, OnDisk, Permission, limits::HTACCESS_BYTES_MAX, parse_htaccess};
-use saker_expressions::{PATTERNS_WEIGHT_MAX, PatternsBounded};
+use saker_ap_expr::{PATTERNS_WEIGHT_MAX, PatternsBounded};
+use saker_apache_syntax::{Node, OnDisk, Permission, limits::HTACCESS_BYTES_MAX, parse_htaccess};
 use saker_files::{Kind, LinkPolicy, ResolveError, Stamp, Watcher, metadata, resolve};
 use saker_http::Status;
 use saker_telemetry::{

@@ -6,7 +6,7 @@
 //! are listed instead.
 
 use crate::{host::Host, local::Local, origin, signature};
-use saker_config_apache::{ModuleRow, Node, Tree, rows};
+use saker_apache_syntax::{ModuleRow, Node, Tree, rows};
 use saker_http::{Method, Status, escape};
 use saker_pipeline::{Body, Chunk, Exchange, Response, phases::PHASES};
 use std::{fmt::Write as _, path::PathBuf};

@@ -11,8 +11,8 @@ use crate::{
     process::Process,
     server::{HostDraft, ServerSet},
 };
+use saker_apache_syntax::Node;
 use saker_config::model::Limits;
-use saker_config_apache::Node;
 use std::path::Path;
 
 /// Whatever is said, no head is larger.

@@ -17,9 +17,9 @@ use crate::{
     server::{HostDraft, server_setter},
     tls,
 };
+use saker_ap_expr::{Expression, Pattern, PatternOptions};
+use saker_apache_syntax::{Files, Node, Row, Setup, Treatment};
 use saker_config::{Diagnostic, Model};
-use saker_config_apache::{Files, Node, Row, Setup, Treatment};
-use saker_expressions::{Expression, Pattern, PatternOptions};
 use std::{
     collections::HashMap,
     ffi::OsString,
@@ -44,7 +44,7 @@ impl Loaded {
 
 /// Reads a configuration and everything that it includes.
 pub fn load(setup: &Setup, files: &dyn Files) -> Loaded {
-    let read = saker_config_apache::load(setup, files);
+    let read = saker_apache_syntax::load(setup, files);
     let mut diagnostics = read.diagnostics;
     proxy::unhonoured::warn(&read.tree.nodes, &mut diagnostics);
     tls::outdated::warn(&read.tree.nodes, &mut diagnostics);
@@ -524,7 +524,7 @@ mod tests {
         );
         let file = dir.write("httpd.conf", text).unwrap();
         let setup = Setup::new(&*dir, file);
-        let loaded = load(&setup, &saker_config_apache::OnDisk);
+        let loaded = load(&setup, &saker_apache_syntax::OnDisk);
         let sections = &loaded.apache.hosts[0].directories;
         let same =
             |one: usize, other: usize| Arc::ptr_eq(&sections[one].local, &sections[other].local);

@@ -51,8 +51,8 @@ use crate::{
     },
     reading::Reading,
 };
+use saker_apache_syntax::Node;
 use saker_config::model::Origin;
-use saker_config_apache::Node;
 
 /// Puts one directive into the settings of the place where it stands. The error is the message, in
 /// Apache's words.
@@ -149,7 +149,7 @@ mod tests {
         let mut seen = HashSet::new();
         for (name, _) in SETTERS.iter().flat_map(|module| module.iter()) {
             assert!(seen.insert(*name), "{name} twice");
-            let row = saker_config_apache::find_row(name.as_bytes());
+            let row = saker_apache_syntax::find_row(name.as_bytes());
             assert_eq!(
                 row.map(|row| row.name),
                 Some(*name),
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn what_is_honoured_has_a_setter_and_the_other_way_round() {
-        use saker_config_apache::Treatment;
+        use saker_apache_syntax::Treatment;
         let mut wrong = Vec::new();
-        for row in saker_config_apache::rows() {
+        for row in saker_apache_syntax::rows() {
             let has_setter = setter(row.name).is_some()
                 || crate::server::server_setter(row.name).is_some()
                 || SECTIONS.contains(&row.name)

@@ -5,12 +5,12 @@
 //! lines are gathered for a second at most, and written whole.
 
 use crate::modules::core::texts;
+use saker_ap_expr::{Expression, ExpressionOptions};
+use saker_apache_syntax::Node;
 use saker_config::{
     Diagnostic,
     model::{AccessLog, AccessLogTarget, LogCondition, Origin},
 };
-use saker_config_apache::Node;
-use saker_expressions::{Expression, ExpressionOptions};
 use saker_pipeline::script_log::ScriptLog;
 use saker_telemetry::{
     access_log::{Format, LogTarget},

@@ -11,6 +11,8 @@ use crate::{
     modules::core::texts,
     server::{HostDraft, ServerSet},
 };
+use saker_ap_expr::base64_decode;
+use saker_apache_syntax::Node;
 use saker_config::{
     Diagnostic, Severity,
     model::{
@@ -18,8 +20,6 @@ use saker_config::{
         ExternalAccount, HttpsRedirect, Model, Origin, SiteName,
     },
 };
-use saker_config_apache::Node;
-use saker_expressions::base64_decode;
 use saker_http::Status;
 use std::{
     path::{Path, PathBuf},

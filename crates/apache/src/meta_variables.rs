@@ -4,11 +4,11 @@
 //! (`saker_cgi::meta`).
 
 use crate::{facts::Seen, host::Host, state::State};
+use saker_ap_expr::{Facts as _, Variable};
 use saker_cgi::{
     Variables,
     meta::{Facts as Meta, push_meta_variables},
 };
-use saker_expressions::{Facts as _, Variable};
 use saker_files::Watcher;
 use saker_pipeline::Exchange;
 use std::{borrow::Cow, os::unix::ffi::OsStrExt};

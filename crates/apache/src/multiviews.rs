@@ -15,7 +15,7 @@ use crate::{
     state::{peek, state},
     walk::link_policy,
 };
-use saker_config_apache::options::MULTI_VIEWS;
+use saker_apache_syntax::options::MULTI_VIEWS;
 use saker_files::{EntryChoice, Kind, Watcher, read_directory, resolve};
 use saker_http::{Method, Status};
 use saker_pipeline::{Exchange, Inner, Response, Verdict};

@@ -21,7 +21,7 @@ use crate::{
     signature,
     tls::{TlsDraft, engine::Engines},
 };
-use saker_addresses::GeoDatabase;
+use saker_apache_syntax::Node;
 use saker_config::{
     Diagnostic, Model, Severity,
     model::{
@@ -29,11 +29,11 @@ use saker_config::{
         ShownRequests, Site, SiteName, SiteTls,
     },
 };
-use saker_config_apache::Node;
 use saker_http::{
     host::canonical_host,
     path::{EncodedSlashes, Slashes},
 };
+use saker_ipset::GeoDatabase;
 use saker_rewrite::{MapSource, Settings as RewriteSettings};
 use std::{
     cell::RefCell,

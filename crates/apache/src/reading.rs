@@ -1,8 +1,8 @@
 //! Where a directive stands while it is read: what setters want to know besides its text.
 
+use saker_ap_expr::ExpressionOptions;
+use saker_apache_syntax::{Node, Tree};
 use saker_config::Diagnostic;
-use saker_config_apache::{Node, Tree};
-use saker_expressions::ExpressionOptions;
 use std::path::{Path, PathBuf};
 
 /// What kind of section (or file) directives are read in.

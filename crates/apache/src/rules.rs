@@ -37,8 +37,8 @@ use crate::{
     status::{self, Figures},
     walk::{self, Walked, Walker},
 };
+use saker_ap_expr::{GlobOptions, glob_matches};
 use saker_config::model::{PhpPools, SiteName};
-use saker_expressions::{GlobOptions, glob_matches};
 use saker_files::{Kind, Stamp, Watcher};
 use saker_http::{Method, Status};
 use saker_pipeline::{

@@ -5,8 +5,8 @@
 //! only; a file is compared by its last component.
 
 use crate::{local::Local, modules::alias::prefix_length};
+use saker_ap_expr::{Expression, GlobOptions, Pattern, glob_matches};
 use saker_config::model::Origin;
-use saker_expressions::{Expression, GlobOptions, Pattern, glob_matches};
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]

@@ -19,9 +19,9 @@ use crate::{
     tls::{self, TlsDraft},
     upstream_tls::{self, UpstreamTlsDraft},
 };
+use saker_ap_expr::PatternOptions;
+use saker_apache_syntax::Node;
 use saker_config::model::Origin;
-use saker_config_apache::Node;
-use saker_expressions::PatternOptions;
 use saker_http::path::EncodedSlashes;
 use saker_pipeline::budget::NESTING_CEILING;
 use saker_telemetry::error_log::ErrorLogTarget;
@@ -449,7 +449,7 @@ mod tests {
             .chain(upstream_tls::names())
         {
             assert!(seen.insert(name), "{name} twice");
-            let row = saker_config_apache::find_row(name.as_bytes());
+            let row = saker_apache_syntax::find_row(name.as_bytes());
             assert_eq!(
                 row.map(|row| row.name),
                 Some(name),

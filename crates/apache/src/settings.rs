@@ -1,10 +1,10 @@
 //! From Apache's settings to those that our handlers know.
 
 use crate::{host::Host, local::Local, modules::cache};
+use saker_apache_syntax::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 use saker_config::model::{
     Compression, EntityTagParts, Files, Settings, SymlinkPolicy, Underscores, Visitors,
 };
-use saker_config_apache::options::{FOLLOW_SYM_LINKS, INDEXES, SYM_LINKS_IF_OWNER_MATCH};
 
 /// Made for every outcome that is not kept. `cache`: what the cache's directives come to for the
 /// path.

@@ -1,6 +1,6 @@
 //! The local time, and chance, for expressions and maps.
 
-use saker_expressions::LocalTime;
+use saker_ap_expr::LocalTime;
 use saker_telemetry::local_time::{Civil, TimeZone, append_strftime};
 use std::hash::{BuildHasher, RandomState};
 

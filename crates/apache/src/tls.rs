@@ -15,11 +15,11 @@ use crate::{
     process::Process,
     server::{HostDraft, ServerSet},
 };
+use saker_apache_syntax::Node;
 use saker_config::model::{
     Automatic, CertificateFiles, CipherOrder, CipherSuite, ClientCertificates, ClientChecks, Group,
     Origin, Passphrase, PassphraseDialog, Revocation, SiteTls, TlsVersion,
 };
-use saker_config_apache::Node;
 use stapling::StaplingDraft;
 use std::{
     path::{Path, PathBuf},

@@ -11,8 +11,8 @@ use crate::{
     server::ServerSet,
     tls::{Versions, read_versions, revocation},
 };
+use saker_apache_syntax::Node;
 use saker_config::model::{BackendTls, CipherSuite, Revocation, TlsVersion};
-use saker_config_apache::Node;
 use std::path::{Path, PathBuf};
 
 /// What a host says; what it does not say is the server's.

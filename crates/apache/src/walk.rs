@@ -15,8 +15,8 @@ use crate::{
     state::{peek, state},
 };
 use rustix::io::Errno;
-use saker_config_apache::options::{FOLLOW_SYM_LINKS, OptionSet, SYM_LINKS_IF_OWNER_MATCH};
-use saker_expressions::Evaluation;
+use saker_ap_expr::Evaluation;
+use saker_apache_syntax::options::{FOLLOW_SYM_LINKS, OptionSet, SYM_LINKS_IF_OWNER_MATCH};
 use saker_files::{Kind, LinkPolicy, ResolveError, Stamp, Watcher, look};
 use saker_http::Status;
 use saker_pipeline::Exchange;

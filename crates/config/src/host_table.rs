@@ -217,10 +217,10 @@ impl Hosts {
         for name in &site.names {
             match name {
                 SiteName::Exact(text) => {
-                    drop(self.exact.entry(text.as_bytes().into()).or_insert(index))
+                    self.exact.entry(text.as_bytes().into()).or_insert(index);
                 }
                 SiteName::Wildcard(text) => {
-                    drop(self.wildcard.entry(text.as_bytes().into()).or_insert(index))
+                    self.wildcard.entry(text.as_bytes().into()).or_insert(index);
                 }
                 SiteName::Any => drop(self.catch_all.get_or_insert(index)),
             }

@@ -18,7 +18,7 @@ use crate::{
     row::{FILE, LISTENER, SITE, UPSTREAM},
     source::{At, Source},
 };
-use saker_addresses::{AddressList, GeoDatabase};
+use saker_ipset::{AddressList, GeoDatabase};
 use saker_net::privileged;
 use saker_telemetry::error_log::ErrorLogTarget;
 use std::{

@@ -18,10 +18,10 @@ use crate::{
     variables,
 };
 use foldhash::fast::RandomState;
+use saker_abuse::Who;
 use saker_cgi::{Dialogue, PlainCgi, ProgramRequest, ResponseHead, Variables};
 use saker_config::model::{Activity, Backend, Member, Rate, Standing, Upstream};
 use saker_files::BufferFiles;
-use saker_guard::Who;
 use saker_http::{Fields, KnownField, Method, Status, Version};
 use saker_net::{Deadlines, clock, program::Spawner};
 use saker_pipeline::{

@@ -4,7 +4,7 @@
 //! log, which also go along as the debug data of a GOAWAY (RFC 9113 section 6.8) so that whoever
 //! debugs the other side need not guess.
 
-use saker_multiplexed::{error_codes, reasons};
+use saker_http_mux::{error_codes, reasons};
 
 // RFC 9113 section 7: unknown codes are as INTERNAL_ERROR.
 error_codes! {
@@ -71,7 +71,7 @@ reasons! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use saker_multiplexed::HeadFault;
+    use saker_http_mux::HeadFault;
 
     #[test]
     fn codes_are_those_of_the_standard() {

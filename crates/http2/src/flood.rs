@@ -1,6 +1,6 @@
 //! What a peer of HTTP/2 can do too often.
 
-use saker_multiplexed::Bucket;
+use saker_http_mux::Bucket;
 
 /// The buckets of one connection, one for each rate in [`crate::Limits`].
 #[derive(Clone, Copy, Debug, Default)]

@@ -23,5 +23,5 @@ mod window;
 pub use connection::{Connection, Event, HeadEncoder, OpenError, PREFACE};
 pub use error::{ErrorCode, Fault, Reason};
 pub use limits::Limits;
-pub use saker_multiplexed::{HeadFault, HeadStore, Indexing, Priority, TooLarge};
+pub use saker_http_mux::{HeadFault, HeadStore, Indexing, Priority, TooLarge};
 pub use stream::StreamId;

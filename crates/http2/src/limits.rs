@@ -4,7 +4,7 @@
 //! ENHANCE_YOUR_CALM and the end of the connection. Floods are counted by buckets: so many at once,
 //! so many per second after that.
 
-use saker_multiplexed::HeadLimits;
+use saker_http_mux::HeadLimits;
 
 /// One set for each listener; each connection has a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

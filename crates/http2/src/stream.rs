@@ -6,7 +6,7 @@
 //! `streams.rs` for how they are told apart.
 
 use saker_http::Status;
-use saker_multiplexed::{HeadFacts, Transmitter};
+use saker_http_mux::{HeadFacts, Transmitter};
 
 use crate::error::Reason;
 use crate::window::{ReceiveWindow, SendWindow};

@@ -5,7 +5,7 @@
 //! not know it (RFC 9113 section 5.1). For that there are a bit for each of the last 64 identifiers
 //! and a ring of the streams that we reset.
 
-use saker_multiplexed::{Priority, StreamTable};
+use saker_http_mux::{Priority, StreamTable};
 
 use crate::stream::{Stream, StreamId};
 use crate::window::Overflow;

@@ -5,7 +5,7 @@
 //! log, which may also go along as the reason phrase of CONNECTION_CLOSE so that whoever debugs the
 //! other side need not guess.
 
-use saker_multiplexed::{error_codes, reasons};
+use saker_http_mux::{error_codes, reasons};
 
 // RFC 9114 section 9: unknown codes, the reserved ones of section 8.1 among them, are as
 // H3_NO_ERROR.
@@ -88,7 +88,7 @@ reasons! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use saker_multiplexed::HeadFault;
+    use saker_http_mux::HeadFault;
 
     #[test]
     fn codes_are_those_of_the_standards() {

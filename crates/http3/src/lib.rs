@@ -24,4 +24,4 @@ pub use connection::{Connection, DataHeader, Event, HeadEncoder, OpenError, Outg
 pub use error::{ErrorCode, Fault, Reason};
 pub use limits::Limits;
 pub use qpack::Indexing;
-pub use saker_multiplexed::{HeadFault, HeadStore, Priority, TooLarge};
+pub use saker_http_mux::{HeadFault, HeadStore, Priority, TooLarge};

@@ -4,7 +4,7 @@
 //! the connection. Floods are counted by buckets: so many at once, so many per second after that.
 //! How many streams there are, and how much they may send ahead, is QUIC's.
 
-use saker_multiplexed::HeadLimits;
+use saker_http_mux::HeadLimits;
 
 /// One set for each listener; each connection has a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use crate::error::Reason;
 use crate::frame::HeaderInParts;
 use crate::qpack::Section;
 use saker_http::Status;
-use saker_multiplexed::{HeadFacts, Transmitter};
+use saker_http_mux::{HeadFacts, Transmitter};
 
 /// What comes next on a stream.
 #[derive(Clone, Copy, Debug)]

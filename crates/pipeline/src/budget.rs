@@ -8,7 +8,7 @@
 //! knows of itself (`redirects`, `nesting`), and bodies that programs make.
 
 use crate::Exchange;
-use saker_expressions::Work;
+use saker_ap_expr::Work;
 use saker_telemetry::{error_log, message};
 use std::{cell::Cell, rc::Rc};
 
@@ -190,7 +190,7 @@ mod tests {
         budget.work().steps(u64::MAX);
         assert_eq!(
             budget.exceeded(),
-            Some(saker_expressions::WorkLimit::Steps.as_str())
+            Some(saker_ap_expr::WorkLimit::Steps.as_str())
         );
     }
 }

@@ -16,7 +16,7 @@ use saker_config::{
     },
     parse_php_use,
 };
-use saker_hosts::HostRow;
+use saker_dynamic_vhosts::HostRow;
 use std::{
     hash::BuildHasher,
     mem,

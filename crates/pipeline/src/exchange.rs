@@ -10,8 +10,8 @@ use crate::{
     throttle::{AddressState, Admission, Counted, ProgramGate},
 };
 use saker_config::model::{Action, Address, Origin, Settings, Site};
+use saker_dynamic_vhosts::Answer;
 use saker_files::Stamp;
-use saker_hosts::Answer;
 use saker_http::{Fields, RequestHead};
 use saker_telemetry::error_log::LogId;
 use saker_tls::SessionInfo;

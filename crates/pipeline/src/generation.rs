@@ -9,7 +9,7 @@ use saker_config::{
     HostTable, Model,
     model::{Limits, Origin, Site},
 };
-use saker_hosts::Hosts;
+use saker_dynamic_vhosts::Hosts;
 use saker_tls::Identities;
 use std::{
     any::Any,

@@ -5,7 +5,7 @@
 //! promises; httpd compares lengths first, and so do we.
 
 use crate::{DirectiveError, Notice, Place, arguments, template::Template};
-use saker_expressions::{Expression, ExpressionOptions, FileTest, Pattern, PatternOptions};
+use saker_ap_expr::{Expression, ExpressionOptions, FileTest, Pattern, PatternOptions};
 use std::cmp::Ordering;
 
 #[derive(Debug)]
@@ -165,7 +165,7 @@ fn special(text: &[u8]) -> Option<(Test, bool)> {
                 _ => return None,
             };
             Some((
-                Test::Number(relation, saker_expressions::number(number)),
+                Test::Number(relation, saker_ap_expr::number(number)),
                 inverted,
             ))
         }

@@ -5,7 +5,7 @@
 //! DBM files and data bases, which are the caller's.
 
 use crate::{DirectiveError, World};
-use saker_expressions::{escape_uri, unescape};
+use saker_ap_expr::{escape_uri, unescape};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},

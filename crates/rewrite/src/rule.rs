@@ -5,7 +5,7 @@
 //! does not either.
 
 use crate::{DirectiveError, arguments, condition::Condition, template::Template};
-use saker_expressions::{Pattern, PatternOptions};
+use saker_ap_expr::{Pattern, PatternOptions};
 use std::sync::Arc;
 
 /// Rounds that `[N]` makes at most, unless it says otherwise.
@@ -152,7 +152,7 @@ impl Flags {
             b"qsl" | b"qslast" => self.query_last = true,
             b"r" | b"redirect" => self.set_redirect(value)?,
             b"s" | b"skip" => {
-                self.skip = usize::try_from(saker_expressions::number(value)).unwrap_or(0)
+                self.skip = usize::try_from(saker_ap_expr::number(value)).unwrap_or(0)
             }
             b"t" | b"type" => self.mime_type = Some(template()),
             b"unsafeprefixstat" => self.unsafe_prefix_stat = true,
@@ -173,7 +173,7 @@ impl Flags {
     fn set_next(&mut self, value: &[u8]) {
         self.next = true;
         if !value.is_empty() {
-            self.rounds_max = u32::try_from(saker_expressions::number(value)).unwrap_or(0);
+            self.rounds_max = u32::try_from(saker_ap_expr::number(value)).unwrap_or(0);
         }
     }
 
@@ -185,7 +185,7 @@ impl Flags {
             b"temp" => 302,
             b"seeother" => 303,
             [b'0'..=b'9', ..] => {
-                let number = saker_expressions::number(value);
+                let number = saker_ap_expr::number(value);
                 let known = u16::try_from(number)
                     .ok()
                     .filter(|status| is_known(*status));

@@ -20,7 +20,7 @@ mod tests;
 use crate::{Action, Effects, Input, LogLine, Outcome, Settings, TraceLine, World};
 pub use directory::run_directory;
 use expand::Groups;
-use saker_expressions::{
+use saker_ap_expr::{
     Dependencies, Dependency, LimitReached, Pattern, Spans, Variable, pattern_steps,
 };
 pub use server::{run_server, script_environment};

@@ -6,7 +6,7 @@
 //! administrator or came from the request decides on a 403; so literals that were escaped are parts
 //! of their own. Absent on purpose: unknown variables are no errors; they are empty, as in httpd.
 
-use saker_expressions::Variable;
+use saker_ap_expr::Variable;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template {

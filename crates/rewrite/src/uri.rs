@@ -3,7 +3,7 @@
 //! Difficulty: a result is a URL only if its scheme is one of these; anything else is a path,
 //! whatever it looks like. Absent on purpose: validation.
 
-use saker_expressions::escape_uri;
+use saker_ap_expr::escape_uri;
 
 /// Scheme, and whether its URLs have queries.
 const SCHEMES: &[(&[u8], bool)] = &[

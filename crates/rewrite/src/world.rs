@@ -4,7 +4,7 @@
 //! `r->filename`, `r->path_info` and `r->args`, all else is asked for through [`Facts`].
 
 use crate::{MapSource, TextMap};
-use saker_expressions::{Dependencies, Facts};
+use saker_ap_expr::{Dependencies, Facts};
 use std::{fmt, path::Path, sync::Arc};
 
 /// Facts, and what only mod_rewrite asks.

@@ -9,9 +9,9 @@ use saker_config::{
     Model,
     model::{Address, Listener, Origin},
 };
+use saker_dynamic_vhosts::Hosts;
 use saker_files::{BufferFiles, Watcher};
 use saker_gateway::Gateway;
-use saker_hosts::Hosts;
 use saker_http::{RequestHead, Version};
 use saker_pipeline::{
     Client, Exchange, FrontEnd, Generation, NoBody, Response, TraceStep, respond,

@@ -5,7 +5,7 @@
 //! and what has a document root. All others share one.
 
 use saker_config::model::{HostPattern, Site, SiteName, is_plain_name};
-use saker_hosts::Hosts;
+use saker_dynamic_vhosts::Hosts;
 use saker_pipeline::Generation;
 use saker_telemetry::access_log::by_host;
 use std::{cell::RefCell, path::Path, sync::Arc};

@@ -5,7 +5,7 @@
 //! is looked at for the first ones alone. What does not fit into a datagram is asked for again over
 //! TCP.
 
-use saker_guard::{
+use saker_abuse::{
     dns::{Answer, Question, server_of},
     robots,
 };
@@ -129,7 +129,7 @@ async fn ask(server: SocketAddr, question: &Question) -> Option<Answer> {
 /// What an answer has to repeat.
 fn number(attempt: u32) -> Option<u16> {
     let mut bytes = [0; 2];
-    saker_guard::random(&mut bytes)
+    saker_abuse::random(&mut bytes)
         .then(|| u16::from_be_bytes(bytes) ^ (attempt as u16) ^ (clock::monotonic_ns() as u16))
 }
 

@@ -4,12 +4,12 @@
 use crate::{log_files::LogFiles, quic::QuicShared};
 use saker_acme::Challenges;
 use saker_broker_client::BrokerClient;
+use saker_cache_store::Store;
 use saker_config::Model;
+use saker_dynamic_vhosts::Hosts;
 use saker_files::{BufferFiles, Watcher};
 use saker_handlers::page_cache::tally::Tallies;
-use saker_hosts::Hosts;
 use saker_pipeline::{GuardState, throttle::Neighbours};
-use saker_store::Store;
 use saker_telemetry::Counters;
 use std::{
     fs::File,

@@ -14,7 +14,7 @@ mod tls_site;
 use aws_lc_rs::digest::{SHA256, digest};
 use http3_client::site::{backend, start_with};
 use operate::{folder, pattern, until};
-use saker_expressions::base64_encode;
+use saker_ap_expr::base64_encode;
 use saker_testkit::{Saker, TempDir, require};
 use serde_json::Value;
 use std::{

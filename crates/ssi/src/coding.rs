@@ -4,7 +4,7 @@
 //! character entities are those of Latin-1, which become one byte each, whatever the page's
 //! charset.
 
-use saker_expressions::{base64_decode, base64_encode, escape_uri, unescape};
+use saker_ap_expr::{base64_decode, base64_encode, escape_uri, unescape};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {

@@ -10,7 +10,7 @@ use crate::{
     substitution::{Missing, Values},
     world::{Matched, World},
 };
-use saker_expressions::{Pattern, PatternOptions};
+use saker_ap_expr::{Pattern, PatternOptions};
 
 /// Of groups and negations in each other.
 const DEPTH_MAX: usize = 64;

@@ -1,7 +1,7 @@
 //! What a page asks in passing, of whoever drives it.
 
 use crate::variables::{Lazy, Variables};
-use saker_expressions::Backreferences;
+use saker_ap_expr::Backreferences;
 
 /// What the last pattern matched, `$0` to `$9`.
 #[derive(Clone, Debug, Default)]

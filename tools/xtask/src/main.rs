@@ -23,7 +23,7 @@ const PAGES: &[Page] = &[
     ("docs/reference.md", saker_config::reference_markdown),
     (
         "docs/apache-directives.md",
-        saker_config_apache::reference_markdown,
+        saker_apache_syntax::reference_markdown,
     ),
 ];
 

@@ -15,8 +15,8 @@ use crate::{
     response::{Way, facts::Answered, way},
     state::{State, peek},
 };
+use saker_ap_expr::Dependencies;
 use saker_config::model::Settings;
-use saker_expressions::Dependencies;
 use saker_files::{Kind, Watcher};
 use saker_http::{Fields, Status};
 use saker_pipeline::{

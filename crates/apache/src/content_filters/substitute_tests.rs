@@ -98,7 +98,7 @@ fn many_lines_that_grow_end_the_answer() {
     let input = b"xxxxxxxx\n".repeat(900);
     assert!(lines.push(&input, &mut output).is_err());
     assert!(
-        output.len() as u64 <= saker_expressions::TEXT_BYTES_MAX + 8 * input.len() as u64,
+        output.len() as u64 <= saker_ap_expr::TEXT_BYTES_MAX + 8 * input.len() as u64,
         "{}",
         output.len()
     );

@@ -15,7 +15,7 @@ use crate::{
     process::Process,
     server::{HostDraft, ServerSet},
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 use saker_database::{Desk, Job, Terms};
 use std::{
     collections::HashMap,

@@ -98,7 +98,7 @@ fn by_path(origin: &Origin, text: &[u8]) -> Option<Box<Exchange>> {
     let whole = match path.first() {
         Some(b'/') => path.to_vec(),
         _ => [
-            saker_expressions::escape_uri(folder(&origin.exchange.path)).as_slice(),
+            saker_ap_expr::escape_uri(folder(&origin.exchange.path)).as_slice(),
             path,
         ]
         .concat(),

@@ -21,7 +21,7 @@ use crate::{
     state::{State, peek},
     walk::link_policy,
 };
-use saker_config_apache::options::{INCLUDES as INCLUDES_OPTION, INCLUDES_EXEC};
+use saker_apache_syntax::options::{INCLUDES as INCLUDES_OPTION, INCLUDES_EXEC};
 use saker_files::{Kind, Metadata, Watcher, resolve};
 use saker_http::{Method, Status, date::format_date};
 use saker_pipeline::{Body, Exchange, LocalFuture};
@@ -245,7 +245,7 @@ fn query_variables(query: Option<&[u8]>, variables: &mut Variables) {
         variables.set(b"QUERY_STRING", query);
         variables.set(
             b"QUERY_STRING_UNESCAPED",
-            &meta_variables::shell_escaped(&saker_expressions::unescape(query, false).0),
+            &meta_variables::shell_escaped(&saker_ap_expr::unescape(query, false).0),
         );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Origin;
 use crate::{ahead, content_filters::Inside, facts::Seen, listing, time};
-use saker_expressions::{
+use saker_ap_expr::{
     Evaluation, Expression, ExpressionOptions, Facts, FileFault, FileTest, LocalTime, Variable,
     Work,
 };

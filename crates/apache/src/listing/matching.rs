@@ -4,7 +4,7 @@
 //! innermost and first counts.
 
 use crate::modules::autoindex::{Autoindex, By, Item};
-use saker_expressions::{GlobOptions, glob_matches};
+use saker_ap_expr::{GlobOptions, glob_matches};
 
 /// Compared with the last component of a path, for those below the folder of the rule.
 pub fn is_ignored(settings: &Autoindex, path: &[u8]) -> bool {

@@ -32,7 +32,7 @@ use crate::{
 use matching::{description, is_ignored, item, special};
 pub use page::short_size;
 use page::{Form, PAGE_BYTES_MAX};
-use saker_expressions::{GlobOptions, glob_matches};
+use saker_ap_expr::{GlobOptions, glob_matches};
 use saker_files::{Kind, Resolved, Watcher, resolve};
 use saker_http::{Status, date::format_date, escape};
 use saker_net::jobs::JobError;
@@ -318,7 +318,7 @@ fn form<'s>(settings: &'s Autoindex, query: &[u8]) -> (Form<'s>, Option<Vec<u8>>
     }
     (
         form,
-        pattern.map(|text| saker_expressions::unescape(&text, false).0),
+        pattern.map(|text| saker_ap_expr::unescape(&text, false).0),
     )
 }
 

@@ -161,7 +161,7 @@ fn anchor(entry: &Entry) -> Vec<u8> {
     } else {
         Vec::new()
     };
-    link.extend(saker_expressions::escape_uri(&entry.name));
+    link.extend(saker_ap_expr::escape_uri(&entry.name));
     html(&link)
 }
 

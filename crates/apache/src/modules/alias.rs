@@ -9,8 +9,8 @@ use crate::{
     local::{Local, Set},
     reading::{Place, Reading},
 };
-use saker_config_apache::Node;
-use saker_expressions::{Pattern, PatternOptions, Spans, escape_uri};
+use saker_ap_expr::{Pattern, PatternOptions, Spans, escape_uri};
+use saker_apache_syntax::Node;
 use std::sync::Arc;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::PathBuf};
 

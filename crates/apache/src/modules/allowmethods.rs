@@ -5,7 +5,7 @@ use crate::{
     local::{Local, Set},
     reading::Reading,
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 
 /// By number; `None`: nothing was said, `reset` was said or all are taken.
 #[derive(Clone, Debug, Default)]

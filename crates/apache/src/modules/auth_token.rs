@@ -10,8 +10,8 @@ use crate::{
     local::{Local, Set, said},
     reading::Reading,
 };
+use saker_apache_syntax::Node;
 use saker_config::model::{Links, SignAlgorithm, SignForm, SignedUrls, TokenForm};
-use saker_config_apache::Node;
 use saker_http::Status;
 use std::sync::Arc;
 

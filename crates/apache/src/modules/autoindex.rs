@@ -9,7 +9,7 @@ use crate::{
     local::{Local, Set, said},
     reading::{Place, Reading},
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 
 pub const FANCY: u32 = 1;
 pub const FOLDERS_FIRST: u32 = 1 << 1;

@@ -12,8 +12,8 @@ use crate::{
     local::{Local, Set, said},
     reading::Reading,
 };
+use saker_apache_syntax::{Node, Tree};
 use saker_config::model::{CacheOffer, CacheUse};
-use saker_config_apache::{Node, Tree};
 use saker_http::{path, target};
 use saker_pipeline::Exchange;
 use std::{

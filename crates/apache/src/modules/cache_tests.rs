@@ -1,6 +1,6 @@
 use super::*;
 use crate::load::load;
-use saker_config_apache::{InMemory, Setup};
+use saker_apache_syntax::{InMemory, Setup};
 
 const HEAD: &str = "Listen 80\nServerRoot /srv\nLoadModule cache_module modules/mod_cache.so\nLoadModule cache_disk_module modules/mod_cache_disk.so\n\
                     LoadModule cache_socache_module modules/mod_cache_socache.so\n";

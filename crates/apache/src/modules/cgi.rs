@@ -9,8 +9,8 @@ use crate::{
     local::{Local, Set},
     reading::{Place, Reading},
 };
+use saker_apache_syntax::Node;
 use saker_config::model::ProgramUser;
-use saker_config_apache::Node;
 use saker_net::process::Identity;
 
 /// Soft and hard; `u64::MAX`: as much as the server itself may have.

@@ -8,14 +8,14 @@ use crate::{
     reading::Reading,
     sections::{Condition, Section},
 };
-use saker_config::model::ErrorPage;
-use saker_config_apache::{
+use saker_apache_syntax::{
     Node, Permission,
     options::{
         ANY_OPTION, FOLLOW_SYM_LINKS, INCLUDES, INCLUDES_EXEC, OptionSet, OptionsChange,
         parse_options,
     },
 };
+use saker_config::model::ErrorPage;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// What `Options` lines of a section say, as httpd 2.4 keeps it (core.c, `core_dir_config`).
@@ -511,7 +511,7 @@ fn set_canonical_name(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use saker_config_apache::options::{EXEC_CGI, INDEXES};
+    use saker_apache_syntax::options::{EXEC_CGI, INDEXES};
 
     /// Sections from outside in, lines of one separated by `;`.
     fn merged(sections: &[&str]) -> OptionSet {

@@ -3,7 +3,7 @@
 
 use super::core::texts;
 use crate::local::Set;
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 
 #[derive(Clone, Debug, Default)]
 pub struct Deflate {

@@ -5,7 +5,7 @@ use crate::{
     local::{Local, Set, said},
     reading::Reading,
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 
 #[derive(Clone, Debug, Default)]
 pub struct Dir {

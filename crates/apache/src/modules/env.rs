@@ -8,7 +8,7 @@ use crate::{
     local::{Local, Set},
     reading::Reading,
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 use saker_pipeline::{Environment, Exchange};
 use std::sync::Arc;
 

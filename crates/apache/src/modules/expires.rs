@@ -8,7 +8,7 @@ use crate::{
     local::{Local, Set, said},
     reading::Reading,
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 use saker_http::{Fields, date::format_date};
 use saker_pipeline::HeadFacts;
 use std::collections::HashMap;

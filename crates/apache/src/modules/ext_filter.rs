@@ -6,7 +6,7 @@ use crate::{
     local::{Local, Set},
     reading::Reading,
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 
 /// `ExtFilterDefine`
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@ use crate::{
     local::{Local, Set, said},
     reading::Reading,
 };
+use saker_ap_expr::{Dependencies, Evaluation, Expression, Facts};
+use saker_apache_syntax::Node;
 use saker_config::model::{CodedTags, Compression, CompressionCoding};
-use saker_config_apache::Node;
-use saker_expressions::{Dependencies, Evaluation, Expression, Facts};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// DEFLATE leaves shorter bodies as they are, and says nothing of it.

@@ -27,11 +27,8 @@ fn link(stage: Option<Stage>, providers: &[(&str, &str)]) -> Filters {
     let mut filters = Filters::default();
     let provider = |(filter, text): &(&str, &str)| {
         let condition = Condition::Holds(
-            Expression::compile(
-                text.as_bytes(),
-                saker_expressions::ExpressionOptions::default(),
-            )
-            .unwrap(),
+            Expression::compile(text.as_bytes(), saker_ap_expr::ExpressionOptions::default())
+                .unwrap(),
         );
         Arc::new(Provider {
             filter: (*filter).into(),

@@ -13,8 +13,8 @@ use crate::{
     local::{Local, Set},
     reading::Reading,
 };
-use saker_addresses::GeoDatabase;
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
+use saker_ipset::GeoDatabase;
 use saker_pipeline::Exchange;
 use std::{net::IpAddr, sync::Arc};
 

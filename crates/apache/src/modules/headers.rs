@@ -9,12 +9,12 @@ use crate::{
     reading::Reading,
     response::edits::EDITED_FIELDS_BYTES_MAX,
 };
-use saker_config::model::Origin;
-use saker_config_apache::Node;
-use saker_expressions::{
+use saker_ap_expr::{
     Dependencies, Dependency, Expression, ExpressionOptions, Pattern, PatternOptions,
     StringExpression,
 };
+use saker_apache_syntax::Node;
+use saker_config::model::Origin;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Default)]

@@ -6,7 +6,7 @@ use crate::{
     local::{Local, Set, said},
     reading::Reading,
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 use saker_ssi::Settings;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

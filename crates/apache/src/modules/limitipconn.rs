@@ -5,8 +5,8 @@ use crate::{
     local::{Local, Set, said},
     reading::Reading,
 };
+use saker_apache_syntax::Node;
 use saker_config::model::{Consequence, Throttle};
-use saker_config_apache::Node;
 
 #[derive(Clone, Debug, Default)]
 pub struct LimitIpConn {

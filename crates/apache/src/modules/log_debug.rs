@@ -15,9 +15,9 @@ use crate::{
     response::facts::Answered,
     state::peek,
 };
+use saker_ap_expr::{Evaluation, Expression, Facts, StringExpression};
+use saker_apache_syntax::Node;
 use saker_config::model::Origin;
-use saker_config_apache::Node;
-use saker_expressions::{Evaluation, Expression, Facts, StringExpression};
 use saker_files::Watcher;
 use saker_http::{Fields, Status};
 use saker_pipeline::{Exchange, Response, Verdict};

@@ -9,8 +9,8 @@ use crate::{
     local::{Local, Set},
     reading::Reading,
 };
+use saker_apache_syntax::Node;
 use saker_config::model::LogLevel as Level;
-use saker_config_apache::Node;
 use saker_telemetry::httpd_message;
 use std::collections::BTreeSet;
 

@@ -9,7 +9,7 @@ use crate::{
     local::{Local, Set, said},
     reading::Reading,
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 use std::{collections::HashMap, sync::Arc};
 
 /// What one extension says. `Some(None)`: taken back by a Remove… directive.

@@ -10,8 +10,8 @@ use crate::{
     local::{Local, Set},
     reading::Reading,
 };
+use saker_apache_syntax::Node;
 use saker_config::model::{PhpSet, PhpValue};
-use saker_config_apache::Node;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use crate::{
     proxy::pass::{self, Pass},
     reading::{Place, Reading},
 };
-use saker_config_apache::Node;
-use saker_expressions::{Expression, StringExpression};
+use saker_ap_expr::{Expression, StringExpression};
+use saker_apache_syntax::Node;
 use std::sync::Arc;
 
 /// ProxyPass of a section, and what was said of its worker.

@@ -11,8 +11,8 @@ use crate::{
     local::{Local, Set, said},
     reading::Reading,
 };
-use saker_config_apache::Node;
-use saker_expressions::Subnet;
+use saker_ap_expr::Subnet;
+use saker_apache_syntax::Node;
 use saker_http::field_name::is_alike;
 use saker_pipeline::{Client, Exchange};
 use saker_telemetry::{error_log, message};

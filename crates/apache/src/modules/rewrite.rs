@@ -6,7 +6,7 @@ use crate::{
     local::{Local, Set},
     reading::{Place, Reading},
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 use saker_rewrite::{Place as RulePlace, Settings};
 use std::sync::Arc;
 

@@ -14,12 +14,12 @@ use crate::{
     local::{Local, Set},
     reading::Reading,
 };
+use saker_apache_syntax::Node;
 use saker_config::{
     Diagnostic, Severity,
     model::{ModSecurity, ModSecurityMode, Origin},
     modsecurity::{Engine, Reading as RulesReading, Rules, Word, words},
 };
-use saker_config_apache::Node;
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},

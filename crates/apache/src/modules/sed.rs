@@ -5,7 +5,7 @@ use crate::{
     local::{Local, Set},
     reading::Reading,
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 use std::sync::Arc;
 
 #[derive(Clone, Debug, Default)]

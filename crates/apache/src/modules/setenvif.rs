@@ -13,8 +13,8 @@ use crate::{
     reading::{Place, Reading},
     state::{peek, state},
 };
-use saker_config_apache::{Node, words};
-use saker_expressions::{Evaluation, Expression, Facts, Pattern, PatternOptions, Variable};
+use saker_ap_expr::{Evaluation, Expression, Facts, Pattern, PatternOptions, Variable};
+use saker_apache_syntax::{Node, words};
 use saker_files::Watcher;
 use saker_pipeline::Exchange;
 use std::{borrow::Cow, rc::Rc, sync::Arc};

@@ -14,7 +14,7 @@ use crate::{
     state::peek,
     walk::link_policy,
 };
-use saker_expressions::escape_uri;
+use saker_ap_expr::escape_uri;
 use saker_files::{EntryChoice, Watcher, read_directory, resolve};
 use saker_http::{Method, Status, escape};
 use saker_pipeline::{Exchange, Response, Verdict, respond::page};

@@ -18,9 +18,9 @@ use crate::{
     reading::{Place, Reading},
     state::State,
 };
+use saker_ap_expr::{Dependency, Expression, ExpressionOptions, base64_decode, base64_encode};
+use saker_apache_syntax::Node;
 use saker_config::model::{CipherSuite, ClientCertificates, SiteName, TlsVersion};
-use saker_config_apache::Node;
-use saker_expressions::{Dependency, Expression, ExpressionOptions, base64_decode, base64_encode};
 use saker_http::Status;
 use saker_pipeline::Exchange;
 use saker_telemetry::{error_log, httpd_message};
@@ -414,10 +414,10 @@ fn answers(exchange: &Exchange, name: &str) -> bool {
             .is_some_and(|start| start.ends_with('.')),
         SiteName::Any => true,
     }) || exchange.site.patterns.iter().any(|pattern| {
-        saker_expressions::glob_matches(
+        saker_ap_expr::glob_matches(
             pattern.as_bytes(),
             name.as_bytes(),
-            saker_expressions::GlobOptions::default(),
+            saker_ap_expr::GlobOptions::default(),
         )
     })
 }

@@ -5,8 +5,8 @@ use crate::{
     local::{Local, Set},
     reading::Reading,
 };
-use saker_config_apache::Node;
-use saker_expressions::{Pattern, PatternOptions};
+use saker_ap_expr::{Pattern, PatternOptions};
+use saker_apache_syntax::Node;
 use std::sync::Arc;
 
 /// Apache's default for SubstituteMaxLineLength.

@@ -9,7 +9,7 @@ use crate::{
     local::{Local, Set, said},
     reading::Reading,
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default)]
@@ -117,7 +117,7 @@ fn place(
             .map_or((place.trim_end_matches('/'), "/"), |(before, _)| {
                 (before, "")
             });
-        let behind = saker_expressions::escape_uri(behind);
+        let behind = saker_ap_expr::escape_uri(behind);
         return Some(Place::Redirect(
             [
                 before.as_bytes(),

@@ -11,7 +11,7 @@ use crate::{
     state::{peek, state},
     time::chance,
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 use saker_pipeline::Exchange;
 use saker_telemetry::local_time::Civil;
 use std::{

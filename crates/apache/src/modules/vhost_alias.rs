@@ -3,8 +3,8 @@
 
 use super::{alias::certain_folder, core::texts};
 use crate::local::{Set, said};
+use saker_apache_syntax::Node;
 use saker_config::model::HostPattern;
-use saker_config_apache::Node;
 use std::path::PathBuf;
 
 #[derive(Clone, Debug, Default)]

@@ -8,8 +8,8 @@ use crate::{
     local::{Local, Set},
     reading::Reading,
 };
+use saker_apache_syntax::Node;
 use saker_config::model::{LoginAction, Logins};
-use saker_config_apache::Node;
 use std::sync::Arc;
 
 /// LiteSpeed's bounds.

@@ -9,8 +9,8 @@ use crate::{
     local::{Local, Set},
     reading::Reading,
 };
+use saker_apache_syntax::Node;
 use saker_config::model::SendFiles;
-use saker_config_apache::Node;
 use saker_pipeline::Trust;
 use std::{path::PathBuf, sync::Arc};
 

@@ -19,8 +19,8 @@ use crate::{
     server::{HostDraft, ServerSet},
     worker_url::{self, WorkerUrl},
 };
+use saker_apache_syntax::Node;
 use saker_config::model::{HealthJudge, Protocol};
-use saker_config_apache::Node;
 use saker_pipeline::Via;
 use std::{path::Path, sync::Arc};
 

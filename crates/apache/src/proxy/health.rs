@@ -5,11 +5,11 @@
 //! there is no request.
 
 use super::parameters::HealthParameters;
-use saker_config::model::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Member};
-use saker_config_apache::Node;
-use saker_expressions::{
+use saker_ap_expr::{
     Evaluation, Expression, ExpressionOptions, Facts, FileTest, LocalTime, Variable,
 };
+use saker_apache_syntax::Node;
+use saker_config::model::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Member};
 use std::{borrow::Cow, collections::HashMap, net::IpAddr, sync::Arc};
 
 /// Apache manual, "BalancerMember parameters" of mod_proxy_hcheck: `hcinterval`.

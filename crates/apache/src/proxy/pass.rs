@@ -6,7 +6,7 @@
 //! "ProxyPass").
 
 use crate::modules::alias::{compile, prefix_length, substitute};
-use saker_expressions::Pattern;
+use saker_ap_expr::Pattern;
 use std::{borrow::Cow, sync::Arc};
 
 /// What a path is compared with.

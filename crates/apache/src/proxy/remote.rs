@@ -11,9 +11,9 @@ use crate::{
     host::Host, modules::core::texts, proxy::pass::Encoding, rules::ApacheRules, server::HostDraft,
     state::state, worker_url,
 };
+use saker_ap_expr::{Pattern, PatternOptions, Subnet, base64_encode};
+use saker_apache_syntax::Node;
 use saker_config::model::{BackendAddress, Protocol, Through, Upstream};
-use saker_config_apache::Node;
-use saker_expressions::{Pattern, PatternOptions, Subnet, base64_encode};
 use saker_pipeline::Exchange;
 use saker_telemetry::{error_log, message};
 use std::{

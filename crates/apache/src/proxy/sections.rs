@@ -12,8 +12,8 @@ use crate::{
     reading::Reading,
     upstream_tls::{self, UpstreamTlsDraft},
 };
-use saker_config_apache::Node;
-use saker_expressions::{GlobOptions, Pattern, glob_matches};
+use saker_ap_expr::{GlobOptions, Pattern, glob_matches};
+use saker_apache_syntax::Node;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]

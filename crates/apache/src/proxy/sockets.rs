@@ -4,8 +4,8 @@
 //! Called by: `load`. Out of scope: sockets whose path follows from the request, and those that
 //! `.htaccess` files name.
 
+use saker_apache_syntax::Node;
 use saker_config::model::NamedSocket;
-use saker_config_apache::Node;
 
 const DIRECTIVES: [&str; 8] = [
     "SetHandler",

@@ -5,7 +5,7 @@
 //! only the gateway makes, and what earlier lines have changed.
 
 use crate::{facts::Seen, host::Host, modules::proxy::SetEnvIf, state::State};
-use saker_expressions::{Evaluation, Facts, FileFault, FileTest, LocalTime, Variable, Work};
+use saker_ap_expr::{Evaluation, Facts, FileFault, FileTest, LocalTime, Variable, Work};
 use saker_files::Watcher;
 use saker_pipeline::Adjust;
 use std::{borrow::Cow, net::IpAddr, rc::Rc, sync::Arc};

@@ -2,8 +2,8 @@
 //! so, line by line.
 
 use crate::modules::core::texts;
+use saker_apache_syntax::Node;
 use saker_config::Diagnostic;
-use saker_config_apache::Node;
 
 /// Names, and what happens instead, where the server speaks HTTP/2.
 const PARAMETERS: [(&str, &str); 1] = [(

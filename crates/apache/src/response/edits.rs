@@ -5,7 +5,7 @@
 //! same here (`super::lay`).
 
 use crate::modules::headers::{Action, Edit, Tag, Value, When};
-use saker_expressions::{Evaluation, Facts, Pattern, Work};
+use saker_ap_expr::{Evaluation, Facts, Pattern, Work};
 use saker_http::Fields;
 use std::{
     borrow::Cow,
@@ -336,8 +336,8 @@ pub fn apply_all(
 mod tests {
     use super::*;
     use crate::response::facts::OfEnvironment;
+    use saker_ap_expr::PatternOptions;
     use saker_config::model::Origin;
-    use saker_expressions::PatternOptions;
     use saker_pipeline::Environment;
 
     fn run(name: &str, action: Action) -> String {
@@ -374,11 +374,7 @@ mod tests {
     }
 
     fn value(text: &str) -> Value {
-        Value::parse(
-            text.as_bytes(),
-            saker_expressions::ExpressionOptions::default(),
-        )
-        .unwrap()
+        Value::parse(text.as_bytes(), saker_ap_expr::ExpressionOptions::default()).unwrap()
     }
 
     fn pattern(text: &str) -> Pattern {
@@ -487,7 +483,7 @@ mod tests {
 
     #[test]
     fn what_edits_make_is_bounded() {
-        let bytes_max = saker_expressions::TEXT_BYTES_MAX as usize + EDITED_FIELDS_BYTES_MAX;
+        let bytes_max = saker_ap_expr::TEXT_BYTES_MAX as usize + EDITED_FIELDS_BYTES_MAX;
         let (count, bytes) = grown("aaaaaaaa", edit(".", "$0$0$0$0", true));
         assert!(count < 15 && bytes < bytes_max, "{count} {bytes}");
         let (count, bytes) = grown("aaaaaaaa", edit("^(.*)$", "$1$1$1$1", false));

@@ -11,8 +11,8 @@ use crate::{
     modules::{filters::WHOLE_BYTES_MAX, setenvif},
     state::{peek, state},
 };
+use saker_ap_expr::{Dependencies, Dependency, Facts};
 use saker_config::model::{Compression, CompressionCoding};
-use saker_expressions::{Dependencies, Dependency, Facts};
 use saker_files::{Kind, Watcher};
 use saker_http::{
     Fields, Status,

@@ -1,6 +1,6 @@
 //! What edits of a response may ask: the request's facts, and those of the response so far.
 
-use saker_expressions::{Facts, FileFault, FileTest, LocalTime, Variable, Work};
+use saker_ap_expr::{Facts, FileFault, FileTest, LocalTime, Variable, Work};
 use saker_http::{Fields, Status};
 use saker_pipeline::Environment;
 use std::{borrow::Cow, net::IpAddr};

@@ -17,7 +17,7 @@ use crate::{
     modules::headers::{Action, Value, When},
     state::State,
 };
-use saker_expressions::Work;
+use saker_ap_expr::Work;
 use saker_files::Watcher;
 use saker_http::Fields;
 use saker_pipeline::{Environment, Exchange, HeadEdits, HeadFacts, NoBody};

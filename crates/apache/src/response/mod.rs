@@ -23,7 +23,7 @@ use crate::{
 use edits::{Received, World, apply_all};
 use facts::Answered;
 use kept::{Kept, Later};
-use saker_expressions::{Evaluation, Expression, Facts, Work};
+use saker_ap_expr::{Evaluation, Expression, Facts, Work};
 use saker_files::{Kind, Watcher};
 use saker_http::{Fields, Status, date::parse_date};
 use saker_pipeline::{Exchange, Filter, HeadFacts, LocalFuture, Response, respond::built_in_page};

@@ -160,8 +160,8 @@ fn key(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use crate::load::load;
+    use saker_apache_syntax::{OnDisk, Setup};
     use saker_config::model::Address;
-    use saker_config_apache::{OnDisk, Setup};
 
     /// Ports on which the server begins with TLS.
     fn encrypted(text: &str) -> Vec<u16> {

@@ -6,8 +6,8 @@
 
 use super::{groups, read_versions};
 use crate::modules::{core::texts, ssl_ciphers};
+use saker_apache_syntax::Node;
 use saker_config::Diagnostic;
-use saker_config_apache::Node;
 
 /// Warns of each line that asks for nothing that Saker has.
 pub fn warn(nodes: &[Node], diagnostics: &mut Vec<Diagnostic>) {

@@ -6,8 +6,8 @@
 
 use super::first;
 use crate::server::ServerSet;
+use saker_apache_syntax::Node;
 use saker_config::model::Stapling;
-use saker_config_apache::Node;
 
 /// `None`: not said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::{
     row::{FILE, Fault, GUARD, Kind, ROUTE, ROW, Row, SITE, SITE_GUARD, Set, Word},
     value::{Given, Value},
 };
-use saker_addresses::{AddressList, GeoDatabase, ListFault};
+use saker_ipset::{AddressList, GeoDatabase, ListFault};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 static COUNTRY: Word = Word {

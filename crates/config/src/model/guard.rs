@@ -1,7 +1,7 @@
 //! Who is let in, and what those meet who are not: lists of addresses, and bounds on what one
 //! address may keep open.
 
-use saker_addresses::{AddressList, AddressSet, GeoDatabase, Place, place_of};
+use saker_ipset::{AddressList, AddressSet, GeoDatabase, Place, place_of};
 use saker_net::Network;
 use std::{net::IpAddr, sync::Arc};
 

@@ -64,7 +64,7 @@ pub use upstream::{
 };
 pub use visitors::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 
-use saker_addresses::{AddressList, GeoDatabase};
+use saker_ipset::{AddressList, GeoDatabase};
 use std::{path::PathBuf, sync::Arc};
 
 /// A whole configuration.

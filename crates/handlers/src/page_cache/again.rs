@@ -8,7 +8,7 @@
 //! come before them.
 
 use super::{Kept, PageCache, errand::Recipe, page::Page, tally::Count, warm::run::make_way};
-use saker_store::Standing;
+use saker_cache_store::Standing;
 use std::{
     cell::{Cell, RefCell},
     cmp::Reverse,

@@ -5,13 +5,13 @@
 //! too many is made anew, none too old is served.
 
 use super::{page::Page, purge::Asked, visit::PRIVATE};
-use saker_cache::{
+use saker_ap_expr::{Pattern, PatternOptions};
+use saker_cache_rules::{
     ban::{Ban, Subject},
     names,
 };
-use saker_expressions::{Pattern, PatternOptions};
+use saker_cache_store::Purge;
 use saker_http::HeadView;
-use saker_store::Purge;
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
 /// Between the parts of the text; in none of them.
@@ -39,7 +39,7 @@ enum Read {
 }
 
 impl Bans {
-    pub fn is_about(&self, ban: &saker_store::Ban, page: &Page) -> bool {
+    pub fn is_about(&self, ban: &saker_cache_store::Ban, page: &Page) -> bool {
         let read = {
             let mut known = self.0.borrow_mut();
             if known.len() > READ_MAX {

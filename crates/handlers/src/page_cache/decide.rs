@@ -1,10 +1,10 @@
 //! Whether a response is kept, for whom, by whose word and for how long; or why it is not.
 //!
 //! Place in the walk: the first step of keeping (`keep`). Absent on purpose: anything that is
-//! written. The rules are `saker_cache`'s.
+//! written. The rules are `saker_cache_rules`'s.
 
 use super::{look_up::now_ms, parts::Piece, record::By, visit::Visit};
-use saker_cache::{
+use saker_cache_rules::{
     lscache::{
         self,
         control::{Audience, Control, NotStored},

@@ -7,7 +7,7 @@
 //! nothing of the visitor, so that nothing that is his can be left to others.
 
 use super::{decide::Refusal, key, visit::Visit};
-use saker_cache::lscache::vary::{VARY_COOKIE, VaryRules};
+use saker_cache_rules::lscache::vary::{VARY_COOKIE, VaryRules};
 use saker_config::model::Address;
 use saker_http::{HeadView, KnownField, RequestHead, Version};
 use saker_pipeline::{

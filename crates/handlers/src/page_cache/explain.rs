@@ -6,7 +6,7 @@
 //! Absent on purpose: the store, which is the running server's (`saker cache show` asks it).
 
 use super::{look_up::is_made, purge, settings::Terms, visit::Visit};
-use saker_cache::{
+use saker_cache_rules::{
     lscache::{
         control::{Control, judge_request},
         rewrite_env::RewriteEnv,

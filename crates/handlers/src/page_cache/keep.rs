@@ -19,7 +19,7 @@ use super::{
     write,
 };
 use crate::coding::Levels;
-use saker_cache::{
+use saker_cache_rules::{
     lscache::visible::{self, Served},
     rules::{CacheStatus, Forward, may_serve_after_error, reuse, validation},
 };

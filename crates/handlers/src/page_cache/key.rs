@@ -5,7 +5,7 @@
 //! requests for one URL to different scripts), then the variant, then the visitor where the entry
 //! is his alone. Parts are told apart by bytes that none of them holds.
 
-use saker_cache::{
+use saker_cache_rules::{
     device::Device,
     lscache::{query::KeyEdits, settings::LscacheSettings, vary::VaryRules, visitor},
     names,
@@ -161,7 +161,9 @@ pub fn visitor(exchange: &Exchange, settings: &LscacheSettings) -> Option<Vec<u8
     };
     let identity = visitor::identity(view, known, settings)?;
     let address = settings.identity_by_address.then(|| exchange.client.ip());
-    Some(saker_cache::lscache::key::visitor_key(&identity, address))
+    Some(saker_cache_rules::lscache::key::visitor_key(
+        &identity, address,
+    ))
 }
 
 /// Whether the server knows the client by something that no field of the request need show: a user,

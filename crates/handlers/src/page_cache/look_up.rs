@@ -24,11 +24,12 @@ use super::{
     visit::Visit,
 };
 use crate::coding::{self, Levels};
-use saker_cache::{
+use saker_cache_rules::{
     lscache::{told, vary::VaryRules},
     names,
     rules::{Forward, Life, Use, judge_use, reuse, reuse::Why, validation},
 };
+use saker_cache_store::{Boarding, Standing, Ticket};
 use saker_config::model::{Action, Address, CacheOffer};
 use saker_http::{
     HeadView,
@@ -40,7 +41,6 @@ use saker_http::{
 };
 use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{Exchange, Handled, Response};
-use saker_store::{Boarding, Standing, Ticket};
 use saker_telemetry::Metric;
 use std::{rc::Rc, time::Duration};
 
@@ -541,9 +541,9 @@ pub async fn make(cache: &Rc<PageCache>, page: &Rc<Page>, coding: Coding, levels
         return;
     }
     let stored = match coding {
-        Coding::Identity | Coding::Gzip => saker_store::Coding::Gzip,
-        Coding::Brotli => saker_store::Coding::Brotli,
-        Coding::Zstd => saker_store::Coding::Zstd,
+        Coding::Identity | Coding::Gzip => saker_cache_store::Coding::Gzip,
+        Coding::Brotli => saker_cache_store::Coding::Brotli,
+        Coding::Zstd => saker_cache_store::Coding::Zstd,
     };
     let (store, key, id) = (cache.store.clone(), page.key.clone(), page.id);
     let plain = page.identity.content.reader();
@@ -558,7 +558,7 @@ pub async fn make(cache: &Rc<PageCache>, page: &Rc<Page>, coding: Coding, levels
             writer.finish()
         });
         drop(kept);
-        Some(saker_store::Content::Memory(encoded))
+        Some(saker_cache_store::Content::Memory(encoded))
     });
     let made = making.await.ok().flatten();
     // Nobody else can have filled it: we hold the lock.
@@ -666,7 +666,7 @@ impl PageCache {
 }
 
 /// Set by every private entry of a site.
-pub fn private_probe(scope: &[u8]) -> saker_store::TagMark {
+pub fn private_probe(scope: &[u8]) -> saker_cache_store::TagMark {
     super::mark(&names::private_scope(scope, b""), names::ALL)
 }
 

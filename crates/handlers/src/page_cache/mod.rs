@@ -4,7 +4,7 @@
 //! Place in the walk: [`LookUp`] stands before the gateway in the list of handlers, [`Keep`] behind
 //! the filters that change content and before compression. What is found once for a path without a
 //! look at the request is answered from then on without a walk ([`plan`]). The rules are
-//! `saker_cache`'s, the entries `saker_store`'s; here is what ties them to requests.
+//! `saker_cache_rules`'s, the entries `saker_cache_store`'s; here is what ties them to requests.
 //!
 //! The difficulty is to be certain whose a page is. The key has everything that led to the page,
 //! see [`key`]; and while a page is made, purges may come: an entry carries what had been purged
@@ -41,6 +41,7 @@ pub use explain::Explain;
 use crate::static_files::{content::Content, multipart::Boundaries};
 use page::{Page, Parts, Told};
 use record::{Record, Sign};
+use saker_cache_store::{EntryHead, Found, Standing, Store, TagMark, Version};
 use saker_http::{Fields, Status, fields::known_name};
 use saker_net::{
     Network,
@@ -49,7 +50,6 @@ use saker_net::{
 use saker_pipeline::{
     Body, Chunk, Exchange, Filter, Handled, Handler, LocalFuture, Response, Services,
 };
-use saker_store::{EntryHead, Found, Standing, Store, TagMark, Version};
 use saker_telemetry::{Counters, Metric};
 use settings::AllTerms;
 use std::{
@@ -147,7 +147,7 @@ impl PageCache {
     async fn sound(&self, key: &[u8]) -> Option<Found> {
         let found = self.store.find(key, MEMORY_BYTES_MAX)?;
         let hash = self.store.hash(key);
-        if matches!(found.content, saker_store::Content::Memory(_))
+        if matches!(found.content, saker_cache_store::Content::Memory(_))
             || self.store.is_known_sound(hash, false)
         {
             return Some(found);
@@ -161,7 +161,7 @@ impl PageCache {
             Some(_) => drop(self.store.is_known_sound(hash, true)),
             None => self.store.give_up(
                 hash,
-                saker_store::Coding::Identity,
+                saker_cache_store::Coding::Identity,
                 "its content is damaged",
             ),
         }
@@ -254,7 +254,7 @@ impl PageCache {
         let Some(found) = self.store.find(&page.key, MEMORY_BYTES_MAX) else {
             return false;
         };
-        let is_sound = matches!(found.content, saker_store::Content::Memory(_))
+        let is_sound = matches!(found.content, saker_cache_store::Content::Memory(_))
             || self.store.is_known_sound(self.store.hash(&page.key), false);
         if found.id == page.id || !is_sound {
             return false;
@@ -333,10 +333,10 @@ fn weight(page: &Page) -> usize {
     page.memory_bytes() + page.identity.content.descriptors() * FILE_WEIGHT_BYTES
 }
 
-fn content_of(content: saker_store::Content) -> Content {
+fn content_of(content: saker_cache_store::Content) -> Content {
     match content {
-        saker_store::Content::Memory(bytes) => Content::Memory(Chunk::from(bytes)),
-        saker_store::Content::File {
+        saker_cache_store::Content::Memory(bytes) => Content::Memory(Chunk::from(bytes)),
+        saker_cache_store::Content::File {
             file,
             offset,
             length,

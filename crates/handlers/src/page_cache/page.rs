@@ -16,13 +16,14 @@ use crate::{
         multipart::{self, Boundaries},
     },
 };
-use saker_cache::{
+use saker_cache_rules::{
     lscache::{
         control::Audience,
         visible::{self, Served},
     },
     rules::{Life, age_s, validation},
 };
+use saker_cache_store::{Ban, Standing, Store, TagMark};
 use saker_config::model::Settings;
 use saker_http::{
     Fields, HeadView, KnownField, Method, Status,
@@ -37,7 +38,6 @@ use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{
     Body, Chunk, Exchange, HeadEdits, HeadFacts, ReadyHead, Response, head_edits::are_same,
 };
-use saker_store::{Ban, Standing, Store, TagMark};
 use std::{
     cell::{Cell, OnceCell, RefCell},
     rc::Rc,

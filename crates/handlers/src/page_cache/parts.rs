@@ -18,11 +18,12 @@ use super::{
     write,
 };
 use crate::static_files::multipart::content_range;
-use saker_cache::rules::{
+use saker_cache_rules::rules::{
     Use, age_s, judge_use,
     parts::{ContentRange, Parts},
     validation::same_bytes,
 };
+use saker_cache_store::{EntryHead, Found, Standing, Store};
 use saker_http::{
     Fields, HeadView, KnownField, Status,
     conditional::{self, Validators},
@@ -33,7 +34,6 @@ use saker_http::{
 };
 use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{Body, Exchange, Response};
-use saker_store::{EntryHead, Found, Standing, Store};
 use std::{rc::Rc, sync::Arc};
 
 /// A longer piece is not kept, unless it is the whole page.
@@ -223,7 +223,7 @@ fn joined(
 /// What is there of an address, read whole.
 fn there(store: &Store, key: &[u8]) -> Option<(EntryHead, Piece, Vec<u8>)> {
     let Found { head, content, .. } = store.find(key, u64::MAX)?;
-    let saker_store::Content::Memory(bytes) = content else {
+    let saker_cache_store::Content::Memory(bytes) = content else {
         return None;
     };
     let Record::Part { piece, .. } = Record::decode(&head.rules)? else {

@@ -14,13 +14,13 @@ use super::{
     tally::Tally,
     visit::{sign_key, signed_key},
 };
-use saker_cache::{
+use saker_cache_rules::{
     lscache::{query::KeyEdits, vary::VaryRules},
     rules::{Use, judge_use},
 };
+use saker_cache_store::Standing;
 use saker_http::{HeadView, KnownField, Method};
 use saker_pipeline::{Response, Reusable};
-use saker_store::Standing;
 use std::{rc::Rc, sync::Arc};
 
 pub struct Plan {

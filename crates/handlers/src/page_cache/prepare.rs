@@ -11,14 +11,14 @@ use super::{
     record::{By, Record, Sign},
     visit::{PRIVATE, Visit},
 };
-use saker_cache::{
+use saker_cache_rules::{
     lscache::{self, vary::VaryRules, visible},
     names,
     rules::{Vary, fields as rule_fields, tags as rule_tags},
 };
+use saker_cache_store::EntryHead;
 use saker_http::Fields;
 use saker_pipeline::{Exchange, Response};
-use saker_store::EntryHead;
 
 /// A part of a page that can't be made anew is as good as it was for so long.
 const LAST_GOOD_MS: i64 = 86_400_000;

@@ -5,7 +5,7 @@
 //! private one never beyond its visitor.
 
 use super::{PageCache, bans, visit::Visit};
-use saker_cache::{
+use saker_cache_rules::{
     ban::{self, MagentoPurge},
     lscache::{
         control::{Control, flushes_private},
@@ -14,9 +14,9 @@ use saker_cache::{
     names,
     rules::invalidation,
 };
+use saker_cache_store::Purge;
 use saker_http::{Method, Status};
 use saker_pipeline::{Body, Chunk, Exchange, Response};
-use saker_store::Purge;
 
 /// Methods that are for the cache alone.
 pub fn is_purge(method: &[u8]) -> bool {

@@ -2,7 +2,7 @@
 //! with variants, what they vary by.
 
 use super::parts::Piece;
-use saker_cache::{
+use saker_cache_rules::{
     lscache::vary::VaryRules,
     rules::{Life, Vary},
 };

@@ -6,9 +6,9 @@
 //! beyond that, a stale page waits for its turn.
 
 use super::{PageCache, REFRESHES_MAX, esi::Inside, look_up, page::Page, tally::Count};
+use saker_cache_store::{Boarding, Ticket};
 use saker_http::{KnownField, Method};
 use saker_pipeline::{Body, Exchange, NoBody, respond, throttle::Admission};
-use saker_store::{Boarding, Ticket};
 use saker_telemetry::Metric;
 use std::{future::poll_fn, rc::Rc, sync::Arc};
 

@@ -1,6 +1,6 @@
 //! What the configuration says of the cache, as the rules want it; made once per set of settings.
 
-use saker_cache::{
+use saker_cache_rules::{
     lscache::{query::KeyEdits, settings::LscacheSettings},
     rules::{ClientControl, RuleSettings},
 };

@@ -4,9 +4,9 @@
 //! that leaves, a backend that breaks off, a full disk leave nothing behind, and whoever waited for
 //! the entry is let go.
 
+use saker_cache_store::{Ticket, Writer};
 use saker_http::Fields;
 use saker_pipeline::{BodyError, BodyStream, Chunk};
-use saker_store::{Ticket, Writer};
 use std::task::{Context, Poll};
 
 pub struct Tee {

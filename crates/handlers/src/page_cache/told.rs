@@ -2,7 +2,7 @@
 //! as nginx has it, X-Cache as mod_cache has it.
 
 use super::page::{Page, Told};
-use saker_cache::rules::CacheStatus;
+use saker_cache_rules::rules::CacheStatus;
 use saker_config::model::{CacheUse, SiteName};
 use saker_http::{Fields, fields::known_name};
 use saker_pipeline::Exchange;

@@ -11,14 +11,14 @@ use super::{
     settings::Terms,
     tally::{Count, Tally},
 };
-use saker_cache::{
+use saker_cache_rules::{
     lscache::{rewrite_env::RewriteEnv, vary::VaryRules},
     names,
     rules::{Forward, Life},
 };
+use saker_cache_store::{EntryHead, Store, TagMark, Ticket, UnderWay};
 use saker_http::{HeadView, RequestHead};
 use saker_pipeline::{Body, Exchange};
-use saker_store::{EntryHead, Store, TagMark, Ticket, UnderWay};
 use std::{rc::Rc, sync::Arc};
 
 /// When the making of a response began, in numbers of the store's.

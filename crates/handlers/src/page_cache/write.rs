@@ -16,9 +16,9 @@ use super::{
     tee::Tee,
     visit::{Visit, marks},
 };
+use saker_cache_store::{EntryHead, Finished, Purge, Standing, Superseded, Ticket, Version};
 use saker_http::{Fields, Status};
 use saker_pipeline::{Body, Exchange, FilePart, Response};
-use saker_store::{EntryHead, Finished, Purge, Standing, Superseded, Ticket, Version};
 use saker_telemetry::{error_log, message};
 use std::{os::unix::fs::FileExt, rc::Rc};
 
@@ -288,7 +288,7 @@ fn hold(
         life: decision.life.clone(),
         marks: marks(&head),
         moment: head.moment,
-        content: content_of(saker_store::Content::Memory(content)),
+        content: content_of(saker_cache_store::Content::Memory(content)),
         boundaries: Rc::clone(&cache.boundaries),
     };
     let page = Page::new(parts);

@@ -1,7 +1,7 @@
 //! Frames in that are neither fields nor content: SETTINGS, PING, WINDOW_UPDATE, RST_STREAM,
 //! PRIORITY, PRIORITY_UPDATE.
 
-use saker_multiplexed::Priority;
+use saker_http_mux::Priority;
 
 use super::receive::Turn;
 use super::{Connection, Event};

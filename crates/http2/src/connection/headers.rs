@@ -5,7 +5,7 @@
 //! table is the connection's.
 
 use saker_http::Version;
-use saker_multiplexed::{HeadFacts, HeadReader, HeadStore, Shape, TooLarge};
+use saker_http_mux::{HeadFacts, HeadReader, HeadStore, Shape, TooLarge};
 
 use super::receive::Turn;
 use super::{Connection, Event};

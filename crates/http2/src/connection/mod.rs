@@ -16,7 +16,7 @@ mod headers;
 mod receive;
 mod send;
 
-use saker_multiplexed::{Priority, PriorityNotes, TooLarge};
+use saker_http_mux::{Priority, PriorityNotes, TooLarge};
 
 use crate::error::{ErrorCode, Fault, Reason};
 use crate::flood::Floods;

@@ -1,7 +1,7 @@
 //! Frames in: cutting the input into frames, and which frame may come when (RFC 9113 sections 3.4,
 //! 4 and 6.2).
 
-use saker_multiplexed::HeadStore;
+use saker_http_mux::HeadStore;
 
 use super::{Connection, Event, PREFACE};
 use crate::error::{Fault, Reason};

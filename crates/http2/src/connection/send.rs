@@ -4,7 +4,7 @@
 //! A verb for a stream that is gone does nothing: the peer may have reset it while the driver was
 //! at work. What a driver must not do (two heads, content before the head) is asserted and ignored.
 
-use saker_multiplexed::Priority;
+use saker_http_mux::Priority;
 
 use super::Connection;
 use crate::error::ErrorCode;

@@ -8,10 +8,10 @@ use super::{
     HpackError,
     static_table::{self, ROWS_COUNT, Row},
 };
-use saker_multiplexed::dynamic_table::{DynamicTable, Found};
-use saker_multiplexed::integer::Cursor;
-use saker_multiplexed::strings::{Scratch, Text};
-use saker_multiplexed::{FieldSink, NameKind};
+use saker_http_mux::dynamic_table::{DynamicTable, Found};
+use saker_http_mux::integer::Cursor;
+use saker_http_mux::strings::{Scratch, Text};
+use saker_http_mux::{FieldSink, NameKind};
 
 /// Size of both ends' tables until SETTINGS_HEADER_TABLE_SIZE says otherwise (RFC 9113 section
 /// 6.5.2).

@@ -7,9 +7,9 @@ use super::{
     decoder::TABLE_BYTES_INITIAL,
     static_table::{self, ROWS_COUNT},
 };
-use saker_multiplexed::dynamic_table::entry_size;
-use saker_multiplexed::field_index::{self, FieldIndex};
-use saker_multiplexed::{Indexing, huffman, integer};
+use saker_http_mux::dynamic_table::entry_size;
+use saker_http_mux::field_index::{self, FieldIndex};
+use saker_http_mux::{Indexing, huffman, integer};
 
 /// We never keep more, whatever the peer offers.
 const TABLE_BYTES_MAX: usize = TABLE_BYTES_INITIAL;

@@ -17,9 +17,9 @@ mod static_table;
 
 pub use decoder::Decoder;
 pub use encoder::{Encoder, encode_stateless, encode_status_stateless};
-pub use saker_multiplexed::{FieldSink, Indexing, NameKind};
+pub use saker_http_mux::{FieldSink, Indexing, NameKind};
 
-use saker_multiplexed::CodingError;
+use saker_http_mux::CodingError;
 use std::fmt;
 
 /// Why a block can't be decoded. The table state is lost with it, so that each ends the connection

@@ -3,7 +3,7 @@
 
 use super::*;
 use proptest::prelude::*;
-use saker_multiplexed::integer;
+use saker_http_mux::integer;
 
 /// A field as it came; the last is `never_indexed`.
 pub(super) type Field = (NameKind, Vec<u8>, Vec<u8>, bool);

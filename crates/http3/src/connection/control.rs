@@ -6,7 +6,7 @@ use crate::error::Reason;
 use crate::frame::{FrameHeader, HeaderInParts, kind};
 use crate::settings::{PeerSettings, Role};
 use crate::varint;
-use saker_multiplexed::Priority;
+use saker_http_mux::Priority;
 
 /// How far the control stream has been read.
 #[derive(Default)]

@@ -12,7 +12,7 @@ use crate::qpack::{QpackError, Section};
 use crate::settings::Role;
 use crate::stream::Reading;
 use saker_http::Version;
-use saker_multiplexed::{HeadFacts, HeadReader, HeadStore, Shape, TooLarge};
+use saker_http_mux::{HeadFacts, HeadReader, HeadStore, Shape, TooLarge};
 
 /// A request allows so many instructions more on the encoder stream.
 const TABLE_UPDATES_OF_REQUEST: u64 = 32;

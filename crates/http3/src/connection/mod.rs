@@ -19,7 +19,7 @@ mod unidirectional;
 
 use std::collections::VecDeque;
 
-use saker_multiplexed::{HeadStore, PriorityNotes, StreamTable, TooLarge};
+use saker_http_mux::{HeadStore, PriorityNotes, StreamTable, TooLarge};
 
 use crate::error::{ErrorCode, Fault, Reason};
 use crate::flood::Floods;

@@ -10,7 +10,7 @@ use crate::qpack::{Encoder, Indexing, STATELESS_PREFIX};
 use crate::settings::Role;
 use crate::stream::Stream;
 use crate::varint;
-use saker_multiplexed::Priority;
+use saker_http_mux::Priority;
 
 /// Type, and a length of two bytes, which is enough for most sections.
 const FIELDS_HEADER_BYTES: usize = 3;

@@ -8,9 +8,9 @@
 use super::instructions::{STRING, Unfinished, length_to_decoder, to_decoder, to_encoder};
 use super::static_table::{self, Row};
 use super::{FieldSink, NameKind, QpackError};
-use saker_multiplexed::dynamic_table::{DynamicTable, ENTRY_OVERHEAD, Found, entry_size};
-use saker_multiplexed::integer::{self, Cursor};
-use saker_multiplexed::strings::{Scratch, Text};
+use saker_http_mux::dynamic_table::{DynamicTable, ENTRY_OVERHEAD, Found, entry_size};
+use saker_http_mux::integer::{self, Cursor};
+use saker_http_mux::strings::{Scratch, Text};
 
 /// What a section says before its first field (RFC 9204 section 4.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,10 +14,10 @@ use super::instructions::{
     STRING, Unfinished, length_to_encoder, number_to_encoder, to_decoder, to_encoder,
 };
 use super::{Indexing, QpackError, STATELESS_PREFIX, static_table};
-use saker_multiplexed::dynamic_table::{ENTRY_OVERHEAD, entry_size};
-use saker_multiplexed::field_index::{FieldIndex, Match};
-use saker_multiplexed::integer::Cursor;
-use saker_multiplexed::{huffman, integer};
+use saker_http_mux::dynamic_table::{ENTRY_OVERHEAD, entry_size};
+use saker_http_mux::field_index::{FieldIndex, Match};
+use saker_http_mux::integer::Cursor;
+use saker_http_mux::{huffman, integer};
 use std::collections::VecDeque;
 
 /// We never keep more, whatever the peer offers.

@@ -6,7 +6,7 @@
 //! could never fit the table is refused by its length.
 
 use super::QpackError;
-use saker_multiplexed::integer::Cursor;
+use saker_http_mux::integer::Cursor;
 
 /// An entry of so many bytes may take more than that in the Huffman code, whose longest code is 30
 /// bits.

@@ -20,9 +20,9 @@ mod static_table;
 
 pub use decoder::{Decoder, Section};
 pub use encoder::{Encoder, encode_stateless, encode_status_stateless};
-pub use saker_multiplexed::{FieldSink, Indexing, NameKind};
+pub use saker_http_mux::{FieldSink, Indexing, NameKind};
 
-use saker_multiplexed::CodingError;
+use saker_http_mux::CodingError;
 use std::fmt;
 
 /// What a section begins with that refers to no dynamic table (RFC 9204 section 4.5.1).

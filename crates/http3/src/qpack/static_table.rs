@@ -5,7 +5,7 @@
 //! its name.
 
 use saker_http::KnownField;
-use saker_multiplexed::NameKind::{self, Authority, Known, Method, Other, Path, Scheme, Status};
+use saker_http_mux::NameKind::{self, Authority, Known, Method, Other, Path, Scheme, Status};
 
 pub(super) struct Row {
     pub name: &'static [u8],

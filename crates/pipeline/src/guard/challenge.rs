@@ -6,8 +6,8 @@
 
 use super::{GuardState, cookie};
 use crate::{Body, Chunk, Exchange, ReadyHead, Response};
+use saker_abuse::work::{self, Page, Visitor, Wanted};
 use saker_config::model::Challenge;
-use saker_guard::work::{self, Page, Visitor, Wanted};
 use saker_http::{Fields, Method};
 use std::{rc::Rc, sync::Arc};
 

@@ -2,11 +2,11 @@
 
 use super::{Guarded, cookie, refuse};
 use crate::{Exchange, Mapped, Response, Services, Verdict};
-use saker_config::model::{Links, Referrers, Refusal, SignedUrls, Trigger};
-use saker_guard::{
+use saker_abuse::{
     Who, referrer,
     signed::{self, Asked, Finding},
 };
+use saker_config::model::{Links, Referrers, Refusal, SignedUrls, Trigger};
 use saker_http::{KnownField, Status};
 use std::sync::Arc;
 

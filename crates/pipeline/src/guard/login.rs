@@ -10,12 +10,12 @@ use crate::{
     BodyError, CallTo, Chunk, Exchange, NoBody, RequestBody, Response, Services, Verdict,
     throttle::Over,
 };
-use saker_config::model::{Action, Consequence, LoginAction, Logins, Throttle, Upstream};
-use saker_guard::{
+use saker_abuse::{
     Remembered, Who,
     login::{self, Attempts, Door},
     xml_rpc::Calls,
 };
+use saker_config::model::{Action, Consequence, LoginAction, Logins, Throttle, Upstream};
 use saker_http::{Fields, Method, Status};
 use std::{
     cell::Cell,

@@ -1,7 +1,7 @@
 //! Guards: what a site or route wants to know before it lets a request go on to its content.
 //!
 //! Place in the walk: behind the choice of the route, or, where another front-end's rules decide,
-//! once they know what is in force. What is judged is in `saker_guard`; here it meets the exchange
+//! once they know what is in force. What is judged is in `saker_abuse`; here it meets the exchange
 //! and becomes a response, a changed path, or a note for the way back up. Whatever a guard looks at
 //! besides the path, it says so by [`Exchange::depends_on_request`]; where no guard is set, nothing
 //! is looked at.
@@ -18,8 +18,8 @@ use crate::{
     Exchange, Response, Services, Verdict,
     throttle::{self, Account, Admission, Over, requests},
 };
+use saker_abuse::{KeyRing, Remembered, Who};
 use saker_config::model::{Consequence, Refusal, Visitors};
-use saker_guard::{KeyRing, Remembered, Who};
 use saker_http::{KnownField, Status};
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 //! name server does not answer nobody is called a liar.
 
 use crate::{Exchange, LocalFuture, Response, Services, Verdict};
+use saker_abuse::{Remembered, robots};
 use saker_config::model::Robots;
-use saker_guard::{Remembered, robots};
 use saker_http::{KnownField, Status};
 use std::{
     net::{IpAddr, SocketAddr},

@@ -6,8 +6,8 @@
 
 use super::{LARGE_BYTES, Screening, Shared, Stage, gathered::Gathered, refuse};
 use crate::{BodyError, Exchange, LocalFuture, NoBody, RequestBody, Response, Services, Verdict};
+use saker_abuse::Who;
 use saker_files::{BufferFiles, buffer_files::ClientKey};
-use saker_guard::Who;
 use saker_http::{Method, Status};
 use saker_net::modsecurity::{Intervention, Transaction};
 use saker_telemetry::{error_log, message};

@@ -8,9 +8,9 @@ use crate::{
     Client, Exchange, Response, Services, guard, held_policy,
     throttle::{Admission, Over, ProgramGate, requests},
 };
-use saker_addresses::place_of;
 use saker_config::model::{Consequence, Throttle};
 use saker_http::Status;
+use saker_ipset::place_of;
 use std::{rc::Rc, sync::Arc};
 
 pub(super) fn access(exchange: &mut Exchange, services: &Services) -> Option<Response> {

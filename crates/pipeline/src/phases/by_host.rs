@@ -7,7 +7,7 @@
 
 use crate::{Exchange, Response, Services, Verdict};
 use saker_config::model::{ByHost, Site, is_plain_name};
-use saker_hosts::{Answer, Found, HostRow, Hosts};
+use saker_dynamic_vhosts::{Answer, Found, HostRow, Hosts};
 use saker_http::Status;
 use std::{cell::OnceCell, rc::Rc, sync::Arc};
 

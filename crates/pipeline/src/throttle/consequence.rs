@@ -12,9 +12,9 @@ use crate::{
     guard::{challenge, is_for_robots},
     throttle::Admission,
 };
-use saker_addresses::{Ban, Bans, Block};
 use saker_config::model::{Consequence, Excess, RequestRate, ServerGuard};
 use saker_http::Status;
+use saker_ipset::{Ban, Bans, Block};
 use saker_telemetry::{error_log, message};
 use std::{net::IpAddr, sync::Arc};
 

@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn slow_clients_and_whitelisted_ones_are_let_in() {
-        let whitelist = ["192.0.2.9".parse::<saker_addresses::Block>().unwrap()]
+        let whitelist = ["192.0.2.9".parse::<saker_ipset::Block>().unwrap()]
             .into_iter()
             .collect();
         let evasive = Evasive {

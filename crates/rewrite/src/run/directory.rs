@@ -10,7 +10,7 @@ use super::{
     list::{Listed, Ran},
 };
 use crate::{Action, Input, Outcome, Settings, World, uri};
-use saker_expressions::Variable;
+use saker_ap_expr::Variable;
 
 /// Runs a directory's rules; `server` has the maps.
 pub fn run_directory(

@@ -2,7 +2,7 @@
 
 use super::{Run, Shown, test::push_new};
 use crate::{Cookie, rule::Rule};
-use saker_expressions::{Facts, number};
+use saker_ap_expr::{Facts, number};
 use saker_http::date::format_date;
 
 /// Variables that page caches listen to.

@@ -10,7 +10,7 @@ use crate::{
     rule::Flags,
     template::{Lookup, Part, Template},
 };
-use saker_expressions::{Backreferences, Dependency, Facts, Variable};
+use saker_ap_expr::{Backreferences, Dependency, Facts, Variable};
 
 /// A text that was matched, with its groups.
 pub(crate) type Groups = Backreferences;
@@ -202,7 +202,7 @@ impl Run<'_> {
         }
         self.dependencies.add(row.depends);
         if variable == Variable::ApiVersion {
-            return saker_expressions::API_VERSION.as_bytes().to_vec();
+            return saker_ap_expr::API_VERSION.as_bytes().to_vec();
         }
         let value = match row.depends {
             Dependency::Time => self

@@ -6,7 +6,7 @@
 
 use super::{Run, Shown, default_port};
 use crate::{rule::Rule, uri};
-use saker_expressions::{Dependency, Variable};
+use saker_ap_expr::{Dependency, Variable};
 use std::sync::Arc;
 
 /// What a list of rules led to.
@@ -508,7 +508,7 @@ fn own_parts<'u>(url: &'u [u8], scheme: &[u8]) -> Option<(&'u [u8], u16, &'u [u8
         .iter()
         .position(|byte| *byte == b'/')
         .unwrap_or(port.len());
-    let number = saker_expressions::number(&port[..end]);
+    let number = saker_ap_expr::number(&port[..end]);
     // As httpd, which keeps sixteen bits.
     Some((host, (number & 0xffff) as u16, &port[end..]))
 }

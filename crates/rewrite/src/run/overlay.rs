@@ -2,7 +2,7 @@
 
 use super::Run;
 use crate::World;
-use saker_expressions::{Facts, FileFault, FileTest, LocalTime, Variable, Work};
+use saker_ap_expr::{Facts, FileFault, FileTest, LocalTime, Variable, Work};
 use std::{borrow::Cow, net::IpAddr};
 
 /// Over the world, for expressions in conditions.

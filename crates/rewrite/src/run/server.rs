@@ -10,7 +10,7 @@ use super::{
     list::{Listed, Ran},
 };
 use crate::{Action, Input, Outcome, Settings, World, uri};
-use saker_expressions::{Dependency, FileTest, Variable};
+use saker_ap_expr::{Dependency, FileTest, Variable};
 
 /// What httpd's trace has for a rule with UnsafePrefixStat: the bit of its flag.
 const STATOK: u32 = 1 << 22;
@@ -186,7 +186,7 @@ impl Run<'_> {
             let escaped = if as_it_is {
                 query.clone()
             } else {
-                saker_expressions::escape_uri(&query)
+                saker_ap_expr::escape_uri(&query)
             };
             location.push(b'?');
             location.extend_from_slice(&escaped);

@@ -2,7 +2,7 @@
 
 use super::{Run, Shown};
 use crate::condition::{Condition, Test};
-use saker_expressions::{Dependency, Evaluation, FileTest, Pattern, compare_by_length, number};
+use saker_ap_expr::{Dependency, Evaluation, FileTest, Pattern, compare_by_length, number};
 
 impl Run<'_> {
     /// Whether the condition is met.

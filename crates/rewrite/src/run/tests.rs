@@ -5,7 +5,7 @@ use crate::{
     Action, Input, MapSource, Outcome, Place, Settings, TextMap, World, run_directory, run_server,
     script_environment,
 };
-use saker_expressions::{Dependency, Facts, FileTest, LocalTime, Variable};
+use saker_ap_expr::{Dependency, Facts, FileTest, LocalTime, Variable};
 use std::{
     borrow::Cow,
     net::IpAddr,

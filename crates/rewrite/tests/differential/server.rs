@@ -187,7 +187,7 @@ impl Exchange<'_> {
 
     /// As httpd reads a path, from clients and from internal redirects alike.
     pub fn set_path(&mut self, path: &[u8]) -> Result<(), u16> {
-        let (decoded, good) = saker_expressions::unescape(path, false);
+        let (decoded, good) = saker_ap_expr::unescape(path, false);
         if !good {
             return Err(if decoded.contains(&0) { 404 } else { 400 });
         }
@@ -335,7 +335,7 @@ impl Exchange<'_> {
     fn index(&mut self) -> Resolved {
         if self.uri.last() != Some(&b'/') {
             let mut location = format!("http://s{}.test:4711", self.number).into_bytes();
-            location.extend_from_slice(&saker_expressions::escape_uri(&self.uri));
+            location.extend_from_slice(&saker_ap_expr::escape_uri(&self.uri));
             location.push(b'/');
             if let Some(query) = &self.query {
                 location.push(b'?');

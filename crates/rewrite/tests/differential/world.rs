@@ -1,7 +1,7 @@
 //! The facts of a request as the played server has them.
 
 use crate::server::{Exchange, Resolved};
-use saker_expressions::{Facts, FileTest, LocalTime, Variable};
+use saker_ap_expr::{Facts, FileTest, LocalTime, Variable};
 use saker_rewrite::{MapSource, TextMap, World};
 use std::{
     borrow::Cow,

@@ -6,8 +6,8 @@
 use super::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use clap_complete::Shell;
-use saker_addresses::Block;
 use saker_config::model::{Acme, Address};
+use saker_ipset::Block;
 use std::path::{Path, PathBuf};
 
 const WORKERS_MAX: usize = 1024;

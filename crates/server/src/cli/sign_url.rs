@@ -6,11 +6,11 @@ use super::{
     arguments::{SignOptions, SignUrl},
     cannot, check, output, place,
 };
+use saker_abuse::signed::{self, Asked};
 use saker_config::{
     HostTable, Model,
     model::{Route, SignForm, SignPart, SignedUrls},
 };
-use saker_guard::signed::{self, Asked};
 use saker_http::{host, path};
 use std::{
     net::{IpAddr, Ipv4Addr},

@@ -1,6 +1,6 @@
 //! What may be asked about bans over the control socket, from JSON to types and back. Pure.
 
-use saker_addresses::Block;
+use saker_ipset::Block;
 use serde_json::{Value, json};
 
 /// Bans in one answer.

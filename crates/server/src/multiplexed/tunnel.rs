@@ -19,7 +19,7 @@ use crate::{
     serving::{Relay, RelayEnd},
     worker::Worker,
 };
-use saker_expressions::base64_encode;
+use saker_ap_expr::base64_encode;
 use saker_http::{HeadView, RequestHead, Status};
 use saker_pipeline::{
     BodyError, BodyStream, Chunk, Exchange, NoBody, RequestBody, Response, Tunnel, respond,

@@ -6,10 +6,11 @@
 //! what any listener of the server has of it.
 
 use crate::control::{CacheVerb, PurgeOrder};
-use saker_cache::{
+use saker_cache_rules::{
     names::{self, Shown},
     rules::Life,
 };
+use saker_cache_store::{Coding, EntryHead, Purge, Store, TagMark};
 use saker_config::{
     Model,
     model::{Address, Site, SiteName},
@@ -21,7 +22,6 @@ use saker_handlers::page_cache::{
     visit::{self, PRIVATE},
 };
 use saker_http::{escape, host::canonical_host, path};
-use saker_store::{Coding, EntryHead, Purge, Store, TagMark};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,

@@ -70,7 +70,7 @@ fn keep(store: &Arc<Store>, url: &str, site: &str, tags: &[&str]) -> EntryHead {
     head
 }
 
-fn standing(store: &Store, head: &EntryHead) -> saker_store::Standing {
+fn standing(store: &Store, head: &EntryHead) -> saker_cache_store::Standing {
     let marks: Vec<TagMark> = head
         .tags
         .iter()
@@ -144,14 +144,14 @@ fn a_host_is_the_same_in_every_spelling() {
 #[test]
 fn a_purge_takes_what_it_names_and_no_more() {
     let (folder, model) = (Folder::new(), model());
-    let store = Store::open(&folder.0, saker_store::Bounds::default()).unwrap();
-    use saker_store::Standing::{Gone, Stale, Valid};
+    let store = Store::open(&folder.0, saker_cache_store::Bounds::default()).unwrap();
+    use saker_cache_store::Standing::{Gone, Stale, Valid};
     let order = |change: &dyn Fn(&mut PurgeOrder)| {
         let mut order = PurgeOrder::default();
         change(&mut order);
         order
     };
-    let cases: &[(PurgeOrder, [saker_store::Standing; 3])] = &[
+    let cases: &[(PurgeOrder, [saker_cache_store::Standing; 3])] = &[
         (
             order(&|order| order.urls = vec!["http://a.example/x?y".into()]),
             [Gone, Valid, Valid],
@@ -216,7 +216,7 @@ fn a_purge_takes_what_it_names_and_no_more() {
 #[test]
 fn what_is_there_is_shown() {
     let (folder, model) = (Folder::new(), model());
-    let store = Store::open(&folder.0, saker_store::Bounds::default()).unwrap();
+    let store = Store::open(&folder.0, saker_cache_store::Bounds::default()).unwrap();
     keep(
         &store,
         "http://a.example:8080/x?y",

@@ -1,8 +1,8 @@
 //! The keys of passes that clients carry, as the main thread looks after them: kept over a restart,
 //! changed once a week.
 
+use saker_abuse::KeyRing;
 use saker_config::Model;
-use saker_guard::KeyRing;
 use saker_telemetry::{error_log, message};
 use std::{
     fs::{self, OpenOptions},

@@ -1,7 +1,7 @@
 //! What an operator is told of the hosts that a database knows, and what he may purge.
 
 use crate::control::HostsVerb;
-use saker_hosts::Hosts;
+use saker_dynamic_vhosts::Hosts;
 use saker_pipeline::Generation;
 use saker_telemetry::metrics::ExtraGauge;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@
 //! what the server itself bans follows within a second.
 
 use crate::control::{BAN_LIST_MAX, BanVerb};
-use saker_addresses::{AddressList, Ban, Bans, Block, GeoDatabase};
+use saker_ipset::{AddressList, Ban, Bans, Block, GeoDatabase};
 use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
 use std::{
@@ -155,7 +155,7 @@ fn ban(
         let full = |_| {
             format!(
                 "there are {} bans already: put the others into a list (deny_files)",
-                saker_addresses::BANS_MAX
+                saker_ipset::BANS_MAX
             )
         };
         bans.insert(Ban::new(*block, now_s, until_s, reason), now_s)

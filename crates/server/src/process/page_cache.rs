@@ -8,8 +8,8 @@
 
 use super::hand_on::{hand_on, is_guard};
 use crate::shared::{PageCache, Shared};
+use saker_cache_store::{Bounds, Store};
 use saker_config::{Model, model::CacheStore};
-use saker_store::{Bounds, Store};
 use saker_telemetry::{error_log, message};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -113,7 +113,7 @@ pub async fn open_emptied(model: &Model, shared: &Shared) {
     for _ in 0..PREDECESSOR_ATTEMPTS {
         match lock(&folder) {
             Ok(_held) => {
-                saker_store::forget(&folder);
+                saker_cache_store::forget(&folder);
                 break;
             }
             // Another server's still.

@@ -1,13 +1,13 @@
 //! Where the configuration comes from; asked again at each reload.
 
 use crate::control::apache_state;
+use saker_ap_expr::{Pattern, PatternOptions};
 use saker_apache::Loaded;
+use saker_apache_syntax::{OnDiskPrivileged, Setup, read_envvars};
 use saker_config::{
     Diagnostic, Diagnostics, Model, ServeOptions, Severity,
     model::{PhpProgram, Workers},
 };
-use saker_config_apache::{OnDiskPrivileged, Setup, read_envvars};
-use saker_expressions::{Pattern, PatternOptions};
 use saker_pipeline::FrontEnd;
 use std::{
     os::unix::ffi::OsStringExt,
@@ -153,7 +153,7 @@ pub fn on_one_line(rendered: &str) -> String {
 /// Reads `saker.toml`, and asks those whose knowledge is above the reader's what they make of it.
 pub fn load_native(path: &Path) -> Result<saker_config::Loaded, Diagnostics> {
     let loaded = saker_config::load(path)?;
-    let problems = saker_hosts::problems(&loaded.model.hosts);
+    let problems = saker_dynamic_vhosts::problems(&loaded.model.hosts);
     match problems.is_empty() {
         true => Ok(loaded),
         false => Err(Diagnostics(

@@ -66,7 +66,7 @@ pub fn websockets() -> SocketAddr {
                     "{}258EAFA5-E914-47DA-95CA-C5AB0DC85B11",
                     key.unwrap()
                 ));
-                let proof = saker_expressions::base64_encode(&proof);
+                let proof = saker_ap_expr::base64_encode(&proof);
                 let proof = String::from_utf8_lossy(&proof);
                 let switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: ";
                 write!(stream, "{switching}{proof}\r\n\r\n").unwrap();

@@ -141,7 +141,7 @@ pub fn field<'h>(head: &'h str, name: &str) -> Option<&'h str> {
 /// RFC 6455 section 4.2.2.
 pub fn accept(key: &str) -> String {
     let proof = Sha1::digest(format!("{key}258EAFA5-E914-47DA-95CA-C5AB0DC85B11"));
-    String::from_utf8(saker_expressions::base64_encode(&proof)).unwrap()
+    String::from_utf8(saker_ap_expr::base64_encode(&proof)).unwrap()
 }
 
 pub fn switching(head: &str) -> String {

@@ -5,12 +5,12 @@ use super::{File, Finding};
 
 /// Every crate of `crates/`, with its floor (ARCHITECTURE.md).
 const FLOORS: &[(&str, u8)] = &[
-    ("saker-addresses", 1),
+    ("saker-ipset", 1),
     ("saker-http", 1),
     ("saker-net", 1),
     ("saker-files", 1),
     ("saker-telemetry", 1),
-    ("saker-multiplexed", 1),
+    ("saker-http-mux", 1),
     ("saker-broker", 2),
     ("saker-broker-client", 3),
     ("saker-http1", 2),
@@ -18,20 +18,20 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-http3", 2),
     ("saker-cgi", 2),
     ("saker-config", 2),
-    ("saker-expressions", 2),
-    ("saker-store", 2),
+    ("saker-ap-expr", 2),
+    ("saker-cache-store", 2),
     ("saker-database", 2),
-    ("saker-hosts", 3),
+    ("saker-dynamic-vhosts", 3),
     ("saker-rewrite", 3),
     ("saker-esi", 3),
     ("saker-media", 2),
     ("saker-ssi", 3),
     ("saker-tls", 3),
     ("saker-quic", 3),
-    ("saker-config-apache", 3),
-    ("saker-guard", 3),
+    ("saker-apache-syntax", 3),
+    ("saker-abuse", 3),
     ("saker-acme", 4),
-    ("saker-cache", 4),
+    ("saker-cache-rules", 4),
     ("saker-php", 4),
     ("saker-pipeline", 4),
     ("saker-handlers", 5),
@@ -45,7 +45,7 @@ const FLOORS: &[(&str, u8)] = &[
 const NEIGHBOURS: &[(&str, &str)] = &[
     ("saker-telemetry", "saker-http"),
     ("saker-telemetry", "saker-net"),
-    ("saker-multiplexed", "saker-http"),
+    ("saker-http-mux", "saker-http"),
 ];
 
 /// Checks one manifest of `crates/`.

@@ -9,7 +9,7 @@ pub mod script;
 
 use super::{ContentFilter, Passage, Stage, Transform, TransformedBody, substitute::within_budget};
 use crate::{host::Host, local::Local};
-use saker_expressions::Work;
+use saker_ap_expr::Work;
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{BodyError, Exchange, LocalFuture, RequestBody, RequestBudget};

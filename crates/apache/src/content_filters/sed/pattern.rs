@@ -3,7 +3,7 @@
 //! Difficulty: what is special without a backslash in the one is special with it in the other, and
 //! `*`, `^` and `$` only in their places.
 
-use saker_expressions::{Pattern, PatternOptions};
+use saker_ap_expr::{Pattern, PatternOptions};
 
 /// What a pattern knows besides what it matches.
 #[derive(Debug)]

@@ -170,7 +170,7 @@ fn what_scripts_put_out_and_look_at_is_bounded() {
         let input = [b"x".repeat(4000), b"\nx\n".to_vec()].concat();
         assert!(editor.push(&input, &mut output).is_err(), "{lines:?}");
         assert!(
-            output.len() as u64 <= 2 * saker_expressions::TEXT_BYTES_MAX,
+            output.len() as u64 <= 2 * saker_ap_expr::TEXT_BYTES_MAX,
             "{lines:?}: {}",
             output.len()
         );

@@ -11,8 +11,8 @@ use crate::{
     modules::{core::texts, dir::set_flag},
     reading::Reading,
 };
-use saker_config_apache::Node;
-use saker_expressions::StringExpression;
+use saker_ap_expr::StringExpression;
+use saker_apache_syntax::Node;
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
 
 /// Where passwords are looked up.

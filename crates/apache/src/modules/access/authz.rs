@@ -11,8 +11,8 @@ use crate::{
     modules::dir::set_flag,
     reading::{Methods, Place, Reading},
 };
+use saker_apache_syntax::{Node, word};
 use saker_config::model::Origin;
-use saker_config_apache::{Node, word};
 use std::{collections::HashMap, sync::Arc};
 
 /// How the rules of a container go together.

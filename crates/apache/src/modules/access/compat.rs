@@ -9,8 +9,8 @@ use crate::{
     local::{Local, Set},
     reading::{Methods, Reading},
 };
-use saker_config_apache::Node;
-use saker_expressions::{Dependency, Subnet};
+use saker_ap_expr::{Dependency, Subnet};
+use saker_apache_syntax::Node;
 use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -20,7 +20,7 @@ use crate::{
     rules::may_ask,
     state::{State, peek, state},
 };
-use saker_expressions::{
+use saker_ap_expr::{
     Dependencies, Dependency, Evaluation, EvaluationError, Expression, StringExpression,
 };
 use saker_files::{Stamp, Watcher};

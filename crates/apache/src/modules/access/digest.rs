@@ -12,7 +12,7 @@ use super::{
     passwords::{is_same, secret},
 };
 use crate::state::state;
-use saker_expressions::{base64_encode, md5_hex, unescape};
+use saker_ap_expr::{base64_encode, md5_hex, unescape};
 use saker_http::Status;
 use saker_telemetry::httpd_message::{self, HttpdMessage};
 use sha1::{Digest as _, Sha1};
@@ -365,7 +365,7 @@ fn nonce(realm: &str, now_s: i64) -> String {
 /// `None`: not made here, or not yet.
 fn age_s(text: &str, realm: &str, now_s: i64) -> Option<i64> {
     let time = text.get(..12).filter(|_| text.len() == NONCE_BYTES)?;
-    let bytes: [u8; 8] = saker_expressions::base64_decode(time.as_bytes())
+    let bytes: [u8; 8] = saker_ap_expr::base64_decode(time.as_bytes())
         .try_into()
         .ok()?;
     let made_s = i64::from_be_bytes(bytes);

@@ -9,7 +9,7 @@ use crate::{
     local::Local,
     state::peek,
 };
-use saker_expressions::{Evaluation, base64_encode};
+use saker_ap_expr::{Evaluation, base64_encode};
 use saker_files::Watcher;
 use saker_pipeline::Exchange;
 

@@ -8,7 +8,7 @@ use crate::{
     blocking::{self, Answer, Answers, Pause},
     modules::core::Lookups,
 };
-use saker_expressions::Dependency;
+use saker_ap_expr::Dependency;
 use saker_pipeline::Exchange;
 use std::{
     net::{IpAddr, ToSocketAddrs},

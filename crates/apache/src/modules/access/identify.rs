@@ -13,7 +13,7 @@ use crate::{
     blocking::{Answer, Pause},
     modules::ssl::fake_basic_auth,
 };
-use saker_expressions::{Dependency, StringExpression, base64_decode, md5_hex};
+use saker_ap_expr::{Dependency, StringExpression, base64_decode, md5_hex};
 use saker_http::Status;
 use saker_telemetry::httpd_message;
 use std::sync::Arc;

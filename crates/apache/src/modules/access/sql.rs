@@ -11,7 +11,7 @@ use crate::{
     local::{Local, Set, said},
     modules::{core::texts, dir::set_flag},
 };
-use saker_config_apache::Node;
+use saker_apache_syntax::Node;
 use saker_database::Row;
 use std::{rc::Rc, sync::Arc};
 

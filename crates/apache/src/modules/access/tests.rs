@@ -1,7 +1,7 @@
 //! What a configuration about access is told, in the words of apache2 (as `apache2 -t` said them).
 
 use crate::load;
-use saker_config_apache::{InMemory, Setup};
+use saker_apache_syntax::{InMemory, Setup};
 
 const MODULES: &[&str] = &[
     "authn_core",

@@ -13,10 +13,10 @@ use super::{
     source::Source,
 };
 use crate::page_cache::visit::Began;
+use saker_cache_store::Store;
 use saker_esi::{Inline, Step, Wanted};
 use saker_http::Status;
 use saker_pipeline::{Body, BodyError, BodyStream, Chunk, Exchange, LocalFuture, Services};
-use saker_store::Store;
 use saker_telemetry::{error_log, message};
 use std::{
     cell::RefCell,

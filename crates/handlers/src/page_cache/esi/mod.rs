@@ -20,7 +20,7 @@ use super::{
     visit::Visit,
 };
 use allowance::{Allowance, Held};
-use saker_cache::{
+use saker_cache_rules::{
     lscache::control::{CONTROL, Control},
     rules::{control::directives, targeted},
 };

@@ -12,7 +12,7 @@ mod rules;
 use super::*;
 use crate::frame::{FrameHeader, HEADER_BYTES, flag, kind};
 use crate::hpack::Indexing;
-use saker_multiplexed::HeadStore;
+use saker_http_mux::HeadStore;
 
 /// A machine with what its driver would lend it.
 pub(super) struct Bench {

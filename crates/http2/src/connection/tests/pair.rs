@@ -123,7 +123,7 @@ impl Side {
                 None if count == 0 => break,
                 None | Some(Event::WindowOpened | Event::GoAway { .. }) => {}
                 Some(Event::Head { stream, .. } | Event::Informational { stream }) => {
-                    drop(self.exchanges.entry(stream.0).or_default())
+                    self.exchanges.entry(stream.0).or_default();
                 }
                 Some(Event::Data {
                     stream,

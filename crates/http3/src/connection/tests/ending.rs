@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::frame::kind::*;
-use saker_multiplexed::Priority;
+use saker_http_mux::Priority;
 
 fn taken(bench: &mut Bench) -> Vec<u8> {
     bench.take(Outgoing::Control)

@@ -2,7 +2,7 @@
 
 use rustix::process::{Gid, Uid};
 use saker_apache::Loaded;
-use saker_config_apache::{APACHE_VERSION, Link, Provision, modules as known_modules, rows};
+use saker_apache_syntax::{APACHE_VERSION, Link, Provision, modules as known_modules, rows};
 use std::{fmt::Write as _, path::Path};
 
 /// The first word is what programs look for; the rest is ours.
@@ -21,7 +21,7 @@ pub fn settings(file: &Path) -> String {
          Server compiled with....\n -D APR_HAS_SENDFILE\n -D APR_HAVE_IPV6 (IPv4-mapped addresses enabled)\n -D AP_HAVE_RELIABLE_PIPED_LOGS\n \
          -D HTTPD_ROOT=\"{root}\"\n -D SERVER_CONFIG_FILE=\"{name}\"\n -D AP_TYPES_CONFIG_FILE=\"mime.types\"\n",
         version(),
-        saker_expressions::API_VERSION,
+        saker_ap_expr::API_VERSION,
         usize::BITS,
     )
 }

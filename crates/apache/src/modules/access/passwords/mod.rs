@@ -37,7 +37,7 @@ pub fn check(site: usize, stored: &str, password: &[u8]) -> Answer<bool> {
     let password = password.split(|byte| *byte == 0).next().unwrap_or_default();
     if let Some(text) = stored.strip_prefix("{SHA}") {
         return Answer::Known(is_same(
-            &saker_expressions::base64_encode(&Sha1::digest(password)),
+            &saker_ap_expr::base64_encode(&Sha1::digest(password)),
             text.as_bytes(),
         ));
     }
