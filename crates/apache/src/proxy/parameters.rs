@@ -113,9 +113,9 @@ impl WorkerParameters {
             }
             "flusher" => {}
             "flushwait" => {
-                drop(number(value, 0..=1000).ok_or(
+                number(value, 0..=1000).ok_or(
                     "flushwait must be <= 1000, or 0 for system default of 10 millseconds.",
-                )?)
+                )?;
             }
             _ if key.starts_with("hc") => return self.health.set(key, value),
             _ => return Err("unknown Worker parameter".into()),
