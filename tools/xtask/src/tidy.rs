@@ -3,11 +3,15 @@
 
 mod exceptions;
 mod floors;
+mod language;
+mod modules;
+mod rows;
 mod rules;
 mod scanner;
 
 use exceptions::Exceptions;
 use std::{
+    collections::{BTreeMap, HashSet},
     fmt, fs,
     path::{Path, PathBuf},
 };
@@ -59,8 +63,10 @@ pub fn check(root: &Path, pages: &[crate::Page]) -> Vec<Finding> {
     let files = files(root);
     let (mut exceptions, mut findings) = Exceptions::parse(EXCEPTIONS, &text(root, EXCEPTIONS));
     let test_files = rules::test_files(&files);
+    let mut owed = BTreeMap::new();
     for file in &files {
         if file.path.ends_with(".rs") {
+            language::count(file, &mut owed);
             rules::source(
                 file,
                 test_files.contains(&file.path),
@@ -69,10 +75,24 @@ pub fn check(root: &Path, pages: &[crate::Page]) -> Vec<Finding> {
             );
         }
         rules::any_text(file, &mut findings);
+        let is_history = file.path == "CHANGELOG.md";
+        if file.path.ends_with(".md") && !is_history {
+            language::document(file, &mut findings);
+        }
+        if [".md", ".rs", ".toml", "Makefile"]
+            .iter()
+            .any(|end| file.path.ends_with(end))
+            && !is_history
+        {
+            language::cited_paths(root, file, &mut findings);
+        }
         if file.path.starts_with("crates/") && file.path.ends_with("/Cargo.toml") {
             floors::check(file, &mut findings);
         }
     }
+    language::judge(&owed, &mut exceptions, &mut findings);
+    rows::check(&files, &test_files, &mut findings);
+    circles(&files, &test_files, &mut exceptions, &mut findings);
     exceptions.report_unused(EXCEPTIONS, &mut findings);
     for (path, made) in pages {
         if text(root, path) != made() {
@@ -90,6 +110,34 @@ pub fn check(root: &Path, pages: &[crate::Page]) -> Vec<Finding> {
     );
     findings.sort();
     findings
+}
+
+/// Files of a crate that import each other in a loop.
+fn circles(
+    files: &[File],
+    test_files: &HashSet<String>,
+    exceptions: &mut Exceptions,
+    findings: &mut Vec<Finding>,
+) {
+    let mut crates: BTreeMap<&str, Vec<&File>> = BTreeMap::new();
+    for file in files.iter().filter(|file| file.path.ends_with(".rs")) {
+        if let Some((folder, _)) = file.path.split_once("/src/")
+            && !test_files.contains(&file.path)
+            && !folder.starts_with("fuzz")
+        {
+            crates.entry(folder).or_default().push(file);
+        }
+    }
+    for (folder, sources) in crates {
+        let modules = modules::Modules::new(&format!("{folder}/src"), &sources);
+        let circles = modules.circles();
+        let actual = circles.iter().map(Vec::len).sum();
+        let allowed = exceptions.allowed(exceptions::Kind::Circle, folder, actual, 0);
+        if actual > allowed {
+            let what = format!("{actual} files in module circles; at most {allowed}: {circles:?}");
+            findings.push(Finding::new(folder, 0, what));
+        }
+    }
 }
 
 fn files(root: &Path) -> Vec<File> {

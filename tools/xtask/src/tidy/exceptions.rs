@@ -11,6 +11,12 @@ pub enum Kind {
     FunctionLines,
     Unwrap,
     Opens,
+    /// Files of a crate that stand in module circles.
+    Circle,
+    /// Public names of a crate that have a standard word.
+    Names,
+    /// Comments of a crate in private words.
+    Comments,
 }
 
 struct Exception {
@@ -76,6 +82,9 @@ fn parse_line(line: usize, text: &str) -> Option<Exception> {
     let (kind, subject, rest) = match words.as_slice() {
         ["file-lines", path, rest @ ..] => (Kind::FileLines, (*path).to_owned(), rest),
         ["unwrap", path, rest @ ..] => (Kind::Unwrap, (*path).to_owned(), rest),
+        ["circle", path, rest @ ..] => (Kind::Circle, (*path).to_owned(), rest),
+        ["names", path, rest @ ..] => (Kind::Names, (*path).to_owned(), rest),
+        ["comments", path, rest @ ..] => (Kind::Comments, (*path).to_owned(), rest),
         ["opens", path, rest @ ..] => (Kind::Opens, (*path).to_owned(), rest),
         ["fn-lines", path, function, rest @ ..] => {
             (Kind::FunctionLines, format!("{path} {function}"), rest)
