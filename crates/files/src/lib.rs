@@ -34,4 +34,4 @@ pub use open::{open_entry, open_regular, read_regular};
 pub use resolve::{LinkPolicy, ResolveError, Resolved, resolve};
 pub use stamp::{Lease, Stamp};
 pub use unnamed::unnamed;
-pub use watcher::Watcher;
+pub use watcher::{WatchError, Watcher};

@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_was_seen_is_seen_again_until_it_changes() {
-        let (scratch, watcher) = (Scratch::new(), Watcher::start().unwrap());
+        let (scratch, watcher) = (Scratch::new(), Watcher::start(|_| {}).unwrap());
         scratch.write("a/file", "four");
         let (first, stamps) = at(&watcher, &scratch, "a/file");
         assert_eq!((first.unwrap().size, kept()), (4, 1));
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn policies_and_roots_are_told_apart() {
-        let (scratch, watcher) = (Scratch::new(), Watcher::start().unwrap());
+        let (scratch, watcher) = (Scratch::new(), Watcher::start(|_| {}).unwrap());
         scratch.write("a/file", "four");
         scratch.link("link", "a/file");
         assert!(at(&watcher, &scratch, "link").0.is_ok());
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn what_nobody_asks_for_is_forgotten() {
-        let (scratch, watcher) = (Scratch::new(), Watcher::start().unwrap());
+        let (scratch, watcher) = (Scratch::new(), Watcher::start(|_| {}).unwrap());
         scratch.write("one", "1");
         for name in ["one", "missing"] {
             let _ = at(&watcher, &scratch, name);

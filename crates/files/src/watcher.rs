@@ -47,6 +47,18 @@ const REST: Duration = Duration::from_millis(5);
 
 const EVENT_BYTES: usize = 32 * 1024;
 
+/// Why a directory cannot be watched although its file system reports all changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WatchError {
+    /// The user's limit on inotify watches is reached (`fs.inotify.max_user_watches`).
+    LimitReached,
+    /// Another error of inotify_add_watch(2), such as a directory that the server may not read.
+    Failed(Errno),
+}
+
+/// Called when a watch cannot be added: once, and again after a watch was added in between.
+pub type ReportError = fn(WatchError);
+
 /// The process's one inotify instance; cheap to clone, shared by all workers. Its thread ends with
 /// the last clone.
 #[derive(Clone, Debug)]
@@ -57,7 +69,7 @@ pub struct Watcher {
 impl Watcher {
     /// Starts the thread. Where the kernel has no inotify instance left to give, no stamp ever
     /// holds; the error that remains is a thread that can't be started.
-    pub fn start() -> io::Result<Watcher> {
+    pub fn start(report: ReportError) -> io::Result<Watcher> {
         let Ok(inotify) = init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC) else {
             return Ok(Watcher::idle());
         };
@@ -68,6 +80,8 @@ impl Watcher {
             is_applying: AtomicBool::new(false),
             table: Mutex::default(),
             touches: AtomicU64::new(0),
+            report,
+            is_reported: AtomicBool::new(false),
         });
         let stop = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         let (thread_shared, thread_stop) = (Arc::clone(&shared), stop.try_clone()?);
@@ -241,6 +255,9 @@ struct Shared {
     is_applying: AtomicBool,
     table: Mutex<Table>,
     touches: AtomicU64,
+    report: ReportError,
+    /// The last attempt to add a watch failed, which has been reported.
+    is_reported: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -304,13 +321,25 @@ impl Shared {
             return Watch::Failed;
         }
         match add_watch(&self.inotify, path, interest) {
-            Ok(descriptor) => Watch::On(Arc::clone(
-                table
-                    .directories
-                    .entry(descriptor)
-                    .or_insert_with(|| Arc::new(WatchedDirectory::new())),
-            )),
-            Err(_) => Watch::Failed,
+            Ok(descriptor) => {
+                self.is_reported.store(false, Ordering::Relaxed);
+                Watch::On(Arc::clone(
+                    table
+                        .directories
+                        .entry(descriptor)
+                        .or_insert_with(|| Arc::new(WatchedDirectory::new())),
+                ))
+            }
+            Err(error) => {
+                drop(table);
+                if !self.is_reported.swap(true, Ordering::Relaxed) {
+                    (self.report)(match error {
+                        Errno::NOSPC => WatchError::LimitReached,
+                        error => WatchError::Failed(error),
+                    });
+                }
+                Watch::Failed
+            }
         }
     }
 

@@ -120,8 +120,16 @@ async fn receive(
     client: Client,
     manners: Manners,
 ) {
-    let Ok(stream) = stream.register() else {
-        return worker.counters.increment(Metric::ClosedError);
+    let stream = match stream.register() {
+        Ok(stream) => stream,
+        Err(error) => {
+            error_log::log_about(
+                &message::CONNECTION_FAILED,
+                &client,
+                format_args!("{error}"),
+            );
+            return worker.counters.increment(Metric::ClosedError);
+        }
     };
     let mut io = Io::new(Transport::plain(stream), Vec::new());
     let mut client = match manners.preface {

@@ -32,7 +32,7 @@ pub fn explain(
         .build_local(Default::default())
         .map_err(|error| error.to_string())?;
     runtime.block_on(async {
-        let watcher = Watcher::start().map_err(|error| error.to_string())?;
+        let watcher = Watcher::start(|_| {}).map_err(|error| error.to_string())?;
         let asked = Asked::parse(url)?;
         let (model, front_end) = configuration;
         let mut model = with_listener(model);

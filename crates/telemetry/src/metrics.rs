@@ -55,55 +55,54 @@ metrics! {
     ClosedHeadTimeout Counter "connections_closed_total" "reason=\"head_timeout\"" "connections" "Connections closed, by reason.";
     ClosedBodyTimeout Counter "connections_closed_total" "reason=\"body_timeout\"" "connections" "Connections closed, by reason.";
     ClosedWriteTimeout Counter "connections_closed_total" "reason=\"write_timeout\"" "connections" "Connections closed, by reason.";
-    ClosedLimit Counter "connections_closed_total" "reason=\"limit\"" "connections" "Connections closed, by reason.";
     ClosedPerAddressLimit Counter "connections_closed_total" "reason=\"per_address_limit\"" "connections" "Connections closed, by reason.";
     ClosedBanned Counter "connections_closed_total" "reason=\"banned\"" "connections" "Connections closed, by reason.";
     ClosedDenied Counter "connections_closed_total" "reason=\"denied\"" "connections" "Connections closed, by reason.";
     ClosedMalformed Counter "connections_closed_total" "reason=\"malformed\"" "connections" "Connections closed, by reason.";
     ClosedError Counter "connections_closed_total" "reason=\"error\"" "connections" "Connections closed, by reason.";
-    AcceptPauses Counter "accept_pauses_total" "" "pauses" "Times accepting paused because descriptors had run out.";
+    AcceptPauses Counter "accept_pauses_total" "" "pauses" "Times accepting paused because no file descriptor was left.";
     ProxyPrefacesRefused Counter "proxy_prefaces_refused_total" "" "connections"
-        "Connections refused for a PROXY preface that is malformed or missing.";
+        "Connections refused because of a malformed or missing PROXY protocol header.";
     RequestsHttp1 Counter "requests_total" "protocol=\"http1\"" "requests" "Requests, by protocol.";
     RequestsHttp2 Counter "requests_total" "protocol=\"http2\"" "requests" "Requests, by protocol.";
     RequestsHttp3 Counter "requests_total" "protocol=\"http3\"" "requests" "Requests, by protocol.";
-    RequestsOpen Gauge "requests_open" "" "requests" "Requests that are being answered now; what is answered at once is not among them.";
-    RequestMicroseconds Counter "request_microseconds_total" "" "microseconds" "Time that requests took which were not answered at once.";
+    RequestsOpen Gauge "requests_open" "" "requests" "Requests in progress, without those that are answered at once.";
+    RequestMicroseconds Counter "request_microseconds_total" "" "microseconds" "Time spent on requests that were not answered at once.";
     RequestsRejected Counter "requests_rejected_total" "" "requests"
-        "Requests refused before any handler because they were malformed or over a limit.";
-    Http2StreamsReset Counter "http2_streams_reset_total" "" "streams" "Streams that clients reset before they had their response.";
+        "Requests refused before dispatch because they were malformed or exceeded a limit.";
+    Http2StreamsReset Counter "http2_streams_reset_total" "" "streams" "Streams that the client reset before its response was complete.";
     Http2ConnectionErrors Counter "http2_connection_errors_total" "" "connections"
-        "HTTP/2 connections ended because of what the client sent.";
-    Http3StreamsReset Counter "http3_streams_reset_total" "" "streams" "Streams that clients reset before they had their response.";
+        "HTTP/2 connections closed because of a client error.";
+    Http3StreamsReset Counter "http3_streams_reset_total" "" "streams" "Streams that the client reset before its response was complete.";
     Http3ConnectionErrors Counter "http3_connection_errors_total" "" "connections"
-        "HTTP/3 connections ended because of what the client sent.";
+        "HTTP/3 connections closed because of a client error.";
     TlsHandshakesFull Counter "tls_handshakes_total" "result=\"full\"" "handshakes" "TLS handshakes, by result.";
     TlsHandshakesResumed Counter "tls_handshakes_total" "result=\"resumed\"" "handshakes" "TLS handshakes, by result.";
     TlsHandshakesFailed Counter "tls_handshakes_total" "result=\"failed\"" "handshakes" "TLS handshakes, by result.";
-    QuicHandshakes Counter "quic_handshakes_total" "result=\"begun\"" "handshakes" "QUIC handshakes, by what became of them.";
-    QuicHandshakesFailed Counter "quic_handshakes_total" "result=\"failed\"" "handshakes" "QUIC handshakes, by what became of them.";
-    QuicHandshakesRefused Counter "quic_handshakes_total" "result=\"refused\"" "handshakes" "QUIC handshakes, by what became of them.";
-    QuicRetries Counter "quic_retries_total" "" "packets" "Clients that had to prove their address first (Retry).";
-    QuicVersionNegotiations Counter "quic_version_negotiations_total" "" "packets" "Clients that came with a version of QUIC that is not spoken.";
-    QuicStatelessResets Counter "quic_stateless_resets_total" "" "packets" "Packets of connections that are not known any more, answered with a reset.";
-    QuicMigrations Counter "quic_migrations_total" "" "connections" "Times that clients changed their address in mid-connection.";
-    QuicEarlyData Counter "quic_early_data_total" "" "connections" "Connections that began with early data (0-RTT).";
+    QuicHandshakes Counter "quic_handshakes_total" "result=\"begun\"" "handshakes" "QUIC handshakes, by result.";
+    QuicHandshakesFailed Counter "quic_handshakes_total" "result=\"failed\"" "handshakes" "QUIC handshakes, by result.";
+    QuicHandshakesRefused Counter "quic_handshakes_total" "result=\"refused\"" "handshakes" "QUIC handshakes, by result.";
+    QuicRetries Counter "quic_retries_total" "" "packets" "Retry packets sent to validate client addresses.";
+    QuicVersionNegotiations Counter "quic_version_negotiations_total" "" "packets" "Version Negotiation packets sent for unsupported versions of QUIC.";
+    QuicStatelessResets Counter "quic_stateless_resets_total" "" "packets" "Stateless resets sent for packets of unknown connections.";
+    QuicMigrations Counter "quic_migrations_total" "" "connections" "Connections that migrated to another client address.";
+    QuicEarlyData Counter "quic_early_data_total" "" "connections" "Connections with accepted early data (0-RTT).";
     QuicDatagramsIn Counter "quic_datagrams_in_total" "" "datagrams" "UDP datagrams received.";
     QuicDatagramsOut Counter "quic_datagrams_out_total" "" "datagrams" "UDP datagrams sent.";
-    QuicPacketsSent Counter "quic_packets_sent_total" "" "packets" "Packets sent; by open connections as of half a second before.";
-    QuicPacketsLost Counter "quic_packets_lost_total" "" "packets" "Packets lost; by open connections as of half a second before.";
+    QuicPacketsSent Counter "quic_packets_sent_total" "" "packets" "Packets sent; open connections are counted with a delay of up to half a second.";
+    QuicPacketsLost Counter "quic_packets_lost_total" "" "packets" "Packets lost; open connections are counted with a delay of up to half a second.";
     QuicCongestionEvents Counter "quic_congestion_events_total" "" "events"
-        "Times that loss or marks (ECN) made a congestion window smaller.";
+        "Reductions of a congestion window because of loss or ECN marks.";
     QuicOpenUnder10Ms Gauge "quic_connections_open" "rtt=\"0-10ms\"" "connections" "Open QUIC connections, by round-trip time.";
     QuicOpenUnder50Ms Gauge "quic_connections_open" "rtt=\"10-50ms\"" "connections" "Open QUIC connections, by round-trip time.";
     QuicOpenUnder200Ms Gauge "quic_connections_open" "rtt=\"50-200ms\"" "connections" "Open QUIC connections, by round-trip time.";
     QuicOpenBeyond Gauge "quic_connections_open" "rtt=\"200ms-\"" "connections" "Open QUIC connections, by round-trip time.";
     QuicRttMicroseconds Gauge "quic_rtt_microseconds" "" "microseconds" "Round-trip times of open QUIC connections, summed.";
     QuicCongestionWindowBytes Gauge "quic_congestion_window_bytes" "" "bytes"
-        "Congestion windows of open QUIC connections, summed: what may be under way to clients.";
+        "Congestion windows of open QUIC connections, summed.";
     QuicReceiveWindowBytes Gauge "quic_receive_window_bytes" "" "bytes"
-        "Receive windows of open QUIC connections, summed: what clients may send before it is read.";
-    QuicEnded Counter "quic_connections_ended_total" "" "connections" "QUIC connections that were established and are over.";
+        "Receive windows of open QUIC connections, summed.";
+    QuicEnded Counter "quic_connections_ended_total" "" "connections" "Established QUIC connections that have ended.";
     QuicEndedRttMicroseconds Counter "quic_ended_rtt_microseconds_total" "" "microseconds"
         "Round-trip times of QUIC connections at their end, summed.";
     Responses1xx Counter "responses_total" "class=\"1xx\"" "responses" "Responses, by class of status code.";
@@ -113,39 +112,39 @@ metrics! {
     Responses5xx Counter "responses_total" "class=\"5xx\"" "responses" "Responses, by class of status code.";
     BytesIn Counter "bytes_in_total" "" "bytes" "Bytes received from clients.";
     BytesOut Counter "bytes_out_total" "" "bytes" "Bytes sent to clients.";
-    ResourceCacheHits Counter "resource_cache_hits_total" "" "lookups" "Lookups answered from the resolved-resource cache.";
-    ResourceCacheMisses Counter "resource_cache_misses_total" "" "lookups" "Lookups that had to resolve the resource.";
-    ResourceCacheEvictions Counter "resource_cache_evictions_total" "" "entries" "Entries put out of the resolved-resource cache for room.";
-    ResourceCacheInvalidations Counter "resource_cache_invalidations_total" "" "entries" "Entries put out because a file changed.";
-    ResourceCacheEntries Gauge "resource_cache_entries" "" "entries" "Entries in the resolved-resource cache now.";
-    ResourceCacheBytes Gauge "resource_cache_bytes" "" "bytes" "Memory held by the resolved-resource cache now.";
+    ResourceCacheHits Counter "resource_cache_hits_total" "" "lookups" "Lookups answered from the route cache.";
+    ResourceCacheMisses Counter "resource_cache_misses_total" "" "lookups" "Lookups that were not in the route cache.";
+    ResourceCacheEvictions Counter "resource_cache_evictions_total" "" "entries" "Entries evicted from the route cache to make room.";
+    ResourceCacheInvalidations Counter "resource_cache_invalidations_total" "" "entries" "Entries evicted from the route cache because a file changed.";
+    ResourceCacheEntries Gauge "resource_cache_entries" "" "entries" "Entries in the route cache.";
+    ResourceCacheBytes Gauge "resource_cache_bytes" "" "bytes" "Memory used by the route cache.";
     BufferFileBytes Gauge "buffer_file_bytes" "" "bytes"
-        "On disk for clients that are slower than programs: responses ahead of them, requests read ahead (see `buffer_files`).";
-    BufferFileWaits Counter "buffer_file_waits_total" "" "waits" "Times that a bound or a full disk made a program wait for its client.";
-    PageCacheHits Counter "page_cache_requests_total" "result=\"hit\"" "requests" "Requests that the page cache was asked about, by what came of it.";
+        "Size of buffer files: responses and request bodies buffered between clients and upstreams (see `buffer_files`).";
+    BufferFileWaits Counter "buffer_file_waits_total" "" "waits" "Times an upstream had to wait for its client because of a limit or a full disk.";
+    PageCacheHits Counter "page_cache_requests_total" "result=\"hit\"" "requests" "Page cache lookups, by result.";
     PageCacheStale Counter "page_cache_requests_total" "result=\"stale\"" "requests"
-        "Requests that the page cache was asked about, by what came of it.";
+        "Page cache lookups, by result.";
     PageCacheMisses Counter "page_cache_requests_total" "result=\"miss\"" "requests"
-        "Requests that the page cache was asked about, by what came of it.";
+        "Page cache lookups, by result.";
     PageCachePasses Counter "page_cache_requests_total" "result=\"pass\"" "requests"
-        "Requests that the page cache was asked about, by what came of it.";
-    PageCacheWaits Counter "page_cache_waits_total" "" "requests" "Requests that waited for the page that another one was making.";
-    PageCacheStores Counter "page_cache_stores_total" "" "responses" "Responses that were kept.";
-    PageCacheRefreshes Counter "page_cache_refreshes_total" "" "requests" "Requests of the cache's own, to make stale pages anew.";
-    ThrottleDelayed Counter "throttle_total" "outcome=\"delayed\"" "requests" "Requests that throttling held up, by outcome.";
-    ThrottleRefused Counter "throttle_total" "outcome=\"refused\"" "requests" "Requests that throttling held up, by outcome.";
-    CompressionDone Counter "compression_total" "result=\"compressed\"" "responses" "Compressible responses, by what became of them.";
-    CompressionFromCache Counter "compression_total" "result=\"kept\"" "responses" "Compressible responses, by what became of them.";
+        "Page cache lookups, by result.";
+    PageCacheWaits Counter "page_cache_waits_total" "" "requests" "Requests that waited for another request to fetch the same page.";
+    PageCacheStores Counter "page_cache_stores_total" "" "responses" "Responses stored in the page cache.";
+    PageCacheRefreshes Counter "page_cache_refreshes_total" "" "requests" "Background fetches that refresh stale pages.";
+    ThrottleDelayed Counter "throttle_total" "outcome=\"delayed\"" "requests" "Requests over a rate limit, by outcome.";
+    ThrottleRefused Counter "throttle_total" "outcome=\"refused\"" "requests" "Requests over a rate limit, by outcome.";
+    CompressionDone Counter "compression_total" "result=\"compressed\"" "responses" "Compressible responses, by result.";
+    CompressionFromCache Counter "compression_total" "result=\"kept\"" "responses" "Compressible responses, by result.";
     CompressionPrecompressed Counter "compression_total" "result=\"precompressed\"" "responses"
-        "Compressible responses, by what became of them.";
-    CompressionSkipped Counter "compression_total" "result=\"skipped\"" "responses" "Compressible responses, by what became of them.";
-    LogLinesWritten Counter "log_lines_written_total" "" "lines" "Access log lines handed to their file or program.";
-    LogLinesDropped Counter "log_lines_dropped_total" "" "lines" "Access log lines lost to a full disk or a stuck program.";
+        "Compressible responses, by result.";
+    CompressionSkipped Counter "compression_total" "result=\"skipped\"" "responses" "Compressible responses, by result.";
+    LogLinesWritten Counter "log_lines_written_total" "" "lines" "Access log lines written to a file or program.";
+    LogLinesDropped Counter "log_lines_dropped_total" "" "lines" "Access log lines lost because of a full disk or a slow program.";
     ReloadsOk Counter "reloads_total" "result=\"ok\"" "reloads" "Configuration reloads, by result.";
     ReloadsFailed Counter "reloads_total" "result=\"failed\"" "reloads" "Configuration reloads, by result.";
-    CertificatesIssued Counter "automatic_certificates_total" "result=\"issued\"" "certificates" "Orders of automatic certificates, by result.";
-    CertificatesFailed Counter "automatic_certificates_total" "result=\"failed\"" "certificates" "Orders of automatic certificates, by result.";
-    Panics Counter "panics_total" "" "panics" "Tasks that ended in a panic; each is a bug to report.";
+    CertificatesIssued Counter "automatic_certificates_total" "result=\"issued\"" "certificates" "Orders for automatic certificates, by result.";
+    CertificatesFailed Counter "automatic_certificates_total" "result=\"failed\"" "certificates" "Orders for automatic certificates, by result.";
+    Panics Counter "panics_total" "" "panics" "Panics; each is a bug to report.";
 }
 
 impl Metric {
@@ -201,6 +200,12 @@ impl Counters {
     #[inline]
     pub fn increment(&self, metric: Metric) {
         self.add(metric, 1);
+    }
+
+    /// Adds one on behalf of any thread, with a locked instruction: for what is rare and only ever
+    /// counted this way.
+    pub fn increment_from_any_thread(&self, metric: Metric) {
+        self.values[metric as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Lowers a gauge. One worker's share may fall below zero if another worker raised it; the sum

@@ -21,11 +21,32 @@ cargo xtask docs              write the pages that are made from tables anew
 type Page = (&'static str, fn() -> String);
 const PAGES: &[Page] = &[
     ("docs/reference.md", saker_config::reference_markdown),
+    ("docs/messages.md", messages_markdown),
+    ("docs/metrics.md", metrics_markdown),
     (
         "docs/apache-directives.md",
         saker_apache_syntax::reference_markdown,
     ),
 ];
+
+fn messages_markdown() -> String {
+    format!(
+        "# Error log messages\n\nEvery line of the error log carries the id of its message. \
+         Ids are stable: an id is never reused.\n\nThis page is generated from \
+         `crates/telemetry/src/message.rs` by `cargo xtask docs`.\n\n{}",
+        saker_telemetry::message::markdown()
+    )
+}
+
+fn metrics_markdown() -> String {
+    format!(
+        "# Metrics\n\nThe counters and gauges of `saker status`, in the Prometheus text format \
+         under `/metrics` of the control socket. Counters start at 0 with the process.\n\n\
+         This page is generated from `crates/telemetry/src/metrics.rs` by `cargo xtask docs`.\
+         \n\n{}",
+        saker_telemetry::metrics::markdown()
+    )
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();

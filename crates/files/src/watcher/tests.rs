@@ -20,7 +20,7 @@ fn keep(watcher: &Watcher, scratch: &Scratch, relative: &str) -> Kept {
 /// Lets the events of the preparation pass, keeps the outcome, makes the change and waits for the
 /// stamps to run out.
 fn notices(prepare: impl Fn(&Scratch), relative: &str, change: impl Fn(&Scratch)) -> Duration {
-    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     prepare(&scratch);
     let kept = keep(&watcher, &scratch, relative);
     thread::sleep(Duration::from_millis(20));
@@ -124,7 +124,7 @@ fn a_swapped_link_in_the_root_and_below() {
         |scratch: &Scratch| fs::rename(scratch.path("next"), scratch.path("current")).unwrap();
     notices(prepare, "current/page.html", swap);
 
-    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     prepare(&scratch);
     let kept = Kept::new(
         &watcher,
@@ -158,7 +158,7 @@ fn what_a_link_leads_through_is_watched() {
 
 #[test]
 fn unrelated_changes_leave_an_outcome_alone() {
-    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     scratch.write("site/page.html", "");
     scratch.write("logs/access.log", "");
     keep(&watcher, &scratch, "site/page.html");
@@ -180,7 +180,7 @@ fn unrelated_changes_leave_an_outcome_alone() {
 /// buckets their names fall into.
 #[test]
 fn growing_files_do_not_touch_entries() {
-    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     scratch.write("access.log", "");
     let root = File::open(scratch.root()).unwrap();
     let watched = watcher.watch(&root, metadata(&root).unwrap().device);
@@ -204,7 +204,7 @@ fn listings_run_out_with_any_change() {
         |scratch| fs::rename(scratch.path("a"), scratch.path("b")).unwrap(),
     ];
     for change in changes {
-        let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+        let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
         scratch.write("a", "");
         let mut kept = keep(&watcher, &scratch, "");
         let directory = &kept.outcome.as_ref().unwrap().file;
@@ -241,7 +241,7 @@ fn a_change_shows_within_100_ms() {
 
 #[test]
 fn an_overflow_makes_everything_run_out() {
-    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     scratch.write("quiet/page.html", "");
     let quiet = File::open(scratch.path("quiet")).unwrap();
     let stamp = watcher.stamp_directory(&quiet);
@@ -270,7 +270,7 @@ fn an_overflow_makes_everything_run_out() {
 
 #[test]
 fn sweep_drops_only_what_nobody_keeps() {
-    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     scratch.write("a/page.html", "");
     scratch.write("b/page.html", "");
     let kept = keep(&watcher, &scratch, "a/page.html");
@@ -293,7 +293,7 @@ fn sweep_drops_only_what_nobody_keeps() {
 
 #[test]
 fn removed_directories_leave_the_table() {
-    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     scratch.write("a/b/page.html", "");
     let kept = keep(&watcher, &scratch, "a/b/page.html");
     let before = watcher.watched_directories();
@@ -309,7 +309,7 @@ fn removed_directories_leave_the_table() {
 
 #[test]
 fn stamps_are_timed_where_changes_are_silent() {
-    let watcher = Watcher::start().unwrap();
+    let watcher = Watcher::start(|_| {}).unwrap();
     let kept = Kept::new(
         &watcher,
         "/proc/sys".as_ref(),
@@ -356,7 +356,7 @@ fn writes_through_another_name_of_a_file() {
 /// A home whose owner lets others through and shows them nothing.
 #[test]
 fn a_directory_below_one_that_cannot_be_watched() {
-    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     scratch.write("home/www/page.html", "old");
     let runs_out = |change: &dyn Fn()| {
         watcher.catch_up();
@@ -411,7 +411,7 @@ fn without_inotify_no_stamp_holds() {
 /// the queue.
 #[test]
 fn a_change_is_known_to_whoever_looks_after_it() {
-    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     scratch.write("a/page.html", "old");
     for round in 0..2000 {
         let kept = keep(&watcher, &scratch, "a/page.html");
@@ -426,7 +426,7 @@ fn a_change_is_known_to_whoever_looks_after_it() {
 
 #[test]
 fn the_thread_ends_with_the_last_watcher_and_its_stamps_run_out() {
-    let (watcher, scratch) = (Watcher::start().unwrap(), Scratch::new());
+    let (watcher, scratch) = (Watcher::start(|_| {}).unwrap(), Scratch::new());
     scratch.write("a", "");
     let kept = keep(&watcher, &scratch, "a");
     drop(watcher.clone());

@@ -13,7 +13,7 @@ use crate::{
     transport::Transport,
 };
 use saker_net::RawStream;
-use saker_telemetry::Metric;
+use saker_telemetry::{Metric, error_log, message};
 use std::rc::Rc;
 
 /// Runs a connection that is on the event loop to its end.
@@ -68,8 +68,13 @@ pub fn first_read(mut session: Session, stream: RawStream, mut origin: ReadOrigi
         return worker.counters.increment(Metric::ClosedByServer);
     }
     let rest = read[next.rest().min(bytes)..bytes].to_vec();
-    let Ok(stream) = stream.register() else {
-        return worker.counters.increment(Metric::ClosedError);
+    let stream = match stream.register() {
+        Ok(stream) => stream,
+        Err(error) => {
+            let client = &*session.client;
+            error_log::log_about(&message::CONNECTION_FAILED, client, format_args!("{error}"));
+            return worker.counters.increment(Metric::ClosedError);
+        }
     };
     let mut connection = Connection::new(session, Io::new(Transport::plain(stream), rest));
     if let Some(step) = connection.take(next, out, written) {

@@ -299,6 +299,11 @@ impl Connection {
 
     fn over(&mut self, partial: bool) -> Option<Step> {
         if !partial {
+            error_log::log_about(
+                &message::IDLE_TIMEOUT,
+                &*self.session.client,
+                format_args!(""),
+            );
             return Some(Step::Close(Cause::Idle));
         }
         error_log::log_about(

@@ -151,6 +151,7 @@ impl Exchanges {
             Cause::WriteTimeout => {
                 error_log::log_about(&message::WRITE_TIMEOUT, client, format_args!(""))
             }
+            Cause::Idle => error_log::log_about(&message::IDLE_TIMEOUT, client, format_args!("")),
             _ => {}
         }
         Over::End(cause, limit)

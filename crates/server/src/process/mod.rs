@@ -31,13 +31,13 @@ use listeners::Listeners;
 use operator::{Held, Operator};
 use saker_broker_client::BrokerClient;
 use saker_config::{HostTable, Model, model};
-use saker_files::{BufferFiles, Watcher};
+use saker_files::{BufferFiles, WatchError, Watcher};
 use saker_pipeline::{
     Generation,
     throttle::{AddressTable, Neighbours},
 };
 use saker_telemetry::{
-    Counters,
+    Counters, Metric,
     error_log::{self, ErrorLogTarget},
     message,
 };
@@ -55,6 +55,9 @@ use std::{
 use succession::Predecessor;
 use tokio::runtime::Runtime;
 use workers::Workers;
+
+/// Where the panic hook counts; a panic may come from any thread.
+static PANIC_COUNTERS: OnceLock<Arc<Counters>> = OnceLock::new();
 
 /// Client addresses with an account at a time, some 250 bytes each; more of them share one.
 const ADDRESSES_MAX: usize = 1 << 19;
@@ -139,6 +142,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
         .ok();
     privileges::drop(&read.model, &lock, &peers).map_err(Failure::Start)?;
     let shared = shared(workers, started, descriptors_max, broker).map_err(Failure::Start)?;
+    PANIC_COUNTERS.get_or_init(|| Arc::clone(&shared.main_counters));
     let core_of = workers::placement(&server.affinity);
     let known_hosts = shared.known_hosts(&read.model).map_err(Failure::Start)?;
     let generation = Generation::with_hosts(1, read.model, hosts)
@@ -271,11 +275,24 @@ fn tune_error_log(model: &Model) {
     error_log::set_level(log.level.into());
 }
 
-/// A panic in a connection's task ends that connection; the operator hears of it.
+/// A panic in a connection's task ends that connection. It is logged, and counted once the
+/// counters exist.
 fn report_panics() {
     std::panic::set_hook(Box::new(|info| {
+        if let Some(counters) = PANIC_COUNTERS.get() {
+            counters.increment_from_any_thread(Metric::Panics);
+        }
         error_log::log(&message::WORKER_PANIC, format_args!("{info}"))
     }));
+}
+
+fn report_watch_error(error: WatchError) {
+    match error {
+        WatchError::LimitReached => error_log::log(&message::WATCH_LIMIT, format_args!("")),
+        WatchError::Failed(error) => {
+            error_log::log(&message::WATCH_FAILED, format_args!("{error}"))
+        }
+    }
 }
 
 /// A server that is stopping lets go of the directory.
@@ -317,7 +334,8 @@ fn shared(
     descriptors_max: u64,
     broker: Option<Arc<BrokerClient>>,
 ) -> Result<Arc<Shared>, String> {
-    let watcher = Watcher::start().map_err(|error| format!("inotify: {error}"))?;
+    let watcher =
+        Watcher::start(report_watch_error).map_err(|error| format!("inotify: {error}"))?;
     if !watcher.is_watching() {
         error_log::log(
             &message::CONFIG_WARNING,

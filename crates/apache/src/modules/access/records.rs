@@ -179,7 +179,7 @@ mod tests {
         std::fs::create_dir_all(&folder).unwrap();
         let (path, watcher, mut files) = (
             folder.join("users"),
-            Watcher::start().unwrap(),
+            Watcher::start(|_| {}).unwrap(),
             RecordFiles::default(),
         );
         assert!(files.read(&watcher, &path).is_err());

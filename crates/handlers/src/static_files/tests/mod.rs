@@ -28,7 +28,7 @@ impl Bench {
         Bench {
             folder,
             site,
-            handler: StaticFiles::new(Watcher::start().unwrap(), MEMORY_MAX),
+            handler: StaticFiles::new(Watcher::start(|_| {}).unwrap(), MEMORY_MAX),
         }
     }
 
