@@ -1,17 +1,11 @@
 //! Civil time in the machine's own zone, for log lines.
 //!
-//! Place in the walk: access and error log ask once per second of log time, keep the rendered text,
-//! and append it.
-//!
-//! The one difficulty: the offset changes with daylight saving, and neither std nor safe Rust asks
-//! the C library; so the zone file is read here ([`zone`]), with the rule after its last transition
-//! ([`rule`]).
-//!
-//! Absent on purpose: leap seconds (logs use POSIX time, as Apache's do) and HTTP dates, which are
+//! Called by: access and error log, which render a second's text once and append it to each line.
+//! Caveat: the offset changes with daylight saving, so it is asked for each moment ([`zone`]).
+//! Out of scope: leap seconds (logs use POSIX time, as Apache's do) and HTTP dates, which are
 //! `saker_http::date`.
 
 mod calendar;
-mod rule;
 mod strftime;
 mod zone;
 
