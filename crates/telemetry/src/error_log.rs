@@ -11,37 +11,39 @@
 
 mod about;
 mod format;
+mod render;
 mod site;
+mod target;
+mod text;
 
 pub use crate::syslog::Syslog;
 use about::ConnectionOf;
 pub use about::{About, Asked, LogId, Nothing};
 pub use format::{Format, Formats};
 pub use site::SiteLog;
+pub use target::ErrorLogTarget;
 
-use crate::access_log::Program;
+use crate::access_log::{LOG_MODE, Program};
 use crate::escape::append_escaped;
 use crate::flood_gate::Admission;
 use crate::httpd_message::HttpdMessage;
 use crate::local_time::{Civil, TimeZone, append_padded};
 use crate::message::{self, Level, Message};
 use crate::queue_writer::{Outlet, QueueWriter, Stalled};
+use crate::report;
 use crate::syslog::SyslogOutlet;
-use format::Occasion;
+use render::Occasion;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::panic::Location;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use text::{FACTS_BYTES_MAX, append_civil, append_errno, append_text};
 
-/// Of a log file that is made: logs name clients, and whoever reads them is in the file's group.
-pub(crate) const LOG_MODE: u32 = 0o640;
-/// Facts are cut here, before escaping.
-const FACTS_BYTES_MAX: usize = 8192;
 const QUEUED_BYTES_MAX: usize = 1 << 20;
 
 static LOG: OnceLock<ErrorLog> = OnceLock::new();
@@ -57,16 +59,6 @@ static SITES: RwLock<Vec<Weak<SiteLog>>> = RwLock::new(Vec::new());
 /// Whether some message may have been suppressed since [`tick`] looked.
 static SUPPRESSING: AtomicBool = AtomicBool::new(false);
 
-/// Where the error log goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ErrorLogTarget {
-    Stderr,
-    File(PathBuf),
-    /// Command of a program that reads lines, as for access logs, without the leading `|`.
-    Program(String),
-    Syslog(Syslog),
-}
-
 struct ErrorLog {
     writer: QueueWriter,
     target: Mutex<ErrorLogTarget>,
@@ -78,6 +70,7 @@ struct ErrorLog {
 /// changes.
 pub fn init(target: &ErrorLogTarget, level: Level) -> io::Result<()> {
     let outlet = open(target)?;
+    report::set(log);
     if LOG.get().is_none() {
         let writer = QueueWriter::spawn(
             "error-log",
@@ -471,7 +464,7 @@ fn append_default(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
     );
     match speaks_httpd() {
         // A number, as log watchers expect it.
-        true => drop(write!(out, "{}", format::thread_id())),
+        true => drop(write!(out, "{}", render::thread_id())),
         false => append_escaped(thread.name().unwrap_or("-").as_bytes(), out),
     }
     out.extend_from_slice(b"] ");
@@ -496,14 +489,6 @@ fn append_default(occasion: &Occasion<'_>, out: &mut Vec<u8>) {
     out.push(b'\n');
 }
 
-/// `(13)Permission denied`
-fn append_errno(errno: i32, out: &mut Vec<u8>) {
-    let text = io::Error::from_raw_os_error(errno).to_string();
-    let words = text.split(" (os error").next().unwrap_or_default();
-    // Writing to memory cannot fail.
-    let _ = write!(out, "({errno}){words}");
-}
-
 fn append_time(now: Duration, out: &mut Vec<u8>) {
     let unix_s = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
     let civil = Civil::at(unix_s, TimeZone::local().offset_s(unix_s));
@@ -516,64 +501,11 @@ fn append_time(now: Duration, out: &mut Vec<u8>) {
     out.push(b']');
 }
 
-/// As C's `ctime` writes it, with a fraction behind the seconds.
-fn append_civil(civil: &Civil, fraction: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
-    let (weekday, month) = (&civil.weekday_name()[..3], &civil.month_name()[..3]);
-    let _ = write!(
-        out,
-        "{weekday} {month} {:02} {:02}:{:02}:{:02}",
-        civil.day, civil.hour, civil.minute, civil.second
-    );
-    fraction(out);
-    let _ = write!(out, " {}", civil.year);
-}
-
 fn append_facts(facts: fmt::Arguments<'_>, out: &mut Vec<u8>) {
     let before = out.len();
     out.extend_from_slice(b": ");
     if !append_text(facts, out) {
         out.truncate(before);
-    }
-}
-
-/// Bounded and readable. Whether there was any.
-fn append_text(facts: fmt::Arguments<'_>, out: &mut Vec<u8>) -> bool {
-    let mut text = Bounded(Vec::new());
-    // An error means that the text is longer than its bound; what fits is kept.
-    let whole = fmt::write(&mut text, facts).is_ok();
-    append_readable(&text.0, out);
-    if !whole {
-        out.extend_from_slice(b"...");
-    }
-    !text.0.is_empty()
-}
-
-/// Escaped, except that quotes stay: messages quote what they talk about, and no field ends at a
-/// quote here.
-fn append_readable(text: &[u8], out: &mut Vec<u8>) {
-    for part in text.split_inclusive(|byte| *byte == b'"') {
-        match part.strip_suffix(b"\"") {
-            Some(before) => {
-                append_escaped(before, out);
-                out.push(b'"');
-            }
-            None => append_escaped(part, out),
-        }
-    }
-}
-
-struct Bounded(Vec<u8>);
-
-impl fmt::Write for Bounded {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = FACTS_BYTES_MAX - self.0.len().min(FACTS_BYTES_MAX);
-        let fits = text.as_bytes().get(..room).unwrap_or(text.as_bytes());
-        self.0.extend_from_slice(fits);
-        if fits.len() == text.len() {
-            Ok(())
-        } else {
-            Err(fmt::Error)
-        }
     }
 }
 

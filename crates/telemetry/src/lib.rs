@@ -22,6 +22,7 @@ pub mod local_time;
 pub mod message;
 pub mod metrics;
 mod queue_writer;
+mod report;
 mod syslog;
 
 pub use message::{Level, Message};

@@ -5,8 +5,8 @@
 //! for the next. Difficulty: names come from strangers. They were checked for what a file name may
 //! have, and whoever asks for a host that nobody serves is `_`.
 
-use super::{file::open_append, line_sink::line_count};
-use crate::{error_log, message};
+use super::{line_sink::line_count, open::open_append};
+use crate::{message, report};
 use std::{
     collections::{BTreeMap, HashMap},
     fs::File,
@@ -109,7 +109,7 @@ impl HostFiles {
         self.open.remove(name);
         if !self.has_failed {
             self.has_failed = true;
-            error_log::log(
+            report::log(
                 &message::LOG_WRITE_FAILED,
                 format_args!("{}: {error}", self.pattern.replace(PLACE, name)),
             );

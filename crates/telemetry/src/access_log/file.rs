@@ -11,10 +11,11 @@
 
 use super::by_host::HostFiles;
 use super::line_sink::{Event, LineSink, Outcome, Sink, line_count};
+use super::open::open_append;
 use super::program::Program;
-use crate::error_log;
 use crate::message;
 use crate::queue_writer::{Outlet, QueueWriter, Stalled};
+use crate::report;
 use crate::syslog::{Syslog, SyslogOutlet};
 use std::fs::File;
 use std::io::{self, Write};
@@ -223,7 +224,7 @@ impl LogFile {
             };
         }
         if !was_stuck {
-            error_log::log(&message::LOG_PROGRAM_STUCK, format_args!("{}", self.name));
+            report::log(&message::LOG_PROGRAM_STUCK, format_args!("{}", self.name));
         }
         Flushed {
             written: 0,
@@ -234,12 +235,12 @@ impl LogFile {
     /// Outside the lock: the error log may be on the same full disk.
     fn report(&self, outcome: Outcome) -> Flushed {
         match outcome.event {
-            Some(Event::Failed(error)) => error_log::log(
+            Some(Event::Failed(error)) => report::log(
                 &message::LOG_WRITE_FAILED,
                 format_args!("{}: {error}", self.name),
             ),
             Some(Event::Recovered { lost }) => {
-                error_log::log(
+                report::log(
                     &message::LOG_WRITE_RECOVERED,
                     format_args!("{}: {lost} lines were lost", self.name),
                 );
@@ -320,11 +321,6 @@ impl Drop for LogBuffer {
     }
 }
 
-/// std sets O_CLOEXEC on all it opens.
-pub(super) fn open_append(path: &Path) -> io::Result<File> {
-    saker_net::privileged::open_append(path, error_log::LOG_MODE)
-}
-
 #[derive(Debug)]
 struct FileSink {
     file: File,
@@ -381,7 +377,7 @@ impl<W: Write + Send> Outlet for Blocking<W> {
             .and_then(|()| self.stream.flush())
         {
             Ok(()) if self.lost > 0 => {
-                error_log::log(
+                report::log(
                     &message::LOG_WRITE_RECOVERED,
                     format_args!("{}: {} lines were lost", self.name, self.lost),
                 );
@@ -390,7 +386,7 @@ impl<W: Write + Send> Outlet for Blocking<W> {
             Ok(()) => {}
             Err(error) => {
                 if self.lost == 0 {
-                    error_log::log(
+                    report::log(
                         &message::LOG_WRITE_FAILED,
                         format_args!("{}: {error}", self.name),
                     );

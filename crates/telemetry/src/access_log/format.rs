@@ -10,6 +10,7 @@
 //! Absent on purpose: whatever is unknown is an error, never printed as it stands.
 
 use super::item::{Condition, Item, Kind, TimeForm, Unit};
+use super::needs::Needs;
 use super::{LogClock, Record, json, render};
 use crate::local_time::check_strftime;
 use saker_http::KnownField;
@@ -18,23 +19,6 @@ use std::fmt;
 const COMMON: &str = r#"%h %l %u %t "%r" %>s %b"#;
 const COMBINED: &str = r#"%h %l %u %t "%r" %>s %b "%{Referer}i" "%{User-Agent}i""#;
 const VHOST_COMBINED: &str = r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#;
-
-/// What a format looks at that costs the caller something.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Needs {
-    pub duration: bool,
-    pub first_byte: bool,
-    pub bytes_in: bool,
-    pub bytes_out: bool,
-    pub response_fields: bool,
-    pub notes: bool,
-    pub environment: bool,
-    pub trailers: bool,
-    pub file: bool,
-    /// What became of the request on its way: handler, detours.
-    pub walk: bool,
-    pub tls: bool,
-}
 
 /// Why a format text is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,9 +12,9 @@
 //!
 //! Absent on purpose: restarting the program on reopen; it is told nothing and rotates as it likes.
 
-use crate::error_log;
 use crate::message;
 use crate::queue_writer::{Outlet, Stalled};
+use crate::report;
 use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -68,7 +68,7 @@ impl Program {
                 Ok(())
             }
             Err(error) => {
-                error_log::log(
+                report::log(
                     &message::LOG_PROGRAM_FAILED,
                     format_args!("{}: {error}", self.command),
                 );
@@ -85,7 +85,7 @@ impl Program {
             }
             running.end()
         });
-        error_log::log(
+        report::log(
             &message::LOG_PROGRAM_ENDED,
             format_args!("{}: {error}{}", self.command, status.unwrap_or_default()),
         );

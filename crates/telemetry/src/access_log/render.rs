@@ -4,6 +4,7 @@
 //! difficulty: cost; the items of `combined` are a few appends each.
 
 use super::item::{Item, Kind, TimeForm, Unit};
+use super::record::Variables;
 use super::{ConnectionStatus, LogClock, Record};
 use crate::escape::{append_decimal, append_escaped};
 use crate::local_time::{Civil, append_padded, append_strftime};
@@ -22,22 +23,8 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
     match kind {
         Kind::Literal(text) => out.extend_from_slice(text),
         Kind::ClientAddress => text_or_dash(record.client_text, out),
-        Kind::ClientName => text_or_dash(
-            if record.client_name.is_empty() {
-                record.client_text
-            } else {
-                record.client_name
-            },
-            out,
-        ),
-        Kind::PeerAddress => text_or_dash(
-            if record.peer_text.is_empty() {
-                record.client_text
-            } else {
-                record.peer_text
-            },
-            out,
-        ),
+        Kind::ClientName => either(record.client_name, record.client_text, out),
+        Kind::PeerAddress => either(record.peer_text, record.client_text, out),
         Kind::LocalAddress => local_address(record.local, out),
         Kind::BodyBytes {
             dash_for_none: true,
@@ -46,10 +33,7 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
         Kind::Cookie(name) => value(record.head.and_then(|head| cookie(head, name)), out),
         Kind::Duration(unit) => duration(record.duration_us, *unit, out),
         Kind::FirstByte => number_or_dash(record.first_byte_us, out),
-        Kind::Environment(name) => value(
-            record.environment.and_then(|lookup| lookup.value(name)),
-            out,
-        ),
+        Kind::Environment(name) => looked_up(record.environment, name, out),
         Kind::File => value(record.file, out),
         Kind::Protocol => text_or_dash(protocol(record).as_bytes(), out),
         Kind::KnownField(field) => known_field(record.head, *field, out),
@@ -58,27 +42,17 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
         Kind::LogId => text_or_dash(record.log_id.as_bytes(), out),
         Kind::ConnectionLogId => text_or_dash(record.connection_log_id.as_bytes(), out),
         Kind::Method => value(record.head.map(HeadView::method_token), out),
-        Kind::Note(name) => value(record.notes.and_then(|lookup| lookup.value(name)), out),
+        Kind::Note(name) => looked_up(record.notes, name, out),
         Kind::ResponseField(name) => response_field(record.response_fields, name, out),
-        Kind::CanonicalPort => number_or_dash(
-            record.canonical_port.or(local_port(record)).map(u64::from),
-            out,
-        ),
-        Kind::LocalPort => number_or_dash(local_port(record).map(u64::from), out),
+        Kind::CanonicalPort => port(record.canonical_port.or(local_port(record)), out),
+        Kind::LocalPort => port(local_port(record), out),
         Kind::RemotePort => append_decimal(record.client_port.into(), out),
         Kind::ProcessId => append_decimal(clock.process_id().into(), out),
         Kind::ThreadId { hexadecimal: false } => append_decimal(clock.thread_id(), out),
         Kind::ThreadId { hexadecimal: true } => hexadecimal(clock.thread_id(), out),
         Kind::Query { last: true } => query(record.final_query.unwrap_or(record.query), out),
         Kind::Query { last: false } => query(record.query, out),
-        Kind::TlsVariable(name) => value(
-            record
-                .tls
-                .and_then(|session| session.value(name))
-                .as_deref()
-                .map(str::as_bytes),
-            out,
-        ),
+        Kind::TlsVariable(name) => tls_variable(record, name, out),
         Kind::RequestLine => text_or_dash(record.request_line, out),
         Kind::Handler => text_or_dash(record.handler.as_bytes(), out),
         Kind::Status { last } => status(record, *last, out),
@@ -87,33 +61,34 @@ fn kind(kind: &Kind, record: &Record<'_>, clock: &mut LogClock, out: &mut Vec<u8
         Kind::Time { end, form } => time(record, *end, form, clock, out),
         Kind::User => user(record.user, out),
         Kind::SiteName => text_or_dash(record.site_name.as_bytes(), out),
-        Kind::HostAsked => text_or_dash(
-            if record.host.is_empty() {
-                record.site_name.as_bytes()
-            } else {
-                record.host
-            },
-            out,
-        ),
+        Kind::HostAsked => either(record.host, record.site_name.as_bytes(), out),
         Kind::ConnectionStatus => out.push(connection_status(record.connection_status)),
         Kind::BytesIn => append_decimal(record.bytes_in, out),
         Kind::BytesOut => append_decimal(record.bytes_out, out),
         Kind::BytesInAndOut => {
             append_decimal(record.bytes_in.saturating_add(record.bytes_out), out)
         }
-        Kind::RequestTrailer(name) => value(
-            record
-                .request_trailers
-                .and_then(|lookup| lookup.value(name)),
-            out,
-        ),
-        Kind::ResponseTrailer(name) => value(
-            record
-                .response_trailers
-                .and_then(|lookup| lookup.value(name)),
-            out,
-        ),
+        Kind::RequestTrailer(name) => looked_up(record.request_trailers, name, out),
+        Kind::ResponseTrailer(name) => looked_up(record.response_trailers, name, out),
     }
+}
+
+/// The first text, or the second where the first is empty.
+fn either(text: &[u8], otherwise: &[u8], out: &mut Vec<u8>) {
+    text_or_dash(if text.is_empty() { otherwise } else { text }, out);
+}
+
+fn looked_up(lookup: Option<Variables<'_>>, name: &str, out: &mut Vec<u8>) {
+    value(lookup.and_then(|lookup| lookup.value(name)), out);
+}
+
+fn tls_variable(record: &Record<'_>, name: &str, out: &mut Vec<u8>) {
+    let text = record.tls.and_then(|session| session.value(name));
+    value(text.as_deref().map(str::as_bytes), out);
+}
+
+fn port(port: Option<u16>, out: &mut Vec<u8>) {
+    number_or_dash(port.map(u64::from), out);
 }
 
 /// `HTTP/1.1`; empty if no request could be parsed.

@@ -4,7 +4,7 @@
 //! Difficulty: an id is made when there is first something to tell, so that most requests cost
 //! nothing and an access log can show which of them have lines in the error log (`%L`).
 
-use super::SiteLog;
+use super::site::SiteLog;
 use std::{
     borrow::Cow,
     cell::OnceCell,
@@ -67,6 +67,17 @@ impl About for SocketAddr {
     fn tell(&self, asked: Asked<'_>) -> Option<Cow<'_, [u8]>> {
         matches!(asked, Asked::Client | Asked::Peer)
             .then(|| Cow::Owned(self.to_string().into_bytes()))
+    }
+}
+
+/// A site, without a request.
+impl About for SiteLog {
+    fn tell(&self, _: Asked<'_>) -> Option<Cow<'_, [u8]>> {
+        None
+    }
+
+    fn site(&self) -> Option<&SiteLog> {
+        Some(self)
     }
 }
 

@@ -6,11 +6,10 @@
 //! goes there. Difficulty: one site must not silence another. So a site counts floods by itself;
 //! the counts are made with its first line, because of ten thousand sites most never have one.
 
-use super::{About, Asked, ErrorLogTarget, Formats};
+use super::{format::Formats, target::ErrorLogTarget};
 use crate::access_log::LogFile;
 use crate::flood_gate::FloodGate;
 use crate::message::{self, Level, Message};
-use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 
 #[derive(Debug)]
@@ -84,17 +83,6 @@ impl SiteLog {
             .filter(|(_, count)| *count > 0)
             .collect();
         (settled, gates.iter().any(FloodGate::is_suppressing))
-    }
-}
-
-/// What is known of no request but is the site's matter.
-impl About for SiteLog {
-    fn tell(&self, _: Asked<'_>) -> Option<Cow<'_, [u8]>> {
-        None
-    }
-
-    fn site(&self) -> Option<&SiteLog> {
-        Some(self)
     }
 }
 

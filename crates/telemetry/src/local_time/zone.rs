@@ -118,13 +118,19 @@ mod tests {
             assert_eq!((zone.offset_s(at - 1), zone.offset_s(at)), (before, after));
         }
         let summer = zone.at(1_783_000_000);
-        assert_eq!((summer.abbreviation.as_str(), summer.saving), ("CEST", true));
+        assert_eq!(
+            (summer.abbreviation.as_str(), summer.saving),
+            ("CEST", true)
+        );
     }
 
     #[test]
     fn times_out_of_range_have_an_offset() {
         let zone = TimeZone::named(Some("JST-9")).expect("rule");
-        assert_eq!((zone.offset_s(i64::MIN), zone.offset_s(i64::MAX)), (32_400, 32_400));
+        assert_eq!(
+            (zone.offset_s(i64::MIN), zone.offset_s(i64::MAX)),
+            (32_400, 32_400)
+        );
     }
 
     #[test]
