@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Whether the same attempt may go on.
+/// True if the same attempt may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Again {
     Later,

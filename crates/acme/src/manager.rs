@@ -52,7 +52,7 @@ impl Handle {
         self.plans.send_replace(Arc::new(plan));
     }
 
-    /// Whether some site has such a name on demand.
+    /// True if some site has such a name on demand.
     pub fn is_on_demand(&self, name: &str) -> bool {
         self.plans.borrow().on_demand_name(name).is_some()
     }

@@ -52,7 +52,7 @@ pub async fn ask(client: &Client, rule: &str, name: &str) -> Result<(), String> 
     }
 }
 
-/// Whether the database knows the host, and it is not suspended.
+/// True if the database knows the host, and it is not suspended.
 pub async fn ask_database(hosts: Option<&Hosts>, name: &str) -> Result<(), String> {
     let hosts = hosts.ok_or("there is no database of hosts")?;
     let answer = match hosts.find(name) {

@@ -103,7 +103,7 @@ impl Plan {
         }
     }
 
-    /// Whether the database has to know a name, since the site that it belongs to looks hosts up
+    /// True if the database has to know a name, since the site that it belongs to looks hosts up
     /// there.
     pub(crate) fn asks_database(&self, name: &str) -> bool {
         let nearest = |patterns: &[SiteName]| {
@@ -116,7 +116,7 @@ impl Plan {
             .is_some_and(|own| nearest(&self.on_demand).is_none_or(|best| own >= best))
     }
 
-    /// Whether there is anything to do.
+    /// True if there is anything to do.
     pub fn is_empty(&self) -> bool {
         self.certificates.is_empty() && self.on_demand.is_empty()
     }

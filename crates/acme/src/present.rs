@@ -103,7 +103,7 @@ fn identifying(name: &str, digest: &[u8]) -> Result<(Vec<u8>, Vec<u8>), Failure>
 }
 
 impl Presented {
-    /// Whether it takes a while until the authority sees it.
+    /// True if it takes a while until the authority sees it.
     pub fn is_record(&self) -> bool {
         matches!(self.what, What::Record { .. })
     }

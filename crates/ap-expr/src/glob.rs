@@ -13,7 +13,7 @@ pub struct GlobOptions {
     pub caseless: bool,
 }
 
-/// Whether the whole of `text` matches.
+/// True if the whole of `text` matches.
 pub fn glob_matches(pattern: &[u8], text: &[u8], options: GlobOptions) -> bool {
     if !options.pathname {
         return segment_matches(pattern, text, options);

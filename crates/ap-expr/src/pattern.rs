@@ -54,7 +54,7 @@ impl PatternsBounded {
         }
     }
 
-    /// Whether there were more than there may be.
+    /// True if there were more than there may be.
     pub fn is_exhausted(&self) -> bool {
         WEIGHT_LEFT.get() == Some(0)
     }

@@ -44,8 +44,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often groups are looked at whose leader has ended, and processes where the kernel has no
-/// descriptors for them.
+/// Number of times groups are looked at whose leader has ended, and processes where the kernel has
+/// no descriptors for them.
 const LOOK: Duration = Duration::from_millis(50);
 /// For the server to send the message that it has announced.
 const MESSAGE_TIME_MAX: Duration = Duration::from_secs(5);

@@ -108,7 +108,7 @@ pub fn matches(pattern: &OsStr, text: &OsStr) -> bool {
     }
 }
 
-/// How many descriptors these name, by the last of them.
+/// Number of descriptors these name, by the last of them.
 pub fn descriptors_named<'t>(texts: impl Iterator<Item = &'t OsString>) -> usize {
     let places = texts
         .flat_map(|text| text.as_bytes().windows(2))

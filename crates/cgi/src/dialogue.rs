@@ -49,7 +49,7 @@ pub trait Dialogue {
         usize::MAX
     }
 
-    /// Whether content may be given now.
+    /// True if content may be given now.
     fn wants_content(&self) -> bool {
         self.content_max() > 0
     }

@@ -4,7 +4,7 @@
 use saker_http::{HeadView, Version};
 use std::borrow::Cow;
 
-/// Whether one of the first `at` lines has the same name, so that this line went into that one's
+/// True if one of the first `at` lines has the same name, so that this line went into that one's
 /// value.
 pub fn is_repeated(head: HeadView<'_>, name: &[u8], at: usize) -> bool {
     head.fields()

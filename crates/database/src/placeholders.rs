@@ -53,7 +53,7 @@ pub fn from_printf(query: &str) -> (String, usize) {
     (out, count)
 }
 
-/// How many bytes of a text behind a percent sign are its conversion: `s`, `hhd`, `llu`, `pDt`.
+/// Number of bytes of a text behind a percent sign are its conversion: `s`, `hhd`, `llu`, `pDt`.
 fn conversion(text: &str) -> usize {
     let bytes = text.as_bytes();
     let length = match bytes {

@@ -55,7 +55,7 @@ impl<O> From<O> for Ways<O> {
 pub struct Pool<C: Connection> {
     ways: Ways<C::Options>,
     init: Vec<String>,
-    /// How many connections may yet be lent.
+    /// Number of connections may yet be lent.
     free: Semaphore,
     connections_min: usize,
     connections_max: usize,

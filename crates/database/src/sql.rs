@@ -55,7 +55,7 @@ macro_rules! fetch {
     }};
 }
 
-/// How many rows were changed.
+/// Number of rows were changed.
 macro_rules! execute {
     ($pool:expr, $statement:expr, $parameters:expr) => {{
         let mut lent = $pool.lend().await.map_err(failed)?;
@@ -220,7 +220,7 @@ impl Sql {
         }
     }
 
-    /// How many rows were changed.
+    /// Number of rows were changed.
     pub async fn change(&self, statement: &str, parameters: &[&str]) -> Result<u64, Failure> {
         match self {
             Sql::Mysql(pool) => execute!(pool, statement, parameters),

@@ -136,7 +136,7 @@ impl Hosts {
         })
     }
 
-    /// Whether it is what the configuration wants.
+    /// True if it is what the configuration wants.
     pub fn is_of(&self, settings: &Settings) -> bool {
         // Where it stands may have changed.
         let own = &self.settings;
@@ -164,7 +164,7 @@ impl Hosts {
         found
     }
 
-    /// Whether it is known now; nobody is asked.
+    /// True if it is known now; nobody is asked.
     pub fn knows(&self, name: &str) -> bool {
         self.inner.table.knows(name)
     }
@@ -174,12 +174,12 @@ impl Hosts {
         waiting.await.unwrap_or(Answer::Away)
     }
 
-    /// Whether it was known.
+    /// True if it was known.
     pub fn purge(&self, name: &str) -> bool {
         self.inner.table.purge(name)
     }
 
-    /// How many there were.
+    /// Number of there were.
     pub fn purge_all(&self) -> usize {
         self.inner.table.purge_all()
     }

@@ -38,7 +38,7 @@ pub enum Found {
     Later(oneshot::Receiver<Answer>),
 }
 
-/// How many are known.
+/// Number of are known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub known: usize,
@@ -143,7 +143,7 @@ impl Table {
         (Found::Later(receiver), true)
     }
 
-    /// Whether a question may begin.
+    /// True if a question may begin.
     fn begin(&self, entry: &mut Entry) -> bool {
         if entry.is_asked || self.asking.fetch_add(1, Relaxed) >= ASKING_MAX {
             if !entry.is_asked {

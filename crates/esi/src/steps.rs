@@ -67,13 +67,13 @@ struct Known<'t> {
 }
 
 impl Known<'_> {
-    /// Whether there may be so many bytes more.
+    /// True if there may be so many bytes more.
     fn takes(&mut self, bytes: usize) -> bool {
         self.made_bytes += bytes;
         self.made_bytes <= MADE_BYTES_MAX
     }
 
-    /// Whether there may be that include, too.
+    /// True if there may be that include, too.
     fn includes(&mut self, wanted: &Wanted) -> bool {
         self.includes += 1;
         self.includes <= INCLUDES_MAX

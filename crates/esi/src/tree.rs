@@ -86,7 +86,7 @@ impl Template {
         &self.faults
     }
 
-    /// Whether what comes of it depends on the request or on other pages.
+    /// True if what comes of it depends on the request or on other pages.
     pub fn is_dynamic(&self) -> bool {
         self.parts.iter().any(|part| !matches!(part, Part::Text(_)))
     }

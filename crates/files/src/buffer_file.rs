@@ -80,13 +80,13 @@ impl BufferFile {
         self.tail.len() + self.writing.as_ref().map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// Whether as much may be pushed now. Where there is no room on disk for it, there may be when
+    /// True if as much may be pushed now. Where there is no room on disk for it, there may be when
     /// all has been popped, or others have gone.
     pub fn can_take(&mut self, bytes: usize) -> bool {
         self.backlog() < BACKLOG_BYTES_MAX && self.has_room(bytes)
     }
 
-    /// Whether there is room on disk for as much, however long that takes.
+    /// True if there is room on disk for as much, however long that takes.
     pub fn has_room(&mut self, bytes: usize) -> bool {
         let has_room = !self.is_broken
             && self.files.is_usable()

@@ -37,7 +37,7 @@ pub fn read_consistent(
     Ok((metadata(file)? == *known).then_some(content))
 }
 
-/// Whether a later write is sure to show in the metadata: only then may content be kept. A file
+/// True if a later write is sure to show in the metadata: only then may content be kept. A file
 /// changed within the last tick may be changed again without its times moving, and is perhaps still
 /// being written. The change time tells, not the modification time, which anybody may set to
 /// anything. `now_realtime_ms`: milliseconds since 1970.

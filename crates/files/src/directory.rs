@@ -14,7 +14,7 @@ pub struct Entry {
     /// Of what the entry leads to, when it is a symbolic link.
     pub metadata: Metadata,
     pub kind: Kind,
-    /// Whether it may be shown is a matter of the link policy, which only resolving the entry
+    /// True if it may be shown is a matter of the link policy, which only resolving the entry
     /// decides.
     pub is_link: bool,
 }

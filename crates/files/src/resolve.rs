@@ -18,7 +18,7 @@ use std::{fmt, fs::File, os::unix::ffi::OsStrExt, path::Path};
 /// Longest relative path that is looked at (PATH_MAX).
 const RELATIVE_BYTES_MAX: usize = 4096;
 
-/// How often a path is walked again because it changed under our feet.
+/// Number of times a path is walked again because it changed under our feet.
 const ATTEMPTS_MAX: usize = 4;
 
 /// What symbolic links below the root may do. Links in the root's own path are the administrator's

@@ -85,7 +85,7 @@ impl Stamp {
         }
     }
 
-    /// Whether the other one says the same, so that one of them is enough.
+    /// True if the other one says the same, so that one of them is enough.
     pub fn is_same(&self, other: &Stamp) -> bool {
         match (&self.0, &other.0) {
             (
@@ -111,7 +111,7 @@ impl Stamp {
         Stamp(Basis::Timed { until_ms })
     }
 
-    /// Whether it runs out by time (or has never held), because watching was impossible.
+    /// True if it runs out by time (or has never held), because watching was impossible.
     pub fn is_timed(&self) -> bool {
         matches!(self.0, Basis::Timed { .. })
     }

@@ -96,7 +96,7 @@ impl Watcher {
         Watcher::of(None)
     }
 
-    /// Whether there is an inotify instance.
+    /// True if there is an inotify instance.
     pub fn is_watching(&self) -> bool {
         self.handle.watching.is_some()
     }
@@ -190,7 +190,7 @@ impl Watcher {
             .map_or(0, |shared| shared.lock().directories.len())
     }
 
-    /// How many events have touched a watched directory so far (a counter for statistics).
+    /// Number of events have touched a watched directory so far (a counter for statistics).
     pub fn touches(&self) -> u64 {
         self.handle
             .shared()

@@ -103,7 +103,7 @@ pub fn unsent(head: ResponseHead, status: Status, call: &Call) -> Response {
     response
 }
 
-/// Whether our own page takes the place of what a program sent (ProxyErrorOverride).
+/// True if our own page takes the place of what a program sent (ProxyErrorOverride).
 pub fn is_overridden(status: Status, manner: &CallManner) -> bool {
     manner.overrides_errors
         && if manner.overridden.is_empty() {

@@ -339,7 +339,7 @@ fn fail(group: &Group, member: &Member, pool: &Pool) {
     pool.fail(group.upstream.failures_max, member.tuning.retry_ms);
 }
 
-/// Whether the member is to blame.
+/// True if the member is to blame.
 fn counts(failure: &Failure, group: &Group) -> bool {
     failure.counts_against_member()
         && (group.upstream.fails_on_timeout || !matches!(failure, Failure::Timeout))

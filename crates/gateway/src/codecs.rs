@@ -58,7 +58,7 @@ fn role(call: &Call) -> Role {
     }
 }
 
-/// Whether the server has to say that it is ready before it is told content.
+/// True if the server has to say that it is ready before it is told content.
 pub fn asks_first(exchange: &Exchange, member: &Member, has_content: bool) -> bool {
     let is_http1 = member.backend.protocol == Protocol::Http1
         && exchange.head.view().method() != Method::Connect;

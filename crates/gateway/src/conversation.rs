@@ -174,7 +174,7 @@ impl Conversation {
         self.limit.push();
     }
 
-    /// Whether the program can't have begun with this request, as far as anybody can tell: the
+    /// True if the program can't have begun with this request, as far as anybody can tell: the
     /// connection had ended before it.
     pub fn is_unheard(&self) -> bool {
         !self.has_heard

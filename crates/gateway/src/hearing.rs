@@ -87,7 +87,7 @@ impl Hearing {
         }
     }
 
-    /// Whether the request may be told to the same once more, on a fresh connection.
+    /// True if the request may be told to the same once more, on a fresh connection.
     pub fn may_tell_again(&self, failure: &Failure, is_idempotent: bool) -> bool {
         let is_unheard = match self {
             Hearing::Connection(conversation) => conversation.is_unheard(),

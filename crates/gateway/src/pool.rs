@@ -32,7 +32,7 @@ use std::{
 };
 use tokio::time::Instant;
 
-/// How often a backend's certificates and lists may be looked at.
+/// Number of times a backend's certificates and lists may be looked at.
 const FILES_LOOK_MS: u64 = 1000;
 
 struct Idle {
@@ -141,7 +141,7 @@ impl Pool {
         self.epoch.borrow().now()
     }
 
-    /// Whether one more connection may be made.
+    /// True if one more connection may be made.
     pub fn has_room(&self, tuning: &Tuning, workers: usize) -> bool {
         tuning.connections_max == 0 || self.open.get() < share(tuning.connections_max, workers)
     }

@@ -227,7 +227,7 @@ async fn attend(
     drop(place);
 }
 
-/// Whether the program ends in time.
+/// True if the program ends in time.
 async fn ends(program: &mut Program, errors: &mut Errors, time: Duration) -> bool {
     tokio::select! {
         () = program.ended() => true,

@@ -72,7 +72,7 @@ impl Transport {
         }
     }
 
-    /// Whether an idle connection has ended, or speaks without being asked. No system call where
+    /// True if an idle connection has ended, or speaks without being asked. No system call where
     /// nothing has happened.
     pub fn is_stale(&mut self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());

@@ -45,12 +45,12 @@ impl Unheard {
         self.waiting.is_empty()
     }
 
-    /// Whether one waits for which no room has been made.
+    /// True if one waits for which no room has been made.
     pub fn wants_room(&self) -> bool {
         self.waiting.iter().any(|one| !one.has_room)
     }
 
-    /// Whether room is to be made for one now; it is taken for made.
+    /// True if room is to be made for one now; it is taken for made.
     pub fn makes_room(&mut self, now_ms: u64) -> bool {
         let longest = self
             .waiting

@@ -124,7 +124,7 @@ impl<Note: Copy> DynamicTable<Note> {
         self.size += size;
     }
 
-    /// How many of the oldest entries an insertion of that size would evict.
+    /// Number of of the oldest entries an insertion of that size would evict.
     pub fn evictions_for(&self, size: usize) -> usize {
         let mut left = self.size.saturating_sub(self.size_max.saturating_sub(size));
         let goes = |entry: &&Entry<Note>| {

@@ -86,7 +86,7 @@ impl FieldIndex {
         self.table.set_size_max(size_max);
     }
 
-    /// How many of the oldest entries an insertion of that size would evict.
+    /// Number of of the oldest entries an insertion of that size would evict.
     pub fn evictions_for(&self, size: usize) -> usize {
         self.table.evictions_for(size)
     }

@@ -81,7 +81,7 @@ impl HeadStore {
         span.of(&self.pseudo)
     }
 
-    /// Whether an authority is well-formed (RFC 3986 section 3.2).
+    /// True if an authority is well-formed (RFC 3986 section 3.2).
     pub(crate) fn check_authority(&mut self, authority: Span) -> bool {
         let text = authority.of(&self.pseudo);
         if text == self.valid_authority && !text.is_empty() {

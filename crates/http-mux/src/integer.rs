@@ -68,7 +68,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// How many bytes are left.
+    /// Number of bytes are left.
     pub fn remaining(&self) -> usize {
         self.rest.len()
     }

@@ -76,7 +76,7 @@ fn is_value_char(byte: u8) -> bool {
     (byte >= b' ' && byte != 0x7f) || byte == b'\t'
 }
 
-/// Whether there is no byte below space (tabs included, which are rare: the caller looks again) and
+/// True if there is no byte below space (tabs included, which are rare: the caller looks again) and
 /// no DEL.
 fn no_control(value: &[u8]) -> bool {
     let (words, rest) = value.as_chunks::<8>();

@@ -17,7 +17,7 @@ const SLOTS_KEPT: usize = 4;
 
 /// What the table asks of a stream.
 pub trait Transmitter {
-    /// Whether content could go out now. After anything that may change this, the table has to hear
+    /// True if content could go out now. After anything that may change this, the table has to hear
     /// of it ([`StreamTable::requeue`]).
     fn can_send(&self) -> bool;
 }
@@ -188,7 +188,7 @@ impl<S: Transmitter> StreamTable<S> {
         self.rows.get(slot as usize).map(|row| row.turn.id)
     }
 
-    /// How many slots there are, used or not.
+    /// Number of slots there are, used or not.
     pub fn slot_count(&self) -> usize {
         self.rows.len()
     }

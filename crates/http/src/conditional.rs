@@ -63,7 +63,7 @@ pub fn evaluate(head: HeadView<'_>, current: Option<&Validators<'_>>) -> Precond
     }
 }
 
-/// Whether a Range field is to be obeyed as far as If-Range goes (true when there is no If-Range).
+/// True if a Range field is to be obeyed as far as If-Range goes (true when there is no If-Range).
 pub fn range_applies(head: HeadView<'_>, current: &Validators<'_>) -> bool {
     let Some(value) = head.known(KnownField::IfRange) else {
         return true;
@@ -106,7 +106,7 @@ fn any_tag(
     found
 }
 
-/// Whether the current representation is later than the field's date. `None` where the field does
+/// True if the current representation is later than the field's date. `None` where the field does
 /// not count: absent, repeated, no date, or nothing to compare it with (sections 13.1.3 and
 /// 13.1.4).
 fn modified_since(

@@ -41,7 +41,7 @@ impl<'a> EntityTag<'a> {
     }
 }
 
-/// Whether any tag of a list satisfies `matches`; `None` where a member is malformed. Empty members
+/// True if any tag of a list satisfies `matches`; `None` where a member is malformed. Empty members
 /// are allowed (RFC 9110 section 5.6.1.2). The `*` of If-Match is no list and not known here.
 pub fn any_of_list(value: &[u8], mut matches: impl FnMut(EntityTag<'_>) -> bool) -> Option<bool> {
     let mut rest = skip(value, b" \t,");

@@ -369,7 +369,7 @@ impl<'a> HeadView<'a> {
         self.index.has(known)
     }
 
-    /// How many lines of a known field there are (255 stands for 255 or more).
+    /// Number of lines of a known field there are (255 stands for 255 or more).
     pub fn known_count(self, known: KnownField) -> u8 {
         self.index.count[known as usize]
     }

@@ -17,7 +17,7 @@ pub fn by_extension(extension: &[u8]) -> Option<&'static str> {
     Some(TYPES.get(at)?.1)
 }
 
-/// Whether a body of this type shrinks: text, scripts, XML, JSON, SVG, fonts that are not woff,
+/// True if a body of this type shrinks: text, scripts, XML, JSON, SVG, fonts that are not woff,
 /// wasm… Parameters are ignored.
 pub fn is_compressible(media_type: &[u8]) -> bool {
     let essence = essence(media_type);
@@ -30,7 +30,7 @@ pub fn is_compressible(media_type: &[u8]) -> bool {
         || is_one_of(essence, COMPRESSIBLE)
 }
 
-/// Whether the type takes a charset parameter by default (`text/*`, JavaScript, JSON excepted as
+/// True if the type takes a charset parameter by default (`text/*`, JavaScript, JSON excepted as
 /// RFC 8259 has no charset).
 pub fn takes_charset(media_type: &[u8]) -> bool {
     let essence = essence(media_type);

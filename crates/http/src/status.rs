@@ -95,7 +95,7 @@ impl Status {
         self.0 >= 400
     }
 
-    /// Whether a response with this status never has content, whatever its fields say (RFC 9110
+    /// True if a response with this status never has content, whatever its fields say (RFC 9110
     /// section 6.4.1).
     pub fn forbids_content(self) -> bool {
         self.is_informational() || self == Status::NO_CONTENT || self == Status::NOT_MODIFIED

@@ -116,7 +116,7 @@ impl ChunkedDecoder {
         }
     }
 
-    /// Whether the whole body with its trailers was read.
+    /// True if the whole body with its trailers was read.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }

@@ -145,7 +145,7 @@ pub fn upgrade(head: HeadView<'_>) -> Option<&[u8]> {
     .then_some(protocols)
 }
 
-/// Whether `Connection` lists `option`.
+/// True if `Connection` lists `option`.
 pub fn connection_option(head: HeadView<'_>, option: &[u8]) -> bool {
     head.has(KnownField::Connection) && list_has(head.all("connection"), option)
 }

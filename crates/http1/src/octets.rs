@@ -72,7 +72,7 @@ pub(crate) fn span_in(bytes: &[u8], part: &[u8]) -> Span {
     }
 }
 
-/// Whether the line before `line` ended in CRLF.
+/// True if the line before `line` ended in CRLF.
 pub(crate) fn follows_crlf(bytes: &[u8], line: Span) -> bool {
     let start = line.start as usize;
     bytes.get(start.wrapping_sub(2)..start) == Some(b"\r\n")

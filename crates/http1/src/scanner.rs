@@ -19,7 +19,7 @@ pub struct HeadScanner {
 }
 
 impl HeadScanner {
-    /// Whether [`crate::parse_request`] should be asked now. `bytes` begin where the head begins
+    /// True if [`crate::parse_request`] should be asked now. `bytes` begin where the head begins
     /// and only grow between calls.
     pub fn worth_parsing(&mut self, bytes: &[u8], limits: &RequestLimits) -> bool {
         let worth = self.line_tells(bytes)

@@ -12,7 +12,7 @@ use crate::window;
 
 /// RFC 9113 section 6.5.2.
 pub(crate) const HEADER_TABLE_BYTES: u32 = 4_096;
-/// How many streams a client opens before it has heard how many it may; the standard's own lower
+/// Number of streams a client opens before it has heard how many it may; the standard's own lower
 /// advice (RFC 9113 section 6.5.2).
 const CONCURRENT_STREAMS_AT_FIRST: u32 = 100;
 

@@ -10,7 +10,7 @@ use saker_http_mux::{Priority, StreamTable};
 use crate::stream::{Stream, StreamId};
 use crate::window::Overflow;
 
-/// How many of our resets are remembered.
+/// Number of of our resets are remembered.
 const RECENT_RESETS: usize = 128;
 
 pub(crate) struct Streams {

@@ -72,7 +72,7 @@ impl Stream {
         }
     }
 
-    /// Whether the stream may end here without cutting a frame (RFC 9114 section 7.1).
+    /// True if the stream may end here without cutting a frame (RFC 9114 section 7.1).
     pub fn is_between_frames(&self) -> bool {
         match self.reading {
             Reading::Header => self.header.is_empty(),

@@ -15,7 +15,7 @@ pub fn parse(input: &[u8]) -> Option<(u64, usize)> {
     Some((value, len))
 }
 
-/// How many bytes an integer takes.
+/// Number of bytes an integer takes.
 #[inline]
 pub fn len(value: u64) -> usize {
     match value {

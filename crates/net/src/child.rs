@@ -113,7 +113,7 @@ impl Group {
         let _ = rustix::process::kill_process_group(self.0, signal.raw());
     }
 
-    /// Whether any of it is still there.
+    /// True if any of it is still there.
     pub fn is_there(self) -> bool {
         rustix::process::test_kill_process_group(self.0).is_ok()
     }

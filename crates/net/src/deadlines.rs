@@ -11,7 +11,7 @@ use std::{
     task::{Context, Waker},
 };
 
-/// How often the ticker looks, and so how exact a limit is.
+/// Number of times the ticker looks, and so how exact a limit is.
 pub const TICK_MS: u64 = 250;
 
 const NEVER: u64 = u64::MAX;

@@ -269,7 +269,7 @@ impl JobPlace {
         self.kind
     }
 
-    /// Whether the time for all jobs of this place is over.
+    /// True if the time for all jobs of this place is over.
     pub fn is_late(&self) -> bool {
         Instant::now() >= self.deadline
     }

@@ -219,7 +219,7 @@ impl Listener {
         })
     }
 
-    /// Whether another process keeps the queue open (systemd): what waits in it is there for a
+    /// True if another process keeps the queue open (systemd): what waits in it is there for a
     /// successor.
     pub fn is_inherited(&self) -> bool {
         self.is_inherited

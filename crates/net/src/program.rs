@@ -29,8 +29,8 @@ use std::{
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// How often a process is looked at where the kernel has no descriptors for processes (before Linux
-/// 5.3).
+/// Number of times a process is looked at where the kernel has no descriptors for processes (before
+/// Linux 5.3).
 const LOOK: Duration = Duration::from_millis(50);
 
 /// What a process may use; soft and hard.

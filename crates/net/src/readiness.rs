@@ -25,7 +25,7 @@ impl Readiness {
         Ok(Readiness(fd))
     }
 
-    /// Whether it has become readable since the last call that said so. To be followed by reading
+    /// True if it has become readable since the last call that said so. To be followed by reading
     /// until there is nothing left.
     pub fn take(&self) -> bool {
         let mut is_ready = false;

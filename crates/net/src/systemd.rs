@@ -73,7 +73,7 @@ fn notify_at(path: &[u8], state: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// How many descriptors are ours: none unless LISTEN_PID is our process.
+/// Number of descriptors are ours: none unless LISTEN_PID is our process.
 fn inherited_count(listen_pid: &str, our_pid: u32, listen_fds: &str) -> RawFd {
     let is_for_us = listen_pid.parse() == Ok(our_pid);
     listen_fds

@@ -144,7 +144,7 @@ impl UdpSocket {
         })
     }
 
-    /// How many datagrams may be sent at once; 1 where the kernel or the network card can't cut
+    /// Number of datagrams may be sent at once; 1 where the kernel or the network card can't cut
     /// them apart.
     pub fn datagrams_at_once(&self) -> usize {
         self.state.max_gso_segments().max(1)

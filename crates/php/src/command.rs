@@ -60,7 +60,7 @@ pub struct Borrowed {
 }
 
 impl Spec {
-    /// Whether a PHP that runs by one would have to be replaced to run by the other.
+    /// True if a PHP that runs by one would have to be replaced to run by the other.
     pub fn is_same(&self, other: &Spec) -> bool {
         let (one, two) = (&self.pool, &other.pool);
         let is_same_pool = one.kind == two.kind

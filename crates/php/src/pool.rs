@@ -41,7 +41,7 @@ const SETTLED: Duration = Duration::from_secs(10);
 /// The successor has to be there for this long before its predecessor is asked to leave.
 const PROVED: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// How often PHP's configuration is looked at, while it runs.
+/// Number of times PHP's configuration is looked at, while it runs.
 const LOOK: Duration = Duration::from_secs(1);
 /// Between being told to end and being ended.
 const END_TIME: Duration = Duration::from_secs(2);
@@ -384,7 +384,7 @@ async fn clear(mut process: Process) {
     let _ = timeout(END_TIME, process.wait()).await;
 }
 
-/// Whether nobody has asked for long.
+/// True if nobody has asked for long.
 fn is_idle(spec: &Spec, running: &Running) -> bool {
     let limit_ms = spec.php.pool_idle_timeout_ms;
     let now_ms = clock::monotonic_ms();

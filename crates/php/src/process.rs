@@ -112,7 +112,7 @@ impl Process {
         }
     }
 
-    /// Whether any of it is still there.
+    /// True if any of it is still there.
     pub fn is_there(&mut self) -> bool {
         match self {
             Process::Own { group, .. } => group.is_there(),

@@ -78,7 +78,7 @@ pub trait Door<G> {
     /// `None`: it is refused. The address may not be the sender's own yet.
     fn admit(&mut self, peer: SocketAddr) -> Option<G>;
 
-    /// Whether one that was admitted is to be recorded (qlog); the id is the one that the client
+    /// True if one that was admitted is to be recorded (qlog); the id is the one that the client
     /// chose first.
     fn recording(&mut self, _connection_id: &[u8]) -> Option<Recording> {
         None
@@ -510,7 +510,7 @@ impl<G> Endpoint<G> {
         None
     }
 
-    /// How many turns there are to give, some perhaps to connections that are gone.
+    /// Number of turns there are to give, some perhaps to connections that are gone.
     pub fn work_len(&self) -> usize {
         self.work.len()
     }

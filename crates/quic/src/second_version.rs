@@ -28,7 +28,7 @@ fn from_wire(first: u8) -> u8 {
     (first & !TYPE) | (first.wrapping_sub(ONE) & TYPE)
 }
 
-/// Whether a datagram begins with a packet of version 2.
+/// True if a datagram begins with a packet of version 2.
 pub fn is(datagram: &[u8]) -> bool {
     is_long(datagram) && datagram.get(1..5) == Some(&VERSION_2.to_be_bytes())
 }

@@ -20,7 +20,7 @@ const RTT_LIMITS: [Duration; 3] = [
 /// Sums over connections that are open and established.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// How many have round trips of under 10 ms, 50 ms, 200 ms, and more.
+    /// Number of have round trips of under 10 ms, 50 ms, 200 ms, and more.
     pub by_rtt: [u64; 4],
     pub rtt_us: u64,
     pub congestion_window_bytes: u64,

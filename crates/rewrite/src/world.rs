@@ -22,7 +22,7 @@ pub trait World: Facts {
     /// and so on are final. `None` where that would go round in circles.
     fn look_ahead<'w>(&'w self, path: &[u8], by_file: bool) -> Option<Box<dyn Facts + 'w>>;
 
-    /// Whether the virtual host of this request answers for this name and port.
+    /// True if the virtual host of this request answers for this name and port.
     fn is_own_host(&self, host: &[u8], port: u16) -> bool;
 
     /// The home folder of a user, for `/~user`.

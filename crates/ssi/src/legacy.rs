@@ -58,7 +58,7 @@ enum Side {
     Pattern(Vec<u8>),
 }
 
-/// Whether the expression holds; what its patterns match is left in `matched`. The error is what is
+/// True if the expression holds; what its patterns match is left in `matched`. The error is what is
 /// wrong with it.
 pub fn holds(
     expression: &[u8],

@@ -24,7 +24,7 @@ pub struct Settings {
     pub time_format: Box<[u8]>,
     pub undefined_echo: Box<[u8]>,
     pub legacy_expressions: bool,
-    /// Whether `exec` may be used (Options Includes, not IncludesNOEXEC).
+    /// True if `exec` may be used (Options Includes, not IncludesNOEXEC).
     pub may_run: bool,
 }
 

@@ -164,7 +164,7 @@ impl Scanner {
     }
 }
 
-/// How many bytes at the end of `text` may be the beginning of `mark`.
+/// Number of bytes at the end of `text` may be the beginning of `mark`.
 fn begun(text: &[u8], mark: &[u8]) -> usize {
     let longest = mark.len().saturating_sub(1).min(text.len());
     (1..=longest)
@@ -332,7 +332,7 @@ impl Reader {
     }
 }
 
-/// Whether the mark stands at the beginning of `bytes`.
+/// True if the mark stands at the beginning of `bytes`.
 fn matches(bytes: &[u8], mark: &[u8]) -> Result<bool, Short> {
     match bytes.get(..mark.len()) {
         Some(begin) => Ok(begin == mark && !mark.is_empty()),

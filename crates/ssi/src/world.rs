@@ -27,7 +27,7 @@ pub trait World {
     /// As listings show sizes: `1.5K`.
     fn short_size(&self, bytes: u64) -> Vec<u8>;
 
-    /// Whether an expression of the server's own language holds. The error is the reason why it
+    /// True if an expression of the server's own language holds. The error is the reason why it
     /// can't be told.
     fn holds(
         &mut self,

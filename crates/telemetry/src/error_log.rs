@@ -52,11 +52,11 @@ static LEVEL: AtomicU8 = AtomicU8::new(Level::Notice as u8);
 static AREAS: RwLock<Vec<(&str, Level)>> = RwLock::new(Vec::new());
 /// `None`: the shape that lines have by themselves.
 static FORMATS: RwLock<Option<Arc<Formats>>> = RwLock::new(None);
-/// Whether lines that Apache would write are written in its words.
+/// True if lines that Apache would write are written in its words.
 static SPEAKS_HTTPD: AtomicBool = AtomicBool::new(false);
 /// Those that count floods by themselves.
 static SITES: RwLock<Vec<Weak<SiteLog>>> = RwLock::new(Vec::new());
-/// Whether some message may have been suppressed since [`tick`] looked.
+/// True if some message may have been suppressed since [`tick`] looked.
 static SUPPRESSING: AtomicBool = AtomicBool::new(false);
 
 struct ErrorLog {
@@ -138,7 +138,7 @@ pub fn set_sites<'s>(sites: impl Iterator<Item = &'s Arc<SiteLog>>) {
     *SITES.write().unwrap_or_else(PoisonError::into_inner) = sites.map(Arc::downgrade).collect();
 }
 
-/// Whether a line of that area and level would be written.
+/// True if a line of that area and level would be written.
 pub fn is_wanted(area: &str, level: Level, about: &dyn About) -> bool {
     if let Some(site) = about.site() {
         return site.wants(area, level);
@@ -189,7 +189,7 @@ pub fn note(module: &str, level: Level, about: &dyn About, facts: fmt::Arguments
     write(&lines(&occasion), about);
 }
 
-/// Whether a message of that level about the process would be written.
+/// True if a message of that level about the process would be written.
 pub fn enabled(level: Level) -> bool {
     level as u8 <= LEVEL.load(Ordering::Relaxed)
 }
@@ -274,7 +274,7 @@ fn admit(message: &'static Message, about: &dyn About, facts: fmt::Arguments<'_>
     }
 }
 
-/// Whether there were not too many of them; what was suppressed before is told first.
+/// True if there were not too many of them; what was suppressed before is told first.
 fn passes(message: &'static Message, about: &dyn About, now: Duration) -> bool {
     let gate = about
         .site()

@@ -5,7 +5,7 @@
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
-/// Whether the text may stand in a line, and in quotes, as it is.
+/// True if the text may stand in a line, and in quotes, as it is.
 pub(crate) fn is_clean(text: &[u8]) -> bool {
     // Without an early exit, so that the compiler makes vector code of it.
     !text

@@ -57,7 +57,7 @@ impl FloodGate {
         }
     }
 
-    /// Whether something was suppressed that [`FloodGate::settle`] has not told.
+    /// True if something was suppressed that [`FloodGate::settle`] has not told.
     pub(crate) fn is_suppressing(&self) -> bool {
         excess(self.word.load(Ordering::Relaxed)) > 0
     }

@@ -15,7 +15,7 @@ use std::{
 const LINES_MAX: usize = 4096;
 
 static HEARD: Mutex<VecDeque<u64>> = Mutex::new(VecDeque::new());
-/// Whether anybody asks; else nothing is remembered.
+/// True if anybody asks; else nothing is remembered.
 static KEYS: OnceLock<RandomState> = OnceLock::new();
 
 /// From now on lines are remembered.
@@ -35,7 +35,7 @@ pub fn note(message: &[u8]) {
     }
 }
 
-/// Whether the line was noted; it is forgotten by that.
+/// True if the line was noted; it is forgotten by that.
 pub fn take(line: &[u8]) -> bool {
     let (Some(keys), Some(line)) = (KEYS.get(), plain(line)) else {
         return false;

@@ -168,7 +168,7 @@ impl Configurations {
         }
     }
 
-    /// Whether the address that a client has connected to counts, and not only the listener.
+    /// True if the address that a client has connected to counts, and not only the listener.
     pub fn depends_on_local(&self) -> bool {
         self.table.depends_on_local(&self.terms.address)
     }

@@ -91,7 +91,7 @@ impl ClientTls {
         })
     }
 
-    /// Whether its files are still those that it was made of. Looks at them.
+    /// True if its files are still those that it was made of. Looks at them.
     pub fn is_current(&self, settings: &BackendTls) -> bool {
         self.read == Looks::take(settings)
     }

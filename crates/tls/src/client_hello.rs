@@ -242,7 +242,7 @@ fn key_shares(list: &[u8]) -> Option<Groups> {
     Some(groups)
 }
 
-/// Whether the first suite, values that only test tolerance aside (RFC 8701), is one with ChaCha20.
+/// True if the first suite, values that only test tolerance aside (RFC 8701), is one with ChaCha20.
 fn prefers_chacha20(suites: &[u8]) -> bool {
     let is_grease = |code: &u16| code & 0x0f0f == 0x0a0a;
     codes(suites)

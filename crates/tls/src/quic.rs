@@ -74,7 +74,7 @@ impl QuicConfigurations {
         Err(Error::General(problem))
     }
 
-    /// Whether the address that a client has connected to counts for the answer.
+    /// True if the address that a client has connected to counts for the answer.
     pub fn depends_on_local(&self) -> bool {
         self.current.depends_on_local()
     }

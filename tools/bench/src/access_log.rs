@@ -36,7 +36,7 @@ pub fn check(path: &Path, requests: usize) -> Result<(), String> {
     }
 }
 
-/// How many lines there are, if all are whole.
+/// Number of lines there are, if all are whole.
 fn judge(log: &[u8]) -> Result<usize, String> {
     if !log.is_empty() && !log.ends_with(b"\n") {
         return Err("its access log ends within a line".to_owned());

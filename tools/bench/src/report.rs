@@ -320,7 +320,7 @@ fn rounds(series: &Series) -> usize {
     series.complaints.len() + series.trials.len()
 }
 
-/// How many were what the row wants them to be.
+/// Number of were what the row wants them to be.
 fn handshakes(row: &Row, series: &[Series]) -> Option<String> {
     let Kind::Compare {
         tool: Tool::Handshakes { resumed },

@@ -597,7 +597,7 @@ impl Row {
         }
     }
 
-    /// Whether it asks for one of the files that are not made for every row.
+    /// True if it asks for one of the files that are not made for every row.
     pub fn asks_for_huge(&self) -> bool {
         match self.kind {
             Kind::Compare { paths, .. } => paths == [bench_files::HUGE],

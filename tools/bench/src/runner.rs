@@ -110,7 +110,7 @@ pub struct Trial {
 pub trait Progress {
     fn trial(&self, row: &Row, round: usize, contender: Contender);
 
-    /// Whether there is time for this round (from 0), which is not the first.
+    /// True if there is time for this round (from 0), which is not the first.
     fn has_time(&self, _row: &Row, _round: usize) -> bool {
         true
     }

@@ -20,7 +20,7 @@ use crate::{
 };
 use serde_json::Value;
 
-/// Whether it can be run on two machines.
+/// True if it can be run on two machines.
 pub fn can_be_apart(row: &Row) -> bool {
     matches!(row.kind, Kind::Compare { .. } | Kind::Own(_))
 }

@@ -71,7 +71,7 @@ pub trait Workload: fmt::Debug + Sync {
         0
     }
 
-    /// Whether servers that the user brings (`--peer`) can serve it from the folder alone.
+    /// True if servers that the user brings (`--peer`) can serve it from the folder alone.
     fn admits_others(&self) -> bool {
         false
     }

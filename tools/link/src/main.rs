@@ -118,7 +118,7 @@ impl Signals {
         Ok(Signals([interrupt?, terminate?, hangup?]))
     }
 
-    /// Whether one came in this time.
+    /// True if one came in this time.
     async fn within(&mut self, time: Duration) -> bool {
         let [interrupt, terminate, hangup] = &mut self.0;
         tokio::select! {

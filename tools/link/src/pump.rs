@@ -148,7 +148,7 @@ fn report([to_client, to_server]: &[Way; 2]) -> Report {
 }
 
 impl Way {
-    /// How many packets came.
+    /// Number of packets came.
     fn take(&mut self, buffer: &mut [u8], start: Instant) -> usize {
         for count in 0..PACKETS_PER_TURN {
             match self.from.receive(buffer) {

@@ -18,7 +18,7 @@ fn output(words: &[&str]) -> Output {
     link(words).output().expect("it runs")
 }
 
-/// Whether the process still runs; one that nobody has waited for is none.
+/// True if the process still runs; one that nobody has waited for is none.
 fn runs(pid: &str) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     state

@@ -326,7 +326,7 @@ impl Client {
             .is_some_and(|quic| quic.has_0rtt())
     }
 
-    /// Whether the server has taken what left before the handshake was done.
+    /// True if the server has taken what left before the handshake was done.
     pub fn is_early_data_accepted(&mut self) -> Result<bool, String> {
         self.wait(|session| session.is_connected.then_some(()))?;
         Ok(self

@@ -156,7 +156,7 @@ impl Response {
         Ok(())
     }
 
-    /// Whether what came before the end of the stream is a whole response; says what is wrong with
+    /// True if what came before the end of the stream is a whole response; says what is wrong with
     /// it.
     pub fn end(&self) -> Result<u16, String> {
         if !matches!(self.state, State::FrameHead) || !self.partial.is_empty() {

@@ -33,7 +33,7 @@ const STREAM_WINDOW_BYTES: u32 = 16 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 24 << 20;
 const SEND_WINDOW_BYTES: u64 = 16 << 20;
 const IDLE_TIMEOUT_MS: u32 = 300_000;
-/// How often patience is looked at.
+/// Number of times patience is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Tickets kept.
 const TICKETS_MAX: usize = 10_000;

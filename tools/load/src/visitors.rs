@@ -87,7 +87,7 @@ impl<'p> Visitors<'p> {
         }
     }
 
-    /// Whether there is nothing left to be done.
+    /// True if there is nothing left to be done.
     pub fn is_done(&self) -> bool {
         let has_all_been_asked =
             matches!(self.plan.end, End::Requests(wanted) if self.started >= wanted);

@@ -183,13 +183,13 @@ impl Client {
         Ok(std::mem::take(&mut self.pending))
     }
 
-    /// Whether the server closes within `timeout` without another byte.
+    /// True if the server closes within `timeout` without another byte.
     pub fn closed_within(&mut self, timeout: Duration) -> bool {
         self.read_to_close(timeout)
             .is_ok_and(|rest| rest.is_empty())
     }
 
-    /// Whether the connection stays open and silent for `pause`.
+    /// True if the connection stays open and silent for `pause`.
     pub fn silent_for(&mut self, pause: Duration) -> io::Result<bool> {
         if !self.pending.is_empty() {
             return Ok(false);

@@ -40,7 +40,8 @@ impl Pebble {
         Pebble::with(0, false)
     }
 
-    /// How many of 100 nonces are refused; whether accounts must be known to the authority already.
+    /// Number of of 100 nonces are refused; whether accounts must be known to the authority
+    /// already.
     pub fn with(nonces_refused: u32, binding: bool) -> io::Result<Pebble> {
         let folder = TempDir::new("pebble")?;
         own_certificate(&folder)?;

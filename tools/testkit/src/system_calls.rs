@@ -22,7 +22,7 @@ pub struct SystemCalls {
     summary: PathBuf,
 }
 
-/// How often a call was made, and how often of these it failed (`EAGAIN` is a failure).
+/// Number of times a call was made, and how often of these it failed (`EAGAIN` is a failure).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     pub made: u64,

@@ -48,7 +48,7 @@ fn write_pages(site: &Path, products: &[Product]) -> io::Result<()> {
     })
 }
 
-/// Whether there is a PHP that Saker would start.
+/// True if there is a PHP that Saker would start.
 fn has_php() -> bool {
     let folders = ["/usr/sbin", "/usr/bin", "/usr/local/bin", "/usr/local/sbin"];
     let names = folders

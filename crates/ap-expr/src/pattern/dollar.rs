@@ -59,7 +59,7 @@ pub(super) fn class_len(text: &str) -> usize {
     text.len()
 }
 
-/// Whether a group sets the option `m`.
+/// True if a group sets the option `m`.
 fn multiline_inside(pattern: &str) -> bool {
     pattern.match_indices("(?").any(|(at, _)| {
         let options = pattern[at + 2..]

@@ -100,7 +100,7 @@ impl Driver {
         }
     }
 
-    /// Whether there is something to be sent.
+    /// True if there is something to be sent.
     fn take_frames(&mut self) -> bool {
         if self.sent < self.sending.len() {
             return true;

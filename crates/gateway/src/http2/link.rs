@@ -149,7 +149,7 @@ impl Link {
         }
     }
 
-    /// How many more requests it takes.
+    /// Number of more requests it takes.
     pub fn room(&self) -> usize {
         let inner = self.inner.borrow();
         let own = STREAMS_MAX.saturating_sub(inner.streams.len());
@@ -276,7 +276,7 @@ impl Stream {
         self.link.inner.borrow().machine.is_open(self.id)
     }
 
-    /// Whether content may be sent now; else the request is woken when that changes.
+    /// True if content may be sent now; else the request is woken when that changes.
     pub fn has_room(&self) -> bool {
         let inner = self.link.inner.borrow();
         let has_room = inner.out.len() < OUT_BYTES_MAX && inner.machine.send_capacity(self.id) > 0;

@@ -86,7 +86,7 @@ impl Talk {
         self.content.is_none()
     }
 
-    /// Whether the server can't have begun with this request, as far as anybody can tell: the
+    /// True if the server can't have begun with this request, as far as anybody can tell: the
     /// connection had ended before it.
     pub fn is_unheard(&self) -> bool {
         !self.has_heard && self.stream.is_reused

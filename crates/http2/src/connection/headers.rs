@@ -133,7 +133,7 @@ impl Connection {
         }
     }
 
-    /// Whether there is room for a stream (RFC 9113 sections 5.1.2 and 6.8).
+    /// True if there is room for a stream (RFC 9113 sections 5.1.2 and 6.8).
     fn admit(&self, opening: Opening) -> Result<(), Reason> {
         if opening.is_self_dependent {
             Err(Reason::SelfDependency)

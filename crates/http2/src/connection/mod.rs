@@ -198,7 +198,7 @@ impl Connection {
             .for_each(|stream| crate::frame::write_reset(stream, ErrorCode::NoError, out));
     }
 
-    /// Whether [`Connection::write_stops`] has something to write.
+    /// True if [`Connection::write_stops`] has something to write.
     pub fn has_stops(&self) -> bool {
         !self.stops.is_empty()
     }
@@ -208,7 +208,7 @@ impl Connection {
         self.streams.len()
     }
 
-    /// Whether more can be sent on a stream.
+    /// True if more can be sent on a stream.
     pub fn is_open(&self, stream: StreamId) -> bool {
         self.streams
             .get(stream)
@@ -248,7 +248,7 @@ impl Connection {
         !stream.is_of_client() || stream > self.streams.highest()
     }
 
-    /// Whether the driver still has to do with a stream. A server that has answered is done, unless
+    /// True if the driver still has to do with a stream. A server that has answered is done, unless
     /// both sides talk.
     fn is_of_interest(&self, stream: &Stream) -> bool {
         self.role == Role::Client || !stream.local_ended || stream.is_tunnel

@@ -254,7 +254,7 @@ impl Connection {
         }
     }
 
-    /// Whether the driver has content for a stream, for [`Connection::next_ready`]. A stream that
+    /// True if the driver has content for a stream, for [`Connection::next_ready`]. A stream that
     /// has ended is not ready any more by itself.
     pub fn set_ready(&mut self, stream: StreamId, ready: bool) {
         if let Some(open) = self.streams.get_mut(stream) {

@@ -53,7 +53,7 @@ impl Connection {
         self.ending = Ending::Final { first_refused };
     }
 
-    /// Whether [`Connection::shut_down`] has been called, and has to be called again.
+    /// True if [`Connection::shut_down`] has been called, and has to be called again.
     pub fn is_announced(&self) -> bool {
         self.ending == Ending::Announced
     }

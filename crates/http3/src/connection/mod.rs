@@ -233,7 +233,7 @@ impl Connection {
         out.drain(..bytes.min(out.len()));
     }
 
-    /// Whether any of [`Outgoing`] has something to send.
+    /// True if any of [`Outgoing`] has something to send.
     pub fn has_outgoing(&self) -> bool {
         !self.control_out.is_empty() || self.encoder.output_bytes() > 0 || self.decoder.has_output()
     }
@@ -243,7 +243,7 @@ impl Connection {
         self.streams.len()
     }
 
-    /// Whether more can be sent on a stream.
+    /// True if more can be sent on a stream.
     pub fn is_open(&self, stream: u64) -> bool {
         self.streams
             .get(stream)
@@ -305,7 +305,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether the driver still has to do with a stream. A server that has answered is done, unless
+    /// True if the driver still has to do with a stream. A server that has answered is done, unless
     /// both sides talk.
     fn is_of_interest(&self, stream: u64) -> bool {
         self.streams.get(stream).is_some_and(|stream| {

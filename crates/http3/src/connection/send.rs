@@ -197,7 +197,7 @@ impl Connection {
         self.end_local_if(stream, true);
     }
 
-    /// Whether the driver has content for a stream and QUIC takes some, for
+    /// True if the driver has content for a stream and QUIC takes some, for
     /// [`Connection::next_ready`]. A stream that has ended is not ready any more by itself.
     pub fn set_ready(&mut self, stream: u64, ready: bool) {
         if let Some(open) = self.streams.get_mut(stream) {

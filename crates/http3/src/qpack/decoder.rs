@@ -15,7 +15,7 @@ use saker_http_mux::strings::{Scratch, Text};
 /// What a section says before its first field (RFC 9204 section 4.5.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Section {
-    /// How many entries must have been inserted before it can be decoded; 0 where it refers to
+    /// Number of entries must have been inserted before it can be decoded; 0 where it refers to
     /// none.
     pub required: u64,
     base: u64,
@@ -166,7 +166,7 @@ impl Decoder {
         self.table.size()
     }
 
-    /// Whether the encoder stream stands between two instructions.
+    /// True if the encoder stream stands between two instructions.
     pub fn is_at_instruction(&self) -> bool {
         self.unfinished.is_empty()
     }

@@ -324,7 +324,7 @@ impl Encoder {
         self.inserted += 1;
     }
 
-    /// Whether the oldest `count` entries are acknowledged and nothing refers to them.
+    /// True if the oldest `count` entries are acknowledged and nothing refers to them.
     fn can_evict(&self, count: usize) -> bool {
         let oldest = self.inserted - self.table.len() as u64;
         let lowest = self

@@ -54,7 +54,7 @@ impl Tag {
         self.content_at() + self.content_bytes + BEHIND_BYTES
     }
 
-    /// Whether it only says how to decode others: H.264 and its kin (E.4.3.1, and as newer codecs
+    /// True if it only says how to decode others: H.264 and its kin (E.4.3.1, and as newer codecs
     /// do it), AAC (E.4.2.1).
     pub fn is_decoder(&self) -> bool {
         let [first, second] = self.begins;

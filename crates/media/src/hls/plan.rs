@@ -66,7 +66,7 @@ impl<'m> Plan<'m> {
         })
     }
 
-    /// How many there are.
+    /// Number of there are.
     pub fn fragments(&self) -> usize {
         self.starts.len()
     }

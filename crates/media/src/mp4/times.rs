@@ -30,7 +30,7 @@ impl Run {
         self.decoded + self.delta * i64::try_from(nth).unwrap_or(0)
     }
 
-    /// How many are shown before `limit`: they are shown in their order.
+    /// Number of are shown before `limit`: they are shown in their order.
     fn before(&self, limit: i64) -> u64 {
         let distance = limit.saturating_sub(self.shown(0));
         match (distance > 0, self.delta) {

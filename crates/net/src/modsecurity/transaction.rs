@@ -27,7 +27,7 @@ const LINE_BYTES_MAX: usize = 4 << 10;
 
 static ALIVE: AtomicUsize = AtomicUsize::new(0);
 
-/// How many there are in this process.
+/// Number of there are in this process.
 pub fn transactions_alive() -> usize {
     ALIVE.load(Ordering::Relaxed)
 }
@@ -131,7 +131,7 @@ impl Transaction {
         self.call(self.library().request_head);
     }
 
-    /// Whether more is wanted.
+    /// True if more is wanted.
     pub fn append_request_content(&mut self, bytes: &[u8]) -> bool {
         // SAFETY: see `call`; bytes are passed with their number and copied. Test:
         // content_is_looked_at.
@@ -171,7 +171,7 @@ impl Transaction {
         };
     }
 
-    /// Whether more is wanted.
+    /// True if more is wanted.
     pub fn append_response_content(&mut self, bytes: &[u8]) -> bool {
         // SAFETY: see `call`; bytes are passed with their number and copied. Test:
         // content_is_looked_at.

@@ -87,7 +87,7 @@ enum Stage {
     },
 }
 
-/// Whether startup still finds more.
+/// True if startup still finds more.
 #[derive(Clone, Copy, Debug, Default)]
 struct Growth {
     bytes_per_s: f64,

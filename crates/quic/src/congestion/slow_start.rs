@@ -48,7 +48,7 @@ impl HyStart {
         }
     }
 
-    /// How many bytes the window grows by for each that has arrived.
+    /// Number of bytes the window grows by for each that has arrived.
     pub fn growth(&self) -> f64 {
         if self.conservative.is_some() {
             1.0 / CSS_GROWTH_DIVISOR

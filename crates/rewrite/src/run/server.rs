@@ -279,7 +279,7 @@ impl Run<'_> {
         self.filename = [home, path].concat();
     }
 
-    /// Whether the result is a path of the file system: its first segment is there, and the
+    /// True if the result is a path of the file system: its first segment is there, and the
     /// administrator meant it.
     fn is_file_path(&mut self, settings: &Settings, ran: &Ran) -> bool {
         let path = self.filename.clone();

@@ -5,7 +5,7 @@ use crate::condition::{Condition, Test};
 use saker_ap_expr::{Dependency, Evaluation, FileTest, Pattern, compare_by_length, number};
 
 impl Run<'_> {
-    /// Whether the condition is met.
+    /// True if the condition is met.
     pub(crate) fn is_met(&mut self, condition: &Condition) -> bool {
         let input = match condition.test {
             Test::Expression(_) => Vec::new(),

@@ -52,7 +52,7 @@ impl HostFiles {
         Ok(files)
     }
 
-    /// How many lines were written.
+    /// Number of lines were written.
     pub fn write(&mut self, lines: &[u8]) -> u64 {
         let mut by_name: BTreeMap<&str, Vec<u8>> = BTreeMap::new();
         for line in lines.split_inclusive(|byte| *byte == b'\n') {

@@ -145,7 +145,7 @@ impl Needs {
         }
     }
 
-    /// Whether the walk has to leave anything for the line besides its answer.
+    /// True if the walk has to leave anything for the line besides its answer.
     pub fn walk_facts(self) -> bool {
         self.notes || self.environment || self.file || self.walk
     }

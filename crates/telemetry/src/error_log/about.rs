@@ -31,7 +31,7 @@ pub enum Asked<'a> {
     SiteName,
     /// As the client calls it, where the site lets it.
     HostName,
-    /// How many requests came before it on the connection.
+    /// Number of requests came before it on the connection.
     KeptAlive,
 }
 

@@ -1,8 +1,7 @@
 //! The language of `ErrorLogFormat` (httpd 2.4, core).
 //!
-//! Called by: configuration readers.
-//! Caveat: `%E`, the system's error, is known only of lines in Apache's wording; other messages name
-//! the error themselves.
+//! Called by: configuration readers. Caveat: `%E`, the system's error, is known only of lines in
+//! Apache's wording; other messages name the error themselves.
 
 /// A parsed format.
 #[derive(Clone, Debug, PartialEq, Eq)]

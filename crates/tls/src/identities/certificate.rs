@@ -81,7 +81,7 @@ impl Certificate {
         }
     }
 
-    /// Whether it covers every name below `parent` that is one label longer.
+    /// True if it covers every name below `parent` that is one label longer.
     pub fn covers_wildcard(&self, parent: &str) -> bool {
         self.facts
             .dns_names

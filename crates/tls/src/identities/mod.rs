@@ -129,7 +129,7 @@ impl Identities {
         files
     }
 
-    /// Whether a file is another than it was when it was read.
+    /// True if a file is another than it was when it was read.
     pub fn have_files_changed(&self) -> bool {
         self.loaded()
             .stamps
@@ -197,7 +197,7 @@ impl Identities {
             .min()
     }
 
-    /// Whether a certificate is there (configured or installed) that covers the name.
+    /// True if a certificate is there (configured or installed) that covers the name.
     pub fn covers(&self, name: &str) -> bool {
         self.table()
             .covers(&name.to_ascii_lowercase(), &self.run_time)

@@ -172,7 +172,7 @@ impl RunTime {
             .unwrap_or_else(PoisonError::into_inner) = callback;
     }
 
-    /// Whether a certificate for the name is being made.
+    /// True if a certificate for the name is being made.
     pub(crate) fn demand(&self, name: &str) -> bool {
         let callback = self
             .on_demand

@@ -139,13 +139,13 @@ impl Table {
         self.hosts.depends_on_local(listener)
     }
 
-    /// Whether the certificate for this name is to be made when it is asked for.
+    /// True if the certificate for this name is to be made when it is asked for.
     pub fn is_on_demand(&self, door: Door<'_>, name: &str) -> bool {
         self.claimed(door, name)
             .is_some_and(|(site, _)| site.automatic == Automatic::OnDemand)
     }
 
-    /// Whether the name belongs to a site whose certificates all come by themselves. A catch-all
+    /// True if the name belongs to a site whose certificates all come by themselves. A catch-all
     /// claims it only where certificates are made on demand: else its names are not known.
     pub fn is_automatic(&self, door: Door<'_>, name: &str) -> bool {
         self.claimed(door, name)
@@ -156,7 +156,7 @@ impl Table {
             })
     }
 
-    /// Whether a certificate is there that covers the name.
+    /// True if a certificate is there that covers the name.
     pub fn covers(&self, name: &str, run_time: &RunTime) -> bool {
         !self.named(name).is_empty() || !run_time.installed(name).is_empty()
     }

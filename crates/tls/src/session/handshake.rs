@@ -39,7 +39,7 @@ impl Handshake {
         })
     }
 
-    /// How many bytes of the input were used, and whether the handshake is over.
+    /// Number of bytes of the input were used, and whether the handshake is over.
     pub fn receive(
         &mut self,
         input: &mut [u8],

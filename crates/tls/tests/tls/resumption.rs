@@ -51,7 +51,7 @@ impl World {
     }
 }
 
-/// Whether the visit was a resumed one. A new ticket is taken in.
+/// True if the visit was a resumed one. A new ticket is taken in.
 fn visit(config: &Arc<ClientConfig>, acceptor: &Acceptor, name: &str) -> bool {
     let mut pair = Pair::shaken(config, acceptor, name);
     assert_eq!(pair.answer(&[b"hello"]), b"hello");

@@ -12,7 +12,7 @@ use saker_testkit::TempDir;
 use saker_tls::ClientTls;
 use std::{path::PathBuf, sync::Arc};
 
-/// Whether the handshake comes to its end; else why not.
+/// True if the handshake comes to its end; else why not.
 fn shake(leaf: &Leaf, settings: &BackendTls) -> Result<(), String> {
     let chain = vec![CertificateDer::from_pem_slice(leaf.chain.as_bytes()).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(leaf.key.as_bytes()).unwrap();

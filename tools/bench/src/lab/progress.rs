@@ -96,7 +96,7 @@ impl Bar {
         }
     }
 
-    /// Whether there is no time for this row.
+    /// True if there is no time for this row.
     pub fn is_over(&self, next: &Entry) -> bool {
         self.begun.elapsed() + next.expected
             > self.budget + self.budget.mul_f64(OVER).max(OVER_LEAST)

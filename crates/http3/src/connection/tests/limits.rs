@@ -9,7 +9,7 @@ fn limited(change: impl Fn(&mut Limits)) -> Limits {
     limits
 }
 
-/// How many times something can be done before the connection ends, and with which reason; at most
+/// Number of times something can be done before the connection ends, and with which reason; at most
 /// 10,000.
 fn count(
     mut bench: Bench,
