@@ -1,20 +1,10 @@
-//! The few fields of a certificate that renewal goes by, out of its DER (RFC 5280).
+//! The few fields of a certificate that renewal depends on (RFC 5280), parsed by x509-parser.
 //!
-//! Only certificates that an authority gave us are read; whether they are any good is rustls'
-//! judgement when they are installed.
+//! Called by: the manager, for certificates that an authority issued to us.
+//! Out of scope: trust; rustls judges certificates when they are installed.
 
 use rustls::pki_types::{CertificateDer, pem::PemObject};
-
-const INTEGER: u8 = 0x02;
-const BOOLEAN: u8 = 0x01;
-const OCTET_STRING: u8 = 0x04;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-const UTC_TIME: u8 = 0x17;
-const GENERALIZED_TIME: u8 = 0x18;
-const SEQUENCE: u8 = 0x30;
-
-/// `id-ce-authorityKeyIdentifier`, 2.5.29.35.
-const AUTHORITY_KEY_IDENTIFIER: &[u8] = &[0x55, 0x1d, 0x23];
+use x509_parser::{certificate::X509Certificate, extensions::ParsedExtension, prelude::FromDer};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -27,7 +17,7 @@ pub struct Facts {
     pub authority_key: Option<Vec<u8>>,
 }
 
-/// Of the first certificate of a chain.
+/// Returns the facts of the first certificate of a chain.
 pub fn facts(chain_pem: &str) -> Option<Facts> {
     let certificate = CertificateDer::pem_slice_iter(chain_pem.as_bytes())
         .next()?
@@ -36,106 +26,24 @@ pub fn facts(chain_pem: &str) -> Option<Facts> {
 }
 
 fn of_der(der: &[u8]) -> Option<Facts> {
-    let mut fields = Der(Der(Der(der).expect(SEQUENCE)?).expect(SEQUENCE)?);
-    fields.optional(0xa0);
-    let serial = fields.expect(INTEGER)?.to_vec();
-    fields.expect(SEQUENCE)?;
-    fields.expect(SEQUENCE)?;
-    let mut validity = Der(fields.expect(SEQUENCE)?);
-    let (not_before, not_after) = (validity.time()?, validity.time()?);
-    fields.expect(SEQUENCE)?;
-    fields.expect(SEQUENCE)?;
-    fields.optional(0x81);
-    fields.optional(0x82);
-    let authority_key = fields.optional(0xa3).and_then(authority_key);
+    let (_, parsed) = X509Certificate::from_der(der).ok()?;
+    let validity = parsed.validity();
     Some(Facts {
-        not_before,
-        not_after,
-        serial,
-        authority_key,
+        not_before: u64::try_from(validity.not_before.timestamp()).ok()?,
+        not_after: u64::try_from(validity.not_after.timestamp()).ok()?,
+        serial: parsed.raw_serial().to_vec(),
+        authority_key: authority_key(&parsed),
     })
 }
 
-fn authority_key(extensions: &[u8]) -> Option<Vec<u8>> {
-    let mut extensions = Der(Der(extensions).expect(SEQUENCE)?);
-    while !extensions.0.is_empty() {
-        let mut extension = Der(extensions.expect(SEQUENCE)?);
-        let kind = extension.expect(OBJECT_IDENTIFIER)?;
-        extension.optional(BOOLEAN);
-        if kind == AUTHORITY_KEY_IDENTIFIER {
-            let mut parts = Der(Der(extension.expect(OCTET_STRING)?).expect(SEQUENCE)?);
-            return parts.optional(0x80).map(<[u8]>::to_vec);
-        }
-    }
-    None
-}
-
-/// What is left of an encoding.
-struct Der<'a>(&'a [u8]);
-
-impl<'a> Der<'a> {
-    fn next(&mut self) -> Option<(u8, &'a [u8])> {
-        let (&[tag, length], rest) = self.0.split_first_chunk::<2>()?;
-        let (length, rest) = match usize::from(length) {
-            short @ 0..0x80 => (short, rest),
-            long => {
-                let (digits, rest) = rest
-                    .split_at_checked(long & 0x7f)
-                    .filter(|(digits, _)| digits.len() <= 4)?;
-                (
-                    digits
-                        .iter()
-                        .fold(0, |length, digit| length << 8 | usize::from(*digit)),
-                    rest,
-                )
-            }
+fn authority_key(certificate: &X509Certificate<'_>) -> Option<Vec<u8>> {
+    certificate.iter_extensions().find_map(|extension| {
+        let ParsedExtension::AuthorityKeyIdentifier(identifier) = extension.parsed_extension()
+        else {
+            return None;
         };
-        let (content, rest) = rest.split_at_checked(length)?;
-        self.0 = rest;
-        Some((tag, content))
-    }
-
-    fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
-        self.next()
-            .and_then(|(found, content)| (found == tag).then_some(content))
-    }
-
-    fn optional(&mut self, tag: u8) -> Option<&'a [u8]> {
-        if self.0.first() == Some(&tag) {
-            self.expect(tag)
-        } else {
-            None
-        }
-    }
-
-    /// RFC 5280 section 4.1.2.5.
-    fn time(&mut self) -> Option<u64> {
-        let (tag, text) = self.next()?;
-        let text = std::str::from_utf8(text).ok()?.strip_suffix('Z')?;
-        match tag {
-            UTC_TIME if text.get(..2)? < "50" => seconds(&format!("20{text}")),
-            UTC_TIME => seconds(&format!("19{text}")),
-            GENERALIZED_TIME => seconds(text),
-            _ => None,
-        }
-    }
-}
-
-/// `YYYYMMDDHHMMSS`, from 1970 on.
-fn seconds(text: &str) -> Option<u64> {
-    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
-    let (year, month, day) = (number(0, 4)?, number(4, 6)?, number(6, 8)?);
-    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || day == 0 {
-        return None;
-    }
-    let time = number(8, 10)? * 3600 + number(10, 12)? * 60 + number(12, 14)?;
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    Some(days.checked_sub(719_468)? * 86_400 + time)
+        identifier.key_identifier.as_ref().map(|key| key.0.to_vec())
+    })
 }
 
 #[cfg(test)]
@@ -178,7 +86,5 @@ mod tests {
             facts("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"),
             None
         );
-        assert_eq!(seconds("19691231235959"), None);
-        assert_eq!(seconds("20000229123456"), Some(951_827_696));
     }
 }

@@ -1,9 +1,9 @@
 //! Private keys under a passphrase, as OpenSSL writes them: PKCS #8 (RFC 5958 with PBES2 of RFC
-//! 8018), and the older form with lines in the PEM that say how (RFC 1421 section 4.6; the key
-//! comes of the passphrase by OpenSSL's EVP_BytesToKey with MD5).
+//! 8018, by the `pkcs8` crate), and the older form with a `DEK-Info` line in the PEM (RFC 1421
+//! section 4.6; the key is derived by OpenSSL's EVP_BytesToKey with MD5).
 //!
-//! Only files that the operator configured are read here, at start and when they change.
-//! Absent on purpose: PBES1 and ciphers that nobody has written keys with for twenty years; scrypt.
+//! Called by: loading of certificates, at start and when the files change.
+//! Out of scope: PBES1, scrypt.
 
 use crate::der::{Der, SEQUENCE};
 use aws_lc_rs::{
@@ -12,26 +12,18 @@ use aws_lc_rs::{
         UnboundCipherKey,
     },
     iv::FixedLength,
-    pbkdf2,
 };
 use des::{
     TdesEde3,
     cipher::{Block, BlockCipherDecrypt, KeyInit},
 };
 use md5::{Digest, Md5};
+use pkcs8::{EncryptedPrivateKeyInfo, pkcs5};
 use rustls::pki_types::{
     CertificateDer, PrivateKeyDer, PrivatePkcs1KeyDer, PrivatePkcs8KeyDer, PrivateSec1KeyDer,
     pem::PemObject,
 };
-use std::num::NonZeroU32;
 
-const INTEGER: u8 = 0x02;
-const OCTET_STRING: u8 = 0x04;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-
-/// 1.2.840.113549.1.5.13, and 12.
-const PBES2: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x05, 0x0d];
-const PBKDF2: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x05, 0x0c];
 /// More rounds would take minutes.
 const ROUNDS_MAX: u32 = 50_000_000;
 
@@ -159,72 +151,24 @@ fn bytes_to_key(passphrase: &[u8], salt: &[u8], key_bytes: usize) -> Vec<u8> {
     key
 }
 
+/// Decrypts an `EncryptedPrivateKeyInfo` (RFC 5958 section 3).
 fn pkcs8(der: &[u8], passphrase: &[u8]) -> Result<Vec<u8>, Fault> {
-    let (cipher, key, iv, content) = parameters(der, passphrase).ok_or(Fault::Unknown)?;
-    open(cipher, &key, &iv, content)
-}
-
-type Opened = (Cipher, Vec<u8>, Vec<u8>, Vec<u8>);
-
-/// RFC 8018 appendix A.4.
-fn parameters(der: &[u8], passphrase: &[u8]) -> Option<Opened> {
-    let mut outer = Der(Der(der).expect(SEQUENCE)?);
-    let mut algorithm = Der(outer.expect(SEQUENCE)?);
-    if algorithm.expect(OBJECT_IDENTIFIER)? != PBES2 {
-        return None;
+    let key = EncryptedPrivateKeyInfo::try_from(der).map_err(|_| Fault::Unknown)?;
+    let rounds = key
+        .encryption_algorithm
+        .pbes2()
+        .and_then(|parameters| parameters.kdf.pbkdf2())
+        .map(|derivation| derivation.iteration_count);
+    if !rounds.is_some_and(|rounds| (1..=ROUNDS_MAX).contains(&rounds)) {
+        return Err(Fault::Unknown);
     }
-    let mut schemes = Der(algorithm.expect(SEQUENCE)?);
-    let (mut derivation, mut encryption) = (
-        Der(schemes.expect(SEQUENCE)?),
-        Der(schemes.expect(SEQUENCE)?),
-    );
-    let cipher = cipher_of(encryption.expect(OBJECT_IDENTIFIER)?)?;
-    let iv = encryption.expect(OCTET_STRING)?.to_vec();
-    if derivation.expect(OBJECT_IDENTIFIER)? != PBKDF2 {
-        return None;
-    }
-    let mut derivation = Der(derivation.expect(SEQUENCE)?);
-    let salt = derivation.expect(OCTET_STRING)?;
-    let rounds = derivation
-        .expect(INTEGER)?
-        .iter()
-        .try_fold(0u32, |sum, byte| {
-            sum.checked_mul(256)?.checked_add(u32::from(*byte))
-        })?;
-    derivation.optional(INTEGER);
-    let prf = match derivation.optional(SEQUENCE) {
-        Some(prf) => prf_of(Der(prf).expect(OBJECT_IDENTIFIER)?)?,
-        None => pbkdf2::PBKDF2_HMAC_SHA1,
-    };
-    let mut key = vec![0; cipher.key_bytes()];
-    pbkdf2::derive(
-        prf,
-        NonZeroU32::new(rounds).filter(|rounds| rounds.get() <= ROUNDS_MAX)?,
-        salt,
-        passphrase,
-        &mut key,
-    );
-    Some((cipher, key, iv, outer.expect(OCTET_STRING)?.to_vec()))
-}
-
-fn cipher_of(identifier: &[u8]) -> Option<Cipher> {
-    match identifier {
-        [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x02] => Some(Cipher::Aes128),
-        [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x16] => Some(Cipher::Aes192),
-        [0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x01, 0x2a] => Some(Cipher::Aes256),
-        [0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x03, 0x07] => Some(Cipher::TripleDes),
-        _ => None,
-    }
-}
-
-/// RFC 8018 appendix B.1.
-fn prf_of(identifier: &[u8]) -> Option<pbkdf2::Algorithm> {
-    match identifier.strip_prefix(&[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x02])? {
-        [7] => Some(pbkdf2::PBKDF2_HMAC_SHA1),
-        [9] => Some(pbkdf2::PBKDF2_HMAC_SHA256),
-        [10] => Some(pbkdf2::PBKDF2_HMAC_SHA384),
-        [11] => Some(pbkdf2::PBKDF2_HMAC_SHA512),
-        _ => None,
+    match key.decrypt(passphrase) {
+        Ok(plain) => Ok(plain.as_bytes().to_vec()),
+        Err(pkcs8::Error::EncryptedPrivateKey(
+            pkcs5::Error::UnsupportedAlgorithm { .. }
+            | pkcs5::Error::AlgorithmParametersInvalid { .. },
+        )) => Err(Fault::Unknown),
+        Err(_) => Err(Fault::Wrong),
     }
 }
 

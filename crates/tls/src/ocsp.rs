@@ -6,23 +6,20 @@
 //! long as it lasts. Absent on purpose: the check of the responder's signature; whoever is shown
 //! the answer checks it, and nobody else has a use for it.
 
-use crate::der::{self, Der, OcspFacts, SEQUENCE};
+use crate::der::{self, Der, INTEGER, OCTET_STRING, OcspFacts, SEQUENCE};
 use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, SHA256, digest};
 use rustls::pki_types::CertificateDer;
 use std::fmt::Write as _;
+use x509_parser::{
+    certificate::X509Certificate,
+    extensions::{GeneralName, ParsedExtension},
+    oid_registry::OID_PKIX_ACCESS_DESCRIPTOR_OCSP,
+};
 
-const INTEGER: u8 = 0x02;
-const BIT_STRING: u8 = 0x03;
-const OCTET_STRING: u8 = 0x04;
-const OBJECT_IDENTIFIER: u8 = 0x06;
 /// SHA-1, which is what responders know: 1.3.14.3.2.26 with NULL.
 const SHA1: &[u8] = &[
     0x30, 0x09, 0x06, 0x05, 0x2b, 0x0e, 0x03, 0x02, 0x1a, 0x05, 0x00,
 ];
-/// `id-pe-authorityInfoAccess` and `id-ad-ocsp`.
-const AUTHORITY_INFORMATION: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x01, 0x01];
-const OCSP: &[u8] = &[0x2b, 0x06, 0x01, 0x05, 0x05, 0x07, 0x30, 0x01];
-
 /// What is asked about one certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
@@ -49,17 +46,19 @@ pub struct Belief {
 impl Question {
     /// `None`: the certificate names no responder (and none is given), or its issuer is not in the
     /// chain.
-    pub fn new(chain: &[CertificateDer<'_>], responder: Option<&str>) -> Option<Question> {
-        let leaf = Parts::of(chain.first()?)?;
-        let issuer = chain
-            .iter()
-            .skip(1)
-            .filter_map(|link| Parts::of(link))
-            .find(|link| link.subject == leaf.issuer)?;
-        let url = responder.map(str::to_owned).or_else(|| leaf.responder())?;
+    pub fn new(chain: &[CertificateDer<'_>], given: Option<&str>) -> Option<Question> {
+        let leaf = der::parse(chain.first()?)?;
+        let links = chain.iter().skip(1);
+        let issuer = links
+            .filter_map(|link| der::parse(link))
+            .find(|link| link.subject().as_raw() == leaf.issuer().as_raw())?;
+        let url = given.map(str::to_owned).or_else(|| responder(&leaf))?;
         let hash = |bytes: &[u8]| digest(&SHA1_FOR_LEGACY_USE_ONLY, bytes).as_ref().to_vec();
-        let (name_hash, key_hash, serial) =
-            (hash(leaf.issuer), hash(issuer.key), leaf.serial.to_vec());
+        let (name_hash, key_hash, serial) = (
+            hash(leaf.issuer().as_raw()),
+            hash(&issuer.public_key().subject_public_key.data),
+            leaf.raw_serial().to_vec(),
+        );
         let identifier = [
             SHA1.to_vec(),
             wrap(OCTET_STRING, &name_hash),
@@ -121,70 +120,22 @@ impl Question {
     }
 }
 
-/// The parts of a certificate that OCSP is about (RFC 5280 section 4.1), names with their heads.
-struct Parts<'c> {
-    serial: &'c [u8],
-    issuer: &'c [u8],
-    subject: &'c [u8],
-    /// Content of the BIT STRING, without the count of unused bits.
-    key: &'c [u8],
-    extensions: Option<&'c [u8]>,
-}
-
-impl<'c> Parts<'c> {
-    fn of(der: &'c [u8]) -> Option<Parts<'c>> {
-        let mut fields = Der(Der(Der(der).expect(SEQUENCE)?).expect(SEQUENCE)?);
-        fields.optional(0xa0);
-        let serial = fields.expect(INTEGER)?;
-        fields.expect(SEQUENCE)?;
-        let issuer = whole(&mut fields)?;
-        fields.expect(SEQUENCE)?;
-        let subject = whole(&mut fields)?;
-        let mut key = Der(fields.expect(SEQUENCE)?);
-        key.expect(SEQUENCE)?;
-        let key = key.expect(BIT_STRING)?.get(1..)?;
-        fields.optional(0x81);
-        fields.optional(0x82);
-        Some(Parts {
-            serial,
-            issuer,
-            subject,
-            key,
-            extensions: fields.optional(0xa3),
-        })
+/// Returns the URL of a certificate's OCSP responder (RFC 5280 section 4.2.2.1).
+fn responder(certificate: &X509Certificate<'_>) -> Option<String> {
+    let accesses =
+        certificate
+            .iter_extensions()
+            .find_map(|extension| match extension.parsed_extension() {
+                ParsedExtension::AuthorityInfoAccess(access) => Some(&access.accessdescs),
+                _ => None,
+            })?;
+    let ocsp = accesses
+        .iter()
+        .find(|access| access.access_method == OID_PKIX_ACCESS_DESCRIPTOR_OCSP)?;
+    match &ocsp.access_location {
+        GeneralName::URI(url) => Some((*url).to_owned()),
+        _ => None,
     }
-
-    /// RFC 5280 section 4.2.2.1.
-    fn responder(&self) -> Option<String> {
-        let mut extensions = Der(Der(self.extensions?).expect(SEQUENCE)?);
-        while let Some(extension) = extensions.expect(SEQUENCE) {
-            let mut extension = Der(extension);
-            let kind = extension.expect(OBJECT_IDENTIFIER)?;
-            extension.optional(0x01);
-            if kind == AUTHORITY_INFORMATION {
-                return ocsp_url(Der(extension.expect(OCTET_STRING)?).expect(SEQUENCE)?);
-            }
-        }
-        None
-    }
-}
-
-fn ocsp_url(access: &[u8]) -> Option<String> {
-    let mut access = Der(access);
-    while let Some(description) = access.expect(SEQUENCE) {
-        let mut description = Der(description);
-        if description.expect(OBJECT_IDENTIFIER)? == OCSP {
-            return String::from_utf8(description.expect(0x86)?.to_vec()).ok();
-        }
-    }
-    None
-}
-
-/// The next value with its head.
-fn whole<'c>(fields: &mut Der<'c>) -> Option<&'c [u8]> {
-    let before = fields.0;
-    fields.next()?;
-    before.get(..before.len() - fields.0.len())
 }
 
 /// A value of less than 64 KiB.

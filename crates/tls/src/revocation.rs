@@ -9,16 +9,14 @@
 //! version 2.
 
 use crate::{
-    der::{self, Der, INTEGER, SEQUENCE},
+    der,
     version1::{Signed, public_key, serial, without_zeros},
 };
 use rustls::{CertificateError, Error, crypto::CryptoProvider, pki_types::CertificateDer};
 use saker_config::model::Revocation;
 use std::collections::HashSet;
+use x509_parser::{prelude::FromDer, revocation_list::CertificateRevocationList};
 
-const BOOLEAN: u8 = 0x01;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-const EXTENSIONS: u8 = 0xa0;
 /// Longer chains are not followed.
 const DEPTH_MAX: usize = 16;
 
@@ -44,24 +42,16 @@ impl List {
         authorities: &[CertificateDer<'_>],
         provider: &CryptoProvider,
     ) -> Option<List> {
-        let mut fields = Der(Der(Der(der).expect(SEQUENCE)?).expect(SEQUENCE)?);
-        let version = fields.optional(INTEGER);
-        fields.expect(SEQUENCE)?;
-        let issuer = fields.expect(SEQUENCE)?.to_vec();
-        fields.time()?;
-        let next_update = fields.optional_time();
-        let mut serials = HashSet::new();
-        let mut revoked = Der(fields.optional(SEQUENCE).unwrap_or_default());
-        let mut has_critical_extensions = false;
-        while !revoked.0.is_empty() {
-            let mut entry = Der(revoked.expect(SEQUENCE)?);
-            serials.insert(without_zeros(entry.expect(INTEGER)?).to_vec());
-            entry.time()?;
-            has_critical_extensions |= entry.optional(SEQUENCE).is_some_and(has_critical);
-        }
-        has_critical_extensions |= fields
-            .optional(EXTENSIONS)
-            .is_some_and(|all| Der(all).expect(SEQUENCE).is_none_or(has_critical));
+        let (_, list) = CertificateRevocationList::from_der(der).ok()?;
+        let issuer = list.issuer().as_raw().to_vec();
+        let entries = || list.iter_revoked_certificates();
+        let serials = entries().map(|entry| without_zeros(entry.raw_serial()).to_vec());
+        let entry_extensions = entries().flat_map(|entry| entry.extensions());
+        let has_critical_extensions = list
+            .extensions()
+            .iter()
+            .chain(entry_extensions)
+            .any(|extension| extension.critical);
         let signed = Signed::parse(der)?;
         let is_named = |one: &&CertificateDer<'_>| {
             der::certificate(one).is_some_and(|facts| facts.subject == issuer)
@@ -69,12 +59,12 @@ impl List {
         let mut named = authorities.iter().filter(is_named).peekable();
         let is_signed = named.peek().is_none()
             || named.any(|one| public_key(one).is_some_and(|key| signed.is_by(key, provider)));
-        let is_version_1 = version.is_none_or(|version| version == [0]);
+        let is_version_1 = list.version().is_none_or(|version| version.0 == 0);
         Some(List {
             is_version_1,
+            next_update: list.next_update().map(|time| time.timestamp()),
+            serials: serials.collect(),
             issuer,
-            next_update,
-            serials,
             has_critical_extensions,
             is_signed,
         })
@@ -87,24 +77,6 @@ impl List {
     pub fn is_signed(&self) -> bool {
         self.is_signed
     }
-}
-
-/// The content of `Extensions`; what does not parse counts as critical.
-fn has_critical(extensions: &[u8]) -> bool {
-    let mut extensions = Der(extensions);
-    while !extensions.0.is_empty() {
-        let Some(mut extension) = extensions.expect(SEQUENCE).map(Der) else {
-            return true;
-        };
-        if extension.expect(OBJECT_IDENTIFIER).is_none()
-            || extension
-                .optional(BOOLEAN)
-                .is_some_and(|value| value != [0])
-        {
-            return true;
-        }
-    }
-    false
 }
 
 /// All lists of a policy, and what is asked of them.

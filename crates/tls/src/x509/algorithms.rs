@@ -1,5 +1,7 @@
 //! Names of algorithms as OpenSSL prints them; what has none here stands as its number.
 
+use x509_parser::asn1_rs::Oid;
+
 /// Encoded object ids (RFC 3279, 4055, 5758, 8410) and OpenSSL's long names.
 const NAMES: &[(&[u8], &str)] = &[
     (
@@ -58,18 +60,20 @@ const NAMES: &[(&[u8], &str)] = &[
     (&[0x2b, 0x65, 0x71], "ED448"),
 ];
 
-pub fn name(object_id: &[u8]) -> String {
+/// Returns OpenSSL's name of an algorithm, or its number.
+pub fn name(object_id: &Oid<'_>) -> String {
     NAMES
         .iter()
-        .find(|(known, _)| *known == object_id)
+        .find(|(known, _)| *known == object_id.as_bytes())
         .map_or_else(|| dotted(object_id), |(_, name)| (*name).to_owned())
 }
 
-/// `1.2.840.10045` (X.690 section 8.19): the first number holds two.
-pub fn dotted(object_id: &[u8]) -> String {
+/// Object id in its dotted form (X.690 section 8.19: the first number holds two). asn1-rs 0.7 takes
+/// the first number for one byte, which is wrong for `2.999`.
+pub fn dotted(object_id: &Oid<'_>) -> String {
     let mut numbers = Vec::new();
     let mut number = 0u64;
-    for byte in object_id {
+    for byte in object_id.as_bytes() {
         number = number.saturating_mul(128) + u64::from(byte & 0x7f);
         if byte & 0x80 == 0 {
             numbers.push(std::mem::take(&mut number));

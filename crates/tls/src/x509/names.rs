@@ -5,7 +5,10 @@
 //! OpenSSL's, not the newest standard's.
 
 use super::{algorithms::dotted, text};
-use crate::der::{Der, SEQUENCE};
+use x509_parser::{
+    asn1_rs::{Oid, ToDer as _},
+    x509::X509Name,
+};
 
 /// How a whole name is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,10 +20,8 @@ pub enum NameForm {
     Legacy,
 }
 
-const SET: u8 = 0x31;
-const OBJECT_IDENTIFIER: u8 = 0x06;
-const UNIVERSAL_STRING: u8 = 0x1c;
-const BMP_STRING: u8 = 0x1e;
+const UNIVERSAL_STRING: u32 = 0x1c;
+const BMP_STRING: u32 = 0x1e;
 
 /// A kind of component: its encoded id, OpenSSL's short name, mod_ssl's letters.
 struct Kind(&'static [u8], &'static str, &'static [&'static str]);
@@ -64,49 +65,37 @@ const KINDS: &[Kind] = &[
     Kind(&[0x55, 4, 97], "organizationIdentifier", &[]),
 ];
 
-/// One `type=value`; the number tells which ones stand together in a set.
+/// One `type=value`; entries of one set share its number.
 struct Entry<'a> {
     set: usize,
-    kind: &'a [u8],
-    tag: u8,
+    kind: &'a Oid<'a>,
+    tag: u32,
     value: &'a [u8],
-    whole: &'a [u8],
+    /// The value with its head.
+    whole: Vec<u8>,
 }
 
-/// As far as it parses.
-fn entries(name: &[u8]) -> Vec<Entry<'_>> {
-    let (mut sets, mut all) = (Der(name), Vec::new());
-    for set in 0.. {
-        let Some(content) = sets.expect(SET) else {
-            break;
-        };
-        let mut members = Der(content);
-        while let Some(member) = members.expect(SEQUENCE) {
-            let mut fields = Der(member);
-            let Some(kind) = fields.expect(OBJECT_IDENTIFIER) else {
-                break;
-            };
-            let whole = fields.0;
-            let Some((tag, value)) = fields.next() else {
-                break;
-            };
-            all.push(Entry {
-                set,
-                kind,
-                tag,
-                value,
-                whole,
-            });
+fn entries<'a>(name: &'a X509Name<'_>) -> Vec<Entry<'a>> {
+    let sets = name.iter_rdn().enumerate();
+    let members = sets.flat_map(|(set, members)| members.iter().map(move |member| (set, member)));
+    let entry = |(set, member): (usize, &'a x509_parser::x509::AttributeTypeAndValue<'_>)| {
+        let value = member.attr_value();
+        Entry {
+            set,
+            kind: member.attr_type(),
+            tag: value.tag().0,
+            value: value.data,
+            whole: value.to_der_vec().unwrap_or_default(),
         }
-    }
-    all
+    };
+    members.map(entry).collect()
 }
 
-fn known(kind: &[u8]) -> Option<&'static Kind> {
-    KINDS.iter().find(|known| known.0 == kind)
+fn known(kind: &Oid<'_>) -> Option<&'static Kind> {
+    KINDS.iter().find(|known| known.0 == kind.as_bytes())
 }
 
-pub fn name_text(name: &[u8], form: NameForm) -> String {
+pub fn name_text(name: &X509Name<'_>, form: NameForm) -> String {
     let all = entries(name);
     match form {
         NameForm::Legacy => {
@@ -158,7 +147,7 @@ fn legacy_value(entry: &Entry<'_>) -> String {
 /// RFC 2253 section 2.4; kinds without a name as `#` and their encoding.
 fn escaped(entry: &Entry<'_>) -> String {
     if known(entry.kind).is_none() {
-        return format!("#{}", super::hex(entry.whole));
+        return format!("#{}", super::hex(&entry.whole));
     }
     let value = value(entry);
     let last = value.chars().count().saturating_sub(1);
@@ -210,7 +199,7 @@ fn value(entry: &Entry<'_>) -> String {
 }
 
 /// By mod_ssl's letters, with `_RAW` (not escaped) and `_0` and so on behind it.
-pub fn component(name: &[u8], part: &str) -> Option<String> {
+pub fn component(name: &X509Name<'_>, part: &str) -> Option<String> {
     let part = part.strip_suffix("_RAW").unwrap_or(part);
     let (letters, index) = match part
         .rsplit_once('_')
@@ -224,13 +213,13 @@ pub fn component(name: &[u8], part: &str) -> Option<String> {
         .find(|kind| kind.2.iter().any(|own| own.eq_ignore_ascii_case(letters)))?;
     entries(name)
         .iter()
-        .filter(|entry| entry.kind == kind.0)
+        .filter(|entry| entry.kind.as_bytes() == kind.0)
         .nth(index)
         .map(value)
 }
 
 /// All that have letters, as programs are told them: the first of a kind without a number, too.
-pub fn components(name: &[u8]) -> Vec<(String, String)> {
+pub fn components(name: &X509Name<'_>) -> Vec<(String, String)> {
     let all = entries(name);
     let mut told = Vec::new();
     for kind in KINDS {
@@ -239,7 +228,7 @@ pub fn components(name: &[u8]) -> Vec<(String, String)> {
         };
         let own: Vec<&Entry<'_>> = all
             .iter()
-            .filter(|entry| entry.kind == kind.0)
+            .filter(|entry| entry.kind.as_bytes() == kind.0)
             .take(super::NAMES_MAX)
             .collect();
         told.extend(
