@@ -1,70 +1,45 @@
 //! The one list of handlers and the one list of filters, in the order in which they are asked.
 
-use crate::names::Names;
-use saker_acme::Challenges;
-use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
-use saker_files::Watcher;
-use saker_gateway::{Doorkeeper, Gateway};
+use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules};
+use saker_gateway::Doorkeeper;
 use saker_handlers::{
     CgiFiles, Compress, FieldFilter, FixedAnswers, GuardFields, LoginAttempts, PhpFiles,
     StaticFiles,
-    page_cache::{Explain, Keep, LookUp, PageCache, Share},
+    page_cache::{Explain, Keep, LookUp, PageCache},
 };
 use saker_net::jobs::{self, JobKind};
-use saker_pipeline::{
-    Filter, Generation, GuardState, Handler, Rules, Services, throttle::Neighbours,
-};
+use saker_pipeline::{Filter, Handler, Rules, Services};
+use saker_serving::reverse_dns::Names;
+use saker_serving::services::{CacheAccess, CommonParts, ServiceParts};
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
 };
 
-/// What a worker has of the page cache.
-pub enum Cache {
-    Nothing,
-    Share(Share),
-    /// Requests are explained: nothing is looked up, and it is said what would be.
-    Explained,
+/// Makes the services of a worker. Pages that include others ask the same services as clients would.
+pub fn services(parts: ServiceParts<'_>) -> Rc<Services> {
+    Rc::new_cyclic(|inside| made(parts, inside.clone()))
 }
 
-/// What all workers share.
-pub struct Common<'a> {
-    pub watcher: &'a Watcher,
-    pub challenges: &'a Arc<Challenges>,
-    pub guard: &'a Arc<GuardState>,
-    pub neighbours: &'a Arc<Neighbours>,
-}
-
-pub fn services(
-    generation: Arc<Generation>,
-    common: &Common<'_>,
-    gateway: Gateway,
-    figures: Rc<dyn Figures>,
-    cache: Cache,
-) -> Rc<Services> {
-    // Pages that include pages ask for them as clients would.
-    Rc::new_cyclic(|inside| made(generation, common, gateway, figures, cache, inside.clone()))
-}
-
-fn made(
-    generation: Arc<Generation>,
-    common: &Common<'_>,
-    gateway: Gateway,
-    figures: Rc<dyn Figures>,
-    cache: Cache,
-    inside: Weak<Services>,
-) -> Services {
-    let Common {
+fn made(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
+    let ServiceParts {
+        generation,
+        common,
+        gateway,
+        figures,
+        cache,
+    } = parts;
+    let CommonParts {
         watcher,
         challenges,
         guard,
         neighbours,
-    } = *common;
+    } = common;
     let purgers = &generation.model.cache.purgers;
-    let is_explained = matches!(cache, Cache::Explained);
+    let is_explained = matches!(cache, CacheAccess::Explain);
     let page_cache = match cache {
-        Cache::Share(share) => Some(PageCache::new(share, purgers.clone(), inside.clone())),
-        Cache::Nothing | Cache::Explained => None,
+        CacheAccess::Share(share) => Some(PageCache::new(share, purgers.clone(), inside.clone())),
+        CacheAccess::None | CacheAccess::Explain => None,
     };
     let mut handlers: Vec<Box<dyn Handler>> = vec![
         Box::new(FixedAnswers),

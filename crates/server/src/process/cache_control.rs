@@ -5,7 +5,6 @@
 //! the listener that the client came by, which whoever types one rarely knows. So a URL stands for
 //! what any listener of the server has of it.
 
-use crate::control::{CacheVerb, PurgeOrder};
 use saker_cache_rules::{
     names::{self, Shown},
     rules::Life,
@@ -15,6 +14,7 @@ use saker_config::{
     Model,
     model::{Address, Site, SiteName},
 };
+use saker_control::{CacheVerb, PurgeOrder};
 use saker_handlers::page_cache::{
     bans, key,
     record::Record,

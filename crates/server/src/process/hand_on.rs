@@ -83,7 +83,7 @@ fn give(entry: &OwnedFd, uid: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::state_dir::tests::Scratch;
+    use saker_testkit::TempDir;
     use std::{
         fs,
         os::unix::fs::{MetadataExt, chown, symlink},
@@ -94,7 +94,7 @@ mod tests {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        let scratch = Scratch::new();
+        let scratch = TempDir::private("unit").unwrap();
         let (folder, outside) = (scratch.join("acme"), scratch.join("outside"));
         fs::create_dir_all(folder.join("certificates")).unwrap();
         for path in [

@@ -1,48 +1,47 @@
 //! The process: configuration, listeners, workers, signals, reload, end. Runs on the main thread,
 //! which serves no request.
 
+mod abuse_keys;
+mod acme;
+mod bans;
 mod broker;
 mod cache_control;
-mod greeting;
-mod guard_keys;
 mod hand_on;
-mod known_hosts;
 mod listeners;
 mod log_programs;
-mod neighbours;
-mod operator;
+mod ocsp_stapling;
 mod page_cache;
 mod pid_file;
 mod privileges;
 mod signals;
-mod source;
+mod startup_summary;
 mod succession;
+mod supervisor;
+mod virtual_hosts;
 mod warming;
 mod workers;
 
-use crate::{
-    automatic::Automatic,
-    control::{self, Lock, StateDir, StateDirError},
-    log_files::LogFiles,
-    secured::Secured,
-    shared::{OpenRequests, Shared},
-};
+use crate::process::acme::Automatic;
+use crate::registry;
 use listeners::Listeners;
-use operator::{Held, Operator};
 use saker_broker_client::BrokerClient;
+use saker_cli::source::Source;
 use saker_config::{HostTable, Model, model};
+use saker_control::{self, Lock, StateDir, StateDirError};
 use saker_files::{BufferFiles, Watcher};
 use saker_pipeline::{
     Generation,
     throttle::{AddressTable, Neighbours},
 };
+use saker_serving::{
+    log_files::LogFiles,
+    shared::{OpenRequests, Shared},
+    tls_state::Secured,
+};
 use saker_telemetry::{
     Counters,
     error_log::{self, ErrorLogTarget},
     message,
-};
-pub use source::{
-    ApacheInput, Source, load_apache, load_apache_keeping_places, load_native, settle_php,
 };
 use std::{
     cell::RefCell,
@@ -53,6 +52,7 @@ use std::{
     time::{Duration, Instant},
 };
 use succession::Predecessor;
+use supervisor::{Held, Operator};
 use tokio::runtime::Runtime;
 use workers::Workers;
 
@@ -110,7 +110,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     read.warnings.iter().for_each(|warning| {
         error_log::log(
             &message::CONFIG_WARNING,
-            format_args!("{}", source::on_one_line(warning)),
+            format_args!("{}", saker_cli::source::on_one_line(warning)),
         )
     });
     // Before there are keys in memory, and while we are root.
@@ -118,7 +118,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     broker.iter().for_each(log_programs::start_by);
     let (lock, predecessor) = lock_state(server).map_err(Failure::Start)?;
     let descriptors_max = check_descriptors(&read.model);
-    let workers = workers::count(&server.workers);
+    let workers = saker_cli::source::count(&server.workers);
     let listeners =
         Listeners::open(&read.model.listeners, workers, predecessor).map_err(Failure::Start)?;
     // Keys are often root's alone.
@@ -132,7 +132,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let pid_file = pid_file::PidFile::make(&read.model.server).map_err(Failure::Start)?;
     // It belongs to who starts the server, and so does the right to use it: what runs as the user
     // that the server becomes is not asked for more.
-    let peers = control::Peers::new(&server.control_users).map_err(Failure::Start)?;
+    let peers = saker_control::Peers::new(&server.control_users).map_err(Failure::Start)?;
     let control_socket = lock
         .bind_control()
         .map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}")))
@@ -146,7 +146,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
         .with_known_hosts(known_hosts);
     let generation = generation.with_identities(&secured.identities);
     let generation = Arc::new(generation);
-    operator::open_logs(&generation, &shared).map_err(Failure::Start)?;
+    supervisor::open_logs(&generation, &shared).map_err(Failure::Start)?;
     if !listeners.has_predecessor() {
         page_cache::open(&generation.model, &shared);
     }
@@ -174,7 +174,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
         operator.begin_php();
         operator.begin_health();
     }
-    crate::cli::apache::detach::let_go();
+    saker_cli::apache::detach::let_go();
     operator.fill_pid_file();
     saker_net::process::give_back_freed_memory();
     serve(
@@ -193,7 +193,7 @@ fn serve(
     runtime: &Runtime,
     mut signals: signals::Signals,
     operator: Operator,
-    control_socket: Option<(UnixListener, Rc<RefCell<control::Peers>>)>,
+    control_socket: Option<(UnixListener, Rc<RefCell<saker_control::Peers>>)>,
 ) {
     let operator = Rc::new(operator);
     runtime.block_on(async {
@@ -206,10 +206,10 @@ fn serve(
         let conversations = async {
             match control {
                 Some((listener, peers)) => {
-                    control::serve(
+                    saker_control::serve(
                         listener,
                         peers,
-                        Rc::clone(&operator) as Rc<dyn control::Control>,
+                        Rc::clone(&operator) as Rc<dyn saker_control::Control>,
                     )
                     .await
                 }
@@ -248,7 +248,7 @@ fn start_error_log(model: &Model) -> Result<(), String> {
     };
     tune_error_log(model);
     error_log::init(&log.target, log.level.into())
-        .map_err(|error| crate::log_files::cannot_open("error log", &name, &error))
+        .map_err(|error| saker_serving::log_files::cannot_open("error log", &name, &error))
 }
 
 /// What a reload may change of it.
@@ -328,6 +328,7 @@ fn shared(
         );
     }
     Ok(Arc::new(Shared {
+        make_services: registry::services,
         watcher,
         counters: (0..workers).map(|_| Counters::new()).collect(),
         tallies: (0..workers).map(|_| Arc::default()).collect(),

@@ -7,9 +7,9 @@
 //! its cache answers all the same, only slower: what goes wrong here is said, and stops nothing.
 
 use super::hand_on::{hand_on, is_guard};
-use crate::shared::{PageCache, Shared};
 use saker_cache_store::{Bounds, Store};
 use saker_config::{Model, model::CacheStore};
+use saker_serving::shared::{PageCache, Shared};
 use saker_telemetry::{error_log, message};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -186,11 +186,11 @@ pub fn fixed_until_restart(old: &Model, new: &Model) -> impl Iterator<Item = &'s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::state_dir::tests::Scratch;
+    use saker_testkit::TempDir;
 
     #[test]
     fn a_folder_is_nobody_elses() {
-        let scratch = Scratch::new();
+        let scratch = TempDir::private("unit").unwrap();
         let folder = scratch.join("deep/cache");
         let first = open_in(&folder, Bounds::default()).unwrap();
         assert_eq!(

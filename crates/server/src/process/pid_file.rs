@@ -58,12 +58,12 @@ impl Drop for PidFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::state_dir::tests::Scratch;
+    use saker_testkit::TempDir;
 
     #[test]
     fn written_and_removed_unless_it_is_another_s() {
-        let scratch = Scratch::new();
-        let path = scratch.0.join("saker.pid");
+        let scratch = TempDir::private("unit").unwrap();
+        let path = scratch.join("saker.pid");
         let server = Server {
             pid_file: Some(path.clone()),
             ..Server::default()

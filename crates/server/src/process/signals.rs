@@ -5,7 +5,7 @@
 //! Apache has it: TERM now, WINCH when requests have finished, USR1 and HUP reload and open the
 //! logs again.
 
-use super::operator::Operator;
+use super::supervisor::Operator;
 use std::{io, rc::Rc};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

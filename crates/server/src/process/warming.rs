@@ -5,18 +5,16 @@
 //! doors requests come in. Nothing here waits.
 
 use super::{listeners::Listeners, workers::Workers};
-use crate::{
-    control::{WARM_LINES_MAX, WarmList, WarmOrder, WarmVerb},
-    worker::Command,
-};
 use saker_config::{
     Model,
     model::{Address, Listener},
 };
+use saker_control::{WARM_LINES_MAX, WarmList, WarmOrder, WarmVerb};
 use saker_handlers::page_cache::{
     errand::{Door, Outcome},
     warm::{Job, Jobs, Line, Order, url::PageUrl},
 };
+use saker_serving::worker::Command;
 use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
 use std::{

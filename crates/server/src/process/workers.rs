@@ -1,12 +1,12 @@
 //! The workers as the main thread sees them: how many, on which cores, told what, ended how.
 
-use crate::{
-    secured::Secured,
+use saker_config::model::Affinity;
+use saker_pipeline::Generation;
+use saker_serving::{
     shared::Shared,
+    tls_state::Secured,
     worker::{self, Command, WorkerHandle},
 };
-use saker_config::model::{self, Affinity};
-use saker_pipeline::Generation;
 use saker_telemetry::{error_log, message};
 use std::{
     cell::{Cell, RefCell},
@@ -26,13 +26,6 @@ const THREADS_END_MAX: Duration = Duration::from_secs(5);
 
 /// How often the end of the workers is looked for.
 const POLL: Duration = Duration::from_millis(20);
-
-pub fn count(workers: &model::Workers) -> usize {
-    match workers {
-        model::Workers::Auto => saker_net::process::allowed_cores().len().max(1),
-        model::Workers::Count(count) => (*count).max(1),
-    }
-}
 
 /// Which core worker n runs on.
 pub fn placement(affinity: &Affinity) -> impl Fn(usize) -> Option<usize> {

@@ -1,0 +1,116 @@
+//! The command line: from arguments to one of the things that the program does.
+//!
+//! `main.rs` calls [`main`]. Each command is a function that returns an exit status; what is wrong
+//! goes to standard error. Exit status: 0 done, 1 the configuration has errors, 2 wrong usage or
+//! can't be done, 3 no server is running. Absent on purpose: anything that `process` could need. A
+//! command calls it and is over.
+
+mod address;
+pub mod apache;
+mod arguments;
+mod bans;
+mod cache;
+mod check;
+mod daemon;
+mod dispatch_trace;
+mod documents;
+mod explain;
+mod hosts;
+mod output;
+mod php;
+mod place;
+mod preflight;
+mod promises;
+mod sign_url;
+pub mod source;
+mod start;
+mod status_page;
+mod warm;
+
+use arguments::{Cli, Command};
+use clap::{Parser, error::ErrorKind};
+use saker_serving::services::MakeServices;
+use source::Source;
+use std::{path::Path, process::ExitCode};
+
+const OK: u8 = 0;
+const CONFIGURATION_ERRORS: u8 = 1;
+const CANNOT: u8 = 2;
+const NOT_RUNNING: u8 = 3;
+
+/// Parts of the program that stand above the command line; `main` hands them in.
+#[derive(Clone, Copy)]
+pub struct Program {
+    pub run_server: RunServer,
+    pub make_services: MakeServices,
+}
+
+/// Runs a server until it is told to stop, and returns the program's exit status.
+pub type RunServer = fn(Source) -> ExitCode;
+
+/// Runs the command that the arguments name.
+pub fn main(program: Program) -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if arguments
+        .first()
+        .is_some_and(|name| apache::is_name(&name.to_string_lossy()))
+    {
+        let words: Vec<String> = arguments
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        return apache::main(&words, program.run_server);
+    }
+    match Cli::try_parse_from(&arguments) {
+        Ok(cli) => run(cli.command, program),
+        // Help and version come as errors too, with an exit status of 0.
+        Err(error) => {
+            let _ = error.print();
+            if let Some(folder) = arguments
+                .get(1)
+                .map(Path::new)
+                .filter(|path| error.kind() == ErrorKind::InvalidSubcommand && path.is_dir())
+            {
+                output::error(format_args!(
+                    "\nTo serve a folder: saker serve {}\n",
+                    folder.display()
+                ));
+            }
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(CANNOT))
+        }
+    }
+}
+
+fn run(command: Command, program: Program) -> ExitCode {
+    match command {
+        Command::Serve(serve) => start::serve(*serve, program.run_server),
+        Command::Run(run) => start::run(run, program.run_server),
+        Command::Check(check) => check::check(&check),
+        Command::Explain(explain) => explain::explain(explain, program.make_services),
+        Command::Status(status) => daemon::status(&status),
+        Command::Reload(reload) => daemon::reload(&reload),
+        Command::Stop(stop) => daemon::stop(&stop),
+        Command::ReopenLogs(reopen) => daemon::reopen_logs(&reopen),
+        Command::Purge(purge) => cache::purge(purge),
+        Command::Cache(cache) => cache::cache(cache.command),
+        Command::Ban(ban) => bans::ban(ban),
+        Command::Unban(unban) => bans::unban(unban),
+        Command::Bans(shown) => bans::bans(&shown),
+        Command::SignUrl(sign) => sign_url::sign_url(*sign),
+        Command::Hosts(hosts) => hosts::hosts(hosts.command),
+        Command::Schema => documents::schema(),
+        Command::Reference => documents::reference(),
+        Command::Completions(completions) => documents::completions(completions.shell),
+        Command::Man(man) => documents::man(man.dir.as_deref()),
+        Command::Version => documents::version(),
+    }
+}
+
+/// Wrong usage, or what this version or this machine can't do: one sentence on standard error.
+fn cannot(why: impl std::fmt::Display) -> ExitCode {
+    output::error(format_args!("saker: {why}\n"));
+    ExitCode::from(CANNOT)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,35 @@
+//! Response heads by QPACK.
+
+use crate::{
+    common_headers::Tail,
+    mux::head::{HeadSink, encode_ready},
+};
+use saker_http3::{HeadEncoder, Indexing, qpack};
+use saker_pipeline::ReadyHead;
+
+/// A field section that has been begun.
+pub struct Section<'a, 'b>(pub &'a mut HeadEncoder<'b>);
+
+impl HeadSink for Section<'_, '_> {
+    fn status(&mut self, status: u16) {
+        self.0.status(status);
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing) {
+        self.0.field(name, value, indexing);
+    }
+
+    fn ready(&mut self, head: &ReadyHead) {
+        self.0.raw(head.http3.get_or_init(|| {
+            encode_ready(
+                head,
+                qpack::encode_status_stateless,
+                qpack::encode_stateless,
+            )
+        }));
+    }
+
+    fn tail(&mut self, tail: &mut Tail, now: i64, with_server: bool) {
+        self.0.raw(tail.http3(now, with_server));
+    }
+}

@@ -1,0 +1,122 @@
+//! Response heads as HTTP/2 and HTTP/3 send them: those that are ready are copied as encoded once,
+//! the rest are encoded without building a map.
+
+use crate::common_headers::Tail;
+use saker_http::Fields;
+use saker_http2::Indexing;
+use saker_pipeline::{ReadyHead, Response, ResponseHead};
+
+/// A protocol's compression, at a head that has been begun.
+pub trait HeadSink {
+    fn status(&mut self, status: u16);
+
+    fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing);
+
+    /// All of a head that can be used again and again, encoded without a look at any connection.
+    fn ready(&mut self, head: &ReadyHead);
+
+    /// `Date`, and `Server` with it.
+    fn tail(&mut self, tail: &mut Tail, now: i64, with_server: bool);
+}
+
+/// Writes the head of a response whose content has `length` (for HEAD: would have, where that is
+/// known).
+pub fn write(
+    sink: &mut impl HeadSink,
+    response: &Response,
+    length: Option<u64>,
+    tail: &mut Tail,
+    now: i64,
+) {
+    match &response.head {
+        ResponseHead::Ready(ready) => {
+            sink.ready(ready);
+            sink.tail(tail, now, true);
+        }
+        ResponseHead::Built(fields) => {
+            sink.status(response.status.0);
+            append_fields(fields, sink);
+            if let Some(length) = length
+                .filter(|_| !fields.has("content-length") && !response.status.forbids_content())
+            {
+                sink.field(
+                    b"content-length",
+                    length.to_string().as_bytes(),
+                    Indexing::Without,
+                );
+            }
+            sink.tail(tail, now, !fields.has("server"));
+        }
+    }
+}
+
+/// Fields as they are, but for those that are not sent.
+pub fn append_fields(fields: &Fields, sink: &mut impl HeadSink) {
+    for (name, value) in fields.iter().filter(|line| is_sent(line.0)) {
+        sink.field(name.as_bytes(), trimmed(value), indexing(name));
+    }
+}
+
+/// Encodes what [`HeadSink::ready`] copies.
+pub fn encode_ready(
+    ready: &ReadyHead,
+    status: fn(u16, &mut Vec<u8>),
+    field: fn(&[u8], &[u8], &mut Vec<u8>),
+) -> Box<[u8]> {
+    let mut block = Vec::with_capacity(256);
+    status(ready.status.0, &mut block);
+    for (name, value) in ready.fields.iter().filter(|line| is_sent(line.0)) {
+        field(name.as_bytes(), trimmed(value), &mut block);
+    }
+    block.into()
+}
+
+/// What HTTP/1 takes for no part of a value makes a response malformed here (RFC 9113 section
+/// 8.2.1, RFC 9114 section 10.3). A certificate as a value ends so.
+fn trimmed(value: &[u8]) -> &[u8] {
+    match value {
+        [b' ' | b'\t', ..] | [.., b' ' | b'\t'] => value.trim_ascii(),
+        _ => value,
+    }
+}
+
+const NOT_SENT: [&str; 7] = [
+    "connection",
+    "keep-alive",
+    "proxy-connection",
+    "transfer-encoding",
+    "upgrade",
+    "te",
+    "date",
+];
+
+/// Not those that these protocols do not know (RFC 9113 section 8.2.2, RFC 9114 section 4.2), nor
+/// `Date`, which is the driver's.
+fn is_sent(name: &str) -> bool {
+    !NOT_SENT
+        .iter()
+        .any(|other| other.eq_ignore_ascii_case(name))
+}
+
+/// What a handler says again and again is worth a place in the client's table; what names one
+/// resource, or a secret, is not.
+fn indexing(name: &str) -> Indexing {
+    const REPEATED: [&str; 6] = [
+        "content-type",
+        "cache-control",
+        "vary",
+        "x-powered-by",
+        "server",
+        "strict-transport-security",
+    ];
+    match name {
+        _ if name.eq_ignore_ascii_case("set-cookie") => Indexing::Never,
+        _ if REPEATED
+            .iter()
+            .any(|other| other.eq_ignore_ascii_case(name)) =>
+        {
+            Indexing::Add
+        }
+        _ => Indexing::Without,
+    }
+}

@@ -1,0 +1,256 @@
+//! The body of a request on a stream: what has come and was not read, and the handler's end of it.
+//!
+//! The window is opened as the handler reads, so a handler that is slow slows its client, and what
+//! lies here is bounded by the stream's window. The interim `100 Continue` goes out when somebody
+//! first asks for content (RFC 9110 section 10.1.1).
+
+use super::{
+    StreamId,
+    completion_queue::{Inbox, Letter},
+};
+use crate::request::{Accounts, BodyTime, Direction, Pace};
+use saker_config::model::Throttle;
+use saker_http::{Fields, HeadView, fields::known_name};
+use saker_http1::is_forbidden_trailer;
+use saker_pipeline::{BodyError, Chunk, RequestBody};
+use saker_telemetry::{error_log, message};
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    future::Future,
+    pin::Pin,
+    rc::Rc,
+    task::{Context, Poll, Waker, ready},
+    time::Duration,
+};
+use tokio::time::Sleep;
+
+/// Of a body that nobody wanted, this much is let come; the machine lets the better part of a
+/// window come.
+const DRAIN_BYTES_MAX: u64 = 192 << 10;
+
+/// Where a driver can leave content unread, no more of it is taken than that.
+const UNREAD_BYTES_MAX: usize = 64 << 10;
+
+/// Both sides of it.
+pub struct Upload {
+    chunks: VecDeque<Chunk>,
+    declared: Option<u64>,
+    pub received: u64,
+    /// Of that, what nobody has read yet.
+    unread_bytes: usize,
+    /// 0: no limit.
+    bytes_max: u64,
+    ended: bool,
+    failed: Option<BodyError>,
+    /// Window to be given back: what was read, and padding.
+    pub owed: usize,
+    /// `100 Continue` is due.
+    pub continue_due: bool,
+    expects_continue: bool,
+    reader: Option<Waker>,
+    trailers: Option<Fields>,
+    /// The same for the log; whoever asks for content takes them.
+    pub trailers_to_log: Option<Fields>,
+}
+
+impl Upload {
+    pub fn new(declared: Option<u64>, bytes_max: u64, expects_continue: bool) -> Upload {
+        let (received, ended, failed, owed) = (0, false, None, 0);
+        let (chunks, continue_due, reader, trailers, trailers_to_log) =
+            (VecDeque::new(), false, None, None, None);
+        Upload {
+            chunks,
+            declared,
+            received,
+            unread_bytes: 0,
+            bytes_max,
+            ended,
+            failed,
+            owed,
+            continue_due,
+            expects_continue,
+            reader,
+            trailers,
+            trailers_to_log,
+        }
+    }
+
+    /// Content has come. `flow_bytes` of window were used for it.
+    pub fn push(&mut self, data: &[u8], flow_bytes: usize, end: bool) {
+        self.received += data.len() as u64;
+        self.expects_continue = false;
+        if self.bytes_max > 0 && self.received > self.bytes_max {
+            self.fail(BodyError::TooLarge);
+        }
+        if self.failed.is_some() {
+            self.owed += flow_bytes;
+        } else {
+            self.owed += flow_bytes - data.len();
+            if !data.is_empty() {
+                self.unread_bytes += data.len();
+                self.chunks.push_back(Chunk::from(data.to_vec()));
+            }
+        }
+        self.ended |= end;
+        self.wake();
+    }
+
+    /// Bounds the whole. More of it may be here than that, even all of it.
+    pub fn limit(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+        if bytes_max > 0 && self.received > bytes_max {
+            self.failed.get_or_insert(BodyError::TooLarge);
+            self.wake();
+        }
+    }
+
+    pub fn fail(&mut self, error: BodyError) {
+        if !self.ended {
+            self.failed.get_or_insert(error);
+        }
+        self.wake();
+    }
+
+    /// Trailers end the content. Of what may not stand there (RFC 9110 section 6.5.1) nothing is
+    /// kept.
+    pub fn end(&mut self, trailers: HeadView<'_>) {
+        let mut kept = Fields::new();
+        // The machine lets names through that are tokens, which are ASCII.
+        let named = trailers
+            .fields()
+            .map(|(name, value)| (std::str::from_utf8(name).unwrap_or_default(), value));
+        named
+            .filter(|line| !is_forbidden_trailer(line.0))
+            .for_each(|(name, value)| kept.append(known_name(name), value.to_vec()));
+        self.trailers = (!kept.is_empty()).then_some(kept);
+        self.trailers_to_log.clone_from(&self.trailers);
+        self.ended = true;
+        self.wake();
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// All of it has come, and somebody has taken it.
+    pub fn is_read(&self) -> bool {
+        self.ended && self.failed.is_none() && self.chunks.is_empty()
+    }
+
+    /// The rest may be short enough to be let come and thrown away; some clients take a reset for a
+    /// failure even after a whole response.
+    pub fn is_cheap_to_drain(&self) -> bool {
+        self.declared
+            .is_none_or(|declared| declared.saturating_sub(self.received) <= DRAIN_BYTES_MAX)
+    }
+
+    /// Drops what nobody has read. Returns the window that has to be given back for it.
+    pub fn abandon(&mut self) -> usize {
+        if !self.chunks.is_empty() {
+            // Whoever reads on all the same must not take what he has for all of it.
+            self.failed.get_or_insert(BodyError::Gone);
+        }
+        self.chunks.clear();
+        std::mem::take(&mut self.unread_bytes) + std::mem::take(&mut self.owed)
+    }
+
+    pub fn failed(&self) -> Option<BodyError> {
+        self.failed
+    }
+
+    /// So much is unread that no more is asked for.
+    pub fn is_full(&self) -> bool {
+        self.unread_bytes >= UNREAD_BYTES_MAX
+    }
+
+    fn wake(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+}
+
+/// The handler's end.
+pub struct StreamBody {
+    pub stream: StreamId,
+    pub upload: Rc<RefCell<Upload>>,
+    pub inbox: Rc<Inbox>,
+    pub accounts: Accounts,
+    pub pace: Option<Pace>,
+    /// `None`: another one's limits hold.
+    pub time: Option<BodyTime>,
+    pub received: u64,
+    pub sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl RequestBody for StreamBody {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        if let Some(pace) = &mut self.pace {
+            ready!(pace.poll_allowance(cx));
+        }
+        let mut upload = self.upload.borrow_mut();
+        if let Some(error) = upload.failed {
+            return Poll::Ready(Some(Err(error)));
+        }
+        if let Some(chunk) = upload.chunks.pop_front() {
+            self.sleep = None;
+            self.received += chunk.len() as u64;
+            upload.owed += chunk.len();
+            upload.unread_bytes -= chunk.len();
+            drop(upload);
+            if let Some(pace) = &mut self.pace {
+                pace.charge(chunk.len() as u64);
+            }
+            self.inbox.put(Letter::Upload(self.stream));
+            return Poll::Ready(Some(Ok(chunk)));
+        }
+        if upload.ended {
+            return Poll::Ready(None);
+        }
+        if std::mem::take(&mut upload.expects_continue) {
+            upload.continue_due = true;
+            self.inbox.put(Letter::Upload(self.stream));
+        }
+        upload.reader = Some(cx.waker().clone());
+        let now_ms = saker_net::clock::monotonic_ms();
+        let Some(time) = &mut self.time else {
+            return Poll::Pending;
+        };
+        let received = self.received;
+        let mut wait =
+            || Duration::from_millis(time.due_ms(now_ms, received).saturating_sub(now_ms));
+        let sleep = self
+            .sleep
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(wait())));
+        ready!(sleep.as_mut().poll(cx));
+        error_log::log(&message::BODY_TIMEOUT, format_args!(""));
+        upload.failed = Some(BodyError::TimedOut);
+        Poll::Ready(Some(Err(BodyError::TimedOut)))
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.upload.borrow().declared
+    }
+
+    fn trailers(&mut self) -> Option<Fields> {
+        self.upload.borrow_mut().trailers.take()
+    }
+
+    fn is_end(&self) -> bool {
+        let upload = self.upload.borrow();
+        upload.ended && upload.chunks.is_empty() && upload.trailers.is_none()
+    }
+
+    fn take_time(&mut self) {
+        (self.time, self.sleep) = (None, None);
+    }
+
+    fn throttle(&mut self, throttle: &Throttle, site: usize) {
+        self.pace = Pace::new(Direction::In, throttle, &self.accounts, site);
+    }
+
+    fn limit(&mut self, bytes_max: u64) {
+        self.upload.borrow_mut().limit(bytes_max);
+    }
+}

@@ -1,0 +1,41 @@
+//! Who may come in over UDP: the server's limit on connections. The limit per address is asked when
+//! the address is proved (`guest`).
+
+use super::{Driver, connection_slot::Guest, qlog_file};
+use crate::{
+    admission::Opened,
+    worker::{Draining, Worker},
+};
+use saker_quic::{Door, Recording};
+use saker_telemetry::Metric;
+use std::{net::SocketAddr, path::Path, rc::Rc};
+
+pub struct WorkersDoor<'a> {
+    pub worker: &'a Rc<Worker>,
+    pub is_closing: bool,
+    /// Where connections are recorded, and whether it was said that this fails.
+    pub qlog: Option<&'a Path>,
+    pub is_qlog_failure_said: &'a mut bool,
+}
+
+impl<D: Driver> Door<Guest<D>> for WorkersDoor<'_> {
+    fn admit(&mut self, _: SocketAddr) -> Option<Guest<D>> {
+        let worker = self.worker;
+        let connections_max = worker
+            .shared
+            .connections_max(worker.services().generation.model.limits.connections_max);
+        if self.is_closing
+            || worker.draining.get() == Draining::All
+            || !worker.shared.connections.enter(connections_max)
+        {
+            return None;
+        }
+        worker.counters.increment(Metric::ConnectionsAccepted);
+        worker.counters.add(Metric::ConnectionsOpen, 1);
+        Some(Guest::new(Opened::new(worker)))
+    }
+
+    fn recording(&mut self, connection_id: &[u8]) -> Option<Recording> {
+        qlog_file::open(self.qlog?, connection_id, self.is_qlog_failure_said)
+    }
+}

@@ -1,0 +1,93 @@
+//! A worker's UDP listeners: begun by the main thread's word, closed by it, drained with the
+//! worker.
+//!
+//! A closed one takes no new connections, and serves those that it has until they end: packets of
+//! theirs still come to its socket.
+
+use super::{Driver, connection_wakers::Bell, endpoint_loop::Turns};
+use crate::worker::Worker;
+use saker_config::model::{Address, Http3};
+use saker_net::BoundUdp;
+use saker_telemetry::{error_log, message};
+use std::{
+    cell::{Cell, RefCell},
+    future::poll_fn,
+    rc::Rc,
+    sync::Arc,
+};
+
+/// The worker's grip on a loop.
+pub struct QuicListener {
+    pub address: Arc<Address>,
+    port: u16,
+    /// Of the worker's tails, that which tells of this.
+    pub tail: Cell<usize>,
+    is_closing: Rc<Cell<bool>>,
+    bell: Bell,
+    cut: Box<dyn Fn()>,
+}
+
+impl QuicListener {
+    /// No new connections. Those that are open are told by whoever else drains them.
+    pub fn close(&self) {
+        self.is_closing.set(true);
+        self.bell.ring();
+    }
+
+    /// The worker's draining has changed: connections look at it.
+    pub fn look(&self) {
+        self.bell.ring();
+    }
+
+    /// What clients over TCP are told (RFC 9114 section 3.1.1); `None`: nothing.
+    pub fn alt_svc(&self, http3: &Http3) -> Option<String> {
+        let lifetime_s = http3.advertised_s.filter(|_| !self.is_closing.get())?;
+        Some(format!("h3=\":{}\"; ma={lifetime_s}", self.port))
+    }
+
+    /// The worker ends now.
+    pub fn cut(&self) {
+        (self.cut)();
+    }
+}
+
+pub fn start<D: Driver>(worker: &Rc<Worker>, address: Arc<Address>, socket: BoundUdp) {
+    let port = socket.local_address().map_or(0, |actual| actual.port());
+    let (bell, is_closing) = (Bell::default(), Rc::<Cell<bool>>::default());
+    let turns = match Turns::<D>::new(
+        worker,
+        &address,
+        socket,
+        bell.clone(),
+        Rc::clone(&is_closing),
+    ) {
+        Ok(turns) => Rc::new(RefCell::new(turns)),
+        Err(error) => {
+            return error_log::log(
+                &message::LISTENER_FAILED,
+                format_args!("{address} (UDP): {error}"),
+            );
+        }
+    };
+    let to_cut = Rc::downgrade(&turns);
+    let cut = Box::new(move || {
+        if let Some(turns) = to_cut.upgrade()
+            && let Ok(mut turns) = turns.try_borrow_mut()
+        {
+            turns.cut();
+        }
+    });
+    worker
+        .quic_listeners
+        .borrow_mut()
+        .push(Rc::new(QuicListener {
+            address,
+            port,
+            tail: Cell::default(),
+            is_closing,
+            bell,
+            cut,
+        }));
+    worker.advertise();
+    tokio::task::spawn_local(poll_fn(move |cx| turns.borrow_mut().poll(cx)));
+}
