@@ -29,3 +29,4 @@ pub mod site_logs;
 pub mod tls_state;
 pub mod transport;
 pub mod worker;
+pub mod worker_thread;

@@ -37,14 +37,19 @@ impl WorkerListener {
     }
 }
 
-pub fn start(worker: &Rc<Worker>, address: Arc<Address>, socket: BoundSocket) {
+pub fn start(
+    worker: &Rc<Worker>,
+    address: Arc<Address>,
+    socket: BoundSocket,
+) -> Option<Rc<WorkerListener>> {
     let listener = match Listener::register(socket) {
         Ok(listener) => listener,
         Err(error) => {
-            return error_log::log(
+            error_log::log(
                 &message::LISTENER_FAILED,
                 format_args!("{address}: {error}"),
             );
+            return None;
         }
     };
     let handle = Rc::new(WorkerListener {
@@ -52,8 +57,8 @@ pub fn start(worker: &Rc<Worker>, address: Arc<Address>, socket: BoundSocket) {
         closed: Cell::new(false),
         wake: Notify::new(),
     });
-    worker.listeners.borrow_mut().push(Rc::clone(&handle));
-    tokio::task::spawn_local(accept_loop(Rc::clone(worker), handle, listener));
+    tokio::task::spawn_local(accept_loop(Rc::clone(worker), Rc::clone(&handle), listener));
+    Some(handle)
 }
 
 async fn accept_loop(worker: Rc<Worker>, handle: Rc<WorkerListener>, listener: Listener) {

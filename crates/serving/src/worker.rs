@@ -1,14 +1,14 @@
-//! One worker: a thread, a single-threaded runtime, and all that its connections share without
-//! locks.
+//! A worker: what its connections share without locks.
+//!
+//! Called by: `worker_thread`, which makes one per thread; every session, by reference.
+//! Caveat: it knows neither listeners nor drivers; those know it.
+//! Out of scope: the thread, its event loop and the commands that it obeys.
 
 use crate::{
     buffers::Buffers,
     common_headers::Tails,
     figures::Live,
     freshness::Freshness,
-    h3,
-    listener::{self, WorkerListener},
-    quic::{self, QuicListener},
     services::{CacheAccess, CommonParts, ServiceParts},
     shared::Shared,
     site_logs::SiteLogs,
@@ -16,61 +16,15 @@ use crate::{
 };
 use saker_config::model::Address;
 use saker_gateway::Gateway;
-use saker_handlers::page_cache::{
-    Share,
-    warm::{
-        Job,
-        run::{self, Means},
-    },
-};
-use saker_net::{
-    BoundSocket, BoundUdp, Ticker,
-    deadlines::{Deadlines, TICK_MS},
-    jobs,
-    program::Spawner,
-};
+use saker_handlers::page_cache::Share;
+use saker_net::{deadlines::Deadlines, program::Spawner};
 use saker_pipeline::{Bounds, Generation, Resources, Services};
 use saker_telemetry::{Counters, Metric, error_log, message};
 use std::{
     cell::{Cell, RefCell},
-    io,
     rc::Rc,
-    sync::{Arc, mpsc},
-    thread,
-    time::Duration,
+    sync::Arc,
 };
-use tokio::runtime::LocalRuntime;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-
-/// Time for jobs to notice at the worker's end that they are cancelled. What has not ended by then
-/// ends with the process.
-const JOBS_END_MAX: Duration = Duration::from_secs(1);
-
-/// Tasks run before the event loop is asked again.
-const TASKS_PER_ROUND: u32 = 512;
-
-/// What the main thread tells a worker.
-pub enum Command {
-    /// A new configuration: requests from now on are answered by it.
-    Generation(Arc<Generation>, Arc<Secured>),
-    Listen(Arc<Address>, BoundSocket),
-    /// HTTP/3 on the same port.
-    ListenQuic(Arc<Address>, BoundUdp),
-    /// No new connections; those that are open go on.
-    UnlistenQuic(Address),
-    /// Takes what is in the accept queue, then closes the listener.
-    Unlisten(Address),
-    /// Makes pages before visitors ask for them, so many at a time.
-    Warm(Arc<Job>, usize),
-    /// Bans have changed: open connections look whether they are meant.
-    LookAtBans,
-    /// Close idle connections, let requests finish. New connections are still taken.
-    WindDown,
-    /// Accept nothing more, and let requests finish.
-    Drain,
-    /// End now, whatever is open.
-    Stop,
-}
 
 /// Which connections end as soon as nothing is under way on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,12 +34,6 @@ pub enum Draining {
     /// Those that were open when the server was asked to stop.
     Earlier,
     All,
-}
-
-/// The main thread's grip on a worker.
-pub struct WorkerHandle {
-    pub commands: UnboundedSender<Command>,
-    pub thread: Option<thread::JoinHandle<()>>,
 }
 
 pub struct Worker {
@@ -103,118 +51,13 @@ pub struct Worker {
     pub deadlines: Rc<Deadlines>,
     pub tails: RefCell<Tails>,
     pub draining: Cell<Draining>,
-    pub listeners: RefCell<Vec<Rc<WorkerListener>>>,
-    pub quic_listeners: RefCell<Vec<Rc<QuicListener>>>,
-}
-
-/// Starts a worker's thread; returns once its runtime stands.
-pub fn start(
-    index: usize,
-    shared: Arc<Shared>,
-    generation: Arc<Generation>,
-    secured: Arc<Secured>,
-    core: Option<usize>,
-) -> io::Result<WorkerHandle> {
-    let (commands, receiver) = unbounded_channel();
-    let (ready, is_ready) = mpsc::channel();
-    let thread = thread::Builder::new()
-        .name(format!("worker-{index}"))
-        .spawn(move || {
-            if let Some(core) = core.filter(|core| saker_net::process::pin_to_core(*core).is_err())
-            {
-                error_log::log(
-                    &message::AFFINITY_FAILED,
-                    format_args!("worker {index}, core {core}"),
-                );
-            }
-            match runtime() {
-                Ok((runtime, ticker)) => {
-                    let freshness = {
-                        let _inside = runtime.enter();
-                        Freshness::new(&shared.watcher)
-                    };
-                    let _ = ready.send(Ok(()));
-                    runtime.block_on(live(
-                        Worker::new(index, freshness, shared, generation, secured),
-                        ticker,
-                        receiver,
-                    ));
-                    jobs::end();
-                    runtime.shutdown_timeout(JOBS_END_MAX);
-                }
-                Err(error) => drop(ready.send(Err(error))),
-            }
-        })?;
-    is_ready
-        .recv()
-        .map_err(|_| io::Error::other("the worker ended while it started"))??;
-    Ok(WorkerHandle {
-        commands,
-        thread: Some(thread),
-    })
-}
-
-/// The clock of a turn is read when the event loop wakes up. Tasks are run in long rounds, because
-/// each look at the event loop between them is a system call; fairness comes from the tasks, which
-/// end their turns by themselves.
-fn runtime() -> io::Result<(LocalRuntime, Ticker)> {
-    let mut builder = tokio::runtime::Builder::new_current_thread();
-    builder
-        .enable_all()
-        .max_blocking_threads(jobs::THREADS_MAX)
-        .event_interval(TASKS_PER_ROUND);
-    builder.on_thread_unpark(saker_net::clock::begin_turn);
-    let runtime = builder.build_local(Default::default())?;
-    let context = runtime.enter();
-    let ticker = Ticker::new(Duration::from_millis(TICK_MS))?;
-    drop(context);
-    Ok((runtime, ticker))
-}
-
-async fn live(worker: Worker, ticker: Ticker, mut commands: UnboundedReceiver<Command>) {
-    let worker = Rc::new(worker);
-    let ticking = tokio::task::spawn_local(tick(Rc::clone(&worker), ticker));
-    while let Some(command) = commands.recv().await {
-        let is_last = matches!(command, Command::Stop);
-        worker.obey(command);
-        if is_last {
-            break;
-        }
-    }
-    ticking.abort();
-    worker.flush_logs();
-}
-
-/// Time limits, batched log lines and the sweep of outdated resources.
-async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
-    let mut ticks = 0u64;
-    while ticker.tick().await.is_ok() {
-        saker_net::clock::begin_turn();
-        ticks += 1;
-        worker
-            .deadlines
-            .fire(saker_net::clock::monotonic_ns() / 1_000_000);
-        if ticks.is_multiple_of(1000 / TICK_MS) {
-            worker.flush_logs();
-            worker.publish_resource_counts();
-            let now_ms = saker_net::clock::monotonic_ms();
-            worker
-                .services()
-                .handlers
-                .iter()
-                .for_each(|handler| handler.tick(now_ms));
-            if worker.index == 0 {
-                error_log::tick();
-            }
-        }
-        if ticks.is_multiple_of(30_000 / TICK_MS) {
-            worker.sweep();
-        }
-    }
+    /// By address of a listener with HTTP/3, the number of the common headers that advertise it.
+    /// The last entry of an address counts.
+    pub alt_svc: RefCell<Vec<(Arc<Address>, usize)>>,
 }
 
 impl Worker {
-    fn new(
+    pub(crate) fn new(
         index: usize,
         freshness: Freshness,
         shared: Arc<Shared>,
@@ -236,8 +79,7 @@ impl Worker {
             deadlines,
             tails: RefCell::new(Tails::new(&generation.model.server.server_field)),
             draining: Cell::default(),
-            listeners: RefCell::default(),
-            quic_listeners: RefCell::default(),
+            alt_svc: RefCell::default(),
             shared,
         }
     }
@@ -246,7 +88,7 @@ impl Worker {
         Rc::clone(&self.logs.borrow())
     }
 
-    fn flush_logs(&self) {
+    pub(crate) fn flush_logs(&self) {
         self.logs().borrow_mut().flush(&self.counters);
     }
 
@@ -254,54 +96,9 @@ impl Worker {
         Rc::clone(&self.services.borrow())
     }
 
-    fn obey(self: &Rc<Self>, command: Command) {
-        match command {
-            Command::Generation(generation, secured) => {
-                *self.secured.borrow_mut() = secured;
-                self.replace_generation(generation);
-            }
-            Command::Listen(address, socket) => listener::start(self, address, socket),
-            Command::Unlisten(address) => self.unlisten(Some(&address)),
-            Command::ListenQuic(address, socket) => {
-                quic::start::<h3::Connection>(self, address, socket)
-            }
-            Command::UnlistenQuic(address) => self.unlisten_quic(Some(&address)),
-            Command::LookAtBans => self.deadlines.wake_all(),
-            Command::WindDown => {
-                self.draining.set(Draining::Earlier);
-                self.quic_listeners
-                    .borrow()
-                    .iter()
-                    .for_each(|listener| listener.look());
-                self.deadlines.wake_all();
-            }
-            Command::Drain => {
-                self.draining.set(Draining::All);
-                self.unlisten(None);
-                self.unlisten_quic(None);
-                self.deadlines.wake_all();
-            }
-            Command::Warm(job, at_a_time) => self.warm(&job, at_a_time),
-            Command::Stop => self
-                .quic_listeners
-                .borrow()
-                .iter()
-                .for_each(|listener| listener.cut()),
-        }
-    }
-
-    fn warm(self: &Rc<Self>, job: &Arc<Job>, at_a_time: usize) {
-        let worker = Rc::clone(self);
-        let means = Means {
-            services: Box::new(move || worker.services()),
-            counters: Arc::clone(&self.counters),
-        };
-        run::begin(means, job, at_a_time);
-    }
-
     /// Swaps everything that hangs on the configuration at once. Requests that are under way keep
     /// what they began with.
-    fn replace_generation(&self, generation: Arc<Generation>) {
+    pub(crate) fn replace_generation(&self, generation: Arc<Generation>) {
         *self.resources.borrow_mut() = resources(&generation, &self.shared);
         self.flush_logs();
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
@@ -310,61 +107,19 @@ impl Worker {
             .change_server(&generation.model.server.server_field);
         let gateway = gateway(&self.deadlines, &generation, &self.shared);
         *self.services.borrow_mut() = services(&generation, &self.shared, gateway, self.index);
-        self.advertise();
     }
 
-    /// What responses over TCP say about HTTP/3: where it is really listened for, and told of.
-    pub fn advertise(&self) {
-        let services = self.services();
-        let model = &services.generation.model;
-        for listener in self.quic_listeners.borrow().iter() {
-            let http3 = model
-                .listeners
-                .iter()
-                .find(|one| one.address == *listener.address)
-                .and_then(|one| one.http3.as_ref());
-            let alt_svc = http3
-                .and_then(|http3| listener.alt_svc(http3))
-                .unwrap_or_default();
-            listener.tail.set(
-                self.tails
-                    .borrow_mut()
-                    .number(&alt_svc, &model.server.server_field),
-            );
-        }
-    }
-
-    /// The number of the tail for responses over this listener.
-    pub fn tail_number(&self, address: &Address) -> usize {
-        let listeners = self.quic_listeners.borrow();
-        listeners
+    /// The number of the common headers of responses over this listener.
+    pub fn common_headers_number(&self, address: &Address) -> usize {
+        let alt_svc = self.alt_svc.borrow();
+        alt_svc
             .iter()
             .rev()
-            .find(|listener| *listener.address == *address)
-            .map_or(Tails::PLAIN, |listener| listener.tail.get())
+            .find(|(listener, _)| **listener == *address)
+            .map_or(Tails::PLAIN, |(_, number)| *number)
     }
 
-    fn unlisten(&self, address: Option<&Address>) {
-        self.listeners.borrow_mut().retain(|listener| {
-            let goes = address.is_none_or(|address| *listener.address == *address);
-            if goes {
-                listener.close();
-            }
-            !goes
-        });
-    }
-
-    /// The loops stay in the list as long as the worker lives: at its end their connections are
-    /// cut.
-    fn unlisten_quic(&self, address: Option<&Address>) {
-        let listeners = self.quic_listeners.borrow();
-        listeners
-            .iter()
-            .filter(|listener| address.is_none_or(|address| *listener.address == *address))
-            .for_each(|one| one.close());
-    }
-
-    fn publish_resource_counts(&self) {
+    pub(crate) fn publish_resource_counts(&self) {
         let mut resources = self.resources.borrow_mut();
         let counts = resources.take_counts();
         self.counters.add(Metric::ResourceCacheHits, counts.hits);
@@ -387,7 +142,7 @@ impl Worker {
         }
     }
 
-    fn sweep(&self) {
+    pub(crate) fn sweep(&self) {
         self.resources
             .borrow_mut()
             .sweep(self.shared.watcher.now_ms());

@@ -31,7 +31,7 @@ use saker_serving::{
     log_files,
     shared::Shared,
     tls_state::{Secured, Watch},
-    worker::Command,
+    worker_thread::Command,
 };
 use saker_telemetry::{
     Counters, Metric, Snapshot, error_log, message,

@@ -14,7 +14,7 @@ use saker_handlers::page_cache::{
     errand::{Door, Outcome},
     warm::{Job, Jobs, Line, Order, url::PageUrl},
 };
-use saker_serving::worker::Command;
+use saker_serving::worker_thread::Command;
 use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
 use std::{

@@ -5,7 +5,7 @@ use saker_pipeline::Generation;
 use saker_serving::{
     shared::Shared,
     tls_state::Secured,
-    worker::{self, Command, WorkerHandle},
+    worker_thread::{self, Command, WorkerHandle},
 };
 use saker_telemetry::{error_log, message};
 use std::{
@@ -46,7 +46,7 @@ impl Workers {
         core_of: impl Fn(usize) -> Option<usize>,
     ) -> io::Result<Workers> {
         let handles = (0..count).map(|index| {
-            worker::start(
+            worker_thread::start(
                 index,
                 Arc::clone(shared),
                 Arc::clone(generation),

@@ -4,20 +4,24 @@
 
 use super::{
     outgoing::Outgoing,
-    turn::{Sending, Then, WalkRequest},
+    step::{Sending, Then, WalkRequest},
     upgrade::{self, Preface},
 };
 use crate::{
+    common_headers::Tail,
     freshness::ReadOrigin,
     h2::Beginning,
-    request::{Begun, Busy, Cause, Facts, Pending, Session, Throttled, fast_key, log, rejected},
+    request::{
+        Begun, Busy, Cause, Facts, Pending, Session, Throttled, fast_key, log, rejected,
+        request_limits,
+    },
     worker::Worker,
 };
-use saker_config::model::{Limits, Settings};
+use saker_config::model::Settings;
 use saker_http::{HeadIndex, HeadView, KnownField, Method, Status, Version};
 use saker_http1::{
-    Connection as ConnectionLine, HeadExtra, Parsed, Reject, RequestLimits, ResponseFraming,
-    check_request, encode_head, keep_alive, parse_request, settled,
+    Connection as ConnectionLine, HeadExtra, Parsed, Reject, ResponseFraming, check_request,
+    encode_head, keep_alive, parse_request, settled,
 };
 use saker_pipeline::{
     Body, Generation, Response, ResponseHead, field_edits, respond, throttle::Admission,
@@ -169,22 +173,6 @@ fn walk(
     }
 }
 
-pub fn request_limits(limits: &Limits) -> RequestLimits {
-    RequestLimits {
-        head_bytes_max: limits.head_bytes_max as usize,
-        header_count_max: limits.header_count_max as usize,
-        target_bytes_max: match limits.request_line_bytes_max {
-            0 => (limits.head_bytes_max as usize / 4).max(1024),
-            line => (line as usize).saturating_sub(b"GET  HTTP/1.1".len()),
-        },
-        field_bytes_max: if limits.field_bytes_max == 0 {
-            usize::MAX
-        } else {
-            limits.field_bytes_max as usize
-        },
-    }
-}
-
 enum Fast {
     /// The response is in `out`.
     Done { stays: bool },
@@ -318,7 +306,7 @@ pub fn append_head(
 /// Appends a built (and filtered) head. `Date` and `Server` are ours.
 pub fn append_built(
     response: &Response,
-    tail: &mut crate::common_headers::Tail,
+    tail: &mut Tail,
     framing: ResponseFraming,
     connection: ConnectionLine,
     now: i64,

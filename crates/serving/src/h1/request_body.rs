@@ -147,8 +147,10 @@ impl RequestBody for Http1Body {
                     state.failed = Some(BodyError::TimedOut);
                     return Poll::Ready(Some(Err(BodyError::TimedOut)));
                 }
-                self.deadline
-                    .arm_once(self.time.due_ms(super::now_ms(), state.received));
+                self.deadline.arm_once(
+                    self.time
+                        .due_ms(saker_net::clock::turn_ms(), state.received),
+                );
                 self.deadline.register(cx);
                 Poll::Pending
             }

@@ -1,9 +1,9 @@
 //! The first moments of a plain connection: one read before the event loop knows of it.
 
 use super::{
-    Connection,
+    connection::Connection,
     inbound::{self, Next},
-    turn::Sending,
+    step::Sending,
 };
 use crate::{
     buffers::Buffers,

@@ -5,9 +5,10 @@
 //! is left but the socket and the line for the log, and bytes pass through the worker's read
 //! buffer.
 
+use super::step::TunnelStart;
 use crate::{
     io::Io,
-    request::{Busy, Cause, Pending, Relay, RelayEnd, Session},
+    request::{Cause, Relay, RelayEnd, Session},
     worker::Worker,
 };
 use saker_pipeline::Tunnel;
@@ -19,18 +20,8 @@ use std::{
     task::{Context, Poll},
 };
 
-/// What is to follow a head with 101.
-pub struct Beginning {
-    pub program: Box<dyn Tunnel>,
-    pub log: Option<Pending>,
-    /// Of the head.
-    pub bytes: u64,
-    /// It counts as a request under way.
-    pub _busy: Option<Busy>,
-}
-
 /// Runs to the end of both sides.
-pub async fn run(session: Session, io: Io, beginning: Beginning) {
+pub async fn run(session: Session, io: Io, beginning: TunnelStart) {
     let client = Client {
         io,
         worker: Rc::clone(&session.worker),
@@ -48,7 +39,7 @@ pub async fn run(session: Session, io: Io, beginning: Beginning) {
 struct Running {
     session: Session,
     client: Client,
-    beginning: Beginning,
+    beginning: TunnelStart,
     relay: Relay,
 }
 

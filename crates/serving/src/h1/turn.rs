@@ -5,20 +5,18 @@
 //! limit while a head is incomplete, keep-alive limit while idle.
 
 use super::{
-    Connection,
+    connection::Connection,
     inbound::{self, Next},
-    outgoing::{Outgoing, SendError},
-    tunnel,
+    outgoing::SendError,
+    step::{Sending, Step, Then},
 };
 use crate::{
     buffers::Buffers,
     freshness::ReadOrigin,
-    h2::Beginning,
-    request::{Busy, Cause, Pace, Pending, Session},
+    request::{Cause, request_limits},
 };
-use saker_http::{RequestHead, Status};
-use saker_http1::{BodyFraming, HeadScanner};
-use saker_pipeline::{Body, throttle::Admission};
+use saker_http::Status;
+use saker_http1::HeadScanner;
 use saker_telemetry::{Metric, access_log::ConnectionStatus, error_log, message};
 use std::{
     io,
@@ -31,80 +29,6 @@ const TURNS_MAX: usize = 16;
 
 /// For the first request of a connection that has come just before the server closed its listeners.
 const FIRST_REQUEST_MS: u64 = 1000;
-
-/// A request that takes the walk.
-pub struct WalkRequest {
-    pub head: RequestHead,
-    pub framing: BodyFraming,
-    /// The connection may serve another request as far as limits go.
-    pub may_stay: bool,
-    /// What throttling has said already.
-    pub admission: Option<Admission>,
-}
-
-/// What follows a response.
-pub enum Then {
-    Continue,
-    Walk(Box<WalkRequest>),
-    Http2(Beginning),
-    Tunnel(Box<tunnel::Beginning>),
-    Close(Cause),
-}
-
-/// A response under way, and what follows it.
-pub struct Sending {
-    pub outgoing: Outgoing,
-    pub then: Then,
-    pub log: Option<Pending>,
-    pub pace: Option<Pace>,
-    /// Where no walk is.
-    pub _busy: Option<Busy>,
-}
-
-impl Sending {
-    pub fn bytes(bytes: Vec<u8>, then: Then) -> Box<Sending> {
-        Box::new(Sending {
-            outgoing: Outgoing::new(bytes, Body::Empty, false),
-            then,
-            log: None,
-            pace: None,
-            _busy: None,
-        })
-    }
-
-    /// Writes the line of a response that will not be sent further.
-    pub fn log_cut(&self, session: &Session) {
-        if let Some(log) = &self.log {
-            log.write(
-                session,
-                self.outgoing.body_bytes(),
-                self.outgoing.bytes(),
-                ConnectionStatus::Aborted,
-            );
-        }
-    }
-}
-
-/// What a turn leads to.
-pub enum Step {
-    Walk(Box<WalkRequest>),
-    /// From here on the client speaks HTTP/2.
-    Http2(Beginning),
-    /// From here on it speaks what only it and the other end know.
-    Tunnel(Box<tunnel::Beginning>),
-    Close(Cause),
-}
-
-impl From<Step> for Then {
-    fn from(step: Step) -> Then {
-        match step {
-            Step::Walk(request) => Then::Walk(request),
-            Step::Http2(beginning) => Then::Http2(beginning),
-            Step::Tunnel(beginning) => Then::Tunnel(beginning),
-            Step::Close(cause) => Then::Close(cause),
-        }
-    }
-}
 
 impl Connection {
     /// Runs until the connection needs the walk, ends, or has to wait.
@@ -214,7 +138,7 @@ impl Connection {
         }
         io.input.extend_from_slice(bytes);
         let services = self.session.worker.services();
-        let limits = inbound::request_limits(self.session.limits(&services.generation));
+        let limits = request_limits(self.session.limits(&services.generation));
         Joined::Appended(self.scanner.worth_parsing(&io.input, &limits))
     }
 
@@ -270,7 +194,7 @@ impl Connection {
         if self.session.is_banned() {
             return Poll::Ready(Some(Step::Close(Cause::Banned)));
         }
-        let now_ms = super::now_ms();
+        let now_ms = saker_net::clock::turn_ms();
         if !partial && self.session.is_draining() {
             if self.session.requests > 0 {
                 return Poll::Ready(Some(Step::Close(Cause::Done)));
@@ -409,7 +333,7 @@ impl Connection {
         if progress || !self.writing {
             let services = self.session.worker.services();
             let limit = self.session.limits(&services.generation).write_timeout_ms;
-            self.deadline.arm(super::now_ms() + limit);
+            self.deadline.arm(saker_net::clock::turn_ms() + limit);
         }
         self.writing = true;
         self.deadline.register(cx);

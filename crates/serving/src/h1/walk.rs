@@ -1,14 +1,17 @@
 //! A request that needs the walk: an exchange is made, answered, and its response put under way.
 
 use super::{
-    Connection, inbound,
+    connection::Connection,
+    inbound,
     outgoing::Outgoing,
     request_body::{BodyState, Http1Body},
-    tunnel,
-    turn::{Sending, Step, Then, WalkRequest},
+    step::{Sending, Step, Then, TunnelStart, WalkRequest},
 };
 use crate::{
-    request::{BodyTime, Busy, Cause, Direction, Facts, Pending, log_facts, refusal, remember},
+    request::{
+        BodyTime, Busy, Cause, Direction, Facts, Pending, log_facts, refusal, remember,
+        request_limits,
+    },
     site_logs::SiteLogs,
 };
 use saker_config::model::Limits;
@@ -40,7 +43,7 @@ impl Connection {
         self.deadline.disarm();
         let view = request.head.view();
         let expectation = expectation(view);
-        let limits = inbound::request_limits(self.session.limits(&services.generation));
+        let limits = request_limits(self.session.limits(&services.generation));
         let state = Rc::new(RefCell::new(BodyState::new(
             request.framing,
             expectation == Expectation::Continue,
@@ -208,7 +211,7 @@ impl Connection {
         };
         let chunked = framing == ResponseFraming::Chunked && view.version() >= Version::Http11;
         let then = match response.tunnel.take() {
-            Some(program) => Then::Tunnel(Box::new(tunnel::Beginning {
+            Some(program) => Then::Tunnel(Box::new(TunnelStart {
                 program,
                 log: None,
                 bytes: 0,

@@ -9,7 +9,7 @@
 //! over both ways has lost its client. TCP tells of a client that closed its socket in good order
 //! no sooner than with the reset that our first bytes bring back; until then its request goes on.
 
-use super::{Connection, request_body::BodyState};
+use super::{connection::Connection, request_body::BodyState};
 use saker_telemetry::Metric;
 use std::{
     cell::{Cell, RefCell},

@@ -1,6 +1,9 @@
 //! From frames to what they ask of the exchanges.
 
-use super::{Connection, OUT_BYTES_MAX, turn::Ending, wire::stream_id};
+use super::{
+    connection::{Connection, Ending, OUT_BYTES_MAX},
+    wire::stream_id,
+};
 use crate::request::Cause;
 use saker_http::Status;
 use saker_http2::{Event, Fault, HeadStore, TooLarge};

@@ -6,6 +6,7 @@
 //! (`start.rs`) and ends (`wait.rs`). The difficulty is the number of things that one wake-up may
 //! be about; [`Connection::poll_turn`] is the one list of them.
 
+mod connection;
 mod head;
 mod inbound;
 mod start;
@@ -14,27 +15,3 @@ mod wait;
 mod wire;
 
 pub use start::{Beginning, run};
-
-use crate::{io::Io, mux::Exchanges};
-use std::time::Duration;
-
-/// Frames gathered for one write.
-const OUT_BYTES_MAX: usize = 64 << 10;
-/// How long we read on after GOAWAY, so that a reset does not take it from the client.
-const LINGER: Duration = Duration::from_secs(2);
-const LINGER_BYTES_MAX: usize = 1 << 20;
-
-struct Connection {
-    exchanges: Exchanges,
-    io: Io,
-    machine: saker_http2::Connection,
-    /// Frames that the transport did not take; nothing is read before they have gone.
-    backlog: Vec<u8>,
-    /// Input holds frames that have not been looked at, because the output was full.
-    unseen_input: bool,
-    /// After an upgrade, until the client's preface has come: some clients have little room for
-    /// what comes before they have changed.
-    awaits_preface: bool,
-    /// GOAWAY is out, or on its way: why.
-    ending: Option<turn::Ending>,
-}

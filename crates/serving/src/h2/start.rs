@@ -1,11 +1,10 @@
 //! From a socket whose client has chosen HTTP/2 to a running connection, and to its end.
 
-use super::{Connection, LINGER, LINGER_BYTES_MAX};
+use super::connection::{Connection, LINGER, LINGER_BYTES_MAX};
 use crate::{
-    h1::request_limits,
     io::Io,
     mux::{Exchanges, StreamId},
-    request::{Cause, Session},
+    request::{Cause, Session, request_limits},
 };
 use saker_config::model;
 use saker_http::RequestHead;

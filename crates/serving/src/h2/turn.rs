@@ -1,6 +1,6 @@
 //! One turn of a connection: everything that a wake-up may be about, once, then one write.
 
-use super::{Connection, OUT_BYTES_MAX};
+use super::connection::{Connection, OUT_BYTES_MAX};
 use crate::{buffers::Buffers, freshness::ReadOrigin, request::Cause, worker::Worker};
 use saker_telemetry::Metric;
 use std::{
@@ -10,11 +10,6 @@ use std::{
 
 /// Turns that a connection which always has more to say gets before the others have theirs.
 const TURNS_MAX: usize = 16;
-
-/// Why the connection ends once its last frames have gone.
-pub struct Ending {
-    pub cause: Cause,
-}
 
 impl Connection {
     /// Runs until the connection ends or has to wait.

@@ -1,6 +1,6 @@
 //! How a connection ends whose time is over.
 
-use super::{Connection, turn::Ending};
+use super::connection::{Connection, Ending};
 use crate::{
     mux::{Limit, Over, Pressure},
     request::Cause,

@@ -1,6 +1,9 @@
 //! The way out over HTTP/2: frames into the output of a turn.
 
-use super::{Connection, OUT_BYTES_MAX, head::Block};
+use super::{
+    connection::{Connection, OUT_BYTES_MAX},
+    head::Block,
+};
 use crate::{
     common_headers::Tail,
     mux::{Exchanges, Reset, StreamId, Wire, head},

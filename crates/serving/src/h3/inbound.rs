@@ -4,7 +4,10 @@
 //! control then stops the client. The machine sees all bytes of a stream in order and says what
 //! they mean.
 
-use super::{Connection, turn::Ending};
+use super::{
+    connection::{Connection, Ending},
+    incoming::Incoming,
+};
 use crate::{mux::StreamId, request::Cause};
 use bytes::{Buf, Bytes};
 use saker_http::Status;
@@ -15,17 +18,6 @@ use std::{collections::VecDeque, rc::Rc};
 
 /// Read from one stream at a time.
 const READ_BYTES: usize = 64 << 10;
-
-/// A stream of the client's whose end has not come.
-pub struct Incoming {
-    pub began_ms: u64,
-    /// The request's head has come, or never will.
-    pub has_head: bool,
-    /// Read, but behind a field section that waits for the table (RFC 9204 section 2.1.2).
-    behind: VecDeque<Bytes>,
-    /// With what is behind the stream ends.
-    has_ended: bool,
-}
 
 impl Connection {
     /// Everything that has happened since the last turn.
@@ -70,7 +62,7 @@ impl Connection {
                 self.incoming.insert(
                     stream,
                     Incoming {
-                        began_ms: super::now_ms(),
+                        began_ms: saker_net::clock::turn_ms(),
                         has_head,
                         behind,
                         has_ended: false,
@@ -180,10 +172,13 @@ impl Connection {
     ) -> usize {
         let mut at = 0;
         loop {
-            match self
-                .machine
-                .receive(stream, &bytes[at..], ends, super::now_ms(), head)
-            {
+            match self.machine.receive(
+                stream,
+                &bytes[at..],
+                ends,
+                saker_net::clock::turn_ms(),
+                head,
+            ) {
                 Ok((0, None)) => return at,
                 Ok((used, event)) => {
                     at += used;
@@ -239,7 +234,7 @@ impl Connection {
 
     /// Its section had all that was to come of it, or there is more behind.
     fn unblocked(&mut self, stream: u64) {
-        let now_ms = super::now_ms();
+        let now_ms = saker_net::clock::turn_ms();
         let ended = || Incoming {
             began_ms: now_ms,
             has_head: false,
@@ -293,13 +288,17 @@ impl Connection {
     /// RESET_STREAM: the client has given up its request, and with it wants no answer (RFC 9114
     /// section 4.1.1).
     fn given_up(&mut self, stream: u64, quic: &mut saker_quic::Connection) {
-        let outcome = self.machine.stream_reset(stream, super::now_ms());
+        let outcome = self
+            .machine
+            .stream_reset(stream, saker_net::clock::turn_ms());
         self.cancelled(stream, outcome, quic);
     }
 
     /// STOP_SENDING: no answer is wanted.
     fn stopped(&mut self, stream: u64, quic: &mut saker_quic::Connection) {
-        let outcome = self.machine.stream_stopped(stream, super::now_ms());
+        let outcome = self
+            .machine
+            .stream_stopped(stream, saker_net::clock::turn_ms());
         self.cancelled(stream, outcome, quic);
     }
 

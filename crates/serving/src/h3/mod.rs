@@ -10,64 +10,16 @@
 //! Absent on purpose: packets, loss, pacing and flow control, which are QUIC's, and push, which no
 //! browser takes any more.
 
+mod ask;
+mod connection;
+mod driver;
 mod early;
 mod head;
 mod inbound;
+mod incoming;
 mod start;
 mod turn;
 mod unsent;
 mod wire;
 
-use crate::{
-    mux::{ByStream, Exchanges},
-    quic::{Driver, Turn},
-    request::Session,
-};
-use bytes::Bytes;
-use early::Early;
-use inbound::Incoming;
-use saker_config::model::Limits;
-use saker_net::Deadline;
-use std::{collections::VecDeque, rc::Rc, task::Context};
-use unsent::Unsent;
-
-/// The HTTP/3 side of a QUIC connection.
-pub struct Connection {
-    exchanges: Exchanges,
-    machine: saker_http3::Connection,
-    /// Streams of the client's whose end has not been read, by number.
-    incoming: ByStream<u64, Incoming>,
-    /// What QUIC did not take, or has not been given, by stream.
-    out: Unsent,
-    /// Requests that wait for the end of the handshake.
-    early: Early,
-    /// Room for what is read from a stream.
-    chunks: VecDeque<Bytes>,
-    /// Ours: control, encoder, decoder (RFC 9114 section 6.2, RFC 9204 section 4.2).
-    control: [Option<u64>; 3],
-    /// The connection ends for this reason, with this code, once what was said before has had time
-    /// to arrive.
-    ending: Option<turn::Ending>,
-    /// When the last GOAWAY is due, once the first has been said.
-    final_goaway_ms: Option<u64>,
-    /// Of what is to happen without any packet.
-    deadline: Option<Rc<Deadline>>,
-}
-
-impl Driver for Connection {
-    fn new(session: Session) -> Connection {
-        Connection::new(session)
-    }
-
-    fn promised(limits: &Limits) -> [u32; 3] {
-        start::promised(limits)
-    }
-
-    fn turn(&mut self, cx: &mut Context<'_>, quic: &mut saker_quic::Connection) -> Turn {
-        Connection::turn(self, cx, quic)
-    }
-}
-
-fn now_ms() -> u64 {
-    saker_net::clock::turn_ms()
-}
+pub use connection::Connection;

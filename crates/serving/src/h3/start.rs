@@ -1,10 +1,9 @@
 //! From a QUIC handshake that has said who is asked to a connection of HTTP/3.
 
-use super::{Connection, early::Early, unsent::Unsent};
+use super::{connection::Connection, early::Early, unsent::Unsent};
 use crate::{
-    h1::request_limits,
     mux::{ByStream, Exchanges},
-    request::Session,
+    request::{Session, request_limits},
 };
 use saker_config::model;
 use saker_http3::Limits;

@@ -1,7 +1,7 @@
 //! One turn of a connection: everything that a wake-up may be about, once; and how a connection
 //! ends.
 
-use super::Connection;
+use super::connection::{Connection, Ending};
 use crate::{
     mux::{Limit, Over, Pressure, Wire as _},
     quic::Turn,
@@ -20,15 +20,6 @@ const HEAD_GRACE_MS: u64 = 1_000;
 /// trips, but not longer than that.
 const LINGER_ROUND_TRIPS: u32 = 2;
 const LINGER_MS_MAX: u64 = 1_000;
-
-/// Why the connection ends, and when.
-pub struct Ending {
-    pub cause: Cause,
-    pub code: ErrorCode,
-    /// Packets of before may still come, and are served.
-    pub is_graceful: bool,
-    pub due_ms: u64,
-}
 
 impl Connection {
     /// Runs as far as that goes without waiting. `cx` is to give the connection another turn.
@@ -113,12 +104,12 @@ impl Connection {
             && (self.out.wants_shut_down || session.is_draining() || session.is_banned())
         {
             self.machine.shut_down();
-            self.final_goaway_ms = Some(super::now_ms() + linger_ms(quic));
+            self.final_goaway_ms = Some(saker_net::clock::turn_ms() + linger_ms(quic));
         }
         let Some(due_ms) = self.final_goaway_ms.filter(|_| self.machine.is_announced()) else {
             return;
         };
-        if due_ms > super::now_ms() {
+        if due_ms > saker_net::clock::turn_ms() {
             return self.wake_at(due_ms, cx);
         }
         self.machine.shut_down();
@@ -138,7 +129,7 @@ impl Connection {
             return false;
         };
         let (cause, code, due_ms) = (ending.cause, ending.code, ending.due_ms);
-        if ending.is_graceful && due_ms > super::now_ms() {
+        if ending.is_graceful && due_ms > saker_net::clock::turn_ms() {
             self.wake_at(due_ms, cx);
             return false;
         }
@@ -165,7 +156,7 @@ impl Connection {
     /// GOAWAY, and some time for it (RFC 9114 section 5.2).
     fn end_gently(&mut self, cause: Cause, quic: &saker_quic::Connection) {
         self.machine.go_away();
-        let due_ms = super::now_ms() + linger_ms(quic);
+        let due_ms = saker_net::clock::turn_ms() + linger_ms(quic);
         self.ending = Some(Ending {
             cause,
             code: ErrorCode::NoError,
@@ -186,7 +177,7 @@ impl Connection {
                     Limit::Write | Limit::Window => self.end_now(cause, ErrorCode::ExcessiveLoad),
                     Limit::None | Limit::Idle | Limit::Resting => {
                         self.end_gently(cause, quic);
-                        self.wake_at(super::now_ms(), cx);
+                        self.wake_at(saker_net::clock::turn_ms(), cx);
                         self.say_control(quic);
                     }
                 }
@@ -204,7 +195,7 @@ impl Connection {
     }
 
     fn pressure(&self) -> Pressure {
-        let late_ms = super::now_ms().saturating_sub(HEAD_GRACE_MS);
+        let late_ms = saker_net::clock::turn_ms().saturating_sub(HEAD_GRACE_MS);
         if self.out.is_held_up() {
             Pressure::Write
         } else if self

@@ -4,7 +4,7 @@
 //! it: a file of 100 MB is one frame. What is small goes in one piece with its head. Ends of
 //! streams are QUIC's.
 
-use super::{Connection, head::Section, unsent::Unsent};
+use super::{connection::Connection, head::Section, unsent::Unsent};
 use crate::{
     common_headers::Tail,
     mux::{Exchanges, Reset, StreamId, Wire, head},

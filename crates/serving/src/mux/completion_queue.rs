@@ -1,14 +1,12 @@
 //! What the tasks of a connection's streams bring back to it: responses, and that an upload wants
 //! something.
 
-use super::StreamId;
+use super::{answer::Answer, wire::StreamId};
 use saker_http::Fields;
 use std::{
     cell::RefCell,
     task::{Context, Waker},
 };
-
-use super::walk::Answer;
 
 #[derive(Default)]
 pub struct Inbox {

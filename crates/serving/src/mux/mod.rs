@@ -9,11 +9,15 @@
 //!
 //! Absent on purpose: bytes, frames, sockets and windows, which are the drivers'.
 
+mod answer;
 mod completion_queue;
+mod exchanges;
 pub mod head;
+mod limit;
 mod pump;
 mod requests;
 mod stream;
+mod stream_body;
 mod tunnel;
 mod upload;
 mod wait;
@@ -21,68 +25,6 @@ mod wakeups;
 mod walk;
 mod wire;
 
-pub use wait::{Limit, Over, Pressure};
+pub use exchanges::{ByStream, Exchanges};
+pub use limit::{Limit, Over, Pressure};
 pub use wire::{Reset, StreamId, Wire};
-
-use crate::request::Session;
-use completion_queue::Inbox;
-use saker_net::Deadline;
-use std::{collections::HashMap, hash::BuildHasherDefault, rc::Rc};
-use stream::{IdHasher, Stream};
-use wakeups::Wakeups;
-
-/// Something per stream.
-pub type ByStream<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
-
-/// Bodies up to this size follow their head at once.
-const INLINE_BYTES_MAX: usize = 16 << 10;
-
-/// The exchanges that are open on a connection.
-pub struct Exchanges {
-    pub session: Session,
-    streams: ByStream<StreamId, Stream>,
-    inbox: Rc<Inbox>,
-    deadline: Rc<Deadline>,
-    /// Streams with a body on the way out.
-    sending: usize,
-    /// Those of them whose body is being made, or held up by a pace.
-    waiting: usize,
-    wakeups: Wakeups,
-    limit: Limit,
-    /// Something has gone, or come, since the limit was last set.
-    pub progress: bool,
-}
-
-impl Exchanges {
-    pub fn new(session: Session) -> Exchanges {
-        let deadline = session.worker.deadlines.add();
-        Exchanges {
-            session,
-            streams: HashMap::default(),
-            inbox: Rc::new(Inbox::default()),
-            deadline,
-            sending: 0,
-            waiting: 0,
-            wakeups: Wakeups::default(),
-            limit: Limit::None,
-            progress: false,
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.streams.is_empty()
-    }
-}
-
-impl Drop for Exchanges {
-    fn drop(&mut self) {
-        // Letters hold on to the inbox.
-        drop(self.inbox.take());
-        let streams: Vec<Stream> = self.streams.drain().map(|(_, stream)| stream).collect();
-        // A panic may hold the logs.
-        if !std::thread::panicking() {
-            streams.iter().for_each(|stream| self.log_cut(stream));
-        }
-        self.session.worker.deadlines.remove(&self.deadline);
-    }
-}

@@ -2,8 +2,11 @@
 //! wire and the pace.
 
 use super::{
-    Exchanges, Reset, StreamId, Wire, completion_queue::Letter, stream::Stream,
-    tunnel::TunnelState, walk::Answer,
+    answer::Answer,
+    completion_queue::Letter,
+    exchanges::Exchanges,
+    stream::{Stream, TunnelState},
+    wire::{Reset, StreamId, Wire},
 };
 use crate::{
     pieces::{Broken, Pieces},
@@ -46,14 +49,16 @@ impl Exchanges {
         }
         self.give_back(id, wire);
         if answer.exchange.drops_connection {
-            if let (Some(log), Some(stream)) = (answer.log(self), self.streams.get_mut(&id)) {
+            if let (Some(log), Some(stream)) =
+                (answer.log(&self.session), self.streams.get_mut(&id))
+            {
                 stream.walk = None;
                 log.write(&self.session, 0, 0, ConnectionStatus::Aborted);
             }
             return self.drop_client(id, wire);
         }
         let program = self.settle_tunnel(id, &mut answer.response);
-        let log = answer.log(self);
+        let log = answer.log(&self.session);
         let counted = std::mem::take(&mut answer.exchange.counted);
         let exchange = &answer.exchange;
         let length = answer.response.body.length().filter(|_| program.is_none());

@@ -1,7 +1,11 @@
 //! Requests and their content, as far as that goes without waiting: answers from resolved
 //! resources, sends everything else on its walk, and hands content to the uploads it belongs to.
 
-use super::{Exchanges, INLINE_BYTES_MAX, Reset, StreamId, Wire, stream::Stream};
+use super::{
+    exchanges::{Exchanges, INLINE_BYTES_MAX},
+    stream::Stream,
+    wire::{Reset, StreamId, Wire},
+};
 use crate::request::{Begun, Busy, Facts, Pending, Throttled, fast_key, log, rejected};
 use saker_http::{HeadView, Method, Status};
 use saker_http1::RejectReason;

@@ -1,7 +1,7 @@
 //! What the driver knows of a stream beside the machine: its body on the way out, its upload, its
 //! log line.
 
-use super::{tunnel::TunnelState, upload::Upload};
+use super::upload::Upload;
 use crate::{
     pieces::Pieces,
     request::{Busy, Pace, Pending},
@@ -56,6 +56,14 @@ impl Stream {
             (_, None) => {}
         }
     }
+}
+
+/// What a stream is on the way to being.
+pub enum TunnelState {
+    /// The request walks. What the other end has to prove, where it is a WebSocket.
+    Asked { accept: Option<Vec<u8>> },
+    /// Content is passed on.
+    Open(Rc<Cell<u64>>),
 }
 
 /// A walk that ends with its stream, unless it was told to go on without a client.

@@ -11,9 +11,12 @@
 //! responses do.
 
 use super::{
-    Exchanges, StreamId, Wire,
     completion_queue::{Inbox, Letter},
-    upload::{StreamBody, Upload},
+    exchanges::Exchanges,
+    stream::{TunnelState, WalkTask},
+    stream_body::StreamBody,
+    upload::Upload,
+    wire::{StreamId, Wire},
 };
 use crate::{
     request::{Relay, RelayEnd},
@@ -39,14 +42,6 @@ use std::{
 const WEBSOCKET_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 /// What the program says is fetched in pieces of this size at most.
 const PIECE_BYTES_MAX: usize = 32 << 10;
-
-/// What a stream is on the way to being.
-pub enum TunnelState {
-    /// The request walks. What the other end has to prove, where it is a WebSocket.
-    Asked { accept: Option<Vec<u8>> },
-    /// Content is passed on.
-    Open(Rc<Cell<u64>>),
-}
 
 impl Exchanges {
     /// Sends the request on its walk.
@@ -158,7 +153,7 @@ impl Exchanges {
             program,
             received,
         );
-        stream.walk = Some(super::stream::WalkTask {
+        stream.walk = Some(WalkTask {
             task: tokio::task::spawn_local(task).abort_handle(),
             outlives_client: Rc::default(),
             upload: None,

@@ -1,46 +1,12 @@
 //! What a connection waits for, and how long it may.
 
-use super::Exchanges;
+use super::{
+    exchanges::Exchanges,
+    limit::{Limit, Over, Pressure},
+};
 use crate::request::Cause;
 use saker_telemetry::{error_log, message};
 use std::task::Context;
-
-/// Which time limit is running.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Limit {
-    /// We are at work, or a handler's own limit runs.
-    #[default]
-    None,
-    /// No stream is open, since a moment ago.
-    Idle,
-    /// No stream is open, for so long that memory was given back.
-    Resting,
-    /// Part of a frame, or of a field block, has come.
-    Head,
-    /// The socket takes nothing.
-    Write,
-    /// The client's windows are closed.
-    Window,
-}
-
-/// What only the driver knows of that.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pressure {
-    None,
-    /// Part of a frame, or of a field block, has come.
-    Head,
-    /// The socket takes nothing.
-    Write,
-}
-
-/// A limit is over.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Over {
-    /// The connection rests from now on: what the requests before needed can be given back.
-    Rest,
-    /// The connection has to end. It has been logged.
-    End(Cause, Limit),
-}
 
 /// An idle connection that has seen no request for so long gives back what the requests before
 /// needed.

@@ -4,7 +4,7 @@
 //! difficulty: a waker may be called by any thread, so that what wakers share is behind a lock; it
 //! is made when the first stream of a connection waits.
 
-use super::StreamId;
+use super::wire::StreamId;
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,

@@ -2,13 +2,16 @@
 //! back to the connection.
 
 use super::{
-    Exchanges, StreamId,
+    answer::Answer,
     completion_queue::{Inbox, Letter},
+    exchanges::Exchanges,
     stream::{Stream, WalkTask},
-    upload::{StreamBody, Upload},
+    stream_body::StreamBody,
+    upload::Upload,
+    wire::StreamId,
 };
 use crate::{
-    request::{BodyTime, Busy, Facts, Pending, log_facts, refusal, remember},
+    request::{BodyTime, Busy, log_facts, refusal, remember},
     site_logs::SiteLogs,
     worker::Worker,
 };
@@ -16,51 +19,9 @@ use saker_config::model::Limits;
 use saker_http::{HeadView, KnownField, Status};
 use saker_http1::{Expectation, expectation};
 use saker_pipeline::{
-    Exchange, LogFacts, NoBody, RequestBody, Response, Services, TellHints, respond,
-    throttle::Admission,
+    Exchange, NoBody, RequestBody, Response, Services, TellHints, respond, throttle::Admission,
 };
 use std::{cell::RefCell, rc::Rc, sync::Arc};
-
-/// What a walk brings back.
-pub struct Answer {
-    pub exchange: Exchange,
-    pub response: Response,
-    pub upload: Option<Rc<RefCell<Upload>>>,
-    pub logs: Rc<RefCell<SiteLogs>>,
-    pub log_facts: Option<Rc<LogFacts>>,
-    pub began_ns: u64,
-}
-
-impl Answer {
-    /// The line that waits for the response to be sent.
-    pub fn log(&self, connection: &Exchanges) -> Option<Pending> {
-        let exchange = &self.exchange;
-        let facts = Facts {
-            site: exchange.site_index,
-            status: self.response.status,
-            path: &exchange.path,
-            fields: Some(self.response.fields()),
-            stays: true,
-            walk: self.log_facts.as_ref(),
-        };
-        let received = self
-            .upload
-            .as_ref()
-            .map_or(0, |upload| upload.borrow().received);
-        let log = Pending::with_fields(
-            &connection.session,
-            Rc::clone(&self.logs),
-            exchange.head.view(),
-            &facts,
-            &exchange.host,
-        );
-        log.map(|log| {
-            log.received(received);
-            log.began(self.began_ns)
-                .asked_by(&connection.session, exchange)
-        })
-    }
-}
 
 impl Exchanges {
     /// Sets a request on its way.

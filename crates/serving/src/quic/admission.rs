@@ -1,7 +1,7 @@
 //! Who may come in over UDP: the server's limit on connections. The limit per address is asked when
 //! the address is proved (`guest`).
 
-use super::{Driver, connection_slot::Guest, qlog_file};
+use super::{connection_slot::Guest, driver::Driver, qlog_file};
 use crate::{
     admission::Opened,
     worker::{Draining, Worker},

@@ -4,7 +4,7 @@
 //! the client asks for. The limit on connections per address is asked then, because before that
 //! anybody could use it up on somebody else's behalf.
 
-use super::{Driver, Turn};
+use super::driver::{Driver, Turn};
 use crate::{
     admission::Opened,
     request::{Http2Terms, Session},

@@ -7,10 +7,10 @@
 //! slow down by not being answered.
 
 use super::{
-    Driver,
     admission::WorkersDoor,
     connection_slot::{Guest, Host},
     connection_wakers::Bell,
+    driver::Driver,
     endpoint_settings::Terms,
     metrics::{publish, publish_standing},
 };

@@ -1,33 +1,18 @@
 //! What QUIC's endpoints are made with: the model's settings, the process' secrets, and
 //! certificates as they are now.
 
-use super::Driver;
+use super::driver::Driver;
+use super::secrets::QuicShared;
 use crate::worker::Worker;
 use saker_config::model::{Address, Congestion, Http3, Limits, Listener, Model};
-use saker_quic::{ChooseConfig, Chosen, Secrets, ServerCrypto, Settings, Unusable};
-use saker_tls::{Acceptor, EarlySessions, QuicAnswer, QuicConfigurations, take_shown};
+use saker_quic::{ChooseConfig, Chosen, ServerCrypto, Settings, Unusable};
+use saker_tls::{Acceptor, QuicAnswer, QuicConfigurations, take_shown};
 use std::{
     collections::BTreeSet,
     iter,
     net::{IpAddr, Ipv4Addr},
     sync::Arc,
 };
-
-/// Of the process: all workers', and kept over reloads.
-pub struct QuicShared {
-    pub secrets: Secrets,
-    pub sessions: EarlySessions,
-}
-
-impl QuicShared {
-    /// `None`: the system gives no random bytes.
-    pub fn new() -> Option<QuicShared> {
-        Some(QuicShared {
-            secrets: Secrets::random()?,
-            sessions: EarlySessions::default(),
-        })
-    }
-}
 
 /// What a listener's endpoint follows; made anew after a reload.
 pub struct Terms {

@@ -4,7 +4,7 @@
 //! A closed one takes no new connections, and serves those that it has until they end: packets of
 //! theirs still come to its socket.
 
-use super::{Driver, connection_wakers::Bell, endpoint_loop::Turns};
+use super::{connection_wakers::Bell, driver::Driver, endpoint_loop::Turns};
 use crate::worker::Worker;
 use saker_config::model::{Address, Http3};
 use saker_net::BoundUdp;
@@ -20,8 +20,6 @@ use std::{
 pub struct QuicListener {
     pub address: Arc<Address>,
     port: u16,
-    /// Of the worker's tails, that which tells of this.
-    pub tail: Cell<usize>,
     is_closing: Rc<Cell<bool>>,
     bell: Bell,
     cut: Box<dyn Fn()>,
@@ -51,7 +49,11 @@ impl QuicListener {
     }
 }
 
-pub fn start<D: Driver>(worker: &Rc<Worker>, address: Arc<Address>, socket: BoundUdp) {
+pub fn start<D: Driver>(
+    worker: &Rc<Worker>,
+    address: Arc<Address>,
+    socket: BoundUdp,
+) -> Option<Rc<QuicListener>> {
     let port = socket.local_address().map_or(0, |actual| actual.port());
     let (bell, is_closing) = (Bell::default(), Rc::<Cell<bool>>::default());
     let turns = match Turns::<D>::new(
@@ -63,10 +65,11 @@ pub fn start<D: Driver>(worker: &Rc<Worker>, address: Arc<Address>, socket: Boun
     ) {
         Ok(turns) => Rc::new(RefCell::new(turns)),
         Err(error) => {
-            return error_log::log(
+            error_log::log(
                 &message::LISTENER_FAILED,
                 format_args!("{address} (UDP): {error}"),
             );
+            return None;
         }
     };
     let to_cut = Rc::downgrade(&turns);
@@ -77,17 +80,12 @@ pub fn start<D: Driver>(worker: &Rc<Worker>, address: Arc<Address>, socket: Boun
             turns.cut();
         }
     });
-    worker
-        .quic_listeners
-        .borrow_mut()
-        .push(Rc::new(QuicListener {
-            address,
-            port,
-            tail: Cell::default(),
-            is_closing,
-            bell,
-            cut,
-        }));
-    worker.advertise();
     tokio::task::spawn_local(poll_fn(move |cx| turns.borrow_mut().poll(cx)));
+    Some(Rc::new(QuicListener {
+        address,
+        port,
+        is_closing,
+        bell,
+        cut,
+    }))
 }

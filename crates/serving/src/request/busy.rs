@@ -3,7 +3,7 @@
 //!
 //! What is answered within its turn is never seen by anybody, and costs nothing here.
 
-use super::Session;
+use super::session::Session;
 use crate::{shared::OpenRequest, worker::Worker};
 use saker_config::model::ShownRequests;
 use saker_http::{HeadView, KnownField, Version};

@@ -1,7 +1,7 @@
 //! Access log lines, one per exchange, whatever happened. A request answered within its turn is
 //! logged from borrowed bytes; one whose body is still to be sent keeps its head until then.
 
-use super::Session;
+use super::session::Session;
 use crate::site_logs::SiteLogs;
 use saker_http::{Fields, HeadView, RequestHead, Status};
 use saker_pipeline::{Client, Environment, Exchange, LogFacts};

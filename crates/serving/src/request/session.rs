@@ -355,7 +355,7 @@ fn tail_number(worker: &Worker, client: &Client) -> usize {
         .as_ref()
         .is_some_and(|session| session.alpn.as_deref() != Some(b"h3"));
     if tells {
-        worker.tail_number(&client.listener)
+        worker.common_headers_number(&client.listener)
     } else {
         Tails::PLAIN
     }

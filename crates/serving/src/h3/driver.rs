@@ -1,0 +1,23 @@
+//! HTTP/3 as the endpoint loop knows it.
+
+use super::{connection::Connection, start};
+use crate::{
+    quic::{Driver, Turn},
+    request::Session,
+};
+use saker_config::model::Limits;
+use std::task::Context;
+
+impl Driver for Connection {
+    fn new(session: Session) -> Connection {
+        Connection::new(session)
+    }
+
+    fn promised(limits: &Limits) -> [u32; 3] {
+        start::promised(limits)
+    }
+
+    fn turn(&mut self, cx: &mut Context<'_>, quic: &mut saker_quic::Connection) -> Turn {
+        Connection::turn(self, cx, quic)
+    }
+}
