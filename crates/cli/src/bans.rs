@@ -43,7 +43,7 @@ pub fn unban(unban: Unban) -> ExitCode {
         target,
     } = unban;
     if blocks.is_empty() && !all {
-        return crate::cannot("unban whom? Addresses, blocks or --all");
+        return crate::output::cannot("unban whom? Addresses, blocks or --all");
     }
     ask(&target, |state_dir| {
         let answer = client::bans(state_dir, &BanVerb::Unban { blocks })?;

@@ -2,9 +2,9 @@
 //! the answers look.
 
 use crate::{
-    CANNOT, OK,
     arguments::{CacheCommand, Purge},
     daemon::ask,
+    exit_status::{CANNOT, OK},
     output,
     status_page::{bytes, duration, grouped},
 };
@@ -28,12 +28,12 @@ pub fn purge(purge: Purge) -> ExitCode {
     // A site alone is meant as a whole.
     let all = all || site.is_some() && urls.is_empty() && tags.is_empty() && bans.is_empty();
     if !all && urls.is_empty() && tags.is_empty() && bans.is_empty() {
-        return crate::cannot(
+        return crate::output::cannot(
             "purge what? URLs, --tag TAG, --ban EXPRESSION, --site HOST or --all",
         );
     }
     if soft && !bans.is_empty() {
-        return crate::cannot("--soft and --ban: what a ban is about is gone, never stale");
+        return crate::output::cannot("--soft and --ban: what a ban is about is gone, never stale");
     }
     let verb = CacheVerb::Purge(PurgeOrder {
         urls,

@@ -2,9 +2,10 @@
 
 use crate::source::{ApacheInput, load_apache, load_native, settle_php};
 use crate::{
-    CONFIGURATION_ERRORS, OK,
     arguments::{Check, Input},
-    cannot, output, place, preflight,
+    exit_status::{CONFIGURATION_ERRORS, OK},
+    output::{self, cannot},
+    place, preflight,
 };
 use saker_config::{Diagnostic, Diagnostics, Loaded, Model, Severity};
 use saker_serving::tls_state;

@@ -2,8 +2,8 @@
 //! looks.
 
 use crate::{
-    CANNOT, CONFIGURATION_ERRORS, NOT_RUNNING,
     arguments::{Reload, ReopenLogs, Status, Stop, Target},
+    exit_status::{CANNOT, CONFIGURATION_ERRORS, NOT_RUNNING},
     output,
     place::{self, Absent},
     status_page,

@@ -1,7 +1,10 @@
 //! Commands that print what the program knows about itself: schema, reference, completions, manual
 //! pages, version.
 
-use crate::{arguments::Cli, cannot, output};
+use crate::{
+    arguments::Cli,
+    output::{self, cannot},
+};
 use clap::CommandFactory;
 use clap_complete::Shell;
 use std::{io, path::Path, process::ExitCode};

@@ -1,7 +1,12 @@
 //! `saker explain URL`: the walk of a request that is never sent, each step with what decided it.
 
 use crate::source::{ApacheInput, load_apache_keeping_places, load_native};
-use crate::{CONFIGURATION_ERRORS, arguments, cache, cannot, check, output, place, start};
+use crate::{
+    arguments, cache, check,
+    exit_status::CONFIGURATION_ERRORS,
+    output::{self, cannot},
+    place, start,
+};
 use saker_config::{Diagnostics, Model};
 use saker_pipeline::{FrontEnd, exchange::TraceStep};
 use saker_serving::services::MakeServices;

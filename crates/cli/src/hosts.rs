@@ -23,7 +23,7 @@ pub fn hosts(command: HostsCommand) -> ExitCode {
         }),
         HostsCommand::Purge { names, all, target } => {
             if names.is_empty() && !all {
-                return crate::cannot("purge which hosts? names, or --all");
+                return crate::output::cannot("purge which hosts? names, or --all");
             }
             ask(&target, |state_dir| {
                 let answer = client::hosts(state_dir, &HostsVerb::Purge { names, all })?;

@@ -14,12 +14,14 @@ mod check;
 mod daemon;
 mod dispatch_trace;
 mod documents;
+mod exit_status;
 mod explain;
 mod hosts;
 mod output;
 mod php;
 mod place;
 mod preflight;
+mod program;
 mod promises;
 mod sign_url;
 pub mod source;
@@ -29,24 +31,9 @@ mod warm;
 
 use arguments::{Cli, Command};
 use clap::{Parser, error::ErrorKind};
-use saker_serving::services::MakeServices;
-use source::Source;
+use exit_status::CANNOT;
+pub use program::{Program, RunServer};
 use std::{path::Path, process::ExitCode};
-
-const OK: u8 = 0;
-const CONFIGURATION_ERRORS: u8 = 1;
-const CANNOT: u8 = 2;
-const NOT_RUNNING: u8 = 3;
-
-/// Parts of the program that stand above the command line; `main` hands them in.
-#[derive(Clone, Copy)]
-pub struct Program {
-    pub run_server: RunServer,
-    pub make_services: MakeServices,
-}
-
-/// Runs a server until it is told to stop, and returns the program's exit status.
-pub type RunServer = fn(Source) -> ExitCode;
 
 /// Runs the command that the arguments name.
 pub fn main(program: Program) -> ExitCode {
@@ -104,12 +91,6 @@ fn run(command: Command, program: Program) -> ExitCode {
         Command::Man(man) => documents::man(man.dir.as_deref()),
         Command::Version => documents::version(),
     }
-}
-
-/// Wrong usage, or what this version or this machine can't do: one sentence on standard error.
-fn cannot(why: impl std::fmt::Display) -> ExitCode {
-    output::error(format_args!("saker: {why}\n"));
-    ExitCode::from(CANNOT)
 }
 
 #[cfg(test)]

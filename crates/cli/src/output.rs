@@ -3,7 +3,7 @@
 //! `println!` panics when the reader has gone (`saker reference | head`); here that ends the
 //! command quietly, as in other programs.
 
-use crate::{CANNOT, OK};
+use crate::exit_status::{CANNOT, OK};
 use std::{
     fmt,
     io::{self, ErrorKind, IsTerminal, Write},
@@ -32,4 +32,10 @@ pub fn error(text: impl fmt::Display) {
 /// Colours on standard error, unless it is no terminal or the user said no (no-color.org).
 pub fn errors_are_coloured() -> bool {
     io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Wrong usage, or what this version or this machine can't do: one sentence on standard error.
+pub fn cannot(why: impl std::fmt::Display) -> ExitCode {
+    error(format_args!("saker: {why}\n"));
+    ExitCode::from(CANNOT)
 }

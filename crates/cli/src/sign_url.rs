@@ -2,9 +2,11 @@
 //! options alone.
 
 use crate::{
-    CONFIGURATION_ERRORS,
     arguments::{SignOptions, SignUrl},
-    cannot, check, output, place,
+    check,
+    exit_status::CONFIGURATION_ERRORS,
+    output::{self, cannot},
+    place,
 };
 use saker_abuse::signed::{self, Asked};
 use saker_config::{

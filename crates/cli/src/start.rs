@@ -1,11 +1,12 @@
 //! `saker serve` and `saker run`: from arguments to a server. Returns when it has stopped.
 
-use crate::RunServer;
+use crate::program::RunServer;
 use crate::source::{ApacheInput, Source};
 use crate::{
     address,
     arguments::{AccessLogArgument, ListenArgument, Run, Serve, Switch},
-    cannot, php, place, promises,
+    output::cannot,
+    php, place, promises,
 };
 use clap::{Args, FromArgMatches};
 use saker_config::{

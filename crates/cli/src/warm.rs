@@ -6,9 +6,10 @@
 //! warm-up.
 
 use crate::{
-    CANNOT, OK,
     arguments::Warm,
-    cannot, daemon, output,
+    daemon,
+    exit_status::{CANNOT, OK},
+    output::{self, cannot},
     status_page::{duration, grouped},
 };
 use saker_control::{CacheVerb, ClientError, WarmList, WarmOrder, WarmVerb, client};

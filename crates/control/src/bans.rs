@@ -82,7 +82,7 @@ fn ban(request: &Value) -> Result<BanVerb, String> {
 }
 
 fn blocks(request: &Value) -> Result<Vec<Block>, String> {
-    let texts = crate::cache::texts(request, "addresses")?;
+    let texts = crate::fields::texts(request, "addresses")?;
     texts
         .iter()
         .map(|text| {

@@ -1,6 +1,9 @@
 //! What may be asked of the page cache over the control socket, from JSON to types and back. Pure.
 
-use crate::warm::WarmVerb;
+use crate::{
+    fields::{flag, text, texts},
+    warm::WarmVerb,
+};
 use serde_json::{Map, Value, json};
 
 /// Entries in one answer.
@@ -114,34 +117,6 @@ fn purge(request: &Value) -> Result<PurgeOrder, String> {
         (false, _) => Err("nothing to purge: \"urls\", \"tags\", \"bans\" or \"all\"".into()),
         (true, true) => Err("what a ban is about is gone, never stale".into()),
         (true, false) => Ok(order),
-    }
-}
-
-fn text(request: &Value, name: &str) -> Result<Option<String>, String> {
-    match request.get(name) {
-        None | Some(Value::Null) => Ok(None),
-        Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(format!("\"{name}\" is a string")),
-    }
-}
-
-pub(super) fn texts(request: &Value, name: &str) -> Result<Vec<String>, String> {
-    let wrong = || format!("\"{name}\" is a list of strings");
-    match request.get(name) {
-        None | Some(Value::Null) => Ok(Vec::new()),
-        Some(Value::Array(list)) => list
-            .iter()
-            .map(|one| one.as_str().map(str::to_owned).ok_or_else(wrong))
-            .collect(),
-        Some(_) => Err(wrong()),
-    }
-}
-
-fn flag(request: &Value, name: &str) -> Result<bool, String> {
-    match request.get(name) {
-        None | Some(Value::Null) => Ok(false),
-        Some(Value::Bool(value)) => Ok(*value),
-        Some(_) => Err(format!("\"{name}\" is true or false")),
     }
 }
 

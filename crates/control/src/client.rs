@@ -5,7 +5,10 @@
 //! lock in the state directory does.
 
 use crate::{
-    BanVerb, CacheVerb, HostsVerb,
+    bans::BanVerb,
+    cache::CacheVerb,
+    hosts::HostsVerb,
+    peers::NOT_ALLOWED,
     state_dir::{self, SocketPath},
 };
 use rustix::{
@@ -218,7 +221,7 @@ fn connect(state_dir: &Path) -> Result<UnixStream, ClientError> {
         io::ErrorKind::NotFound
         | io::ErrorKind::ConnectionRefused
         | io::ErrorKind::NotADirectory => ClientError::NotRunning(state_dir.to_owned()),
-        io::ErrorKind::PermissionDenied => ClientError::Refused(crate::server::NOT_ALLOWED.into()),
+        io::ErrorKind::PermissionDenied => ClientError::Refused(NOT_ALLOWED.into()),
         _ => ClientError::Io(state_dir.join(state_dir::SOCKET), error),
     })
 }

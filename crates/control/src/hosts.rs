@@ -37,7 +37,7 @@ fn purge(request: &Value) -> Result<HostsVerb, String> {
         None | Some(Value::Null) => false,
         Some(value) => value.as_bool().ok_or("\"all\" is true or false")?,
     };
-    let names = crate::cache::texts(request, "names")?;
+    let names = crate::fields::texts(request, "names")?;
     match names.is_empty() && !all {
         true => Err("purge which hosts? \"names\" or \"all\"".into()),
         false => Ok(HostsVerb::Purge { names, all }),

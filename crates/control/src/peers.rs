@@ -8,6 +8,10 @@
 use rustix::process::{Uid, geteuid};
 use std::collections::BTreeSet;
 
+/// The refusal of everybody else.
+pub(crate) const NOT_ALLOWED: &str =
+    "only root, the user that started the server, and users of `control_users` may control it";
+
 #[derive(Clone, Debug)]
 pub struct Peers {
     all: BTreeSet<u32>,

@@ -3,8 +3,13 @@
 //! Difficulty: two languages on one socket. A line that starts with `{` is JSON; one that ends with
 //! an HTTP version is HTTP, and has a head to be read to its end before it is answered.
 
-use crate::{BanVerb, CacheVerb, HostsVerb};
+use crate::{bans::BanVerb, cache::CacheVerb, hosts::HostsVerb};
 use serde_json::{Value, json};
+
+/// Sent by a successor that listens, on the connection that took over the state directory.
+pub const LISTENING: &str = "listening\n";
+/// Sent by its predecessor, on the same connection, when it has closed its listeners.
+pub const CLOSED: &str = "closed\n";
 
 /// A request line or head may have this many bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;

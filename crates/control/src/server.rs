@@ -6,8 +6,9 @@
 //! on purpose: keep-alive. Whoever asks often enough to mind should scrape less often.
 
 use crate::{
-    CLOSED, Control, LISTENING, Peers,
-    protocol::{self, Page, REQUEST_BYTES_MAX, Request, Verb},
+    handler::Control,
+    peers::{NOT_ALLOWED, Peers},
+    protocol::{self, CLOSED, LISTENING, Page, REQUEST_BYTES_MAX, Request, Verb},
 };
 use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
@@ -28,9 +29,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const DRAIN_BYTES_MAX: usize = 1 << 20;
 /// Out of descriptors: accepting pauses.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-pub(super) const NOT_ALLOWED: &str =
-    "only root, the user that started the server, and users of `control_users` may control it";
 
 /// Answers until it is dropped. `peers` may change meanwhile.
 pub async fn serve(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<dyn Control>) {

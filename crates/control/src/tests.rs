@@ -3,6 +3,8 @@
 
 use super::*;
 use crate::{client::ClientError, state_dir::tests::Scratch};
+use saker_pipeline::LocalFuture;
+use serde_json::Value;
 use std::{
     cell::{Cell, RefCell},
     io::{Read, Write},

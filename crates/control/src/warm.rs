@@ -134,8 +134,8 @@ fn list(request: &Value) -> Result<WarmList, String> {
         Some(value) => value.as_bool().ok_or("\"more\" is true or false")?,
     };
     Ok(WarmList {
-        urls: crate::cache::texts(request, "urls")?,
-        sitemaps: crate::cache::texts(request, "sitemaps")?,
+        urls: crate::fields::texts(request, "urls")?,
+        sitemaps: crate::fields::texts(request, "sitemaps")?,
         more,
     })
 }

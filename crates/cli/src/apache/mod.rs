@@ -10,7 +10,7 @@ mod control;
 pub mod detach;
 mod show;
 
-use crate::RunServer;
+use crate::program::RunServer;
 use crate::source::{ApacheInput, Source, load_apache};
 use crate::{check, place};
 use arguments::{Arguments, Mode};
