@@ -1,7 +1,7 @@
 //! What `saker serve` prints when it has started: where it serves what, and what its reader will
 //! stumble over.
 //!
-//! Called by: the operator, once. Caveat: scripts wait for the lines that begin with "Serving";
+//! Called by: the supervisor, once. Caveat: scripts wait for the lines that begin with "Serving";
 //! they end with the URL wherever the address is one of this machine's. Out of scope: the error
 //! log, which has the same for those who read it later.
 

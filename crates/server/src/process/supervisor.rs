@@ -1,43 +1,36 @@
-//! What an operator can ask of the running server: status, reload, reopening logs, stopping. By
-//! signal and by control socket alike.
+//! The process supervisor: owns the workers, the listeners and everything one server at a time can have.
+//!
+//! Called by: `start`, which makes it; signals and the control socket, which tell it what to do.
+//! Caveat: it lives on the main thread, so its parts are cells, and none is borrowed across an `await` except by
+//! the one task that stops it.
+//! Out of scope: reloading (`reload`) and answers on the control socket (`control_answers`), which stand beside it.
 
 use super::{
     abuse_keys::KeyFile,
+    acme::{Automatic, Prepared},
     bans::{self, BanFile},
-    broker, cache_control,
     listeners::Listeners,
-    page_cache,
+    ocsp_stapling, page_cache,
     pid_file::PidFile,
     startup_summary::{self, Shown},
     succession::{self, Successor},
-    virtual_hosts, warming,
+    systemd::notify,
+    warming,
     workers::Workers,
 };
-use super::{
-    acme::{Automatic, Prepared},
-    ocsp_stapling,
-};
-use saker_cli::source::{Source, on_one_line};
+use saker_cli::source::Source;
 use saker_config::model::{Address, Listener};
-use saker_control::{
-    self, BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, LastReload, Lock, Peers,
-    ReloadReport, StatusReport, UpstreamReport,
-};
+use saker_control::{LastReload, Lock, Peers};
 use saker_gateway::HealthChecks;
 use saker_handlers::page_cache::warm::Jobs;
 use saker_net::BoundSocket;
-use saker_pipeline::{Generation, LocalFuture};
+use saker_pipeline::Generation;
 use saker_serving::{
-    log_files,
     shared::Shared,
     tls_state::{Secured, Watch},
     worker_thread::Command,
 };
-use saker_telemetry::{
-    Counters, Metric, Snapshot, error_log, message,
-    metrics::{ExtraGauge, prometheus},
-};
-use saker_tls::Installed;
+use saker_telemetry::{error_log, message};
 use std::{
     cell::{Cell, RefCell},
     io::Write as _,
@@ -69,72 +62,40 @@ pub struct Held {
     pub peers: Rc<RefCell<Peers>>,
 }
 
-pub struct Operator {
-    source: Source,
-    shared: Arc<Shared>,
-    generation: RefCell<Arc<Generation>>,
-    secured: RefCell<Arc<Secured>>,
-    workers: Workers,
-    listeners: RefCell<Listeners>,
-    last_reload: RefCell<Option<LastReload>>,
-    automatic: Automatic,
+pub struct Supervisor {
+    pub(super) source: Source,
+    pub(super) shared: Arc<Shared>,
+    pub(super) generation: RefCell<Arc<Generation>>,
+    pub(super) secured: RefCell<Arc<Secured>>,
+    pub(super) workers: Workers,
+    pub(super) listeners: RefCell<Listeners>,
+    pub(super) last_reload: RefCell<Option<LastReload>>,
+    pub(super) automatic: Automatic,
     /// Users of the control socket, if there is one.
-    peers: Rc<RefCell<Peers>>,
-    ban_file: RefCell<BanFile>,
-    key_file: RefCell<KeyFile>,
-    warm_ups: Jobs,
-    health: RefCell<HealthChecks>,
+    pub(super) peers: Rc<RefCell<Peers>>,
+    pub(super) ban_file: RefCell<BanFile>,
+    pub(super) key_file: RefCell<KeyFile>,
+    pub(super) warm_ups: Jobs,
+    pub(super) health: RefCell<HealthChecks>,
     /// On this thread, like everything here; nobody holds on to it across a wait but whoever stops
     /// it.
-    php: RefCell<saker_php::Manager>,
+    pub(super) php: RefCell<saker_php::Manager>,
     /// Asked to stop.
-    stopping: Cell<bool>,
+    pub(super) stopping: Cell<bool>,
     /// Asked not to wait for open requests.
-    at_once: Cell<bool>,
+    pub(super) at_once: Cell<bool>,
     /// Asked to take no new connections while it waits.
-    refuses: Cell<bool>,
-    stop: Notify,
+    pub(super) refuses: Cell<bool>,
+    pub(super) stop: Notify,
     /// Until a successor has asked for it.
-    lock: RefCell<Option<Lock>>,
-    pid_file: RefCell<Option<PidFile>>,
-    successor: Successor,
+    pub(super) lock: RefCell<Option<Lock>>,
+    pub(super) pid_file: RefCell<Option<PidFile>>,
+    pub(super) successor: Successor,
     /// A predecessor still has the page cache and UDP ports.
-    follows: Cell<bool>,
+    pub(super) follows: Cell<bool>,
 }
 
-/// Opens every access log of a generation, so that what can't be written is known before anything
-/// is served.
-pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String> {
-    let failed = generation.model.sites.iter().flat_map(|site| {
-        let logs = site.access_logs.iter().filter_map(|log| {
-            let error = shared.logs.open(&log.target).err()?;
-            Some(format!(
-                "{}: {}\n",
-                log.origin,
-                log_files::cannot_open("access log", &log_files::name(&log.target), &error)
-            ))
-        });
-        let errors = site
-            .error_log
-            .iter()
-            .filter_map(|log| shared.logs.open_error_log(log).err());
-        let forensic = site
-            .forensic_log
-            .iter()
-            .filter_map(|log| shared.logs.open_forensic_log(log).err());
-        logs.chain(
-            errors
-                .chain(forensic)
-                .map(|error| format!("{}: {error}\n", site.origin)),
-        )
-    });
-    match failed.collect::<String>() {
-        text if text.is_empty() => Ok(()),
-        text => Err(text),
-    }
-}
-
-impl Operator {
+impl Supervisor {
     pub fn new(
         source: Source,
         shared: Arc<Shared>,
@@ -143,7 +104,7 @@ impl Operator {
         workers: Workers,
         held: Held,
         automatic: Automatic,
-    ) -> Operator {
+    ) -> Supervisor {
         let Held {
             listeners,
             lock,
@@ -166,7 +127,7 @@ impl Operator {
             &shared.guard.keys,
             saker_net::clock::realtime_s(),
         );
-        Operator {
+        Supervisor {
             source,
             shared,
             generation: RefCell::new(generation),
@@ -202,7 +163,7 @@ impl Operator {
         self.look_after(&self.generation.borrow());
     }
 
-    fn look_after(&self, generation: &Generation) {
+    pub(super) fn look_after(&self, generation: &Generation) {
         if let Err(error) = self.health.borrow_mut().apply(&generation.model.upstreams) {
             error_log::log(
                 &message::CONFIG_WARNING,
@@ -249,7 +210,7 @@ impl Operator {
         self.listeners.borrow().shared()
     }
 
-    fn listen_quic(&self, address: &Arc<Address>) {
+    pub(super) fn listen_quic(&self, address: &Arc<Address>) {
         let sockets = self.listeners.borrow_mut().take_quic(address);
         for (index, socket) in sockets.into_iter().enumerate() {
             self.workers
@@ -257,7 +218,7 @@ impl Operator {
         }
     }
 
-    fn listen(&self, address: &Arc<Address>) {
+    pub(super) fn listen(&self, address: &Arc<Address>) {
         let sockets = self.listeners.borrow_mut().take(address);
         for (index, socket) in sockets.into_iter().enumerate() {
             self.workers
@@ -501,185 +462,6 @@ impl Operator {
             .iter()
             .for_each(|address| self.listen_quic(address));
     }
-
-    pub fn reopen(&self) -> Result<(), String> {
-        let mut failures = self.shared.logs.reopen();
-        failures.extend(
-            error_log::reopen()
-                .err()
-                .map(|error| log_files::cannot_open("error log", "", &error)),
-        );
-        match failures.is_empty() {
-            true => {
-                error_log::log(&message::LOG_REOPENED, format_args!(""));
-                Ok(())
-            }
-            false => {
-                failures.iter().for_each(|failure| {
-                    error_log::log(&message::LOG_REOPEN_FAILED, format_args!("{failure}"))
-                });
-                Err(failures.join("\n"))
-            }
-        }
-    }
-
-    /// Builds the new configuration beside the running one and swaps it in whole, or leaves
-    /// everything as it is and says why.
-    pub fn reload_now(&self) -> Result<ReloadReport, String> {
-        notify("RELOADING=1");
-        let result = self.try_reload();
-        let at_unix_s = saker_net::clock::realtime_s().unsigned_abs();
-        *self.last_reload.borrow_mut() = Some(LastReload {
-            at_unix_s,
-            error: result.as_ref().err().cloned(),
-        });
-        match &result {
-            Ok(report) => {
-                self.shared.main_counters.increment(Metric::ReloadsOk);
-                error_log::log(
-                    &message::RELOADED,
-                    format_args!("generation {}", report.generation),
-                );
-            }
-            Err(text) => {
-                self.shared.main_counters.increment(Metric::ReloadsFailed);
-                error_log::log(
-                    &message::RELOAD_REFUSED,
-                    format_args!("{}", text.trim_end()),
-                );
-            }
-        }
-        saker_net::process::give_back_freed_memory();
-        notify("READY=1");
-        result
-    }
-
-    fn try_reload(&self) -> Result<ReloadReport, String> {
-        if self.is_stopping() {
-            return Err("the server is stopping".into());
-        }
-        // First, because reading needs them; in force only when the new configuration is.
-        let (grants, ungranted) = broker::prepare(self.shared.broker.as_deref())?;
-        self.load(grants, ungranted.clone())
-            .map_err(|text| match ungranted {
-                Some(warning) => format!("{}\n{warning}\n", text.trim_end()),
-                None => text,
-            })
-    }
-
-    /// What it returns early on leaves everything as it was.
-    fn load(
-        &self,
-        grants: broker::Prepared<'_>,
-        ungranted: Option<String>,
-    ) -> Result<ReloadReport, String> {
-        let mut read = self.source.read()?;
-        let old = Arc::clone(&self.generation.borrow());
-        let has_store = self.shared.page_cache.get().is_some();
-        read.warnings
-            .extend(fixed_until_restart(&old, &read.model, has_store));
-        read.warnings
-            .extend(ungranted.or_else(|| broker::missing(self.shared.broker.as_deref(), &read)));
-        let users = &read.model.server.control_users;
-        let peers = self.peers.borrow().with_users(users)?;
-        let known_hosts = self.shared.known_hosts(&read.model)?;
-        let generation = Generation::new(old.number + 1, read.model)
-            .with_front_end(read.front_end)
-            .with_known_hosts(known_hosts);
-        let (secured, warnings) = Secured::build(
-            &generation.model,
-            &generation.hosts,
-            Some(&self.secured.borrow()),
-        )?;
-        read.warnings.extend(warnings);
-        let secured = Arc::new(secured);
-        let generation = Arc::new(generation.with_identities(&secured.identities));
-        open_logs(&generation, &self.shared)?;
-        let automatic = self.automatic.prepare(&generation)?;
-        let added = self
-            .listeners
-            .borrow_mut()
-            .bind_all(&generation.model.listeners, self.workers.len())?;
-        // From here on nothing fails.
-        read.warnings.extend(grants.commit());
-        self.peers.replace(peers);
-        if !self.follows.get() {
-            page_cache::open(&generation.model, &self.shared);
-        }
-        super::tune_error_log(&generation.model);
-        self.shared
-            .neighbours
-            .addresses
-            .set_ipv6_prefix(generation.model.guard.ipv6_prefix);
-        self.workers
-            .tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
-        *self.secured.borrow_mut() = secured;
-        self.php
-            .borrow_mut()
-            .apply(&generation.model, self.shared.broker.as_ref());
-        self.automatic.apply(automatic);
-        self.look_after(&generation);
-        for address in &added {
-            error_log::log(&message::LISTENER_ADDED, format_args!("{address}"));
-            self.listen(address);
-        }
-        // Before TCP's: who comes back to a port finds it free.
-        let gone = self
-            .listeners
-            .borrow_mut()
-            .remove_all_quic_but(&generation.model.listeners);
-        for address in gone {
-            self.workers
-                .tell_all(|| Command::UnlistenQuic((*address).clone()));
-        }
-        if !self.follows.get() {
-            let with_quic = self
-                .listeners
-                .borrow_mut()
-                .bind_quic(&generation.model.listeners, self.workers.len());
-            with_quic
-                .iter()
-                .for_each(|address| self.listen_quic(address));
-        }
-        let removed = self
-            .listeners
-            .borrow_mut()
-            .remove_all_but(&generation.model.listeners);
-        for address in removed {
-            error_log::log(&message::LISTENER_REMOVED, format_args!("{address}"));
-            self.workers
-                .tell_all(|| Command::Unlisten((*address).clone()));
-        }
-        read.warnings.iter().for_each(|warning| {
-            error_log::log(
-                &message::CONFIG_WARNING,
-                format_args!("{}", on_one_line(warning)),
-            )
-        });
-        let report = ReloadReport {
-            generation: generation.number,
-            listeners: generation.model.listeners.len() as u64,
-            sites: generation.model.sites.len() as u64,
-            warnings: read.warnings,
-        };
-        *self.generation.borrow_mut() = generation;
-        Ok(report)
-    }
-
-    fn certificates(&self) -> Vec<CertificateReport> {
-        let installed = self.secured.borrow().identities.run_time().all();
-        let report = |one: Installed| CertificateReport {
-            names: one.names,
-            not_after_unix_s: u64::try_from(one.not_after).unwrap_or(0),
-        };
-        installed.into_iter().map(report).collect()
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        let mut all = self.shared.counters.clone();
-        all.push(Arc::clone(&self.shared.main_counters));
-        Counters::sum(&all)
-    }
 }
 
 /// Whether a listener is the one that is shown under `actual`, which has the kernel's choice where
@@ -693,210 +475,10 @@ fn is_same(configured: &Address, actual: &Address) -> bool {
     }
 }
 
-/// What a reload can't change, where it was asked to.
-fn fixed_until_restart(
-    old: &Generation,
-    new: &saker_config::Model,
-    has_store: bool,
-) -> Vec<String> {
-    let of_store = page_cache::fixed_until_restart(&old.model, new).filter(|_| has_store);
-    let (old, new) = (&old.model.server, &new.server);
-    let rows = [
-        ("server.workers", old.workers != new.workers),
-        ("server.affinity", old.affinity != new.affinity),
-        ("server.user", old.user != new.user),
-        ("server.group", old.group != new.group),
-        ("server.state_dir", old.state_dir != new.state_dir),
-        (
-            "server.error_log",
-            old.error_log.target != new.error_log.target,
-        ),
-    ];
-    let changed = rows
-        .into_iter()
-        .filter(|row| row.1)
-        .map(|row| row.0)
-        .chain(of_store);
-    changed
-        .map(|what| format!("{what} changes with the next start, not with a reload"))
-        .collect()
-}
-
 fn counted(count: usize, noun: &str) -> String {
     if count == 1 {
         format!("1 {noun}")
     } else {
         format!("{count} {noun}s")
-    }
-}
-
-fn notify(state: &str) {
-    let state = match state {
-        // systemd wants to know when the reload began (sd_notify(3), Type=notify-reload).
-        "RELOADING=1" => format!(
-            "RELOADING=1\nMONOTONIC_USEC={}",
-            saker_net::clock::monotonic_precise_ns() / 1000
-        ),
-        state => state.to_owned(),
-    };
-    if let Err(error) = saker_net::systemd::notify(&state) {
-        error_log::log(&message::NOTIFY_FAILED, format_args!("{error}"));
-    }
-}
-
-impl Control for Operator {
-    fn status(&self) -> StatusReport {
-        let generation = self.generation.borrow();
-        StatusReport {
-            version: env!("CARGO_PKG_VERSION").into(),
-            pid: std::process::id(),
-            uptime_ms: self.shared.started.elapsed().as_millis() as u64,
-            generation: generation.number,
-            configuration: self.source.name(),
-            workers: self.workers.len() as u64,
-            listeners: self
-                .listeners
-                .borrow()
-                .shown()
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-            sites: generation.model.sites.len() as u64,
-            shutdown_timeout_ms: generation.model.server.shutdown_timeout_ms,
-            counters: saker_control::counters(&self.snapshot()),
-            last_reload: self.last_reload.borrow().clone(),
-            certificates: self.certificates(),
-            page_cache: self
-                .shared
-                .store()
-                .map(|store| cache_control::sites(&generation.model, &store, &self.shared.tallies)),
-            hosts: virtual_hosts::report(&generation),
-            upstreams: generation
-                .model
-                .upstreams
-                .iter()
-                .map(|one| UpstreamReport::new(one))
-                .collect(),
-        }
-    }
-
-    fn prometheus(&self) -> String {
-        let expiry = self
-            .secured
-            .borrow()
-            .identities
-            .first_expiry()
-            .map(|at| ExtraGauge {
-                name: "certificate_expiry_timestamp_seconds",
-                help: "When the first of all certificates runs out, in seconds since 1970.",
-                value: at as f64,
-            });
-        let gauges = [
-            ExtraGauge {
-                name: "uptime_seconds",
-                help: "Seconds since the start.",
-                value: self.shared.started.elapsed().as_secs_f64(),
-            },
-            ExtraGauge {
-                name: "watched_directories",
-                help: "Directories watched for changes.",
-                value: self.shared.watcher.watched_directories() as f64,
-            },
-            ExtraGauge {
-                name: "generation",
-                help: "Configurations loaded so far.",
-                value: self.generation.borrow().number as f64,
-            },
-        ];
-        let gauges: Vec<_> = gauges
-            .into_iter()
-            .chain(expiry)
-            .chain(virtual_hosts::gauges(&self.generation.borrow()))
-            .collect();
-        prometheus(&self.snapshot(), &gauges)
-    }
-
-    fn reload(&self) -> LocalFuture<'_, Result<ReloadReport, String>> {
-        Box::pin(async { self.reload_now() })
-    }
-
-    fn stop(&self, graceful: bool) {
-        self.ask_stop(graceful);
-    }
-
-    fn hand_over(&self) -> Result<serde_json::Value, String> {
-        if !self.is_stopping() {
-            return Err("the server is running".into());
-        }
-        let lock = self
-            .lock
-            .borrow_mut()
-            .take()
-            .ok_or("another server has taken over")?;
-        let answer = serde_json::json!({
-            "ok": true,
-            "pid": std::process::id(),
-            "workers": self.workers.len(),
-            "listeners": self.listeners.borrow().addresses().iter().map(|address| address.to_string()).collect::<Vec<_>>(),
-        });
-        // What can't be written was said.
-        let _ = self
-            .ban_file
-            .borrow_mut()
-            .keep(&self.shared.neighbours.bans, saker_net::clock::realtime_s());
-        self.successor.set_asked();
-        drop(lock);
-        error_log::log(&message::HANDED_OVER, format_args!(""));
-        Ok(answer)
-    }
-
-    fn successor_listens(&self, listens: bool) {
-        match listens {
-            true => self.successor.set_listening(),
-            false => self.successor.set_failed(),
-        }
-    }
-
-    fn listeners_closed(&self) -> LocalFuture<'_, ()> {
-        Box::pin(self.successor.listeners_closed())
-    }
-
-    fn reopen_logs(&self) -> Result<(), String> {
-        self.reopen()
-    }
-
-    fn bans(&self, verb: &BanVerb) -> Result<serde_json::Value, String> {
-        let answer = bans::answer(
-            verb,
-            &self.shared.neighbours.bans,
-            &mut self.ban_file.borrow_mut(),
-            saker_net::clock::realtime_s(),
-        );
-        self.workers.tell_all(|| Command::LookAtBans);
-        answer
-    }
-
-    fn hosts(&self, verb: &HostsVerb) -> Result<serde_json::Value, String> {
-        virtual_hosts::answer(verb, &self.generation.borrow())
-    }
-
-    fn cache<'c>(
-        &'c self,
-        verb: &'c CacheVerb,
-    ) -> LocalFuture<'c, Result<serde_json::Value, String>> {
-        let (generation, store) = (Arc::clone(&self.generation.borrow()), self.shared.store());
-        if let (CacheVerb::Warm(verb), Some(_)) = (verb, &store) {
-            let answer = warming::answer(
-                verb,
-                &self.warm_ups,
-                &generation.model,
-                &self.listeners.borrow(),
-                &self.workers,
-            );
-            return Box::pin(std::future::ready(answer));
-        }
-        Box::pin(async move {
-            cache_control::answer(verb, &generation.model, store, &self.shared.tallies).await
-        })
     }
 }

@@ -28,7 +28,7 @@ const THREADS_END_MAX: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(20);
 
 /// Which core worker n runs on.
-pub fn placement(affinity: &Affinity) -> impl Fn(usize) -> Option<usize> {
+pub fn placement(affinity: &Affinity) -> impl Fn(usize) -> Option<usize> + use<> {
     let cores = match affinity {
         Affinity::Off => Vec::new(),
         Affinity::Auto => saker_net::process::allowed_cores(),
