@@ -10,7 +10,7 @@ use saker_files::{BufferFiles, Watcher};
 use saker_gateway::Gateway;
 use saker_http::{RequestHead, Version};
 use saker_pipeline::{
-    Client, Exchange, FrontEnd, Generation, NoBody, Response, TraceStep, respond,
+    Client, Exchange, FrontEnd, Generation, NoBody, Response, Services, TraceStep, respond,
 };
 use saker_serving::{
     figures::Nothing,
@@ -18,14 +18,19 @@ use saker_serving::{
 };
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
 
-/// Explains `method` on `url` (a path, or absolute). Steps come in the order of the walk; the last
-/// one is the answer.
+/// A request to explain.
+pub struct Question<'q> {
+    pub method: &'q str,
+    /// A path, or absolute.
+    pub url: &'q str,
+    pub headers: &'q [(String, String)],
+}
+
+/// Explains a request: steps come in the order of dispatch, and the last one is the response.
 pub fn explain(
     make_services: MakeServices,
     configuration: (Model, Option<FrontEnd>),
-    method: &str,
-    url: &str,
-    headers: &[(String, String)],
+    question: &Question<'_>,
     sink: &mut dyn FnMut(TraceStep),
 ) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -34,64 +39,24 @@ pub fn explain(
         .map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let watcher = Watcher::start().map_err(|error| error.to_string())?;
-        let asked = Asked::parse(url)?;
+        let asked = Asked::parse(question.url)?;
         let (model, front_end) = configuration;
         let mut model = with_listener(model);
         crate::source::settle_php(&mut model, front_end.is_some());
         let listener = asked.listener(&model);
-        let looks_up = model.sites.iter().any(|site| {
-            site.by_host
-                .as_ref()
-                .is_some_and(|by_host| by_host.is_looked_up)
-        });
-        let known_hosts = looks_up
-            .then(|| Hosts::start(&model.hosts))
-            .transpose()?
-            .map(Arc::new);
-        let generation = Arc::new(
-            Generation::new(1, model)
-                .with_front_end(front_end)
-                .with_known_hosts(known_hosts),
-        );
-        let gateway = Gateway::new(
-            Rc::default(),
-            1,
-            BufferFiles::new(std::env::temp_dir().into()),
-            None,
-        );
-        let services = make_services(ServiceParts {
-            generation: Arc::clone(&generation),
-            common: CommonParts {
-                watcher: &watcher,
-                challenges: &Arc::default(),
-                guard: &Arc::default(),
-                neighbours: &Arc::default(),
-            },
-            gateway,
-            figures: Rc::new(Nothing),
-            cache: CacheAccess::Explain,
-        });
-        let head = asked.head(method, headers);
-        let local = match &listener {
-            Address::Tcp(address) => *address,
-            Address::Unix(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
-        };
-        let client = Client::new(
-            SocketAddr::from(([127, 0, 0, 1], 0)),
-            local,
-            Arc::new(listener),
-            false,
-        );
+        let generation = generation(model, front_end)?;
+        let services = services(make_services, &generation, &watcher);
+        let client = client(listener);
         sink(step(
             "request",
             format!(
-                "{method} {} to {} for host `{}`",
-                asked.target, client.listener, asked.host
+                "{} {} to {} for host `{}`",
+                question.method, asked.target, client.listener, asked.host
             ),
         ));
         let mut exchange = Exchange::new(
             Rc::new(client),
-            head,
+            asked.head(question.method, question.headers),
             Box::new(NoBody),
             Arc::clone(&generation.no_site),
             saker_net::clock::realtime_s(),
@@ -108,6 +73,62 @@ pub fn explain(
         sink(step("response", render(&response)));
         Ok(())
     })
+}
+
+fn generation(model: Model, front_end: Option<FrontEnd>) -> Result<Arc<Generation>, String> {
+    let looks_up = model.sites.iter().any(|site| {
+        site.by_host
+            .as_ref()
+            .is_some_and(|by_host| by_host.is_looked_up)
+    });
+    let known_hosts = looks_up
+        .then(|| Hosts::start(&model.hosts))
+        .transpose()?
+        .map(Arc::new);
+    let generation = Generation::new(1, model)
+        .with_front_end(front_end)
+        .with_known_hosts(known_hosts);
+    Ok(Arc::new(generation))
+}
+
+/// Services as a worker has them, without upstream connections and without a page cache.
+fn services(
+    make_services: MakeServices,
+    generation: &Arc<Generation>,
+    watcher: &Watcher,
+) -> Rc<Services> {
+    let gateway = Gateway::new(
+        Rc::default(),
+        1,
+        BufferFiles::new(std::env::temp_dir().into()),
+        None,
+    );
+    make_services(ServiceParts {
+        generation: Arc::clone(generation),
+        common: CommonParts {
+            watcher,
+            challenges: &Arc::default(),
+            guard: &Arc::default(),
+            neighbours: &Arc::default(),
+        },
+        gateway,
+        figures: Rc::new(Nothing),
+        cache: CacheAccess::Explain,
+    })
+}
+
+/// A client of this machine that comes to the listener.
+fn client(listener: Address) -> Client {
+    let local = match &listener {
+        Address::Tcp(address) => *address,
+        Address::Unix(_) => SocketAddr::from(([0, 0, 0, 0], 0)),
+    };
+    Client::new(
+        SocketAddr::from(([127, 0, 0, 1], 0)),
+        local,
+        Arc::new(listener),
+        false,
+    )
 }
 
 /// The parts of the URL that decide.

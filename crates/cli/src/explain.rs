@@ -1,5 +1,6 @@
 //! `saker explain URL`: the walk of a request that is never sent, each step with what decided it.
 
+use crate::dispatch_trace::Question;
 use crate::source::{ApacheInput, load_apache_keeping_places, load_native};
 use crate::{
     arguments, cache, check,
@@ -27,9 +28,11 @@ pub fn explain(explain: arguments::Explain, make_services: MakeServices) -> Exit
     let outcome = crate::dispatch_trace::explain(
         make_services,
         (model, front_end),
-        &explain.method,
-        &explain.url,
-        &explain.headers,
+        &Question {
+            method: &explain.method,
+            url: &explain.url,
+            headers: &explain.headers,
+        },
         &mut |step| steps.push(step),
     );
     // What is kept is the running server's to say.

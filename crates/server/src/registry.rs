@@ -1,16 +1,24 @@
-//! The one list of handlers and the one list of filters, in the order in which they are asked.
+//! The registry: the one list of handlers and the one list of filters, in the order in which they are asked.
+//!
+//! Called by: each worker, at its start and after a reload; `saker explain`.
+//! Caveat: the order is behavior. The page cache looks a page up before the gateway asks for it, and keeps it
+//! before it is compressed.
+//! Out of scope: what a handler or filter does.
 
-use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules};
-use saker_gateway::Doorkeeper;
+use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
+use saker_files::Watcher;
+use saker_gateway::{Doorkeeper, Gateway};
 use saker_handlers::{
     CgiFiles, Compress, FieldFilter, FixedAnswers, GuardFields, LoginAttempts, PhpFiles,
     StaticFiles,
     page_cache::{Explain, Keep, LookUp, PageCache},
 };
 use saker_net::jobs::{self, JobKind};
-use saker_pipeline::{Filter, Handler, Rules, Services};
-use saker_serving::reverse_dns::Names;
-use saker_serving::services::{CacheAccess, CommonParts, ServiceParts};
+use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
+use saker_serving::{
+    reverse_dns::Names,
+    services::{CacheAccess, CommonParts, ServiceParts},
+};
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
@@ -18,10 +26,10 @@ use std::{
 
 /// Makes the services of a worker. Pages that include others ask the same services as clients would.
 pub fn services(parts: ServiceParts<'_>) -> Rc<Services> {
-    Rc::new_cyclic(|inside| made(parts, inside.clone()))
+    Rc::new_cyclic(|inside| assemble(parts, inside.clone()))
 }
 
-fn made(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
+fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
     let ServiceParts {
         generation,
         common,
@@ -35,73 +43,29 @@ fn made(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         guard,
         neighbours,
     } = common;
-    let purgers = &generation.model.cache.purgers;
     let is_explained = matches!(cache, CacheAccess::Explain);
+    let purgers = &generation.model.cache.purgers;
     let page_cache = match cache {
         CacheAccess::Share(share) => Some(PageCache::new(share, purgers.clone(), inside.clone())),
         CacheAccess::None | CacheAccess::Explain => None,
     };
-    let mut handlers: Vec<Box<dyn Handler>> = vec![
-        Box::new(FixedAnswers),
-        Box::new(PhpFiles::new(
-            watcher.clone(),
-            generation.model.php_pools.clone(),
-        )),
-        Box::new(CgiFiles::new(watcher.clone())),
-    ];
-    if let Some(page_cache) = &page_cache {
-        handlers.push(Box::new(LookUp(Rc::clone(page_cache))));
-    }
-    if is_explained {
-        handlers.push(Box::new(Explain));
-    }
     let gateway = Rc::new(gateway);
-    handlers.push(Box::new(Rc::clone(&gateway)));
-    handlers.push(Box::new(StaticFiles::new(
-        watcher.clone(),
-        generation.model.server.resource_file_bytes_max,
-    )));
-    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(LoginAttempts), Box::new(FieldFilter)];
-    let challenges = Arc::clone(challenges);
-    let rules = generation
-        .front_end
-        .clone()
-        .and_then(|front_end| front_end.downcast::<Apache>().ok());
     let buffer_files = gateway.buffer_files();
-    let pools = generation.model.php_pools.clone();
-    let apache_rules = rules.as_ref().map(|apache| {
-        Rc::new(ApacheRules::new(
-            Arc::clone(apache),
-            watcher.clone(),
-            figures,
-            pools.clone(),
-        ))
-    });
-    if let (Some(apache), Some(apache_rules)) = (&rules, &apache_rules) {
-        let inside = Inside::new(inside, Rc::clone(apache_rules));
-        filters.push(Box::new(ContentFilters::new(
-            Arc::clone(apache),
-            watcher.clone(),
-            inside,
-        )));
-    }
-    if let Some(page_cache) = page_cache {
-        filters.push(Box::new(Keep(page_cache)));
-    }
-    filters.push(Box::new(Compress));
-    if let Some(apache) = &rules {
-        filters.push(Box::new(ResponseRules::new(
-            Arc::clone(apache),
-            watcher.clone(),
-        )));
-    }
-    filters.push(Box::new(GuardFields));
-    let rules = apache_rules.map(|rules| rules as Rc<dyn Rules>);
+    let challenges = Arc::clone(challenges);
+    let apache = ApacheParts::of(&generation, watcher, figures);
+    let handlers = handlers(
+        &generation,
+        watcher,
+        page_cache.as_ref(),
+        is_explained,
+        &gateway,
+    );
+    let filters = filters(watcher, page_cache, apache.as_ref(), inside);
     Services {
         generation,
         handlers: Rc::from(handlers),
         filters: Rc::from(filters),
-        rules,
+        rules: apache.map(|apache| apache.rules as Rc<dyn Rules>),
         authorizer: Some(Rc::new(Doorkeeper(gateway))),
         guard: Arc::clone(guard),
         names: if is_explained {
@@ -121,5 +85,92 @@ fn made(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         neighbours: Arc::clone(neighbours),
         now_ns: saker_net::clock::monotonic_ns,
         challenge: Box::new(move |path| challenges.answer(path)),
+    }
+}
+
+/// The handlers, in the order in which they are asked.
+fn handlers(
+    generation: &Generation,
+    watcher: &Watcher,
+    page_cache: Option<&Rc<PageCache>>,
+    is_explained: bool,
+    gateway: &Rc<Gateway>,
+) -> Vec<Box<dyn Handler>> {
+    let mut handlers: Vec<Box<dyn Handler>> = vec![
+        Box::new(FixedAnswers),
+        Box::new(PhpFiles::new(
+            watcher.clone(),
+            generation.model.php_pools.clone(),
+        )),
+        Box::new(CgiFiles::new(watcher.clone())),
+    ];
+    if let Some(page_cache) = page_cache {
+        handlers.push(Box::new(LookUp(Rc::clone(page_cache))));
+    }
+    if is_explained {
+        handlers.push(Box::new(Explain));
+    }
+    handlers.push(Box::new(Rc::clone(gateway)));
+    handlers.push(Box::new(StaticFiles::new(
+        watcher.clone(),
+        generation.model.server.resource_file_bytes_max,
+    )));
+    handlers
+}
+
+/// The filters, in the order in which they see a response.
+fn filters(
+    watcher: &Watcher,
+    page_cache: Option<Rc<PageCache>>,
+    apache: Option<&ApacheParts>,
+    inside: Weak<Services>,
+) -> Vec<Box<dyn Filter>> {
+    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(LoginAttempts), Box::new(FieldFilter)];
+    if let Some(apache) = apache {
+        let inside = Inside::new(inside, Rc::clone(&apache.rules));
+        filters.push(Box::new(ContentFilters::new(
+            Arc::clone(&apache.configuration),
+            watcher.clone(),
+            inside,
+        )));
+    }
+    if let Some(page_cache) = page_cache {
+        filters.push(Box::new(Keep(page_cache)));
+    }
+    filters.push(Box::new(Compress));
+    if let Some(apache) = apache {
+        filters.push(Box::new(ResponseRules::new(
+            Arc::clone(&apache.configuration),
+            watcher.clone(),
+        )));
+    }
+    filters.push(Box::new(GuardFields));
+    filters
+}
+
+/// The front end of an Apache configuration.
+struct ApacheParts {
+    configuration: Arc<Apache>,
+    rules: Rc<ApacheRules>,
+}
+
+impl ApacheParts {
+    /// `None`: the configuration is native.
+    fn of(
+        generation: &Generation,
+        watcher: &Watcher,
+        figures: Rc<dyn Figures>,
+    ) -> Option<ApacheParts> {
+        let configuration = generation.front_end.clone()?.downcast::<Apache>().ok()?;
+        let rules = Rc::new(ApacheRules::new(
+            Arc::clone(&configuration),
+            watcher.clone(),
+            figures,
+            generation.model.php_pools.clone(),
+        ));
+        Some(ApacheParts {
+            configuration,
+            rules,
+        })
     }
 }

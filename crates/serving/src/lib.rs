@@ -21,6 +21,7 @@ mod logged_hosts;
 pub mod mux;
 mod pieces;
 pub mod quic;
+pub mod quic_secrets;
 pub mod request;
 pub mod reverse_dns;
 pub mod services;

@@ -1,7 +1,7 @@
 //! Everything that cores share, declared in one place. All else belongs to one worker and is
 //! `!Send`.
 
-use crate::{log_files::LogFiles, quic::secrets::QuicShared, services::MakeServices};
+use crate::{log_files::LogFiles, quic_secrets::QuicShared, services::MakeServices};
 use saker_acme::Challenges;
 use saker_broker_client::BrokerClient;
 use saker_cache_store::Store;

@@ -3,29 +3,26 @@
 //! at a large body, at a fault, or where the bytes end.
 
 use super::{
+    head::{Http1Head, append_built, connection_of},
     outgoing::Outgoing,
     step::{Sending, Then, WalkRequest},
     upgrade::{self, Preface},
 };
 use crate::{
-    common_headers::Tail,
     freshness::ReadOrigin,
     h2::Beginning,
     request::{
-        Begun, Busy, Cause, Facts, Pending, Session, Throttled, fast_key, log, rejected,
-        request_limits,
+        Begun, Busy, Cause, FastPath, Hit, Pending, Session, log, look_up, rejected,
+        request_limits, response_head,
     },
     worker::Worker,
 };
-use saker_config::model::Settings;
-use saker_http::{HeadIndex, HeadView, KnownField, Method, Status, Version};
+use saker_http::{HeadIndex, HeadView, KnownField, Method, Status};
 use saker_http1::{
-    Connection as ConnectionLine, HeadExtra, Parsed, Reject, ResponseFraming, check_request,
-    encode_head, keep_alive, parse_request, settled,
+    Connection as ConnectionLine, Parsed, Reject, ResponseFraming, check_request, keep_alive,
+    parse_request, settled,
 };
-use saker_pipeline::{
-    Body, Generation, Response, ResponseHead, field_edits, respond, throttle::Admission,
-};
+use saker_pipeline::{Body, Generation, Response, respond, throttle::Admission};
 use saker_telemetry::Metric;
 
 /// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write
@@ -94,17 +91,11 @@ pub fn serve(
         if out.len() >= OUT_BYTES_MAX {
             return Next::Again { rest: at };
         }
-        if session.requests == 0 && session.http2.direct {
-            match upgrade::preface(&bytes[at..]) {
-                Preface::Whole => {
-                    return Next::Http2 {
-                        beginning: Beginning::Preface,
-                        rest: at,
-                    };
-                }
-                Preface::Part => return Next::Read { rest: at },
-                Preface::No => {}
-            }
+        if session.requests == 0
+            && session.http2.direct
+            && let Some(next) = by_preface(&bytes[at..], at)
+        {
+            return next;
         }
         let head_bytes = match parse_request(&bytes[at..], &request_limits, index) {
             Ok(Parsed::Complete { head_bytes }) => head_bytes,
@@ -117,15 +108,11 @@ pub fn serve(
         worker.freshness.settle(origin);
         if session.http2.upgrade
             && view.has(KnownField::Upgrade)
-            && let Some(settings) = upgrade::h2c_settings(view)
-            && let Ok(request) = settled(view)
+            && let Some(beginning) = by_upgrade(view)
         {
             out.extend_from_slice(upgrade::SWITCHING);
             return Next::Http2 {
-                beginning: Beginning::Upgrade {
-                    request: Box::new(request),
-                    settings,
-                },
+                beginning,
                 rest: at,
             };
         }
@@ -137,7 +124,7 @@ pub fn serve(
         }
         let may_stay = begun == Begun::Stays;
         let stays = may_stay && keep_alive(view);
-        match resolved(worker, session, &services.generation, view, stays, out) {
+        match cached(worker, session, &services.generation, view, stays, out) {
             Some(Fast::Done { stays: true }) => {}
             Some(Fast::Done { stays: false }) => return Next::Close { cause: Cause::Done },
             Some(Fast::Send(sending)) => return Next::Send { sending, rest: at },
@@ -149,7 +136,28 @@ pub fn serve(
     }
 }
 
-/// The full checks, then the walk.
+/// HTTP/2 by prior knowledge (RFC 9113 section 3.3); `None`: the bytes are HTTP/1's.
+fn by_preface(bytes: &[u8], at: usize) -> Option<Next> {
+    match upgrade::preface(bytes) {
+        Preface::Whole => Some(Next::Http2 {
+            beginning: Beginning::Preface,
+            rest: at,
+        }),
+        Preface::Part => Some(Next::Read { rest: at }),
+        Preface::No => None,
+    }
+}
+
+/// HTTP/2 by `Upgrade: h2c` (RFC 7540 section 3.2).
+fn by_upgrade(view: HeadView<'_>) -> Option<Beginning> {
+    let settings = upgrade::h2c_settings(view)?;
+    Some(Beginning::Upgrade {
+        request: Box::new(settled(view).ok()?),
+        settings,
+    })
+}
+
+/// The full checks, then dispatch.
 fn walk(
     session: &mut Session,
     request: &[u8],
@@ -182,8 +190,9 @@ enum Fast {
     Held(Admission),
 }
 
-/// Answers from a resolved resource, if there is one for this request.
-fn resolved(
+/// Answers from the route cache, if it knows this request.
+#[inline(always)]
+fn cached(
     worker: &Worker,
     session: &mut Session,
     generation: &Generation,
@@ -191,165 +200,62 @@ fn resolved(
     stays: bool,
     out: &mut Vec<u8>,
 ) -> Option<Fast> {
-    let key = fast_key(&session.client.listener, view)?;
     let now = saker_net::clock::turn_s();
-    let mut resources = worker.resources.borrow_mut();
-    let (mut response, entry) = resources.answer(&key, view, now, saker_net::clock::turn_ms())?;
-    if !session.is_good_for(generation, entry.site_index) {
-        return None;
-    }
-    let throttled = match entry.throttled {
-        true => session.throttle(
-            &entry.settings,
-            entry.site_index,
-            response.body.length().unwrap_or(0),
-        ),
-        false => Throttled::No,
-    };
-    let pace = match throttled {
-        Throttled::No => None,
-        Throttled::Paced(pace) => Some(pace),
-        Throttled::Held(admission) => return Some(Fast::Held(admission)),
-        Throttled::Walk => return None,
+    let mut routes = worker.resources.borrow_mut();
+    let mut hit = match look_up(&mut routes, session, generation, view, now) {
+        FastPath::Hit(hit) => hit,
+        FastPath::Held(admission) => return Some(Fast::Held(admission)),
+        FastPath::Miss => return None,
     };
     if view.method() == Method::Head {
-        response.body = Body::Empty;
+        hit.response.body = Body::Empty;
     }
-    let stays = session.stays_at(generation, entry.site_index) && stays;
+    let stays = session.stays_at(generation, hit.route.site_index) && stays;
     let start = out.len();
-    append_head(
-        session,
-        &entry.settings,
-        &mut response,
-        view,
-        stays,
+    response_head::encode(
+        &mut Http1Head::new(view, connection_of(view.version(), stays), out),
+        &hit.response,
+        hit.response.body.length(),
+        &mut session.tail(&hit.response.head),
         now,
-        out,
     );
-    let facts = Facts {
-        site: entry.site_index,
-        status: response.status,
-        path: &entry.path,
-        fields: Some(response.fields()),
-        stays,
-        walk: entry.log_facts.as_ref(),
-    };
-    let body_bytes = match &response.body {
+    let body_bytes = match &hit.response.body {
         Body::Empty => 0,
-        Body::Memory(chunk) if chunk.len() <= INLINE_BYTES_MAX && pace.is_none() => {
+        Body::Memory(chunk) if chunk.len() <= INLINE_BYTES_MAX && hit.pace.is_none() => {
             out.extend_from_slice(chunk.bytes());
             chunk.len() as u64
         }
         _ => {
-            let log = Pending::new(session, view, &facts);
-            let then = if stays {
-                Then::Continue
-            } else {
-                Then::Close(Cause::Done)
-            };
-            let outgoing = Outgoing::new(
-                out.split_off(start),
-                std::mem::take(&mut response.body),
-                false,
-            );
-            return Some(Fast::Send(Box::new(Sending {
-                outgoing,
-                then,
-                log,
-                pace,
-                _busy: Some(Busy::begin(session, view)),
-            })));
+            let head = out.split_off(start);
+            return Some(Fast::Send(send_later(session, view, hit, head, stays)));
         }
     };
-    log::now(
-        session,
-        view,
-        &facts,
-        body_bytes,
-        (out.len() - start) as u64,
-    );
+    let bytes = (out.len() - start) as u64;
+    log::now(session, view, &hit.facts(stays), body_bytes, bytes);
     Some(Fast::Done { stays })
 }
 
-/// Appends a whole head, of either kind.
-pub fn append_head(
+/// A hit whose body does not go at once.
+fn send_later(
     session: &Session,
-    settings: &Settings,
-    response: &mut Response,
     view: HeadView<'_>,
+    mut hit: Hit<'_>,
+    head: Vec<u8>,
     stays: bool,
-    now: i64,
-    out: &mut Vec<u8>,
-) {
-    let mut tail = session.tail(&response.head);
-    match &mut response.head {
-        ResponseHead::Ready(ready) => {
-            out.extend_from_slice(&ready.http1);
-            out.extend_from_slice(tail.lines(now));
-            out.extend_from_slice(connection_line(view.version(), stays));
-            out.extend_from_slice(b"\r\n");
-        }
-        ResponseHead::Built(fields) => {
-            field_edits::apply(&settings.fields, response.status, fields);
-            append_built(
-                response,
-                &mut tail,
-                framing_of(response, view),
-                connection_of(view.version(), stays),
-                now,
-                out,
-            );
-        }
-    }
-}
-
-/// Appends a built (and filtered) head. `Date` and `Server` are ours.
-pub fn append_built(
-    response: &Response,
-    tail: &mut Tail,
-    framing: ResponseFraming,
-    connection: ConnectionLine,
-    now: i64,
-    out: &mut Vec<u8>,
-) {
-    let extra = HeadExtra {
-        date: Some(tail.date(now)),
-        connection,
-        framing,
-    };
-    encode_head(response.status, response.fields(), extra, out);
-    if !response.fields().has("server") {
-        out.truncate(out.len() - 2);
-        out.extend_from_slice(tail.server_line());
-        out.extend_from_slice(b"\r\n");
-    }
-    if !tail.alt_svc_line().is_empty() {
-        out.truncate(out.len() - 2);
-        out.extend_from_slice(tail.alt_svc_line());
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
-pub fn connection_of(version: Version, stays: bool) -> ConnectionLine {
-    match (version, stays) {
-        (_, false) => ConnectionLine::Close,
-        (Version::Http10, true) => ConnectionLine::KeepAlive10,
-        (_, true) => ConnectionLine::KeepAlive,
-    }
-}
-
-/// RFC 9112 section 6.3, seen from the sender.
-pub fn framing_of(response: &Response, view: HeadView<'_>) -> ResponseFraming {
-    match response.body.length() {
-        _ if response.status.forbids_content() => ResponseFraming::None,
-        // RFC 9110 section 9.3.6: neither length nor coding.
-        _ if response.tunnel.is_some() => ResponseFraming::None,
-        Some(length) => ResponseFraming::Length(length),
-        // RFC 9110 section 9.3.2: a HEAD response may leave out what only content would tell.
-        None if view.method() == Method::Head => ResponseFraming::None,
-        None if view.version() == Version::Http10 => ResponseFraming::UntilClose,
-        None => ResponseFraming::Chunked,
-    }
+) -> Box<Sending> {
+    let log = Pending::new(session, view, &hit.facts(stays));
+    let body = std::mem::take(&mut hit.response.body);
+    Box::new(Sending {
+        outgoing: Outgoing::new(head, body, false),
+        then: if stays {
+            Then::Continue
+        } else {
+            Then::Close(Cause::Done)
+        },
+        log,
+        pace: hit.pace,
+        _busy: Some(Busy::begin(session, view)),
+    })
 }
 
 /// Answers a request that can't be read, and ends the connection: where the next one would begin is
@@ -392,13 +298,4 @@ pub fn refuse_with(session: &Session, status: Status, bytes: &[u8], out: &mut Ve
         body_bytes,
         (out.len() - start) as u64,
     );
-}
-
-/// The `Connection` line of a response that does not change protocols.
-fn connection_line(version: Version, keep_alive: bool) -> &'static [u8] {
-    match (version, keep_alive) {
-        (_, false) => b"Connection: close\r\n",
-        (Version::Http10, true) => b"Connection: keep-alive\r\n",
-        (_, true) => b"",
-    }
 }

@@ -6,6 +6,7 @@
 //! belong to the worker and are borrowed only while there are bytes.
 
 mod connection;
+mod head;
 mod inbound;
 mod outgoing;
 mod request_body;

@@ -2,7 +2,7 @@
 
 use super::{
     connection::Connection,
-    inbound,
+    head::{Http1Head, connection_of, framing_of},
     outgoing::Outgoing,
     request_body::{BodyState, Http1Body},
     step::{Sending, Step, Then, TunnelStart, WalkRequest},
@@ -10,7 +10,7 @@ use super::{
 use crate::{
     request::{
         BodyTime, Busy, Cause, Direction, Facts, Pending, log_facts, refusal, remember,
-        request_limits,
+        request_limits, response_head,
     },
     site_logs::SiteLogs,
 };
@@ -51,24 +51,9 @@ impl Connection {
         )));
         let mut exchange = self.exchange(request.head.clone(), &services, &state);
         exchange.admission = request.admission;
-        let outlives_client = Rc::clone(&exchange.outlives_client);
-        let mut response = match expectation {
-            // RFC 9110 section 10.1.1: what we don't know how to meet.
-            Expectation::Unknown => {
-                respond::built_in_page(Response::new(Status::EXPECTATION_FAILED))
-            }
-            _ => {
-                let max = services.generation.model.limits.requests_at_a_time_max;
-                let _place = self.session.worker.shared.busy.enter(max).await;
-                let answering = respond::answer(&mut exchange, &services);
-                self.unless_gone(&state, &outlives_client, answering)
-                    .await
-                    .unwrap_or_else(|| Response::new(CLIENT_CLOSED_REQUEST))
-            }
-        };
-        if let Some(error) = state.borrow().failed() {
-            response = refusal(error, response);
-        }
+        let mut response = self
+            .answer(&mut exchange, &services, &state, expectation)
+            .await;
         if exchange.drops_connection {
             let logged = self.sending(&exchange, response, false, began_ns, logs, None);
             logged.log_cut(&self.session);
@@ -116,6 +101,35 @@ impl Connection {
         self.after(drained, &state, view).await
     }
 
+    /// The response, made by the pipeline unless the client goes before that.
+    async fn answer(
+        &self,
+        exchange: &mut Exchange,
+        services: &Rc<Services>,
+        state: &Rc<RefCell<BodyState>>,
+        expectation: Expectation,
+    ) -> Response {
+        let outlives_client = Rc::clone(&exchange.outlives_client);
+        let response = match expectation {
+            // RFC 9110 section 10.1.1: what we don't know how to meet.
+            Expectation::Unknown => {
+                respond::built_in_page(Response::new(Status::EXPECTATION_FAILED))
+            }
+            _ => {
+                let max = services.generation.model.limits.requests_at_a_time_max;
+                let _place = self.session.worker.shared.busy.enter(max).await;
+                let answering = respond::answer(exchange, services);
+                self.unless_gone(state, &outlives_client, answering)
+                    .await
+                    .unwrap_or_else(|| Response::new(CLIENT_CLOSED_REQUEST))
+            }
+        };
+        match state.borrow().failed() {
+            Some(error) => refusal(error, response),
+            None => response,
+        }
+    }
+
     fn exchange(
         &mut self,
         head: RequestHead,
@@ -161,39 +175,25 @@ impl Connection {
         log_facts: Option<Rc<LogFacts>>,
     ) -> Box<Sending> {
         let view = exchange.head.view();
-        let framing = inbound::framing_of(&response, view);
+        let framing = framing_of(&response, view);
         let stays = stays && framing != ResponseFraming::UntilClose;
         let mut head = Vec::with_capacity(512);
         let now = saker_net::clock::realtime_s();
-        match &response.head {
-            ResponseHead::Ready(_) => inbound::append_head(
-                &self.session,
-                &exchange.settings,
-                &mut response,
-                view,
-                stays,
-                now,
-                &mut head,
-            ),
-            ResponseHead::Built(_) => {
-                let connection = match response.tunnel {
-                    Some(_) if response.status == Status::SWITCHING_PROTOCOLS => {
-                        ConnectionLine::Upgrade
-                    }
-                    // What follows is the tunnel's (RFC 9110 section 9.3.6).
-                    Some(_) => ConnectionLine::KeepAlive,
-                    None => inbound::connection_of(view.version(), stays),
-                };
-                inbound::append_built(
-                    &response,
-                    &mut self.session.tail(&response.head),
-                    framing,
-                    connection,
-                    now,
-                    &mut head,
-                );
+        let connection = match (&response.head, &response.tunnel) {
+            (ResponseHead::Built(_), Some(_)) if response.status == Status::SWITCHING_PROTOCOLS => {
+                ConnectionLine::Upgrade
             }
-        }
+            // What follows is the tunnel's (RFC 9110 section 9.3.6).
+            (ResponseHead::Built(_), Some(_)) => ConnectionLine::KeepAlive,
+            _ => connection_of(view.version(), stays),
+        };
+        response_head::encode(
+            &mut Http1Head::new(view, connection, &mut head),
+            &response,
+            response.body.length(),
+            &mut self.session.tail(&response.head),
+            now,
+        );
         let facts = Facts {
             site: exchange.site_index,
             status: response.status,

@@ -2,7 +2,7 @@
 
 use crate::{
     common_headers::Tail,
-    mux::head::{HeadSink, encode_ready},
+    mux::head::{FieldSink, encode_ready},
 };
 use saker_http2::{HeadEncoder, Indexing, hpack};
 use saker_pipeline::ReadyHead;
@@ -10,7 +10,7 @@ use saker_pipeline::ReadyHead;
 /// A field block that has been begun.
 pub struct Block<'a, 'b>(pub &'a mut HeadEncoder<'b>);
 
-impl HeadSink for Block<'_, '_> {
+impl FieldSink for Block<'_, '_> {
     fn status(&mut self, status: u16) {
         self.0.status(status);
     }
@@ -19,7 +19,7 @@ impl HeadSink for Block<'_, '_> {
         self.0.field(name, value, indexing);
     }
 
-    fn ready(&mut self, head: &ReadyHead) {
+    fn ready_fields(&mut self, head: &ReadyHead) {
         self.0.raw(head.http2.get_or_init(|| {
             encode_ready(
                 head,

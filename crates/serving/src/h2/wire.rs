@@ -4,6 +4,7 @@ use super::{
     connection::{Connection, OUT_BYTES_MAX},
     head::Block,
 };
+use crate::request::response_head;
 use crate::{
     common_headers::Tail,
     mux::{Exchanges, Reset, StreamId, Wire, head},
@@ -65,7 +66,7 @@ impl Wire for Frames<'_> {
     ) {
         self.machine
             .send_head(number(stream), ends, self.out, |block| {
-                head::write(&mut Block(block), response, length, tail, now)
+                response_head::encode(&mut Block(block), response, length, tail, now)
             });
     }
 

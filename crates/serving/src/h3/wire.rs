@@ -5,6 +5,7 @@
 //! streams are QUIC's.
 
 use super::{connection::Connection, head::Section, unsent::Unsent};
+use crate::request::response_head;
 use crate::{
     common_headers::Tail,
     mux::{Exchanges, Reset, StreamId, Wire, head},
@@ -67,7 +68,7 @@ impl Wire for Streams<'_> {
         self.prioritize(stream);
         self.gather(stream, |machine, out| {
             machine.send_head(stream.0, ends, out, |section| {
-                head::write(&mut Section(section), response, length, tail, now)
+                response_head::encode(&mut Section(section), response, length, tail, now)
             });
         });
         if ends {

@@ -1,63 +1,55 @@
 //! Response heads as HTTP/2 and HTTP/3 send them: those that are ready are copied as encoded once,
 //! the rest are encoded without building a map.
 
-use crate::common_headers::Tail;
+use crate::{common_headers::Tail, request::response_head::HeadSink};
 use saker_http::Fields;
 use saker_http2::Indexing;
-use saker_pipeline::{ReadyHead, Response, ResponseHead};
+use saker_pipeline::{ReadyHead, Response};
 
 /// A protocol's compression, at a head that has been begun.
-pub trait HeadSink {
+pub trait FieldSink {
     fn status(&mut self, status: u16);
 
     fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing);
 
     /// All of a head that can be used again and again, encoded without a look at any connection.
-    fn ready(&mut self, head: &ReadyHead);
+    fn ready_fields(&mut self, head: &ReadyHead);
 
     /// `Date`, and `Server` with it.
     fn tail(&mut self, tail: &mut Tail, now: i64, with_server: bool);
 }
 
-/// Writes the head of a response whose content has `length` (for HEAD: would have, where that is
-/// known).
-pub fn write(
-    sink: &mut impl HeadSink,
-    response: &Response,
-    length: Option<u64>,
-    tail: &mut Tail,
-    now: i64,
-) {
-    match &response.head {
-        ResponseHead::Ready(ready) => {
-            sink.ready(ready);
-            sink.tail(tail, now, true);
+impl<S: FieldSink> HeadSink for S {
+    fn ready(&mut self, head: &ReadyHead, common: &mut Tail, now: i64) {
+        self.ready_fields(head);
+        self.tail(common, now, true);
+    }
+
+    fn built(&mut self, response: &Response, length: Option<u64>, common: &mut Tail, now: i64) {
+        let fields = response.fields();
+        self.status(response.status.0);
+        append_fields(fields, self);
+        if let Some(length) =
+            length.filter(|_| !fields.has("content-length") && !response.status.forbids_content())
+        {
+            self.field(
+                b"content-length",
+                length.to_string().as_bytes(),
+                Indexing::Without,
+            );
         }
-        ResponseHead::Built(fields) => {
-            sink.status(response.status.0);
-            append_fields(fields, sink);
-            if let Some(length) = length
-                .filter(|_| !fields.has("content-length") && !response.status.forbids_content())
-            {
-                sink.field(
-                    b"content-length",
-                    length.to_string().as_bytes(),
-                    Indexing::Without,
-                );
-            }
-            sink.tail(tail, now, !fields.has("server"));
-        }
+        self.tail(common, now, !fields.has("server"));
     }
 }
 
 /// Fields as they are, but for those that are not sent.
-pub fn append_fields(fields: &Fields, sink: &mut impl HeadSink) {
+pub fn append_fields(fields: &Fields, sink: &mut impl FieldSink) {
     for (name, value) in fields.iter().filter(|line| is_sent(line.0)) {
         sink.field(name.as_bytes(), trimmed(value), indexing(name));
     }
 }
 
-/// Encodes what [`HeadSink::ready`] copies.
+/// Encodes what [`FieldSink::ready_fields`] copies.
 pub fn encode_ready(
     ready: &ReadyHead,
     status: fn(u16, &mut Vec<u8>),

@@ -6,12 +6,10 @@ use super::{
     stream::Stream,
     wire::{Reset, StreamId, Wire},
 };
-use crate::request::{Begun, Busy, Facts, Pending, Throttled, fast_key, log, rejected};
+use crate::request::{Begun, Busy, FastPath, Hit, Pending, log, look_up, rejected};
 use saker_http::{HeadView, Method, Status};
 use saker_http1::RejectReason;
-use saker_pipeline::{
-    Body, BodyError, Response, ResponseHead, field_edits, respond, throttle::Admission,
-};
+use saker_pipeline::{Body, BodyError, Response, respond, throttle::Admission};
 use saker_telemetry::{Metric, access_log::ConnectionStatus};
 use std::rc::Rc;
 
@@ -30,14 +28,14 @@ impl Exchanges {
         if !self.begin_request(wire) {
             return self.drop_client(id, wire);
         }
-        let held = match end_stream {
-            true => self.resolved(id, view, wire),
-            false => Resolved::No,
+        let cached = match end_stream {
+            true => self.cached(id, view, wire),
+            false => Cached::No,
         };
-        match held {
-            Resolved::Answered => {}
-            Resolved::Held(admission) => self.walk(id, view, end_stream, Some(admission)),
-            Resolved::No => self.walk(id, view, end_stream, None),
+        match cached {
+            Cached::Answered => {}
+            Cached::Held(admission) => self.walk(id, view, end_stream, Some(admission)),
+            Cached::No => self.walk(id, view, end_stream, None),
         }
     }
 
@@ -62,71 +60,45 @@ impl Exchanges {
         wire.shut_down();
     }
 
-    /// Answers from a resolved resource, if there is one for this request.
-    fn resolved(&mut self, id: StreamId, view: HeadView<'_>, wire: &mut impl Wire) -> Resolved {
-        let client = Rc::clone(&self.session.client);
-        let Some(key) = fast_key(&client.listener, view) else {
-            return Resolved::No;
-        };
+    /// Answers from the route cache, if it knows this request.
+    fn cached(&mut self, id: StreamId, view: HeadView<'_>, wire: &mut impl Wire) -> Cached {
         let worker = Rc::clone(&self.session.worker);
         let now = saker_net::clock::turn_s();
-        let mut resources = worker.resources.borrow_mut();
-        let Some((mut response, entry)) =
-            resources.answer(&key, view, now, saker_net::clock::turn_ms())
-        else {
-            return Resolved::No;
+        let mut routes = worker.resources.borrow_mut();
+        let services = worker.services.borrow();
+        let found = look_up(
+            &mut routes,
+            &mut self.session,
+            &services.generation,
+            view,
+            now,
+        );
+        drop(services);
+        let mut hit = match found {
+            FastPath::Hit(hit) => hit,
+            FastPath::Held(admission) => return Cached::Held(admission),
+            FastPath::Miss => return Cached::No,
         };
-        if !self
-            .session
-            .is_good_for(&worker.services.borrow().generation, entry.site_index)
-        {
-            return Resolved::No;
-        }
-        let throttled = match entry.throttled {
-            true => self.session.throttle(
-                &entry.settings,
-                entry.site_index,
-                response.body.length().unwrap_or(0),
-            ),
-            false => Throttled::No,
-        };
-        let pace = match throttled {
-            Throttled::No => None,
-            Throttled::Paced(pace) => Some(pace),
-            Throttled::Held(admission) => return Resolved::Held(admission),
-            Throttled::Walk => return Resolved::No,
-        };
-        let length = response.body.length();
-        if let ResponseHead::Built(fields) = &mut response.head {
-            field_edits::apply(&entry.settings.fields, response.status, fields);
-        }
+        let length = hit.response.body.length();
         let body = match view.method() {
             Method::Head => Body::Empty,
-            _ if response.status.forbids_content() => Body::Empty,
-            _ => std::mem::take(&mut response.body),
+            _ if hit.response.status.forbids_content() => Body::Empty,
+            _ => std::mem::take(&mut hit.response.body),
         };
         let start = wire.made();
         let empty = body.length() == Some(0);
         wire.send_head(
             id,
-            &response,
+            &hit.response,
             length,
             empty,
-            &mut self.session.tail(&response.head),
+            &mut self.session.tail(&hit.response.head),
             now,
         );
-        let facts = Facts {
-            site: entry.site_index,
-            status: response.status,
-            path: &entry.path,
-            fields: Some(response.fields()),
-            stays: true,
-            walk: entry.log_facts.as_ref(),
-        };
         let body_bytes = match &body {
             _ if empty => 0,
             Body::Memory(chunk)
-                if pace.is_none()
+                if hit.pace.is_none()
                     && chunk.len() <= INLINE_BYTES_MAX
                     && wire.fits(id, chunk.len()) =>
             {
@@ -134,27 +106,38 @@ impl Exchanges {
                 chunk.len() as u64
             }
             _ => {
-                let log = Pending::new(&self.session, view, &facts);
-                let bytes = wire.made() - start;
-                self.streams.insert(
-                    id,
-                    Stream {
-                        pace,
-                        log,
-                        bytes,
-                        _busy: Some(Busy::begin(&self.session, view)),
-                        ..Stream::default()
-                    },
-                );
-                self.begin_body(id, body, wire);
-                return Resolved::Answered;
+                let head_bytes = wire.made() - start;
+                self.send_later(id, view, hit, body, head_bytes, wire);
+                return Cached::Answered;
             }
         };
+        let facts = hit.facts(true);
         log::now(&self.session, view, &facts, body_bytes, wire.made() - start);
-        Resolved::Answered
+        Cached::Answered
     }
 
-    /// Answers a request that is not walked.
+    /// The body of a hit goes out in its turn, behind a head of `head_bytes` that has gone.
+    fn send_later(
+        &mut self,
+        id: StreamId,
+        view: HeadView<'_>,
+        hit: Hit<'_>,
+        body: Body,
+        head_bytes: u64,
+        wire: &mut impl Wire,
+    ) {
+        let stream = Stream {
+            log: Pending::new(&self.session, view, &hit.facts(true)),
+            pace: hit.pace,
+            bytes: head_bytes,
+            _busy: Some(Busy::begin(&self.session, view)),
+            ..Stream::default()
+        };
+        self.streams.insert(id, stream);
+        self.begin_body(id, body, wire);
+    }
+
+    /// Answers a request that is not dispatched.
     pub fn refuse(
         &mut self,
         id: StreamId,
@@ -282,7 +265,8 @@ impl Exchanges {
     }
 }
 
-enum Resolved {
+/// How far the route cache brings a request.
+enum Cached {
     /// The response is under way.
     Answered,
     /// It has to wait, or is refused.

@@ -2,8 +2,7 @@
 //! certificates as they are now.
 
 use super::driver::Driver;
-use super::secrets::QuicShared;
-use crate::worker::Worker;
+use crate::{quic_secrets::QuicShared, worker::Worker};
 use saker_config::model::{Address, Congestion, Http3, Limits, Listener, Model};
 use saker_quic::{ChooseConfig, Chosen, ServerCrypto, Settings, Unusable};
 use saker_tls::{Acceptor, QuicAnswer, QuicConfigurations, take_shown};

@@ -17,7 +17,6 @@ mod endpoint_settings;
 mod listen;
 mod metrics;
 mod qlog_file;
-pub(crate) mod secrets;
 
 pub use driver::{Driver, Turn};
 pub use listen::{QuicListener, start};

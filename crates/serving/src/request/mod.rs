@@ -7,6 +7,7 @@
 mod body_time;
 mod busy;
 mod cause;
+mod fast_path;
 mod held_policy;
 mod limits;
 pub mod log;
@@ -14,14 +15,16 @@ mod outcome;
 mod pace;
 pub mod rejected;
 mod relay;
+pub mod response_head;
 mod session;
 
 pub use body_time::BodyTime;
 pub use busy::Busy;
 pub use cause::Cause;
+pub use fast_path::{FastPath, Hit, look_up};
 pub use limits::request_limits;
 pub use log::{Facts, Pending, log_facts};
-pub use outcome::{fast_key, refusal, remember, without_query};
+pub use outcome::{refusal, remember, without_query};
 pub use pace::{Accounts, Direction, Pace};
 pub use relay::{Relay, RelayEnd};
 pub use session::{Begun, Http2Terms, Session, Throttled};
