@@ -13,7 +13,7 @@ use saker_pipeline::{
     Client, Exchange, FrontEnd, Generation, NoBody, Response, Services, TraceStep, respond,
 };
 use saker_serving::{
-    figures::Nothing,
+    figures::NoFigures,
     services::{CacheAccess, CommonParts, MakeServices, ServiceParts},
 };
 use std::{net::SocketAddr, rc::Rc, sync::Arc};
@@ -39,7 +39,7 @@ pub fn explain(
         .map_err(|error| error.to_string())?;
     runtime.block_on(async {
         let watcher = Watcher::start().map_err(|error| error.to_string())?;
-        let asked = Asked::parse(question.url)?;
+        let asked = RequestedUrl::parse(question.url)?;
         let (model, front_end) = configuration;
         let mut model = with_listener(model);
         crate::source::settle_php(&mut model, front_end.is_some());
@@ -112,7 +112,7 @@ fn services(
             neighbours: &Arc::default(),
         },
         gateway,
-        figures: Rc::new(Nothing),
+        figures: Rc::new(NoFigures),
         cache: CacheAccess::Explain,
     })
 }
@@ -132,7 +132,7 @@ fn client(listener: Address) -> Client {
 }
 
 /// The parts of the URL that decide.
-struct Asked<'a> {
+struct RequestedUrl<'a> {
     host: &'a str,
     /// With the port that was written, as clients send it.
     authority: &'a str,
@@ -140,10 +140,10 @@ struct Asked<'a> {
     target: String,
 }
 
-impl<'a> Asked<'a> {
-    fn parse(url: &'a str) -> Result<Asked<'a>, String> {
+impl<'a> RequestedUrl<'a> {
+    fn parse(url: &'a str) -> Result<RequestedUrl<'a>, String> {
         if url.starts_with('/') {
-            return Ok(Asked {
+            return Ok(RequestedUrl {
                 host: "localhost",
                 authority: "localhost",
                 port: None,
@@ -164,7 +164,7 @@ impl<'a> Asked<'a> {
             format!("/{path}")
         };
         let default = if url.starts_with("https://") { 443 } else { 80 };
-        Ok(Asked {
+        Ok(RequestedUrl {
             host,
             authority,
             port: parsed.port.or(url.contains("://").then_some(default)),
@@ -262,13 +262,13 @@ mod tests {
             ("h.example?q", "h.example", None, "/?q"),
         ];
         for (url, host, port, target) in rows {
-            let asked = Asked::parse(url).unwrap();
+            let asked = RequestedUrl::parse(url).unwrap();
             assert_eq!(
                 (asked.host, asked.port, asked.target.as_str()),
                 (host, port, target),
                 "{url}"
             );
         }
-        assert!(Asked::parse("http://a b/").is_err());
+        assert!(RequestedUrl::parse("http://a b/").is_err());
     }
 }

@@ -157,7 +157,7 @@ pub fn stop(state_dir: &Path, graceful: bool) -> Result<Option<u32>, ClientError
         } else {
             Duration::ZERO
         };
-    // Opened while the server surely lives, so that it can't stand for a later process with the
+    // ConnectionPermit while the server surely lives, so that it can't stand for a later process with the
     // same pid.
     let process = pid.and_then(open_process);
     ask(

@@ -16,7 +16,7 @@ use saker_handlers::{
 use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
 use saker_serving::{
-    reverse_dns::Names,
+    reverse_dns::ReverseDns,
     services::{CacheAccess, CommonParts, ServiceParts},
 };
 use std::{
@@ -71,7 +71,7 @@ fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
         names: if is_explained {
             None
         } else {
-            Some(Box::new(Names::default()))
+            Some(Box::new(ReverseDns::default()))
         },
         sleep: |time| Box::pin(tokio::time::sleep(time)),
         offload: |work| {

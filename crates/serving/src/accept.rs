@@ -2,12 +2,12 @@
 //! where the listener has one, and then the protocol that the client chose.
 
 use crate::{
-    admission::Opened,
+    admission::ConnectionPermit,
     freshness::ReadOrigin,
     h1, h2,
     io::Io,
     request::{Http2Terms, Session},
-    transport::{HandshakeFailure, HandshakeStep, Secured, Transport},
+    transport::{HandshakeFailure, HandshakeStep, TlsStream, Transport},
     worker::{Draining, Worker},
 };
 use saker_config::model::Address;
@@ -42,7 +42,7 @@ const SPEAK_TLS: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-
 <h1>400 Bad Request</h1>\n<p>This port speaks HTTPS: use https://.</p>\n";
 
 /// What a listener expects of a connection.
-struct Manners {
+struct ListenerSettings {
     preface: bool,
     acceptor: Option<Acceptor>,
     http2: Http2Terms,
@@ -51,47 +51,47 @@ struct Manners {
 /// Takes over an accepted connection.
 pub fn start(
     worker: &Rc<Worker>,
-    mut opened: Opened,
+    mut permit: ConnectionPermit,
     (stream, origin): (RawStream, ReadOrigin),
     peer: SocketAddr,
     local: SocketAddr,
     listener: Arc<Address>,
 ) {
     let mut client = Client::new(peer, local, listener, false);
-    let manners = manners(worker, &client);
-    client.tls = manners.acceptor.is_some();
+    let settings = settings(worker, &client);
+    client.tls = settings.acceptor.is_some();
     client.secure = client.tls;
-    if manners.preface || client.tls {
+    if settings.preface || client.tls {
         let worker = Rc::clone(worker);
         tokio::task::spawn_local(
-            async move { receive(worker, opened, stream, client, manners).await },
+            async move { receive(worker, permit, stream, client, settings).await },
         );
         return;
     }
-    if let Err(turned_away) = opened.admit(client.ip()) {
-        return turned_away.tell(worker, &client);
+    if let Err(error) = permit.admit(client.ip()) {
+        return error.tell(worker, &client);
     }
     h1::first_read(
-        Session::new(Rc::clone(worker), client, opened, manners.http2),
+        Session::new(Rc::clone(worker), client, permit, settings.http2),
         stream,
         origin,
     );
 }
 
-fn manners(worker: &Worker, client: &Client) -> Manners {
+fn settings(worker: &Worker, client: &Client) -> ListenerSettings {
     let services = worker.services.borrow();
     let listeners = &services.generation.model.listeners;
     let Some(listener) = listeners
         .iter()
         .find(|listener| listener.address == *client.listener)
     else {
-        return Manners {
+        return ListenerSettings {
             preface: false,
             acceptor: None,
             http2: Http2Terms::default(),
         };
     };
-    Manners {
+    ListenerSettings {
         preface: listener
             .proxy_protocol_from
             .iter()
@@ -103,7 +103,7 @@ fn manners(worker: &Worker, client: &Client) -> Manners {
         acceptor: listener
             .tls
             .as_ref()
-            .and_then(|_| worker.secured.borrow().acceptor(&listener.address).cloned()),
+            .and_then(|_| worker.tls.borrow().acceptor(&listener.address).cloned()),
         http2: Http2Terms {
             direct: listener.http2 && listener.http2_direct,
             upgrade: listener.http2 && listener.http2_upgrade,
@@ -115,59 +115,58 @@ fn manners(worker: &Worker, client: &Client) -> Manners {
 /// Everything that may have to wait before a driver can begin.
 async fn receive(
     worker: Rc<Worker>,
-    mut opened: Opened,
+    mut permit: ConnectionPermit,
     stream: RawStream,
     client: Client,
-    manners: Manners,
+    settings: ListenerSettings,
 ) {
     let Ok(stream) = stream.register() else {
         return worker.counters.increment(Metric::ClosedError);
     };
     let mut io = Io::new(Transport::plain(stream), Vec::new());
-    let mut client = match manners.preface {
+    let mut client = match settings.preface {
         true => match await_preface(&worker, &mut io, client).await {
             Some(client) => client,
             None => return,
         },
         false => client,
     };
-    if let Err(turned_away) = opened.admit(client.ip()) {
-        return turned_away.tell(&worker, &client);
+    if let Err(error) = permit.admit(client.ip()) {
+        return error.tell(&worker, &client);
     }
-    let Some(acceptor) = manners.acceptor else {
-        return h1::run(Session::new(worker, client, opened, manners.http2), io).await;
+    let Some(acceptor) = settings.acceptor else {
+        return h1::run(Session::new(worker, client, permit, settings.http2), io).await;
     };
     let Transport::Plain(stream) = io.transport else {
         return;
     };
-    let secured = Secured::new(
+    let tls = TlsStream::new(
         stream.into_stream(),
         acceptor.accept(client.local.ip()),
         io.input,
     );
-    let Some(secured) = handshake(&worker, secured, &client).await else {
+    let Some(tls) = handshake(&worker, tls, &client).await else {
         return;
     };
     let alpn = |name: &[u8]| {
-        secured
-            .info()
+        tls.info()
             .is_some_and(|info| info.alpn.as_deref() == Some(name))
     };
     if alpn(ACME_TLS_ALPN) {
-        return end_challenge(&worker, secured).await;
+        return end_challenge(&worker, tls).await;
     }
     let alpn_is_h2 = alpn(b"h2");
-    let Some(info) = secured.info().cloned() else {
+    let Some(info) = tls.info().cloned() else {
         return;
     };
     client.session = Some(info);
     let http2 = Http2Terms {
         direct: false,
         upgrade: false,
-        ..manners.http2
+        ..settings.http2
     };
-    let session = Session::new(worker, client, opened, http2);
-    let io = Io::new(Transport::Tls(Box::new(secured)), Vec::new());
+    let session = Session::new(worker, client, permit, http2);
+    let io = Io::new(Transport::Tls(Box::new(tls)), Vec::new());
     match alpn_is_h2 {
         true => h2::run(session, io, h2::Beginning::Preface).await,
         false => h1::run(session, io).await,
@@ -175,24 +174,24 @@ async fn receive(
 }
 
 /// `None`: it failed, and everything that is to be said about it has been said.
-async fn handshake(worker: &Rc<Worker>, mut secured: Secured, client: &Client) -> Option<Secured> {
+async fn handshake(worker: &Rc<Worker>, mut tls: TlsStream, client: &Client) -> Option<TlsStream> {
     let services = worker.services();
     let limits = services
         .generation
         .connection_limits(client, b"")
         .map_or(&services.generation.model.limits, Arc::as_ref);
     let limit_ms = limits.tls_handshake_timeout_ms;
-    let shaken = shake(worker, &mut secured, Duration::from_millis(limit_ms)).await;
+    let outcome = drive_handshake(worker, &mut tls, Duration::from_millis(limit_ms)).await;
     let counters = &worker.counters;
-    match shaken {
+    match outcome {
         Ok(Ok(())) => {
-            let resumed = secured.info().is_some_and(|info| info.resumed);
+            let resumed = tls.info().is_some_and(|info| info.resumed);
             counters.increment(if resumed {
                 Metric::TlsHandshakesResumed
             } else {
                 Metric::TlsHandshakesFull
             });
-            return Some(secured);
+            return Some(tls);
         }
         Ok(Err(HandshakeFailure::Gone)) => {
             counters.increment(Metric::TlsHandshakesFailed);
@@ -201,7 +200,7 @@ async fn handshake(worker: &Rc<Worker>, mut secured: Secured, client: &Client) -
         Ok(Err(HandshakeFailure::Fault(fault))) => {
             counters.increment(Metric::TlsHandshakesFailed);
             counters.increment(Metric::ClosedMalformed);
-            refuse(worker, secured, client, &fault).await;
+            refuse(worker, tls, client, &fault).await;
         }
         Err(_) => {
             counters.increment(Metric::TlsHandshakesFailed);
@@ -213,15 +212,15 @@ async fn handshake(worker: &Rc<Worker>, mut secured: Secured, client: &Client) -
 }
 
 /// The outer error: the client took too long, or its certificate did.
-async fn shake(
+async fn drive_handshake(
     worker: &Worker,
-    secured: &mut Secured,
+    tls: &mut TlsStream,
     limit: Duration,
 ) -> Result<Result<(), HandshakeFailure>, Elapsed> {
     let mut until = Instant::now() + limit;
     let mut waited = Duration::ZERO;
     loop {
-        match timeout_at(until, poll_fn(|cx| secured.poll_handshake(cx))).await? {
+        match timeout_at(until, poll_fn(|cx| tls.poll_handshake(cx))).await? {
             Ok(HandshakeStep::Done) => return Ok(Ok(())),
             Err(failure) => return Ok(Err(failure)),
             Ok(HandshakeStep::AwaitsCertificate) => {
@@ -237,14 +236,14 @@ async fn shake(
 
 /// An authority has seen what it came for; it says nothing more, and neither do we (RFC 8737
 /// section 3).
-async fn end_challenge(worker: &Rc<Worker>, secured: Secured) {
+async fn end_challenge(worker: &Rc<Worker>, tls: TlsStream) {
     worker.counters.increment(Metric::ClosedByServer);
-    let mut io = Io::new(Transport::Tls(Box::new(secured)), Vec::new());
+    let mut io = Io::new(Transport::Tls(Box::new(tls)), Vec::new());
     io.linger(worker, LINGER, LINGER_BYTES_MAX).await;
 }
 
-async fn refuse(worker: &Rc<Worker>, secured: Secured, client: &Client, fault: &Fault) {
-    let mut io = Io::new(Transport::plain(secured.into_stream()), Vec::new());
+async fn refuse(worker: &Rc<Worker>, tls: TlsStream, client: &Client, fault: &Fault) {
+    let mut io = Io::new(Transport::plain(tls.into_stream()), Vec::new());
     match fault {
         Fault::PlainHttp => {
             error_log::log_about(&message::HTTP_ON_TLS_PORT, client, format_args!(""));

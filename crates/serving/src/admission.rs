@@ -15,7 +15,7 @@ use std::{
 
 /// Why a connection is closed as soon as it has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TurnedAway {
+pub enum AdmissionError {
     Banned,
     /// By the lists of the whole server.
     Denied,
@@ -23,16 +23,18 @@ pub enum TurnedAway {
     Connections,
 }
 
-impl TurnedAway {
+impl AdmissionError {
     /// Counts it and tells the log.
     pub fn tell(self, worker: &Worker, client: &Client) {
         let (metric, rule) = match self {
-            TurnedAway::Banned => (Metric::ClosedBanned, "ban"),
-            TurnedAway::Denied => (Metric::ClosedDenied, "deny"),
-            TurnedAway::Connections => (Metric::ClosedPerAddressLimit, "connections_per_address"),
+            AdmissionError::Banned => (Metric::ClosedBanned, "ban"),
+            AdmissionError::Denied => (Metric::ClosedDenied, "deny"),
+            AdmissionError::Connections => {
+                (Metric::ClosedPerAddressLimit, "connections_per_address")
+            }
         };
         worker.counters.increment(metric);
-        if self == TurnedAway::Connections {
+        if self == AdmissionError::Connections {
             error_log::log_about(&message::ADDRESS_CONNECTION_LIMIT, client, format_args!(""));
         }
         error_log::log_about(
@@ -44,7 +46,7 @@ impl TurnedAway {
 }
 
 /// A counted connection. Dropping it gives its place back.
-pub struct Opened {
+pub struct ConnectionPermit {
     worker: Rc<Worker>,
     /// Another has taken over the place.
     is_handed_over: bool,
@@ -53,9 +55,9 @@ pub struct Opened {
     account: Option<ConnectionGuard>,
 }
 
-impl Opened {
+impl ConnectionPermit {
     /// For a connection that `Shared::connections` has already admitted.
-    pub fn new(worker: &Rc<Worker>) -> Opened {
+    pub fn new(worker: &Rc<Worker>) -> ConnectionPermit {
         let is_late = worker.draining.get() != Draining::Nothing;
         if is_late {
             worker
@@ -63,7 +65,7 @@ impl Opened {
                 .late_connections
                 .fetch_add(1, Ordering::Relaxed);
         }
-        Opened {
+        ConnectionPermit {
             worker: Rc::clone(worker),
             is_handed_over: false,
             is_late,
@@ -72,9 +74,9 @@ impl Opened {
     }
 
     /// The same place, from now on held by what is returned.
-    pub fn hand_over(&mut self) -> Opened {
+    pub fn hand_over(&mut self) -> ConnectionPermit {
         self.is_handed_over = true;
-        Opened {
+        ConnectionPermit {
             worker: Rc::clone(&self.worker),
             is_handed_over: false,
             is_late: self.is_late,
@@ -92,17 +94,17 @@ impl Opened {
     }
 
     /// Whether the client may come in; opens his account, where a limit asks for one.
-    pub fn admit(&mut self, address: IpAddr) -> Result<(), TurnedAway> {
+    pub fn admit(&mut self, address: IpAddr) -> Result<(), AdmissionError> {
         let worker = Rc::clone(&self.worker);
         let services = worker.services();
-        let (generation, neighbours) = (&services.generation, &worker.shared.neighbours);
+        let (generation, neighbours) = (&services.generation, &worker.shared.abuse);
         let now_s = saker_net::clock::turn_s();
         if neighbours.bans.contains(address, now_s) {
-            return Err(TurnedAway::Banned);
+            return Err(AdmissionError::Banned);
         }
         let guard = &generation.model.guard;
         if !guard.admittance.admits(address) {
-            return Err(TurnedAway::Denied);
+            return Err(AdmissionError::Denied);
         }
         let max = generation.model.limits.connections_per_address_max;
         if max == 0 && !generation.throttles {
@@ -127,10 +129,10 @@ impl Opened {
                     now_s,
                     "connections_soft",
                 );
-                return Err(TurnedAway::Banned);
+                return Err(AdmissionError::Banned);
             }
         }
-        self.account = Some(connected.ok_or(TurnedAway::Connections)?);
+        self.account = Some(connected.ok_or(AdmissionError::Connections)?);
         Ok(())
     }
 
@@ -149,7 +151,7 @@ impl Opened {
     }
 }
 
-impl Drop for Opened {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         if self.is_handed_over {
             return;

@@ -1,7 +1,7 @@
 //! The end that every response head of a worker shares for one second: `Date`, `Server`, and where
 //! HTTP/3 is (`Alt-Svc`, RFC 7838).
 //!
-//! What is said about HTTP/3 differs by listener, so that there are several tails ([`Tails`]). A
+//! What is said about HTTP/3 differs by listener, so that there are several tails ([`CommonHeaderSets`]). A
 //! text keeps its number as long as the worker lives; sessions know the number of theirs.
 
 use saker_http::date::{self, DATE_BYTES};
@@ -9,19 +9,19 @@ use saker_http2::hpack;
 use saker_http3::qpack;
 
 /// Of a worker. The first says nothing about HTTP/3.
-pub struct Tails(Vec<(Box<str>, Tail)>);
+pub struct CommonHeaderSets(Vec<(Box<str>, CommonHeaders)>);
 
-impl Tails {
+impl CommonHeaderSets {
     pub const PLAIN: usize = 0;
 
-    pub fn new(server_field: &str) -> Tails {
-        Tails(vec![(Box::default(), Tail::new(server_field, ""))])
+    pub fn new(server_field: &str) -> CommonHeaderSets {
+        CommonHeaderSets(vec![(Box::default(), CommonHeaders::new(server_field, ""))])
     }
 
     pub fn change_server(&mut self, server_field: &str) {
         self.0
             .iter_mut()
-            .for_each(|(alt_svc, tail)| *tail = Tail::new(server_field, alt_svc));
+            .for_each(|(alt_svc, common)| *common = CommonHeaders::new(server_field, alt_svc));
     }
 
     /// The number of the tail with this `Alt-Svc`.
@@ -29,23 +29,23 @@ impl Tails {
         let known = self.0.iter().position(|(text, _)| **text == *alt_svc);
         known.unwrap_or_else(|| {
             self.0
-                .push((alt_svc.into(), Tail::new(server_field, alt_svc)));
+                .push((alt_svc.into(), CommonHeaders::new(server_field, alt_svc)));
             self.0.len() - 1
         })
     }
 
-    /// Numbers come from [`Tails::number`]; there is always a first.
-    pub fn at(&mut self, number: usize) -> &mut Tail {
+    /// Numbers come from [`CommonHeaderSets::number`]; there is always a first.
+    pub fn at(&mut self, number: usize) -> &mut CommonHeaders {
         let number = if number < self.0.len() {
             number
         } else {
-            Tails::PLAIN
+            CommonHeaderSets::PLAIN
         };
         &mut self.0[number].1
     }
 }
 
-pub struct Tail {
+pub struct CommonHeaders {
     second: i64,
     date: [u8; DATE_BYTES],
     /// `Server` and `Alt-Svc`, each with its end of line, or empty.
@@ -66,15 +66,15 @@ struct Block {
     server: Box<[u8]>,
 }
 
-impl Tail {
+impl CommonHeaders {
     /// Either may be empty; the field is not sent then.
-    pub fn new(server_field: &str, alt_svc: &str) -> Tail {
+    pub fn new(server_field: &str, alt_svc: &str) -> CommonHeaders {
         let line = |name: &str, value: &str| match value {
             "" => Box::default(),
             _ => format!("{name}: {value}\r\n").into_bytes().into(),
         };
         let block = |encode| Block::new(encode, server_field, alt_svc);
-        Tail {
+        CommonHeaders {
             second: i64::MIN,
             date: [b' '; DATE_BYTES],
             server_line: line("Server", server_field),
@@ -171,23 +171,23 @@ mod tests {
 
     #[test]
     fn changes_with_the_second_only() {
-        let mut tail = Tail::new("Saker", "");
+        let mut common = CommonHeaders::new("Saker", "");
         assert_eq!(
-            tail.lines(784_111_777),
+            common.lines(784_111_777),
             b"Date: Sun, 06 Nov 1994 08:49:37 GMT\r\nServer: Saker\r\n"
         );
         assert_eq!(
-            tail.lines(784_111_778),
+            common.lines(784_111_778),
             b"Date: Sun, 06 Nov 1994 08:49:38 GMT\r\nServer: Saker\r\n"
         );
         assert_eq!(
-            Tail::new("", "").lines(0),
+            CommonHeaders::new("", "").lines(0),
             b"Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n"
         );
     }
     #[test]
     fn each_alternative_has_its_number_for_good() {
-        let mut tails = Tails::new("Saker");
+        let mut tails = CommonHeaderSets::new("Saker");
         let (first, second) = (
             tails.number("h3=\":443\"; ma=60", "Saker"),
             tails.number("h3=\":8443\"; ma=60", "Saker"),
@@ -199,7 +199,7 @@ mod tests {
                 tails.number("h3=\":443\"; ma=60", "Saker"),
                 tails.number("", "Saker")
             ),
-            (1, 2, 1, Tails::PLAIN)
+            (1, 2, 1, CommonHeaderSets::PLAIN)
         );
         tails.change_server("");
         let date = "Date: Thu, 01 Jan 1970 00:00:00 GMT\r\n";
@@ -209,7 +209,8 @@ mod tests {
         );
         assert_eq!(tails.at(7).lines(0), date.as_bytes());
         assert!(
-            tails.at(first).http2(0, false).len() > tails.at(Tails::PLAIN).http2(0, false).len()
+            tails.at(first).http2(0, false).len()
+                > tails.at(CommonHeaderSets::PLAIN).http2(0, false).len()
         );
     }
 }

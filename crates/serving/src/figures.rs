@@ -12,21 +12,21 @@ use std::{
 };
 
 /// Of the running server.
-pub struct Live {
+pub struct LiveFigures {
     pub shared: Arc<Shared>,
     pub generation: u64,
 }
 
 /// Of no server: for walks that nobody asked for (`saker explain`).
-pub struct Nothing;
+pub struct NoFigures;
 
-impl Figures for Nothing {
+impl Figures for NoFigures {
     fn report(&self) -> Report {
         Report::default()
     }
 }
 
-impl Figures for Live {
+impl Figures for LiveFigures {
     fn report(&self) -> Report {
         let shared = &*self.shared;
         let (sum, uptime) = (Counters::sum(&shared.counters), shared.started.elapsed());
@@ -59,7 +59,7 @@ impl Figures for Live {
     }
 }
 
-impl Live {
+impl LiveFigures {
     fn open(&self) -> Vec<OpenRequest> {
         let now_ns = saker_net::clock::monotonic_ns();
         let shown = self

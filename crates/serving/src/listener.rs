@@ -5,7 +5,7 @@
 //! The difficulty is running out of something (descriptors, the connection limit): the queue then
 //! waits in the kernel, and a short sleep keeps the loop from spinning.
 
-use crate::{accept, admission::Opened, freshness::ReadOrigin, worker::Worker};
+use crate::{accept, admission::ConnectionPermit, freshness::ReadOrigin, worker::Worker};
 use saker_config::model::Address;
 use saker_net::{Accepted, BoundSocket, Listener, PeerAddress};
 use saker_telemetry::{Metric, error_log, message};
@@ -142,7 +142,7 @@ fn accept_some(worker: &Rc<Worker>, handle: &WorkerListener, listener: &Listener
 fn take(worker: &Rc<Worker>, handle: &WorkerListener, accepted: Accepted) {
     worker.counters.increment(Metric::ConnectionsAccepted);
     worker.counters.add(Metric::ConnectionsOpen, 1);
-    let opened = Opened::new(worker);
+    let permit = ConnectionPermit::new(worker);
     let address = match accepted.peer {
         PeerAddress::Ip(address) => address,
         PeerAddress::Unix => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
@@ -155,7 +155,7 @@ fn take(worker: &Rc<Worker>, handle: &WorkerListener, accepted: Accepted) {
     };
     accept::start(
         worker,
-        opened,
+        permit,
         (accepted.stream, origin),
         address,
         local,

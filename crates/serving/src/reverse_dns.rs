@@ -1,4 +1,4 @@
-//! Names of addresses, confirmed by asking back: for robots that say who they are.
+//! ReverseDns of addresses, confirmed by asking back: for robots that say who they are.
 //!
 //! Difficulty: whoever writes a robot's name into a field makes this server ask others. So few
 //! questions are under way at a time, each has a time limit, and an address that has too many names
@@ -27,18 +27,18 @@ use tokio::{
 /// Of one worker.
 const UNDER_WAY_MAX: u32 = 32;
 const ATTEMPTS: u32 = 2;
-const PATIENCE: Duration = Duration::from_secs(2);
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 const NAMES_MAX: usize = 4;
 const ANSWER_BYTES_MAX: usize = 4096;
 
 /// Asks over sockets of its own, a fresh one for each question, so that nobody can tell from which
 /// port.
 #[derive(Clone, Debug, Default)]
-pub struct Names {
+pub struct ReverseDns {
     under_way: Rc<Cell<u32>>,
 }
 
-impl NameServer for Names {
+impl NameServer for ReverseDns {
     fn confirmed_names(
         &self,
         address: IpAddr,
@@ -50,7 +50,7 @@ impl NameServer for Names {
             if under_way.get() >= UNDER_WAY_MAX {
                 return Confirmed::Unknown;
             }
-            let _place = Place::take(&under_way);
+            let _place = QueryPermit::take(&under_way);
             confirmed(address, &domains, server)
                 .await
                 .map_or(Confirmed::Unknown, Confirmed::Names)
@@ -59,16 +59,16 @@ impl NameServer for Names {
 }
 
 /// Given back though the visitor goes.
-struct Place(Rc<Cell<u32>>);
+struct QueryPermit(Rc<Cell<u32>>);
 
-impl Place {
-    fn take(under_way: &Rc<Cell<u32>>) -> Place {
+impl QueryPermit {
+    fn take(under_way: &Rc<Cell<u32>>) -> QueryPermit {
         under_way.set(under_way.get() + 1);
-        Place(Rc::clone(under_way))
+        QueryPermit(Rc::clone(under_way))
     }
 }
 
-impl Drop for Place {
+impl Drop for QueryPermit {
     fn drop(&mut self) {
         self.0.set(self.0.get().saturating_sub(1));
     }
@@ -106,13 +106,13 @@ async fn ask(server: SocketAddr, question: &Question) -> Option<Answer> {
     for attempt in 0..ATTEMPTS {
         let number = number(attempt)?;
         let message = question.encode(number)?;
-        let answer = timeout(PATIENCE, over_udp(server, question, number, &message))
+        let answer = timeout(QUERY_TIMEOUT, over_udp(server, question, number, &message))
             .await
             .ok()
             .and_then(Result::ok);
         let answer = match answer {
             Some(answer) if answer.is_cut => {
-                timeout(PATIENCE, over_tcp(server, question, number, &message))
+                timeout(QUERY_TIMEOUT, over_tcp(server, question, number, &message))
                     .await
                     .ok()
                     .and_then(Result::ok)

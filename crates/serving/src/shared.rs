@@ -30,7 +30,7 @@ pub struct Shared {
     /// One set per worker, written by that worker alone.
     pub counters: Vec<Arc<Counters>>,
     /// What became of requests to the page cache, likewise.
-    pub tallies: Vec<Arc<Tallies>>,
+    pub site_stats: Vec<Arc<Tallies>>,
     /// Written by the main thread alone.
     pub main_counters: Arc<Counters>,
     /// Secrets of QUIC, made when first asked for.
@@ -42,7 +42,7 @@ pub struct Shared {
     /// Requests that are worked on, for `limits.requests_at_a_time`.
     pub busy: BusyRequests,
     /// What each client address has used up, and who is banned.
-    pub neighbours: Arc<Neighbours>,
+    pub abuse: Arc<Neighbours>,
     /// What guards know of clients.
     pub guard: Arc<GuardState>,
     /// What certificate authorities are to find over HTTP.

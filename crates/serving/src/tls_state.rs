@@ -27,7 +27,7 @@ const H2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
 /// What workers need for TLS. Shared by all of them.
-pub struct Secured {
+pub struct TlsState {
     pub identities: Arc<Identities>,
     pub tickets: Arc<Tickets>,
     acceptors: HashMap<Address, Acceptor>,
@@ -35,14 +35,14 @@ pub struct Secured {
     pub authority: Option<PathBuf>,
 }
 
-impl Secured {
+impl TlsState {
     /// Loads what the model names; where something can't be used, everything wrong is said at once.
     /// The list has the warnings.
     pub fn build(
         model: &Model,
         hosts: &Arc<HostTable>,
-        previous: Option<&Secured>,
-    ) -> Result<(Secured, Vec<String>), String> {
+        previous: Option<&TlsState>,
+    ) -> Result<(TlsState, Vec<String>), String> {
         let (identities, mut problems) =
             Identities::load(model, hosts, previous.map(|previous| &*previous.identities));
         let (tickets, more) =
@@ -77,7 +77,7 @@ impl Secured {
         };
         let acceptors = model.listeners.iter().filter_map(acceptor).collect();
         Ok((
-            Secured {
+            TlsState {
                 identities,
                 tickets,
                 acceptors,
@@ -214,12 +214,12 @@ fn changed(folder: &File) -> Option<SystemTime> {
 
 impl Watch {
     /// Watches the folders of all files, and of what links lead to.
-    pub fn new(secured: &Secured, watcher: &Watcher) -> Watch {
-        let files = secured
+    pub fn new(tls: &TlsState, watcher: &Watcher) -> Watch {
+        let files = tls
             .identities
             .files()
             .into_iter()
-            .chain(secured.tickets.files().iter().cloned());
+            .chain(tls.tickets.files().iter().cloned());
         let with_targets = files.flat_map(|file| {
             [
                 std::fs::canonicalize(&file).unwrap_or_else(|_| file.clone()),
@@ -245,7 +245,7 @@ impl Watch {
     }
 
     /// Asked a few times a second. Costs a load per folder while nothing has changed.
-    pub fn look(&mut self, secured: &Secured, watcher: &Watcher) {
+    pub fn look(&mut self, tls: &TlsState, watcher: &Watcher) {
         let now_ms = watcher.now_ms();
         let is_time = !self.closed.is_empty()
             && now_ms.saturating_sub(self.looked_ms) >= LOOK_IN_CLOSED.as_millis() as u64;
@@ -261,15 +261,15 @@ impl Watch {
             return;
         }
         // New stamps first: what changes from here on is seen by the next look.
-        *self = Watch::new(secured, watcher);
-        if secured.identities.have_files_changed() {
-            let problems = secured.identities.reload_changed();
+        *self = Watch::new(tls, watcher);
+        if tls.identities.have_files_changed() {
+            let problems = tls.identities.reload_changed();
             report(&problems);
             if problems.iter().all(|problem| !problem.is_error()) {
                 error_log::log(&message::CERTIFICATES_RELOADED, format_args!(""));
             }
         }
-        report(&secured.tickets.reload());
+        report(&tls.tickets.reload());
     }
 }
 

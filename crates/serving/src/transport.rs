@@ -21,7 +21,7 @@ use std::{
 
 pub enum Transport {
     Plain(Socket),
-    Tls(Box<Secured>),
+    Tls(Box<TlsStream>),
     /// Another driver goes on with it.
     HandedOver,
 }
@@ -71,7 +71,7 @@ impl Socket {
 }
 
 /// A socket under TLS.
-pub struct Secured {
+pub struct TlsStream {
     stream: Socket,
     /// What the last read gave had come in one record, and by a wake-up.
     by_wake_up: bool,
@@ -88,7 +88,7 @@ pub struct Secured {
     /// Nothing more comes from the peer.
     closed: bool,
     /// It has said so itself.
-    said_goodbye: bool,
+    peer_closed: bool,
 }
 
 /// Ciphertext asked for by one recv: three full records, so that what they hold fits the reader's
@@ -284,16 +284,16 @@ impl Transport {
 
     /// To a peer that has gone: a close_notify for its own (RFC 8446 section 6.1). Nothing to one
     /// that was cut off.
-    pub fn answer_goodbye(&mut self) {
+    pub fn answer_close_notify(&mut self) {
         if let Transport::Tls(secured) = self
-            && secured.said_goodbye
+            && secured.peer_closed
         {
             secured.send_close();
         }
     }
 
     /// The last words on an orderly end: close_notify. Nothing on a plain connection.
-    pub fn say_goodbye(&mut self) {
+    pub fn send_close_notify(&mut self) {
         if let Transport::Tls(secured) = self {
             secured.send_close();
         }
@@ -304,10 +304,10 @@ fn handed_over() -> io::Error {
     io::ErrorKind::NotConnected.into()
 }
 
-impl Secured {
+impl TlsStream {
     /// `input`: what has been read of the handshake already.
-    pub fn new(stream: Stream, session: ServerSession, input: Vec<u8>) -> Secured {
-        Secured {
+    pub fn new(stream: Stream, session: ServerSession, input: Vec<u8>) -> TlsStream {
+        TlsStream {
             stream: Socket::new(stream),
             by_wake_up: false,
             session,
@@ -317,7 +317,7 @@ impl Secured {
             unsent_from: 0,
             sent_ms: 0,
             closed: false,
-            said_goodbye: false,
+            peer_closed: false,
         }
     }
 
@@ -441,8 +441,8 @@ impl Secured {
             .receive(bytes, &mut scratch.plain, &mut scratch.out);
         self.unsent.extend_from_slice(&scratch.out);
         let Received { used, state } = received?;
-        self.said_goodbye |= state == State::Closed;
-        self.closed |= self.said_goodbye;
+        self.peer_closed |= state == State::Closed;
+        self.closed |= self.peer_closed;
         set_aside(&mut self.partial, &bytes[used..]);
         Ok(())
     }

@@ -6,13 +6,13 @@
 
 use crate::{
     buffers::Buffers,
-    common_headers::Tails,
-    figures::Live,
+    common_headers::CommonHeaderSets,
+    figures::LiveFigures,
     freshness::Freshness,
     services::{CacheAccess, CommonParts, ServiceParts},
     shared::Shared,
     site_logs::SiteLogs,
-    tls_state::Secured,
+    tls_state::TlsState,
 };
 use saker_config::model::Address;
 use saker_gateway::Gateway;
@@ -43,13 +43,13 @@ pub struct Worker {
     pub freshness: Freshness,
     pub services: RefCell<Rc<Services>>,
     /// Certificates and acceptors of the newest generation.
-    pub secured: RefCell<Arc<Secured>>,
+    pub tls: RefCell<Arc<TlsState>>,
     pub resources: RefCell<Resources>,
     /// Of the newest generation; responses under way hold on to those they began with.
     pub logs: RefCell<Rc<RefCell<SiteLogs>>>,
     pub buffers: RefCell<Buffers>,
     pub deadlines: Rc<Deadlines>,
-    pub tails: RefCell<Tails>,
+    pub common_headers: RefCell<CommonHeaderSets>,
     pub draining: Cell<Draining>,
     /// By address of a listener with HTTP/3, the number of the common headers that advertise it.
     /// The last entry of an address counts.
@@ -62,7 +62,7 @@ impl Worker {
         freshness: Freshness,
         shared: Arc<Shared>,
         generation: Arc<Generation>,
-        secured: Arc<Secured>,
+        tls: Arc<TlsState>,
     ) -> Worker {
         let counters = Arc::clone(&shared.counters[index]);
         let deadlines = Rc::<Deadlines>::default();
@@ -70,14 +70,16 @@ impl Worker {
         Worker {
             index,
             freshness,
-            secured: RefCell::new(secured),
+            tls: RefCell::new(tls),
             resources: RefCell::new(resources(&generation, &shared)),
             logs: RefCell::new(open_logs(&generation, &shared)),
             services: RefCell::new(services(&generation, &shared, gateway, index)),
             counters,
             buffers: RefCell::default(),
             deadlines,
-            tails: RefCell::new(Tails::new(&generation.model.server.server_field)),
+            common_headers: RefCell::new(CommonHeaderSets::new(
+                &generation.model.server.server_field,
+            )),
             draining: Cell::default(),
             alt_svc: RefCell::default(),
             shared,
@@ -102,7 +104,7 @@ impl Worker {
         *self.resources.borrow_mut() = resources(&generation, &self.shared);
         self.flush_logs();
         *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
-        self.tails
+        self.common_headers
             .borrow_mut()
             .change_server(&generation.model.server.server_field);
         let gateway = gateway(&self.deadlines, &generation, &self.shared);
@@ -116,7 +118,7 @@ impl Worker {
             .iter()
             .rev()
             .find(|(listener, _)| **listener == *address)
-            .map_or(Tails::PLAIN, |(_, number)| *number)
+            .map_or(CommonHeaderSets::PLAIN, |(_, number)| *number)
     }
 
     pub(crate) fn publish_resource_counts(&self) {
@@ -150,7 +152,7 @@ impl Worker {
         if self.index == 0 {
             self.shared.watcher.sweep();
             self.shared
-                .neighbours
+                .abuse
                 .addresses
                 .sweep(saker_net::clock::monotonic_ns());
             self.shared.logs.forget_unused();
@@ -195,7 +197,7 @@ fn services(
     gateway: Gateway,
     index: usize,
 ) -> Rc<Services> {
-    let figures = Live {
+    let figures = LiveFigures {
         shared: Arc::clone(shared),
         generation: generation.number,
     };
@@ -205,7 +207,7 @@ fn services(
         store,
         memory_bytes_max: memory_bytes_max as usize,
         counters: Arc::clone(&shared.counters[index]),
-        tallies: Arc::clone(&shared.tallies[index]),
+        tallies: Arc::clone(&shared.site_stats[index]),
         workers: shared.counters.len(),
     };
     let cache = shared
@@ -215,7 +217,7 @@ fn services(
         watcher: &shared.watcher,
         challenges: &shared.challenges,
         guard: &shared.guard,
-        neighbours: &shared.neighbours,
+        neighbours: &shared.abuse,
     };
     (shared.make_services)(ServiceParts {
         generation: Arc::clone(generation),

@@ -10,7 +10,7 @@ use crate::{
     listener::{self, WorkerListener},
     quic::{self, QuicListener},
     shared::Shared,
-    tls_state::Secured,
+    tls_state::TlsState,
     worker::{Draining, Worker},
 };
 use saker_config::model::Address;
@@ -43,7 +43,7 @@ const TASKS_PER_ROUND: u32 = 512;
 /// What the main thread tells a worker.
 pub enum Command {
     /// A new configuration: requests from now on are answered by it.
-    Generation(Arc<Generation>, Arc<Secured>),
+    Generation(Arc<Generation>, Arc<TlsState>),
     Listen(Arc<Address>, BoundSocket),
     /// HTTP/3 on the same port.
     ListenQuic(Arc<Address>, BoundUdp),
@@ -74,7 +74,7 @@ pub fn start(
     index: usize,
     shared: Arc<Shared>,
     generation: Arc<Generation>,
-    secured: Arc<Secured>,
+    tls: Arc<TlsState>,
     core: Option<usize>,
 ) -> io::Result<WorkerHandle> {
     let (commands, receiver) = unbounded_channel();
@@ -97,7 +97,7 @@ pub fn start(
                     };
                     let _ = ready.send(Ok(()));
                     runtime.block_on(live(
-                        Worker::new(index, freshness, shared, generation, secured),
+                        Worker::new(index, freshness, shared, generation, tls),
                         ticker,
                         receiver,
                     ));
@@ -192,8 +192,8 @@ impl ThreadState {
     fn obey(&mut self, command: Command) {
         let worker = &self.worker;
         match command {
-            Command::Generation(generation, secured) => {
-                *worker.secured.borrow_mut() = secured;
+            Command::Generation(generation, tls) => {
+                *worker.tls.borrow_mut() = tls;
                 worker.replace_generation(generation);
                 self.advertise();
             }
@@ -256,7 +256,7 @@ impl ThreadState {
                 .unwrap_or_default();
             let number = self
                 .worker
-                .tails
+                .common_headers
                 .borrow_mut()
                 .number(&alt_svc, &model.server.server_field);
             (Arc::clone(&listener.address), number)

@@ -1,4 +1,4 @@
-//! Automatic certificates in this server: the manager on the main thread, and what it is connected
+//! Acme certificates in this server: the manager on the main thread, and what it is connected
 //! to.
 //!
 //! The manager of `acme` orders; what it gets goes to the certificates of run time, which all
@@ -29,27 +29,27 @@ const DENIAL_TIME: Duration = Duration::from_secs(2);
 /// Names that are asked for, or were denied, at a time.
 const NAMES_MAX: usize = 1024;
 
-pub struct Automatic {
+pub struct Acme {
     challenges: Arc<Challenges>,
     run_time: Arc<RunTime>,
     counters: Arc<Counters>,
     handle: RefCell<Option<Handle>>,
 }
 
-/// What [`Automatic::apply`] puts into force.
+/// What [`Acme::apply`] puts into force.
 pub enum Prepared {
     Nothing,
     Begin(Box<Manager>, Handle),
     Change(Box<Plan>),
 }
 
-impl Automatic {
-    pub fn new(shared: &Shared, run_time: &Arc<RunTime>) -> Automatic {
+impl Acme {
+    pub fn new(shared: &Shared, run_time: &Arc<RunTime>) -> Acme {
         let (challenges, counters) = (
             Arc::clone(&shared.challenges),
             Arc::clone(&shared.main_counters),
         );
-        Automatic {
+        Acme {
             challenges,
             run_time: Arc::clone(run_time),
             counters,

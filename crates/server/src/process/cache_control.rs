@@ -40,13 +40,13 @@ pub async fn answer(
     verb: &CacheVerb,
     model: &Model,
     store: Option<Arc<Store>>,
-    tallies: &[Arc<Tallies>],
+    site_stats: &[Arc<Tallies>],
 ) -> Result<Value, String> {
     let store = store.ok_or(
         "there is no page cache: no site uses it, or it could not be opened (see the error log)",
     )?;
     match verb {
-        CacheVerb::Stat => Ok(stat(model, &store, tallies)),
+        CacheVerb::Stat => Ok(stat(model, &store, site_stats)),
         // Who has workers to tell has answered it.
         CacheVerb::Warm(_) => Err("warm-ups are not for the store to make".into()),
         CacheVerb::Purge(order) => purge(order, model, &store),
@@ -74,7 +74,7 @@ async fn aside(work: impl FnOnce() -> Value + Send + 'static) -> Result<Value, S
         .map_err(|error| error.to_string())
 }
 
-fn stat(model: &Model, store: &Store, tallies: &[Arc<Tallies>]) -> Value {
+fn stat(model: &Model, store: &Store, site_stats: &[Arc<Tallies>]) -> Value {
     let (totals, bounds) = (store.totals(), store.bounds());
     json!({
         "ok": true,
@@ -88,22 +88,22 @@ fn stat(model: &Model, store: &Store, tallies: &[Arc<Tallies>]) -> Value {
         "damaged": totals.damaged,
         "purges": totals.purges,
         "is_complete": totals.is_complete,
-        "sites": sites(model, store, tallies),
+        "sites": sites(model, store, site_stats),
     })
 }
 
 /// Of each site, what it has in the store, and what became of its requests since the start.
-pub fn sites(model: &Model, store: &Store, tallies: &[Arc<Tallies>]) -> Value {
+pub fn sites(model: &Model, store: &Store, site_stats: &[Arc<Tallies>]) -> Value {
     // Sites of one name have their entries in common.
     let mut all: Vec<Vec<u8>> = scopes(model).map(|(scope, _)| scope).collect();
     all.dedup();
     all.iter()
-        .map(|scope| site(store, tallies, scope))
+        .map(|scope| site(store, site_stats, scope))
         .collect()
 }
 
-fn site(store: &Store, tallies: &[Arc<Tallies>], scope: &[u8]) -> Value {
-    let (used, sum) = (store.site_use(scope), Tallies::sum(tallies, scope));
+fn site(store: &Store, site_stats: &[Arc<Tallies>], scope: &[u8]) -> Value {
+    let (used, sum) = (store.site_use(scope), Tallies::sum(site_stats, scope));
     let mut site = json!({
         "site": String::from_utf8_lossy(scope),
         "entries": used.entries,

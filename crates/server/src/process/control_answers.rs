@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 impl Supervisor {
     fn certificates(&self) -> Vec<CertificateReport> {
-        let installed = self.secured.borrow().identities.run_time().all();
+        let installed = self.tls.borrow().identities.run_time().all();
         let report = |one: Installed| CertificateReport {
             names: one.names,
             not_after_unix_s: u64::try_from(one.not_after).unwrap_or(0),
@@ -56,10 +56,9 @@ impl Control for Supervisor {
             counters: saker_control::counters(&self.snapshot()),
             last_reload: self.last_reload.borrow().clone(),
             certificates: self.certificates(),
-            page_cache: self
-                .shared
-                .store()
-                .map(|store| cache_control::sites(&generation.model, &store, &self.shared.tallies)),
+            page_cache: self.shared.store().map(|store| {
+                cache_control::sites(&generation.model, &store, &self.shared.site_stats)
+            }),
             hosts: virtual_hosts::report(&generation),
             upstreams: generation
                 .model
@@ -72,7 +71,7 @@ impl Control for Supervisor {
 
     fn prometheus(&self) -> String {
         let expiry = self
-            .secured
+            .tls
             .borrow()
             .identities
             .first_expiry()
@@ -133,7 +132,7 @@ impl Control for Supervisor {
         let _ = self
             .ban_file
             .borrow_mut()
-            .keep(&self.shared.neighbours.bans, saker_net::clock::realtime_s());
+            .keep(&self.shared.abuse.bans, saker_net::clock::realtime_s());
         self.successor.set_asked();
         drop(lock);
         error_log::log(&message::HANDED_OVER, format_args!(""));
@@ -158,7 +157,7 @@ impl Control for Supervisor {
     fn bans(&self, verb: &BanVerb) -> Result<serde_json::Value, String> {
         let answer = bans::answer(
             verb,
-            &self.shared.neighbours.bans,
+            &self.shared.abuse.bans,
             &mut self.ban_file.borrow_mut(),
             saker_net::clock::realtime_s(),
         );
@@ -186,7 +185,7 @@ impl Control for Supervisor {
             return Box::pin(std::future::ready(answer));
         }
         Box::pin(async move {
-            cache_control::answer(verb, &generation.model, store, &self.shared.tallies).await
+            cache_control::answer(verb, &generation.model, store, &self.shared.site_stats).await
         })
     }
 }

@@ -7,7 +7,7 @@
 //! that none. What is kept on disk is shown at once after a restart.
 
 use saker_acme::Client;
-use saker_serving::tls_state::Secured;
+use saker_serving::tls_state::TlsState;
 use saker_telemetry::{error_log, message};
 use saker_tls::{Certificate, OcspQuestion};
 use std::{
@@ -32,14 +32,14 @@ const RESPONSE_BYTES_MAX: u64 = 1 << 20;
 type Schedule = HashMap<String, i64>;
 
 /// Runs as long as the server.
-pub async fn tend(secured: impl Fn() -> Arc<Secured>, state_dir: &Path) {
+pub async fn tend(tls: impl Fn() -> Arc<TlsState>, state_dir: &Path) {
     let folder = state_dir.join("ocsp");
     let mut schedule = Schedule::new();
     let mut tasks: JoinSet<(String, i64)> = JoinSet::new();
     let client: RefCell<Option<Rc<Client>>> = RefCell::default();
     loop {
         let now = now_s();
-        for certificate in secured().identities.stapled() {
+        for certificate in tls().identities.stapled() {
             let Some(question) = certificate.question() else {
                 continue;
             };

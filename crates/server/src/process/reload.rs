@@ -12,7 +12,7 @@ use saker_cli::source::on_one_line;
 use saker_config::model::Address;
 use saker_control::{LastReload, Peers, ReloadReport};
 use saker_pipeline::Generation;
-use saker_serving::{log_files, tls_state::Secured, worker_thread::Command};
+use saker_serving::{log_files, tls_state::TlsState, worker_thread::Command};
 use saker_telemetry::{Metric, error_log, message};
 use std::sync::Arc;
 
@@ -110,24 +110,24 @@ impl Supervisor {
         let generation = Generation::new(old.number + 1, read.model)
             .with_front_end(read.front_end)
             .with_known_hosts(known_hosts);
-        let (secured, warnings) = Secured::build(
+        let (tls, warnings) = TlsState::build(
             &generation.model,
             &generation.hosts,
-            Some(&self.secured.borrow()),
+            Some(&self.tls.borrow()),
         )?;
         read.warnings.extend(warnings);
-        let generation = Arc::new(generation.with_identities(&secured.identities));
+        let generation = Arc::new(generation.with_identities(&tls.identities));
         access_logs::open_logs(&generation, &self.shared)?;
-        let automatic = self.automatic.prepare(&generation)?;
+        let acme = self.acme.prepare(&generation)?;
         let added = self
             .listeners
             .borrow_mut()
             .bind_all(&generation.model.listeners, self.workers.len())?;
         Ok(Candidate {
             generation,
-            secured: Arc::new(secured),
+            tls: Arc::new(tls),
             peers,
-            automatic,
+            acme,
             added,
             warnings: read.warnings,
         })
@@ -136,9 +136,9 @@ impl Supervisor {
     fn put_in_force(&self, candidate: Candidate) -> ReloadReport {
         let Candidate {
             generation,
-            secured,
+            tls,
             peers,
-            automatic,
+            acme,
             added,
             warnings,
         } = candidate;
@@ -148,16 +148,16 @@ impl Supervisor {
         }
         error_log_settings::tune(&generation.model);
         self.shared
-            .neighbours
+            .abuse
             .addresses
             .set_ipv6_prefix(generation.model.guard.ipv6_prefix);
         self.workers
-            .tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
-        *self.secured.borrow_mut() = secured;
+            .tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&tls)));
+        *self.tls.borrow_mut() = tls;
         self.php
             .borrow_mut()
             .apply(&generation.model, self.shared.broker.as_ref());
-        self.automatic.apply(automatic);
+        self.acme.apply(acme);
         self.look_after(&generation);
         self.change_listeners(&generation, &added);
         warnings.iter().for_each(|warning| {
@@ -215,9 +215,9 @@ impl Supervisor {
 /// A configuration that is ready to be put in force.
 struct Candidate {
     generation: Arc<Generation>,
-    secured: Arc<Secured>,
+    tls: Arc<TlsState>,
     peers: Peers,
-    automatic: Prepared,
+    acme: Prepared,
     /// Listeners that were not there before, bound already.
     added: Vec<Arc<Address>>,
     warnings: Vec<String>,

@@ -7,12 +7,12 @@
 
 use super::{
     access_logs,
-    acme::{Automatic, Prepared},
+    acme::{Acme, Prepared},
     broker, error_log_settings,
     listeners::Listeners,
     log_programs, page_cache, pid_file, privileges, signals,
     succession::Predecessor,
-    supervisor::{Held, Supervisor},
+    supervisor::{ExclusiveResources, Supervisor},
     workers::{self, Workers},
 };
 use crate::registry;
@@ -28,7 +28,7 @@ use saker_pipeline::{
 use saker_serving::{
     log_files::LogFiles,
     shared::{OpenRequests, Shared},
-    tls_state::Secured,
+    tls_state::TlsState,
 };
 use saker_telemetry::{Counters, error_log, message};
 use std::{
@@ -101,7 +101,7 @@ fn try_run(source: Source) -> Result<(), Failure> {
     let (supervisor, prepared) = supervise(source, read, acquired, started)?;
     {
         let _inside = runtime.enter();
-        supervisor.begin_automatic(prepared);
+        supervisor.begin_acme(prepared);
         supervisor.begin_php();
         supervisor.begin_health();
     }
@@ -118,10 +118,10 @@ fn try_run(source: Source) -> Result<(), Failure> {
 struct Acquired {
     broker: Option<Arc<BrokerClient>>,
     hosts: Arc<HostTable>,
-    secured: Arc<Secured>,
+    tls: Arc<TlsState>,
     workers: usize,
     descriptors_max: u64,
-    held: Held,
+    held: ExclusiveResources,
     control_socket: Option<ControlSocket>,
 }
 
@@ -140,8 +140,8 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
         Listeners::open(&read.model.listeners, workers, predecessor).map_err(Failure::Start)?;
     // Keys are often root's alone.
     let hosts = Arc::new(HostTable::new(&read.model));
-    let (secured, warnings) =
-        Secured::build(&read.model, &hosts, None).map_err(Failure::Configuration)?;
+    let (tls, warnings) =
+        TlsState::build(&read.model, &hosts, None).map_err(Failure::Configuration)?;
     warnings
         .iter()
         .for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
@@ -158,11 +158,11 @@ fn acquire(read: &Read) -> Result<Acquired, Failure> {
     Ok(Acquired {
         broker,
         hosts,
-        secured: Arc::new(secured),
+        tls: Arc::new(tls),
         workers,
         descriptors_max,
         control_socket: control_socket.map(|socket| (socket, Rc::clone(&peers))),
-        held: Held {
+        held: ExclusiveResources {
             listeners,
             lock,
             pid_file,
@@ -181,7 +181,7 @@ fn supervise(
     let Acquired {
         broker,
         hosts,
-        secured,
+        tls,
         workers,
         descriptors_max,
         held,
@@ -193,23 +193,21 @@ fn supervise(
     let generation = Generation::with_hosts(1, read.model, hosts)
         .with_front_end(read.front_end)
         .with_known_hosts(known_hosts)
-        .with_identities(&secured.identities);
+        .with_identities(&tls.identities);
     let generation = Arc::new(generation);
     access_logs::open_logs(&generation, &shared).map_err(Failure::Start)?;
     if !held.listeners.has_predecessor() {
         page_cache::open(&generation.model, &shared);
     }
     // By the user whose state it is from now on, and before the first handshake.
-    let automatic = Automatic::new(&shared, secured.identities.run_time());
-    let prepared = automatic.prepare(&generation).map_err(Failure::Start)?;
+    let acme = Acme::new(&shared, tls.identities.run_time());
+    let prepared = acme.prepare(&generation).map_err(Failure::Start)?;
     // Last, so that whatever keeps the server from starting is said where it was started, and so
     // that the file is opened by the user who will have to open it again.
     error_log_settings::start(&generation.model).map_err(Failure::Start)?;
-    let workers = Workers::start(&shared, &generation, &secured, workers, core_of)
+    let workers = Workers::start(&shared, &generation, &tls, workers, core_of)
         .map_err(|error| Failure::Start(error.to_string()))?;
-    let supervisor = Supervisor::new(
-        source, shared, generation, secured, workers, held, automatic,
-    );
+    let supervisor = Supervisor::new(source, shared, generation, tls, workers, held, acme);
     Ok((supervisor, prepared))
 }
 
@@ -253,9 +251,9 @@ fn serve(
             () = end => {}
             () = conversations => {}
             () = certificates => {}
-            () = supervisor.fetch_staples() => {}
+            () = supervisor.staple_ocsp_responses() => {}
             () = supervisor.warm_up() => {}
-            () = supervisor.look_after_neighbours() => {}
+            () = supervisor.look_after_abuse() => {}
             () = supervisor.follow_predecessor(shared) => {}
             () = signals.obey(&supervisor) => {}
         }
@@ -322,13 +320,13 @@ fn shared(
         make_services: registry::services,
         watcher,
         counters: (0..workers).map(|_| Counters::new()).collect(),
-        tallies: (0..workers).map(|_| Arc::default()).collect(),
+        site_stats: (0..workers).map(|_| Arc::default()).collect(),
         main_counters: Counters::new(),
         connections: Default::default(),
         late_connections: Default::default(),
         busy: Default::default(),
         quic: OnceLock::new(),
-        neighbours: Arc::new(Neighbours {
+        abuse: Arc::new(Neighbours {
             addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)),
             bans: Arc::default(),
             repeats: Default::default(),

@@ -7,7 +7,7 @@
 
 use super::{
     abuse_keys::KeyFile,
-    acme::{Automatic, Prepared},
+    acme::{Acme, Prepared},
     bans::{self, BanFile},
     listeners::Listeners,
     ocsp_stapling, page_cache,
@@ -27,7 +27,7 @@ use saker_net::BoundSocket;
 use saker_pipeline::Generation;
 use saker_serving::{
     shared::Shared,
-    tls_state::{Secured, Watch},
+    tls_state::{TlsState, Watch},
     worker_thread::Command,
 };
 use saker_telemetry::{error_log, message};
@@ -43,7 +43,7 @@ use tokio::sync::Notify;
 /// How often changed certificates are looked for; looking costs next to nothing.
 const CERTIFICATES_LOOK: Duration = Duration::from_millis(250);
 /// How often bans are written down, and lists looked at.
-const NEIGHBOURS_LOOK: Duration = Duration::from_secs(1);
+const ABUSE_LOOK: Duration = Duration::from_secs(1);
 /// How often it is looked whether it is time for a warm-up.
 const WARM_LOOK: Duration = Duration::from_secs(1);
 
@@ -55,7 +55,7 @@ const END_TIME_MS: u64 = 30_000;
 const FINISH_TIME: Duration = Duration::from_secs(10);
 
 /// What one server at a time can have.
-pub struct Held {
+pub struct ExclusiveResources {
     pub listeners: Listeners,
     pub lock: Lock,
     pub pid_file: Option<PidFile>,
@@ -66,11 +66,11 @@ pub struct Supervisor {
     pub(super) source: Source,
     pub(super) shared: Arc<Shared>,
     pub(super) generation: RefCell<Arc<Generation>>,
-    pub(super) secured: RefCell<Arc<Secured>>,
+    pub(super) tls: RefCell<Arc<TlsState>>,
     pub(super) workers: Workers,
     pub(super) listeners: RefCell<Listeners>,
     pub(super) last_reload: RefCell<Option<LastReload>>,
-    pub(super) automatic: Automatic,
+    pub(super) acme: Acme,
     /// Users of the control socket, if there is one.
     pub(super) peers: Rc<RefCell<Peers>>,
     pub(super) ban_file: RefCell<BanFile>,
@@ -100,12 +100,12 @@ impl Supervisor {
         source: Source,
         shared: Arc<Shared>,
         generation: Arc<Generation>,
-        secured: Arc<Secured>,
+        tls: Arc<TlsState>,
         workers: Workers,
-        held: Held,
-        automatic: Automatic,
+        held: ExclusiveResources,
+        acme: Acme,
     ) -> Supervisor {
-        let Held {
+        let ExclusiveResources {
             listeners,
             lock,
             pid_file,
@@ -113,11 +113,11 @@ impl Supervisor {
         } = held;
         let ban_file = BanFile::open(
             &generation.model.server.state_dir,
-            &shared.neighbours.bans,
+            &shared.abuse.bans,
             saker_net::clock::realtime_s(),
         );
         shared
-            .neighbours
+            .abuse
             .addresses
             .set_ipv6_prefix(generation.model.guard.ipv6_prefix);
         let follows = listeners.has_predecessor();
@@ -131,11 +131,11 @@ impl Supervisor {
             source,
             shared,
             generation: RefCell::new(generation),
-            secured: RefCell::new(secured),
+            tls: RefCell::new(tls),
             workers,
             listeners: RefCell::new(listeners),
             last_reload: RefCell::new(None),
-            automatic,
+            acme,
             peers,
             ban_file: RefCell::new(ban_file),
             key_file: RefCell::new(key_file),
@@ -154,8 +154,8 @@ impl Supervisor {
     }
 
     /// Certificates are ordered from here on. To be called within the runtime.
-    pub fn begin_automatic(&self, prepared: Prepared) {
-        self.automatic.apply(prepared);
+    pub fn begin_acme(&self, prepared: Prepared) {
+        self.acme.apply(prepared);
     }
 
     /// Servers are looked after from here on.
@@ -260,7 +260,7 @@ impl Supervisor {
             scheme: self.scheme(address),
             has_http3: listeners.has_quic_at(address),
         });
-        let authority = self.secured.borrow().authority.clone();
+        let authority = self.tls.borrow().authority.clone();
         let text = startup_summary::text(
             options,
             &self.generation.borrow().model,
@@ -283,15 +283,15 @@ impl Supervisor {
 
     /// Looks after the files of certificates and ticket keys, for as long as the server runs.
     pub async fn watch_certificates(&self) {
-        let mut secured = Arc::clone(&self.secured.borrow());
-        let mut watch = Watch::new(&secured, &self.shared.watcher);
+        let mut tls = Arc::clone(&self.tls.borrow());
+        let mut watch = Watch::new(&tls, &self.shared.watcher);
         loop {
             tokio::time::sleep(CERTIFICATES_LOOK).await;
-            if !Arc::ptr_eq(&secured, &self.secured.borrow()) {
-                secured = Arc::clone(&self.secured.borrow());
-                watch = Watch::new(&secured, &self.shared.watcher);
+            if !Arc::ptr_eq(&tls, &self.tls.borrow()) {
+                tls = Arc::clone(&self.tls.borrow());
+                watch = Watch::new(&tls, &self.shared.watcher);
             }
-            watch.look(&secured, &self.shared.watcher);
+            watch.look(&tls, &self.shared.watcher);
         }
     }
 
@@ -318,14 +318,14 @@ impl Supervisor {
     }
 
     /// Looks after bans and lists of addresses, for as long as the server runs.
-    pub async fn look_after_neighbours(&self) {
+    pub async fn look_after_abuse(&self) {
         let mut told = 0;
         loop {
-            tokio::time::sleep(NEIGHBOURS_LOOK).await;
+            tokio::time::sleep(ABUSE_LOOK).await;
             if self.successor.has_asked() {
                 return std::future::pending().await;
             }
-            let (bans, now_s) = (&self.shared.neighbours.bans, saker_net::clock::realtime_s());
+            let (bans, now_s) = (&self.shared.abuse.bans, saker_net::clock::realtime_s());
             bans.sweep(now_s);
             // What can't be written was said, and is tried again.
             let _ = self.ban_file.borrow_mut().keep(bans, now_s);
@@ -350,9 +350,9 @@ impl Supervisor {
     }
 
     /// Fetches what is stapled, for as long as the server runs.
-    pub async fn fetch_staples(&self) {
+    pub async fn staple_ocsp_responses(&self) {
         let state_dir = self.generation.borrow().model.server.state_dir.clone();
-        ocsp_stapling::tend(|| Arc::clone(&self.secured.borrow()), &state_dir).await;
+        ocsp_stapling::tend(|| Arc::clone(&self.tls.borrow()), &state_dir).await;
     }
 
     /// Once asked to stop at once, asking for less changes nothing.
@@ -455,9 +455,9 @@ impl Supervisor {
             .listeners
             .borrow_mut()
             .bind_quic(&generation.model.listeners, self.workers.len());
-        let secured = Arc::clone(&self.secured.borrow());
+        let tls = Arc::clone(&self.tls.borrow());
         self.workers
-            .tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&secured)));
+            .tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&tls)));
         with_quic
             .iter()
             .for_each(|address| self.listen_quic(address));

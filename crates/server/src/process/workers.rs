@@ -4,7 +4,7 @@ use saker_config::model::Affinity;
 use saker_pipeline::Generation;
 use saker_serving::{
     shared::Shared,
-    tls_state::Secured,
+    tls_state::TlsState,
     worker_thread::{self, Command, WorkerHandle},
 };
 use saker_telemetry::{error_log, message};
@@ -41,7 +41,7 @@ impl Workers {
     pub fn start(
         shared: &Arc<Shared>,
         generation: &Arc<Generation>,
-        secured: &Arc<Secured>,
+        tls: &Arc<TlsState>,
         count: usize,
         core_of: impl Fn(usize) -> Option<usize>,
     ) -> io::Result<Workers> {
@@ -50,7 +50,7 @@ impl Workers {
                 index,
                 Arc::clone(shared),
                 Arc::clone(generation),
-                Arc::clone(secured),
+                Arc::clone(tls),
                 core_of(index),
             )
         });

@@ -2,7 +2,7 @@
 //!
 //! Called by: `inbound` and `walk`, through the encoder that all protocols share.
 
-use crate::{common_headers::Tail, request::response_head::HeadSink};
+use crate::{common_headers::CommonHeaders, request::response_head::HeadSink};
 use saker_http::{HeadView, Method, Version};
 use saker_http1::{Connection as ConnectionLine, HeadExtra, ResponseFraming, encode_head};
 use saker_pipeline::{ReadyHead, Response};
@@ -31,7 +31,7 @@ impl<'a> Http1Head<'a> {
 
 impl HeadSink for Http1Head<'_> {
     #[inline(always)]
-    fn ready(&mut self, head: &ReadyHead, common: &mut Tail, now: i64) {
+    fn ready(&mut self, head: &ReadyHead, common: &mut CommonHeaders, now: i64) {
         self.out.extend_from_slice(&head.http1);
         self.out.extend_from_slice(common.lines(now));
         self.out.extend_from_slice(connection_line(self.connection));
@@ -39,7 +39,7 @@ impl HeadSink for Http1Head<'_> {
     }
 
     /// The length is part of the framing, which HTTP/1 decides by more than it.
-    fn built(&mut self, response: &Response, _: Option<u64>, common: &mut Tail, now: i64) {
+    fn built(&mut self, response: &Response, _: Option<u64>, common: &mut CommonHeaders, now: i64) {
         let framing = framing_of(response, self.view);
         append_built(response, common, framing, self.connection, now, self.out);
     }
@@ -48,26 +48,26 @@ impl HeadSink for Http1Head<'_> {
 /// Appends a built (and filtered) head. `Date` and `Server` are ours.
 pub fn append_built(
     response: &Response,
-    tail: &mut Tail,
+    common: &mut CommonHeaders,
     framing: ResponseFraming,
     connection: ConnectionLine,
     now: i64,
     out: &mut Vec<u8>,
 ) {
     let extra = HeadExtra {
-        date: Some(tail.date(now)),
+        date: Some(common.date(now)),
         connection,
         framing,
     };
     encode_head(response.status, response.fields(), extra, out);
     if !response.fields().has("server") {
         out.truncate(out.len() - 2);
-        out.extend_from_slice(tail.server_line());
+        out.extend_from_slice(common.server_line());
         out.extend_from_slice(b"\r\n");
     }
-    if !tail.alt_svc_line().is_empty() {
+    if !common.alt_svc_line().is_empty() {
         out.truncate(out.len() - 2);
-        out.extend_from_slice(tail.alt_svc_line());
+        out.extend_from_slice(common.alt_svc_line());
         out.extend_from_slice(b"\r\n");
     }
 }

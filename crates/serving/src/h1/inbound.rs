@@ -5,7 +5,7 @@
 use super::{
     head::{Http1Head, append_built, connection_of},
     outgoing::Outgoing,
-    step::{Sending, Then, WalkRequest},
+    step::{DispatchRequest, Sending, Then},
     upgrade::{self, Preface},
 };
 use crate::{
@@ -42,7 +42,7 @@ pub enum Next {
         rest: usize,
     },
     Walk {
-        request: Box<WalkRequest>,
+        request: Box<DispatchRequest>,
         rest: usize,
     },
     Send {
@@ -169,7 +169,7 @@ fn walk(
 ) -> Next {
     match check_request(view).and_then(|framing| Ok((framing, settled(view)?))) {
         Ok((framing, head)) => Next::Walk {
-            request: Box::new(WalkRequest {
+            request: Box::new(DispatchRequest {
                 head,
                 framing,
                 may_stay,
@@ -216,7 +216,7 @@ fn cached(
         &mut Http1Head::new(view, connection_of(view.version(), stays), out),
         &hit.response,
         hit.response.body.length(),
-        &mut session.tail(&hit.response.head),
+        &mut session.common_headers(&hit.response.head),
         now,
     );
     let body_bytes = match &hit.response.body {
@@ -276,10 +276,10 @@ pub fn refuse_with(session: &Session, status: Status, bytes: &[u8], out: &mut Ve
     let start = out.len();
     let mut response = respond::built_in_page(Response::new(status));
     let framing = ResponseFraming::Length(response.body.length().unwrap_or(0));
-    let mut tail = session.tail(&response.head);
+    let mut common = session.common_headers(&response.head);
     append_built(
         &response,
-        &mut tail,
+        &mut common,
         framing,
         ConnectionLine::Close,
         saker_net::clock::realtime_s(),
@@ -290,7 +290,7 @@ pub fn refuse_with(session: &Session, status: Status, bytes: &[u8], out: &mut Ve
         out.extend_from_slice(chunk.bytes());
         body_bytes = chunk.len() as u64;
     }
-    drop(tail);
+    drop(common);
     log::refused(
         session,
         status,

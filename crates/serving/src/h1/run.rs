@@ -49,8 +49,8 @@ impl Connection {
                     cause,
                     Cause::WriteTimeout | Cause::Cut | Cause::Refused | Cause::Banned
                 ) => {}
-            false if cause == Cause::Gone => io.transport.answer_goodbye(),
-            false => io.transport.say_goodbye(),
+            false if cause == Cause::Gone => io.transport.answer_close_notify(),
+            false => io.transport.send_close_notify(),
         }
     }
 }

@@ -11,7 +11,7 @@ use saker_pipeline::{Body, Tunnel, throttle::Admission};
 use saker_telemetry::access_log::ConnectionStatus;
 
 /// A request that takes the walk.
-pub struct WalkRequest {
+pub struct DispatchRequest {
     pub head: RequestHead,
     pub framing: BodyFraming,
     /// The connection may serve another request as far as limits go.
@@ -23,7 +23,7 @@ pub struct WalkRequest {
 /// What follows a response.
 pub enum Then {
     Continue,
-    Walk(Box<WalkRequest>),
+    Walk(Box<DispatchRequest>),
     Http2(Beginning),
     Tunnel(Box<TunnelStart>),
     Close(Cause),
@@ -65,7 +65,7 @@ impl Sending {
 
 /// What a turn leads to.
 pub enum Step {
-    Walk(Box<WalkRequest>),
+    Walk(Box<DispatchRequest>),
     /// From here on the client speaks HTTP/2.
     Http2(Beginning),
     /// From here on it speaks what only it and the other end know.

@@ -65,7 +65,7 @@ impl Running {
         self.log(status);
         self.session.worker.counters.increment(cause.metric());
         if end != RelayEnd::Cut {
-            self.client.io.transport.say_goodbye();
+            self.client.io.transport.send_close_notify();
         }
     }
 

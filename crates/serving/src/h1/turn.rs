@@ -24,7 +24,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Turns that a connection which always has more to say gets before the others have theirs.
+/// EndpointLoop that a connection which always has more to say gets before the others have theirs.
 const TURNS_MAX: usize = 16;
 
 /// For the first request of a connection that has come just before the server closed its listeners.

@@ -5,7 +5,7 @@ use super::{
     head::{Http1Head, connection_of, framing_of},
     outgoing::Outgoing,
     request_body::{BodyState, Http1Body},
-    step::{Sending, Step, Then, TunnelStart, WalkRequest},
+    step::{DispatchRequest, Sending, Step, Then, TunnelStart},
 };
 use crate::{
     request::{
@@ -35,7 +35,7 @@ const CLIENT_CLOSED_REQUEST: Status = Status(499);
 impl Connection {
     /// Answers a request and puts its response under way. The step that follows when there is
     /// nothing to send first.
-    pub(super) async fn walk(&mut self, request: WalkRequest) -> Option<Step> {
+    pub(super) async fn walk(&mut self, request: DispatchRequest) -> Option<Step> {
         let mut busy = Some(Busy::begin(&self.session, request.head.view()));
         let began_ns = saker_net::clock::realtime_precise_ns();
         let services = self.session.worker.services();
@@ -191,7 +191,7 @@ impl Connection {
             &mut Http1Head::new(view, connection, &mut head),
             &response,
             response.body.length(),
-            &mut self.session.tail(&response.head),
+            &mut self.session.common_headers(&response.head),
             now,
         );
         let facts = Facts {

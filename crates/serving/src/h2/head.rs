@@ -1,7 +1,7 @@
 //! Response heads by HPACK.
 
 use crate::{
-    common_headers::Tail,
+    common_headers::CommonHeaders,
     mux::head::{FieldSink, encode_ready},
 };
 use saker_http2::{HeadEncoder, Indexing, hpack};
@@ -29,7 +29,7 @@ impl FieldSink for Block<'_, '_> {
         }));
     }
 
-    fn tail(&mut self, tail: &mut Tail, now: i64, with_server: bool) {
-        self.0.raw(tail.http2(now, with_server));
+    fn common(&mut self, common: &mut CommonHeaders, now: i64, with_server: bool) {
+        self.0.raw(common.http2(now, with_server));
     }
 }

@@ -84,7 +84,7 @@ impl Connection {
             .increment(cause.metric());
         match cause {
             Cause::WriteTimeout => {}
-            Cause::Gone => self.io.transport.answer_goodbye(),
+            Cause::Gone => self.io.transport.answer_close_notify(),
             // After a GOAWAY in good order, too: what the client has sent meanwhile must not take
             // it from the client, which learns by it what may be tried again (RFC 9113 section
             // 6.8).

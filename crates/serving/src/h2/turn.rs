@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// Turns that a connection which always has more to say gets before the others have theirs.
+/// EndpointLoop that a connection which always has more to say gets before the others have theirs.
 const TURNS_MAX: usize = 16;
 
 impl Connection {
@@ -51,7 +51,7 @@ impl Connection {
         self.awaits_preface &= read.is_pending();
         let awaits_preface = self.awaits_preface;
         let (exchanges, mut wire) = self.with_wire(out);
-        exchanges.take_letters(&mut wire);
+        exchanges.take_completions(&mut wire);
         if !awaits_preface {
             exchanges.pump(cx, &mut wire);
         }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::request::response_head;
 use crate::{
-    common_headers::Tail,
+    common_headers::CommonHeaders,
     mux::{Exchanges, Reset, StreamId, Wire, head},
     pieces::{Broken, Piece, Pieces, file_step},
 };
@@ -61,12 +61,12 @@ impl Wire for Frames<'_> {
         response: &Response,
         length: Option<u64>,
         ends: bool,
-        tail: &mut Tail,
+        common: &mut CommonHeaders,
         now: i64,
     ) {
         self.machine
             .send_head(number(stream), ends, self.out, |block| {
-                response_head::encode(&mut Block(block), response, length, tail, now)
+                response_head::encode(&mut Block(block), response, length, common, now)
             });
     }
 

@@ -1,6 +1,6 @@
 //! Requests on their way to the exchanges: at once, or after the end of the handshake.
 
-use super::{connection::Connection, early::Held};
+use super::{connection::Connection, early::HeldRequest};
 use crate::mux::StreamId;
 use saker_http::{HeadView, Method, RequestHead};
 
@@ -21,7 +21,7 @@ impl Connection {
             let marked = marked(view);
             return self.ask_now(stream, ends, marked.view(), None, quic);
         }
-        self.early.0.push(Held {
+        self.early.0.push(HeldRequest {
             stream,
             ends,
             head: view.to_owned(),

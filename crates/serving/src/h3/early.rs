@@ -8,9 +8,9 @@
 use saker_http::RequestHead;
 
 #[derive(Default)]
-pub struct Early(pub(super) Vec<Held>);
+pub struct Early(pub(super) Vec<HeldRequest>);
 
-pub struct Held {
+pub struct HeldRequest {
     pub(super) stream: u64,
     pub(super) ends: bool,
     pub(super) head: RequestHead,

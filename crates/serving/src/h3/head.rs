@@ -1,7 +1,7 @@
 //! Response heads by QPACK.
 
 use crate::{
-    common_headers::Tail,
+    common_headers::CommonHeaders,
     mux::head::{FieldSink, encode_ready},
 };
 use saker_http3::{HeadEncoder, Indexing, qpack};
@@ -29,7 +29,7 @@ impl FieldSink for Section<'_, '_> {
         }));
     }
 
-    fn tail(&mut self, tail: &mut Tail, now: i64, with_server: bool) {
-        self.0.raw(tail.http3(now, with_server));
+    fn common(&mut self, common: &mut CommonHeaders, now: i64, with_server: bool) {
+        self.0.raw(common.http3(now, with_server));
     }
 }

@@ -30,7 +30,7 @@ impl Connection {
             return Turn::Over;
         }
         let (exchanges, mut wire) = self.with_wire(quic);
-        exchanges.take_letters(&mut wire);
+        exchanges.take_completions(&mut wire);
         exchanges.pump(cx, &mut wire);
         let is_full = !wire.has_room();
         self.read_on(quic);

@@ -7,7 +7,7 @@
 use super::{connection::Connection, head::Section, unsent::Unsent};
 use crate::request::response_head;
 use crate::{
-    common_headers::Tail,
+    common_headers::CommonHeaders,
     mux::{Exchanges, Reset, StreamId, Wire, head},
     pieces::{Broken, Piece, Pieces, file_step},
 };
@@ -62,13 +62,13 @@ impl Wire for Streams<'_> {
         response: &Response,
         length: Option<u64>,
         ends: bool,
-        tail: &mut Tail,
+        common: &mut CommonHeaders,
         now: i64,
     ) {
         self.prioritize(stream);
         self.gather(stream, |machine, out| {
             machine.send_head(stream.0, ends, out, |section| {
-                response_head::encode(&mut Section(section), response, length, tail, now)
+                response_head::encode(&mut Section(section), response, length, common, now)
             });
         });
         if ends {

@@ -9,12 +9,12 @@ use std::{
 };
 
 #[derive(Default)]
-pub struct Inbox {
-    letters: RefCell<Vec<Letter>>,
+pub struct CompletionQueue {
+    completions: RefCell<Vec<Completion>>,
     waker: RefCell<Option<Waker>>,
 }
 
-pub enum Letter {
+pub enum Completion {
     Answer(StreamId, Box<Answer>),
     /// Somebody has begun to read the request's body, or has read on: an interim response or window
     /// may be due.
@@ -25,23 +25,23 @@ pub enum Letter {
     TunnelOver(StreamId),
 }
 
-impl Inbox {
-    pub fn put(&self, letter: Letter) {
-        self.letters.borrow_mut().push(letter);
+impl CompletionQueue {
+    pub fn push(&self, completion: Completion) {
+        self.completions.borrow_mut().push(completion);
         if let Some(waker) = self.waker.borrow().as_ref() {
             waker.wake_by_ref();
         }
     }
 
-    pub fn take(&self) -> Vec<Letter> {
+    pub fn take(&self) -> Vec<Completion> {
         match self.is_empty() {
             true => Vec::new(),
-            false => std::mem::take(&mut *self.letters.borrow_mut()),
+            false => std::mem::take(&mut *self.completions.borrow_mut()),
         }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.letters.borrow().is_empty()
+        self.completions.borrow().is_empty()
     }
 
     /// To be called by the connection before it waits.

@@ -4,7 +4,7 @@
 //! Caveat: what is done with them stands beside it, by subject: `requests`, `walk`, `pump`, `tunnel`, `wait`.
 
 use super::{
-    completion_queue::Inbox,
+    completion_queue::CompletionQueue,
     limit::Limit,
     stream::{IdHasher, Stream},
     wakeups::Wakeups,
@@ -24,7 +24,7 @@ pub(super) const INLINE_BYTES_MAX: usize = 16 << 10;
 pub struct Exchanges {
     pub session: Session,
     pub(super) streams: ByStream<StreamId, Stream>,
-    pub(super) inbox: Rc<Inbox>,
+    pub(super) completions: Rc<CompletionQueue>,
     pub(super) deadline: Rc<Deadline>,
     /// Streams with a body on the way out.
     pub(super) sending: usize,
@@ -42,7 +42,7 @@ impl Exchanges {
         Exchanges {
             session,
             streams: HashMap::default(),
-            inbox: Rc::new(Inbox::default()),
+            completions: Rc::new(CompletionQueue::default()),
             deadline,
             sending: 0,
             waiting: 0,
@@ -60,7 +60,7 @@ impl Exchanges {
 impl Drop for Exchanges {
     fn drop(&mut self) {
         // Letters hold on to the inbox.
-        drop(self.inbox.take());
+        drop(self.completions.take());
         let streams: Vec<Stream> = self.streams.drain().map(|(_, stream)| stream).collect();
         // A panic may hold the logs.
         if !std::thread::panicking() {

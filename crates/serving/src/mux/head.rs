@@ -1,7 +1,7 @@
 //! Response heads as HTTP/2 and HTTP/3 send them: those that are ready are copied as encoded once,
 //! the rest are encoded without building a map.
 
-use crate::{common_headers::Tail, request::response_head::HeadSink};
+use crate::{common_headers::CommonHeaders, request::response_head::HeadSink};
 use saker_http::Fields;
 use saker_http2::Indexing;
 use saker_pipeline::{ReadyHead, Response};
@@ -16,16 +16,22 @@ pub trait FieldSink {
     fn ready_fields(&mut self, head: &ReadyHead);
 
     /// `Date`, and `Server` with it.
-    fn tail(&mut self, tail: &mut Tail, now: i64, with_server: bool);
+    fn common(&mut self, common: &mut CommonHeaders, now: i64, with_server: bool);
 }
 
 impl<S: FieldSink> HeadSink for S {
-    fn ready(&mut self, head: &ReadyHead, common: &mut Tail, now: i64) {
+    fn ready(&mut self, head: &ReadyHead, common: &mut CommonHeaders, now: i64) {
         self.ready_fields(head);
-        self.tail(common, now, true);
+        self.common(common, now, true);
     }
 
-    fn built(&mut self, response: &Response, length: Option<u64>, common: &mut Tail, now: i64) {
+    fn built(
+        &mut self,
+        response: &Response,
+        length: Option<u64>,
+        common: &mut CommonHeaders,
+        now: i64,
+    ) {
         let fields = response.fields();
         self.status(response.status.0);
         append_fields(fields, self);
@@ -38,7 +44,7 @@ impl<S: FieldSink> HeadSink for S {
                 Indexing::Without,
             );
         }
-        self.tail(common, now, !fields.has("server"));
+        self.common(common, now, !fields.has("server"));
     }
 }
 

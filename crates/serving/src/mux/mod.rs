@@ -4,7 +4,7 @@
 //! Place in the walk: a driver reads bytes, asks its machine what they mean and tells [`Exchanges`]
 //! (`requests.rs`); heads and content go out through the driver's [`Wire`]. A request that a
 //! resolved resource can answer is answered at once; everything else walks in a task of its own
-//! (`walk.rs`) and brings its response back through the [`Inbox`]. Bodies are pumped in the order
+//! (`walk.rs`) and brings its response back through the [`CompletionQueue`]. Bodies are pumped in the order
 //! that the machine's scheduler gives (`pump.rs`).
 //!
 //! Absent on purpose: bytes, frames, sockets and windows, which are the drivers'.

@@ -3,7 +3,7 @@
 
 use super::{
     answer::Answer,
-    completion_queue::Letter,
+    completion_queue::Completion,
     exchanges::Exchanges,
     stream::{Stream, TunnelState},
     wire::{Reset, StreamId, Wire},
@@ -19,13 +19,13 @@ use std::task::{Context, Poll};
 
 impl Exchanges {
     /// Takes in what the walks have brought.
-    pub fn take_letters(&mut self, wire: &mut impl Wire) {
-        for letter in self.inbox.take() {
-            match letter {
-                Letter::Answer(id, answer) => self.answer(id, *answer, wire),
-                Letter::Upload(id) => self.give_back(id, wire),
-                Letter::Hints(id, fields) => self.hint(id, &fields, wire),
-                Letter::TunnelOver(id) => self.tunnel_over(id, wire),
+    pub fn take_completions(&mut self, wire: &mut impl Wire) {
+        for completion in self.completions.take() {
+            match completion {
+                Completion::Answer(id, answer) => self.answer(id, *answer, wire),
+                Completion::Upload(id) => self.give_back(id, wire),
+                Completion::Hints(id, fields) => self.hint(id, &fields, wire),
+                Completion::TunnelOver(id) => self.tunnel_over(id, wire),
             }
         }
     }
@@ -75,7 +75,7 @@ impl Exchanges {
             &answer.response,
             length,
             empty,
-            &mut self.session.tail(&answer.response.head),
+            &mut self.session.common_headers(&answer.response.head),
             now,
         );
         let pace = self

@@ -92,7 +92,7 @@ impl Exchanges {
             &hit.response,
             length,
             empty,
-            &mut self.session.tail(&hit.response.head),
+            &mut self.session.common_headers(&hit.response.head),
             now,
         );
         let body_bytes = match &body {
@@ -162,7 +162,7 @@ impl Exchanges {
             &response,
             body.length(),
             false,
-            &mut self.session.tail(&response.head),
+            &mut self.session.common_headers(&response.head),
             now,
         );
         let length = body.length().unwrap_or(0);

@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 #[derive(Default)]
 pub struct Stream {
     /// The request's walk, until it has answered.
-    pub walk: Option<WalkTask>,
+    pub walk: Option<DispatchTask>,
     /// The request's body, while somebody may read it.
     pub upload: Option<Rc<RefCell<Upload>>>,
     /// The response's body.
@@ -67,14 +67,14 @@ pub enum TunnelState {
 }
 
 /// A walk that ends with its stream, unless it was told to go on without a client.
-pub struct WalkTask {
+pub struct DispatchTask {
     pub task: AbortHandle,
     pub outlives_client: Rc<Cell<bool>>,
     /// What it may still wait for; nothing of that comes any more.
     pub upload: Option<Rc<RefCell<Upload>>>,
 }
 
-impl Drop for WalkTask {
+impl Drop for DispatchTask {
     fn drop(&mut self) {
         let has_read = self
             .upload

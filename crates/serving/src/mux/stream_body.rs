@@ -5,7 +5,7 @@
 //! Out of scope: the body's other end, which the connection fills (`upload`).
 
 use super::{
-    completion_queue::{Inbox, Letter},
+    completion_queue::{Completion, CompletionQueue},
     upload::Upload,
     wire::StreamId,
 };
@@ -28,7 +28,7 @@ use tokio::time::Sleep;
 pub struct StreamBody {
     pub stream: StreamId,
     pub upload: Rc<RefCell<Upload>>,
-    pub inbox: Rc<Inbox>,
+    pub completions: Rc<CompletionQueue>,
     pub accounts: Accounts,
     pub pace: Option<Pace>,
     /// `None`: another one's limits hold.
@@ -55,7 +55,7 @@ impl RequestBody for StreamBody {
             if let Some(pace) = &mut self.pace {
                 pace.charge(chunk.len() as u64);
             }
-            self.inbox.put(Letter::Upload(self.stream));
+            self.completions.push(Completion::Upload(self.stream));
             return Poll::Ready(Some(Ok(chunk)));
         }
         if upload.ended {
@@ -63,7 +63,7 @@ impl RequestBody for StreamBody {
         }
         if std::mem::take(&mut upload.expects_continue) {
             upload.continue_due = true;
-            self.inbox.put(Letter::Upload(self.stream));
+            self.completions.push(Completion::Upload(self.stream));
         }
         upload.reader = Some(cx.waker().clone());
         let now_ms = saker_net::clock::monotonic_ms();

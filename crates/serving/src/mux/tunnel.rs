@@ -11,9 +11,9 @@
 //! responses do.
 
 use super::{
-    completion_queue::{Inbox, Letter},
+    completion_queue::{Completion, CompletionQueue},
     exchanges::Exchanges,
-    stream::{TunnelState, WalkTask},
+    stream::{DispatchTask, TunnelState},
     stream_body::StreamBody,
     upload::Upload,
     wire::{StreamId, Wire},
@@ -129,7 +129,7 @@ impl Exchanges {
         let body = StreamBody {
             stream: id,
             upload,
-            inbox: Rc::clone(&self.inbox),
+            completions: Rc::clone(&self.completions),
             accounts: self.session.accounts().clone(),
             pace: None,
             // The other end has a limit for both directions.
@@ -148,12 +148,12 @@ impl Exchanges {
         let task = run(
             id,
             Rc::clone(&self.session.worker),
-            Rc::clone(&self.inbox),
+            Rc::clone(&self.completions),
             client,
             program,
             received,
         );
-        stream.walk = Some(WalkTask {
+        stream.walk = Some(DispatchTask {
             task: tokio::task::spawn_local(task).abort_handle(),
             outlives_client: Rc::default(),
             upload: None,
@@ -166,7 +166,7 @@ impl Exchanges {
 async fn run(
     id: StreamId,
     worker: Rc<Worker>,
-    inbox: Rc<Inbox>,
+    completions: Rc<CompletionQueue>,
     mut client: Client,
     mut program: Box<dyn Tunnel>,
     received: Rc<Cell<u64>>,
@@ -180,7 +180,7 @@ async fn run(
     })
     .await;
     client.slot.borrow_mut().finish(end == RelayEnd::Cut);
-    inbox.put(Letter::TunnelOver(id));
+    completions.push(Completion::TunnelOver(id));
 }
 
 /// RFC 8441 section 5: the request that it stands for. What HTTP/1.1 asks for besides is ours to

@@ -29,9 +29,9 @@ impl Exchanges {
                 None => self.deadline.disarm(),
             }
         }
-        self.inbox.register(cx);
+        self.completions.register(cx);
         self.deadline.register(cx);
-        if self.wakeups.register(cx) || !self.inbox.is_empty() {
+        if self.wakeups.register(cx) || !self.completions.is_empty() {
             cx.waker().wake_by_ref();
         }
         None

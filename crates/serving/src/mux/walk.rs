@@ -3,9 +3,9 @@
 
 use super::{
     answer::Answer,
-    completion_queue::{Inbox, Letter},
+    completion_queue::{Completion, CompletionQueue},
     exchanges::Exchanges,
-    stream::{Stream, WalkTask},
+    stream::{DispatchTask, Stream},
     stream_body::StreamBody,
     upload::Upload,
     wire::StreamId,
@@ -67,15 +67,15 @@ impl Exchanges {
             id,
             worker: Rc::clone(&self.session.worker),
             logs: self.session.worker.logs(),
-            inbox: Rc::clone(&self.inbox),
+            completions: Rc::clone(&self.completions),
             upload: upload.clone(),
             began_ns: saker_net::clock::realtime_precise_ns(),
         };
-        exchange.tell_hints = Some(hints_to(id, &self.inbox));
+        exchange.tell_hints = Some(hints_to(id, &self.completions));
         let busy = Busy::begin(&self.session, exchange.head.view());
         let outlives_client = Rc::clone(&exchange.outlives_client);
         let task = tokio::task::spawn_local(walk.run(exchange, services)).abort_handle();
-        let walk = WalkTask {
+        let walk = DispatchTask {
             task,
             outlives_client,
             upload: upload.clone(),
@@ -100,7 +100,7 @@ impl Exchanges {
         StreamBody {
             stream,
             upload: Rc::clone(upload),
-            inbox: Rc::clone(&self.inbox),
+            completions: Rc::clone(&self.completions),
             accounts: self.session.accounts().clone(),
             pace: None,
             time: Some(BodyTime::new(limits)),
@@ -111,11 +111,11 @@ impl Exchanges {
 }
 
 /// Weak: the inbox holds exchanges that have come back.
-fn hints_to(id: StreamId, inbox: &Rc<Inbox>) -> Rc<TellHints> {
-    let inbox = Rc::downgrade(inbox);
+fn hints_to(id: StreamId, completions: &Rc<CompletionQueue>) -> Rc<TellHints> {
+    let completions = Rc::downgrade(completions);
     Rc::new(move |fields| {
-        if let Some(inbox) = inbox.upgrade() {
-            inbox.put(Letter::Hints(id, fields));
+        if let Some(completions) = completions.upgrade() {
+            completions.push(Completion::Hints(id, fields));
         }
     })
 }
@@ -136,7 +136,7 @@ struct Walk {
     id: StreamId,
     worker: Rc<Worker>,
     logs: Rc<RefCell<SiteLogs>>,
-    inbox: Rc<Inbox>,
+    completions: Rc<CompletionQueue>,
     upload: Option<Rc<RefCell<Upload>>>,
     began_ns: u64,
 }
@@ -176,6 +176,7 @@ impl Walk {
             log_facts,
             began_ns: self.began_ns,
         };
-        self.inbox.put(Letter::Answer(self.id, Box::new(answer)));
+        self.completions
+            .push(Completion::Answer(self.id, Box::new(answer)));
     }
 }

@@ -4,7 +4,7 @@
 //! stream that is gone: the client may have reset it while somebody was at work.
 
 use crate::{
-    common_headers::Tail,
+    common_headers::CommonHeaders,
     pieces::{Broken, Pieces},
 };
 use saker_http::Fields;
@@ -42,7 +42,7 @@ pub trait Wire {
         response: &Response,
         length: Option<u64>,
         ends: bool,
-        tail: &mut Tail,
+        common: &mut CommonHeaders,
         now: i64,
     );
 

@@ -1,16 +1,16 @@
 //! Who may come in over UDP: the server's limit on connections. The limit per address is asked when
 //! the address is proved (`guest`).
 
-use super::{connection_slot::Guest, driver::Driver, qlog_file};
+use super::{connection_slot::ConnectionSlot, driver::Driver, qlog_file};
 use crate::{
-    admission::Opened,
+    admission::ConnectionPermit,
     worker::{Draining, Worker},
 };
 use saker_quic::{Door, Recording};
 use saker_telemetry::Metric;
 use std::{net::SocketAddr, path::Path, rc::Rc};
 
-pub struct WorkersDoor<'a> {
+pub struct WorkerAdmission<'a> {
     pub worker: &'a Rc<Worker>,
     pub is_closing: bool,
     /// Where connections are recorded, and whether it was said that this fails.
@@ -18,8 +18,8 @@ pub struct WorkersDoor<'a> {
     pub is_qlog_failure_said: &'a mut bool,
 }
 
-impl<D: Driver> Door<Guest<D>> for WorkersDoor<'_> {
-    fn admit(&mut self, _: SocketAddr) -> Option<Guest<D>> {
+impl<D: Driver> Door<ConnectionSlot<D>> for WorkerAdmission<'_> {
+    fn admit(&mut self, _: SocketAddr) -> Option<ConnectionSlot<D>> {
         let worker = self.worker;
         let connections_max = worker
             .shared
@@ -32,7 +32,7 @@ impl<D: Driver> Door<Guest<D>> for WorkersDoor<'_> {
         }
         worker.counters.increment(Metric::ConnectionsAccepted);
         worker.counters.add(Metric::ConnectionsOpen, 1);
-        Some(Guest::new(Opened::new(worker)))
+        Some(ConnectionSlot::new(ConnectionPermit::new(worker)))
     }
 
     fn recording(&mut self, connection_id: &[u8]) -> Option<Recording> {

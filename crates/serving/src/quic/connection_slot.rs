@@ -6,7 +6,7 @@
 
 use super::driver::{Driver, Turn};
 use crate::{
-    admission::Opened,
+    admission::ConnectionPermit,
     request::{Http2Terms, Session},
     worker::Worker,
 };
@@ -26,29 +26,29 @@ use std::{
 pub const NO_ERROR: u64 = 0x100;
 const EXCESSIVE_LOAD: u64 = 0x107;
 
-pub struct Guest<D> {
+pub struct ConnectionSlot<D> {
     stage: Stage<D>,
     /// Made at its first turn.
     pub waker: Option<Waker>,
 }
 
 enum Stage<D> {
-    Handshake(Option<Opened>),
+    Handshake(Option<ConnectionPermit>),
     Served(D),
     Over,
 }
 
 /// What all connections of a listener have in common.
-pub struct Host<'a> {
+pub struct SlotContext<'a> {
     pub worker: &'a Rc<Worker>,
     pub address: &'a Arc<Address>,
     pub acceptor: Option<&'a Acceptor>,
 }
 
-impl<D: Driver> Guest<D> {
-    pub fn new(opened: Opened) -> Guest<D> {
-        Guest {
-            stage: Stage::Handshake(Some(opened)),
+impl<D: Driver> ConnectionSlot<D> {
+    pub fn new(permit: ConnectionPermit) -> ConnectionSlot<D> {
+        ConnectionSlot {
+            stage: Stage::Handshake(Some(permit)),
             waker: None,
         }
     }
@@ -58,16 +58,16 @@ impl<D: Driver> Guest<D> {
         &mut self,
         cx: &mut Context<'_>,
         connection: &mut Connection,
-        host: &Host<'_>,
+        host: &SlotContext<'_>,
     ) -> bool {
-        if let Stage::Handshake(opened) = &mut self.stage {
+        if let Stage::Handshake(permit) = &mut self.stage {
             match progress(connection, host) {
                 Progress::None => return false,
                 Progress::Failed => self.stage = Stage::Over,
                 Progress::Begins => {
-                    let session = opened
+                    let session = permit
                         .take()
-                        .and_then(|opened| session(connection, host, opened));
+                        .and_then(|permit| session(connection, host, permit));
                     self.stage =
                         session.map_or(Stage::Over, |session| Stage::Served(D::new(session)));
                 }
@@ -103,7 +103,7 @@ enum Progress {
     Failed,
 }
 
-fn progress(connection: &mut Connection, host: &Host<'_>) -> Progress {
+fn progress(connection: &mut Connection, host: &SlotContext<'_>) -> Progress {
     while let Some(event) = connection.poll_event() {
         match event {
             Event::Hello if connection.has_early_data() => return Progress::Begins,
@@ -118,7 +118,7 @@ fn progress(connection: &mut Connection, host: &Host<'_>) -> Progress {
     Progress::None
 }
 
-fn failed(connection: &Connection, lost: &Lost, host: &Host<'_>) {
+fn failed(connection: &Connection, lost: &Lost, host: &SlotContext<'_>) {
     let counters = &host.worker.counters;
     counters.increment(Metric::TlsHandshakesFailed);
     counters.increment(if matches!(lost, Lost::Fault { .. }) {
@@ -136,7 +136,7 @@ fn failed(connection: &Connection, lost: &Lost, host: &Host<'_>) {
     }
 }
 
-fn client(connection: &Connection, host: &Host<'_>) -> Client {
+fn client(connection: &Connection, host: &SlotContext<'_>) -> Client {
     let (ip, port) = match &**host.address {
         Address::Tcp(address) => (connection.local().unwrap_or(address.ip()), address.port()),
         Address::Unix(_) => (IpAddr::from([0; 4]), 0),
@@ -154,11 +154,15 @@ fn client(connection: &Connection, host: &Host<'_>) -> Client {
 }
 
 /// `None`: the address has too many connections, and has been told.
-fn session(connection: &mut Connection, host: &Host<'_>, mut opened: Opened) -> Option<Session> {
+fn session(
+    connection: &mut Connection,
+    host: &SlotContext<'_>,
+    mut permit: ConnectionPermit,
+) -> Option<Session> {
     let (worker, acceptor) = (host.worker, host.acceptor?);
     let mut client = client(connection, host);
-    if let Err(turned_away) = opened.admit(client.ip()) {
-        turned_away.tell(worker, &client);
+    if let Err(error) = permit.admit(client.ip()) {
+        error.tell(worker, &client);
         connection.close(EXCESSIVE_LOAD, "");
         return None;
     }
@@ -190,5 +194,5 @@ fn session(connection: &mut Connection, host: &Host<'_>, mut opened: Opened) -> 
         upgrade: false,
         extended_connect: websockets,
     };
-    Some(Session::new(Rc::clone(worker), client, opened, terms))
+    Some(Session::new(Rc::clone(worker), client, permit, terms))
 }

@@ -15,28 +15,28 @@ use std::{
 
 /// Of one loop.
 #[derive(Clone, Default)]
-pub struct Bell(Arc<Mutex<State>>);
+pub struct ConnectionWakers(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
-    rung: Vec<Arc<Cord>>,
+    woken: Vec<Arc<ConnectionWaker>>,
     task: Option<Waker>,
     is_over: bool,
 }
 
 /// Of one connection.
-struct Cord {
+struct ConnectionWaker {
     id: Id,
-    bell: Bell,
+    wakers: ConnectionWakers,
     /// Stands in the list already.
     is_noted: AtomicBool,
 }
 
-impl Bell {
+impl ConnectionWakers {
     pub fn waker(&self, id: Id) -> Waker {
-        Waker::from(Arc::new(Cord {
+        Waker::from(Arc::new(ConnectionWaker {
             id,
-            bell: self.clone(),
+            wakers: self.clone(),
             is_noted: AtomicBool::new(false),
         }))
     }
@@ -54,16 +54,16 @@ impl Bell {
     }
 
     /// Wakes the loop itself.
-    pub fn ring(&self) {
+    pub fn wake_loop(&self) {
         let task = self.lock().task.clone();
         task.iter().for_each(Waker::wake_by_ref);
     }
 
     pub fn take(&self, mut each: impl FnMut(Id)) {
-        let rung = std::mem::take(&mut self.lock().rung);
-        for cord in rung {
-            cord.is_noted.store(false, Ordering::Release);
-            each(cord.id);
+        let woken = std::mem::take(&mut self.lock().woken);
+        for waker in woken {
+            waker.is_noted.store(false, Ordering::Release);
+            each(waker.id);
         }
     }
 
@@ -71,7 +71,7 @@ impl Bell {
     pub fn end(&self) {
         let mut state = self.lock();
         state.is_over = true;
-        let left = (std::mem::take(&mut state.rung), state.task.take());
+        let left = (std::mem::take(&mut state.woken), state.task.take());
         drop(state);
         drop(left);
     }
@@ -81,18 +81,18 @@ impl Bell {
     }
 }
 
-impl Wake for Cord {
+impl Wake for ConnectionWaker {
     fn wake(self: Arc<Self>) {
         if self.is_noted.swap(true, Ordering::AcqRel) {
             return;
         }
-        let bell = self.bell.clone();
-        let mut state = bell.lock();
+        let wakers = self.wakers.clone();
+        let mut state = wakers.lock();
         if state.is_over {
             return;
         }
-        let is_first = state.rung.is_empty();
-        state.rung.push(self);
+        let is_first = state.woken.is_empty();
+        state.woken.push(self);
         let task = state.task.clone().filter(|_| is_first);
         drop(state);
         if let Some(task) = task {

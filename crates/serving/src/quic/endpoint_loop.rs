@@ -7,12 +7,12 @@
 //! slow down by not being answered.
 
 use super::{
-    admission::WorkersDoor,
-    connection_slot::{Guest, Host},
-    connection_wakers::Bell,
+    admission::WorkerAdmission,
+    connection_slot::{ConnectionSlot, SlotContext},
+    connection_wakers::ConnectionWakers,
     driver::Driver,
-    endpoint_settings::Terms,
-    metrics::{publish, publish_standing},
+    endpoint_settings::EndpointSettings,
+    metrics::{publish, publish_connection_stats},
 };
 use crate::worker::{Draining, Worker};
 use saker_config::model::Address;
@@ -35,15 +35,15 @@ use tokio::time::Sleep;
 const BATCHES_MAX: usize = 4;
 const ROUNDS_MAX: usize = 4;
 
-pub struct Turns<D> {
+pub struct EndpointLoop<D> {
     worker: Rc<Worker>,
     address: Arc<Address>,
     is_closing: Rc<Cell<bool>>,
-    endpoint: Endpoint<Guest<D>>,
-    terms: Terms,
+    endpoint: Endpoint<ConnectionSlot<D>>,
+    terms: EndpointSettings,
     socket: UdpSocket,
     arrivals: Arrivals,
-    bell: Bell,
+    wakers: ConnectionWakers,
     sleep: Pin<Box<Sleep>>,
     /// What the sleep is set to.
     wakes_at: Option<Instant>,
@@ -57,17 +57,17 @@ pub struct Turns<D> {
     is_qlog_failure_said: bool,
 }
 
-impl<D: Driver> Turns<D> {
+impl<D: Driver> EndpointLoop<D> {
     /// To be called within the worker's runtime.
     pub fn new(
         worker: &Rc<Worker>,
         address: &Arc<Address>,
         socket: BoundUdp,
-        bell: Bell,
+        wakers: ConnectionWakers,
         is_closing: Rc<Cell<bool>>,
-    ) -> Result<Turns<D>, Unusable> {
+    ) -> Result<EndpointLoop<D>, Unusable> {
         let unusable = |error: io::Error| Unusable(error.to_string());
-        let terms = Terms::of::<D>(worker, address)
+        let terms = EndpointSettings::of::<D>(worker, address)
             .ok_or_else(|| Unusable("the listener has no HTTP/3".into()))?;
         let shared = worker
             .shared
@@ -86,7 +86,7 @@ impl<D: Driver> Turns<D> {
             place,
             socket.keeps_packets_whole(),
         );
-        Ok(Turns {
+        Ok(EndpointLoop {
             worker: Rc::clone(worker),
             address: Arc::clone(address),
             is_closing,
@@ -94,7 +94,7 @@ impl<D: Driver> Turns<D> {
             terms,
             socket,
             arrivals: Arrivals::default(),
-            bell,
+            wakers,
             sleep: Box::pin(tokio::time::sleep_until(tokio::time::Instant::now())),
             wakes_at: None,
             is_full: false,
@@ -108,7 +108,7 @@ impl<D: Driver> Turns<D> {
     /// Ready when the listener has been closed and the last connection is over, or the socket is of
     /// no more use.
     pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.bell.register(cx);
+        self.wakers.register(cx);
         for _ in 0..ROUNDS_MAX {
             let now = Instant::now();
             saker_net::clock::begin_turn();
@@ -120,7 +120,7 @@ impl<D: Driver> Turns<D> {
                 return Poll::Pending;
             }
             publish(&self.endpoint.counts.take(), &self.worker.counters);
-            publish_standing(
+            publish_connection_stats(
                 &self.endpoint.standing,
                 &mut self.told,
                 &self.worker.counters,
@@ -143,8 +143,8 @@ impl<D: Driver> Turns<D> {
         let now = Instant::now();
         let ids: Vec<Id> = self.endpoint.ids().collect();
         for id in ids {
-            if let Some((connection, guest)) = self.endpoint.connection(id, now) {
-                guest.cut(connection);
+            if let Some((connection, slot)) = self.endpoint.connection(id, now) {
+                slot.cut(connection);
                 self.endpoint.settle(id, now, &mut &self.socket);
             }
         }
@@ -175,7 +175,7 @@ impl<D: Driver> Turns<D> {
                 self.terms.http3.qlog.as_deref(),
                 &mut self.is_qlog_failure_said,
             );
-            let mut door = WorkersDoor {
+            let mut admission = WorkerAdmission {
                 worker: &self.worker,
                 is_closing: self.is_closing.get(),
                 qlog,
@@ -183,7 +183,7 @@ impl<D: Driver> Turns<D> {
             };
             for arrival in self.arrivals.iter() {
                 self.endpoint
-                    .receive(now, arrival, &mut door, &mut &self.socket);
+                    .receive(now, arrival, &mut admission, &mut &self.socket);
             }
             if !self.arrivals.is_full() {
                 break;
@@ -206,7 +206,7 @@ impl<D: Driver> Turns<D> {
             return;
         }
         let (Some(terms), Some(shared)) = (
-            Terms::of::<D>(&self.worker, &self.address),
+            EndpointSettings::of::<D>(&self.worker, &self.address),
             self.worker.shared.quic(),
         ) else {
             return;
@@ -228,7 +228,7 @@ impl<D: Driver> Turns<D> {
     fn collect(&mut self, now: Instant) {
         self.endpoint.expire(now);
         let endpoint = &mut self.endpoint;
-        self.bell.take(|id| endpoint.wake(id));
+        self.wakers.take(|id| endpoint.wake(id));
         let draining = self.worker.draining.get();
         if std::mem::replace(&mut self.drain_told, draining) != draining {
             endpoint.wake_all();
@@ -263,19 +263,19 @@ impl<D: Driver> Turns<D> {
     }
 
     fn give_turn(&mut self, id: Id, now: Instant) -> bool {
-        let host = Host {
+        let host = SlotContext {
             worker: &self.worker,
             address: &self.address,
             acceptor: Some(&self.terms.acceptor),
         };
-        let Some((connection, guest)) = self.endpoint.connection(id, now) else {
+        let Some((connection, slot)) = self.endpoint.connection(id, now) else {
             return false;
         };
-        let waker = guest
+        let waker = slot
             .waker
-            .get_or_insert_with(|| self.bell.waker(id))
+            .get_or_insert_with(|| self.wakers.waker(id))
             .clone();
-        guest.turn(&mut Context::from_waker(&waker), connection, &host)
+        slot.turn(&mut Context::from_waker(&waker), connection, &host)
     }
 
     fn has_room_again(&mut self, cx: &mut Context<'_>) -> bool {
@@ -313,8 +313,8 @@ impl<D: Driver> Turns<D> {
     }
 }
 
-impl<D> Drop for Turns<D> {
+impl<D> Drop for EndpointLoop<D> {
     fn drop(&mut self) {
-        self.bell.end();
+        self.wakers.end();
     }
 }

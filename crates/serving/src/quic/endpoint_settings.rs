@@ -14,7 +14,7 @@ use std::{
 };
 
 /// What a listener's endpoint follows; made anew after a reload.
-pub struct Terms {
+pub struct EndpointSettings {
     pub acceptor: Acceptor,
     address: Address,
     pub http3: Http3,
@@ -26,9 +26,9 @@ pub struct Terms {
     pub certificates: u64,
 }
 
-impl Terms {
+impl EndpointSettings {
     /// `None`: the listener is not in the configuration any more, or speaks no HTTP/3.
-    pub fn of<D: Driver>(worker: &Worker, address: &Address) -> Option<Terms> {
+    pub fn of<D: Driver>(worker: &Worker, address: &Address) -> Option<EndpointSettings> {
         let services = worker.services();
         let model = &services.generation.model;
         let listener = model
@@ -36,11 +36,11 @@ impl Terms {
             .iter()
             .find(|listener| listener.address == *address)?;
         let http3 = listener.http3.clone()?;
-        let acceptor = worker.secured.borrow().acceptor(address)?.clone();
+        let acceptor = worker.tls.borrow().acceptor(address)?.clone();
         let certificates = acceptor.identities().version();
         let settings = settings(&http3, &model.limits);
         let promises = promises::<D>(&settings, listener, model);
-        Some(Terms {
+        Some(EndpointSettings {
             acceptor,
             address: address.clone(),
             http3,

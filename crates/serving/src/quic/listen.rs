@@ -4,7 +4,7 @@
 //! A closed one takes no new connections, and serves those that it has until they end: packets of
 //! theirs still come to its socket.
 
-use super::{connection_wakers::Bell, driver::Driver, endpoint_loop::Turns};
+use super::{connection_wakers::ConnectionWakers, driver::Driver, endpoint_loop::EndpointLoop};
 use crate::worker::Worker;
 use saker_config::model::{Address, Http3};
 use saker_net::BoundUdp;
@@ -21,7 +21,7 @@ pub struct QuicListener {
     pub address: Arc<Address>,
     port: u16,
     is_closing: Rc<Cell<bool>>,
-    bell: Bell,
+    wakers: ConnectionWakers,
     cut: Box<dyn Fn()>,
 }
 
@@ -29,12 +29,12 @@ impl QuicListener {
     /// No new connections. Those that are open are told by whoever else drains them.
     pub fn close(&self) {
         self.is_closing.set(true);
-        self.bell.ring();
+        self.wakers.wake_loop();
     }
 
     /// The worker's draining has changed: connections look at it.
     pub fn look(&self) {
-        self.bell.ring();
+        self.wakers.wake_loop();
     }
 
     /// What clients over TCP are told (RFC 9114 section 3.1.1); `None`: nothing.
@@ -55,12 +55,12 @@ pub fn start<D: Driver>(
     socket: BoundUdp,
 ) -> Option<Rc<QuicListener>> {
     let port = socket.local_address().map_or(0, |actual| actual.port());
-    let (bell, is_closing) = (Bell::default(), Rc::<Cell<bool>>::default());
-    let turns = match Turns::<D>::new(
+    let (wakers, is_closing) = (ConnectionWakers::default(), Rc::<Cell<bool>>::default());
+    let turns = match EndpointLoop::<D>::new(
         worker,
         &address,
         socket,
-        bell.clone(),
+        wakers.clone(),
         Rc::clone(&is_closing),
     ) {
         Ok(turns) => Rc::new(RefCell::new(turns)),
@@ -85,7 +85,7 @@ pub fn start<D: Driver>(
         address,
         port,
         is_closing,
-        bell,
+        wakers,
         cut,
     }))
 }

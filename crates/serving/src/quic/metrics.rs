@@ -28,7 +28,7 @@ pub fn publish(counts: &Counts, counters: &Counters) {
 
 /// A worker may have several endpoints, which share its gauges: so each adds what has changed since
 /// it was `told`.
-pub fn publish_standing(now: &Standing, told: &mut Standing, counters: &Counters) {
+pub fn publish_connection_stats(now: &Standing, told: &mut Standing, counters: &Counters) {
     if now == told {
         return;
     }

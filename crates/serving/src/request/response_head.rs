@@ -4,17 +4,23 @@
 //! Caveat: a head that can be used again ([`ReadyHead`]) was encoded once and is only copied.
 //! Out of scope: the bytes of each protocol, which a [`HeadSink`] writes.
 
-use crate::common_headers::Tail;
+use crate::common_headers::CommonHeaders;
 use saker_pipeline::{ReadyHead, Response, ResponseHead};
 
 /// A head that has been begun, in the form of one protocol.
 pub trait HeadSink {
     /// Copies a head that was encoded once, and ends it with the common headers.
-    fn ready(&mut self, head: &ReadyHead, common: &mut Tail, now: i64);
+    fn ready(&mut self, head: &ReadyHead, common: &mut CommonHeaders, now: i64);
 
     /// Encodes the head of a response whose content has `length` bytes (for HEAD: would have, where
     /// that is known), and ends it with the common headers.
-    fn built(&mut self, response: &Response, length: Option<u64>, common: &mut Tail, now: i64);
+    fn built(
+        &mut self,
+        response: &Response,
+        length: Option<u64>,
+        common: &mut CommonHeaders,
+        now: i64,
+    );
 }
 
 /// Writes the head of a response, whichever kind it has.
@@ -23,7 +29,7 @@ pub fn encode(
     sink: &mut impl HeadSink,
     response: &Response,
     length: Option<u64>,
-    common: &mut Tail,
+    common: &mut CommonHeaders,
     now: i64,
 ) {
     match &response.head {

@@ -5,8 +5,8 @@ use super::{
     pace::{self, Accounts, Direction, Pace},
 };
 use crate::{
-    admission::Opened,
-    common_headers::{Tail, Tails},
+    admission::ConnectionPermit,
+    common_headers::{CommonHeaderSets, CommonHeaders},
     worker::Worker,
 };
 use saker_config::model::{Limits, Settings};
@@ -22,7 +22,7 @@ pub struct Session {
     pub worker: Rc<Worker>,
     pub client: Rc<Client>,
     /// Gives the connection's place back when it ends.
-    opened: Opened,
+    permit: ConnectionPermit,
     /// The configuration that the last request was served by.
     generation: u64,
     /// Requests so far.
@@ -30,7 +30,7 @@ pub struct Session {
     pub http2: Http2Terms,
     /// Of the worker's tails, the one that tells of this listener's HTTP/3; the plain one where
     /// nothing is to be told.
-    tail: usize,
+    common_headers: usize,
     /// Those of the host that the connection is for, as far as that is known before a request;
     /// `None`: the server's.
     limits: Option<Arc<Limits>>,
@@ -77,25 +77,25 @@ impl Session {
     pub fn new(
         worker: Rc<Worker>,
         mut client: Client,
-        opened: Opened,
+        permit: ConnectionPermit,
         http2: Http2Terms,
     ) -> Session {
-        client.account = opened.account().map(Arc::clone);
+        client.account = permit.account().map(Arc::clone);
         let services = worker.services();
         let limits = services.generation.connection_limits(&client, b"").cloned();
         let generation = services.generation.number;
         let client = Rc::new(client);
-        let tail = tail_number(&worker, &client);
+        let common_headers = common_headers_number(&worker, &client);
         // He has been looked up a moment ago, perhaps under an older table: once more does no harm.
         let bans_seen = 0;
         Session {
             worker,
             client,
-            opened,
+            permit,
             generation,
             requests: 0,
             http2,
-            tail,
+            common_headers,
             limits,
             idle_timeout_ms: None,
             held_policy: HeldPolicy::default(),
@@ -109,11 +109,11 @@ impl Session {
         Session {
             worker: Rc::clone(&self.worker),
             client: Rc::clone(&self.client),
-            opened: self.opened.hand_over(),
+            permit: self.permit.hand_over(),
             generation: self.generation,
             requests: self.requests,
             http2: self.http2,
-            tail: self.tail,
+            common_headers: self.common_headers,
             limits: self.limits.clone(),
             idle_timeout_ms: self.idle_timeout_ms,
             held_policy: self.held_policy,
@@ -123,13 +123,15 @@ impl Session {
     }
 
     /// The end of a response's head.
-    pub fn tail(&self, head: &ResponseHead) -> RefMut<'_, Tail> {
-        let number = if self.tail != Tails::PLAIN && head.has_alt_svc() {
-            Tails::PLAIN
+    pub fn common_headers(&self, head: &ResponseHead) -> RefMut<'_, CommonHeaders> {
+        let number = if self.common_headers != CommonHeaderSets::PLAIN && head.has_alt_svc() {
+            CommonHeaderSets::PLAIN
         } else {
-            self.tail
+            self.common_headers
         };
-        RefMut::map(self.worker.tails.borrow_mut(), |tails| tails.at(number))
+        RefMut::map(self.worker.common_headers.borrow_mut(), |sets| {
+            sets.at(number)
+        })
     }
 
     /// Whether this connection's handshake was held to what the site demands. Costs two comparisons
@@ -225,8 +227,8 @@ impl Session {
             _ if self.held_policy.is_outdated(&self.client, generation) => Begun::Last,
             false
                 if goes_on
-                    && !self.opened.is_draining()
-                    && !self.opened.is_over_soft(generation) =>
+                    && !self.permit.is_draining()
+                    && !self.permit.is_over_soft(generation) =>
             {
                 Begun::Stays
             }
@@ -236,12 +238,12 @@ impl Session {
 
     /// Whether the connection is to end as soon as nothing is under way on it.
     pub fn is_draining(&self) -> bool {
-        self.opened.is_draining()
+        self.permit.is_draining()
     }
 
     /// Costs a comparison where the table of bans has not changed.
     pub fn is_banned(&mut self) -> bool {
-        let bans = &self.worker.shared.neighbours.bans;
+        let bans = &self.worker.shared.abuse.bans;
         let changes = bans.changes();
         if changes == self.bans_seen {
             return false;
@@ -332,14 +334,14 @@ impl Session {
     /// where there were none.
     fn follow(&mut self, generation: &Generation) {
         self.generation = generation.number;
-        self.tail = tail_number(&self.worker, &self.client);
+        self.common_headers = common_headers_number(&self.worker, &self.client);
         self.limits = generation.connection_limits(&self.client, b"").cloned();
         self.idle_timeout_ms = None;
-        if self.opened.account().is_none() {
+        if self.permit.account().is_none() {
             // A limit on connections is for new ones: whether the address has too many does not
             // matter to this one.
-            let _ = self.opened.admit(self.client.ip());
-            Rc::make_mut(&mut self.client).account = self.opened.account().map(Arc::clone);
+            let _ = self.permit.admit(self.client.ip());
+            Rc::make_mut(&mut self.client).account = self.permit.account().map(Arc::clone);
         }
         if let Some(accounts) = &mut self.accounts {
             accounts.sites = Arc::clone(&generation.site_accounts);
@@ -349,7 +351,7 @@ impl Session {
 }
 
 /// Only clients that came over TLS can follow, and those of HTTP/3 know.
-fn tail_number(worker: &Worker, client: &Client) -> usize {
+fn common_headers_number(worker: &Worker, client: &Client) -> usize {
     let tells = client
         .session
         .as_ref()
@@ -357,6 +359,6 @@ fn tail_number(worker: &Worker, client: &Client) -> usize {
     if tells {
         worker.common_headers_number(&client.listener)
     } else {
-        Tails::PLAIN
+        CommonHeaderSets::PLAIN
     }
 }
