@@ -1,7 +1,9 @@
-//! The command line, declared. Names are a contract: scripts, units and benches use them.
+//! The command line, declared.
 //!
-//! What this version can't do yet is declared all the same, so that `promises` can refuse it by
-//! name.
+//! Called by: `lib`, which parses the arguments; the manual pages and shell completions.
+//! Caveat: names of commands and options are a contract with scripts, unit files and benchmarks. Options that this
+//! version does not support are declared, too, so that `unsupported` can refuse them by name.
+//! Out of scope: what a command does.
 
 use crate::address;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
@@ -16,17 +18,17 @@ const WORKERS_MAX: usize = 1024;
 #[command(
     name = "saker",
     version,
-    about = "Saker, a web server: serves files from a folder or by a configuration",
+    about = "Saker, a web server: serves a directory, or the sites of a configuration file",
     after_help = "\
 Examples:
-  saker serve                        this folder on http://127.0.0.1:8080/
-  saker check -c saker.toml          is it right? (nginx -t, apachectl -t)
-  saker run -c saker.toml            the server itself, in the foreground
-  saker reload                       (nginx -s reload, apachectl graceful)
-  saker explain http://example.org/  why does this URL get what it gets?
+  saker serve                        serve this directory at http://127.0.0.1:8080/
+  saker check -c saker.toml          test a configuration (nginx -t, apachectl -t)
+  saker run -c saker.toml            run the server in the foreground
+  saker reload                       reload the configuration (nginx -s reload, apachectl graceful)
+  saker explain http://example.org/  show which rules decide the response to a URL
 
-Exit status: 0 done, 1 the configuration has errors, 2 wrong usage or can't be
-done, 3 no server is running."
+Exit status: 0 done, 1 the configuration has errors, 2 wrong usage or failure,
+3 no server is running."
 )]
 pub struct Cli {
     #[command(subcommand)]
@@ -50,9 +52,9 @@ pub enum Command {
     Bans(Bans),
     SignUrl(Box<SignUrl>),
     Hosts(Hosts),
-    /// Print the JSON Schema of saker.toml (for editors)
+    /// Print the JSON Schema of saker.toml, for editors
     Schema,
-    /// Print the reference of all directives of saker.toml, in Markdown
+    /// Print the reference of all saker.toml directives as Markdown
     Reference,
     Completions(Completions),
     Man(Man),
@@ -60,59 +62,59 @@ pub enum Command {
     Version,
 }
 
-/// Serve a folder, without any configuration
+/// Serve a directory without a configuration file
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  saker serve                              this folder on http://127.0.0.1:8080/ and https://127.0.0.1:8443/
-  saker serve /srv/site --http 80          a folder, on every address of this machine, without TLS
+  saker serve                              this directory at http://127.0.0.1:8080/ and https://127.0.0.1:8443/
+  saker serve /srv/site --http 80          a directory, on all addresses of this machine, without TLS
   saker serve /srv/site --domain example.org www.example.org
-                                           https://example.org/, with a certificate by Let's Encrypt
+                                           https://example.org/, with a certificate from Let's Encrypt
   saker serve --http unix:/run/site.sock   behind another server
-  saker serve --access-log - --workers 1   with each request shown
+  saker serve --access-log - --workers 1   print each request
 
-Without --cert and --domain, https uses a certificate by a local authority of this machine's own,
-made when first needed; what is printed says how to trust it.")]
+Without --cert and --domain, HTTPS uses a certificate issued by a local certificate authority,
+created on first use; the output explains how to trust it.")]
 pub struct Serve {
     /// Document root [default: .]
     #[arg(value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub directory: Option<PathBuf>,
-    /// Listen here for http: 8080, :8080, 127.0.0.1:8080, [::1]:8080, localhost:8080 or unix:/path;
-    /// port 0 takes a free one [default: 127.0.0.1:8080, where --https is not given either]
+    /// Listen for HTTP on: 8080, :8080, 127.0.0.1:8080, [::1]:8080, localhost:8080 or unix:/path;
+    /// port 0 picks a free port [default: 127.0.0.1:8080 unless --https is given]
     #[arg(long, value_name = "ADDR", num_args = 1.., value_parser = listening)]
     pub http: Vec<ListenArgument>,
-    /// Listen here for https (HTTP/1.1 and HTTP/2); addresses as for --http
-    /// [default: 127.0.0.1:8443, where --http is not given either]
+    /// Listen for HTTPS (HTTP/1.1 and HTTP/2); addresses as for --http
+    /// [default: 127.0.0.1:8443 unless --http is given]
     #[arg(long, value_name = "ADDR", num_args = 1.., value_parser = listening)]
     pub https: Vec<ListenArgument>,
-    /// Certificate chain in PEM, leaf first
+    /// Certificate chain in PEM format, leaf first
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub cert: Option<PathBuf>,
-    /// Key of the certificate in PEM [default: it is in the file of --cert]
+    /// Private key of the certificate in PEM format [default: read from the --cert file]
     #[arg(long, value_name = "FILE", requires = "cert", value_hint = ValueHint::FilePath)]
     pub key: Option<PathBuf>,
-    /// Get and renew a certificate for these names from Let's Encrypt, whose terms you agree to by
-    /// this; listens on ports 80 and 443 where no address is named
+    /// Obtain and renew a certificate for these names from Let's Encrypt, and agree to its terms of
+    /// service; listens on ports 80 and 443 unless an address is given
     #[arg(long, value_name = "NAME", num_args = 1.., conflicts_with = "cert")]
     pub domain: Vec<String>,
-    /// Another authority for --domain: letsencrypt-staging (for trials), or the URL of a directory
-    /// (https://...)
+    /// Certificate authority for --domain: letsencrypt, letsencrypt-staging (for testing), or the
+    /// URL of an ACME directory (https://...)
     #[arg(long, value_name = "NAME|URL", requires = "domain", value_parser = authority)]
     pub authority: Option<String>,
-    /// Where the authority may write to
+    /// Contact address for the certificate authority
     #[arg(long, value_name = "ADDRESS", requires = "domain")]
     pub email: Option<String>,
-    /// Worker threads; auto is one per core
+    /// Number of worker threads; auto: one per core
     #[arg(long, value_name = "N", default_value = "auto", value_parser = workers)]
     pub workers: WorkersArgument,
-    /// Access log: a file, - for standard output, '|program', or off
+    /// Access log: a file, - (standard output), '|program', or off
     #[arg(long, value_name = "FILE|-|off", default_value = "off", value_parser = access_log, value_hint = ValueHint::FilePath)]
     pub access_log: AccessLogArgument,
-    /// PHP: auto (whichever is installed), php-fpm, php-cgi, lsphp, a version (8.2), a program's
-    /// path, off, or a php-fpm that runs already: unix:PATH or HOST:PORT
+    /// PHP: auto (the installed one), php-fpm, php-cgi, lsphp, a version (8.2), the path of a
+    /// program, off, or the address of a running php-fpm: unix:PATH or HOST:PORT
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub php: String,
-    /// Obey .htaccess files (not yet: auto is off; `saker run --apache` obeys them)
+    /// Apply .htaccess files (not supported by `saker serve`; use `saker run --apache`)
     #[arg(
         long,
         value_name = "on|off",
@@ -120,8 +122,8 @@ pub struct Serve {
         hide_possible_values = true
     )]
     pub htaccess: Switch,
-    /// Page cache: auto keeps what responses say is for all, or LSCache's fields; on goes by all of
-    /// HTTP's rules
+    /// Page cache: auto stores responses that are explicitly shared (public, s-maxage, or LSCache
+    /// headers); on applies all of HTTP's caching rules
     #[arg(
         long,
         value_name = "auto|on|off",
@@ -129,49 +131,49 @@ pub struct Serve {
         hide_possible_values = true
     )]
     pub cache: Switch,
-    /// Control socket and pid file go here [default: $XDG_RUNTIME_DIR/saker/ADDR or
+    /// Directory of the control socket and the pid file [default: $XDG_RUNTIME_DIR/saker/ADDR or
     /// /tmp/saker-UID/ADDR]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub state_dir: Option<PathBuf>,
 }
 
-/// Run the server by a configuration, in the foreground
+/// Run the server with a configuration file, in the foreground
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  saker run                                   by ./saker.toml, or else /etc/saker/saker.toml
+  saker run                                   with ./saker.toml, or else /etc/saker/saker.toml
   saker run -c /srv/saker.toml --workers 4
 
-Signals: TERM finishes running requests (for a bounded time) and stops, HUP reads
-the configuration again, USR1 reopens the logs.")]
+Signals: TERM stops the server once open requests have finished (within
+shutdown_timeout), HUP reloads the configuration, USR1 reopens the log files.")]
 pub struct Run {
     #[command(flatten)]
     pub input: Input,
-    /// Worker threads, over what the configuration says
+    /// Number of worker threads; overrides the configuration
     #[arg(long, value_name = "N", value_parser = workers)]
     pub workers: Option<WorkersArgument>,
-    /// With --apache, which PHP runs what is for mod_php: auto, php-fpm, php-cgi, lsphp, a version
-    /// (8.2) or a program's path
+    /// With --apache, the PHP that runs scripts meant for mod_php: auto, php-fpm, php-cgi, lsphp, a
+    /// version (8.2), or the path of a program
     #[arg(long, value_name = "PROGRAM")]
     pub php: Option<String>,
-    /// Control socket and pid file go here, over server.state_dir of the configuration
+    /// Directory of the control socket and the pid file; overrides server.state_dir
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub state_dir: Option<PathBuf>,
 }
 
-/// Check a configuration; all errors at once
+/// Test a configuration and report all errors at once
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Exit status: 0 right (there may be warnings), 1 the configuration has errors, 2 it can't be done.")]
+Exit status: 0 no errors (there may be warnings), 1 the configuration has errors, 2 failure.")]
 pub struct Check {
     #[command(flatten)]
     pub input: Input,
-    /// Diagnostics as JSON on standard output
+    /// Print diagnostics as JSON to standard output
     #[arg(long)]
     pub json: bool,
 }
 
-/// Show what decides the answer to a URL, step by step, with file and line
+/// Show step by step, with file and line, what decides the response to a URL
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -179,144 +181,146 @@ Examples:
   saker explain /style.css --serve .
   saker explain -H 'Accept-Encoding: br' --method HEAD http://example.org/app.js
 
-No server need run: the request is walked through here, and nothing is sent anywhere.")]
+No server needs to run: the request is dispatched by this command, and nothing is sent.")]
 pub struct Explain {
-    /// http://HOST/PATH, or only /PATH for the site that answers hosts nobody claims
+    /// http://HOST/PATH, or just /PATH for the default site
     #[arg(value_hint = ValueHint::Url)]
     pub url: String,
     #[command(flatten)]
     pub input: Input,
-    /// As if by saker serve DIR
+    /// Explain what `saker serve DIR` would do
     #[arg(long, value_name = "DIR", conflicts_with_all = ["config", "apache"], value_hint = ValueHint::DirPath)]
     pub serve: Option<PathBuf>,
-    /// Where the server runs that may keep it [default: as the configuration says]
+    /// State directory of the running server whose page cache is consulted
+    /// [default: from the configuration]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub state_dir: Option<PathBuf>,
-    /// A field of the request
+    /// Add a request header
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field)]
     pub headers: Vec<(String, String)>,
     #[arg(long, default_value = "GET")]
     pub method: String,
 }
 
-/// Show what the running server does
+/// Show the status of the running server
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A scraper can ask the server itself: curl --unix-socket STATE_DIR/control.sock http://saker/metrics")]
+Scrapers can query the server directly: curl --unix-socket STATE_DIR/control.sock http://saker/metrics")]
 pub struct Status {
     #[command(flatten)]
     pub target: Target,
-    /// As JSON
+    /// Print as JSON
     #[arg(long, conflicts_with = "prometheus")]
     pub json: bool,
-    /// As Prometheus text
+    /// Print in Prometheus text format
     #[arg(long)]
     pub prometheus: bool,
 }
 
-/// Take the changed configuration; a wrong one leaves the old one in force
+/// Reload the configuration; on errors the old one stays in force
 #[derive(Debug, Args)]
 pub struct Reload {
     #[command(flatten)]
     pub target: Target,
 }
 
-/// Stop the running server, and wait until it is gone
+/// Stop the running server and wait until it has exited
 #[derive(Debug, Args)]
 pub struct Stop {
     #[command(flatten)]
     pub target: Target,
-    /// Cut running requests instead of finishing them
+    /// Abort open requests instead of finishing them
     #[arg(long)]
     pub now: bool,
 }
 
-/// Reopen log files, after a rotation has moved them away
+/// Reopen log files
 #[derive(Debug, Args)]
 pub struct ReopenLogs {
     #[command(flatten)]
     pub target: Target,
 }
 
-/// Throw pages out of the page cache
+/// Purge pages from the page cache
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  saker purge https://example.org/news/     every variant of one page
-  saker purge --tag product_17              what applications have tagged so
-  saker purge --ban 'req.url ~ ^/shop/'     by an expression, as Varnish has them
-  saker purge --site example.org --soft     all of a site: stale from now on, made anew when asked for
+  saker purge https://example.org/news/     all variants of a page
+  saker purge --tag product_17              all pages with a tag
+  saker purge --ban 'req.url ~ ^/shop/'     all pages that match a ban expression (as in Varnish)
+  saker purge --site example.org --soft     mark all pages of a site stale
   saker purge --all")]
 pub struct Purge {
-    /// https://HOST/PATH?QUERY, or /PATH of --site (without it: of every name of every site)
+    /// https://HOST/PATH?QUERY, or /PATH (of --site, or of all sites)
     #[arg(value_name = "URL", value_hint = ValueHint::Url)]
     pub urls: Vec<String>,
-    /// What is tagged so
+    /// Purge pages with this tag
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
-    /// What an expression over req.url, req.http.host, obj.status and obj.http.NAME is true of
+    /// Purge pages that match an expression over req.url, req.http.host, obj.status and obj.http.NAME
     #[arg(long = "ban", value_name = "EXPRESSION")]
     pub bans: Vec<String>,
-    /// Of this site only, by one of its names; alone: everything of it
+    /// Limit the purge to the site with this host name; alone: purge the whole site
     #[arg(long, value_name = "HOST")]
     pub site: Option<String>,
-    /// Everything
+    /// Purge everything
     #[arg(long)]
     pub all: bool,
-    /// Make it stale instead: it is served while a new one is made
+    /// Mark pages stale instead of removing them: they are served while being refreshed
     #[arg(long)]
     pub soft: bool,
     #[command(flatten)]
     pub target: Target,
 }
 
-/// Keep clients out, from now on and over a restart
+/// Ban client addresses; bans survive restarts
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   saker ban 192.0.2.7 --for 1h --reason 'scans for wp-login'
-  saker ban 192.0.2.0/24 2001:db8::/32      for good
+  saker ban 192.0.2.0/24 2001:db8::/32      permanently
 
-Open connections of theirs end, too. Lists of thousands are better in a file: see
-deny_files in [guard].")]
+Open connections of banned clients are closed, too. For thousands of addresses use a file:
+see deny_files in [guard].")]
 pub struct Ban {
-    /// Addresses or blocks
+    /// IP addresses or CIDR blocks
     #[arg(value_name = "ADDRESS|BLOCK", required = true, value_parser = block)]
     pub blocks: Vec<Block>,
-    /// For so long: 90s, 30m, 1h, 7d, a number of seconds, or -1 for good [default: for good]
+    /// Duration: 90s, 30m, 1h, 7d, a number of seconds, or -1 (permanent) [default: permanent]
     #[arg(long = "for", value_name = "TIME", value_parser = ban_time, allow_negative_numbers = true)]
     pub time: Option<BanTime>,
-    /// Shown by saker bans
+    /// Reason, shown by `saker bans`
     #[arg(long, value_name = "TEXT")]
     pub reason: Option<String>,
     #[command(flatten)]
     pub target: Target,
 }
 
-/// Let banned clients in again
+/// Lift bans
 #[derive(Debug, Args)]
 pub struct Unban {
-    /// Addresses and blocks as they were banned; what holds an address besides is said
+    /// IP addresses and CIDR blocks, as they were banned; other bans that still cover an address
+    /// are reported
     #[arg(value_name = "ADDRESS|BLOCK", value_parser = block)]
     pub blocks: Vec<Block>,
-    /// Everybody
+    /// Lift all bans
     #[arg(long, conflicts_with = "blocks")]
     pub all: bool,
     #[command(flatten)]
     pub target: Target,
 }
 
-/// Show who is banned, why and for how long
+/// List bans with their reasons and remaining times
 #[derive(Debug, Args)]
 pub struct Bans {
-    /// As JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub target: Target,
 }
 
-/// Make a signed URL
+/// Create a signed URL
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -324,70 +328,70 @@ Examples:
   saker sign-url --form nginx --secret-file links.secret --for 1h --address 192.0.2.7 /s/film.mp4
   saker sign-url --form lighttpd --secret-file links.secret --prefix /dl/ /dl/film.mp4
 
-The rule is that of [site.signed] or [site.route.signed] which is in force for the URL; with --form
-it is made of the options that have the names of its keys.")]
+The rule is the [site.signed] or [site.route.signed] section that applies to the URL; with --form
+the rule is given by the options below, which are named after its keys.")]
 pub struct SignUrl {
-    /// https://HOST/PATH?QUERY or /PATH, as it would be without a signature
+    /// https://HOST/PATH?QUERY or /PATH, without a signature
     #[arg(value_name = "URL", value_hint = ValueHint::Url)]
     pub url: String,
-    /// Configuration with the rule [default: ./saker.toml, or else /etc/saker/saker.toml]
+    /// Configuration file with the rule [default: ./saker.toml, or else /etc/saker/saker.toml]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// Good for so long: 90s, 15m, 2h, 7d
+    /// Validity: 90s, 15m, 2h, 7d
     #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
     pub good_for_s: Option<i64>,
-    /// Good until this time in seconds since 1970 (lighttpd, mod_auth_token: from this time)
+    /// Expiry time in seconds since 1970 (lighttpd, mod_auth_token: start time)
     #[arg(long, value_name = "SECONDS", conflicts_with = "good_for_s")]
     pub time: Option<i64>,
-    /// For the client with this address only
+    /// Valid only for the client with this IP address
     #[arg(long, value_name = "ADDRESS")]
     pub address: Option<std::net::IpAddr>,
     #[command(flatten)]
     pub options: SignOptions,
 }
 
-/// A rule in place of a configuration's.
+/// A signing rule given on the command line.
 #[derive(Debug, Args)]
 pub struct SignOptions {
-    /// saker, nginx, nginx-path, lighttpd or mod_auth_token
+    /// Form of the link: saker, nginx, nginx-path, lighttpd or mod_auth_token
     #[arg(long, value_name = "FORM", conflicts_with = "config")]
     pub form: Option<String>,
-    /// The secret (other users of the machine may see it; better a file)
+    /// Secret (visible to other users of this machine; prefer --secret-file)
     #[arg(long, value_name = "TEXT", requires = "form")]
     pub secret: Option<String>,
-    /// File with the secret in its first line
+    /// File with the secret on its first line
     #[arg(long, value_name = "FILE", requires = "form", value_hint = ValueHint::FilePath)]
     pub secret_file: Option<PathBuf>,
-    /// What stands before the token
+    /// Path prefix before the token
     #[arg(long, value_name = "PATH", requires = "form")]
     pub prefix: Option<String>,
-    /// What is hashed (nginx)
+    /// Expression that is hashed (nginx)
     #[arg(long, value_name = "TEXT", requires = "form")]
     pub expression: Option<String>,
-    /// Argument with the signature (nginx: md5, saker: sig)
+    /// Query argument of the signature (nginx: md5, saker: sig)
     #[arg(long, value_name = "NAME", requires = "form")]
     pub argument: Option<String>,
-    /// Argument with the time of the end
+    /// Query argument of the expiry time
     #[arg(long, value_name = "NAME", requires = "form")]
     pub expires_argument: Option<String>,
-    /// md5, hmac-sha1 or hmac-sha256 (lighttpd)
+    /// Algorithm: md5, hmac-sha1 or hmac-sha256 (lighttpd)
     #[arg(long, value_name = "NAME", requires = "form")]
     pub algorithm: Option<String>,
-    /// Segments of the path that are signed (lighttpd)
+    /// Number of signed path segments (lighttpd)
     #[arg(long, value_name = "N", requires = "form")]
     pub path_segments: Option<u32>,
-    /// The arguments are signed, too (lighttpd)
+    /// Sign the query arguments, too (lighttpd)
     #[arg(long, requires = "form")]
     pub sign_query: bool,
-    /// The client's address is signed, too (saker, mod_auth_token)
+    /// Sign the client address, too (saker, mod_auth_token)
     #[arg(long, requires = "form")]
     pub sign_address: bool,
-    /// The host is signed, too (saker)
+    /// Sign the host name, too (saker)
     #[arg(long, requires = "form")]
     pub sign_host: bool,
 }
 
-/// Look into the page cache
+/// Inspect, purge and warm the page cache
 #[derive(Debug, Args)]
 pub struct Cache {
     #[command(subcommand)]
@@ -396,34 +400,34 @@ pub struct Cache {
 
 #[derive(Debug, Subcommand)]
 pub enum CacheCommand {
-    /// How full it is, in all and by site
+    /// Show cache size and hit rates, in total and by site
     Stat {
-        /// As JSON
+        /// Print as JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         target: Target,
     },
-    /// The pages in it
+    /// List cached pages
     List {
-        /// Of this site only
+        /// Limit the list to the site with this host name
         #[arg(long, value_name = "HOST")]
         site: Option<String>,
-        /// So many at most
+        /// Maximum number of pages
         #[arg(long, value_name = "N", default_value_t = 1000)]
         max: usize,
-        /// As JSON
+        /// Print as JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         target: Target,
     },
-    /// Everything known of a page's entries (exit status 2: there is none)
+    /// Show all details of the entries of a page (exit status 2: not cached)
     Show {
         /// https://HOST/PATH?QUERY, or /PATH
         #[arg(value_hint = ValueHint::Url)]
         url: String,
-        /// As JSON
+        /// Print as JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
@@ -433,7 +437,7 @@ pub enum CacheCommand {
     Warm(Warm),
 }
 
-/// Look into what is known of a database's hosts
+/// Inspect and purge dynamic virtual hosts
 #[derive(Debug, Args)]
 pub struct Hosts {
     #[command(subcommand)]
@@ -442,20 +446,20 @@ pub struct Hosts {
 
 #[derive(Debug, Subcommand)]
 pub enum HostsCommand {
-    /// How many are known, and how the database answers
+    /// Show the number of known hosts and the state of the database
     Stat {
-        /// As JSON
+        /// Print as JSON
         #[arg(long)]
         json: bool,
         #[command(flatten)]
         target: Target,
     },
-    /// Forget what is known of hosts: the database is asked at their next request
+    /// Forget hosts, so that their next request queries the database
     Purge {
-        /// Names of hosts
+        /// Host names
         #[arg(value_name = "NAME")]
         names: Vec<String>,
-        /// All of them
+        /// Forget all hosts
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -463,7 +467,7 @@ pub enum HostsCommand {
     },
 }
 
-/// Make pages before visitors ask for them
+/// Warm the cache: fetch pages before clients request them
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -472,43 +476,43 @@ Examples:
   saker cache warm --list urls.txt --vary currency=,EUR,USD
   saker cache warm -H 'User-Agent: iPhone Mobile' https://example.org/
 
-The requests are made inside of the running server, by the rules of the site, and give way
-to visitors. Exit status: 0, or 2 if some pages failed.")]
+The running server makes these requests internally, under the rules of the site, with lower
+priority than client requests. Exit status: 0, or 2 if some pages failed.")]
 pub struct Warm {
     /// https://HOST/PATH?QUERY
     #[arg(value_name = "URL", value_hint = ValueHint::Url)]
     pub urls: Vec<String>,
-    /// What this sitemap names: a sitemap, an index of them, packed or not, or the robots.txt that
-    /// names them
+    /// Fetch the pages of a sitemap: a sitemap, a sitemap index (also compressed), or the robots.txt
+    /// that lists them
     #[arg(long = "sitemap", value_name = "URL", value_hint = ValueHint::Url)]
     pub sitemaps: Vec<String>,
-    /// What this file names, a URL a line; - for standard input
+    /// Fetch the URLs listed in a file, one per line; -: standard input
     #[arg(long = "list", value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub lists: Vec<PathBuf>,
-    /// Each page with each of these values of a cookie, an empty one being none; several: in all
-    /// combinations
+    /// Fetch each page once per value of this cookie (an empty value: without the cookie); several
+    /// options: all combinations
     #[arg(long, value_name = "COOKIE=VALUE,...", value_parser = cookie_values)]
     pub vary: Vec<(String, Vec<String>)>,
-    /// A field of each request
+    /// Add a header to each request
     #[arg(short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = field)]
     pub headers: Vec<(String, String)>,
-    /// Requests at a time
+    /// Number of concurrent requests
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub concurrency: usize,
-    /// Requests a second at most [default: as fast as they are answered]
+    /// Maximum requests per second [default: unlimited]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub rate: u32,
-    /// Show nothing but what it came to
+    /// Print only the summary
     #[arg(short, long)]
     pub quiet: bool,
-    /// That as JSON
+    /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub target: Target,
 }
 
-/// Print completions for a shell
+/// Print a shell completion script
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -519,20 +523,20 @@ pub struct Completions {
     pub shell: Shell,
 }
 
-/// Print the manual page, or write those of all commands into a directory
+/// Print the manual page, or write the pages of all commands to a directory
 #[derive(Debug, Args)]
 pub struct Man {
     #[arg(value_hint = ValueHint::DirPath)]
     pub dir: Option<PathBuf>,
 }
 
-/// What a server would run by.
+/// The configuration that a command reads.
 #[derive(Debug, Args)]
 pub struct Input {
-    /// Configuration [default: ./saker.toml, or else /etc/saker/saker.toml]
+    /// Configuration file [default: ./saker.toml, or else /etc/saker/saker.toml]
     #[arg(short, long, value_name = "FILE", conflicts_with = "apache", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// Apache's configuration, as it is
+    /// Apache configuration file (httpd.conf, apache2.conf)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub apache: Option<PathBuf>,
     /// Define NAME for <IfDefine>
@@ -540,16 +544,16 @@ pub struct Input {
     pub define: Vec<String>,
 }
 
-/// Which running server.
+/// The running server that a command talks to.
 #[derive(Debug, Args)]
 pub struct Target {
-    /// The server's state directory [default: where a server runs, if it is one]
+    /// State directory of the server [default: that of the only running server]
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub state_dir: Option<PathBuf>,
-    /// The server's configuration, which names the state directory; --state-dir overrides it
+    /// Configuration file of the server, which names its state directory; --state-dir overrides it
     #[arg(short, long, value_name = "FILE", conflicts_with = "apache", value_hint = ValueHint::FilePath)]
     pub config: Option<PathBuf>,
-    /// The Apache configuration that the server runs by; --state-dir overrides it
+    /// Apache configuration file of the server; --state-dir overrides it
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub apache: Option<PathBuf>,
     /// Define NAME for <IfDefine>
@@ -557,11 +561,11 @@ pub struct Target {
     pub define: Vec<String>,
 }
 
-/// `--http` and `--https` take several values, and so take the folder in `saker serve --http 8080
-/// DIR` for one of them.
+/// A value of `--http` or `--https`. Both take several values, so that the directory in `saker
+/// serve --http 8080 DIR` is parsed as one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListenArgument {
-    /// A bare port is two.
+    /// A bare port stands for two addresses.
     Addresses(Vec<Address>),
     Directory(PathBuf),
 }
@@ -622,7 +626,7 @@ fn access_log(text: &str) -> Result<AccessLogArgument, String> {
         "off" => Ok(AccessLogArgument::Off),
         "-" => Ok(AccessLogArgument::Stdout),
         "" => Err("a file, - or off".into()),
-        "|" => Err("the command is missing behind the |".into()),
+        "|" => Err("missing command after `|`".into()),
         path => match path.strip_prefix('|') {
             Some(command) => Ok(AccessLogArgument::Program(command.trim().into())),
             None => Ok(AccessLogArgument::File(PathBuf::from(path))),
@@ -630,12 +634,12 @@ fn access_log(text: &str) -> Result<AccessLogArgument, String> {
     }
 }
 
-/// The URL of its directory.
+/// The URL of an authority's ACME directory.
 fn authority(text: &str) -> Result<String, String> {
     match Acme::directory_of(text) {
-        // Whose accounts are made elsewhere first.
+        // Its accounts are created elsewhere first.
         Some(Acme::ZERO_SSL) => {
-            Err("ZeroSSL wants an account: write a saker.toml, see [acme]".into())
+            Err("ZeroSSL requires an account: use a saker.toml with [acme]".into())
         }
         Some(directory) => Ok(directory.to_owned()),
         None if text
@@ -675,7 +679,7 @@ fn cookie_values(text: &str) -> Result<(String, Vec<String>), String> {
             .all(|byte| byte.is_ascii_graphic() && byte != b';')
     };
     match name.is_empty() || !is_plain(name) || !is_plain(values) {
-        true => Err("that is no cookie".into()),
+        true => Err("invalid cookie".into()),
         false => Ok((
             name.to_owned(),
             values.split(',').map(str::to_owned).collect(),
@@ -683,7 +687,7 @@ fn cookie_values(text: &str) -> Result<(String, Vec<String>), String> {
     }
 }
 
-/// How long a ban holds; `None`: for good.
+/// Duration of a ban; `None`: permanent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BanTime(pub Option<u64>);
 
@@ -692,7 +696,7 @@ fn block(text: &str) -> Result<Block, String> {
         .map_err(|()| "an address (192.0.2.7, 2001:db8::1) or a block (192.0.2.0/24)".into())
 }
 
-/// As fail2ban says it, too: a number of seconds, where less than 0 is for good.
+/// Accepts what fail2ban passes, too: a number of seconds, negative for a permanent ban.
 fn ban_time(text: &str) -> Result<BanTime, String> {
     let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400)];
     let (number, factor) = units
@@ -706,10 +710,10 @@ fn ban_time(text: &str) -> Result<BanTime, String> {
     }
 }
 
-/// Whether name and value are allowed is for the parser of requests to say.
+/// Splits a header; the request parser decides whether name and value are allowed.
 fn field(text: &str) -> Result<(String, String), String> {
     let (name, value) = text
         .split_once(':')
-        .ok_or("a field has a colon, as in 'Accept-Encoding: br'")?;
+        .ok_or("a header needs a colon, as in 'Accept-Encoding: br'")?;
     Ok((name.to_owned(), value.trim().to_owned()))
 }

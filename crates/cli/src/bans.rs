@@ -1,4 +1,6 @@
-//! `saker ban`, `unban` and `bans`: who may not come, by hand or by the server's own making.
+//! `saker ban`, `unban` and `bans`.
+//!
+//! Called by: `lib`.
 
 use crate::{
     arguments::{Ban, Bans, Unban},
@@ -43,7 +45,7 @@ pub fn unban(unban: Unban) -> ExitCode {
         target,
     } = unban;
     if blocks.is_empty() && !all {
-        return crate::output::cannot("unban whom? Addresses, blocks or --all");
+        return crate::output::cannot("nothing to unban: give addresses, CIDR blocks, or --all");
     }
     ask(&target, |state_dir| {
         let answer = client::bans(state_dir, &BanVerb::Unban { blocks })?;

@@ -1,5 +1,7 @@
-//! `saker purge` and `saker cache ...`: what is asked of the running server's page cache, and how
-//! the answers look.
+//! `saker purge` and `saker cache`: requests to the running server's page cache, and how the
+//! answers are printed.
+//!
+//! Called by: `lib`; `explain`, for entries of the explained URL.
 
 use crate::{
     arguments::{CacheCommand, Purge},
@@ -29,11 +31,13 @@ pub fn purge(purge: Purge) -> ExitCode {
     let all = all || site.is_some() && urls.is_empty() && tags.is_empty() && bans.is_empty();
     if !all && urls.is_empty() && tags.is_empty() && bans.is_empty() {
         return crate::output::cannot(
-            "purge what? URLs, --tag TAG, --ban EXPRESSION, --site HOST or --all",
+            "nothing to purge: give URLs, --tag TAG, --ban EXPRESSION, --site HOST or --all",
         );
     }
     if soft && !bans.is_empty() {
-        return crate::output::cannot("--soft and --ban: what a ban is about is gone, never stale");
+        return crate::output::cannot(
+            "--soft cannot be combined with --ban: banned pages are removed, never stale",
+        );
     }
     let verb = CacheVerb::Purge(PurgeOrder {
         urls,
@@ -110,7 +114,7 @@ pub fn kept_of(state_dir: &Path, url: &str) -> Vec<String> {
         },
     ) {
         Ok(answer) => answer,
-        Err(error) => return vec![format!("what is kept of it is not known: {error}")],
+        Err(error) => return vec![format!("cannot query the running server: {error}")],
     };
     let lines: Vec<String> = entries(&answer).iter().map(kept_line).collect();
     if lines.is_empty() {
@@ -185,7 +189,7 @@ fn stat_page(answer: &Value) -> String {
         let _ = writeln!(page, "{name:<10} {value}");
     }
     if answer.get("is_complete") == Some(&Value::Bool(false)) {
-        page.push_str("\nThe folder is still being read: there is more than this.\n");
+        page.push_str("\nThe cache directory is still being indexed; the counts are incomplete.\n");
     }
     let sites = answer
         .get("sites")
@@ -395,7 +399,7 @@ mod tests {
         for part in [
             "1,234 of no limit",
             "2.5 MB of 10.0 GB",
-            "still being read",
+            "still being indexed",
             "1,234     2.5 MB  75.0%         2       1       0       1       0       9.0 kB         0 B  a.example\n",
             "passed by: private 1",
         ] {

@@ -1,11 +1,14 @@
-//! `saker check`: is this configuration right? Everything that is wrong with it at once.
+//! `saker check`: tests a configuration and reports all errors at once.
+//!
+//! Called by: `lib`; Apache's `-t`.
 
 use crate::source::{ApacheInput, load_apache, load_native, settle_php};
 use crate::{
     arguments::{Check, Input},
     exit_status::{CONFIGURATION_ERRORS, OK},
+    locations,
     output::{self, cannot},
-    place, preflight,
+    preflight,
 };
 use saker_config::{Diagnostic, Diagnostics, Loaded, Model, Severity};
 use saker_serving::tls_state;
@@ -16,7 +19,7 @@ use std::{path::Path, process::ExitCode};
 pub fn check(check: &Check) -> ExitCode {
     let path = match &check.input.apache {
         Some(path) => Ok(path.clone()),
-        None => place::configuration(check.input.config.as_deref()),
+        None => locations::configuration(check.input.config.as_deref()),
     };
     match path {
         Ok(path) if check.json => check_json(&path, &check.input),

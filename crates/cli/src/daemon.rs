@@ -1,12 +1,13 @@
-//! `saker status`, `reload` and `stop`: what is asked of the running server, and how its answer
-//! looks.
+//! `saker status`, `reload`, `reopen-logs` and `stop`: requests to the running server, and how the
+//! answers are printed.
+//!
+//! Called by: `lib`; the other commands that talk to a running server, for their errors.
 
 use crate::{
     arguments::{Reload, ReopenLogs, Status, Stop, Target},
     exit_status::{CANNOT, CONFIGURATION_ERRORS, NOT_RUNNING},
-    output,
-    place::{self, Absent},
-    status_page,
+    locations::{self, Absent},
+    output, status_page,
 };
 use saker_control::client::{self, ClientError};
 use serde_json::Value;
@@ -67,7 +68,7 @@ pub fn ask(
     target: &Target,
     question: impl FnOnce(&Path) -> Result<ExitCode, ClientError>,
 ) -> ExitCode {
-    let asked = match place::running_server(target) {
+    let asked = match locations::running_server(target) {
         Ok(state_dir) => question(&state_dir).map_err(|error| explain_failure(&error)),
         Err(absent) => Err(explain_absence(&absent)),
     };
@@ -97,21 +98,21 @@ fn explain_absence(absent: &Absent) -> (u8, String) {
         Absent::Configuration(diagnostics) => (
             CONFIGURATION_ERRORS,
             format!(
-                "{}\nsaker: so the server can't be found; name it with --state-dir\n",
+                "{}\nsaker: cannot locate the server without a valid configuration; use --state-dir\n",
                 diagnostics.trim_end()
             ),
         ),
         Absent::None(places) => (
             NOT_RUNNING,
             format!(
-                "saker: no server is running in {}; name it with -c, --apache or --state-dir\n",
+                "saker: no server is running in {} (specify it with -c, --apache or --state-dir)\n",
                 listed(places)
             ),
         ),
         Absent::Several(places) => (
             CANNOT,
             format!(
-                "saker: several servers are running; name one with --state-dir: {}\n",
+                "saker: several servers are running; choose one with --state-dir: {}\n",
                 listed(places)
             ),
         ),

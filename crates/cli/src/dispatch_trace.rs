@@ -1,5 +1,8 @@
-//! `saker explain URL`: takes the walk for a request that nobody sent, and hands out what each
-//! phase decided and why.
+//! Dispatch of a request that is never sent, with the decision of each phase and its reason.
+//!
+//! Called by: `saker explain`.
+//! Caveat: the services are the same as a worker's, without a page cache and without upstream
+//! connections.
 
 use saker_config::{
     Model,
@@ -223,7 +226,7 @@ fn kept(exchange: &Exchange) -> String {
         (_, true) => {
             "not: the outcome depends on more of the request than listener, host and path".into()
         }
-        (None, false) => "not: each request like this one is decided anew".into(),
+        (None, false) => "not: each request like this one is dispatched in full".into(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Commands that print what the program knows about itself: schema, reference, completions, manual
 //! pages, version.
+//!
+//! Called by: `lib`.
 
 use crate::{
     arguments::Cli,
@@ -45,7 +47,7 @@ fn render_man() -> io::Result<Vec<u8>> {
 fn write_man(directory: &Path) -> io::Result<String> {
     std::fs::create_dir_all(directory)?;
     clap_mangen::generate_to(Cli::command(), directory)?;
-    Ok(format!("manual pages are in {}\n", directory.display()))
+    Ok(format!("manual pages written to {}\n", directory.display()))
 }
 
 fn ending_in_newline(mut text: String) -> String {

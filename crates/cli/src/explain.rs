@@ -1,12 +1,15 @@
-//! `saker explain URL`: the walk of a request that is never sent, each step with what decided it.
+//! `saker explain URL`: prints the dispatch of a request that is never sent, step by step.
+//!
+//! Called by: `lib`.
 
 use crate::dispatch_trace::Question;
 use crate::source::{ApacheInput, load_apache_keeping_places, load_native};
 use crate::{
     arguments, cache, check,
     exit_status::CONFIGURATION_ERRORS,
+    locations,
     output::{self, cannot},
-    place, start,
+    start,
 };
 use saker_config::{Diagnostics, Model};
 use saker_pipeline::{FrontEnd, exchange::TraceStep};
@@ -55,7 +58,7 @@ pub fn explain(explain: arguments::Explain, make_services: MakeServices) -> Exit
     outcome.map_or_else(cannot, |()| printed)
 }
 
-/// As the walk understands it.
+/// The URL with its scheme and host.
 fn absolute(url: &str) -> String {
     match url {
         _ if url.starts_with('/') => format!("http://localhost{url}"),
@@ -86,7 +89,7 @@ fn configuration(explain: &arguments::Explain) -> Result<(Model, Option<FrontEnd
         }
         return Ok((loaded.model, Some(Arc::new(loaded.apache))));
     }
-    let path = place::configuration(explain.input.config.as_deref()).map_err(cannot)?;
+    let path = locations::configuration(explain.input.config.as_deref()).map_err(cannot)?;
     let loaded = load_native(&path).map_err(|diagnostics| refused(&diagnostics))?;
     Ok((loaded.model, None))
 }

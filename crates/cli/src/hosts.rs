@@ -1,5 +1,6 @@
-//! `saker hosts ...`: what is asked of the running server about the hosts that a database knows,
-//! and how the answers look.
+//! `saker hosts`: dynamic virtual hosts of the running server.
+//!
+//! Called by: `lib`.
 
 use crate::{
     arguments::HostsCommand,
@@ -23,7 +24,7 @@ pub fn hosts(command: HostsCommand) -> ExitCode {
         }),
         HostsCommand::Purge { names, all, target } => {
             if names.is_empty() && !all {
-                return crate::output::cannot("purge which hosts? names, or --all");
+                return crate::output::cannot("nothing to purge: give host names, or --all");
             }
             ask(&target, |state_dir| {
                 let answer = client::hosts(state_dir, &HostsVerb::Purge { names, all })?;

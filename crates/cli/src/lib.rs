@@ -1,9 +1,10 @@
-//! The command line: from arguments to one of the things that the program does.
+//! The command line: arguments to commands.
 //!
-//! `main.rs` calls [`main`]. Each command is a function that returns an exit status; what is wrong
-//! goes to standard error. Exit status: 0 done, 1 the configuration has errors, 2 wrong usage or
-//! can't be done, 3 no server is running. Absent on purpose: anything that `process` could need. A
-//! command calls it and is over.
+//! Called by: `main.rs`. Each command is a function that returns an exit status; errors go to
+//! standard error.
+//! Caveat: exit statuses: 0 done, 1 the configuration has errors, 2 wrong usage or failure, 3 no
+//! server is running. Servers are run by a function that `main` hands in ([`Program`]).
+//! Out of scope: the process; a command calls it and is over.
 
 mod address;
 pub mod apache;
@@ -17,16 +18,16 @@ mod documents;
 mod exit_status;
 mod explain;
 mod hosts;
+mod locations;
 mod output;
 mod php;
-mod place;
 mod preflight;
 mod program;
-mod promises;
 mod sign_url;
 pub mod source;
 mod start;
 mod status_page;
+mod unsupported;
 mod warm;
 
 use arguments::{Cli, Command};

@@ -1,7 +1,8 @@
-//! Text to standard output and standard error.
+//! Output to standard output and standard error.
 //!
-//! `println!` panics when the reader has gone (`saker reference | head`); here that ends the
-//! command quietly, as in other programs.
+//! Called by: every command.
+//! Caveat: `println!` panics when the reader has closed the pipe (`saker reference | head`); these
+//! functions end the command quietly.
 
 use crate::exit_status::{CANNOT, OK};
 use std::{

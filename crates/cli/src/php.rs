@@ -1,4 +1,6 @@
 //! `--php` of `saker serve` and `saker run --apache`.
+//!
+//! Called by: `start`.
 
 use saker_config::{
     model::{PhpProgram, PhpUse},

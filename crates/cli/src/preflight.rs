@@ -56,7 +56,7 @@ pub fn problems(model: &Model) -> Vec<Diagnostic> {
 
 /// What only root may look at, told to somebody who is not.
 pub fn not_looked_at(origin: &Origin, what: &str) -> Diagnostic {
-    let help = "as root this would be looked at, too";
+    let help = "run this command as root to check it, too";
     diagnostic(
         Severity::Note,
         origin,
@@ -78,7 +78,7 @@ fn unknown_identity(model: &Model) -> Vec<Diagnostic> {
         .as_deref()
         .filter(|user| matches!(user_id(user), Ok(None)))
     {
-        let help = format!("name one that exists, or make it: useradd --system {user}");
+        let help = format!("use an existing one, or create it: useradd --system {user}");
         problems.push(diagnostic(
             Severity::Error,
             of_user,
@@ -91,7 +91,7 @@ fn unknown_identity(model: &Model) -> Vec<Diagnostic> {
         .as_deref()
         .filter(|group| group_id(group).is_err())
     {
-        let help = format!("name one that exists, or make it: groupadd --system {group}");
+        let help = format!("use an existing one, or create it: groupadd --system {group}");
         problems.push(diagnostic(
             Severity::Error,
             of_group,
@@ -126,7 +126,7 @@ fn log(model: &Model, kind: &str, path: &Path, origin: &Origin) -> Option<Diagno
             Err(error) => return refused(model, kind, path, folder, origin, &error),
         },
     };
-    let help = format!("make the directory: mkdir -p {}", folder.display());
+    let help = format!("create the directory: mkdir -p {}", folder.display());
     Some(diagnostic(
         Severity::Error,
         origin,

@@ -1,12 +1,14 @@
-//! `saker sign-url`: makes links that a rule of `[site.signed]` lets pass, by a configuration or by
-//! options alone.
+//! `saker sign-url`: creates URLs that a rule of `[site.signed]` accepts, from a configuration or
+//! from options alone.
+//!
+//! Called by: `lib`.
 
 use crate::{
     arguments::{SignOptions, SignUrl},
     check,
     exit_status::CONFIGURATION_ERRORS,
+    locations,
     output::{self, cannot},
-    place,
 };
 use saker_abuse::signed::{self, Asked};
 use saker_config::{
@@ -47,9 +49,9 @@ fn configuration(command: &SignUrl) -> Result<Model, ExitCode> {
             "options",
             Path::new("."),
         ),
-        None => {
-            saker_config::load(&place::configuration(command.config.as_deref()).map_err(cannot)?)
-        }
+        None => saker_config::load(
+            &locations::configuration(command.config.as_deref()).map_err(cannot)?,
+        ),
     };
     loaded.map(|loaded| loaded.model).map_err(|diagnostics| {
         check::report(&diagnostics);
@@ -116,9 +118,9 @@ fn made(model: &Model, command: &SignUrl, now: i64) -> Result<String, String> {
         .map_or((target, None), |(path, query)| (path, Some(query)));
     let mut decoded = Vec::new();
     path::normalise(raw_path.as_bytes(), &mut decoded)
-        .map_err(|_| format!("{raw_path} is no path of a URL"))?;
+        .map_err(|_| format!("invalid URL path `{raw_path}`"))?;
     let rule = rule(model, &host, &decoded)
-        .ok_or("no `signed` rule of the configuration is for this URL")?;
+        .ok_or("no `signed` rule of the configuration applies to this URL")?;
     let in_path = matches!(rule.form, SignForm::PathMd5 | SignForm::Token(_));
     let rest = decoded
         .strip_prefix(rule.prefix.as_bytes())
@@ -126,20 +128,20 @@ fn made(model: &Model, command: &SignUrl, now: i64) -> Result<String, String> {
     let path = match (in_path, rest) {
         (false, _) => decoded,
         (true, Some(rest)) => rest,
-        (true, None) => return Err(format!("this path is not below {}", rule.prefix)),
+        (true, None) => return Err(format!("the path is not below {}", rule.prefix)),
     };
     let needs_address = takes_address(&rule.form);
     let address = match (command.address, needs_address) {
-        (None, true) => return Err("such a link is for one client: say --address ADDRESS".into()),
+        (None, true) => {
+            return Err("this rule signs the client address: add --address ADDRESS".into());
+        }
         (Some(_), false) => {
-            return Err("the address is no part of such a link: take --address away".into());
+            return Err("this rule does not sign the client address: remove --address".into());
         }
         (address, _) => address.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)),
     };
     if takes_host(&rule.form) && host.is_empty() {
-        return Err(
-            "the host is part of such a link: write the URL with it, https://HOST/PATH".into(),
-        );
+        return Err("this rule signs the host: give the full URL, https://HOST/PATH".into());
     }
     let asked = Asked {
         path: &path,
@@ -204,7 +206,7 @@ fn time(rule: &SignedUrls, command: &SignUrl, now: i64) -> Result<Option<i64>, S
     if matches!(rule.form, SignForm::Token(_)) {
         return match command.good_for_s {
             Some(_) => Err(
-                "how long such links are good says the server (`lifetime`); --time says from when"
+                "the server sets the validity of such links (`lifetime`); use --time for the start time"
                     .into(),
             ),
             None => Ok(Some(command.time.unwrap_or(now))),

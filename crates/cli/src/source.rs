@@ -1,4 +1,6 @@
-//! Where the configuration comes from; asked again at each reload.
+//! Sources of the configuration: a directory, `saker.toml`, or an Apache configuration.
+//!
+//! Called by: the start and each reload, which read it; `check`, `explain`, `sign-url`.
 
 use saker_ap_expr::{Pattern, PatternOptions};
 use saker_apache::Loaded;
@@ -132,7 +134,7 @@ pub fn count(workers: &Workers) -> usize {
     }
 }
 
-/// Looks for PHP. Apache's rules may want it for files of any place, by `.htaccess`.
+/// Looks for PHP. Apache's rules may want it for files of any locations, by `.htaccess`.
 pub fn settle_php(model: &mut Model, is_apache: bool) {
     let workers = count(&model.server.workers);
     saker_php::settle(model, workers, is_apache);

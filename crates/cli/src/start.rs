@@ -1,12 +1,16 @@
-//! `saker serve` and `saker run`: from arguments to a server. Returns when it has stopped.
+//! `saker serve` and `saker run`: arguments to a configuration source; returns when the server has
+//! stopped.
+//!
+//! Called by: `lib`.
 
 use crate::program::RunServer;
 use crate::source::{ApacheInput, Source};
 use crate::{
     address,
     arguments::{AccessLogArgument, ListenArgument, Run, Serve, Switch},
+    locations,
     output::cannot,
-    php, place, promises,
+    php, unsupported,
 };
 use clap::{Args, FromArgMatches};
 use saker_config::{
@@ -31,14 +35,14 @@ pub fn serve(serve: Serve, run_server: RunServer) -> ExitCode {
         if is_placed {
             Ok(options)
         } else {
-            place::open_serve_base().map(|()| options)
+            locations::open_serve_base().map(|()| options)
         }
     });
     if options
         .as_ref()
         .is_ok_and(|options| !is_placed && has_local_certificate(options))
     {
-        place::make_data_folder();
+        locations::make_data_folder();
     }
     match options {
         Ok(options) => run_server(Source::Directory(Box::new(options))),
@@ -66,7 +70,7 @@ pub fn options_of(directory: &Path, state_dir: Option<&Path>) -> Result<ServeOpt
 
 pub fn run(run: Run, run_server: RunServer) -> ExitCode {
     let workers = run.workers.and_then(|workers| workers.count());
-    let state_dir = run.state_dir.as_deref().map(place::absolute);
+    let state_dir = run.state_dir.as_deref().map(locations::absolute);
     let source = match run.input.apache {
         Some(file) => {
             let input = ApacheInput {
@@ -88,7 +92,7 @@ pub fn run(run: Run, run_server: RunServer) -> ExitCode {
         None if run.php.is_some() => {
             Err("--php goes with --apache; saker.toml has `program` in [php]".into())
         }
-        None => place::configuration(run.input.config.as_deref()).map(|path| Source::File {
+        None => locations::configuration(run.input.config.as_deref()).map(|path| Source::File {
             path,
             workers,
             state_dir,
@@ -98,7 +102,7 @@ pub fn run(run: Run, run_server: RunServer) -> ExitCode {
 }
 
 fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
-    promises::refuse_serve(&serve)?;
+    unsupported::refuse_serve(&serve)?;
     let mut directories = Vec::from_iter(serve.directory);
     let (http, https) = (
         addresses(serve.http, &mut directories),
@@ -108,7 +112,7 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     let (http, https) = with_defaults(http, https, !domains.is_empty())?;
     let directory = only_directory(directories)?;
     if https.is_empty() && (serve.cert.is_some() || !domains.is_empty()) {
-        return Err("a certificate needs an address for https: add --https ADDR".into());
+        return Err("--cert and --domain need an HTTPS address: add --https ADDR".into());
     }
     let certificate = serve
         .cert
@@ -117,14 +121,14 @@ fn serve_options(serve: Serve) -> Result<ServeOptions, String> {
     // A state directory that was chosen for this start may be gone with the next; certificates must
     // not be.
     let folder = if serve.state_dir.is_none() && !domains.is_empty() {
-        Some(place::certificates_folder()?)
+        Some(locations::certificates_folder()?)
     } else {
         None
     };
     let serve_is_placed = serve.state_dir.is_some();
     let state_dir = match (serve.state_dir, http.iter().chain(&https).next()) {
-        (Some(named), _) => place::absolute(&named),
-        (None, first) => place::serve_state_dir(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT))),
+        (Some(named), _) => locations::absolute(&named),
+        (None, first) => locations::serve_state_dir(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT))),
     };
     let root = document_root(&directory)?;
     let workers = serve.workers.count().map_or(Workers::Auto, Workers::Count);
@@ -179,7 +183,7 @@ fn cache(switch: Switch, is_placed: bool, first: Option<&Address>) -> (CacheUse,
     let folder = if is_placed {
         None
     } else {
-        place::cache_folder(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT)))
+        locations::cache_folder(first.unwrap_or(&Address::Tcp(HTTP_DEFAULT)))
     };
     (cache, folder)
 }
@@ -261,7 +265,7 @@ fn with_defaults(
 fn only_directory(mut directories: Vec<PathBuf>) -> Result<PathBuf, String> {
     match (directories.pop(), directories.pop()) {
         (Some(one), Some(other)) => Err(format!(
-            "one folder at a time: {} and {} are two",
+            "more than one directory: {} and {}",
             other.display(),
             one.display()
         )),
@@ -306,7 +310,7 @@ fn target(argument: AccessLogArgument) -> Option<AccessLogTarget> {
     match argument {
         AccessLogArgument::Off => None,
         AccessLogArgument::Stdout => Some(AccessLogTarget::Stdout),
-        AccessLogArgument::File(path) => Some(AccessLogTarget::File(place::absolute(&path))),
+        AccessLogArgument::File(path) => Some(AccessLogTarget::File(locations::absolute(&path))),
         AccessLogArgument::Program(command) => Some(AccessLogTarget::Program(command)),
     }
 }
@@ -395,7 +399,7 @@ mod tests {
         assert!(
             options(&["--state-dir", path, ".", "--http", "8080", path])
                 .unwrap_err()
-                .starts_with("one folder at a time: . and ")
+                .starts_with("more than one directory: . and ")
         );
         assert!(
             options(&["--http", "8080", "example.org"])
@@ -518,7 +522,7 @@ mod tests {
     fn what_later_versions_bring_is_refused() {
         assert_eq!(
             options(&["--htaccess", "on"]).unwrap_err(),
-            promises::HTACCESS
+            unsupported::HTACCESS
         );
     }
 

@@ -1,8 +1,9 @@
-//! The status report as a person reads it.
+//! The status report as text.
 //!
-//! Made from the JSON that came over the socket, so a newer or older server may leave out what we
-//! look for: that reads as 0. Absent on purpose: every counter. `--json` and `--prometheus` have
-//! them all.
+//! Called by: `saker status` and `reload`; other commands, for durations and sizes.
+//! Caveat: made from the JSON of the control socket, so that a newer or older server may lack
+//! fields; those read as 0.
+//! Out of scope: every counter; `--json` and `--prometheus` print all of them.
 
 use crate::check::counted;
 use serde_json::Value;
@@ -158,7 +159,11 @@ impl Counters<'_> {
         let percent = hits.saturating_add(stale) as f64 * 100.0 / all.max(1) as f64;
         let [stale, misses, passes] = [stale, misses, passes].map(grouped);
         (all > 0).then(|| {
-            format!("{percent:.1} % hits ({} of {}; {stale} stale), {misses} misses, {passes} passed by", grouped(hits), grouped(all))
+            format!(
+                "{percent:.1} % hits ({} of {}; {stale} stale), {misses} misses, {passes} passed",
+                grouped(hits),
+                grouped(all)
+            )
         })
     }
 
@@ -204,8 +209,8 @@ fn certificates(report: &Value, now_unix_s: u64) -> Option<String> {
         names.collect::<Vec<_>>().join(", "),
     );
     let until = match at.checked_sub(now_unix_s) {
-        Some(left) => format!("runs out in {}", duration(left)),
-        None => "has run out".into(),
+        Some(left) => format!("expires in {}", duration(left)),
+        None => "expired".into(),
     };
     Some(format!(
         "{}, the first {until} ({name})",
@@ -240,7 +245,7 @@ fn upstreams(report: &Value) -> Vec<String> {
             format!("; down: {}", down.join(", "))
         };
         let line = format!(
-            "{}: {}, {} so far, {} failed, {} under way{away}",
+            "{}: {}, {} so far, {} failed, {} in progress{away}",
             text(upstream, "name"),
             counted(members.len(), "member"),
             counted_requests(requests),
@@ -425,7 +430,7 @@ resource cache  99.9 % hits (999 of 1,000), 0 entries, 0 B
         );
         assert!(
             page.contains(
-                "\ncertificates    2, the first runs out in 1 d 1 h (c.example, b.example)\n"
+                "\ncertificates    2, the first expires in 1 d 1 h (c.example, b.example)\n"
             ),
             "{page}"
         );
@@ -498,7 +503,7 @@ resource cache  99.9 % hits (999 of 1,000), 0 entries, 0 B
             .to_json(),
             0,
         );
-        let line = "\nupstream        app: 2 members, 12,030 requests so far, 1,203 failed, 2 under way; down: http://b:80\n";
+        let line = "\nupstream        app: 2 members, 12,030 requests so far, 1,203 failed, 2 in progress; down: http://b:80\n";
         assert!(page.contains(line) && !page.contains("idle:"), "{page}");
     }
 }

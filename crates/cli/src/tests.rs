@@ -1,4 +1,4 @@
-//! The declaration of the command line, and what its texts promise.
+//! Tests of the declared command line and its texts.
 
 use super::*;
 use arguments::WorkersArgument;

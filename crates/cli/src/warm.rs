@@ -1,9 +1,9 @@
-//! `saker cache warm`: has the running server make pages before visitors ask for them, and shows
-//! how far it is.
+//! `saker cache warm`: starts a warm-up in the running server and shows its progress.
 //!
-//! On a terminal a bar grows on standard error, elsewhere a line stands for each page that could
-//! not be kept; what it came to goes to standard output. Whoever ends this command ends the
-//! warm-up.
+//! Called by: `lib` and `cache`.
+//! Caveat: on a terminal a progress bar is drawn on standard error, elsewhere a line is printed
+//! for each page that was not cached; the summary goes to standard output. Ending this command
+//! ends the warm-up.
 
 use crate::{
     arguments::Warm,

@@ -1,4 +1,6 @@
-//! What may be asked about bans over the control socket, from JSON to types and back. Pure.
+//! Ban commands on the control socket: JSON to types and back. Pure.
+//!
+//! Called by: `protocol` and `client`.
 
 use saker_ipset::Block;
 use serde_json::{Value, json};
@@ -30,7 +32,7 @@ impl BanVerb {
             "unban" => match (request.get("all").and_then(Value::as_bool), blocks(request)) {
                 (Some(true), Ok(blocks)) if blocks.is_empty() => Ok(BanVerb::Unban { blocks }),
                 (_, Ok(blocks)) if blocks.is_empty() => {
-                    Err("whom to unban: \"addresses\", or \"all\"".into())
+                    Err("nothing to unban: \"addresses\" or \"all\" is required".into())
                 }
                 (_, blocks) => blocks.map(|blocks| BanVerb::Unban { blocks }),
             },
@@ -59,7 +61,7 @@ impl BanVerb {
 fn ban(request: &Value) -> Result<BanVerb, String> {
     let blocks = blocks(request)?;
     if blocks.is_empty() {
-        return Err("whom to ban: \"addresses\"".into());
+        return Err("nothing to ban: \"addresses\" is required".into());
     }
     let seconds = match request.get("seconds") {
         None | Some(Value::Null) => None,
@@ -67,12 +69,15 @@ fn ban(request: &Value) -> Result<BanVerb, String> {
             seconds
                 .as_u64()
                 .filter(|seconds| *seconds > 0)
-                .ok_or("\"seconds\" is a number over 0")?,
+                .ok_or("\"seconds\" must be a positive number")?,
         ),
     };
     let reason = match request.get("reason") {
         None | Some(Value::Null) => String::new(),
-        Some(reason) => reason.as_str().ok_or("\"reason\" is a string")?.to_owned(),
+        Some(reason) => reason
+            .as_str()
+            .ok_or("\"reason\" must be a string")?
+            .to_owned(),
     };
     Ok(BanVerb::Ban {
         blocks,
@@ -87,7 +92,7 @@ fn blocks(request: &Value) -> Result<Vec<Block>, String> {
         .iter()
         .map(|text| {
             text.parse()
-                .map_err(|()| format!("{text} is no address or block"))
+                .map_err(|()| format!("invalid address or CIDR block `{text}`"))
         })
         .collect()
 }

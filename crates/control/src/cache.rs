@@ -1,4 +1,6 @@
-//! What may be asked of the page cache over the control socket, from JSON to types and back. Pure.
+//! Page cache commands on the control socket: JSON to types and back. Pure.
+//!
+//! Called by: `protocol` and `client`.
 
 use crate::{
     fields::{flag, text, texts},
@@ -91,7 +93,7 @@ fn list(request: &Value) -> Result<CacheVerb, String> {
         Some(max) => max
             .as_u64()
             .and_then(|max| usize::try_from(max).ok())
-            .ok_or("\"max\" is a number")?
+            .ok_or("\"max\" must be a number")?
             .min(LIST_MAX),
     };
     Ok(CacheVerb::List {
@@ -115,7 +117,10 @@ fn purge(request: &Value) -> Result<PurgeOrder, String> {
             .any(|list| !list.is_empty());
     match (says_what, order.soft && !order.bans.is_empty()) {
         (false, _) => Err("nothing to purge: \"urls\", \"tags\", \"bans\" or \"all\"".into()),
-        (true, true) => Err("what a ban is about is gone, never stale".into()),
+        (true, true) => Err(
+            "\"soft\" cannot be combined with \"bans\": banned pages are removed, never stale"
+                .into(),
+        ),
         (true, false) => Ok(order),
     }
 }

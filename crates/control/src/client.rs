@@ -1,8 +1,8 @@
-//! The command line's side of the control socket. Blocking: a command waits for nothing else.
+//! The client side of the control socket. Blocking.
 //!
-//! Difficulty: "stopped" means that the process is gone, not that it promised to go. A pidfd tells,
-//! whoever started the server; where there is none (the server lives in another pid namespace), the
-//! lock in the state directory does.
+//! Called by: commands; the start, to take over from a stopping server.
+//! Caveat: "stopped" means that the process has exited. A pidfd tells; where there is none (the
+//! server lives in another pid namespace), the lock in the state directory does.
 
 use crate::{
     bans::BanVerb,
@@ -63,12 +63,12 @@ impl fmt::Display for ClientError {
             ClientError::Refused(reason) => write!(f, "the server refused: {reason}"),
             ClientError::Configuration(diagnostics) => f.write_str(diagnostics),
             ClientError::Io(socket, error) => write!(f, "{}: {error}", socket.display()),
-            ClientError::Garbled(what) => write!(f, "the server's answer makes no sense: {what}"),
+            ClientError::Garbled(what) => write!(f, "invalid response from the server: {what}"),
             ClientError::StillRunning { pid, after } => {
                 let pid = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
                 write!(
                     f,
-                    "the server{pid} is still running after {} s; saker stop --now cuts what it is doing",
+                    "the server{pid} is still running after {} s; `saker stop --now` aborts open requests",
                     after.as_secs()
                 )
             }
@@ -157,7 +157,7 @@ pub fn stop(state_dir: &Path, graceful: bool) -> Result<Option<u32>, ClientError
         } else {
             Duration::ZERO
         };
-    // ConnectionPermit while the server surely lives, so that it can't stand for a later process with the
+    // Opened while the server surely lives, so that it can't stand for a later process with the
     // same pid.
     let process = pid.and_then(open_process);
     ask(

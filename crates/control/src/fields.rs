@@ -9,13 +9,13 @@ pub fn text(request: &Value, name: &str) -> Result<Option<String>, String> {
     match request.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text.clone())),
-        Some(_) => Err(format!("\"{name}\" is a string")),
+        Some(_) => Err(format!("\"{name}\" must be a string")),
     }
 }
 
 /// A list of strings; missing means empty.
 pub fn texts(request: &Value, name: &str) -> Result<Vec<String>, String> {
-    let wrong = || format!("\"{name}\" is a list of strings");
+    let wrong = || format!("\"{name}\" must be a list of strings");
     match request.get(name) {
         None | Some(Value::Null) => Ok(Vec::new()),
         Some(Value::Array(list)) => list
@@ -31,6 +31,6 @@ pub fn flag(request: &Value, name: &str) -> Result<bool, String> {
     match request.get(name) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(value)) => Ok(*value),
-        Some(_) => Err(format!("\"{name}\" is true or false")),
+        Some(_) => Err(format!("\"{name}\" must be true or false")),
     }
 }

@@ -1,4 +1,6 @@
-//! What may be said of hosts over the control socket, from JSON to types and back. Pure.
+//! Dynamic virtual host commands on the control socket: JSON to types and back. Pure.
+//!
+//! Called by: `protocol` and `client`.
 
 use serde_json::{Value, json};
 
@@ -35,11 +37,11 @@ impl HostsVerb {
 fn purge(request: &Value) -> Result<HostsVerb, String> {
     let all = match request.get("all") {
         None | Some(Value::Null) => false,
-        Some(value) => value.as_bool().ok_or("\"all\" is true or false")?,
+        Some(value) => value.as_bool().ok_or("\"all\" must be true or false")?,
     };
     let names = crate::fields::texts(request, "names")?;
     match names.is_empty() && !all {
-        true => Err("purge which hosts? \"names\" or \"all\"".into()),
+        true => Err("nothing to purge: \"names\" or \"all\" is required".into()),
         false => Ok(HostsVerb::Purge { names, all }),
     }
 }

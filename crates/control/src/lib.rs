@@ -1,12 +1,13 @@
-//! The control socket of a running server: `saker status`, `reload`, `stop`, `purge`, `cache` and
-//! `ban` talk to it, and Prometheus may scrape it.
+//! The control socket of a running server, and the state directory that it lives in.
 //!
-//! `control.sock` in the state directory, for root, for who started the server, and for users that
-//! the configuration names ([`Peers`]). A connection asks one thing and is answered once: a line of
-//! JSON (`{"verb":"status"}`) by a line of JSON (`{"ok":true,…}` or `{"ok":false,"error":"…"}`), or
-//! `GET /metrics` and `GET /status` by an HTTP response. The server answers from its main thread
-//! through [`Control`], which knows nothing of sockets. Absent on purpose: changes over HTTP. A
-//! scraper gets numbers, never a way to stop the server.
+//! Called by: commands (`saker status`, `reload`, `stop`, `purge`, `cache`, `ban`), and
+//! Prometheus; the supervisor serves it.
+//! Caveat: `control.sock` is for root, for the user that started the server, and for users named
+//! by `control_users` ([`Peers`]). A connection carries one request and one response: a line of
+//! JSON (`{"verb":"status"}`, answered by `{"ok":true,…}` or `{"ok":false,"error":"…"}`), or `GET
+//! /metrics` and `GET /status` over HTTP. The server answers from its main thread through
+//! [`Control`], which knows nothing of sockets.
+//! Out of scope: changes over HTTP. A scraper can read figures, never stop the server.
 
 pub mod apache_state;
 mod bans;

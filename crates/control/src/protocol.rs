@@ -1,7 +1,8 @@
-//! Requests on the control socket, from bytes to types, and the bytes of answers. Pure.
+//! The protocol of the control socket: bytes to requests, and responses to bytes. Pure.
 //!
-//! Difficulty: two languages on one socket. A line that starts with `{` is JSON; one that ends with
-//! an HTTP version is HTTP, and has a head to be read to its end before it is answered.
+//! Called by: `server`.
+//! Caveat: two languages share the socket. A line that starts with `{` is JSON; one that ends with
+//! an HTTP version is HTTP, and its head is read to the end before it is answered.
 
 use crate::{bans::BanVerb, cache::CacheVerb, hosts::HostsVerb};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
-//! What a server says about itself, as JSON on the control socket.
+//! The status report, as JSON.
 //!
-//! Written by hand rather than derived: the names are a contract with scripts, and stand here where
-//! one sees them.
+//! Called by: the supervisor, which fills it in; `server`.
+//! Caveat: written by hand rather than derived, because the names are a contract with scripts.
 
 use saker_config::model::{Member, Upstream};
 use saker_telemetry::Snapshot;

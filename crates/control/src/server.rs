@@ -1,9 +1,10 @@
-//! The server's side of the control socket: accept, read one request, answer, close.
+//! The server side of the control socket: accept, read one request, answer, close.
 //!
-//! Runs on the main thread, beside signal handling, never on a worker. Difficulty: a peer may send
-//! nothing, too much, or stop reading, and may not hold up the next one. Every wait on a peer has a
-//! deadline and connections are counted; further ones stay in the backlog until one is free. Absent
-//! on purpose: keep-alive. Whoever asks often enough to mind should scrape less often.
+//! Called by: the main loop; never on a worker.
+//! Caveat: a peer may send nothing, too much, or stop reading, and must not delay the next one.
+//! Every wait on a peer has a deadline, and connections are counted; further ones stay in the
+//! backlog.
+//! Out of scope: keep-alive.
 
 use crate::{
     handler::Control,

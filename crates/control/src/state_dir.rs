@@ -1,6 +1,6 @@
 //! The state directory: who may own it, who runs in it, and where its control socket is.
 //!
-//! ConnectionPermit before anything listens. `saker.pid` is the lock: whoever holds it (`flock(2)`) is the
+//! Opened before anything listens. `saker.pid` is the lock: whoever holds it (`flock(2)`) is the
 //! running server, so a socket that is still there while the lock is free belongs to a dead one and
 //! is replaced. Difficulty: the default directory of `saker serve` may lie in `/tmp`, where anyone
 //! can put a directory of that name first. So the entry itself (not only what a link leads to) has

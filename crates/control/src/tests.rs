@@ -1,5 +1,5 @@
-//! The whole socket: a fake server behind the real accept loop, the real client and hostile ones
-//! before it.
+//! Tests of the whole socket: a fake server behind the real accept loop, with the real client and
+//! hostile ones.
 
 use super::*;
 use crate::{client::ClientError, state_dir::tests::Scratch};

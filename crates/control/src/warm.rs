@@ -1,7 +1,8 @@
-//! What may be said of a warm-up over the control socket, from JSON to types and back. Pure.
+//! Cache warming commands on the control socket: JSON to types and back. Pure.
 //!
-//! A warm-up takes a while and its list may be long, and a request has 64 kB: so it is begun, more
-//! is added to it, and it is looked at again and again.
+//! Called by: `cache`.
+//! Caveat: a warm-up takes a while and its list may be long, while a request has 64 kB; so a job
+//! is started, URLs are added to it, and its progress is polled.
 
 use serde_json::{Value, json};
 
@@ -84,31 +85,31 @@ fn order(request: &Value) -> Result<WarmOrder, String> {
     let variations = match request.get("variations") {
         None | Some(Value::Null) => Vec::new(),
         Some(value) => serde_json::from_value::<Vec<Vec<(String, String)>>>(value.clone())
-            .map_err(|_| "\"variations\" is a list of lists of [name, value]".to_owned())?,
+            .map_err(|_| "\"variations\" must be a list of lists of [name, value]".to_owned())?,
     };
     if variations.len() > VARIATIONS_MAX {
-        return Err(format!("there are at most {VARIATIONS_MAX} variations"));
+        return Err(format!("too many variations: at most {VARIATIONS_MAX}"));
     }
     let fields = variations.iter().flatten();
     if let Some((name, value)) = fields
         .into_iter()
         .find(|(name, value)| !is_field(name, value))
     {
-        return Err(format!("`{name}: {value}` is no field of a request"));
+        return Err(format!("invalid request header `{name}: {value}`"));
     }
     let concurrency = match request.get("concurrency") {
         None | Some(Value::Null) => 4,
         Some(value) => value
             .as_u64()
             .and_then(|value| usize::try_from(value).ok())
-            .ok_or("\"concurrency\" is a number")?,
+            .ok_or("\"concurrency\" must be a number")?,
     };
     let rate = match request.get("rate") {
         None | Some(Value::Null) => 0,
         Some(value) => value
             .as_u64()
             .and_then(|value| u32::try_from(value).ok())
-            .ok_or("\"rate\" is a number")?,
+            .ok_or("\"rate\" must be a number")?,
     };
     Ok(WarmOrder {
         list: list(request)?,
@@ -131,7 +132,7 @@ fn is_field(name: &str, value: &str) -> bool {
 fn list(request: &Value) -> Result<WarmList, String> {
     let more = match request.get("more") {
         None | Some(Value::Null) => false,
-        Some(value) => value.as_bool().ok_or("\"more\" is true or false")?,
+        Some(value) => value.as_bool().ok_or("\"more\" must be true or false")?,
     };
     Ok(WarmList {
         urls: crate::fields::texts(request, "urls")?,
@@ -144,7 +145,7 @@ fn number(request: &Value, name: &str) -> Result<u64, String> {
     request
         .get(name)
         .and_then(Value::as_u64)
-        .ok_or_else(|| format!("\"{name}\" is a number"))
+        .ok_or_else(|| format!("\"{name}\" must be a number"))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The `saker` binary.
+//! The `saker` binary: hands the supervisor and the registry to the command line.
 
 use saker_cli::Program;
 use std::process::ExitCode;

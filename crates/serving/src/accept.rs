@@ -1,5 +1,10 @@
-//! From an accepted socket to its driver: the PROXY preface where one is due, the TLS handshake
-//! where the listener has one, and then the protocol that the client chose.
+//! An accepted connection on its way to a driver: PROXY protocol preface, TLS handshake, choice of
+//! protocol.
+//!
+//! Called by: `listener`, for each accepted socket.
+//! Caveat: a plain connection without a preface goes straight to the HTTP/1 driver, in the same
+//! turn; everything else becomes a task.
+//! Out of scope: QUIC, which has its own way in (`quic`).
 
 use crate::{
     admission::ConnectionPermit,

@@ -1,5 +1,10 @@
-//! What every open connection holds of the worker: its place among the connections, and its
-//! client's account.
+//! Admission of connections: limits per server and per client address, bans, and the permit that
+//! an open connection holds.
+//!
+//! Called by: listeners (TCP and QUIC); every session keeps its [`ConnectionPermit`].
+//! Caveat: the limit per address is checked once the address is known to be the client's own:
+//! after the PROXY preface, and after the QUIC handshake.
+//! Out of scope: limits on requests, which are the session's and the pipeline's.
 
 use crate::worker::{Draining, Worker};
 use saker_pipeline::{

@@ -1,4 +1,7 @@
-//! What a worker lends to whichever of its connections has bytes.
+//! Buffers of a worker, borrowed by the connection that has bytes.
+//!
+//! Called by: every driver, for the length of one turn.
+//! Caveat: an idle connection holds none of them.
 
 use saker_http::HeadIndex;
 use saker_http2::HeadStore;

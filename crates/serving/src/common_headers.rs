@@ -1,8 +1,9 @@
-//! The end that every response head of a worker shares for one second: `Date`, `Server`, and where
-//! HTTP/3 is (`Alt-Svc`, RFC 7838).
+//! Headers that every response has: `Date`, `Server`, and `Alt-Svc` (RFC 7838) where HTTP/3 is
+//! available; encoded once per second for each protocol.
 //!
-//! What is said about HTTP/3 differs by listener, so that there are several tails ([`CommonHeaderSets`]). A
-//! text keeps its number as long as the worker lives; sessions know the number of theirs.
+//! Called by: the encoder of response heads, through the session.
+//! Caveat: `Alt-Svc` differs by listener, so a worker has several sets ([`CommonHeaderSets`]). A
+//! set keeps its number as long as the worker lives; sessions remember the number of theirs.
 
 use saker_http::date::{self, DATE_BYTES};
 use saker_http2::hpack;

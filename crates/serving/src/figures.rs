@@ -1,5 +1,8 @@
-//! The server's numbers for pages about it (`server-status`): counters of all workers, and what the
-//! system knows of the process.
+//! Figures for the server-status page: counters of all workers, and what the system reports about
+//! the process.
+//!
+//! Called by: the status handler, through [`Figures`].
+//! Out of scope: how the page looks, which is Apache's `mod_status`.
 
 use crate::shared::Shared;
 use saker_apache::status::{Figures, OpenRequest, Report, WorkerReport};
@@ -17,7 +20,7 @@ pub struct LiveFigures {
     pub generation: u64,
 }
 
-/// Of no server: for walks that nobody asked for (`saker explain`).
+/// Figures where no server runs (`saker explain`).
 pub struct NoFigures;
 
 impl Figures for NoFigures {

@@ -1,4 +1,6 @@
-//! The transport of a connection with what was read from it and not used yet.
+//! The transport of a connection, with the bytes that were read and not yet used.
+//!
+//! Called by: the drivers of HTTP/1 and HTTP/2, and by `accept` before them.
 
 use crate::{transport::Transport, worker::Worker};
 use std::{

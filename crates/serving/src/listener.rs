@@ -1,9 +1,9 @@
-//! Accepting: one task per listener and worker.
+//! Accepting TCP and Unix connections: one task per listener and worker.
 //!
-//! A new connection is read once before the event loop hears of it: a client that sends its request
-//! at once and closes costs accept, recv, send and close. Everybody else becomes a task of its own.
-//! The difficulty is running out of something (descriptors, the connection limit): the queue then
-//! waits in the kernel, and a short sleep keeps the loop from spinning.
+//! Called by: `worker_thread`, on the main thread's command.
+//! Caveat: when descriptors or the connection limit run out, the queue waits in the kernel, and a
+//! short sleep keeps the loop from spinning.
+//! Out of scope: what becomes of a connection (`accept`).
 
 use crate::{accept, admission::ConnectionPermit, freshness::ReadOrigin, worker::Worker};
 use saker_config::model::Address;

@@ -1,5 +1,6 @@
-//! Open access logs and error logs of sites, one per target however many sites and workers write to
-//! it.
+//! Open log files, one per target, however many sites and workers write to it.
+//!
+//! Called by: the start and each reload, which open logs; workers; `reopen-logs`.
 
 use saker_config::model::AccessLogTarget;
 use saker_telemetry::{

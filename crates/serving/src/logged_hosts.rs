@@ -1,8 +1,8 @@
-//! Which hosts have an access log of their own, where a site has one for each (`%{host}`).
+//! Hosts that get an access log of their own, where a site has one log per host (`%{host}`).
 //!
-//! Difficulty: a stranger may ask for any name, and must not be able to have files made without
-//! end. So a file of its own has what the configuration names, what the database of hosts knows,
-//! and what has a document root. All others share one.
+//! Called by: `site_logs`.
+//! Caveat: clients choose host names, so only names from the configuration, from the database of
+//! virtual hosts, or with a document root get a file; all others share one.
 
 use saker_config::model::{HostPattern, Site, SiteName, is_plain_name};
 use saker_dynamic_vhosts::Hosts;

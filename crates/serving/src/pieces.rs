@@ -1,8 +1,9 @@
 //! A response body on its way out, piece by piece, for every protocol.
 //!
-//! A piece is only fetched when the one before it has gone, so a slow reader holds a connection (or
-//! a stream) and one piece, not the response. The difficulty is to know the end early: where
-//! nothing can follow, the last piece says so, and no frame is spent on it.
+//! Called by: the outputs of all drivers.
+//! Caveat: a piece is fetched only when the previous one has been sent, so a slow reader holds one
+//! piece, not the response. Where nothing can follow, the last piece says so, and no frame is
+//! spent on the end.
 
 use saker_http::Fields;
 use saker_pipeline::{Body, BodyStream, Chunk, FilePart};

@@ -1,9 +1,9 @@
-//! ReverseDns of addresses, confirmed by asking back: for robots that say who they are.
+//! Reverse DNS with forward confirmation, for clients that claim to be a search engine's robot.
 //!
-//! Difficulty: whoever writes a robot's name into a field makes this server ask others. So few
-//! questions are under way at a time, each has a time limit, and an address that has too many names
-//! is looked at for the first ones alone. What does not fit into a datagram is asked for again over
-//! TCP.
+//! Called by: bot verification, through [`NameServer`].
+//! Caveat: any client can trigger lookups by its User-Agent, so few queries run at a time, each
+//! has a time limit, and only the first names of an address are checked. Truncated answers are
+//! queried again over TCP.
 
 use saker_abuse::{
     dns::{Answer, Question, server_of},

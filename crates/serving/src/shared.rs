@@ -1,5 +1,7 @@
 //! Everything that cores share, declared in one place. All else belongs to one worker and is
 //! `!Send`.
+//!
+//! Called by: the start, which makes it; workers and the supervisor.
 
 use crate::{log_files::LogFiles, quic_secrets::QuicShared, services::MakeServices};
 use saker_acme::Challenges;

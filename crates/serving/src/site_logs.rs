@@ -1,4 +1,6 @@
-//! A worker's side of the access logs: which logs a site has, and the lines gathered for each.
+//! A worker's side of the access logs: the logs of each site, and the lines gathered for each.
+//!
+//! Called by: `request::log`, for each line; `worker_thread`, which flushes once a second.
 
 use crate::{log_files::LogFiles, logged_hosts::LoggedHosts};
 use saker_config::model::{AccessLogTarget, CanonicalPort, LogCondition, Site, SiteName};
@@ -63,7 +65,7 @@ impl SiteLogs {
                     hosts,
                 });
             }
-            // What it goes by there is told by the walk.
+            // Its conditions use facts of dispatch.
             needs.walk |= site.forensic_log.is_some();
             logs.forensic.push(site.forensic_log.clone());
             logs.names.push(name_of(site).into());
@@ -90,8 +92,8 @@ impl SiteLogs {
         self.names.get(site).map_or_else(|| Rc::from(""), Rc::clone)
     }
 
-    /// Whether the walk has to leave more than its answer.
-    pub fn wants_walk_facts(&self, site: usize) -> bool {
+    /// Returns whether a log of the site needs facts of dispatch.
+    pub fn wants_log_facts(&self, site: usize) -> bool {
         self.needs(site).is_some_and(Needs::walk_facts)
     }
 
@@ -104,26 +106,26 @@ impl SiteLogs {
         }
     }
 
-    /// One line in each log that wants it; `walk` where there was a walk and a log asked for what
+    /// One line in each log that wants it; `log_facts` where it was dispatched and a log asked for what
     /// it left.
     pub fn write(
         &mut self,
         site: usize,
         record: &Record<'_>,
-        walk: Option<&LogFacts>,
+        log_facts: Option<&LogFacts>,
         counters: &Counters,
     ) {
         let Some(of_site) = self.sites.get(site) else {
             return;
         };
         if let Some(Some(log)) = self.forensic.get(site)
-            && let Some(id) = walk.and_then(|walk| walk.notes.first(b"forensic-id"))
+            && let Some(id) = log_facts.and_then(|log_facts| log_facts.notes.first(b"forensic-id"))
         {
             log.end(id);
         }
         for log in of_site
             .iter()
-            .filter(|log| holds(log.condition.as_ref(), walk))
+            .filter(|log| holds(log.condition.as_ref(), log_facts))
         {
             let clock = &mut self.clock;
             let flushed = self.buffers[log.buffer].append(|line| {
@@ -167,7 +169,7 @@ fn name_of(site: &Site) -> &str {
     exact.or_else(wildcard).unwrap_or_default()
 }
 
-/// The host, without its port, where the record does not have it from the walk.
+/// The host, without its port, where dispatch has not set it.
 fn asked_for<'r>(record: &Record<'r>) -> &'r [u8] {
     let field = || {
         record
@@ -186,15 +188,15 @@ fn asked_for<'r>(record: &Record<'r>) -> &'r [u8] {
     }
 }
 
-/// What no walk was made for has no variables, and nobody has decided against its line.
-fn holds(condition: Option<&LogCondition>, walk: Option<&LogFacts>) -> bool {
+/// Requests that were not dispatched have no variables, and no rule suppresses their line.
+fn holds(condition: Option<&LogCondition>, log_facts: Option<&LogFacts>) -> bool {
     match condition {
         None => true,
         Some(LogCondition::Variable { name, is_set }) => {
-            walk.is_some_and(|walk| walk.has_variable(name)) == *is_set
+            log_facts.is_some_and(|log_facts| log_facts.has_variable(name)) == *is_set
         }
-        Some(LogCondition::Decided(number)) => walk
-            .and_then(|walk| walk.rules.decisions.get(*number))
+        Some(LogCondition::Decided(number)) => log_facts
+            .and_then(|log_facts| log_facts.rules.decisions.get(*number))
             .copied()
             .unwrap_or(true),
     }

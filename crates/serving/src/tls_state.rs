@@ -1,10 +1,11 @@
-//! TLS of a generation: its certificates and tickets, and an acceptor for each listener that speaks
-//! TLS.
+//! TLS of a generation: certificates, tickets, and an acceptor for each TLS listener.
 //!
-//! Built by the main thread beside the running one, before privileges are dropped, because keys
-//! belong to root. The difficulty is what happens later: files are watched (`watch`), and a changed
-//! certificate is shown from the next handshake on, without a reload. A pair of files that does not
-//! fit together, as between two renames, leaves the old one in force.
+//! Called by: the start and each reload, which build it before privileges are dropped, because
+//! keys belong to root; `saker check`.
+//! Caveat: certificate files are watched (`Watch`), and a changed certificate is used from the
+//! next handshake on. Files that do not match, as between two renames, leave the old certificate
+//! in force.
+//! Out of scope: handshakes (`transport`, crate `tls`).
 
 use saker_config::{
     HostTable, Model,

@@ -1,11 +1,9 @@
-//! What a driver reads from and writes to: a socket, plain or under TLS, with the same verbs for
-//! both.
+//! The transport of a connection: a socket, plain or under TLS, with the same operations for both.
 //!
-//! Place in the walk: between drivers and `net`. Under TLS a write is taken when its records are
-//! made; what the socket does not take then is kept here, one write at most, and goes out with the
-//! next write or flush. The difficulty is memory: a connection at rest owns no buffer. Ciphertext
-//! passes through buffers that the worker's thread has once; only what could not be used or sent is
-//! copied aside.
+//! Called by: the drivers, through `io`.
+//! Caveat: under TLS a write is accepted when its records are made; what the socket does not
+//! accept is kept here, one write at most, and goes out with the next write or flush. An idle
+//! connection owns no buffer: ciphertext passes through buffers that each thread has once.
 
 use crate::freshness::ReadOrigin;
 use saker_net::Stream;

@@ -1,4 +1,6 @@
-//! Apache's own arguments: single letters, with their value behind them or attached.
+//! Apache's command-line options: single letters, with an attached or a following value.
+//!
+//! Called by: `main`, for httpd, apache2 and apachectl.
 
 use crate::source::ApacheInput;
 

@@ -1,5 +1,6 @@
-//! `-k` and apachectl: finding the running server by its file, and signalling it as Apache is
-//! signalled.
+//! `-k` and apachectl: finds the running server by its pid file and signals it.
+//!
+//! Called by: `main`.
 
 use super::arguments::Request;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};

@@ -1,9 +1,10 @@
-//! A server in the background: this program once more, in a session of its own, waited for until it
-//! serves.
+//! Starting a server in the background: runs this program again in a session of its own and waits
+//! until it serves.
 //!
-//! The difficulty: whoever started us wants to know whether it serves, and its errors, and reads
-//! our output to its end. So its standard error stays ours until it serves, which its process id in
-//! the file says, and is let go before that.
+//! Called by: `main`, without `-DFOREGROUND`.
+//! Caveat: the caller wants to know whether the server serves, sees its errors, and reads its
+//! output to the end. So the server inherits standard error and lets go of it ([`let_go`]) once
+//! its pid file says that it serves.
 
 use super::control;
 use std::{

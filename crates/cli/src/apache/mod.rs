@@ -1,9 +1,10 @@
-//! Called as httpd, apache2 or apachectl: Apache's arguments, answered in Apache's words, because
-//! init scripts, panels and test frameworks read them.
+//! httpd, apache2 and apachectl: Apache's options, answered in Apache's words, because init
+//! scripts, panels and test frameworks parse them.
 //!
-//! Exit statuses are Apache's, not ours: 0 done, 1 not. Difficulty: what drives Apache expects it
-//! to come back once it serves, with the process id in a file; so without `-DFOREGROUND` the server
-//! is started as a process of its own and waited for (`detach`).
+//! Called by: `main`, when the program is called by one of these names.
+//! Caveat: exit statuses are Apache's: 0 done, 1 failed. Apache's callers expect it to return once
+//! it serves, with its process id in a file; so without `-DFOREGROUND` the server is started in
+//! the background (`detach`).
 
 mod arguments;
 mod control;
@@ -12,7 +13,7 @@ mod show;
 
 use crate::program::RunServer;
 use crate::source::{ApacheInput, Source, load_apache};
-use crate::{check, place};
+use crate::{check, locations};
 use arguments::{Arguments, Mode};
 use saker_apache::Loaded;
 use saker_config::Diagnostic;
@@ -180,7 +181,7 @@ fn act(program: &str, arguments: &Arguments, run_server: RunServer) -> ExitCode 
         println!("httpd (pid {pid}) already running");
         return ExitCode::SUCCESS;
     }
-    let state_dir = pid_file.as_deref().and_then(place::beside_pid_file);
+    let state_dir = pid_file.as_deref().and_then(locations::beside_pid_file);
     match arguments.in_foreground {
         true => run_server(Source::Apache {
             input,

@@ -1,4 +1,6 @@
-//! What `-v`, `-V`, `-l`, `-L`, `-M`, `-S` and `-h` print, in Apache's form.
+//! Output of `-v`, `-V`, `-l`, `-L`, `-M`, `-S` and `-h`, in Apache's form.
+//!
+//! Called by: `main`.
 
 use rustix::process::{Gid, Uid};
 use saker_apache::Loaded;

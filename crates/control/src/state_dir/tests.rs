@@ -1,4 +1,4 @@
-//! The lock, the socket and the checks, in directories of their own.
+//! Tests of the lock, the socket and the checks, each in its own directory.
 
 use super::*;
 use saker_net::socket_path::SOCKET_PATH_BYTES_MAX;

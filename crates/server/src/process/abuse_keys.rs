@@ -1,5 +1,6 @@
-//! The keys of passes that clients carry, as the main thread looks after them: kept over a restart,
-//! changed once a week.
+//! Keys of clearance cookies: saved across restarts, and rotated weekly.
+//!
+//! Called by: the supervisor, once a second.
 
 use saker_abuse::KeyRing;
 use saker_config::Model;

@@ -1,12 +1,11 @@
-//! Acme certificates in this server: the manager on the main thread, and what it is connected
-//! to.
+//! Certificates by ACME: the manager on the main thread, and its connections to the rest of the
+//! server.
 //!
-//! The manager of `acme` orders; what it gets goes to the certificates of run time, which all
-//! generations share, and what it says to the error log and the counters. It is made when a
-//! configuration first wants it and stays, with whatever plan the newest one has. The difficulty is
-//! a handshake for a name on demand: it asks on a worker's thread and must not wait there, so the
-//! question goes to the main thread's runtime and the handshake asks again until the answer is
-//! known.
+//! Called by: the start and each reload. Certificates go to the run-time store that all
+//! generations share; events go to the error log and the counters.
+//! Caveat: a handshake for a name on demand runs on a worker and must not wait there, so its
+//! question goes to the main thread, and the handshake polls until the answer is known.
+//! Out of scope: the protocol and its schedule (crate `acme`).
 
 use saker_acme::{Challenges, Event, Handle, Installer, Manager, Plan};
 use saker_pipeline::Generation;

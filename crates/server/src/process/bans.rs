@@ -1,9 +1,11 @@
-//! Bans and lists of addresses, as the main thread looks after them: what operators ask for, what
-//! is kept over a restart, files that change.
+//! Bans and address lists on the main thread: commands of the operator, persistence, reloading of
+//! changed files.
 //!
-//! Bans stand in the state directory, in `bans`, a line each: block, since, until (or `-`), reason.
-//! Written under another name and renamed, before whoever banned somebody is told that it is done;
-//! what the server itself bans follows within a second.
+//! Called by: the supervisor, once a second, and the control socket.
+//! Caveat: bans are saved in `bans` in the state directory, one per line: block, since, until (or
+//! `-`), reason. The file is written under another name and renamed before a command is answered;
+//! bans by the server itself follow within a second.
+//! Out of scope: who gets banned (crate `abuse`).
 
 use saker_control::{BAN_LIST_MAX, BanVerb};
 use saker_ipset::{AddressList, Ban, Bans, Block, GeoDatabase};
@@ -79,7 +81,7 @@ fn take_up(line: &str, bans: &Bans, now_s: i64) {
         None if line.is_empty() => {}
         None => error_log::log(
             &message::BANS_NOT_KEPT,
-            format_args!("a line of `{FILE}` makes no sense and is left out"),
+            format_args!("invalid line in `{FILE}`, ignored"),
         ),
     }
 }
@@ -137,7 +139,7 @@ pub fn answer(
         }
     };
     file.keep(bans, now_s)
-        .map_err(|failure| format!("it holds, but could not be written down: {failure}"))?;
+        .map_err(|failure| format!("in force, but could not be saved: {failure}"))?;
     Ok(answer)
 }
 

@@ -1,9 +1,9 @@
-//! The page cache as an operator asks about it: how full it is, what is in it, and what is to go.
+//! Page cache commands of the control socket: statistics, listing, inspecting and purging.
 //!
-//! Runs on the main thread; what reads many files, on a thread of its own. The difficulty is to
-//! name things as they are kept: entries belong to sites by their scopes, and URLs have the port of
-//! the listener that the client came by, which whoever types one rarely knows. So a URL stands for
-//! what any listener of the server has of it.
+//! Called by: the supervisor. Runs on the main thread; what reads many files runs on a thread of
+//! its own.
+//! Caveat: entries belong to sites by their scopes, and their URLs contain the port of the
+//! listener, which operators rarely type; so a URL on the command line covers all listeners.
 
 use saker_cache_rules::{
     names::{self, Shown},

@@ -1,7 +1,8 @@
-//! Listening sockets of the whole process: bound by the main thread, one descriptor per worker.
+//! Listening sockets of the process, bound by the main thread, one descriptor per worker.
 //!
-//! TCP sockets share an address by SO_REUSEPORT, so that the kernel spreads connections over the
-//! workers; Unix sockets and sockets that systemd handed over exist once, and each worker gets a
+//! Called by: the start and each reload.
+//! Caveat: TCP sockets share an address by SO_REUSEPORT, so that the kernel distributes
+//! connections; Unix sockets and sockets passed by systemd exist once, and each worker gets a
 //! duplicate.
 
 use super::succession::{GRACE, Predecessor};

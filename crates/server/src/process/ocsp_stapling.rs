@@ -1,10 +1,10 @@
-//! OCSP responses for certificates whose site wants them stapled (SSLUseStapling): asked for beside
-//! all serving, kept in the state directory, shown from the next handshake on.
+//! OCSP responses for stapling (SSLUseStapling): fetched in the background, cached in the state
+//! directory, used from the next handshake on.
 //!
-//! Difficulty: responders are slow, wrong, or away for days, and no visitor may wait for them. So
-//! each certificate is asked for again half-way through the time that its response holds, and,
-//! where that fails, every ten minutes; the response before is shown as long as it lasts, and after
-//! that none. What is kept on disk is shown at once after a restart.
+//! Called by: the supervisor, for as long as the server runs.
+//! Caveat: responders are slow, wrong, or down for days, and no handshake may wait for them. A
+//! response is refreshed halfway through its validity, and after failures every ten minutes; the
+//! old one is used until it expires. Saved responses are used at once after a restart.
 
 use saker_acme::Client;
 use saker_serving::tls_state::TlsState;

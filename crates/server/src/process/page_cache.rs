@@ -1,10 +1,10 @@
-//! The page cache's store: opened by the main thread before there are workers, and kept from
-//! generation to generation.
+//! The page cache's store: opened by the main thread before there are workers, and kept across
+//! reloads.
 //!
-//! The difficulty is whose the folder is. Below the state directory it is made by the user that the
-//! server has become; elsewhere root may be the only one who can make it, so root does
-//! ([`hand_over`]), and what exists already is the administrator's to give away. A server without
-//! its cache answers all the same, only slower: what goes wrong here is said, and stops nothing.
+//! Called by: the start and each reload.
+//! Caveat: the user that the server becomes creates the directory below the state directory;
+//! elsewhere root may have to ([`hand_over`]), and existing directories are left to the
+//! administrator. If the directory is unusable, the server runs uncached and logs it.
 
 use super::hand_on::{hand_on, is_guard};
 use saker_cache_store::{Bounds, Store};
@@ -149,9 +149,9 @@ fn lock(folder: &Path) -> io::Result<File> {
         .open(folder.join(LOCK))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => {
-            Err(io::Error::other("another server has its page cache there"))
-        }
+        Err(fs::TryLockError::WouldBlock) => Err(io::Error::other(
+            "another server uses this page cache directory",
+        )),
         Err(fs::TryLockError::Error(error)) => Err(error),
     }
 }

@@ -1,8 +1,8 @@
-//! The file that scripts find the process by.
+//! The pid file, by which scripts find the process.
 //!
-//! Made by root before the change of user, like the sockets, and root's for good; filled when the
-//! server serves: a number in it says so. At the end the broker removes it where the folder is
-//! root's, however the server ended.
+//! Called by: the start. Created by root before privileges are dropped, and filled when the server
+//! serves.
+//! Caveat: it stays root's; at the end the broker removes it where the directory is root's.
 
 use saker_config::model::Server;
 use std::{

@@ -1,9 +1,9 @@
 //! Signals, as Apache and nginx administrators know them.
 //!
-//! TERM and INT: stop, requests may finish; a second one means now. QUIT: stop now. HUP: reload.
-//! USR1: open the logs again. PIPE is ignored by the runtime. Under an Apache configuration as
-//! Apache has it: TERM now, WINCH when requests have finished, USR1 and HUP reload and open the
-//! logs again.
+//! Called by: the main loop. TERM and INT: graceful stop, a second one stops at once. QUIT: stop
+//! at once. HUP: reload. USR1: reopen log files. The runtime ignores PIPE.
+//! Caveat: under an Apache configuration they mean what Apache's do: TERM stops at once, WINCH
+//! gracefully, USR1 and HUP reload and reopen log files.
 
 use super::supervisor::Supervisor;
 use std::{io, rc::Rc};

@@ -1,4 +1,6 @@
-//! What an operator is told of the hosts that a database knows, and what he may purge.
+//! Dynamic virtual hosts on the control socket: statistics and purging.
+//!
+//! Called by: the supervisor.
 
 use saker_control::HostsVerb;
 use saker_dynamic_vhosts::Hosts;

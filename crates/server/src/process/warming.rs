@@ -1,8 +1,7 @@
-//! Warm-ups of the page cache on the main thread: begun for whoever asks over the control socket,
-//! and by the clock where the configuration says so.
+//! Cache warming on the main thread: jobs of the control socket, and scheduled ones.
 //!
-//! The workers do the work (`saker_handlers::page_cache::warm`), and this thread knows by which
-//! doors requests come in. Nothing here waits.
+//! Called by: the supervisor. The workers fetch the pages (`saker_handlers::page_cache::warm`);
+//! nothing here waits.
 
 use super::{listeners::Listeners, workers::Workers};
 use saker_config::{
@@ -35,7 +34,7 @@ pub fn answer(
 ) -> Result<Value, String> {
     let find = |job: u64| {
         jobs.find(job)
-            .ok_or_else(|| format!("there is no warm-up {job}"))
+            .ok_or_else(|| format!("no such warm-up: {job}"))
     };
     match verb {
         WarmVerb::Begin(WarmOrder {
@@ -52,7 +51,7 @@ pub fn answer(
             };
             let job = Job::new(order, doors(model, listeners), true);
             add(&job, list)?;
-            let number = begin(&job, jobs, workers).ok_or("too many warm-ups are under way")?;
+            let number = begin(&job, jobs, workers).ok_or("too many warm-ups are running")?;
             Ok(json!({ "ok": true, "job": number }))
         }
         WarmVerb::Add { job, list } => {
@@ -80,7 +79,7 @@ pub fn by_configuration(jobs: &Jobs, model: &Model, listeners: &Listeners, worke
         ..WarmList::default()
     };
     let begun = add(&job, &list).and_then(|()| {
-        begin(&job, jobs, workers).ok_or_else(|| "too many warm-ups are under way".into())
+        begin(&job, jobs, workers).ok_or_else(|| "too many warm-ups are running".into())
     });
     if let Err(why) = begun {
         error_log::log(&message::CONFIG_WARNING, format_args!("cache.warm: {why}"));

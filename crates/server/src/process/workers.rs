@@ -1,4 +1,7 @@
-//! The workers as the main thread sees them: how many, on which cores, told what, ended how.
+//! The workers as the main thread sees them: their number and placement, commands to them, and
+//! their end.
+//!
+//! Called by: the supervisor.
 
 use saker_config::model::Affinity;
 use saker_pipeline::Generation;

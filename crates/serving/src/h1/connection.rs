@@ -1,6 +1,6 @@
 //! The state of an HTTP/1 connection.
 //!
-//! Called by: everything beside it, by subject: `turn`, `walk`, `watch`, `run`.
+//! Called by: everything beside it, by subject: `turn`, `dispatch`, `watch`, `run`.
 //! Caveat: it owns no buffers while idle.
 
 use super::step::Sending;

@@ -1,6 +1,6 @@
 //! Response heads of HTTP/1.
 //!
-//! Called by: `inbound` and `walk`, through the encoder that all protocols share.
+//! Called by: `inbound` and `dispatch`, through the encoder that all protocols share.
 
 use crate::{common_headers::CommonHeaders, request::response_head::HeadSink};
 use saker_http::{HeadView, Method, Version};

@@ -1,6 +1,10 @@
-//! From bytes to responses, as far as that goes without waiting: parses what has arrived, request
-//! after request, and answers from resolved resources. Stops at the first request that has to walk,
-//! at a large body, at a fault, or where the bytes end.
+//! Received bytes to responses, as far as that goes without waiting: parses request after request
+//! and answers from the route cache.
+//!
+//! Called by: `turn`, for each read; `start`, for the first one.
+//! Caveat: stops at the first request that has to be dispatched, at a large body, at a protocol
+//! error, or at the end of the bytes. No allocation on a hit.
+//! Out of scope: everything that may have to wait.
 
 use super::{
     head::{Http1Head, append_built, connection_of},
@@ -41,7 +45,7 @@ pub enum Next {
     Again {
         rest: usize,
     },
-    Walk {
+    Dispatch {
         request: Box<DispatchRequest>,
         rest: usize,
     },
@@ -65,7 +69,7 @@ impl Next {
         match self {
             Next::Read { rest }
             | Next::Again { rest }
-            | Next::Walk { rest, .. }
+            | Next::Dispatch { rest, .. }
             | Next::Send { rest, .. }
             | Next::Http2 { rest, .. } => *rest,
             Next::Close { .. } => usize::MAX,
@@ -129,9 +133,9 @@ pub fn serve(
             Some(Fast::Done { stays: false }) => return Next::Close { cause: Cause::Done },
             Some(Fast::Send(sending)) => return Next::Send { sending, rest: at },
             Some(Fast::Held(admission)) => {
-                return walk(session, request, view, may_stay, Some(admission), at, out);
+                return dispatch(session, request, view, may_stay, Some(admission), at, out);
             }
-            None => return walk(session, request, view, may_stay, None, at, out),
+            None => return dispatch(session, request, view, may_stay, None, at, out),
         }
     }
 }
@@ -158,7 +162,7 @@ fn by_upgrade(view: HeadView<'_>) -> Option<Beginning> {
 }
 
 /// The full checks, then dispatch.
-fn walk(
+fn dispatch(
     session: &mut Session,
     request: &[u8],
     view: HeadView<'_>,
@@ -168,7 +172,7 @@ fn walk(
     out: &mut Vec<u8>,
 ) -> Next {
     match check_request(view).and_then(|framing| Ok((framing, settled(view)?))) {
-        Ok((framing, head)) => Next::Walk {
+        Ok((framing, head)) => Next::Dispatch {
             request: Box::new(DispatchRequest {
                 head,
                 framing,

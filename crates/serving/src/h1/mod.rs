@@ -1,11 +1,14 @@
-//! Drives HTTP/1 connections: bytes in, heads parsed, exchanges answered, bytes out.
+//! The HTTP/1 driver: bytes in, heads parsed, exchanges answered, bytes out.
 //!
-//! Place in the walk: top and bottom. A request that a resolved resource can answer is served
-//! within one poll (`turn.rs`): one recv, one send, no allocation. Everything else becomes an
-//! `Exchange` and takes the walk (`walk.rs`). The difficulty is to hold nothing while idle: buffers
-//! belong to the worker and are borrowed only while there are bytes.
+//! Called by: `accept`, for plain connections and for TLS connections that negotiate HTTP/1.1.
+//! Caveat: a request that the route cache answers is served within one poll (`inbound`): one recv,
+//! one send, no allocation. Every other request becomes an `Exchange` and is dispatched
+//! (`dispatch`). Buffers belong to the worker and are borrowed only while there are bytes, so an
+//! idle connection holds none.
+//! Out of scope: parsing and encoding (crate `http1`).
 
 mod connection;
+mod dispatch;
 mod head;
 mod inbound;
 mod outgoing;
@@ -16,7 +19,6 @@ mod step;
 mod tunnel;
 mod turn;
 mod upgrade;
-mod walk;
 mod watch;
 
 pub use start::{first_read, run};

@@ -1,8 +1,9 @@
-//! A response on its way to the socket: bytes that are ready, then a body, piece by piece.
+//! A response on its way to the socket: encoded bytes first, then the body, piece by piece.
 //!
-//! A piece is only fetched when the one before it has gone, so a slow reader holds a connection and
-//! one piece, not the response. Files go out by sendfile, their head held back (MSG_MORE) so that
-//! both leave in one packet.
+//! Called by: `turn`, while a response is being sent.
+//! Caveat: a piece is fetched only when the previous one has been sent, so a slow reader holds one
+//! piece, not the response. Files are sent with sendfile, and their head is held back (MSG_MORE)
+//! so that both leave in one packet.
 
 use crate::{
     io::Io,

@@ -1,8 +1,8 @@
-//! The body of an HTTP/1 request, as the handler reads it and as the driver drains what the handler
-//! left.
+//! The body of an HTTP/1 request, as the handler reads it and as the driver drains the rest.
 //!
-//! The interim `100 Continue` goes out when somebody first asks for content, so a request that is
-//! refused never causes an upload (RFC 9110 section 10.1.1).
+//! Called by: handlers, through `RequestBody`; `dispatch`, after the response.
+//! Caveat: `100 Continue` is sent on the first read, so a request that is refused never causes an
+//! upload (RFC 9110 section 10.1.1).
 
 use crate::{
     io::Io,

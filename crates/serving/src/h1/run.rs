@@ -1,4 +1,7 @@
-//! A connection from its first turn to its end: turns, walks, and what follows HTTP/1.
+//! The life of an HTTP/1 connection: turns and dispatches until it closes, or goes on as HTTP/2 or
+//! as a tunnel.
+//!
+//! Called by: `start`.
 
 use super::{connection::Connection, step::Step, tunnel};
 use crate::{h2, request::Cause};
@@ -14,8 +17,8 @@ impl Connection {
     pub(super) async fn run(mut self) {
         let cause = loop {
             let mut step = poll_fn(|cx| self.poll_turn(cx)).await;
-            while let Step::Walk(request) = step {
-                step = match Box::pin(self.walk(*request)).await {
+            while let Step::Dispatch(request) = step {
+                step = match Box::pin(self.dispatch(*request)).await {
                     Some(next) => next,
                     None => poll_fn(|cx| self.poll_turn(cx)).await,
                 };
@@ -34,7 +37,7 @@ impl Connection {
                     drop(self);
                     return Box::pin(tunnel::run(session, io, *beginning)).await;
                 }
-                Step::Walk(_) => {}
+                Step::Dispatch(_) => {}
             }
         };
         self.session.worker.counters.increment(cause.metric());

@@ -1,4 +1,8 @@
-//! The first moments of a plain connection: one read before the event loop knows of it.
+//! The first read of a plain connection, before the event loop knows of it.
+//!
+//! Called by: `accept`.
+//! Caveat: a client that sends its request at once and closes costs accept, recv, send and close,
+//! and never meets epoll.
 
 use super::{
     connection::Connection,

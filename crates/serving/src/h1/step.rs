@@ -1,4 +1,6 @@
-//! Steps of an HTTP/1 connection: a response under way, and what follows it.
+//! Steps of an HTTP/1 connection: the response that is being sent, and what follows it.
+//!
+//! Called by: everything in this module; the types own the data of their state.
 
 use super::outgoing::Outgoing;
 use crate::{
@@ -10,7 +12,7 @@ use saker_http1::BodyFraming;
 use saker_pipeline::{Body, Tunnel, throttle::Admission};
 use saker_telemetry::access_log::ConnectionStatus;
 
-/// A request that takes the walk.
+/// A request to dispatch.
 pub struct DispatchRequest {
     pub head: RequestHead,
     pub framing: BodyFraming,
@@ -23,7 +25,7 @@ pub struct DispatchRequest {
 /// What follows a response.
 pub enum Then {
     Continue,
-    Walk(Box<DispatchRequest>),
+    Dispatch(Box<DispatchRequest>),
     Http2(Beginning),
     Tunnel(Box<TunnelStart>),
     Close(Cause),
@@ -35,7 +37,7 @@ pub struct Sending {
     pub then: Then,
     pub log: Option<Pending>,
     pub pace: Option<Pace>,
-    /// Where no walk is.
+    /// Set where the request was not dispatched.
     pub _busy: Option<Busy>,
 }
 
@@ -65,7 +67,7 @@ impl Sending {
 
 /// What a turn leads to.
 pub enum Step {
-    Walk(Box<DispatchRequest>),
+    Dispatch(Box<DispatchRequest>),
     /// From here on the client speaks HTTP/2.
     Http2(Beginning),
     /// From here on it speaks what only it and the other end know.
@@ -76,7 +78,7 @@ pub enum Step {
 impl From<Step> for Then {
     fn from(step: Step) -> Then {
         match step {
-            Step::Walk(request) => Then::Walk(request),
+            Step::Dispatch(request) => Then::Dispatch(request),
             Step::Http2(beginning) => Then::Http2(beginning),
             Step::Tunnel(beginning) => Then::Tunnel(beginning),
             Step::Close(cause) => Then::Close(cause),

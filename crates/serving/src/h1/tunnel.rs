@@ -1,9 +1,9 @@
-//! A connection after 101 (RFC 9110 section 15.2.2): no longer HTTP, only bytes, to the end of both
-//! sides.
+//! A connection after 101 Switching Protocols (RFC 9110 section 15.2.2): bytes are relayed in both
+//! directions until both ends have closed.
 //!
-//! The difficulty is memory, since such a connection may be silent for hours: of the driver nothing
-//! is left but the socket and the line for the log, and bytes pass through the worker's read
-//! buffer.
+//! Called by: `run`.
+//! Caveat: such a connection may be silent for hours, so it keeps only the socket and its log
+//! line; bytes pass through the worker's read buffer.
 
 use super::step::TunnelStart;
 use crate::{

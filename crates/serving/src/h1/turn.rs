@@ -1,8 +1,9 @@
-//! One turn of a connection: write what is under way, look at what has arrived, read on.
+//! One turn of a connection: send the current response, serve what has been received, read on.
 //!
-//! The states are few and each owns its data: a response under way (`sending`), unused input
-//! (`io.input`), or neither (idle). Time limits follow from them: write limit while sending, head
-//! limit while a head is incomplete, keep-alive limit while idle.
+//! Called by: `run`, for each wake-up.
+//! Caveat: each state owns its data: a response being sent (`sending`), unused input (`io.input`),
+//! or neither (idle). Time limits follow from the state: the write limit while sending, the head
+//! limit while a head is incomplete, the keep-alive limit while idle.
 
 use super::{
     connection::Connection,
@@ -24,20 +25,20 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// EndpointLoop that a connection which always has more to say gets before the others have theirs.
+/// Turns of a busy connection before other tasks get theirs.
 const TURNS_MAX: usize = 16;
 
 /// For the first request of a connection that has come just before the server closed its listeners.
 const FIRST_REQUEST_MS: u64 = 1000;
 
 impl Connection {
-    /// Runs until the connection needs the walk, ends, or has to wait.
+    /// Runs until a request has to be dispatched, the connection ends, or it has to wait.
     pub(super) fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<Step> {
         for _ in 0..TURNS_MAX {
             if self.sending.is_some() {
                 match ready!(self.poll_sending(cx)) {
                     Then::Continue => {}
-                    Then::Walk(request) => return Poll::Ready(Step::Walk(request)),
+                    Then::Dispatch(request) => return Poll::Ready(Step::Dispatch(request)),
                     Then::Http2(beginning) => return Poll::Ready(Step::Http2(beginning)),
                     Then::Tunnel(beginning) => return Poll::Ready(Step::Tunnel(beginning)),
                     Then::Close(cause) => return Poll::Ready(Step::Close(cause)),
@@ -161,7 +162,7 @@ impl Connection {
             && !self.io.borrow().input.is_empty();
         let then = match next {
             Next::Read { .. } | Next::Again { .. } => Then::Continue,
-            Next::Walk { request, .. } => Then::Walk(request),
+            Next::Dispatch { request, .. } => Then::Dispatch(request),
             Next::Http2 { beginning, .. } => Then::Http2(beginning),
             Next::Close { cause } => Then::Close(cause),
             Next::Send { mut sending, .. } => {
@@ -174,7 +175,7 @@ impl Connection {
         let is_sent = written == out.len() && !self.io.borrow().transport.has_unsent();
         match (is_sent, then) {
             (true, Then::Continue) => None,
-            (true, Then::Walk(request)) => Some(Step::Walk(request)),
+            (true, Then::Dispatch(request)) => Some(Step::Dispatch(request)),
             (true, Then::Http2(beginning)) => Some(Step::Http2(beginning)),
             (true, Then::Tunnel(beginning)) => Some(Step::Tunnel(beginning)),
             (true, Then::Close(cause)) => Some(Step::Close(cause)),

@@ -1,6 +1,7 @@
-//! From HTTP/1.1 to HTTP/2 on a connection in the clear: by the client's preface (RFC 9113 section
-//! 3.3), or by `Upgrade: h2c` (RFC 7540 section 3.2, which RFC 9113 has dropped and curl still
-//! sends).
+//! HTTP/2 over cleartext TCP: by the connection preface (RFC 9113 section 3.3), or by `Upgrade:
+//! h2c` (RFC 7540 section 3.2, which RFC 9113 removed and curl still sends).
+//!
+//! Called by: `inbound`, where the listener allows it.
 
 use saker_http::HeadView;
 use saker_http1::{BodyFraming, check_request, upgrade};

@@ -1,13 +1,13 @@
-//! A client that goes while its answer is made: nobody waits for that answer any more, so its
-//! making ends.
+//! Detection of clients that disconnect while their response is being made.
 //!
-//! Used by the walk. A request that is answered at once is not watched at all; one that waits costs
-//! nothing until something comes on its connection. Difficulty: what comes may be the next request
-//! (pipelining), which is kept, up to a bound; beyond it we no longer look. And the end of the
-//! client's stream is not its leave: a client may end its half and wait for the answer (RFC 9112
-//! section 9.6), as scripts and health checks do, and Apache serves it. Only a connection that is
-//! over both ways has lost its client. TCP tells of a client that closed its socket in good order
-//! no sooner than with the reset that our first bytes bring back; until then its request goes on.
+//! Called by: `dispatch`. Requests answered at once are not watched; waiting ones cost nothing
+//! until bytes arrive.
+//! Caveat: bytes that arrive may be the next request (pipelining); they are kept up to a bound,
+//! and watching ends beyond it. The end of the client's stream is no disconnect: a client may
+//! close its half and wait for the response (RFC 9112 section 9.6), as scripts and health checks
+//! do, and Apache serves it. Only a connection closed both ways counts.
+//! Out of scope: TCP reports a client that closed its socket in good order only with the reset
+//! that our first bytes provoke; its request goes on until then.
 
 use super::{connection::Connection, request_body::BodyState};
 use saker_telemetry::Metric;

@@ -1,4 +1,6 @@
 //! The state of an HTTP/2 connection.
+//!
+//! Called by: everything in this module, by subject: `turn`, `inbound`, `wire`, `wait`, `start`.
 
 use crate::{io::Io, mux::Exchanges, request::Cause};
 use std::time::Duration;

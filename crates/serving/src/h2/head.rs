@@ -1,4 +1,6 @@
-//! Response heads by HPACK.
+//! Response heads in HPACK (RFC 7541).
+//!
+//! Called by: `wire`, through the encoder that all protocols share.
 
 use crate::{
     common_headers::CommonHeaders,

@@ -1,4 +1,8 @@
-//! From frames to what they ask of the exchanges.
+//! Received frames to operations on the exchanges.
+//!
+//! Called by: `turn`, for each read.
+//! Caveat: stops when the output of the turn is full; the rest of the input waits for the next
+//! turn.
 
 use super::{
     connection::{Connection, Ending, OUT_BYTES_MAX},

@@ -1,10 +1,8 @@
-//! Drives HTTP/2 connections: frames in, exchanges answered, frames of many streams out in one
-//! write.
+//! The HTTP/2 driver: frames in, exchanges answered, frames of many streams out in one write.
 //!
-//! Place in the walk: as `driver_h1`. What frames ask for is done by [`Exchanges`], which HTTP/3
-//! shares; what is here is HTTP/2's: its transport, its one output (`wire.rs`), how it begins
-//! (`start.rs`) and ends (`wait.rs`). The difficulty is the number of things that one wake-up may
-//! be about; [`Connection::poll_turn`] is the one list of them.
+//! Called by: `accept` (ALPN), and the HTTP/1 driver (preface, `Upgrade: h2c`).
+//! Caveat: one wake-up may concern many things; `Connection::poll_turn` is the one list of them.
+//! Out of scope: exchanges, which HTTP/3 shares (`mux`); frames and HPACK (crate `http2`).
 
 mod connection;
 mod head;

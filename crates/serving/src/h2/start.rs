@@ -1,4 +1,6 @@
-//! From a socket whose client has chosen HTTP/2 to a running connection, and to its end.
+//! The start of an HTTP/2 connection, from the socket to its first turn, and its end.
+//!
+//! Called by: `accept` and the HTTP/1 driver.
 
 use super::connection::{Connection, LINGER, LINGER_BYTES_MAX};
 use crate::{

@@ -1,4 +1,6 @@
-//! One turn of a connection: everything that a wake-up may be about, once, then one write.
+//! One turn of a connection: everything that a wake-up may concern, once, then one write.
+//!
+//! Called by: `start`, for each wake-up.
 
 use super::connection::{Connection, OUT_BYTES_MAX};
 use crate::{buffers::Buffers, freshness::ReadOrigin, request::Cause, worker::Worker};
@@ -8,7 +10,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// EndpointLoop that a connection which always has more to say gets before the others have theirs.
+/// Turns of a busy connection before other tasks get theirs.
 const TURNS_MAX: usize = 16;
 
 impl Connection {

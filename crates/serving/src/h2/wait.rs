@@ -1,4 +1,6 @@
-//! How a connection ends whose time is over.
+//! Time limits of an HTTP/2 connection, and how it ends when one is exceeded.
+//!
+//! Called by: `turn`, when there is nothing to do.
 
 use super::connection::{Connection, Ending};
 use crate::{

@@ -1,4 +1,6 @@
-//! The way out over HTTP/2: frames into the output of a turn.
+//! The output of HTTP/2: frames, gathered for one write per turn.
+//!
+//! Called by: the exchanges, through [`Wire`].
 
 use super::{
     connection::{Connection, OUT_BYTES_MAX},

@@ -1,4 +1,6 @@
-//! Requests on their way to the exchanges: at once, or after the end of the handshake.
+//! Requests on their way to the exchanges: at once, or after the handshake.
+//!
+//! Called by: `inbound`.
 
 use super::{connection::Connection, early::HeldRequest};
 use crate::mux::StreamId;

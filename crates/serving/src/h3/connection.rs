@@ -1,4 +1,6 @@
 //! The state of the HTTP/3 side of a QUIC connection.
+//!
+//! Called by: everything in this module, by subject: `turn`, `inbound`, `ask`, `wire`, `start`.
 
 use super::{early::Early, incoming::Incoming, unsent::Unsent};
 use crate::{

@@ -1,4 +1,6 @@
-//! HTTP/3 as the endpoint loop knows it.
+//! HTTP/3 as a driver of the QUIC endpoint loop.
+//!
+//! Called by: the endpoint loop, through [`Driver`].
 
 use super::{connection::Connection, start};
 use crate::{

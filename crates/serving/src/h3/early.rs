@@ -1,9 +1,10 @@
-//! Requests in 0-RTT (RFC 8470): what comes before the handshake is over may be somebody else's
-//! copy of what a client sent once.
+//! Requests in 0-RTT data (RFC 8470) that wait for the end of the handshake, because they may be
+//! replays.
 //!
-//! What only reads is answered at once, and whoever is asked behind us is told by `Early-Data: 1`.
-//! Everything else waits for the end of the handshake, which is one round trip away and which a
-//! copy never sees; so no client has to ask twice.
+//! Called by: `ask`.
+//! Caveat: safe requests are answered at once, and upstreams are told by `Early-Data: 1`. All
+//! others wait one round trip for the end of the handshake, which a replay never reaches; so no
+//! client has to repeat a request.
 
 use saker_http::RequestHead;
 

@@ -1,4 +1,6 @@
-//! Response heads by QPACK.
+//! Response heads in QPACK (RFC 9204).
+//!
+//! Called by: `wire`, through the encoder that all protocols share.
 
 use crate::{
     common_headers::CommonHeaders,

@@ -1,8 +1,8 @@
-//! From QUIC's events to what they ask of the exchanges.
+//! QUIC events to operations on the exchanges.
 //!
-//! A stream is read as long as somebody takes its content: what lies unread is QUIC's, whose flow
-//! control then stops the client. The machine sees all bytes of a stream in order and says what
-//! they mean.
+//! Called by: `turn`.
+//! Caveat: a stream is read only as long as its content is consumed; unread content stays with
+//! QUIC, whose flow control then stops the client.
 
 use super::{
     connection::{Connection, Ending},

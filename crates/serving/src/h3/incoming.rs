@@ -1,4 +1,6 @@
-//! A stream of the client's, as far as it has been read.
+//! A stream that the client opened, as far as it has been read.
+//!
+//! Called by: `inbound`.
 
 use bytes::Bytes;
 use std::collections::VecDeque;

@@ -1,4 +1,6 @@
-//! From a QUIC handshake that has said who is asked to a connection of HTTP/3.
+//! The start of HTTP/3 on a QUIC connection, once the handshake has named the host.
+//!
+//! Called by: `driver`.
 
 use super::{connection::Connection, early::Early, unsent::Unsent};
 use crate::{

@@ -1,5 +1,7 @@
-//! One turn of a connection: everything that a wake-up may be about, once; and how a connection
+//! One turn of a connection: everything that a wake-up may concern, once; and how a connection
 //! ends.
+//!
+//! Called by: `driver`, for each wake-up.
 
 use super::connection::{Connection, Ending};
 use crate::{

@@ -1,10 +1,9 @@
-//! What is on its way from exchanges to QUIC: a head that its content may still join, and, by
-//! stream, what QUIC did not take.
+//! Output between the exchanges and QUIC: a head that its content may still join, and, by stream,
+//! the bytes that QUIC did not accept.
 //!
-//! QUIC takes as much as its send buffer and the client's windows have room for, and says later
-//! when there is more. The difficulty: heads and frame headers have to go whole, so that their rest
-//! is kept here; content of bodies is not, but for one piece of a file per stream that was read
-//! already.
+//! Called by: `wire` and `turn`.
+//! Caveat: heads and frame headers must be sent whole, so their rest is kept here. Body content is
+//! not, except for one piece of a file per stream that was already read.
 
 use crate::mux::ByStream;
 use bytes::Bytes;

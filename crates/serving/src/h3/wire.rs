@@ -1,8 +1,9 @@
-//! The way out over HTTP/3: frames into QUIC streams.
+//! The output of HTTP/3: frames on QUIC streams.
 //!
-//! A DATA frame is begun for all that is known to follow, and its content handed over as QUIC takes
-//! it: a file of 100 MB is one frame. What is small goes in one piece with its head. Ends of
-//! streams are QUIC's.
+//! Called by: the exchanges, through [`Wire`].
+//! Caveat: one DATA frame covers all content whose length is known (a file of 100 MB is one
+//! frame), and content is handed over as QUIC accepts it. Small bodies go in one piece with their
+//! head. Ends of streams are QUIC's.
 
 use super::{connection::Connection, head::Section, unsent::Unsent};
 use crate::request::response_head;

@@ -1,4 +1,6 @@
 //! The outcome of a dispatched request, on its way back to its connection.
+//!
+//! Called by: `dispatch`, which makes it; `pump`, which sends it.
 
 use super::upload::Upload;
 use crate::{
@@ -8,7 +10,7 @@ use crate::{
 use saker_pipeline::{Exchange, LogFacts, Response};
 use std::{cell::RefCell, rc::Rc};
 
-/// What a walk brings back.
+/// The response to a dispatched request.
 pub struct Answer {
     pub exchange: Exchange,
     pub response: Response,
@@ -28,7 +30,7 @@ impl Answer {
             path: &exchange.path,
             fields: Some(self.response.fields()),
             stays: true,
-            walk: self.log_facts.as_ref(),
+            log_facts: self.log_facts.as_ref(),
         };
         let received = self
             .upload

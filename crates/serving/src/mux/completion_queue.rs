@@ -1,5 +1,7 @@
-//! What the tasks of a connection's streams bring back to it: responses, and that an upload wants
-//! something.
+//! Completions that the tasks of a connection's streams bring back to it: responses, and uploads
+//! that want to go on.
+//!
+//! Called by: those tasks, which push; the driver, which takes them in each turn.
 
 use super::{answer::Answer, wire::StreamId};
 use saker_http::Fields;

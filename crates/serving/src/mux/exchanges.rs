@@ -1,7 +1,7 @@
 //! The exchanges that are open on a connection with many streams.
 //!
 //! Called by: the drivers of HTTP/2 and HTTP/3, which own one set per connection.
-//! Caveat: what is done with them stands beside it, by subject: `requests`, `walk`, `pump`, `tunnel`, `wait`.
+//! Caveat: what is done with them stands beside it, by subject: `requests`, `dispatch`, `pump`, `tunnel`, `wait`.
 
 use super::{
     completion_queue::CompletionQueue,

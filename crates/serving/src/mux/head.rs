@@ -1,5 +1,8 @@
-//! Response heads as HTTP/2 and HTTP/3 send them: those that are ready are copied as encoded once,
-//! the rest are encoded without building a map.
+//! Response heads of HTTP/2 and HTTP/3: reusable heads are copied as encoded once, all others are
+//! encoded without building a map.
+//!
+//! Called by: the encoder that all protocols share (`request::response_head`).
+//! Out of scope: HPACK and QPACK, which a [`FieldSink`] writes.
 
 use crate::{common_headers::CommonHeaders, request::response_head::HeadSink};
 use saker_http::Fields;

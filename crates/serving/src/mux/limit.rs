@@ -1,4 +1,6 @@
-//! Time limits of a connection with many streams: which one runs, and what its end means.
+//! Time limits of a multiplexed connection: which one runs, and what its end means.
+//!
+//! Called by: `wait`; the drivers act on the outcome.
 
 use crate::request::Cause;
 

@@ -1,16 +1,15 @@
-//! What drivers of protocols with many streams per connection (HTTP/2, HTTP/3) share: the exchanges
-//! of one connection.
+//! Exchanges of a connection with many streams: what the drivers of HTTP/2 and HTTP/3 share.
 //!
-//! Place in the walk: a driver reads bytes, asks its machine what they mean and tells [`Exchanges`]
-//! (`requests.rs`); heads and content go out through the driver's [`Wire`]. A request that a
-//! resolved resource can answer is answered at once; everything else walks in a task of its own
-//! (`walk.rs`) and brings its response back through the [`CompletionQueue`]. Bodies are pumped in the order
-//! that the machine's scheduler gives (`pump.rs`).
-//!
-//! Absent on purpose: bytes, frames, sockets and windows, which are the drivers'.
+//! Called by: a driver, which reads bytes, asks its protocol machine what they mean and tells
+//! [`Exchanges`]; heads and content go out through the driver's [`Wire`].
+//! Caveat: a request that the route cache answers is answered at once; every other request is
+//! dispatched in a task of its own and brings its response back through the completion queue.
+//! Bodies are sent in the order of the machine's scheduler (`pump`).
+//! Out of scope: bytes, frames, sockets and windows, which are the drivers'.
 
 mod answer;
 mod completion_queue;
+mod dispatch;
 mod exchanges;
 pub mod head;
 mod limit;
@@ -22,7 +21,6 @@ mod tunnel;
 mod upload;
 mod wait;
 mod wakeups;
-mod walk;
 mod wire;
 
 pub use exchanges::{ByStream, Exchanges};

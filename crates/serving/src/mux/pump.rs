@@ -1,5 +1,7 @@
-//! Responses on their way out: whose turn it is says the machine's scheduler, how much goes say the
-//! wire and the pace.
+//! Sending of response bodies: the machine's scheduler decides whose turn it is, the wire and the
+//! pace how much goes.
+//!
+//! Called by: the drivers, in each turn.
 
 use super::{
     answer::Answer,
@@ -18,7 +20,7 @@ use saker_telemetry::{access_log::ConnectionStatus, error_log, message};
 use std::task::{Context, Poll};
 
 impl Exchanges {
-    /// Takes in what the walks have brought.
+    /// Takes the completions of all tasks.
     pub fn take_completions(&mut self, wire: &mut impl Wire) {
         for completion in self.completions.take() {
             match completion {
@@ -36,7 +38,7 @@ impl Exchanges {
         if let Some(stream) = self
             .streams
             .get_mut(&id)
-            .filter(|stream| stream.walk.is_some())
+            .filter(|stream| stream.dispatch.is_some())
         {
             wire.send_hints(id, fields);
             stream.bytes += wire.made() - start;
@@ -52,7 +54,7 @@ impl Exchanges {
             if let (Some(log), Some(stream)) =
                 (answer.log(&self.session), self.streams.get_mut(&id))
             {
-                stream.walk = None;
+                stream.dispatch = None;
                 log.write(&self.session, 0, 0, ConnectionStatus::Aborted);
             }
             return self.drop_client(id, wire);
@@ -84,7 +86,7 @@ impl Exchanges {
         let Some(stream) = self.streams.get_mut(&id) else {
             return;
         };
-        stream.walk = None;
+        stream.dispatch = None;
         stream.log = log;
         stream.pace = pace;
         stream._counted = counted;

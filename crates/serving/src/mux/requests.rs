@@ -1,5 +1,7 @@
-//! Requests and their content, as far as that goes without waiting: answers from resolved
-//! resources, sends everything else on its walk, and hands content to the uploads it belongs to.
+//! Requests and their content, as far as that goes without waiting: answers from the route cache,
+//! dispatches everything else, and hands content to its upload.
+//!
+//! Called by: the drivers, for each head and each piece of content.
 
 use super::{
     exchanges::{Exchanges, INLINE_BYTES_MAX},
@@ -34,8 +36,8 @@ impl Exchanges {
         };
         match cached {
             Cached::Answered => {}
-            Cached::Held(admission) => self.walk(id, view, end_stream, Some(admission)),
-            Cached::No => self.walk(id, view, end_stream, None),
+            Cached::Held(admission) => self.dispatch(id, view, end_stream, Some(admission)),
+            Cached::No => self.dispatch(id, view, end_stream, None),
         }
     }
 
@@ -252,7 +254,7 @@ impl Exchanges {
 
     pub(super) fn log_cut(&self, stream: &Stream) {
         stream.note_received();
-        match (&stream.log, &stream.walk) {
+        match (&stream.log, &stream.dispatch) {
             (Some(log), _) => log.write(
                 &self.session,
                 stream.body_bytes,

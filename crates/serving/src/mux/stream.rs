@@ -1,5 +1,7 @@
-//! What the driver knows of a stream beside the machine: its body on the way out, its upload, its
-//! log line.
+//! The state of a stream beside the protocol machine's: its response body, its upload, its log
+//! line.
+//!
+//! Called by: everything in this module.
 
 use super::upload::Upload;
 use crate::{
@@ -17,8 +19,8 @@ use tokio::task::AbortHandle;
 
 #[derive(Default)]
 pub struct Stream {
-    /// The request's walk, until it has answered.
-    pub walk: Option<DispatchTask>,
+    /// The request's dispatch, until it has answered.
+    pub dispatch: Option<DispatchTask>,
     /// The request's body, while somebody may read it.
     pub upload: Option<Rc<RefCell<Upload>>>,
     /// The response's body.
@@ -60,13 +62,13 @@ impl Stream {
 
 /// What a stream is on the way to being.
 pub enum TunnelState {
-    /// The request walks. What the other end has to prove, where it is a WebSocket.
+    /// The request is being dispatched; for a WebSocket, with the proof that the upstream owes.
     Asked { accept: Option<Vec<u8>> },
     /// Content is passed on.
     Open(Rc<Cell<u64>>),
 }
 
-/// A walk that ends with its stream, unless it was told to go on without a client.
+/// A dispatch that is aborted with its stream, unless it is to go on without a client.
 pub struct DispatchTask {
     pub task: AbortHandle,
     pub outlives_client: Rc<Cell<bool>>,

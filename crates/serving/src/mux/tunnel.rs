@@ -1,14 +1,12 @@
 //! Extended CONNECT (RFC 8441, RFC 9220): a stream that becomes a WebSocket, or any other protocol
-//! that HTTP/1.1 knows by `Upgrade`.
+//! that HTTP/1.1 reaches by `Upgrade`.
 //!
-//! Place in the walk: around it. The request walks as the GET with `Upgrade` that it would have
-//! been over HTTP/1.1, so that what a site's rules say about WebSockets holds for both; 101 comes
-//! back as 200, and content of the stream is then passed on both ways by a task of its own.
-//! Difficulty: that GET may be answered as a GET, by whoever knows nothing of upgrades. A success
-//! would look like the tunnel, and becomes 501.
-//!
-//! Absent on purpose: windows and frames. The client's end reads as uploads do and writes as
-//! responses do.
+//! Called by: the drivers, for CONNECT with `:protocol`.
+//! Caveat: the request is dispatched as the GET with `Upgrade` that it would be over HTTP/1.1, so
+//! that a site's rules apply to both; 101 is returned as 200. A handler that does not know
+//! upgrades may answer the GET as such; its success becomes 501.
+//! Out of scope: windows and frames. The client's end reads as uploads do and writes as responses
+//! do.
 
 use super::{
     completion_queue::{Completion, CompletionQueue},
@@ -44,7 +42,7 @@ const WEBSOCKET_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 const PIECE_BYTES_MAX: usize = 32 << 10;
 
 impl Exchanges {
-    /// Sends the request on its walk.
+    /// Dispatches the request.
     pub fn ask_for_tunnel(
         &mut self,
         id: StreamId,
@@ -73,7 +71,7 @@ impl Exchanges {
             saker_net::clock::realtime_s(),
         );
         let upload = Rc::new(RefCell::new(Upload::new(None, 0, false)));
-        self.send_walk(id, exchange, services, Some(upload));
+        self.start_dispatch(id, exchange, services, Some(upload));
         if let Some(stream) = self.streams.get_mut(&id) {
             stream.is_connect = true;
             stream.tunnel = Some(TunnelState::Asked {
@@ -153,7 +151,7 @@ impl Exchanges {
             program,
             received,
         );
-        stream.walk = Some(DispatchTask {
+        stream.dispatch = Some(DispatchTask {
             task: tokio::task::spawn_local(task).abort_handle(),
             outlives_client: Rc::default(),
             upload: None,

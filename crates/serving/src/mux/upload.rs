@@ -1,8 +1,9 @@
-//! The body of a request on a stream: what has come and was not read, and the handler's end of it.
+//! The body of a request on a stream: content that has been received and not read.
 //!
-//! The window is opened as the handler reads, so a handler that is slow slows its client, and what
-//! lies here is bounded by the stream's window. The interim `100 Continue` goes out when somebody
-//! first asks for content (RFC 9110 section 10.1.1).
+//! Called by: the connection, which fills it; `stream_body`, which reads it.
+//! Caveat: windows are opened as the handler reads, so a slow handler slows its client, and the
+//! content held here is bounded by the stream's window. `100 Continue` is sent on the first read
+//! (RFC 9110 section 10.1.1).
 
 use saker_http::{Fields, HeadView, fields::known_name};
 use saker_http1::is_forbidden_trailer;

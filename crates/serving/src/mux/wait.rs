@@ -1,4 +1,6 @@
-//! What a connection waits for, and how long it may.
+//! Waiting of a multiplexed connection: which limit runs, and what wakes the connection.
+//!
+//! Called by: the drivers, at the end of a turn.
 
 use super::{
     exchanges::Exchanges,

@@ -1,8 +1,9 @@
-//! Which of the streams that wait (for their body's maker, or for a pace) can go on.
+//! Wake-ups of streams that wait for their body or for their pace.
 //!
-//! Each has a waker of its own, so that a wake-up costs what has become ready, not what waits. The
-//! difficulty: a waker may be called by any thread, so that what wakers share is behind a lock; it
-//! is made when the first stream of a connection waits.
+//! Called by: `pump`. Each stream has a waker of its own, so that a wake-up costs what is ready,
+//! not what waits.
+//! Caveat: any thread may call a waker, so the shared list is behind a lock; it is made when the
+//! first stream of a connection waits.
 
 use super::wire::StreamId;
 use std::{

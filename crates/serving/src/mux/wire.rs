@@ -1,7 +1,8 @@
-//! The way out of a connection's exchanges: what a driver makes of a head, of content, of an end.
+//! The output of a connection's exchanges: how a driver sends a head, content, and an end.
 //!
-//! A driver makes one for each turn, over its machine and its output. All verbs do nothing for a
-//! stream that is gone: the client may have reset it while somebody was at work.
+//! Called by: the exchanges. A driver makes one for each turn, over its machine and its output.
+//! Caveat: all operations ignore streams that are gone, because the client may reset one at any
+//! time.
 
 use crate::{
     common_headers::CommonHeaders,

@@ -1,5 +1,8 @@
-//! Who may come in over UDP: the server's limit on connections. The limit per address is asked when
-//! the address is proved (`guest`).
+//! Admission of QUIC connections: the server's connection limit.
+//!
+//! Called by: the endpoint, for each connection attempt.
+//! Out of scope: the limit per address, which is checked when the address is validated
+//! (`connection_slot`).
 
 use super::{connection_slot::ConnectionSlot, driver::Driver, qlog_file};
 use crate::{

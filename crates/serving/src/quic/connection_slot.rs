@@ -1,8 +1,9 @@
-//! A connection as the loop keeps it: on its way in, with its driver, or over.
+//! A connection in the endpoint loop: in its handshake, with its driver, or closed.
 //!
-//! The driver begins when the handshake is over; where early data may come, when it is known whom
-//! the client asks for. The limit on connections per address is asked then, because before that
-//! anybody could use it up on somebody else's behalf.
+//! Called by: `endpoint_loop`, once per turn.
+//! Caveat: the driver starts when the handshake is over, or, with early data, when the server name
+//! is known. The limit on connections per address is checked only then, because before that a
+//! spoofed address could use up another client's share.
 
 use super::driver::{Driver, Turn};
 use crate::{

@@ -1,8 +1,8 @@
-//! How whatever a connection waits for calls it: a waker per connection that notes it down and
-//! wakes the loop.
+//! Wakers of QUIC connections: each notes its connection and wakes the endpoint loop.
 //!
-//! As `multiplexed::Wakeups` does it for streams: wakers may be called by any thread, more than
-//! once, and after their connection has gone.
+//! Called by: whatever a connection waits for.
+//! Caveat: wakers may be called by any thread, more than once, and after their connection has
+//! closed.
 
 use saker_quic::Id;
 use std::{

@@ -1,10 +1,10 @@
-//! The loop of one socket: takes in what has come, gives turns to connections that have work,
-//! sends, and sleeps until the next time limit.
+//! The loop of one UDP socket: receives, gives turns to connections with work, sends, and sleeps
+//! until the next time limit.
 //!
-//! One task per worker and listener. All that is ready is taken in before the first turn, up to a
-//! bound, so that a connection answers in one send what came for it in many datagrams. The
-//! difficulty is a full send queue: nothing is given a turn before there is room again, and clients
-//! slow down by not being answered.
+//! Called by: the event loop, as one task per worker and listener.
+//! Caveat: all datagrams that are ready are received before the first turn, up to a bound, so that
+//! a connection answers many datagrams in one send. While the send queue is full no connection
+//! gets a turn, and clients slow down.
 
 use super::{
     admission::WorkerAdmission,

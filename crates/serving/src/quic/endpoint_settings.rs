@@ -1,5 +1,8 @@
-//! What QUIC's endpoints are made with: the model's settings, the process' secrets, and
-//! certificates as they are now.
+//! Settings of a QUIC endpoint: the model's limits, the process's secrets, and the current
+//! certificates.
+//!
+//! Called by: `endpoint_loop`, at its start and whenever the configuration or a certificate has
+//! changed.
 
 use super::driver::Driver;
 use crate::{quic_secrets::QuicShared, worker::Worker};

@@ -1,8 +1,8 @@
-//! A worker's UDP listeners: begun by the main thread's word, closed by it, drained with the
-//! worker.
+//! UDP listeners of a worker.
 //!
-//! A closed one takes no new connections, and serves those that it has until they end: packets of
-//! theirs still come to its socket.
+//! Called by: `worker_thread`, on the main thread's command.
+//! Caveat: a closed listener accepts no new connections and serves existing ones until they end,
+//! because their packets still arrive at its socket.
 
 use super::{connection_wakers::ConnectionWakers, driver::Driver, endpoint_loop::EndpointLoop};
 use crate::worker::Worker;

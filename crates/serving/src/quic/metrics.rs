@@ -1,4 +1,6 @@
-//! An endpoint's counts, and how its connections stand, to the worker's metrics.
+//! Metrics of a QUIC endpoint: its counts, and the statistics of its open connections.
+//!
+//! Called by: `endpoint_loop`, after each round.
 
 use saker_quic::{Counts, Standing};
 use saker_telemetry::{Counters, Metric};

@@ -1,12 +1,10 @@
-//! HTTP/3's way in: a worker's UDP sockets, and the loops that turn what happens on them into turns
-//! of connections.
+//! QUIC: a worker's UDP sockets, and the loops that turn their datagrams into turns of
+//! connections.
 //!
-//! Place in the walk: beside `listener`, `accept` and the transports of TCP; a connection's driver
-//! comes after it. A loop per socket is one task ([`turns`]); connections are no tasks but what the
-//! loop's endpoint keeps ([`guest`]), and whoever has news for one rings its bell ([`bell`]). The
-//! difficulty is batches: all datagrams that are there are taken in before any connection has its
-//! turn, so that each sends once. Absent on purpose: HTTP/3 itself (a [`Driver`]), packets (crate
-//! `quic`), sockets (`net`).
+//! Called by: `worker_thread`, which starts and closes listeners.
+//! Caveat: connections are no tasks; the endpoint of a loop keeps them, and wakers
+//! (`connection_wakers`) tell it which have work.
+//! Out of scope: HTTP/3 (a [`Driver`]), packets (crate `quic`), sockets (`net`).
 
 mod admission;
 mod connection_slot;

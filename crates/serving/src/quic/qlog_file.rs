@@ -1,9 +1,8 @@
-//! Files of recorded connections (`http3_qlog`): one each, of bounded size, and no more while there
-//! are many.
+//! qlog files of recorded connections (`http3_qlog`): one each, bounded in size and number.
 //!
-//! Written as the connection goes, by the worker itself: who records connections looks for
-//! something, and takes these away again. The difficulty is that a recorder must not fill the disk
-//! when it is forgotten: so it stops by count, and files are there to be taken away.
+//! Called by: `admission`, for each new connection.
+//! Caveat: the worker writes them itself. Recording stops when there are enough files, so that a
+//! forgotten setting does not fill the disk.
 
 use saker_quic::{Recorder, Recording};
 use saker_telemetry::{error_log, message};

@@ -1,8 +1,8 @@
-//! How long a client may take over the body of its request: between two pieces, and in all.
+//! Time limits of a request body: between two reads, and in total.
 //!
-//! Difficulty: a bound on the whole must let large bodies through. So each piece puts it off by as
-//! long as the piece would have taken at the least rate that is asked for (as Apache's
-//! RequestReadTimeout has it).
+//! Called by: the bodies of all protocols.
+//! Caveat: the total grows with each piece by the time that the piece takes at the minimum rate
+//! (as Apache's RequestReadTimeout), so that large bodies are possible.
 
 use saker_config::model::Limits;
 

@@ -1,7 +1,6 @@
-//! Requests that are being answered, for as long as that takes: counted, timed, and shown on a
-//! status page where one wants them.
+//! Requests in progress: counted, timed, and listed for the status page where it is enabled.
 //!
-//! What is answered within its turn is never seen by anybody, and costs nothing here.
+//! Called by: the drivers, for each request that is not answered within its turn.
 
 use super::session::Session;
 use crate::{shared::OpenRequest, worker::Worker};

@@ -1,4 +1,6 @@
-//! Why a connection ended: for the counters, and for what is owed to the client at the end.
+//! The reason why a connection ends: for the counters, and for how it is closed.
+//!
+//! Called by: every driver.
 
 use saker_telemetry::Metric;
 

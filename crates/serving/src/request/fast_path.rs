@@ -44,7 +44,7 @@ impl Hit<'_> {
             path: &self.route.path,
             fields: Some(self.response.fields()),
             stays,
-            walk: self.route.log_facts.as_ref(),
+            log_facts: self.route.log_facts.as_ref(),
         }
     }
 }
@@ -80,7 +80,7 @@ pub fn look_up<'r>(
         Throttled::No => None,
         Throttled::Paced(pace) => Some(pace),
         Throttled::Held(admission) => return FastPath::Held(admission),
-        Throttled::Walk => return FastPath::Miss,
+        Throttled::Dispatch => return FastPath::Miss,
     };
     if let ResponseHead::Built(fields) = &mut response.head {
         field_edits::apply(&route.settings.fields, response.status, fields);

@@ -1,5 +1,9 @@
-//! Access log lines, one per exchange, whatever happened. A request answered within its turn is
-//! logged from borrowed bytes; one whose body is still to be sent keeps its head until then.
+//! Access log lines, one per exchange, whatever happens.
+//!
+//! Called by: every driver.
+//! Caveat: a request answered within its turn is logged from borrowed bytes; one whose body is
+//! still to be sent keeps its head until then.
+//! Out of scope: formats and files (`telemetry`).
 
 use super::session::Session;
 use crate::site_logs::SiteLogs;
@@ -14,7 +18,7 @@ use std::{
     rc::Rc,
 };
 
-/// What the walk, or the resource, found out.
+/// Facts about a response that dispatch, or the cached route, has established.
 pub struct Facts<'a> {
     pub site: usize,
     pub status: Status,
@@ -23,13 +27,13 @@ pub struct Facts<'a> {
     pub fields: Option<&'a Fields>,
     pub stays: bool,
     /// Where a log of the site wants to know more.
-    pub walk: Option<&'a Rc<LogFacts>>,
+    pub log_facts: Option<&'a Rc<LogFacts>>,
 }
 
 /// What an exchange has to leave for the logs of its site.
 pub fn log_facts(logs: &RefCell<SiteLogs>, exchange: &Exchange) -> Option<Rc<LogFacts>> {
     logs.borrow()
-        .wants_walk_facts(exchange.site_index)
+        .wants_log_facts(exchange.site_index)
         .then(|| Rc::new(LogFacts::of(exchange)))
 }
 
@@ -53,44 +57,47 @@ impl Lookup for Trailers<'_> {
     }
 }
 
-/// Writes the line, with what the walk has left where a log asked for it.
+/// Writes the line, with the facts of dispatch where a log uses them.
 fn write(
     logs: &mut SiteLogs,
     site: usize,
     record: Record<'_>,
-    walk: Option<&Rc<LogFacts>>,
+    log_facts: Option<&Rc<LogFacts>>,
     counters: &Counters,
 ) {
-    let Some(walk) = walk else {
+    let Some(log_facts) = log_facts else {
         return logs.write(site, &record, None, counters);
     };
-    let (environment, notes) = (InAnyCase(&walk.environment), InAnyCase(&walk.notes));
+    let (environment, notes) = (
+        InAnyCase(&log_facts.environment),
+        InAnyCase(&log_facts.notes),
+    );
     let record = Record {
-        path: &walk.path,
-        final_path: Some(&walk.final_path),
-        query: walk
+        path: &log_facts.path,
+        final_path: Some(&log_facts.final_path),
+        query: log_facts
             .first_query
             .as_ref()
             .map_or(record.query, Option::as_deref),
-        final_query: walk.query.as_ref().map(Option::as_deref),
-        file: walk.file.as_deref(),
-        handler: &walk.handler,
+        final_query: log_facts.query.as_ref().map(Option::as_deref),
+        file: log_facts.file.as_deref(),
+        handler: &log_facts.handler,
         // Of a request that rules led elsewhere nothing was known to be wrong.
-        original_status: if walk.is_redirected { 200 } else { 0 },
+        original_status: if log_facts.is_redirected { 200 } else { 0 },
         first_byte_us: record
             .first_byte_us
-            .filter(|_| !walk.rules.hides_first_byte),
-        host: if walk.rules.is_canonical {
+            .filter(|_| !log_facts.rules.hides_first_byte),
+        host: if log_facts.rules.is_canonical {
             b""
         } else {
             record.host
         },
-        log_id: walk.log_id.text().unwrap_or_default(),
+        log_id: log_facts.log_id.text().unwrap_or_default(),
         environment: Some(&environment),
         notes: Some(&notes),
         ..record
     };
-    logs.write(site, &record, Some(walk), counters);
+    logs.write(site, &record, Some(log_facts), counters);
 }
 
 /// Logs a response that has been handed over whole.
@@ -128,7 +135,7 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
         &mut logs,
         facts.site,
         record,
-        facts.walk,
+        facts.log_facts,
         &session.worker.counters,
     );
 }
@@ -190,7 +197,7 @@ pub struct Pending {
     user: Option<Box<str>>,
     /// Where rules have found that it is not the connection's.
     client: Option<Rc<Client>>,
-    walk: Option<Rc<LogFacts>>,
+    log_facts: Option<Rc<LogFacts>>,
 }
 
 impl Pending {
@@ -229,7 +236,7 @@ impl Pending {
             trailers: RefCell::default(),
             user: None,
             client: None,
-            walk: facts.walk.cloned(),
+            log_facts: facts.log_facts.cloned(),
         })
     }
 
@@ -239,7 +246,7 @@ impl Pending {
         self
     }
 
-    /// Who asked, as the walk has found out.
+    /// The user and the client, as dispatch has established them.
     pub fn asked_by(mut self, session: &Session, exchange: &Exchange) -> Pending {
         self.user.clone_from(&exchange.user);
         self.client =
@@ -311,7 +318,7 @@ impl Pending {
             &mut logs,
             self.site,
             record,
-            self.walk.as_ref(),
+            self.log_facts.as_ref(),
             &worker.counters,
         );
         if !Rc::ptr_eq(&self.logs, &worker.logs.borrow()) {

@@ -1,8 +1,8 @@
-//! What serving a request takes, whatever the protocol: who is connected and under which limits,
-//! what is kept of outcomes, the log line.
+//! Everything that serving a request takes, whatever the protocol: the session and its limits, the
+//! fast path, the response head, the access log.
 //!
-//! Used by every driver. A driver owns bytes, frames and order; what a request is worth is decided
-//! here and in the pipeline.
+//! Called by: every driver. A driver owns bytes, frames and order.
+//! Out of scope: dispatch, which is the pipeline's.
 
 mod body_time;
 mod busy;

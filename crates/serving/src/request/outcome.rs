@@ -1,5 +1,7 @@
-//! Outcomes of walks that can answer later requests: what they are kept and found by, and what is
-//! made of a walk whose body failed.
+//! Outcomes of dispatch: keys of the route cache, what is stored in it, and the response to a
+//! failed body.
+//!
+//! Called by: the drivers, before and after a request is dispatched.
 
 use crate::worker::Worker;
 use saker_config::model::Address;

@@ -1,5 +1,6 @@
-//! The error log's line about a request that is refused before anything has looked at it, whatever
-//! the protocol.
+//! Error log lines of requests that are refused before they are dispatched, whatever the protocol.
+//!
+//! Called by: the drivers.
 
 use super::session::Session;
 use saker_http1::RejectReason;

@@ -1,9 +1,10 @@
-//! Bytes both ways between a client and what its request became (101): whoever reads first, waits
-//! for the other to write.
+//! Relaying of bytes in both directions between a client and an upgraded upstream connection
+//! (101).
 //!
-//! Used by both drivers, each of which shows its client as a [`Tunnel`]. The difficulty is the end:
-//! each way ends on its own, and one that has ended must not take away what is still on the other.
-//! Nothing is held while both are silent; what one side does not take is kept, one read at most,
+//! Called by: the tunnels of HTTP/1 and of multiplexed connections, which show their client as a
+//! [`Tunnel`].
+//! Caveat: each direction ends on its own, and the end of one must not lose bytes of the other.
+//! Nothing is held while both are silent; what one side does not accept is kept, one read at most,
 //! and nothing is read behind it.
 
 use saker_pipeline::Tunnel;

@@ -1,4 +1,6 @@
-//! What a connection knows about its client and itself, whether it is on the event loop yet or not.
+//! A connection's session: its client, its limits, its permit, and the requests so far.
+//!
+//! Called by: every driver, from admission to the end of the connection.
 
 use super::{
     held_policy::HeldPolicy,
@@ -70,7 +72,7 @@ pub enum Throttled {
     /// The request has to wait, or is refused.
     Held(Admission),
     /// It can't be answered from what is kept.
-    Walk,
+    Dispatch,
 }
 
 impl Session {
@@ -148,14 +150,14 @@ impl Session {
             .as_ref()
             .is_some_and(|guard| !guard.admittance.admits(self.client.ip()))
         {
-            return Throttled::Walk;
+            return Throttled::Dispatch;
         }
         let throttle = &settings.throttle;
         if throttle.is_idle() {
             return Throttled::No;
         }
         if throttle.counts() || throttle.site_requests.is_some() {
-            return Throttled::Walk;
+            return Throttled::Dispatch;
         }
         if self
             .worker

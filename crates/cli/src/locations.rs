@@ -1,10 +1,10 @@
-//! Where things are that nobody named: the configuration, the state directory of `saker serve`, the
-//! running server.
+//! Default locations: the configuration, the state directory of `saker serve`, the running server.
 //!
-//! Each `saker serve` gets a directory of its own, named for its first address, below one of the
-//! user. So two of them can run side by side, and two on the same address find each other's lock.
-//! Difficulty: below `/tmp` that user's directory may be an impostor's; it passes the checks of
-//! [`StateDir`] before anything in it counts.
+//! Called by: the commands that need them.
+//! Caveat: each `saker serve` has a state directory of its own, named for its first address, below
+//! one of the user; so two can run side by side, and two on the same address find each other's
+//! lock. Below `/tmp` another user may have created that directory first; it must pass the checks
+//! of [`StateDir`].
 
 use crate::source::{ApacheInput, load_apache};
 use crate::{arguments::Target, output};
@@ -38,13 +38,13 @@ pub fn configuration(named: Option<&Path>) -> Result<PathBuf, String> {
         .find(|path| path.exists());
     found.map(Path::to_owned).ok_or_else(|| {
         format!(
-            "no configuration: name it with -c FILE ({} are not there)",
+            "no configuration file: give one with -c FILE ({} do not exist)",
             CONFIGURATIONS.join(" and ")
         )
     })
 }
 
-/// The same place, whatever becomes of the working directory.
+/// The same locations, whatever becomes of the working directory.
 pub fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -91,7 +91,7 @@ pub fn certificates_folder() -> Result<PathBuf, String> {
     };
     let data = home("XDG_DATA_HOME").or_else(|| Some(home("HOME")?.join(".local/share")));
     data.map(|data| data.join("saker")).ok_or_else(|| {
-        "there is no HOME to keep certificates in: name a folder by --state-dir DIR".to_owned()
+        "no directory for certificates: HOME is not set (use --state-dir DIR)".to_owned()
     })
 }
 

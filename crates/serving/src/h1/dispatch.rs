@@ -1,4 +1,9 @@
-//! A request that needs the walk: an exchange is made, answered, and its response put under way.
+//! A request that needs dispatch: makes the exchange, has the pipeline answer it, and starts
+//! sending the response.
+//!
+//! Called by: `run`, for each request that the route cache does not answer.
+//! Caveat: the rest of the request body is read afterwards, up to a bound, so that the connection
+//! can be reused.
 
 use super::{
     connection::Connection,
@@ -35,7 +40,7 @@ const CLIENT_CLOSED_REQUEST: Status = Status(499);
 impl Connection {
     /// Answers a request and puts its response under way. The step that follows when there is
     /// nothing to send first.
-    pub(super) async fn walk(&mut self, request: DispatchRequest) -> Option<Step> {
+    pub(super) async fn dispatch(&mut self, request: DispatchRequest) -> Option<Step> {
         let mut busy = Some(Busy::begin(&self.session, request.head.view()));
         let began_ns = saker_net::clock::realtime_precise_ns();
         let services = self.session.worker.services();
@@ -200,7 +205,7 @@ impl Connection {
             path: &exchange.path,
             fields: Some(response.fields()),
             stays,
-            walk: log_facts.as_ref(),
+            log_facts: log_facts.as_ref(),
         };
         let log = Pending::with_fields(&self.session, logs, view, &facts, &exchange.host);
         let no_content = view.method() == Method::Head || response.status.forbids_content();
@@ -243,7 +248,7 @@ impl Connection {
         match then {
             Then::Close(Cause::Done) if left => return Some(Step::Close(Cause::Unread)),
             Then::Close(cause) => return Some(Step::Close(cause)),
-            Then::Walk(request) => return Some(Step::Walk(request)),
+            Then::Dispatch(request) => return Some(Step::Dispatch(request)),
             Then::Http2(beginning) => return Some(Step::Http2(beginning)),
             Then::Tunnel(beginning) => return Some(Step::Tunnel(beginning)),
             Then::Continue if !left => return None,

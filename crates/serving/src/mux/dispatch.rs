@@ -1,5 +1,7 @@
-//! A request that needs the walk: an exchange is made, answered in a task of its own, and brought
-//! back to the connection.
+//! A request that needs dispatch: makes the exchange, has the pipeline answer it in a task of its
+//! own, and brings the response back to the connection.
+//!
+//! Called by: `requests` and `tunnel`.
 
 use super::{
     answer::Answer,
@@ -25,7 +27,7 @@ use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 impl Exchanges {
     /// Sets a request on its way.
-    pub(super) fn walk(
+    pub(super) fn dispatch(
         &mut self,
         id: StreamId,
         view: HeadView<'_>,
@@ -52,18 +54,18 @@ impl Exchanges {
             now,
         );
         exchange.admission = admission;
-        self.send_walk(id, exchange, services, upload);
+        self.start_dispatch(id, exchange, services, upload);
     }
 
-    /// Sends an exchange on its walk.
-    pub(super) fn send_walk(
+    /// Starts the dispatch of an exchange.
+    pub(super) fn start_dispatch(
         &mut self,
         id: StreamId,
         mut exchange: Exchange,
         services: Rc<Services>,
         upload: Option<Rc<RefCell<Upload>>>,
     ) {
-        let walk = Walk {
+        let dispatch = DispatchRun {
             id,
             worker: Rc::clone(&self.session.worker),
             logs: self.session.worker.logs(),
@@ -74,8 +76,8 @@ impl Exchanges {
         exchange.tell_hints = Some(hints_to(id, &self.completions));
         let busy = Busy::begin(&self.session, exchange.head.view());
         let outlives_client = Rc::clone(&exchange.outlives_client);
-        let task = tokio::task::spawn_local(walk.run(exchange, services)).abort_handle();
-        let walk = DispatchTask {
+        let task = tokio::task::spawn_local(dispatch.run(exchange, services)).abort_handle();
+        let dispatch = DispatchTask {
             task,
             outlives_client,
             upload: upload.clone(),
@@ -83,7 +85,7 @@ impl Exchanges {
         self.streams.insert(
             id,
             Stream {
-                walk: Some(walk),
+                dispatch: Some(dispatch),
                 upload,
                 _busy: Some(busy),
                 ..Stream::default()
@@ -132,7 +134,7 @@ fn upload(view: HeadView<'_>, services: &Services) -> Upload {
     )
 }
 
-struct Walk {
+struct DispatchRun {
     id: StreamId,
     worker: Rc<Worker>,
     logs: Rc<RefCell<SiteLogs>>,
@@ -141,7 +143,7 @@ struct Walk {
     began_ns: u64,
 }
 
-impl Walk {
+impl DispatchRun {
     async fn run(self, mut exchange: Exchange, services: Rc<Services>) {
         let mut response = match expectation(exchange.head.view()) {
             Expectation::Unknown => {

@@ -1,7 +1,7 @@
-//! What later versions will do and this one refuses by name, with the version that brings it.
+//! Options that are declared and not supported; they are refused by name.
 //!
-//! An argument that is taken and ignored is worse than none: the user believes in a cache or an
-//! access rule that isn't there.
+//! Called by: `start`.
+//! Caveat: an option that is accepted and ignored would be worse: the user would rely on it.
 
 use crate::arguments::{Serve, Switch};
 
