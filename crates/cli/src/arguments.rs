@@ -1,8 +1,9 @@
 //! The command line, declared.
 //!
 //! Called by: `lib`, which parses the arguments; the manual pages and shell completions.
-//! Caveat: names of commands and options are a contract with scripts, unit files and benchmarks. Options that this
-//! version does not support are declared, too, so that `unsupported` can refuse them by name.
+//! Caveat: names of commands and options are a contract with scripts, unit files and benchmarks.
+//! Options that this version does not support are declared, too, so that `unsupported` can refuse
+//! them by name.
 //! Out of scope: what a command does.
 
 use crate::address;
@@ -257,7 +258,8 @@ pub struct Purge {
     /// Purge pages with this tag
     #[arg(long = "tag", value_name = "TAG")]
     pub tags: Vec<String>,
-    /// Purge pages that match an expression over req.url, req.http.host, obj.status and obj.http.NAME
+    /// Purge pages that match an expression over req.url, req.http.host, obj.status and
+    /// obj.http.NAME
     #[arg(long = "ban", value_name = "EXPRESSION")]
     pub bans: Vec<String>,
     /// Limit the purge to the site with this host name; alone: purge the whole site
@@ -482,8 +484,8 @@ pub struct Warm {
     /// https://HOST/PATH?QUERY
     #[arg(value_name = "URL", value_hint = ValueHint::Url)]
     pub urls: Vec<String>,
-    /// Fetch the pages of a sitemap: a sitemap, a sitemap index (also compressed), or the robots.txt
-    /// that lists them
+    /// Fetch the pages of a sitemap: a sitemap, a sitemap index (also compressed), or the
+    /// robots.txt that lists them
     #[arg(long = "sitemap", value_name = "URL", value_hint = ValueHint::Url)]
     pub sitemaps: Vec<String>,
     /// Fetch the URLs listed in a file, one per line; -: standard input

@@ -24,7 +24,7 @@ use std::{
 };
 
 const CONFIGURATIONS: [&str; 2] = ["saker.toml", "/etc/saker/saker.toml"];
-/// Of a Unix socket's name, for people who look for its state directory.
+/// Characters of a Unix socket's name that are kept, to make its state directory recognizable.
 const SHOWN_CHARS_MAX: usize = 40;
 
 /// The named configuration, or the first of the usual ones that is there.
@@ -64,7 +64,7 @@ pub fn open_serve_base() -> Result<(), String> {
 /// Of the page cache of a `saker serve` that listens on `address`. `None`: below its state
 /// directory.
 pub fn cache_folder(address: &Address) -> Option<PathBuf> {
-    // One that has a name of its own at each start would be found by nobody again.
+    // A directory with a new name at each start would never be found again.
     if matches!(address, Address::Tcp(address) if address.port() == 0) {
         return None;
     }

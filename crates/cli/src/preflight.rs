@@ -54,7 +54,7 @@ pub fn problems(model: &Model) -> Vec<Diagnostic> {
     problems
 }
 
-/// What only root may look at, told to somebody who is not.
+/// A check that only root can make.
 pub fn not_looked_at(origin: &Origin, what: &str) -> Diagnostic {
     let help = "run this command as root to check it, too";
     diagnostic(
@@ -117,7 +117,7 @@ fn log(model: &Model, kind: &str, path: &Path, origin: &Origin) -> Option<Diagno
         }
         Err(error) => error,
         Ok(found) if !found.is_dir() => io::ErrorKind::NotADirectory.into(),
-        // The server opens it itself, as who starts it.
+        // The server opens it itself, as the user that starts it.
         Ok(_) if !is_root() || model.server.user.is_none() => return None,
         Ok(_) => match std::path::absolute(path)
             .and_then(|path| examine(&path, Open::Append { mode: 0 }))
@@ -186,7 +186,7 @@ fn missing_socket(socket: &NamedSocket) -> Option<Diagnostic> {
     ))
 }
 
-/// Whoever makes a socket of this name on Debian and its kin, and on Fedora and its kin.
+/// The service that creates a socket of this name on Debian-like and Fedora-like systems.
 fn provider(path: &Path) -> String {
     let name = path
         .file_name()

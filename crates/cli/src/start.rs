@@ -54,8 +54,8 @@ fn has_local_certificate(options: &ServeOptions) -> bool {
     !options.https.is_empty() && options.certificate.is_none() && options.domains.is_empty()
 }
 
-/// What `saker serve DIR` runs by, for those who only look: by the command line's own defaults, so
-/// that nobody says anything else.
+/// Options of `saker serve DIR` for commands that only inspect it, taken from the command line's
+/// own defaults.
 pub fn options_of(directory: &Path, state_dir: Option<&Path>) -> Result<ServeOptions, String> {
     let command = Serve::augment_args(clap::Command::new("serve").no_binary_name(true));
     let matches = command

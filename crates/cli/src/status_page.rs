@@ -148,7 +148,7 @@ impl Counters<'_> {
         )
     }
 
-    /// `None`: nobody has asked it anything.
+    /// `None`: there were no page cache requests.
     fn page_cache(&self) -> Option<String> {
         let count = |result| self.labelled("page_cache_requests_total", "result", result);
         let [hits, stale, misses, passes] = ["hit", "stale", "miss", "pass"].map(count);
@@ -192,7 +192,7 @@ fn generation(report: &Value, now_unix_s: u64) -> String {
     }
 }
 
-/// Those that come by themselves: how many, and which runs out first.
+/// Automatic certificates: their number, and the first to expire.
 fn certificates(report: &Value, now_unix_s: u64) -> Option<String> {
     let all = report.get("certificates").and_then(Value::as_array)?;
     let first = all
@@ -218,7 +218,7 @@ fn certificates(report: &Value, now_unix_s: u64) -> Option<String> {
     ))
 }
 
-/// Those that have been asked, or of which not all is well.
+/// Upstreams with requests, or with members that are down.
 fn upstreams(report: &Value) -> Vec<String> {
     let all = report
         .get("upstreams")

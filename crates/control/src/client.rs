@@ -96,17 +96,17 @@ pub fn reload(state_dir: &Path) -> Result<Value, ClientError> {
     ask(state_dir, &json!({ "verb": "reload" }), RELOAD_TIMEOUT)
 }
 
-/// What is asked of the page cache. Many files may be read for it.
+/// Sends a page cache command. Its answer may take reading many files.
 pub fn cache(state_dir: &Path, verb: &CacheVerb) -> Result<Value, ClientError> {
     ask(state_dir, &verb.to_json(), RELOAD_TIMEOUT)
 }
 
-/// What is asked about bans.
+/// Sends a ban command.
 pub fn bans(state_dir: &Path, verb: &BanVerb) -> Result<Value, ClientError> {
     ask(state_dir, &verb.to_json(), ANSWER_TIMEOUT)
 }
 
-/// What is asked of the hosts that a database knows.
+/// Sends a dynamic virtual host command.
 pub fn hosts(state_dir: &Path, verb: &HostsVerb) -> Result<Value, ClientError> {
     ask(state_dir, &verb.to_json(), ANSWER_TIMEOUT)
 }
@@ -242,7 +242,7 @@ fn open_process(pid: u32) -> Option<OwnedFd> {
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// A pidfd is readable once its process has ended, even if nobody has reaped it yet.
+/// A pidfd is readable once its process has ended, even before it is reaped.
 fn wait_for_exit(process: &OwnedFd, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     loop {

@@ -39,13 +39,12 @@ pub trait Control {
 
     fn reopen_logs(&self) -> Result<(), String>;
 
-    /// What is asked about bans; the answer as it goes out, or why there is none.
+    /// Answers a ban command; the error is a sentence for the client.
     fn bans(&self, verb: &BanVerb) -> Result<Value, String>;
 
-    /// What is asked of the hosts that a database knows; the answer as it goes out, or why there is
-    /// none.
+    /// Answers a dynamic virtual host command; the error is a sentence for the client.
     fn hosts(&self, verb: &HostsVerb) -> Result<Value, String>;
 
-    /// What is asked of the page cache; the answer as it goes out, or why there is none.
+    /// Answers a page cache command; the error is a sentence for the client.
     fn cache<'c>(&'c self, verb: &'c CacheVerb) -> LocalFuture<'c, Result<Value, String>>;
 }

@@ -8,7 +8,7 @@
 use rustix::process::{Uid, geteuid};
 use std::collections::BTreeSet;
 
-/// The refusal of everybody else.
+/// The refusal of all other users.
 pub(crate) const NOT_ALLOWED: &str =
     "only root, the user that started the server, and users of `control_users` may control it";
 

@@ -23,7 +23,7 @@ pub struct StatusReport {
     pub shutdown_timeout_ms: u64,
     /// By the metric's name, summed over the workers.
     pub counters: Vec<(String, u64)>,
-    /// `None` if nobody asked for one yet.
+    /// `None` before the first reload.
     pub last_reload: Option<LastReload>,
     /// Those without files: automatic ones, and that of the local authority.
     pub certificates: Vec<CertificateReport>,

@@ -62,7 +62,7 @@ async fn accept(listener: UnixListener, peers: Rc<RefCell<Peers>>, control: Rc<d
             Err(_) => sleep(ACCEPT_PAUSE).await,
         }
     }
-    // The conversation with the successor goes on; nobody else is answered.
+    // The conversation with the successor goes on; no other client is answered.
     drop(listener);
     std::future::pending::<()>().await;
 }
@@ -85,7 +85,7 @@ impl Conversation {
             return self.hand_over(stream).await;
         }
         let answer = self.answer(&request).await;
-        // Whether or not somebody still listens: what was asked is done.
+        // The client may be gone; its command has been carried out.
         let _ = timeout(WRITE_TIMEOUT, write_answer(&mut stream, &answer)).await;
         if let Request::Verb(Verb::Stop { graceful }) = request {
             self.control.stop(graceful);

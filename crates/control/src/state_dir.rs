@@ -44,7 +44,7 @@ pub enum StateDirError {
         error: io::Error,
     },
     NotDirectory(PathBuf),
-    /// Belongs to somebody else.
+    /// It belongs to another user.
     Foreign {
         path: PathBuf,
         owner: u32,
@@ -339,7 +339,7 @@ impl Lock {
         Ok(listener)
     }
 
-    /// Anything but a socket in its place is somebody's file, and stays.
+    /// Anything but a socket is left in place.
     fn remove_dead_socket(&self) -> io::Result<()> {
         match fs::statat(&self.state.dir, SOCKET, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) => Ok(()),
@@ -399,8 +399,7 @@ impl SocketPath {
     }
 }
 
-/// Whether an earlier start has opened a directory of root's to its user's group ([`Lock::share`]).
-/// For that user it has to be his own.
+/// Returns whether the directory belongs to that user.
 fn is_shared(mode: u32, gid: u32) -> bool {
     mode & SHARED != 0
         && (rustix::process::geteuid().is_root() || rustix::process::getegid().as_raw() == gid)

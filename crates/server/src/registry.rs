@@ -1,8 +1,9 @@
-//! The registry: the one list of handlers and the one list of filters, in the order in which they are asked.
+//! The registry: the one list of handlers and the one list of filters, in the order in which they
+//! are asked.
 //!
 //! Called by: each worker, at its start and after a reload; `saker explain`.
-//! Caveat: the order is behavior. The page cache looks a page up before the gateway asks for it, and keeps it
-//! before it is compressed.
+//! Caveat: the order is behavior. The page cache looks a page up before the gateway asks for it,
+//! and keeps it before it is compressed.
 //! Out of scope: what a handler or filter does.
 
 use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
@@ -24,7 +25,8 @@ use std::{
     sync::Arc,
 };
 
-/// Makes the services of a worker. Pages that include others ask the same services as clients would.
+/// Makes the services of a worker. Pages that include others ask the same services as clients
+/// would.
 pub fn services(parts: ServiceParts<'_>) -> Rc<Services> {
     Rc::new_cyclic(|inside| assemble(parts, inside.clone()))
 }

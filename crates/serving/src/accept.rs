@@ -33,20 +33,20 @@ use std::{
 };
 use tokio::time::{Instant, error::Elapsed, sleep, timeout_at};
 
-/// Bytes asked for at a time before a driver has the connection.
+/// Size of reads before a driver takes the connection.
 const PIECE_BYTES: usize = 4096;
-/// How often a handshake that waits for a certificate asks whether it has come.
+/// Polling interval of a handshake that waits for its certificate.
 const CERTIFICATE_POLL: Duration = Duration::from_millis(100);
-/// How long it goes on asking. The client's own time for the handshake stands still meanwhile.
+/// Maximum wait for a certificate. The client's own handshake limit is suspended meanwhile.
 const CERTIFICATE_WAIT_MAX: Duration = Duration::from_secs(60);
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 64 << 10;
 
-/// For a client that speaks HTTP to a port of HTTPS: a person who forgot an `s`, most often.
+/// The response to plain HTTP on an HTTPS port.
 const SPEAK_TLS: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>400 Bad Request</title>\n\
 <h1>400 Bad Request</h1>\n<p>This port speaks HTTPS: use https://.</p>\n";
 
-/// What a listener expects of a connection.
+/// Settings of a listener that matter for a new connection.
 struct ListenerSettings {
     preface: bool,
     acceptor: Option<Acceptor>,
@@ -178,7 +178,7 @@ async fn receive(
     }
 }
 
-/// `None`: it failed, and everything that is to be said about it has been said.
+/// Completes the TLS handshake; `None`: it failed and was logged.
 async fn handshake(worker: &Rc<Worker>, mut tls: TlsStream, client: &Client) -> Option<TlsStream> {
     let services = worker.services();
     let limits = services
@@ -216,7 +216,7 @@ async fn handshake(worker: &Rc<Worker>, mut tls: TlsStream, client: &Client) -> 
     None
 }
 
-/// The outer error: the client took too long, or its certificate did.
+/// Drives the handshake. The outer error is the time limit, of the client or of the certificate.
 async fn drive_handshake(
     worker: &Worker,
     tls: &mut TlsStream,
@@ -239,7 +239,7 @@ async fn drive_handshake(
     }
 }
 
-/// An authority has seen what it came for; it says nothing more, and neither do we (RFC 8737
+/// Ends a TLS-ALPN-01 connection: the authority has what it needs, and no data follows (RFC 8737
 /// section 3).
 async fn end_challenge(worker: &Rc<Worker>, tls: TlsStream) {
     worker.counters.increment(Metric::ClosedByServer);

@@ -18,7 +18,7 @@ use std::{
     sync::{Arc, atomic::Ordering},
 };
 
-/// Why a connection is closed as soon as it has come.
+/// Why a new connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdmissionError {
     Banned,
@@ -29,7 +29,7 @@ pub enum AdmissionError {
 }
 
 impl AdmissionError {
-    /// Counts it and tells the log.
+    /// Counts it and logs it.
     pub fn tell(self, worker: &Worker, client: &Client) {
         let (metric, rule) = match self {
             AdmissionError::Banned => (Metric::ClosedBanned, "ban"),
@@ -50,12 +50,12 @@ impl AdmissionError {
     }
 }
 
-/// A counted connection. Dropping it gives its place back.
+/// A counted connection. Dropping it releases its place.
 pub struct ConnectionPermit {
     worker: Rc<Worker>,
     /// Another has taken over the place.
     is_handed_over: bool,
-    /// Came when the server had been asked to stop.
+    /// It was accepted after the server was asked to stop.
     is_late: bool,
     account: Option<ConnectionGuard>,
 }
@@ -98,7 +98,7 @@ impl ConnectionPermit {
         }
     }
 
-    /// Whether the client may come in; opens his account, where a limit asks for one.
+    /// Checks bans and limits, and opens the client's account where a limit needs one.
     pub fn admit(&mut self, address: IpAddr) -> Result<(), AdmissionError> {
         let worker = Rc::clone(&self.worker);
         let services = worker.services();
@@ -141,7 +141,7 @@ impl ConnectionPermit {
         Ok(())
     }
 
-    /// Whether the client has more connections than he may keep open without requests.
+    /// Returns whether the client has more connections than it may keep open without requests.
     pub fn is_over_soft(&self, generation: &Generation) -> bool {
         let max = generation.model.guard.connections_soft_max;
         max != 0

@@ -6,8 +6,8 @@
 use saker_http::HeadIndex;
 use saker_http2::HeadStore;
 
-/// Bytes asked for by one recv: more than a head usually has, so that a short read tells that the
-/// socket is drained.
+/// Size of one recv: larger than most request heads, so that a short read means the socket is
+/// drained.
 pub const READ_BYTES: usize = 64 << 10;
 
 pub struct Buffers {

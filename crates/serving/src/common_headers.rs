@@ -9,7 +9,7 @@ use saker_http::date::{self, DATE_BYTES};
 use saker_http2::hpack;
 use saker_http3::qpack;
 
-/// Of a worker. The first says nothing about HTTP/3.
+/// The sets of a worker. The first has no `Alt-Svc`.
 pub struct CommonHeaderSets(Vec<(Box<str>, CommonHeaders)>);
 
 impl CommonHeaderSets {

@@ -1,9 +1,10 @@
 //! Serving connections: workers, listeners, TLS, and the drivers of HTTP/1, HTTP/2 and HTTP/3.
 //!
 //! Called by: the process supervisor, which starts a worker per core and sends it commands.
-//! Caveat: everything here runs on a worker's thread and is `!Send`, except [`shared`], which declares what cores
-//! share.
-//! Out of scope: which handlers and filters there are (`registry` in `server`), configuration, privileges.
+//! Caveat: everything here runs on a worker's thread and is `!Send`, except [`shared`], which
+//! declares what cores share.
+//! Out of scope: which handlers and filters there are (`registry` in `server`), configuration,
+//! privileges.
 
 pub mod accept;
 pub mod admission;

@@ -40,7 +40,7 @@ impl LoggedHosts {
         }
     }
 
-    /// Says whose line it is; `host` as it was asked for, without a port.
+    /// The host whose log gets the line; `host` as requested, without a port.
     pub fn begin_line(&self, host: &[u8], line: &mut Vec<u8>) {
         let mut last = self.last.borrow_mut();
         let (name, has_file) = &mut *last;

@@ -31,8 +31,7 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 const NAMES_MAX: usize = 4;
 const ANSWER_BYTES_MAX: usize = 4096;
 
-/// Asks over sockets of its own, a fresh one for each question, so that nobody can tell from which
-/// port.
+/// Queries over a fresh socket each, so that the source port is unpredictable.
 #[derive(Clone, Debug, Default)]
 pub struct ReverseDns {
     under_way: Rc<Cell<u32>>,
@@ -58,7 +57,7 @@ impl NameServer for ReverseDns {
     }
 }
 
-/// Given back though the visitor goes.
+/// Released even if the client disconnects.
 struct QueryPermit(Rc<Cell<u32>>);
 
 impl QueryPermit {
@@ -74,7 +73,7 @@ impl Drop for QueryPermit {
     }
 }
 
-/// `None`: nobody knows.
+/// Returns the confirmed names; `None`: the lookup failed.
 async fn confirmed(
     address: IpAddr,
     domains: &[String],
@@ -126,7 +125,7 @@ async fn ask(server: SocketAddr, question: &Question) -> Option<Answer> {
     None
 }
 
-/// What an answer has to repeat.
+/// The query ID that the response must repeat.
 fn number(attempt: u32) -> Option<u16> {
     let mut bytes = [0; 2];
     saker_abuse::random(&mut bytes)
@@ -150,7 +149,7 @@ async fn over_udp(
     let mut buffer = [0; ANSWER_BYTES_MAX];
     loop {
         let length = socket.recv(&mut buffer).await?;
-        // What is no answer to this is left out, and waited on for.
+        // Datagrams that do not answer this query are ignored.
         if let Some(answer) = buffer
             .get(..length)
             .and_then(|message| question.decode(number, message))

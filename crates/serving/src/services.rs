@@ -1,8 +1,9 @@
 //! Parts that a worker's services are made from.
 //!
-//! Called by: `worker`, at its start and after each reload; `saker explain`, for a request that is never sent.
-//! Caveat: the list of handlers and filters (the registry) stands above this crate, so the program hands it in as
-//! a [`MakeServices`].
+//! Called by: `worker`, at its start and after each reload; `saker explain`, for a request that is
+//! never sent.
+//! Caveat: the list of handlers and filters (the registry) stands above this crate, so the program
+//! hands it in as a [`MakeServices`].
 //! Out of scope: the services themselves, which are the pipeline's.
 
 use saker_acme::Challenges;
@@ -40,6 +41,7 @@ pub enum CacheAccess {
     None,
     /// A worker's share of it.
     Share(Share),
-    /// The request is only explained: nothing is looked up, and the trace says what would be.
+    /// The request is only explained: nothing is looked up, and the trace shows the lookup that
+    /// would happen.
     Explain,
 }

@@ -31,23 +31,23 @@ pub struct Shared {
     pub watcher: Watcher,
     /// One set per worker, written by that worker alone.
     pub counters: Vec<Arc<Counters>>,
-    /// What became of requests to the page cache, likewise.
+    /// Outcomes of page cache requests, per worker likewise.
     pub site_stats: Vec<Arc<Tallies>>,
     /// Written by the main thread alone.
     pub main_counters: Arc<Counters>,
-    /// Secrets of QUIC, made when first asked for.
+    /// Secrets of QUIC, created on first use.
     pub quic: OnceLock<Option<QuicShared>>,
     /// Open connections of all workers, for `limits.connections`.
     pub connections: ConnectionCount,
-    /// Those among them that have come since the server was asked to stop.
+    /// Connections among them that came after the server was asked to stop.
     pub late_connections: AtomicU64,
     /// Requests that are worked on, for `limits.requests_at_a_time`.
     pub busy: BusyRequests,
-    /// What each client address has used up, and who is banned.
+    /// Accounts of client addresses, and bans.
     pub abuse: Arc<Neighbours>,
-    /// What guards know of clients.
+    /// State of bot verification and clearance cookies.
     pub guard: Arc<GuardState>,
-    /// What certificate authorities are to find over HTTP.
+    /// HTTP-01 challenges, for certificate authorities.
     pub challenges: Arc<Challenges>,
     /// Open access logs by target.
     pub logs: LogFiles,
@@ -57,7 +57,7 @@ pub struct Shared {
     pub page_cache: OnceLock<PageCache>,
     /// Hosts that a database knows; changes with a configuration that wants another.
     pub known_hosts: Mutex<Option<Arc<Hosts>>>,
-    /// What is kept on disk for clients that are slower than programs.
+    /// Response buffers on disk, for clients slower than their upstream.
     pub buffer_files: Arc<BufferFiles>,
     /// The process that stays root, where there is one.
     pub broker: Option<Arc<BrokerClient>>,
@@ -107,7 +107,7 @@ impl Shared {
         self.page_cache.get().map(|cache| Arc::clone(&cache.store))
     }
 
-    /// Connections that were open when the server was asked to stop.
+    /// Returns the number of connections that were open when the server was asked to stop.
     pub fn earlier_connections(&self) -> u64 {
         // Those that come meanwhile are counted here first, and as late afterwards.
         self.connections
@@ -132,8 +132,7 @@ impl Shared {
     }
 }
 
-/// Places for requests that are worked on. Whoever finds none waits in line, whatever worker he is
-/// on.
+/// Permits for concurrent requests. Requests without a permit wait in line, whatever their worker.
 pub struct BusyRequests(Mutex<(u64, Arc<Semaphore>)>);
 
 impl Default for BusyRequests {
@@ -143,8 +142,8 @@ impl Default for BusyRequests {
 }
 
 impl BusyRequests {
-    /// A place, held by what is returned; `max` 0: nobody counts. After a reload with another
-    /// number places of before count no more.
+    /// A permit, held by the returned value; `max` 0: no limit. After a reload with another limit,
+    /// earlier permits do not count.
     pub async fn enter(&self, max: u64) -> Option<OwnedSemaphorePermit> {
         if max == 0 {
             return None;
@@ -173,7 +172,7 @@ pub struct OpenRequest {
     pub began_ns: u64,
 }
 
-/// Slots per worker. A lock is only ever contended while somebody looks at the page.
+/// Open requests by worker. The locks are contended only while the page is generated.
 #[derive(Default)]
 pub struct OpenRequests(Vec<Mutex<Vec<Option<OpenRequest>>>>);
 

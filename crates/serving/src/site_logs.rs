@@ -106,8 +106,8 @@ impl SiteLogs {
         }
     }
 
-    /// One line in each log that wants it; `log_facts` where it was dispatched and a log asked for what
-    /// it left.
+    /// One line in each log that wants it; `log_facts` where it was dispatched and a log asked for
+    /// what it left.
     pub fn write(
         &mut self,
         site: usize,
@@ -145,7 +145,7 @@ impl SiteLogs {
     }
 }
 
-/// Empty for a site that only answers what nobody else does.
+/// Empty for a site without names of its own.
 fn name_of(site: &Site) -> &str {
     if let Some(name) = &site.canonical_name {
         return name;

@@ -37,8 +37,7 @@ pub struct TlsState {
 }
 
 impl TlsState {
-    /// Loads what the model names; where something can't be used, everything wrong is said at once.
-    /// The list has the warnings.
+    /// Loads all certificates of the model; reports all errors at once. The list has the warnings.
     pub fn build(
         model: &Model,
         hosts: &Arc<HostTable>,
@@ -93,7 +92,7 @@ impl TlsState {
     }
 }
 
-/// What is wrong with the certificates that a configuration names; for `saker check`.
+/// Problems with the certificates that a configuration names, for `saker check`.
 pub fn problems(model: &Model) -> Vec<LoadProblem> {
     let mut problems = Identities::problems(model);
     problems.extend(Tickets::load(&model.tls, None).1);
@@ -148,8 +147,8 @@ pub fn authority_folder(model: &Model) -> PathBuf {
     }
 }
 
-/// Keys are not put where somebody else can put something in their place: `HOME` may be another
-/// user's (`sudo -E`).
+/// Returns whether this user owns the directory: `HOME` may be another user's (`sudo -E`), and
+/// keys must not be stored where another user can replace them.
 pub fn is_own_folder(path: &Path) -> bool {
     std::fs::metadata(path)
         .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw())
@@ -245,7 +244,7 @@ impl Watch {
         watch
     }
 
-    /// Asked a few times a second. Costs a load per folder while nothing has changed.
+    /// Called a few times a second. Costs one load per directory while nothing has changed.
     pub fn look(&mut self, tls: &TlsState, watcher: &Watcher) {
         let now_ms = watcher.now_ms();
         let is_time = !self.closed.is_empty()

@@ -85,7 +85,7 @@ pub struct TlsStream {
     sent_ms: u64,
     /// Nothing more comes from the peer.
     closed: bool,
-    /// It has said so itself.
+    /// The peer has sent close_notify.
     peer_closed: bool,
 }
 
@@ -416,7 +416,7 @@ impl TlsStream {
         match self.feed(scratch, kept + read) {
             Ok(()) => Poll::Ready(Ok(read)),
             Err(fault) => {
-                // The alert; nobody waits for it.
+                // The alert; it is not waited for.
                 let _ = self
                     .stream
                     .stream
@@ -575,7 +575,7 @@ impl TlsStream {
         let mut out = self.unsent.split_off(self.unsent_from);
         self.forget_unsent();
         self.session.close(&mut out);
-        // Nobody waits for it: what the socket does not take is lost with the connection.
+        // Not waited for: what the socket does not accept is lost with the connection.
         let _ = self.stream.stream.write_now(&out);
     }
 }

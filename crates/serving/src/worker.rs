@@ -31,7 +31,7 @@ use std::{
 pub enum Draining {
     #[default]
     Nothing,
-    /// Those that were open when the server was asked to stop.
+    /// Connections that were open when the server was asked to stop.
     Earlier,
     All,
 }
@@ -135,7 +135,7 @@ impl Worker {
             .set(Metric::ResourceCacheEntries, resources.len() as u64);
         self.counters
             .set(Metric::ResourceCacheBytes, resources.memory_bytes() as u64);
-        // Those of all workers, told by one.
+        // Process-wide gauges, published by one worker.
         if self.index == 0 {
             self.counters
                 .set(Metric::BufferFileBytes, self.shared.buffer_files.bytes());
@@ -228,7 +228,7 @@ fn services(
     })
 }
 
-/// A log that can't be opened is said and left out: serving goes on.
+/// Opens the logs; a log that cannot be opened is reported and left out.
 fn open_logs(generation: &Generation, shared: &Shared) -> Rc<RefCell<SiteLogs>> {
     let logs = SiteLogs::open(generation, &shared.logs).unwrap_or_else(|error| {
         error_log::log(&message::LOG_WRITE_FAILED, format_args!("{error}"));

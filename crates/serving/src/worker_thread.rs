@@ -37,10 +37,10 @@ use tokio::{
 /// ends with the process.
 const JOBS_END_MAX: Duration = Duration::from_secs(1);
 
-/// Tasks run before the event loop is asked again.
+/// Tasks that run before the event loop polls again.
 const TASKS_PER_ROUND: u32 = 512;
 
-/// What the main thread tells a worker.
+/// Commands of the main thread to a worker.
 pub enum Command {
     /// A new configuration: requests from now on are answered by it.
     Generation(Arc<Generation>, Arc<TlsState>),
@@ -51,9 +51,9 @@ pub enum Command {
     UnlistenQuic(Address),
     /// Takes what is in the accept queue, then closes the listener.
     Unlisten(Address),
-    /// Makes pages before visitors ask for them, so many at a time.
+    /// Warms the page cache, with so many concurrent requests.
     Warm(Arc<Job>, usize),
-    /// Bans have changed: open connections look whether they are meant.
+    /// Bans have changed: open connections check whether they are affected.
     LookAtBans,
     /// Close idle connections, let requests finish. New connections are still taken.
     WindDown,
@@ -63,7 +63,7 @@ pub enum Command {
     Stop,
 }
 
-/// The main thread's grip on a worker.
+/// The main thread's handle of a worker.
 pub struct WorkerHandle {
     pub commands: UnboundedSender<Command>,
     pub thread: Option<thread::JoinHandle<()>>,

@@ -10,7 +10,7 @@ use std::{fs, path::Path, process::ExitCode, thread, time::Duration};
 pub fn running(file: &Path) -> Option<i32> {
     let number: i32 = fs::read_to_string(file).ok()?.trim().parse().ok()?;
     let pid = Pid::from_raw(number)?;
-    // Somebody else's process is there as well.
+    // A process of another user exists as well.
     let is_there = !matches!(test_kill_process(pid), Err(rustix::io::Errno::SRCH));
     is_there.then_some(number)
 }

@@ -17,7 +17,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Tells the new process that nobody reads it once it serves.
+/// Tells the new process to let go of standard error once it serves.
 const DETACHED: &str = "SAKER_DETACHED";
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -103,7 +103,7 @@ pub fn let_go() {
         return;
     }
     if let Ok(nothing) = File::options().write(true).open("/dev/null") {
-        // At worst somebody waits for an end of file that comes later.
+        // At worst a reader waits longer for the end of the file.
         let _ = rustix::stdio::dup2_stderr(nothing);
     }
 }

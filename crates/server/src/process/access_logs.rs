@@ -1,6 +1,7 @@
 //! Access logs, error logs and forensic logs of a generation, opened before it is served.
 //!
-//! Called by: the start and each reload, so that a log that cannot be written keeps either from succeeding.
+//! Called by: the start and each reload, so that a log that cannot be written keeps either from
+//! succeeding.
 
 use saker_pipeline::Generation;
 use saker_serving::{log_files, shared::Shared};

@@ -161,8 +161,8 @@ enum Asked {
 }
 
 impl Demand {
-    /// Whether a certificate for the name is being made; asks for it, if nobody has. Called on
-    /// workers' threads.
+    /// Returns whether a certificate for the name is being obtained; requests one if not. Called
+    /// on workers.
     fn is_under_way(self: &Arc<Self>, name: &str) -> bool {
         if !self.handle.is_on_demand(name) {
             return false;

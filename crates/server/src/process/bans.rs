@@ -30,7 +30,7 @@ pub struct BanFile {
 }
 
 impl BanFile {
-    /// Takes up those of the last time.
+    /// Restores the bans of the previous run.
     pub fn open(folder: &Path, bans: &Bans, now_s: i64) -> BanFile {
         match fs::read_to_string(folder.join(FILE)) {
             Ok(text) => text.lines().for_each(|line| take_up(line, bans, now_s)),
@@ -47,7 +47,7 @@ impl BanFile {
         }
     }
 
-    /// Writes them down where they have changed.
+    /// Saves the bans if they have changed.
     pub fn keep(&mut self, bans: &Bans, now_s: i64) -> Result<(), String> {
         let changes = bans.changes();
         if changes == self.written {
@@ -119,7 +119,7 @@ fn write(folder: &Path, bans: &[Ban]) -> io::Result<()> {
     fs::rename(folder.join(NEW_FILE), folder.join(FILE))
 }
 
-/// Does what was asked, and keeps it.
+/// Carries out a ban command and saves the result.
 pub fn answer(
     verb: &BanVerb,
     bans: &Bans,
@@ -184,8 +184,7 @@ fn unban(blocks: &[Block], bans: &Bans, now_s: i64) -> usize {
     wanted.iter().filter(lift).count()
 }
 
-/// Of single addresses, the bans of networks that they are under still: whoever lifts one ban need
-/// not know of the others.
+/// Bans of networks that still cover a single address: lifting one ban may not be enough.
 fn still_held(blocks: &[Block], bans: &Bans, now_s: i64) -> Vec<Value> {
     let single = blocks.iter().filter(|block| block.is_single());
     let held = single

@@ -35,7 +35,7 @@ const PORT_ENDS: [char; 3] = ['/', '?', '#'];
 /// Between the parts of keys, and of bans.
 const BETWEEN: u8 = 0;
 
-/// Answers what was asked.
+/// Answers a page cache command.
 pub async fn answer(
     verb: &CacheVerb,
     model: &Model,
@@ -47,7 +47,7 @@ pub async fn answer(
     )?;
     match verb {
         CacheVerb::Stat => Ok(stat(model, &store, site_stats)),
-        // Who has workers to tell has answered it.
+        // The supervisor, which has the workers, answers it.
         CacheVerb::Warm(_) => Err("warm-ups are not for the store to make".into()),
         CacheVerb::Purge(order) => purge(order, model, &store),
         CacheVerb::List { site, max } => {
@@ -215,7 +215,7 @@ fn life(head: &EntryHead) -> Option<Life> {
     }
 }
 
-/// The tag within its scope, and whether that is one visitor's.
+/// The tag within its scope, and whether the entry is private.
 fn own(tag: &[u8]) -> (&[u8], bool) {
     tag.strip_prefix(&[PRIVATE])
         .map_or((tag, false), |tag| (tag, true))

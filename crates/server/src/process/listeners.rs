@@ -268,7 +268,7 @@ impl Listeners {
         self.bound.iter().map(|one| &one.actual).collect()
     }
 
-    /// Says which of systemd's sockets nobody listens on: their clients would wait for ever.
+    /// Reports sockets from systemd that no listener uses; their clients would wait forever.
     fn report_unclaimed(&self) {
         for address in self.activated.keys().filter(|address| !self.has(address)) {
             error_log::log(
@@ -426,7 +426,7 @@ fn beside(
     }
 }
 
-/// What the operator can do about it.
+/// Advice for the operator.
 fn way_out(address: &Address, error: &io::Error) -> String {
     let text = match (error.kind(), address) {
         (io::ErrorKind::AddrInUse, Address::Tcp(address)) => {

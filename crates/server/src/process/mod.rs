@@ -1,8 +1,8 @@
 //! The process: configuration, listeners, workers, signals, reload, end.
 //!
 //! Called by: `main`, through the command line, for `saker serve`, `saker run` and `apache2`.
-//! Caveat: runs on the main thread, which serves no request. `start` builds everything in the order that
-//! privileges demand; the supervisor (`supervisor`) owns it from then on.
+//! Caveat: runs on the main thread, which serves no request. `start` builds everything in the
+//! order that privileges demand; the supervisor (`supervisor`) owns it from then on.
 
 mod abuse_keys;
 mod access_logs;

@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Who reads other people's pages there reads what they see when they are logged in.
+/// Cached pages may contain what logged-in users see.
 const FOLDER_MODE: u32 = 0o700;
 /// Of root's, for a group that is the server's alone.
 const GUARDED_MODE: u32 = 0o770;
@@ -66,8 +66,7 @@ pub fn hand_over(model: &Model, uid: u32, guard: Option<u32>) {
     }
 }
 
-/// While we are root: what is in a folder that root made at an earlier start becomes this user's,
-/// whoever had it since.
+/// As root: gives the contents of a directory that root created at an earlier start to this user.
 pub fn hand_on_left(model: &Model, uid: u32) {
     if let Some(folder) = model
         .cache
@@ -85,7 +84,7 @@ fn is_guarded(folder: &Path) -> bool {
         .is_ok_and(|found| found.is_dir() && is_guard(found.uid(), found.gid()))
 }
 
-/// The folder is root's, so that nobody has laid anything else there.
+/// Closes a directory that belongs to root, so that other users cannot place anything in it.
 fn close_to(folder: &Path, gid: u32) {
     let _ = lchown(folder, Some(0), Some(gid))
         .and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(GUARDED_MODE)));
@@ -106,8 +105,7 @@ pub fn open(model: &Model, shared: &Shared) {
     }
 }
 
-/// After a predecessor that had it open: nothing in it is used, for purges have come meanwhile that
-/// nobody could write down.
+/// Opens the cache after a predecessor, emptied: purges came meanwhile that could not be recorded.
 pub async fn open_emptied(model: &Model, shared: &Shared) {
     let folder = folder(model);
     for _ in 0..PREDECESSOR_ATTEMPTS {

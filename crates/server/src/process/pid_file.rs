@@ -24,7 +24,7 @@ impl PidFile {
             return Ok(None);
         };
         let failed = |error: std::io::Error| format!("PidFile {}: {error}", path.display());
-        // A new one beside it, renamed: nobody reads half a number, and no link is followed.
+        // Written beside it and renamed: no reader sees half a number, and no link is followed.
         let fresh = path.with_extension("new");
         let _ = fs::remove_file(&fresh);
         let file = File::options()

@@ -1,7 +1,9 @@
-//! Reloading: a new configuration is built beside the running one and swapped in whole, or not at all.
+//! Reloading: a new configuration is built beside the running one and swapped in whole, or not at
+//! all.
 //!
 //! Called by: the control socket and signals.
-//! Caveat: everything that can fail happens before anything is changed (`candidate`, then `put_in_force`).
+//! Caveat: everything that can fail happens before anything is changed (`candidate`, then
+//! `put_in_force`).
 //! Out of scope: what only a restart can change; the report says so.
 
 use super::{

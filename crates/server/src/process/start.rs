@@ -1,8 +1,8 @@
 //! The start of a server: what needs the starting user's rights first, then workers, then serving.
 //!
 //! Called by: the command line ([`run`]).
-//! Caveat: the order is the point. Signals come before anything that may take time, the broker before keys are in
-//! memory, sockets and keys before privileges are dropped, logs after that.
+//! Caveat: the order is the point. Signals come before anything that may take time, the broker
+//! before keys are in memory, sockets and keys before privileges are dropped, logs after that.
 //! Out of scope: everything that happens once the server runs (`supervisor`).
 
 use super::{
@@ -245,8 +245,8 @@ fn serve(
             supervisor.stop_php().await;
         };
         let certificates = supervisor.watch_certificates();
-        // Signals and conversations go on to the very end: whoever is tired of waiting can still
-        // cut it short.
+        // Signals and the control socket are served to the very end, so that an operator can still
+        // cut the wait short.
         tokio::select! {
             () = end => {}
             () = conversations => {}

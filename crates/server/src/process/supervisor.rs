@@ -1,9 +1,11 @@
-//! The process supervisor: owns the workers, the listeners and everything one server at a time can have.
+//! The process supervisor: owns the workers, the listeners and everything one server at a time can
+//! have.
 //!
 //! Called by: `start`, which makes it; signals and the control socket, which tell it what to do.
-//! Caveat: it lives on the main thread, so its parts are cells, and none is borrowed across an `await` except by
-//! the one task that stops it.
-//! Out of scope: reloading (`reload`) and answers on the control socket (`control_answers`), which stand beside it.
+//! Caveat: it lives on the main thread, so its parts are cells, and none is borrowed across an
+//! `await` except by the one task that stops it.
+//! Out of scope: reloading (`reload`) and answers on the control socket (`control_answers`), which
+//! stand beside it.
 
 use super::{
     abuse_keys::KeyFile,
@@ -77,8 +79,8 @@ pub struct Supervisor {
     pub(super) key_file: RefCell<KeyFile>,
     pub(super) warm_ups: Jobs,
     pub(super) health: RefCell<HealthChecks>,
-    /// On this thread, like everything here; nobody holds on to it across a wait but whoever stops
-    /// it.
+    /// PHP process managers. Lives on this thread; only the task that stops it holds it across an
+    /// `await`.
     pub(super) php: RefCell<saker_php::Manager>,
     /// Asked to stop.
     pub(super) stopping: Cell<bool>,
@@ -249,7 +251,7 @@ impl Supervisor {
         ));
     }
 
-    /// `saker serve` says to whoever typed it what is served where. Nobody may be reading.
+    /// Prints what `saker serve` serves where. Standard output may be closed.
     fn greet(&self) {
         let Source::Directory(options) = &self.source else {
             return;
@@ -388,8 +390,8 @@ impl Supervisor {
         notify(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={needed_us}"));
         error_log::log(&message::STOPPING, format_args!(""));
         if self.is_apache() {
-            // As Apache: who starts another one while requests finish does not take this one for
-            // it.
+            // As Apache: a server that starts while requests finish does not take this one for
+            // running.
             drop(self.pid_file.take());
         }
         let limit = Duration::from_millis(limit_ms);
@@ -398,8 +400,7 @@ impl Supervisor {
             self.let_in_while_waiting(until - FINISH_TIME.min(limit / 2))
                 .await;
         }
-        // What we still hold of Unix sockets would keep clients waiting in a queue that nobody
-        // looks at.
+        // Open Unix sockets would keep clients waiting in a queue that is not served.
         drop(self.listeners.borrow_mut().remove_all_but(&[]));
         self.workers.refuse().await;
         self.successor.set_listeners_closed();

@@ -21,10 +21,10 @@ use std::{
     sync::Arc,
 };
 
-/// Requests at a time of a warm-up that nobody waits for.
+/// Concurrent requests of a scheduled warm-up.
 const CONFIGURED_CONCURRENCY: usize = 2;
 
-/// Answers what was asked.
+/// Answers a warm-up command.
 pub fn answer(
     verb: &WarmVerb,
     jobs: &Jobs,
@@ -67,7 +67,7 @@ pub fn answer(
     }
 }
 
-/// Begins what the configuration wants; nobody looks at it.
+/// Starts the configured warm-up.
 pub fn by_configuration(jobs: &Jobs, model: &Model, listeners: &Listeners, workers: &Workers) {
     let order = Order {
         concurrency: CONFIGURED_CONCURRENCY,
@@ -99,7 +99,7 @@ pub fn begin(job: &Arc<Job>, jobs: &Jobs, workers: &Workers) -> Option<u64> {
     Some(number)
 }
 
-/// All or nothing: whoever mistypes one address wants to know before the others are asked for.
+/// Adds URLs, all or none: a mistyped one is reported before any is fetched.
 pub fn add(job: &Job, list: &WarmList) -> Result<(), String> {
     let parse = |text: &String| {
         PageUrl::parse(text)

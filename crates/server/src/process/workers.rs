@@ -104,8 +104,8 @@ impl Workers {
         tokio::time::sleep(POLL).await;
     }
 
-    /// Lets connections finish at most `until` then, or until somebody is `tired` of waiting; then
-    /// ends the threads. `false`: some were cut.
+    /// Waits for connections until `until`, or until `tired` is set; then ends the threads.
+    /// Returns `false` if connections were cut.
     pub async fn end(&self, shared: &Shared, until: Instant, tired: &Cell<bool>) -> bool {
         while shared.connections.now() > 0 && Instant::now() < until && !tired.get() {
             tokio::time::sleep(POLL).await;

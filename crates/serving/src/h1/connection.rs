@@ -15,7 +15,7 @@ pub struct Connection {
     pub(super) io: Rc<RefCell<Io>>,
     pub(super) deadline: Rc<Deadline>,
     pub(super) scanner: HeadScanner,
-    /// The input holds bytes that nobody has looked at.
+    /// The input holds bytes that have not been parsed.
     pub(super) unseen_input: bool,
     /// The last read took all there was.
     pub(super) drained: bool,

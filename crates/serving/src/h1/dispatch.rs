@@ -31,14 +31,14 @@ use saker_pipeline::{
 };
 use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
-/// Of a body that nobody wanted, this much is read so that the connection can stay.
+/// Unread request content that is drained so that the connection can be reused.
 const DRAIN_BYTES_MAX: u64 = 256 << 10;
 
-/// For the log only: nobody hears it. The number is nginx's.
+/// Logged for a client that disconnected; the number is nginx's.
 const CLIENT_CLOSED_REQUEST: Status = Status(499);
 
 impl Connection {
-    /// Answers a request and puts its response under way. The step that follows when there is
+    /// Answers a request and starts sending its response. Returns the next step if there is
     /// nothing to send first.
     pub(super) async fn dispatch(&mut self, request: DispatchRequest) -> Option<Step> {
         let mut busy = Some(Busy::begin(&self.session, request.head.view()));

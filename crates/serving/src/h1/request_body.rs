@@ -30,12 +30,12 @@ pub struct BodyState {
     received: u64,
     /// 0: no limit.
     bytes_max: u64,
-    /// Bytes of the interim response that are still to go out; all of them while nobody has asked.
+    /// Unsent bytes of the interim response; all of it until the body is first read.
     interim_left: usize,
     asked: bool,
     failed: Option<BodyError>,
     trailers: Option<Fields>,
-    /// The same for the log; whoever asks for content takes them.
+    /// A copy for the log, because a reader takes the original.
     trailers_to_log: Option<Fields>,
     pace: Option<Pace>,
     /// It is the pace that is waited for, not the client.

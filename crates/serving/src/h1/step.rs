@@ -18,7 +18,7 @@ pub struct DispatchRequest {
     pub framing: BodyFraming,
     /// The connection may serve another request as far as limits go.
     pub may_stay: bool,
-    /// What throttling has said already.
+    /// The decision of throttling, if it has been made.
     pub admission: Option<Admission>,
 }
 

@@ -110,7 +110,7 @@ impl Connection {
         Poll::Ready(self.take(next, out, written))
     }
 
-    /// A socket that was drained a moment ago is not asked again before it says that there is more.
+    /// Reads, unless the last read drained the socket and it has not become readable since.
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
         let transport = &mut self.io.borrow_mut().transport;
         if std::mem::take(&mut self.drained) {
@@ -131,7 +131,7 @@ impl Connection {
         }
     }
 
-    /// Puts new bytes behind a head that had begun; says whether it is worth parsing now.
+    /// Appends new bytes to an incomplete head; tells whether it is worth parsing now.
     fn joined(&mut self, bytes: &[u8]) -> Joined {
         let mut io = self.io.borrow_mut();
         if io.input.is_empty() {
@@ -156,7 +156,7 @@ impl Connection {
         written
     }
 
-    /// Goes on from what `serve` said; `out[written..]` still has to be sent.
+    /// Acts on the outcome of `serve`; `out[written..]` still has to be sent.
     pub(super) fn take(&mut self, next: Next, out: &[u8], written: usize) -> Option<Step> {
         self.unseen_input = !matches!(next, Next::Read { .. } | Next::Close { .. })
             && !self.io.borrow().input.is_empty();
@@ -289,7 +289,7 @@ impl Connection {
                 Some(pace) => match pace.poll_allowance(cx) {
                     Poll::Ready(allowance) => allowance,
                     Poll::Pending => {
-                        // The client does not keep us waiting; we do.
+                        // The pace delays the response, not the client.
                         self.end_write_limit();
                         return Poll::Pending;
                     }

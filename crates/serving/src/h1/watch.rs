@@ -22,16 +22,17 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// Bytes of further requests that are taken while an answer is made.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
-/// A connection whose client has ended its half is looked at this often. No event tells of a reset
-/// behind such an end.
+/// Polling interval for half-closed connections; no event reports a reset after the client's end
+/// of stream.
 const HALF_CLOSED_LOOK: Duration = Duration::from_millis(500);
 
 /// Time of the next look at a half-closed connection.
 type NextLook = Option<Pin<Box<Sleep>>>;
 
 impl Connection {
-    /// The outcome of `making`, or `None` if the client has gone before it. A body that is still
-    /// coming is watched by whoever reads it. Once `outlives_client` is set, nobody looks any more.
+    /// Returns the outcome of `making`, or `None` if the client disconnects first. A body that is
+    /// still being received is watched by its reader; once `outlives_client` is set, nothing is
+    /// watched.
     pub(super) async fn unless_gone<T>(
         &self,
         state: &RefCell<BodyState>,

@@ -68,7 +68,7 @@ fn is_safe(method: Method) -> bool {
     matches!(method, Method::Get | Method::Head | Method::Options)
 }
 
-/// RFC 8470 section 5.1. One that the client has sent already says the same.
+/// Marks a request as early data (RFC 8470 section 5.1), unless the client has marked it.
 fn marked(view: HeadView<'_>) -> RequestHead {
     let head = view.to_owned();
     match view.first("early-data") {

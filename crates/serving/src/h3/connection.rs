@@ -26,10 +26,10 @@ pub struct Connection {
     pub(super) chunks: VecDeque<Bytes>,
     /// Ours: control, encoder, decoder (RFC 9114 section 6.2, RFC 9204 section 4.2).
     pub(super) control: [Option<u64>; 3],
-    /// The connection ends for this reason, with this code, once what was said before has had time
-    /// to arrive.
+    /// The reason and the code that the connection ends with, once earlier data has had time to
+    /// arrive.
     pub(super) ending: Option<Ending>,
-    /// When the last GOAWAY is due, once the first has been said.
+    /// Time of the final GOAWAY, once the first has been sent.
     pub(super) final_goaway_ms: Option<u64>,
     /// Of what is to happen without any packet.
     pub(super) deadline: Option<Rc<Deadline>>,

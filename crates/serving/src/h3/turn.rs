@@ -68,7 +68,7 @@ impl Connection {
                     .for_each(|stream| quic.prioritize(*stream, CONTROL_PRIORITY));
             }
             let Some(stream) = *place else { continue };
-            // After less than all QUIC says when there is room.
+            // After a partial write QUIC reports when there is room again.
             while let Written::Bytes(bytes @ 1..) = quic.write(stream, self.machine.outgoing(which))
             {
                 self.machine.sent(which, bytes);

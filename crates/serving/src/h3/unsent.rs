@@ -15,7 +15,7 @@ pub struct Unsent {
     /// Bytes of the stream that was written to last, which go with what follows on it.
     gathered: Vec<u8>,
     gathering: Option<u64>,
-    /// Streams whose request may be read on.
+    /// Streams whose request may be read further.
     pub resumed: Vec<u64>,
     /// The next request is to be the last.
     pub wants_shut_down: bool,
@@ -30,7 +30,7 @@ pub struct Unsent {
 pub struct Waiting {
     /// Goes before anything else.
     backlog: Vec<u8>,
-    /// With the backlog all is said.
+    /// The backlog ends the stream.
     ends: bool,
     /// Of the DATA frame whose header has been made (RFC 9114 section 7.2.1).
     pub frame_left: u64,
@@ -82,7 +82,7 @@ impl Unsent {
         }
     }
 
-    /// All is said on that stream.
+    /// Ends the stream after everything that was written.
     pub fn end(&mut self, stream: u64, quic: &mut Connection) {
         if self.gathering == Some(stream) {
             self.flush(quic);
@@ -100,7 +100,7 @@ impl Unsent {
         }
     }
 
-    /// Nothing more is said on that stream.
+    /// Forgets the output of a stream.
     pub fn forget(&mut self, stream: u64) {
         if self.gathering == Some(stream) {
             self.gathering = None;

@@ -18,10 +18,9 @@ pub struct CompletionQueue {
 
 pub enum Completion {
     Answer(StreamId, Box<Answer>),
-    /// Somebody has begun to read the request's body, or has read on: an interim response or window
-    /// may be due.
+    /// The request's body is being read: an interim response or a window update may be due.
     Upload(StreamId),
-    /// What a server hints at, ahead of the answer.
+    /// `103 Early Hints` from an upstream.
     Hints(StreamId, Fields),
     /// Both ways of a tunnel have ended, or one end is gone.
     TunnelOver(StreamId),

@@ -1,7 +1,8 @@
 //! The exchanges that are open on a connection with many streams.
 //!
 //! Called by: the drivers of HTTP/2 and HTTP/3, which own one set per connection.
-//! Caveat: what is done with them stands beside it, by subject: `requests`, `dispatch`, `pump`, `tunnel`, `wait`.
+//! Caveat: what is done with them stands beside it, by subject: `requests`, `dispatch`, `pump`,
+//! `tunnel`, `wait`.
 
 use super::{
     completion_queue::CompletionQueue,
@@ -28,7 +29,7 @@ pub struct Exchanges {
     pub(super) deadline: Rc<Deadline>,
     /// Streams with a body on the way out.
     pub(super) sending: usize,
-    /// Those of them whose body is being made, or held up by a pace.
+    /// Streams among them that wait for their body or for their pace.
     pub(super) waiting: usize,
     pub(super) wakeups: Wakeups,
     pub(super) limit: Limit,

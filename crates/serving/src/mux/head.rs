@@ -91,16 +91,16 @@ const NOT_SENT: [&str; 7] = [
     "date",
 ];
 
-/// Not those that these protocols do not know (RFC 9113 section 8.2.2, RFC 9114 section 4.2), nor
-/// `Date`, which is the driver's.
+/// Returns whether a field is sent: connection-specific fields are not (RFC 9113 section 8.2.2,
+/// RFC 9114 section 4.2), and `Date` is added by the driver.
 fn is_sent(name: &str) -> bool {
     !NOT_SENT
         .iter()
         .any(|other| other.eq_ignore_ascii_case(name))
 }
 
-/// What a handler says again and again is worth a place in the client's table; what names one
-/// resource, or a secret, is not.
+/// Chooses fields for the dynamic table: repeated values are worth an entry; values that name one
+/// resource, and secrets, are not.
 fn indexing(name: &str) -> Indexing {
     const REPEATED: [&str; 6] = [
         "content-type",

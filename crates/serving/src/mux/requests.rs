@@ -15,7 +15,7 @@ use saker_pipeline::{Body, BodyError, Response, respond, throttle::Admission};
 use saker_telemetry::{Metric, access_log::ConnectionStatus};
 use std::rc::Rc;
 
-/// What nginx' logs have for a client that went away, and log readers know.
+/// nginx's status for a client that closed the connection; log analyzers know it.
 const CLIENT_CLOSED_REQUEST: Status = Status(499);
 
 impl Exchanges {
@@ -41,7 +41,7 @@ impl Exchanges {
         }
     }
 
-    /// `false`: nobody answers it.
+    /// Returns `false` if the client is banned and gets no response.
     pub(super) fn begin_request<W: Wire>(&mut self, wire: &mut W) -> bool {
         self.end_idleness();
         let services = self.session.worker.services();
@@ -240,7 +240,7 @@ impl Exchanges {
         }
     }
 
-    /// The client wants no answer any more.
+    /// The client has reset the stream.
     pub fn reset<W: Wire>(&mut self, id: StreamId, wire: &mut W) {
         let Some(stream) = self.forget(id, wire) else {
             return;

@@ -21,20 +21,20 @@ use tokio::task::AbortHandle;
 pub struct Stream {
     /// The request's dispatch, until it has answered.
     pub dispatch: Option<DispatchTask>,
-    /// The request's body, while somebody may read it.
+    /// The request's body, while it may still be read.
     pub upload: Option<Rc<RefCell<Upload>>>,
     /// The response's body.
     pub pieces: Option<Pieces>,
     pub pace: Option<Pace>,
     /// Of a stream that has waited.
     pub waker: Option<Waker>,
-    /// Nothing is asked of it until it is woken.
+    /// It is not polled until it is woken.
     pub waits: bool,
     pub log: Option<Pending>,
     pub _busy: Option<Busy>,
-    /// Its places among the requests that are counted.
+    /// Its permits among the counted requests.
     pub _counted: Vec<Counted>,
-    /// The client asked for a tunnel: its side stays open until it is told otherwise.
+    /// An extended CONNECT: the client's side stays open until the stream ends.
     pub is_connect: bool,
     /// What has become of that.
     pub tunnel: Option<TunnelState>,

@@ -38,7 +38,7 @@ use std::{
 
 /// RFC 6455 section 1.3.
 const WEBSOCKET_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// What the program says is fetched in pieces of this size at most.
+/// Maximum size of a piece fetched from the upstream.
 const PIECE_BYTES_MAX: usize = 32 << 10;
 
 impl Exchanges {

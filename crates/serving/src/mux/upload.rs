@@ -10,8 +10,8 @@ use saker_http1::is_forbidden_trailer;
 use saker_pipeline::{BodyError, Chunk};
 use std::{collections::VecDeque, task::Waker};
 
-/// Of a body that nobody wanted, this much is let come; the machine lets the better part of a
-/// window come.
+/// Unread request content that is still accepted after the response; the machine accepts most of a
+/// window.
 const DRAIN_BYTES_MAX: u64 = 192 << 10;
 
 /// Where a driver can leave content unread, no more of it is taken than that.
@@ -22,7 +22,7 @@ pub struct Upload {
     pub(super) chunks: VecDeque<Chunk>,
     pub(super) declared: Option<u64>,
     pub received: u64,
-    /// Of that, what nobody has read yet.
+    /// Received and not read yet.
     pub(super) unread_bytes: usize,
     /// 0: no limit.
     pub(super) bytes_max: u64,
@@ -35,7 +35,7 @@ pub struct Upload {
     pub(super) expects_continue: bool,
     pub(super) reader: Option<Waker>,
     pub(super) trailers: Option<Fields>,
-    /// The same for the log; whoever asks for content takes them.
+    /// A copy for the log, because a reader takes the original.
     pub trailers_to_log: Option<Fields>,
 }
 
@@ -118,7 +118,7 @@ impl Upload {
         self.ended
     }
 
-    /// All of it has come, and somebody has taken it.
+    /// Returns whether all content has been received and read.
     pub fn is_read(&self) -> bool {
         self.ended && self.failed.is_none() && self.chunks.is_empty()
     }
@@ -130,10 +130,10 @@ impl Upload {
             .is_none_or(|declared| declared.saturating_sub(self.received) <= DRAIN_BYTES_MAX)
     }
 
-    /// Drops what nobody has read. Returns the window that has to be given back for it.
+    /// Drops unread content. Returns the window to give back for it.
     pub fn abandon(&mut self) -> usize {
         if !self.chunks.is_empty() {
-            // Whoever reads on all the same must not take what he has for all of it.
+            // A reader that goes on must not take the content so far for all of it.
             self.failed.get_or_insert(BodyError::Gone);
         }
         self.chunks.clear();
@@ -144,7 +144,7 @@ impl Upload {
         self.failed
     }
 
-    /// So much is unread that no more is asked for.
+    /// Returns whether so much is unread that reading from the client should pause.
     pub fn is_full(&self) -> bool {
         self.unread_bytes >= UNREAD_BYTES_MAX
     }

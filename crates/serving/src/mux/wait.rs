@@ -39,7 +39,7 @@ impl Exchanges {
         None
     }
 
-    /// No limit until the next turn has said which.
+    /// Suspends the limit until the next turn sets one.
     pub fn rest_from_limits(&mut self) {
         self.limit = Limit::None;
         self.deadline.disarm();

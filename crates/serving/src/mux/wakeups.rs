@@ -26,8 +26,8 @@ struct Shared(Mutex<State>);
 struct State {
     woken: Vec<Arc<StreamWaker>>,
     connection: Option<Waker>,
-    /// The connection has gone: nobody would take a waker from the list, and what stands there
-    /// holds on to the list.
+    /// The connection has ended: wakers must not be added, because they would keep this list
+    /// alive.
     is_over: bool,
 }
 

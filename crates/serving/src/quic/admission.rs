@@ -16,7 +16,7 @@ use std::{net::SocketAddr, path::Path, rc::Rc};
 pub struct WorkerAdmission<'a> {
     pub worker: &'a Rc<Worker>,
     pub is_closing: bool,
-    /// Where connections are recorded, and whether it was said that this fails.
+    /// Directory of qlog files, and whether a failure to write there has been reported.
     pub qlog: Option<&'a Path>,
     pub is_qlog_failure_said: &'a mut bool,
 }

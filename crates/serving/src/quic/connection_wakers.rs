@@ -41,7 +41,7 @@ impl ConnectionWakers {
         }))
     }
 
-    /// To be called by the loop before it looks who has rung.
+    /// Registers the loop's waker; called before it takes the woken connections.
     pub fn register(&self, cx: &Context<'_>) {
         let mut state = self.lock();
         if !state
@@ -67,7 +67,7 @@ impl ConnectionWakers {
         }
     }
 
-    /// The loop has ended: nobody takes anything any more.
+    /// Ends the list with its loop.
     pub fn end(&self) {
         let mut state = self.lock();
         state.is_over = true;

@@ -13,7 +13,7 @@ pub enum Turn {
     Open,
     /// Another turn, once others have had theirs.
     Again,
-    /// Nothing any more: it has closed the connection, or somebody else did.
+    /// The connection is closed, by the driver or otherwise.
     Over,
 }
 
@@ -23,7 +23,8 @@ pub trait Driver: Sized + 'static {
     /// back.
     fn new(session: Session) -> Self;
 
-    /// What clients are told under these limits and go by in early data of later connections.
+    /// Settings that clients are told under these limits, and rely on in early data of later
+    /// connections.
     fn promised(limits: &Limits) -> [u32; 3];
 
     /// Packets have come, or the waker of `cx` was called. Has to take all events.

@@ -137,8 +137,7 @@ impl<D: Driver> EndpointLoop<D> {
         Poll::Pending
     }
 
-    /// Ends all connections at once, and says so to their clients as far as that goes without
-    /// waiting.
+    /// Closes all connections, and tells their clients as far as that is possible without waiting.
     pub fn cut(&mut self) {
         let now = Instant::now();
         let ids: Vec<Id> = self.endpoint.ids().collect();
@@ -224,7 +223,7 @@ impl<D: Driver> EndpointLoop<D> {
         self.is_qlog_failure_said = false;
     }
 
-    /// Those whose time is up, and those that something else has news for.
+    /// Collects connections whose timers have expired and those that were woken.
     fn collect(&mut self, now: Instant) {
         self.endpoint.expire(now);
         let endpoint = &mut self.endpoint;
@@ -240,7 +239,7 @@ impl<D: Driver> EndpointLoop<D> {
         if self.is_full && !self.has_room_again(cx) {
             return false;
         }
-        // Whoever wants another turn has it in the next round.
+        // A connection that wants another turn gets it in the next round.
         for _ in 0..self.endpoint.work_len() {
             let Some(id) = self.endpoint.next_with_work() else {
                 break;
@@ -286,7 +285,7 @@ impl<D: Driver> EndpointLoop<D> {
                     self.is_full = false;
                     return true;
                 }
-                // It said so too early.
+                // A spurious wake-up.
                 Poll::Ready(Ok(())) => {}
                 Poll::Ready(Err(_)) => {
                     self.worker.counters.increment(Metric::ClosedError);

@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 
-/// The worker's grip on a loop.
+/// The worker's handle of an endpoint loop.
 pub struct QuicListener {
     pub address: Arc<Address>,
     port: u16,
@@ -26,7 +26,7 @@ pub struct QuicListener {
 }
 
 impl QuicListener {
-    /// No new connections. Those that are open are told by whoever else drains them.
+    /// Stops accepting connections; open ones are drained by the worker.
     pub fn close(&self) {
         self.is_closing.set(true);
         self.wakers.wake_loop();

@@ -23,7 +23,8 @@ struct QlogFile {
     bytes_left: usize,
 }
 
-/// `None`: there are enough, or it can't be written, which is said once for each `is_said`.
+/// Opens a file; `None`: there are enough, or it cannot be written, which is reported once per
+/// `is_said`.
 pub fn open(directory: &Path, connection_id: &[u8], is_said: &mut bool) -> Option<Recording> {
     let since_1970 = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -70,7 +71,7 @@ fn create(directory: &Path, unix_ms: u64, connection_id: &[u8]) -> io::Result<Op
         .iter()
         .fold(String::new(), |id, byte| id + &format!("{byte:02x}"));
     let path = directory.join(format!("{unix_ms}-{id}.{ENDING}"));
-    // Whose addresses and when: nobody else's business.
+    // Readable by the server only: it contains client addresses.
     OpenOptions::new()
         .write(true)
         .create_new(true)

@@ -11,7 +11,7 @@ pub struct BodyTime {
     /// 0: no bound.
     whole_ms: u64,
     bytes_per_s_min: u64,
-    /// When somebody first waited for it.
+    /// The first wait for the body.
     began_ms: Option<u64>,
 }
 
@@ -25,7 +25,7 @@ impl BodyTime {
         }
     }
 
-    /// When who waits from now on has waited long enough.
+    /// The deadline of a wait that starts now.
     pub fn due_ms(&mut self, now_ms: u64, received: u64) -> u64 {
         let between_ms = now_ms.saturating_add(self.between_ms);
         let began_ms = *self.began_ms.get_or_insert(now_ms);

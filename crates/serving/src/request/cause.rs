@@ -19,9 +19,9 @@ pub enum Cause {
     Unread,
     /// A response was cut.
     Cut,
-    /// Nobody answers this client.
+    /// The client is denied.
     Refused,
-    /// He is banned.
+    /// The client is banned.
     Banned,
 }
 

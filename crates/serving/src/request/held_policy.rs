@@ -13,7 +13,7 @@ pub struct HeldPolicy {
     seen: (u64, u64),
     /// All sites demand the same, and got it.
     is_held_everywhere: bool,
-    /// The site that was asked last.
+    /// The site of the previous request.
     site: Option<usize>,
     /// The site that the handshake was for demands something else by now.
     is_outdated: bool,

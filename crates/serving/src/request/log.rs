@@ -140,8 +140,8 @@ pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes:
     );
 }
 
-/// Logs a request that was refused before it was understood, in the log of the site that answers
-/// for nobody in particular.
+/// Logs a request that was refused before it was parsed, in the log of the listener's default
+/// site.
 pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64, bytes_out: u64) {
     session
         .worker
@@ -322,7 +322,7 @@ impl Pending {
             &worker.counters,
         );
         if !Rc::ptr_eq(&self.logs, &worker.logs.borrow()) {
-            // Nobody flushes the logs of an earlier generation once a second.
+            // The periodic flush covers only the logs of the current generation.
             logs.flush(&worker.counters);
         }
     }

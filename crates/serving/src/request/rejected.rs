@@ -43,8 +43,7 @@ pub fn log(session: &Session, reason: RejectReason, request_line: &[u8]) {
     }
 }
 
-/// In words of LimitRequestLine; where nothing is said of the line, by what is said of the whole
-/// head.
+/// The limit on the request line, or a quarter of the limit on the head where none is set.
 fn line_bytes_max(session: &Session) -> u64 {
     let services = session.worker.services.borrow();
     let limits = session.limits(&services.generation);

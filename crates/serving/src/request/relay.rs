@@ -83,7 +83,7 @@ struct Way {
 enum Step {
     #[default]
     Open,
-    /// Nothing more comes; that has to be said.
+    /// The source has ended; the other side has to be told.
     Ending,
     Over,
 }

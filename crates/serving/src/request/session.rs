@@ -36,7 +36,7 @@ pub struct Session {
     /// Those of the host that the connection is for, as far as that is known before a request;
     /// `None`: the server's.
     limits: Option<Arc<Limits>>,
-    /// KeepAliveTimeout of the host that was asked last, where hosts differ.
+    /// Keep-alive timeout of the previous request's host, where hosts differ.
     idle_timeout_ms: Option<u64>,
     held_policy: HeldPolicy,
     /// Made when a limit first asks for them.
@@ -51,11 +51,11 @@ pub enum Begun {
     Stays,
     /// It has to be the last one.
     Last,
-    /// Nobody answers it: the client is banned.
+    /// It is not answered: the client is banned.
     Banned,
 }
 
-/// How the client may change to HTTP/2 in the clear, and what it may do there.
+/// Ways for the client to change to HTTP/2 in cleartext, and features allowed there.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Http2Terms {
     pub direct: bool,
@@ -88,7 +88,8 @@ impl Session {
         let generation = services.generation.number;
         let client = Rc::new(client);
         let common_headers = common_headers_number(&worker, &client);
-        // He has been looked up a moment ago, perhaps under an older table: once more does no harm.
+        // The client was looked up a moment ago, perhaps in an older table; a second lookup does
+        // no harm.
         let bans_seen = 0;
         Session {
             worker,
@@ -192,7 +193,7 @@ impl Session {
         }
     }
 
-    /// The pace of a body under this site's limits; `None` where there are none.
+    /// Returns the pace of a body under this site's limits; `None` without limits.
     pub fn pace(&mut self, direction: Direction, settings: &Settings, site: usize) -> Option<Pace> {
         if settings.throttle.is_idle() {
             return None;
@@ -216,7 +217,7 @@ impl Session {
         self.requests = self.requests.saturating_add(1);
         self.client.requests.set(self.requests);
         self.worker.counters.increment(protocol);
-        // Where hosts differ, over HTTP/1 the one that is asked decides: `stays_at`.
+        // Where hosts differ, the host of the HTTP/1 request decides (`stays_at`).
         let is_decided = protocol != Metric::RequestsHttp1 || !generation.limits_differ;
         let requests_max = if is_decided {
             self.limits(generation).requests_per_connection_max
@@ -257,7 +258,7 @@ impl Session {
         is_banned
     }
 
-    /// The client has sent what is no HTTP.
+    /// Counts a request that could not be parsed against the client.
     pub fn note_bad_request(&self) {
         let (services, address) = (self.worker.services.borrow(), self.client.ip());
         let (guard, neighbours) = (&services.generation.model.guard, &services.neighbours);
@@ -292,7 +293,7 @@ impl Session {
         self.limits.as_deref().unwrap_or(&generation.model.limits)
     }
 
-    /// Of the content of a request: those of the host that is asked.
+    /// Limits on request content: those of the requested host.
     pub fn content_limits<'g>(&self, generation: &'g Generation, view: HeadView<'_>) -> &'g Limits {
         let model = &generation.model.limits;
         if !generation.limits_differ {
@@ -307,13 +308,13 @@ impl Session {
             .map_or(model, Arc::as_ref)
     }
 
-    /// How long the connection may wait for a request.
+    /// The keep-alive timeout of the connection.
     pub fn idle_timeout_ms(&self, generation: &Generation) -> u64 {
         self.idle_timeout_ms
             .unwrap_or(self.limits(generation).keep_alive_timeout_ms)
     }
 
-    /// From now on the limits are those of the host that the handshake was for.
+    /// Switches to the limits of the host named in the handshake.
     pub fn take_limits_of_name(&mut self) {
         let Some(name) = self
             .client
@@ -332,8 +333,8 @@ impl Session {
 }
 
 impl Session {
-    /// After a reload: accounts are those of the new configuration's sites, and there may be limits
-    /// where there were none.
+    /// Follows a reload: accounts become those of the new configuration's sites, and limits may
+    /// have been added.
     fn follow(&mut self, generation: &Generation) {
         self.generation = generation.number;
         self.common_headers = common_headers_number(&self.worker, &self.client);
@@ -352,7 +353,8 @@ impl Session {
     }
 }
 
-/// Only clients that came over TLS can follow, and those of HTTP/3 know.
+/// The number of the common headers of this connection. HTTP/3 is advertised only to clients of
+/// TLS that do not use it already.
 fn common_headers_number(worker: &Worker, client: &Client) -> usize {
     let tells = client
         .session

@@ -43,9 +43,9 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker", 7),
 ];
 
-/// Crates of the same floor that may be used all the same: the log's fields are HTTP's words, and so
-/// are the heads of HTTP/2 and HTTP/3; logs are opened by the broker; commands talk to the control
-/// socket, and check TLS and explain requests as a worker would.
+/// Crates of the same floor that may be used all the same: the log's fields are HTTP's words, and
+/// so are the heads of HTTP/2 and HTTP/3; logs are opened by the broker; commands talk to the
+/// control socket, and check TLS and explain requests as a worker would.
 const NEIGHBOURS: &[(&str, &str)] = &[
     ("saker-telemetry", "saker-http"),
     ("saker-telemetry", "saker-net"),
