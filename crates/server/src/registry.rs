@@ -1,138 +1,79 @@
-//! The one list of handlers and the one list of filters, in the order in which they are asked.
+//! The registry: the one list of handlers and the one list of filters, in the order in which they
+//! are asked.
+//!
+//! Called by: each worker, at its start and after a reload; `saker explain`.
+//! Caveat: the order is behavior. The page cache looks a page up before the gateway asks for it,
+//! and keeps it before it is compressed.
+//! Out of scope: what a handler or filter does.
 
-use crate::names::Names;
-use saker_acme::Challenges;
 use saker_apache::{Apache, ApacheRules, ContentFilters, Inside, ResponseRules, status::Figures};
 use saker_files::Watcher;
 use saker_gateway::{Doorkeeper, Gateway};
 use saker_handlers::{
     CgiFiles, Compress, FieldFilter, FixedAnswers, GuardFields, LoginAttempts, PhpFiles,
     StaticFiles,
-    page_cache::{Explain, Keep, LookUp, PageCache, Share},
+    page_cache::{Explain, Keep, LookUp, PageCache},
 };
 use saker_net::jobs::{self, JobKind};
-use saker_pipeline::{
-    Filter, Generation, GuardState, Handler, Rules, Services, throttle::Neighbours,
+use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
+use saker_serving::{
+    reverse_dns::ReverseDns,
+    services::{CacheAccess, CommonParts, ServiceParts},
 };
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
 };
 
-/// What a worker has of the page cache.
-pub enum Cache {
-    Nothing,
-    Share(Share),
-    /// Requests are explained: nothing is looked up, and it is said what would be.
-    Explained,
+/// Makes the services of a worker. Pages that include others ask the same services as clients
+/// would.
+pub fn services(parts: ServiceParts<'_>) -> Rc<Services> {
+    Rc::new_cyclic(|inside| assemble(parts, inside.clone()))
 }
 
-/// What all workers share.
-pub struct Common<'a> {
-    pub watcher: &'a Watcher,
-    pub challenges: &'a Arc<Challenges>,
-    pub guard: &'a Arc<GuardState>,
-    pub neighbours: &'a Arc<Neighbours>,
-}
-
-pub fn services(
-    generation: Arc<Generation>,
-    common: &Common<'_>,
-    gateway: Gateway,
-    figures: Rc<dyn Figures>,
-    cache: Cache,
-) -> Rc<Services> {
-    // Pages that include pages ask for them as clients would.
-    Rc::new_cyclic(|inside| made(generation, common, gateway, figures, cache, inside.clone()))
-}
-
-fn made(
-    generation: Arc<Generation>,
-    common: &Common<'_>,
-    gateway: Gateway,
-    figures: Rc<dyn Figures>,
-    cache: Cache,
-    inside: Weak<Services>,
-) -> Services {
-    let Common {
+fn assemble(parts: ServiceParts<'_>, inside: Weak<Services>) -> Services {
+    let ServiceParts {
+        generation,
+        common,
+        gateway,
+        figures,
+        cache,
+    } = parts;
+    let CommonParts {
         watcher,
         challenges,
         guard,
         neighbours,
-    } = *common;
+    } = common;
+    let is_explained = matches!(cache, CacheAccess::Explain);
     let purgers = &generation.model.cache.purgers;
-    let is_explained = matches!(cache, Cache::Explained);
     let page_cache = match cache {
-        Cache::Share(share) => Some(PageCache::new(share, purgers.clone(), inside.clone())),
-        Cache::Nothing | Cache::Explained => None,
+        CacheAccess::Share(share) => Some(PageCache::new(share, purgers.clone(), inside.clone())),
+        CacheAccess::None | CacheAccess::Explain => None,
     };
-    let mut handlers: Vec<Box<dyn Handler>> = vec![
-        Box::new(FixedAnswers),
-        Box::new(PhpFiles::new(
-            watcher.clone(),
-            generation.model.php_pools.clone(),
-        )),
-        Box::new(CgiFiles::new(watcher.clone())),
-    ];
-    if let Some(page_cache) = &page_cache {
-        handlers.push(Box::new(LookUp(Rc::clone(page_cache))));
-    }
-    if is_explained {
-        handlers.push(Box::new(Explain));
-    }
     let gateway = Rc::new(gateway);
-    handlers.push(Box::new(Rc::clone(&gateway)));
-    handlers.push(Box::new(StaticFiles::new(
-        watcher.clone(),
-        generation.model.server.resource_file_bytes_max,
-    )));
-    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(LoginAttempts), Box::new(FieldFilter)];
-    let challenges = Arc::clone(challenges);
-    let rules = generation
-        .front_end
-        .clone()
-        .and_then(|front_end| front_end.downcast::<Apache>().ok());
     let buffer_files = gateway.buffer_files();
-    let pools = generation.model.php_pools.clone();
-    let apache_rules = rules.as_ref().map(|apache| {
-        Rc::new(ApacheRules::new(
-            Arc::clone(apache),
-            watcher.clone(),
-            figures,
-            pools.clone(),
-        ))
-    });
-    if let (Some(apache), Some(apache_rules)) = (&rules, &apache_rules) {
-        let inside = Inside::new(inside, Rc::clone(apache_rules));
-        filters.push(Box::new(ContentFilters::new(
-            Arc::clone(apache),
-            watcher.clone(),
-            inside,
-        )));
-    }
-    if let Some(page_cache) = page_cache {
-        filters.push(Box::new(Keep(page_cache)));
-    }
-    filters.push(Box::new(Compress));
-    if let Some(apache) = &rules {
-        filters.push(Box::new(ResponseRules::new(
-            Arc::clone(apache),
-            watcher.clone(),
-        )));
-    }
-    filters.push(Box::new(GuardFields));
-    let rules = apache_rules.map(|rules| rules as Rc<dyn Rules>);
+    let challenges = Arc::clone(challenges);
+    let apache = ApacheParts::of(&generation, watcher, figures);
+    let handlers = handlers(
+        &generation,
+        watcher,
+        page_cache.as_ref(),
+        is_explained,
+        &gateway,
+    );
+    let filters = filters(watcher, page_cache, apache.as_ref(), inside);
     Services {
         generation,
         handlers: Rc::from(handlers),
         filters: Rc::from(filters),
-        rules,
+        rules: apache.map(|apache| apache.rules as Rc<dyn Rules>),
         authorizer: Some(Rc::new(Doorkeeper(gateway))),
         guard: Arc::clone(guard),
         names: if is_explained {
             None
         } else {
-            Some(Box::new(Names::default()))
+            Some(Box::new(ReverseDns::default()))
         },
         sleep: |time| Box::pin(tokio::time::sleep(time)),
         offload: |work| {
@@ -146,5 +87,92 @@ fn made(
         neighbours: Arc::clone(neighbours),
         now_ns: saker_net::clock::monotonic_ns,
         challenge: Box::new(move |path| challenges.answer(path)),
+    }
+}
+
+/// The handlers, in the order in which they are asked.
+fn handlers(
+    generation: &Generation,
+    watcher: &Watcher,
+    page_cache: Option<&Rc<PageCache>>,
+    is_explained: bool,
+    gateway: &Rc<Gateway>,
+) -> Vec<Box<dyn Handler>> {
+    let mut handlers: Vec<Box<dyn Handler>> = vec![
+        Box::new(FixedAnswers),
+        Box::new(PhpFiles::new(
+            watcher.clone(),
+            generation.model.php_pools.clone(),
+        )),
+        Box::new(CgiFiles::new(watcher.clone())),
+    ];
+    if let Some(page_cache) = page_cache {
+        handlers.push(Box::new(LookUp(Rc::clone(page_cache))));
+    }
+    if is_explained {
+        handlers.push(Box::new(Explain));
+    }
+    handlers.push(Box::new(Rc::clone(gateway)));
+    handlers.push(Box::new(StaticFiles::new(
+        watcher.clone(),
+        generation.model.server.resource_file_bytes_max,
+    )));
+    handlers
+}
+
+/// The filters, in the order in which they see a response.
+fn filters(
+    watcher: &Watcher,
+    page_cache: Option<Rc<PageCache>>,
+    apache: Option<&ApacheParts>,
+    inside: Weak<Services>,
+) -> Vec<Box<dyn Filter>> {
+    let mut filters: Vec<Box<dyn Filter>> = vec![Box::new(LoginAttempts), Box::new(FieldFilter)];
+    if let Some(apache) = apache {
+        let inside = Inside::new(inside, Rc::clone(&apache.rules));
+        filters.push(Box::new(ContentFilters::new(
+            Arc::clone(&apache.configuration),
+            watcher.clone(),
+            inside,
+        )));
+    }
+    if let Some(page_cache) = page_cache {
+        filters.push(Box::new(Keep(page_cache)));
+    }
+    filters.push(Box::new(Compress));
+    if let Some(apache) = apache {
+        filters.push(Box::new(ResponseRules::new(
+            Arc::clone(&apache.configuration),
+            watcher.clone(),
+        )));
+    }
+    filters.push(Box::new(GuardFields));
+    filters
+}
+
+/// The front end of an Apache configuration.
+struct ApacheParts {
+    configuration: Arc<Apache>,
+    rules: Rc<ApacheRules>,
+}
+
+impl ApacheParts {
+    /// `None`: the configuration is native.
+    fn of(
+        generation: &Generation,
+        watcher: &Watcher,
+        figures: Rc<dyn Figures>,
+    ) -> Option<ApacheParts> {
+        let configuration = generation.front_end.clone()?.downcast::<Apache>().ok()?;
+        let rules = Rc::new(ApacheRules::new(
+            Arc::clone(&configuration),
+            watcher.clone(),
+            figures,
+            generation.model.php_pools.clone(),
+        ));
+        Some(ApacheParts {
+            configuration,
+            rules,
+        })
     }
 }

@@ -3,6 +3,7 @@
 use std::{
     env, fs, io,
     ops::Deref,
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process,
     sync::atomic::{AtomicU32, Ordering},
@@ -23,6 +24,13 @@ impl TempDir {
         let path = env::temp_dir().join(format!("saker-{name}-{}-{number}", process::id()));
         fs::create_dir_all(&path)?;
         Ok(TempDir { path })
+    }
+
+    /// Only for the user that runs the tests.
+    pub fn private(name: &str) -> io::Result<TempDir> {
+        let dir = TempDir::new(name)?;
+        fs::set_permissions(&dir.path, fs::Permissions::from_mode(0o700))?;
+        Ok(dir)
     }
 
     /// Writes a file below the folder, with the folders on the way.

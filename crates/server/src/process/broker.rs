@@ -8,13 +8,11 @@
 //! arguments, and their environment says what each is for ([`take_part`]). Out of scope: a broker
 //! of a server that stays root and starts nothing as another user; what can be opened without one.
 
-use super::{
-    log_programs, privileges,
-    source::{Read, Source},
-};
+use super::{log_programs, privileges};
 use saker_apache::Apache;
 use saker_broker::{Grant, Role, Transport};
 use saker_broker_client::BrokerClient;
+use saker_cli::source::{Read, Source};
 use saker_config::{
     Model,
     model::{AccessLogTarget, Address, ProgramUser},

@@ -1,11 +1,10 @@
-//! The page cache as an operator asks about it: how full it is, what is in it, and what is to go.
+//! Page cache commands of the control socket: statistics, listing, inspecting and purging.
 //!
-//! Runs on the main thread; what reads many files, on a thread of its own. The difficulty is to
-//! name things as they are kept: entries belong to sites by their scopes, and URLs have the port of
-//! the listener that the client came by, which whoever types one rarely knows. So a URL stands for
-//! what any listener of the server has of it.
+//! Called by: the supervisor. Runs on the main thread; what reads many files runs on a thread of
+//! its own.
+//! Caveat: entries belong to sites by their scopes, and their URLs contain the port of the
+//! listener, which operators rarely type; so a URL on the command line covers all listeners.
 
-use crate::control::{CacheVerb, PurgeOrder};
 use saker_cache_rules::{
     names::{self, Shown},
     rules::Life,
@@ -15,6 +14,7 @@ use saker_config::{
     Model,
     model::{Address, Site, SiteName},
 };
+use saker_control::{CacheVerb, PurgeOrder};
 use saker_handlers::page_cache::{
     bans, key,
     record::Record,
@@ -35,19 +35,19 @@ const PORT_ENDS: [char; 3] = ['/', '?', '#'];
 /// Between the parts of keys, and of bans.
 const BETWEEN: u8 = 0;
 
-/// Answers what was asked.
+/// Answers a page cache command.
 pub async fn answer(
     verb: &CacheVerb,
     model: &Model,
     store: Option<Arc<Store>>,
-    tallies: &[Arc<Tallies>],
+    site_stats: &[Arc<Tallies>],
 ) -> Result<Value, String> {
     let store = store.ok_or(
         "there is no page cache: no site uses it, or it could not be opened (see the error log)",
     )?;
     match verb {
-        CacheVerb::Stat => Ok(stat(model, &store, tallies)),
-        // Who has workers to tell has answered it.
+        CacheVerb::Stat => Ok(stat(model, &store, site_stats)),
+        // The supervisor, which has the workers, answers it.
         CacheVerb::Warm(_) => Err("warm-ups are not for the store to make".into()),
         CacheVerb::Purge(order) => purge(order, model, &store),
         CacheVerb::List { site, max } => {
@@ -74,7 +74,7 @@ async fn aside(work: impl FnOnce() -> Value + Send + 'static) -> Result<Value, S
         .map_err(|error| error.to_string())
 }
 
-fn stat(model: &Model, store: &Store, tallies: &[Arc<Tallies>]) -> Value {
+fn stat(model: &Model, store: &Store, site_stats: &[Arc<Tallies>]) -> Value {
     let (totals, bounds) = (store.totals(), store.bounds());
     json!({
         "ok": true,
@@ -88,22 +88,22 @@ fn stat(model: &Model, store: &Store, tallies: &[Arc<Tallies>]) -> Value {
         "damaged": totals.damaged,
         "purges": totals.purges,
         "is_complete": totals.is_complete,
-        "sites": sites(model, store, tallies),
+        "sites": sites(model, store, site_stats),
     })
 }
 
 /// Of each site, what it has in the store, and what became of its requests since the start.
-pub fn sites(model: &Model, store: &Store, tallies: &[Arc<Tallies>]) -> Value {
+pub fn sites(model: &Model, store: &Store, site_stats: &[Arc<Tallies>]) -> Value {
     // Sites of one name have their entries in common.
     let mut all: Vec<Vec<u8>> = scopes(model).map(|(scope, _)| scope).collect();
     all.dedup();
     all.iter()
-        .map(|scope| site(store, tallies, scope))
+        .map(|scope| site(store, site_stats, scope))
         .collect()
 }
 
-fn site(store: &Store, tallies: &[Arc<Tallies>], scope: &[u8]) -> Value {
-    let (used, sum) = (store.site_use(scope), Tallies::sum(tallies, scope));
+fn site(store: &Store, site_stats: &[Arc<Tallies>], scope: &[u8]) -> Value {
+    let (used, sum) = (store.site_use(scope), Tallies::sum(site_stats, scope));
     let mut site = json!({
         "site": String::from_utf8_lossy(scope),
         "entries": used.entries,
@@ -215,7 +215,7 @@ fn life(head: &EntryHead) -> Option<Life> {
     }
 }
 
-/// The tag within its scope, and whether that is one visitor's.
+/// The tag within its scope, and whether the entry is private.
 fn own(tag: &[u8]) -> (&[u8], bool) {
     tag.strip_prefix(&[PRIVATE])
         .map_or((tag, false), |tag| (tag, true))

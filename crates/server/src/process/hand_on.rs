@@ -52,7 +52,7 @@ fn open_entry(folder: BorrowedFd<'_>, name: &CString) -> io::Result<OwnedFd> {
 fn hand_on_entry(entry: &OwnedFd, uid: u32, depth: u32) -> io::Result<()> {
     let stat = fstat(entry)?;
     match FileType::from_raw_mode(stat.st_mode) {
-        // A second name may be that of somebody else's file.
+        // Another hard link may be another user's file.
         FileType::RegularFile if stat.st_uid != uid && stat.st_nlink == 1 => give(entry, uid),
         FileType::Directory
             if depth > 0 && (stat.st_uid != uid || is_guard(stat.st_uid, stat.st_gid)) =>
@@ -83,7 +83,7 @@ fn give(entry: &OwnedFd, uid: u32) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::state_dir::tests::Scratch;
+    use saker_testkit::TempDir;
     use std::{
         fs,
         os::unix::fs::{MetadataExt, chown, symlink},
@@ -94,7 +94,7 @@ mod tests {
         if !rustix::process::geteuid().is_root() {
             return;
         }
-        let scratch = Scratch::new();
+        let scratch = TempDir::private("unit").unwrap();
         let (folder, outside) = (scratch.join("acme"), scratch.join("outside"));
         fs::create_dir_all(folder.join("certificates")).unwrap();
         for path in [

@@ -1,7 +1,8 @@
-//! Listening sockets of the whole process: bound by the main thread, one descriptor per worker.
+//! Listening sockets of the process, bound by the main thread, one descriptor per worker.
 //!
-//! TCP sockets share an address by SO_REUSEPORT, so that the kernel spreads connections over the
-//! workers; Unix sockets and sockets that systemd handed over exist once, and each worker gets a
+//! Called by: the start and each reload.
+//! Caveat: TCP sockets share an address by SO_REUSEPORT, so that the kernel distributes
+//! connections; Unix sockets and sockets passed by systemd exist once, and each worker gets a
 //! duplicate.
 
 use super::succession::{GRACE, Predecessor};
@@ -267,7 +268,7 @@ impl Listeners {
         self.bound.iter().map(|one| &one.actual).collect()
     }
 
-    /// Says which of systemd's sockets nobody listens on: their clients would wait for ever.
+    /// Reports sockets from systemd that no listener uses; their clients would wait forever.
     fn report_unclaimed(&self) {
         for address in self.activated.keys().filter(|address| !self.has(address)) {
             error_log::log(
@@ -425,7 +426,7 @@ fn beside(
     }
 }
 
-/// What the operator can do about it.
+/// Advice for the operator.
 fn way_out(address: &Address, error: &io::Error) -> String {
     let text = match (error.kind(), address) {
         (io::ErrorKind::AddrInUse, Address::Tcp(address)) => {

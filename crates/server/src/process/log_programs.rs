@@ -89,7 +89,7 @@ pub fn start_by(broker: &Arc<BrokerClient>) {
     });
 }
 
-/// `None`: it names no program, which whoever starts it finds out.
+/// `None`: the command is empty; starting it reports that.
 fn parts(command: &str) -> Option<(PathBuf, Vec<OsString>)> {
     let command = log_program(command).ok()?;
     Some((

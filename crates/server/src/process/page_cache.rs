@@ -1,15 +1,15 @@
-//! The page cache's store: opened by the main thread before there are workers, and kept from
-//! generation to generation.
+//! The page cache's store: opened by the main thread before there are workers, and kept across
+//! reloads.
 //!
-//! The difficulty is whose the folder is. Below the state directory it is made by the user that the
-//! server has become; elsewhere root may be the only one who can make it, so root does
-//! ([`hand_over`]), and what exists already is the administrator's to give away. A server without
-//! its cache answers all the same, only slower: what goes wrong here is said, and stops nothing.
+//! Called by: the start and each reload.
+//! Caveat: the user that the server becomes creates the directory below the state directory;
+//! elsewhere root may have to ([`hand_over`]), and existing directories are left to the
+//! administrator. If the directory is unusable, the server runs uncached and logs it.
 
 use super::hand_on::{hand_on, is_guard};
-use crate::shared::{PageCache, Shared};
 use saker_cache_store::{Bounds, Store};
 use saker_config::{Model, model::CacheStore};
+use saker_serving::shared::{PageCache, Shared};
 use saker_telemetry::{error_log, message};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
@@ -18,7 +18,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Who reads other people's pages there reads what they see when they are logged in.
+/// Cached pages may contain what logged-in users see.
 const FOLDER_MODE: u32 = 0o700;
 /// Of root's, for a group that is the server's alone.
 const GUARDED_MODE: u32 = 0o770;
@@ -66,8 +66,7 @@ pub fn hand_over(model: &Model, uid: u32, guard: Option<u32>) {
     }
 }
 
-/// While we are root: what is in a folder that root made at an earlier start becomes this user's,
-/// whoever had it since.
+/// As root: gives the contents of a directory that root created at an earlier start to this user.
 pub fn hand_on_left(model: &Model, uid: u32) {
     if let Some(folder) = model
         .cache
@@ -85,7 +84,7 @@ fn is_guarded(folder: &Path) -> bool {
         .is_ok_and(|found| found.is_dir() && is_guard(found.uid(), found.gid()))
 }
 
-/// The folder is root's, so that nobody has laid anything else there.
+/// Closes a directory that belongs to root, so that other users cannot place anything in it.
 fn close_to(folder: &Path, gid: u32) {
     let _ = lchown(folder, Some(0), Some(gid))
         .and_then(|()| fs::set_permissions(folder, fs::Permissions::from_mode(GUARDED_MODE)));
@@ -106,8 +105,7 @@ pub fn open(model: &Model, shared: &Shared) {
     }
 }
 
-/// After a predecessor that had it open: nothing in it is used, for purges have come meanwhile that
-/// nobody could write down.
+/// Opens the cache after a predecessor, emptied: purges came meanwhile that could not be recorded.
 pub async fn open_emptied(model: &Model, shared: &Shared) {
     let folder = folder(model);
     for _ in 0..PREDECESSOR_ATTEMPTS {
@@ -149,9 +147,9 @@ fn lock(folder: &Path) -> io::Result<File> {
         .open(folder.join(LOCK))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => {
-            Err(io::Error::other("another server has its page cache there"))
-        }
+        Err(fs::TryLockError::WouldBlock) => Err(io::Error::other(
+            "another server uses this page cache directory",
+        )),
         Err(fs::TryLockError::Error(error)) => Err(error),
     }
 }
@@ -186,11 +184,11 @@ pub fn fixed_until_restart(old: &Model, new: &Model) -> impl Iterator<Item = &'s
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::state_dir::tests::Scratch;
+    use saker_testkit::TempDir;
 
     #[test]
     fn a_folder_is_nobody_elses() {
-        let scratch = Scratch::new();
+        let scratch = TempDir::private("unit").unwrap();
         let folder = scratch.join("deep/cache");
         let first = open_in(&folder, Bounds::default()).unwrap();
         assert_eq!(

@@ -1,8 +1,8 @@
-//! The file that scripts find the process by.
+//! The pid file, by which scripts find the process.
 //!
-//! Made by root before the change of user, like the sockets, and root's for good; filled when the
-//! server serves: a number in it says so. At the end the broker removes it where the folder is
-//! root's, however the server ended.
+//! Called by: the start. Created by root before privileges are dropped, and filled when the server
+//! serves.
+//! Caveat: it stays root's; at the end the broker removes it where the directory is root's.
 
 use saker_config::model::Server;
 use std::{
@@ -24,7 +24,7 @@ impl PidFile {
             return Ok(None);
         };
         let failed = |error: std::io::Error| format!("PidFile {}: {error}", path.display());
-        // A new one beside it, renamed: nobody reads half a number, and no link is followed.
+        // Written beside it and renamed: no reader sees half a number, and no link is followed.
         let fresh = path.with_extension("new");
         let _ = fs::remove_file(&fresh);
         let file = File::options()
@@ -58,12 +58,12 @@ impl Drop for PidFile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::state_dir::tests::Scratch;
+    use saker_testkit::TempDir;
 
     #[test]
     fn written_and_removed_unless_it_is_another_s() {
-        let scratch = Scratch::new();
-        let path = scratch.0.join("saker.pid");
+        let scratch = TempDir::private("unit").unwrap();
+        let path = scratch.join("saker.pid");
         let server = Server {
             pid_file: Some(path.clone()),
             ..Server::default()

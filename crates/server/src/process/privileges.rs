@@ -8,9 +8,9 @@
 //! been another user's. What the server has made for itself in its state directory is handed on to
 //! the user of this run, so that no run leaves anything that the next one can't use.
 
-use super::{guard_keys, hand_on::hand_on, neighbours, page_cache};
-use crate::control::{Lock, Peers, state_dir::PID_FILE};
+use super::{abuse_keys, bans, hand_on::hand_on, page_cache};
 use saker_config::Model;
+use saker_control::{Lock, Peers, state_dir::PID_FILE};
 use saker_net::process::Identity;
 use saker_telemetry::{error_log, message};
 use std::os::unix::fs::chown;
@@ -21,8 +21,8 @@ const OWN: [&str; 6] = [
     "authority",
     "cache",
     "ocsp",
-    neighbours::FILE,
-    guard_keys::FILE,
+    bans::FILE,
+    abuse_keys::FILE,
 ];
 
 /// Changes to the configured user, if we are root. Without one, serving as root is said aloud; a

@@ -1,11 +1,11 @@
 //! Signals, as Apache and nginx administrators know them.
 //!
-//! TERM and INT: stop, requests may finish; a second one means now. QUIT: stop now. HUP: reload.
-//! USR1: open the logs again. PIPE is ignored by the runtime. Under an Apache configuration as
-//! Apache has it: TERM now, WINCH when requests have finished, USR1 and HUP reload and open the
-//! logs again.
+//! Called by: the main loop. TERM and INT: graceful stop, a second one stops at once. QUIT: stop
+//! at once. HUP: reload. USR1: reopen log files. The runtime ignores PIPE.
+//! Caveat: under an Apache configuration they mean what Apache's do: TERM stops at once, WINCH
+//! gracefully, USR1 and HUP reload and reopen log files.
 
-use super::operator::Operator;
+use super::supervisor::Supervisor;
 use std::{io, rc::Rc};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -31,27 +31,27 @@ impl Signals {
     }
 
     /// Obeys until it is dropped.
-    pub async fn obey(&mut self, operator: &Rc<Operator>) {
+    pub async fn obey(&mut self, supervisor: &Rc<Supervisor>) {
         loop {
             tokio::select! {
-                _ = self.terminate.recv() => operator.ask_stop(!operator.is_stopping() && !operator.is_apache()),
-                _ = self.interrupt.recv() => operator.ask_stop(!operator.is_stopping()),
-                _ = self.quit.recv() => operator.ask_stop(false),
-                _ = self.window.recv() => if operator.is_apache() { operator.ask_stop_refusing() },
-                _ = self.hangup.recv() => begin_again(operator),
-                _ = self.user1.recv() => match operator.is_apache() {
-                    true => begin_again(operator),
-                    false => drop(operator.reopen()),
+                _ = self.terminate.recv() => supervisor.ask_stop(!supervisor.is_stopping() && !supervisor.is_apache()),
+                _ = self.interrupt.recv() => supervisor.ask_stop(!supervisor.is_stopping()),
+                _ = self.quit.recv() => supervisor.ask_stop(false),
+                _ = self.window.recv() => if supervisor.is_apache() { supervisor.ask_stop_refusing() },
+                _ = self.hangup.recv() => begin_again(supervisor),
+                _ = self.user1.recv() => match supervisor.is_apache() {
+                    true => begin_again(supervisor),
+                    false => drop(supervisor.reopen()),
                 },
             }
         }
     }
 }
 
-fn begin_again(operator: &Operator) {
-    drop(operator.reload_now());
+fn begin_again(supervisor: &Supervisor) {
+    drop(supervisor.reload_now());
     // After a refused reload, too: logrotate has moved the files away.
-    if operator.is_apache() {
-        drop(operator.reopen());
+    if supervisor.is_apache() {
+        drop(supervisor.reopen());
     }
 }

@@ -11,8 +11,8 @@
 //! since it has seen purges that it could not apply. Absent on purpose: starting the successor.
 //! That is the service manager's or the administrator's.
 
-use crate::control::{CLOSED, LISTENING, client};
 use saker_config::model::Address;
+use saker_control::{CLOSED, LISTENING, client};
 use saker_net::{BoundSocket, steering};
 use serde_json::Value;
 use std::{

@@ -1,22 +1,19 @@
-//! Warm-ups of the page cache on the main thread: begun for whoever asks over the control socket,
-//! and by the clock where the configuration says so.
+//! Cache warming on the main thread: jobs of the control socket, and scheduled ones.
 //!
-//! The workers do the work (`saker_handlers::page_cache::warm`), and this thread knows by which
-//! doors requests come in. Nothing here waits.
+//! Called by: the supervisor. The workers fetch the pages (`saker_handlers::page_cache::warm`);
+//! nothing here waits.
 
 use super::{listeners::Listeners, workers::Workers};
-use crate::{
-    control::{WARM_LINES_MAX, WarmList, WarmOrder, WarmVerb},
-    worker::Command,
-};
 use saker_config::{
     Model,
     model::{Address, Listener},
 };
+use saker_control::{WARM_LINES_MAX, WarmList, WarmOrder, WarmVerb};
 use saker_handlers::page_cache::{
     errand::{Door, Outcome},
     warm::{Job, Jobs, Line, Order, url::PageUrl},
 };
+use saker_serving::worker_thread::Command;
 use saker_telemetry::{error_log, message};
 use serde_json::{Value, json};
 use std::{
@@ -24,10 +21,10 @@ use std::{
     sync::Arc,
 };
 
-/// Requests at a time of a warm-up that nobody waits for.
+/// Concurrent requests of a scheduled warm-up.
 const CONFIGURED_CONCURRENCY: usize = 2;
 
-/// Answers what was asked.
+/// Answers a warm-up command.
 pub fn answer(
     verb: &WarmVerb,
     jobs: &Jobs,
@@ -37,7 +34,7 @@ pub fn answer(
 ) -> Result<Value, String> {
     let find = |job: u64| {
         jobs.find(job)
-            .ok_or_else(|| format!("there is no warm-up {job}"))
+            .ok_or_else(|| format!("no such warm-up: {job}"))
     };
     match verb {
         WarmVerb::Begin(WarmOrder {
@@ -54,7 +51,7 @@ pub fn answer(
             };
             let job = Job::new(order, doors(model, listeners), true);
             add(&job, list)?;
-            let number = begin(&job, jobs, workers).ok_or("too many warm-ups are under way")?;
+            let number = begin(&job, jobs, workers).ok_or("too many warm-ups are running")?;
             Ok(json!({ "ok": true, "job": number }))
         }
         WarmVerb::Add { job, list } => {
@@ -70,7 +67,7 @@ pub fn answer(
     }
 }
 
-/// Begins what the configuration wants; nobody looks at it.
+/// Starts the configured warm-up.
 pub fn by_configuration(jobs: &Jobs, model: &Model, listeners: &Listeners, workers: &Workers) {
     let order = Order {
         concurrency: CONFIGURED_CONCURRENCY,
@@ -82,7 +79,7 @@ pub fn by_configuration(jobs: &Jobs, model: &Model, listeners: &Listeners, worke
         ..WarmList::default()
     };
     let begun = add(&job, &list).and_then(|()| {
-        begin(&job, jobs, workers).ok_or_else(|| "too many warm-ups are under way".into())
+        begin(&job, jobs, workers).ok_or_else(|| "too many warm-ups are running".into())
     });
     if let Err(why) = begun {
         error_log::log(&message::CONFIG_WARNING, format_args!("cache.warm: {why}"));
@@ -102,7 +99,7 @@ pub fn begin(job: &Arc<Job>, jobs: &Jobs, workers: &Workers) -> Option<u64> {
     Some(number)
 }
 
-/// All or nothing: whoever mistypes one address wants to know before the others are asked for.
+/// Adds URLs, all or none: a mistyped one is reported before any is fetched.
 pub fn add(job: &Job, list: &WarmList) -> Result<(), String> {
     let parse = |text: &String| {
         PageUrl::parse(text)

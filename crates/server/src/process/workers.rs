@@ -1,12 +1,15 @@
-//! The workers as the main thread sees them: how many, on which cores, told what, ended how.
+//! The workers as the main thread sees them: their number and placement, commands to them, and
+//! their end.
+//!
+//! Called by: the supervisor.
 
-use crate::{
-    secured::Secured,
-    shared::Shared,
-    worker::{self, Command, WorkerHandle},
-};
-use saker_config::model::{self, Affinity};
+use saker_config::model::Affinity;
 use saker_pipeline::Generation;
+use saker_serving::{
+    shared::Shared,
+    tls_state::TlsState,
+    worker_thread::{self, Command, WorkerHandle},
+};
 use saker_telemetry::{error_log, message};
 use std::{
     cell::{Cell, RefCell},
@@ -27,15 +30,8 @@ const THREADS_END_MAX: Duration = Duration::from_secs(5);
 /// How often the end of the workers is looked for.
 const POLL: Duration = Duration::from_millis(20);
 
-pub fn count(workers: &model::Workers) -> usize {
-    match workers {
-        model::Workers::Auto => saker_net::process::allowed_cores().len().max(1),
-        model::Workers::Count(count) => (*count).max(1),
-    }
-}
-
 /// Which core worker n runs on.
-pub fn placement(affinity: &Affinity) -> impl Fn(usize) -> Option<usize> {
+pub fn placement(affinity: &Affinity) -> impl Fn(usize) -> Option<usize> + use<> {
     let cores = match affinity {
         Affinity::Off => Vec::new(),
         Affinity::Auto => saker_net::process::allowed_cores(),
@@ -48,16 +44,16 @@ impl Workers {
     pub fn start(
         shared: &Arc<Shared>,
         generation: &Arc<Generation>,
-        secured: &Arc<Secured>,
+        tls: &Arc<TlsState>,
         count: usize,
         core_of: impl Fn(usize) -> Option<usize>,
     ) -> io::Result<Workers> {
         let handles = (0..count).map(|index| {
-            worker::start(
+            worker_thread::start(
                 index,
                 Arc::clone(shared),
                 Arc::clone(generation),
-                Arc::clone(secured),
+                Arc::clone(tls),
                 core_of(index),
             )
         });
@@ -108,8 +104,8 @@ impl Workers {
         tokio::time::sleep(POLL).await;
     }
 
-    /// Lets connections finish at most `until` then, or until somebody is `tired` of waiting; then
-    /// ends the threads. `false`: some were cut.
+    /// Waits for connections until `until`, or until `tired` is set; then ends the threads.
+    /// Returns `false` if connections were cut.
     pub async fn end(&self, shared: &Shared, until: Instant, tired: &Cell<bool>) -> bool {
         while shared.connections.now() > 0 && Instant::now() < until && !tired.get() {
             tokio::time::sleep(POLL).await;

@@ -37,15 +37,21 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-handlers", 5),
     ("saker-gateway", 5),
     ("saker-apache", 5),
-    ("saker", 6),
+    ("saker-control", 6),
+    ("saker-serving", 6),
+    ("saker-cli", 6),
+    ("saker", 7),
 ];
 
-/// Neighbours that may be used all the same: the log's fields are HTTP's words, and so are the
-/// heads of HTTP/2 and HTTP/3; logs are opened by the broker.
+/// Crates of the same floor that may be used all the same: the log's fields are HTTP's words, and
+/// so are the heads of HTTP/2 and HTTP/3; logs are opened by the broker; commands talk to the
+/// control socket, and check TLS and explain requests as a worker would.
 const NEIGHBOURS: &[(&str, &str)] = &[
     ("saker-telemetry", "saker-http"),
     ("saker-telemetry", "saker-net"),
     ("saker-http-mux", "saker-http"),
+    ("saker-cli", "saker-control"),
+    ("saker-cli", "saker-serving"),
 ];
 
 /// Checks one manifest of `crates/`.

@@ -1,0 +1,168 @@
+//! `saker status`, `reload`, `reopen-logs` and `stop`: requests to the running server, and how the
+//! answers are printed.
+//!
+//! Called by: `lib`; the other commands that talk to a running server, for their errors.
+
+use crate::{
+    arguments::{Reload, ReopenLogs, Status, Stop, Target},
+    exit_status::{CANNOT, CONFIGURATION_ERRORS, NOT_RUNNING},
+    locations::{self, Absent},
+    output, status_page,
+};
+use saker_control::client::{self, ClientError};
+use serde_json::Value;
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+pub fn status(status: &Status) -> ExitCode {
+    ask(&status.target, |state_dir| {
+        match (status.prometheus, status.json) {
+            (true, _) => client::metrics(state_dir).map(output::print),
+            (_, true) => {
+                client::status(state_dir).map(|report| output::print(format!("{report:#}\n")))
+            }
+            _ => client::status(state_dir)
+                .map(|report| output::print(status_page::render(&report, now_unix_s()))),
+        }
+    })
+}
+
+pub fn reload(reload: &Reload) -> ExitCode {
+    ask(&reload.target, |state_dir| {
+        let report = client::reload(state_dir)?;
+        for warning in report
+            .get("warnings")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            output::error(format_args!(
+                "{}\n",
+                warning.as_str().unwrap_or_default().trim_end()
+            ));
+        }
+        Ok(output::print(status_page::reloaded(&report)))
+    })
+}
+
+pub fn stop(stop: &Stop) -> ExitCode {
+    ask(&stop.target, |state_dir| {
+        let pid = client::stop(state_dir, !stop.now)?;
+        Ok(output::print(pid.map_or_else(
+            || "stopped\n".to_owned(),
+            |pid| format!("stopped (pid {pid})\n"),
+        )))
+    })
+}
+
+pub fn reopen_logs(reopen: &ReopenLogs) -> ExitCode {
+    ask(&reopen.target, |state_dir| {
+        client::reopen_logs(state_dir).map(|()| output::print("log files reopened\n"))
+    })
+}
+
+pub fn ask(
+    target: &Target,
+    question: impl FnOnce(&Path) -> Result<ExitCode, ClientError>,
+) -> ExitCode {
+    let asked = match locations::running_server(target) {
+        Ok(state_dir) => question(&state_dir).map_err(|error| explain_failure(&error)),
+        Err(absent) => Err(explain_absence(&absent)),
+    };
+    asked.unwrap_or_else(|(status, text)| {
+        output::error(text);
+        ExitCode::from(status)
+    })
+}
+
+/// Diagnostics come rendered and stand for themselves.
+fn explain_failure(error: &ClientError) -> (u8, String) {
+    match error {
+        ClientError::NotRunning(_) => (NOT_RUNNING, format!("saker: {error}\n")),
+        ClientError::Configuration(text) => (
+            CONFIGURATION_ERRORS,
+            format!(
+                "{}\nsaker: not reloaded; the server goes on as before\n",
+                text.trim_end()
+            ),
+        ),
+        _ => (CANNOT, format!("saker: {error}\n")),
+    }
+}
+
+fn explain_absence(absent: &Absent) -> (u8, String) {
+    match absent {
+        Absent::Configuration(diagnostics) => (
+            CONFIGURATION_ERRORS,
+            format!(
+                "{}\nsaker: cannot locate the server without a valid configuration; use --state-dir\n",
+                diagnostics.trim_end()
+            ),
+        ),
+        Absent::None(places) => (
+            NOT_RUNNING,
+            format!(
+                "saker: no server is running in {} (specify it with -c, --apache or --state-dir)\n",
+                listed(places)
+            ),
+        ),
+        Absent::Several(places) => (
+            CANNOT,
+            format!(
+                "saker: several servers are running; choose one with --state-dir: {}\n",
+                listed(places)
+            ),
+        ),
+    }
+}
+
+fn listed(places: &[PathBuf]) -> String {
+    places
+        .iter()
+        .map(|place| place.display().to_string())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn now_unix_s() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_status_and_sentence() {
+        let (status, text) = explain_failure(&ClientError::NotRunning("/run/saker".into()));
+        assert_eq!(
+            (status, text.as_str()),
+            (
+                3,
+                "saker: no server is running (state directory /run/saker)\n"
+            )
+        );
+        let (status, text) = explain_failure(&ClientError::Configuration(
+            "saker.toml:1:1: error: x\n".into(),
+        ));
+        assert_eq!(status, 1);
+        assert!(
+            text.starts_with("saker.toml:1:1: error: x\nsaker: not reloaded"),
+            "{text}"
+        );
+        assert_eq!(
+            explain_failure(&ClientError::Refused("no".into())),
+            (2, "saker: the server refused: no\n".into())
+        );
+        assert_eq!(explain_failure(&ClientError::Garbled("x".into())).0, 2);
+        assert_eq!(explain_absence(&Absent::None(vec!["/a".into()])).0, 3);
+        let (status, text) = explain_absence(&Absent::Several(vec!["/a".into(), "/b".into()]));
+        assert_eq!(status, 2);
+        assert!(text.ends_with("--state-dir: /a, /b\n"), "{text}");
+    }
+}

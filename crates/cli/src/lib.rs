@@ -1,0 +1,98 @@
+//! The command line: arguments to commands.
+//!
+//! Called by: `main.rs`. Each command is a function that returns an exit status; errors go to
+//! standard error.
+//! Caveat: exit statuses: 0 done, 1 the configuration has errors, 2 wrong usage or failure, 3 no
+//! server is running. Servers are run by a function that `main` hands in ([`Program`]).
+//! Out of scope: the process; a command calls it and is over.
+
+mod address;
+pub mod apache;
+mod arguments;
+mod bans;
+mod cache;
+mod check;
+mod daemon;
+mod dispatch_trace;
+mod documents;
+mod exit_status;
+mod explain;
+mod hosts;
+mod locations;
+mod output;
+mod php;
+mod preflight;
+mod program;
+mod sign_url;
+pub mod source;
+mod start;
+mod status_page;
+mod unsupported;
+mod warm;
+
+use arguments::{Cli, Command};
+use clap::{Parser, error::ErrorKind};
+use exit_status::CANNOT;
+pub use program::{Program, RunServer};
+use std::{path::Path, process::ExitCode};
+
+/// Runs the command that the arguments name.
+pub fn main(program: Program) -> ExitCode {
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if arguments
+        .first()
+        .is_some_and(|name| apache::is_name(&name.to_string_lossy()))
+    {
+        let words: Vec<String> = arguments
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
+        return apache::main(&words, program.run_server);
+    }
+    match Cli::try_parse_from(&arguments) {
+        Ok(cli) => run(cli.command, program),
+        // Help and version come as errors too, with an exit status of 0.
+        Err(error) => {
+            let _ = error.print();
+            if let Some(folder) = arguments
+                .get(1)
+                .map(Path::new)
+                .filter(|path| error.kind() == ErrorKind::InvalidSubcommand && path.is_dir())
+            {
+                output::error(format_args!(
+                    "\nTo serve a folder: saker serve {}\n",
+                    folder.display()
+                ));
+            }
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(CANNOT))
+        }
+    }
+}
+
+fn run(command: Command, program: Program) -> ExitCode {
+    match command {
+        Command::Serve(serve) => start::serve(*serve, program.run_server),
+        Command::Run(run) => start::run(run, program.run_server),
+        Command::Check(check) => check::check(&check),
+        Command::Explain(explain) => explain::explain(explain, program.make_services),
+        Command::Status(status) => daemon::status(&status),
+        Command::Reload(reload) => daemon::reload(&reload),
+        Command::Stop(stop) => daemon::stop(&stop),
+        Command::ReopenLogs(reopen) => daemon::reopen_logs(&reopen),
+        Command::Purge(purge) => cache::purge(purge),
+        Command::Cache(cache) => cache::cache(cache.command),
+        Command::Ban(ban) => bans::ban(ban),
+        Command::Unban(unban) => bans::unban(unban),
+        Command::Bans(shown) => bans::bans(&shown),
+        Command::SignUrl(sign) => sign_url::sign_url(*sign),
+        Command::Hosts(hosts) => hosts::hosts(hosts.command),
+        Command::Schema => documents::schema(),
+        Command::Reference => documents::reference(),
+        Command::Completions(completions) => documents::completions(completions.shell),
+        Command::Man(man) => documents::man(man.dir.as_deref()),
+        Command::Version => documents::version(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! Sources of the configuration: a directory, `saker.toml`, or an Apache configuration.
+//!
+//! Called by: the start and each reload, which read it; `check`, `explain`, `sign-url`.
+
+use saker_ap_expr::{Pattern, PatternOptions};
+use saker_apache::Loaded;
+use saker_apache_syntax::{OnDiskPrivileged, Setup, read_envvars};
+use saker_config::{
+    Diagnostic, Diagnostics, Model, ServeOptions, Severity,
+    model::{PhpProgram, Workers},
+};
+use saker_control::apache_state;
+use saker_pipeline::FrontEnd;
+use std::{
+    os::unix::ffi::OsStringExt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+#[derive(Clone, Debug)]
+pub enum Source {
+    Directory(Box<ServeOptions>),
+    File {
+        path: PathBuf,
+        workers: Option<usize>,
+        state_dir: Option<PathBuf>,
+    },
+    Apache {
+        input: ApacheInput,
+        workers: Option<usize>,
+        state_dir: Option<PathBuf>,
+        php: Option<PhpProgram>,
+    },
+}
+
+/// What Apache's command line says about its configuration.
+#[derive(Clone, Debug, Default)]
+pub struct ApacheInput {
+    /// `-f`
+    pub file: PathBuf,
+    /// `-d`; else the folder of the file.
+    pub server_root: Option<PathBuf>,
+    /// `-D`
+    pub defines: Vec<String>,
+    /// `-C`
+    pub before: Vec<String>,
+    /// `-c`
+    pub after: Vec<String>,
+}
+
+/// A configuration and what is noteworthy about it; or all that is wrong with it.
+pub struct Read {
+    pub model: Model,
+    /// What a front-end other than our own keeps beside it.
+    pub front_end: Option<FrontEnd>,
+    pub warnings: Vec<String>,
+}
+
+impl Source {
+    pub fn read(&self) -> Result<Read, String> {
+        let mut read = self.read_text()?;
+        let is_apache = read.front_end.is_some();
+        settle_php(&mut read.model, is_apache);
+        Ok(read)
+    }
+
+    fn read_text(&self) -> Result<Read, String> {
+        match self {
+            Source::Directory(options) => Ok(Read {
+                model: Model::for_directory(ServeOptions::clone(options)),
+                front_end: None,
+                warnings: Vec::new(),
+            }),
+            Source::File {
+                path,
+                workers,
+                state_dir,
+            } => {
+                let loaded = load_native(path).map_err(|diagnostics| diagnostics.to_string())?;
+                let warnings = loaded.warnings.iter().map(ToString::to_string).collect();
+                Ok(Read {
+                    model: with(loaded.model, *workers, state_dir.as_deref()),
+                    front_end: None,
+                    warnings,
+                })
+            }
+            Source::Apache {
+                input,
+                workers,
+                state_dir,
+                php,
+            } => {
+                let loaded = load_apache(input);
+                if loaded.has_errors() {
+                    return Err(loaded
+                        .diagnostics
+                        .iter()
+                        .filter(|diagnostic| diagnostic.is_error())
+                        .map(Diagnostic::to_string)
+                        .collect());
+                }
+                let noteworthy = loaded
+                    .diagnostics
+                    .iter()
+                    .filter(|diagnostic| diagnostic.severity == Severity::Warning);
+                let warnings = noteworthy.map(ToString::to_string).collect();
+                let front_end: FrontEnd = Arc::new(loaded.apache);
+                let mut model = with(loaded.model, *workers, state_dir.as_deref());
+                model.php.program = php.clone().unwrap_or(model.php.program);
+                Ok(Read {
+                    model,
+                    front_end: Some(front_end),
+                    warnings,
+                })
+            }
+        }
+    }
+
+    /// For status and messages.
+    pub fn name(&self) -> String {
+        match self {
+            Source::Directory(options) => options.root.display().to_string(),
+            Source::File { path, .. } => path.display().to_string(),
+            Source::Apache { input, .. } => input.file.display().to_string(),
+        }
+    }
+}
+
+/// Workers that a configuration asks for: one per core unless it names a number.
+pub fn count(workers: &Workers) -> usize {
+    match workers {
+        Workers::Auto => saker_net::process::allowed_cores().len().max(1),
+        Workers::Count(count) => (*count).max(1),
+    }
+}
+
+/// Looks for PHP. Apache's rules may want it for files of any locations, by `.htaccess`.
+pub fn settle_php(model: &mut Model, is_apache: bool) {
+    let workers = count(&model.server.workers);
+    saker_php::settle(model, workers, is_apache);
+}
+
+fn with(mut model: Model, workers: Option<usize>, state_dir: Option<&Path>) -> Model {
+    if let Some(count) = workers {
+        model.server.workers = Workers::Count(count);
+    }
+    if let Some(path) = state_dir {
+        model.server.state_dir = path.to_owned();
+    }
+    model
+}
+
+/// A diagnostic for the log, which has a line for each event: without the picture of the place.
+pub fn on_one_line(rendered: &str) -> String {
+    let mut lines = rendered.lines();
+    let first = lines.next().unwrap_or_default();
+    let help = lines
+        .filter_map(|line| line.strip_prefix("help: "))
+        .map(|help| format!("; {help}"));
+    [first.to_owned()].into_iter().chain(help).collect()
+}
+
+/// Reads `saker.toml`, and asks those whose knowledge is above the reader's what they make of it.
+pub fn load_native(path: &Path) -> Result<saker_config::Loaded, Diagnostics> {
+    let loaded = saker_config::load(path)?;
+    let problems = saker_dynamic_vhosts::problems(&loaded.model.hosts);
+    match problems.is_empty() {
+        true => Ok(loaded),
+        false => Err(Diagnostics(
+            loaded.warnings.into_iter().chain(problems).collect(),
+        )),
+    }
+}
+
+/// Reads Apache's configuration: its folder is the ServerRoot until the file says otherwise, and
+/// Debian's `envvars` beside it is read as its start script would.
+pub fn load_apache(input: &ApacheInput) -> Loaded {
+    load_apache_keeping_places(input, false)
+}
+
+/// `keeps_places`: each section is known by its own lines, even where another one says the same.
+pub fn load_apache_keeping_places(input: &ApacheInput, keeps_places: bool) -> Loaded {
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let file = absolute(
+        &input
+            .server_root
+            .as_deref()
+            .unwrap_or(Path::new(""))
+            .join(&input.file),
+    );
+    let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+    let root = input
+        .server_root
+        .as_deref()
+        .map_or_else(|| folder.clone(), absolute);
+    let lines = |lines: &[String]| lines.iter().map(|line| line.clone().into_bytes()).collect();
+    let mut setup = Setup::new(&root, &file);
+    (setup.defines, setup.before, setup.after) = (
+        lines(&input.defines),
+        lines(&input.before),
+        lines(&input.after),
+    );
+    setup.environment = std::env::vars_os()
+        .map(|(name, value)| (name.into_vec(), value.into_vec()))
+        .collect();
+    if let Ok(text) = saker_net::privileged::read(&folder.join("envvars")) {
+        read_envvars(&text, &mut setup.environment);
+    }
+    setup.keeps_places = keeps_places;
+    setup.matches = |pattern, version| {
+        let pattern = Pattern::compile(pattern, PatternOptions::default())
+            .map_err(|error| error.to_string())?;
+        pattern
+            .is_match(version)
+            .map_err(|_| "the pattern takes too long".to_owned())
+    };
+    let mut loaded = saker_apache::load(&setup, &OnDiskPrivileged);
+    loaded.model.server.state_dir = apache_state::of_configuration(&file);
+    loaded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_diagnostic_on_one_line() {
+        let rendered = "saker.toml:6:8: warning: no folder\n  |\n6 | root = \"/x\"\n  |        ^^^^\nhelp: make it\n";
+        assert_eq!(
+            on_one_line(rendered),
+            "saker.toml:6:8: warning: no folder; make it"
+        );
+        assert_eq!(on_one_line("one"), "one");
+    }
+}

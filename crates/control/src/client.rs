@@ -1,0 +1,288 @@
+//! The client side of the control socket. Blocking.
+//!
+//! Called by: commands; the start, to take over from a stopping server.
+//! Caveat: "stopped" means that the process has exited. A pidfd tells; where there is none (the
+//! server lives in another pid namespace), the lock in the state directory does.
+
+use crate::{
+    bans::BanVerb,
+    cache::CacheVerb,
+    hosts::HostsVerb,
+    peers::NOT_ALLOWED,
+    state_dir::{self, SocketPath},
+};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fd::OwnedFd,
+    process::{Pid, PidfdFlags, pidfd_open},
+};
+use serde_json::{Value, json};
+use std::{
+    fmt,
+    io::{self, Read, Write},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+/// For anything that the server answers from memory.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Reading a large configuration, or a large cache, may take a while.
+const RELOAD_TIMEOUT: Duration = Duration::from_secs(120);
+/// Over what the server itself allows for running requests.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+/// Of a server that hands over: its addresses are in it.
+const ANSWER_BYTES_MAX: usize = 1 << 20;
+const STOP_POLL: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
+pub enum ClientError {
+    NotRunning(PathBuf),
+    /// The server said no, and why.
+    Refused(String),
+    /// Asked to reload, it did not take the configuration: rendered diagnostics.
+    Configuration(String),
+    Io(PathBuf, io::Error),
+    /// What came back is not an answer.
+    Garbled(String),
+    /// Asked to stop, the process lives on.
+    StillRunning {
+        pid: Option<u32>,
+        after: Duration,
+    },
+}
+
+impl fmt::Display for ClientError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ClientError::NotRunning(state_dir) => write!(
+                f,
+                "no server is running (state directory {})",
+                state_dir.display()
+            ),
+            ClientError::Refused(reason) => write!(f, "the server refused: {reason}"),
+            ClientError::Configuration(diagnostics) => f.write_str(diagnostics),
+            ClientError::Io(socket, error) => write!(f, "{}: {error}", socket.display()),
+            ClientError::Garbled(what) => write!(f, "invalid response from the server: {what}"),
+            ClientError::StillRunning { pid, after } => {
+                let pid = pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
+                write!(
+                    f,
+                    "the server{pid} is still running after {} s; `saker stop --now` aborts open requests",
+                    after.as_secs()
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for ClientError {}
+
+/// The status report as JSON.
+pub fn status(state_dir: &Path) -> Result<Value, ClientError> {
+    ask(state_dir, &json!({ "verb": "status" }), ANSWER_TIMEOUT)
+}
+
+/// Prometheus text.
+pub fn metrics(state_dir: &Path) -> Result<String, ClientError> {
+    let answer = ask(state_dir, &json!({ "verb": "metrics" }), ANSWER_TIMEOUT)?;
+    let text = answer.get("text").and_then(Value::as_str);
+    text.map(str::to_owned)
+        .ok_or_else(|| ClientError::Garbled("metrics without text".into()))
+}
+
+/// The reload report as JSON.
+pub fn reload(state_dir: &Path) -> Result<Value, ClientError> {
+    ask(state_dir, &json!({ "verb": "reload" }), RELOAD_TIMEOUT)
+}
+
+/// Sends a page cache command. Its answer may take reading many files.
+pub fn cache(state_dir: &Path, verb: &CacheVerb) -> Result<Value, ClientError> {
+    ask(state_dir, &verb.to_json(), RELOAD_TIMEOUT)
+}
+
+/// Sends a ban command.
+pub fn bans(state_dir: &Path, verb: &BanVerb) -> Result<Value, ClientError> {
+    ask(state_dir, &verb.to_json(), ANSWER_TIMEOUT)
+}
+
+/// Sends a dynamic virtual host command.
+pub fn hosts(state_dir: &Path, verb: &HostsVerb) -> Result<Value, ClientError> {
+    ask(state_dir, &verb.to_json(), ANSWER_TIMEOUT)
+}
+
+pub fn reopen_logs(state_dir: &Path) -> Result<(), ClientError> {
+    ask(state_dir, &json!({ "verb": "reopen-logs" }), ANSWER_TIMEOUT).map(drop)
+}
+
+/// Asks a server that is stopping for its state directory. The connection stays, and its answer
+/// comes with it.
+pub fn take_over(state_dir: &Path) -> Result<(UnixStream, Value), ClientError> {
+    let failed = |error| ClientError::Io(state_dir.join(state_dir::SOCKET), error);
+    let mut stream = connect(state_dir)?;
+    stream
+        .set_read_timeout(Some(ANSWER_TIMEOUT))
+        .map_err(failed)?;
+    stream
+        .set_write_timeout(Some(ANSWER_TIMEOUT))
+        .map_err(failed)?;
+    stream
+        .write_all(format!("{}\n", json!({ "verb": "hand-over" })).as_bytes())
+        .map_err(failed)?;
+    // No byte beyond the line: the rest of the conversation is another's.
+    let (mut line, mut byte) = (Vec::new(), [0]);
+    while line.last() != Some(&b'\n')
+        && line.len() < ANSWER_BYTES_MAX
+        && stream.read(&mut byte).map_err(failed)? > 0
+    {
+        line.push(byte[0]);
+    }
+    answer(&String::from_utf8_lossy(&line)).map(|answer| (stream, answer))
+}
+
+/// Returns once the process is gone, with the pid that it had.
+pub fn stop(state_dir: &Path, graceful: bool) -> Result<Option<u32>, ClientError> {
+    let before = status(state_dir)?;
+    let pid = before
+        .get("pid")
+        .and_then(Value::as_u64)
+        .and_then(|pid| u32::try_from(pid).ok());
+    let allowed = before
+        .get("shutdown_timeout_ms")
+        .and_then(Value::as_u64)
+        .unwrap_or(0);
+    let patience = STOP_GRACE
+        + if graceful {
+            Duration::from_millis(allowed)
+        } else {
+            Duration::ZERO
+        };
+    // Opened while the server surely lives, so that it can't stand for a later process with the
+    // same pid.
+    let process = pid.and_then(open_process);
+    ask(
+        state_dir,
+        &json!({ "verb": "stop", "graceful": graceful }),
+        ANSWER_TIMEOUT,
+    )?;
+    let gone = match process {
+        Some(process) => wait_for_exit(&process, patience),
+        None => wait_for_lock(state_dir, patience),
+    };
+    if gone {
+        Ok(pid)
+    } else {
+        Err(ClientError::StillRunning {
+            pid,
+            after: patience,
+        })
+    }
+}
+
+/// The answer where it says `"ok": true`.
+fn ask(state_dir: &Path, request: &Value, patience: Duration) -> Result<Value, ClientError> {
+    answer(&exchange(state_dir, request, patience)?)
+}
+
+fn answer(line: &str) -> Result<Value, ClientError> {
+    let answer: Value =
+        serde_json::from_str(line).map_err(|error| ClientError::Garbled(error.to_string()))?;
+    match (
+        answer.get("ok").and_then(Value::as_bool),
+        answer.get("error").and_then(Value::as_str),
+    ) {
+        (Some(true), _) => Ok(answer),
+        (Some(false), Some(reason)) if answer.get("configuration") == Some(&Value::Bool(true)) => {
+            Err(ClientError::Configuration(reason.to_owned()))
+        }
+        (Some(false), Some(reason)) => Err(ClientError::Refused(reason.to_owned())),
+        _ => Err(ClientError::Garbled("neither ok nor an error".into())),
+    }
+}
+
+fn exchange(state_dir: &Path, request: &Value, patience: Duration) -> Result<String, ClientError> {
+    let failed = |error| ClientError::Io(state_dir.join(state_dir::SOCKET), error);
+    let mut stream = connect(state_dir)?;
+    stream.set_read_timeout(Some(patience)).map_err(failed)?;
+    stream.set_write_timeout(Some(patience)).map_err(failed)?;
+    stream
+        .write_all(format!("{request}\n").as_bytes())
+        .map_err(failed)?;
+    let mut line = String::new();
+    stream
+        .read_to_string(&mut line)
+        .map_err(|error| failed(plain_timeout(error, patience)))?;
+    Ok(line)
+}
+
+fn connect(state_dir: &Path) -> Result<UnixStream, ClientError> {
+    let connected = SocketPath::new(state_dir).and_then(|path| UnixStream::connect(path.as_path()));
+    connected.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound
+        | io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::NotADirectory => ClientError::NotRunning(state_dir.to_owned()),
+        io::ErrorKind::PermissionDenied => ClientError::Refused(NOT_ALLOWED.into()),
+        _ => ClientError::Io(state_dir.join(state_dir::SOCKET), error),
+    })
+}
+
+/// A socket's time-out is `EAGAIN`, which tells a reader nothing.
+fn plain_timeout(error: io::Error, patience: Duration) -> io::Error {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no answer within {} s", patience.as_secs()),
+        ),
+        _ => error,
+    }
+}
+
+fn open_process(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// A pidfd is readable once its process has ended, even before it is reaped.
+fn wait_for_exit(process: &OwnedFd, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: left.subsec_nanos().into(),
+        };
+        match poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&left)) {
+            Ok(ready) => return ready > 0,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(_) => return false,
+        }
+    }
+}
+
+fn wait_for_lock(state_dir: &Path, patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    while state_dir::running(state_dir).is_some() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        std::thread::sleep(STOP_POLL);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn a_process_that_has_ended_is_gone_before_anybody_reaps_it() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = open_process(child.id()).unwrap();
+        assert!(!wait_for_exit(&process, Duration::from_millis(20)));
+        child.kill().unwrap();
+        assert!(wait_for_exit(&process, Duration::from_secs(10)));
+        child.wait().unwrap();
+        assert!(open_process(0).is_none());
+    }
+}

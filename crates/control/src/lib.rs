@@ -1,0 +1,42 @@
+//! The control socket of a running server, and the state directory that it lives in.
+//!
+//! Called by: commands (`saker status`, `reload`, `stop`, `purge`, `cache`, `ban`), and
+//! Prometheus; the supervisor serves it.
+//! Caveat: `control.sock` is for root, for the user that started the server, and for users named
+//! by `control_users` ([`Peers`]). A connection carries one request and one response: a line of
+//! JSON (`{"verb":"status"}`, answered by `{"ok":true,…}` or `{"ok":false,"error":"…"}`), or `GET
+//! /metrics` and `GET /status` over HTTP. The server answers from its main thread through
+//! [`Control`], which knows nothing of sockets.
+//! Out of scope: changes over HTTP. A scraper can read figures, never stop the server.
+
+pub mod apache_state;
+mod bans;
+mod cache;
+pub mod client;
+mod fields;
+mod handler;
+mod hosts;
+mod peers;
+mod protocol;
+mod report;
+mod server;
+pub mod state_dir;
+mod warm;
+
+pub use bans::{BanVerb, LIST_MAX as BAN_LIST_MAX};
+pub use cache::{CacheVerb, PurgeOrder};
+pub use client::ClientError;
+pub use handler::Control;
+pub use hosts::HostsVerb;
+pub use peers::Peers;
+pub use protocol::{CLOSED, LISTENING};
+pub use report::{
+    CertificateReport, LastReload, MemberReport, ReloadReport, StatusReport, UpstreamReport,
+    counters,
+};
+pub use server::serve;
+pub use state_dir::{Lock, StateDir, StateDirError};
+pub use warm::{LINES_MAX as WARM_LINES_MAX, VARIATIONS_MAX, WarmList, WarmOrder, WarmVerb};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! Users who may control the running server.
+//!
+//! Called by: the start, before the change of user; the control socket, for each connection. Root
+//! may, and the user that started the server, which is root for most. Caveat: the user that a
+//! server of root's becomes may not, because PHP and programs of sites may run as that user, too.
+//! Out of scope: rights by command; numbers of the scraper's are behind the same door.
+
+use rustix::process::{Uid, geteuid};
+use std::collections::BTreeSet;
+
+/// The refusal of all other users.
+pub(crate) const NOT_ALLOWED: &str =
+    "only root, the user that started the server, and users of `control_users` may control it";
+
+#[derive(Clone, Debug)]
+pub struct Peers {
+    all: BTreeSet<u32>,
+    named: BTreeSet<u32>,
+    /// The user that started the server.
+    owner: u32,
+}
+
+impl Peers {
+    /// As of now: the user that this process is counts as the one that started it. `users`: names
+    /// or numbers, from the configuration.
+    ///
+    /// # Errors
+    /// A user that does not exist.
+    pub fn new(users: &[String]) -> Result<Peers, String> {
+        Peers::of(users, geteuid().as_raw())
+    }
+
+    /// The users of another configuration, in place of those of this one.
+    ///
+    /// # Errors
+    /// A user that does not exist.
+    pub fn with_users(&self, users: &[String]) -> Result<Peers, String> {
+        Peers::of(users, self.owner)
+    }
+
+    fn of(users: &[String], owner: u32) -> Result<Peers, String> {
+        let number = |user: &String| match saker_net::process::user_id(user) {
+            Ok(Some(uid)) => Ok(uid),
+            Ok(None) => Err(format!("server.control_users: no such user `{user}`")),
+            Err(error) => Err(format!(
+                "server.control_users: cannot look up user `{user}`: {error}"
+            )),
+        };
+        let named = users
+            .iter()
+            .map(number)
+            .collect::<Result<BTreeSet<u32>, String>>()?;
+        let all = named
+            .iter()
+            .copied()
+            .chain([Uid::ROOT.as_raw(), owner])
+            .collect();
+        Ok(Peers { all, named, owner })
+    }
+
+    pub fn may_ask(&self, uid: u32) -> bool {
+        self.all.contains(&uid)
+    }
+
+    /// Those of the configuration.
+    pub fn named(&self) -> &BTreeSet<u32> {
+        &self.named
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_of_the_configuration_besides_root_and_who_starts() {
+        let peers = Peers::new(&["nobody".into(), "54321".into()]).unwrap();
+        for uid in [0, geteuid().as_raw(), 65_534, 54_321] {
+            assert!(peers.may_ask(uid), "{uid}");
+        }
+        assert!(!peers.may_ask(54_322));
+        assert!(
+            Peers::new(&["no-such-user-here".into()])
+                .unwrap_err()
+                .contains("no-such-user-here")
+        );
+        assert!(Peers::new(&[]).unwrap().named().is_empty());
+    }
+}

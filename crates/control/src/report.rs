@@ -1,0 +1,192 @@
+//! The status report, as JSON.
+//!
+//! Called by: the supervisor, which fills it in; `server`.
+//! Caveat: written by hand rather than derived, because the names are a contract with scripts.
+
+use saker_config::model::{Member, Upstream};
+use saker_telemetry::Snapshot;
+use serde_json::{Map, Value, json};
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StatusReport {
+    pub version: String,
+    pub pid: u32,
+    pub uptime_ms: u64,
+    /// Configurations loaded so far; 1 after the start.
+    pub generation: u64,
+    /// The file, or the directory of `saker serve`.
+    pub configuration: String,
+    pub workers: u64,
+    pub listeners: Vec<String>,
+    pub sites: u64,
+    /// How long `stop` may take.
+    pub shutdown_timeout_ms: u64,
+    /// By the metric's name, summed over the workers.
+    pub counters: Vec<(String, u64)>,
+    /// `None` before the first reload.
+    pub last_reload: Option<LastReload>,
+    /// Those without files: automatic ones, and that of the local authority.
+    pub certificates: Vec<CertificateReport>,
+    /// What the page cache has of each site, and what became of requests; `None`: there is none.
+    pub page_cache: Option<Value>,
+    /// What is known of hosts; `None`: no database is asked.
+    pub hosts: Option<Value>,
+    /// Programs and servers behind this one.
+    pub upstreams: Vec<UpstreamReport>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct UpstreamReport {
+    pub name: String,
+    pub members: Vec<MemberReport>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemberReport {
+    pub address: String,
+    /// `up`, `down` (by health checks), `draining` or `disabled`.
+    pub state: &'static str,
+    pub is_standby: bool,
+    /// Requests under way.
+    pub busy: u32,
+    pub requests: u64,
+    pub failures: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct CertificateReport {
+    pub names: Vec<String>,
+    /// Seconds since the epoch.
+    pub not_after_unix_s: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LastReload {
+    /// Seconds since the epoch.
+    pub at_unix_s: u64,
+    /// Why it was refused, with the old configuration left in force.
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ReloadReport {
+    pub generation: u64,
+    pub listeners: u64,
+    pub sites: u64,
+    /// Rendered.
+    pub warnings: Vec<String>,
+}
+
+/// For [`StatusReport::counters`]: names as in Prometheus' text, labels included, without the
+/// program's prefix.
+pub fn counters(snapshot: &Snapshot) -> Vec<(String, u64)> {
+    let named = |name: &str, label: &str| {
+        if label.is_empty() {
+            name.to_owned()
+        } else {
+            format!("{name}{{{label}}}")
+        }
+    };
+    snapshot
+        .iter()
+        .map(|(row, value)| (named(row.name, row.label), value))
+        .collect()
+}
+
+impl StatusReport {
+    pub fn to_json(&self) -> Value {
+        let counters: Map<String, Value> = self
+            .counters
+            .iter()
+            .map(|(name, value)| (name.clone(), Value::from(*value)))
+            .collect();
+        json!({
+            "ok": true,
+            "version": self.version,
+            "pid": self.pid,
+            "uptime_s": self.uptime_ms / 1000,
+            "uptime_ms": self.uptime_ms,
+            "generation": self.generation,
+            "configuration": self.configuration,
+            "workers": self.workers,
+            "listeners": self.listeners,
+            "sites": self.sites,
+            "shutdown_timeout_ms": self.shutdown_timeout_ms,
+            "counters": counters,
+            "last_reload": self.last_reload.as_ref().map(LastReload::to_json),
+            "certificates": self.certificates.iter().map(CertificateReport::to_json).collect::<Vec<_>>(),
+            "page_cache": self.page_cache,
+            "hosts": self.hosts,
+            "upstreams": self.upstreams.iter().map(UpstreamReport::to_json).collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl UpstreamReport {
+    pub fn new(upstream: &Upstream) -> UpstreamReport {
+        UpstreamReport {
+            name: upstream.name.to_string(),
+            members: upstream.members.iter().map(MemberReport::new).collect(),
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({ "name": self.name, "members": self.members.iter().map(MemberReport::to_json).collect::<Vec<_>>() })
+    }
+}
+
+impl MemberReport {
+    fn new(member: &Member) -> MemberReport {
+        let (busy, requests, failures) = member.standing.figures();
+        let state = match () {
+            () if member.is_disabled => "disabled",
+            () if member.standing.is_down() => "down",
+            () if member.is_draining => "draining",
+            () => "up",
+        };
+        let is_standby = member.is_standby || member.is_spare;
+        MemberReport {
+            address: format!("{}{}", member.backend, member.path),
+            state,
+            is_standby,
+            busy,
+            requests,
+            failures,
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "address": self.address,
+            "state": self.state,
+            "standby": self.is_standby,
+            "busy": self.busy,
+            "requests": self.requests,
+            "failures": self.failures,
+        })
+    }
+}
+
+impl CertificateReport {
+    fn to_json(&self) -> Value {
+        json!({ "names": self.names, "not_after_unix_s": self.not_after_unix_s })
+    }
+}
+
+impl LastReload {
+    fn to_json(&self) -> Value {
+        json!({ "ok": self.error.is_none(), "at_unix_s": self.at_unix_s, "error": self.error })
+    }
+}
+
+impl ReloadReport {
+    pub fn to_json(&self) -> Value {
+        json!({
+            "ok": true,
+            "generation": self.generation,
+            "listeners": self.listeners,
+            "sites": self.sites,
+            "warnings": self.warnings,
+        })
+    }
+}

@@ -1,0 +1,420 @@
+//! The state directory: who may own it, who runs in it, and where its control socket is.
+//!
+//! Opened before anything listens. `saker.pid` is the lock: whoever holds it (`flock(2)`) is the
+//! running server, so a socket that is still there while the lock is free belongs to a dead one and
+//! is replaced. Difficulty: the default directory of `saker serve` may lie in `/tmp`, where anyone
+//! can put a directory of that name first. So the entry itself (not only what a link leads to) has
+//! to belong to us or to root, and nobody else may write into it. A server that root starts keeps
+//! its directory from the user that it becomes: that user's other processes (PHP, programs of
+//! sites) are not to read keys in it. Only a group that this server alone holds may enter. Absent
+//! on purpose: the pid file is never trusted to say that a server runs; only the lock says so.
+
+use rustix::fs::{self, AtFlags, FileType, FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::{
+    collections::BTreeSet,
+    fmt,
+    hash::{BuildHasher, Hasher, RandomState},
+    io::{self, Read, Write},
+    os::{
+        fd::OwnedFd,
+        unix::{
+            fs::{DirBuilderExt, PermissionsExt},
+            net::UnixListener,
+        },
+    },
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+pub use saker_broker::control::{PID_FILE, SOCKET};
+
+/// The mark of a directory that is open to the group of the server's user (set-group-ID).
+const SHARED: u32 = 0o2000;
+/// A client that asks whether a server runs holds the lock for an instant; a server that stops lets
+/// go of it last.
+const LOCK_ATTEMPTS: u32 = 6;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
+#[derive(Debug)]
+pub enum StateDirError {
+    Io {
+        path: PathBuf,
+        doing: &'static str,
+        error: io::Error,
+    },
+    NotDirectory(PathBuf),
+    /// It belongs to another user.
+    Foreign {
+        path: PathBuf,
+        owner: u32,
+    },
+    /// Others may write into it.
+    Writable {
+        path: PathBuf,
+        mode: u32,
+    },
+    /// Another server holds the lock.
+    Running {
+        path: PathBuf,
+        pid: Option<u32>,
+    },
+}
+
+impl fmt::Display for StateDirError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StateDirError::Io { path, doing, error } => write!(
+                f,
+                "state directory {}: cannot {doing}: {error}",
+                path.display()
+            ),
+            StateDirError::NotDirectory(path) => {
+                write!(f, "state directory {}: not a directory", path.display())
+            }
+            StateDirError::Foreign { path, owner } => {
+                write!(
+                    f,
+                    "state directory {}: belongs to user {owner}, not to this user or root; name another with --state-dir",
+                    path.display()
+                )
+            }
+            StateDirError::Writable { path, mode } => {
+                write!(
+                    f,
+                    "state directory {}: other users may write into it (mode {mode:04o}); chmod go-w it",
+                    path.display()
+                )
+            }
+            StateDirError::Running {
+                path,
+                pid: Some(pid),
+            } => {
+                let path = path.display();
+                write!(
+                    f,
+                    "already running with pid {pid} (state directory {path}); to end it: saker stop --state-dir '{path}'"
+                )
+            }
+            StateDirError::Running { path, pid: None } => {
+                write!(f, "already running (state directory {})", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for StateDirError {}
+
+/// An open state directory that passed the checks.
+#[derive(Debug)]
+pub struct StateDir {
+    path: PathBuf,
+    dir: OwnedFd,
+    created: bool,
+}
+
+impl StateDir {
+    /// Creates it (mode 0700, parents too) if it is missing.
+    pub fn open(path: &Path) -> Result<StateDir, StateDirError> {
+        StateDir::open_for(path, None)
+    }
+
+    /// The directory may also belong to `service_uid`: the user that a server started as root
+    /// changes to, who has to pass parents that are made.
+    pub fn open_for(path: &Path, service_uid: Option<u32>) -> Result<StateDir, StateDirError> {
+        let failed = |doing| {
+            move |error: io::Error| StateDirError::Io {
+                path: path.to_owned(),
+                doing,
+                error,
+            }
+        };
+        let created = std::fs::symlink_metadata(path).is_err();
+        if created {
+            let make = |path: &Path, mode: u32| {
+                std::fs::DirBuilder::new()
+                    .recursive(true)
+                    .mode(mode)
+                    .create(path)
+            };
+            let parents = path
+                .parent()
+                .filter(|parent| service_uid.is_some() && !parent.as_os_str().is_empty());
+            parents
+                .map_or(Ok(()), |parents| make(parents, 0o755))
+                .and_then(|()| make(path, 0o700))
+                .map_err(failed("create it"))?;
+        }
+        let owned = |uid: u32| is_ours(uid) || service_uid == Some(uid);
+        let entry = fs::lstat(path).map_err(|errno| failed("look at it")(errno.into()))?;
+        if !owned(entry.st_uid) {
+            return Err(StateDirError::Foreign {
+                path: path.to_owned(),
+                owner: entry.st_uid,
+            });
+        }
+        let dir = match fs::open(
+            path,
+            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+            Mode::empty(),
+        ) {
+            Err(Errno::NOTDIR) => return Err(StateDirError::NotDirectory(path.to_owned())),
+            opened => opened.map_err(|errno| failed("open it")(errno.into()))?,
+        };
+        let stat = fs::fstat(&dir).map_err(|errno| failed("look at it")(errno.into()))?;
+        if !owned(stat.st_uid) {
+            return Err(StateDirError::Foreign {
+                path: path.to_owned(),
+                owner: stat.st_uid,
+            });
+        }
+        // Ours of an earlier start: the group is nobody's but the server's ([`Lock::guard`]), or
+        // that of the server's user.
+        let is_guarded = stat.st_uid == 0
+            && saker_net::process::GUARD_GROUPS.contains(&stat.st_gid)
+            && stat.st_mode & 0o002 == 0;
+        let is_shared =
+            stat.st_uid == 0 && stat.st_mode & 0o002 == 0 && is_shared(stat.st_mode, stat.st_gid);
+        match stat.st_mode & 0o7777 {
+            mode if mode & 0o022 != 0 && !is_guarded && !is_shared => {
+                Err(StateDirError::Writable {
+                    path: path.to_owned(),
+                    mode,
+                })
+            }
+            _ => Ok(StateDir {
+                path: path.to_owned(),
+                dir,
+                created,
+            }),
+        }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Becomes the one server of this directory and writes the pid file.
+    pub fn lock(self) -> Result<Lock, StateDirError> {
+        let mut holder = None;
+        for attempt in 0..LOCK_ATTEMPTS {
+            if attempt > 0 {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            match self.try_lock() {
+                Ok(Attempt::Held(file)) => return Ok(Lock { state: self, file }),
+                Ok(Attempt::Busy(pid)) => holder = pid,
+                Err(error) => {
+                    return Err(StateDirError::Io {
+                        path: self.path.clone(),
+                        doing: "lock saker.pid in it",
+                        error,
+                    });
+                }
+            }
+        }
+        Err(StateDirError::Running {
+            path: self.path.clone(),
+            pid: holder,
+        })
+    }
+
+    fn try_lock(&self) -> io::Result<Attempt> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        let mut file =
+            std::fs::File::from(fs::openat(&self.dir, PID_FILE, flags, Mode::from(0o644))?);
+        match fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(Attempt::Busy(read_pid(&mut file))),
+            Err(errno) => return Err(errno.into()),
+        }
+        // A server that stopped meanwhile has removed the name, and our lock holds a file that
+        // nobody else will find.
+        if !self.is_named(&file) {
+            return Ok(Attempt::Busy(None));
+        }
+        file.set_len(0)?;
+        match writeln!(file, "{}", std::process::id()) {
+            // The lock holds without it, and a full disk is no reason not to serve.
+            Err(error)
+                if !matches!(
+                    error.kind(),
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+                ) =>
+            {
+                Err(error)
+            }
+            _ => Ok(Attempt::Held(file)),
+        }
+    }
+
+    fn is_named(&self, file: &std::fs::File) -> bool {
+        match (
+            fs::fstat(file),
+            fs::statat(&self.dir, PID_FILE, AtFlags::SYMLINK_NOFOLLOW),
+        ) {
+            (Ok(ours), Ok(named)) => (ours.st_dev, ours.st_ino) == (named.st_dev, named.st_ino),
+            _ => false,
+        }
+    }
+}
+
+enum Attempt {
+    Held(std::fs::File),
+    Busy(Option<u32>),
+}
+
+/// The right to run in a state directory. Keep it until the process ends: `saker stop` waits for it
+/// to be let go.
+#[derive(Debug)]
+pub struct Lock {
+    state: StateDir,
+    file: std::fs::File,
+}
+
+impl Lock {
+    pub fn path(&self) -> &Path {
+        self.state.path()
+    }
+
+    /// The group that guards the directory: that of an earlier start, or one that nobody has.
+    pub fn guard_group(&self) -> u32 {
+        let groups = saker_net::process::GUARD_GROUPS;
+        let before = fs::fstat(&self.state.dir)
+            .ok()
+            .filter(|stat| stat.st_uid == 0)
+            .map(|stat| stat.st_gid);
+        before
+            .filter(|gid| groups.contains(gid))
+            .unwrap_or_else(|| {
+                let random = RandomState::new().build_hasher().finish() as u32;
+                groups.start() + random % (groups.end() - groups.start())
+            })
+    }
+
+    /// As root: from now on only root, and who holds this group, finds anything in the directory,
+    /// whoever owns it.
+    pub fn guard(&self, gid: u32) -> io::Result<()> {
+        fs::fchown(
+            &self.state.dir,
+            Some(rustix::process::Uid::ROOT),
+            Some(rustix::process::Gid::from_raw(gid)),
+        )?;
+        Ok(fs::fchmod(&self.state.dir, Mode::from(0o770))?)
+    }
+
+    /// As root, where no group can guard the directory: opens it to the group of the server's user,
+    /// and marks it, so that a later start knows why others may write into it.
+    pub fn share(&self, gid: u32) -> io::Result<()> {
+        fs::fchown(
+            &self.state.dir,
+            Some(rustix::process::Uid::ROOT),
+            Some(rustix::process::Gid::from_raw(gid)),
+        )?;
+        Ok(fs::fchmod(&self.state.dir, Mode::from(0o770 | SHARED))?)
+    }
+
+    /// Lets these users through the directory to the control socket, and to nothing else in it.
+    /// After [`Lock::guard`].
+    pub fn admit(&self, users: &BTreeSet<u32>) -> io::Result<()> {
+        saker_broker::control::admit(&self.state.dir, users)
+    }
+
+    /// Binds the control socket (mode 0600, not blocking) in place of a dead server's.
+    pub fn bind_control(&self) -> Result<UnixListener, StateDirError> {
+        self.bind().map_err(|error| StateDirError::Io {
+            path: self.path().to_owned(),
+            doing: "bind control.sock in it",
+            error,
+        })
+    }
+
+    fn bind(&self) -> io::Result<UnixListener> {
+        self.remove_dead_socket()?;
+        let path = SocketPath::new(self.path())?;
+        let listener = UnixListener::bind(path.as_path())?;
+        // Whoever connects before this line is still asked for credentials.
+        std::fs::set_permissions(path.as_path(), std::fs::Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    }
+
+    /// Anything but a socket is left in place.
+    fn remove_dead_socket(&self) -> io::Result<()> {
+        match fs::statat(&self.state.dir, SOCKET, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+            Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Socket => {
+                Ok(fs::unlinkat(&self.state.dir, SOCKET, AtFlags::empty())?)
+            }
+            Ok(_) => Err(io::Error::new(
+                io::ErrorKind::AlreadyExists,
+                "something that is not a socket has its name",
+            )),
+        }
+    }
+}
+
+impl Drop for Lock {
+    /// As far as it can: after a change of user the names may have to stay, and the next server
+    /// copes with that.
+    fn drop(&mut self) {
+        let _ = self.remove_dead_socket();
+        let _ = self.file.set_len(0);
+        let _ = fs::unlinkat(&self.state.dir, PID_FILE, AtFlags::empty());
+        if self.state.created {
+            let _ = std::fs::remove_dir(&self.state.path);
+        }
+    }
+}
+
+/// Whether a server runs in `state_dir` now, and with which pid.
+pub fn running(state_dir: &Path) -> Option<Running> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mut file =
+        std::fs::File::from(fs::open(state_dir.join(PID_FILE), flags, Mode::empty()).ok()?);
+    match fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+        Err(Errno::WOULDBLOCK) => Some(Running {
+            pid: read_pid(&mut file),
+        }),
+        _ => None,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Running {
+    pub pid: Option<u32>,
+}
+
+/// A path to the control socket that fits an address, however long the state directory's is.
+pub struct SocketPath(saker_net::socket_path::SocketPath);
+
+impl SocketPath {
+    pub fn new(state_dir: &Path) -> io::Result<SocketPath> {
+        saker_net::socket_path::SocketPath::new(&state_dir.join(SOCKET)).map(SocketPath)
+    }
+
+    pub fn as_path(&self) -> &Path {
+        self.0.as_path()
+    }
+}
+
+/// Returns whether the directory belongs to that user.
+fn is_shared(mode: u32, gid: u32) -> bool {
+    mode & SHARED != 0
+        && (rustix::process::geteuid().is_root() || rustix::process::getegid().as_raw() == gid)
+}
+
+/// Ours, or root's, who could do anything anyway.
+fn is_ours(uid: u32) -> bool {
+    uid == 0 || uid == rustix::process::geteuid().as_raw()
+}
+
+fn read_pid(file: &mut std::fs::File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,39 @@
+//! Access logs, error logs and forensic logs of a generation, opened before it is served.
+//!
+//! Called by: the start and each reload, so that a log that cannot be written keeps either from
+//! succeeding.
+
+use saker_pipeline::Generation;
+use saker_serving::{log_files, shared::Shared};
+
+/// Opens every access log of a generation, so that what can't be written is known before anything
+/// is served.
+pub fn open_logs(generation: &Generation, shared: &Shared) -> Result<(), String> {
+    let failed = generation.model.sites.iter().flat_map(|site| {
+        let logs = site.access_logs.iter().filter_map(|log| {
+            let error = shared.logs.open(&log.target).err()?;
+            Some(format!(
+                "{}: {}\n",
+                log.origin,
+                log_files::cannot_open("access log", &log_files::name(&log.target), &error)
+            ))
+        });
+        let errors = site
+            .error_log
+            .iter()
+            .filter_map(|log| shared.logs.open_error_log(log).err());
+        let forensic = site
+            .forensic_log
+            .iter()
+            .filter_map(|log| shared.logs.open_forensic_log(log).err());
+        logs.chain(
+            errors
+                .chain(forensic)
+                .map(|error| format!("{}: {error}\n", site.origin)),
+        )
+    });
+    match failed.collect::<String>() {
+        text if text.is_empty() => Ok(()),
+        text => Err(text),
+    }
+}

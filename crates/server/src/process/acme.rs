@@ -1,0 +1,198 @@
+//! Certificates by ACME: the manager on the main thread, and its connections to the rest of the
+//! server.
+//!
+//! Called by: the start and each reload. Certificates go to the run-time store that all
+//! generations share; events go to the error log and the counters.
+//! Caveat: a handshake for a name on demand runs on a worker and must not wait there, so its
+//! question goes to the main thread, and the handshake polls until the answer is known.
+//! Out of scope: the protocol and its schedule (crate `acme`).
+
+use saker_acme::{Challenges, Event, Handle, Installer, Manager, Plan};
+use saker_pipeline::Generation;
+use saker_serving::shared::Shared;
+use saker_telemetry::{Counters, Metric, error_log, message};
+use saker_tls::RunTime;
+use std::{
+    cell::RefCell,
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+use tokio::{runtime, time::timeout};
+
+/// From the first handshake for a name to the end of waiting for its certificate.
+const OBTAIN_TIME_MAX: Duration = Duration::from_secs(120);
+/// How long a no is repeated without asking: long enough for every handshake that waits to hear it.
+/// Longer memories are the manager's.
+const DENIAL_TIME: Duration = Duration::from_secs(2);
+/// Names that are asked for, or were denied, at a time.
+const NAMES_MAX: usize = 1024;
+
+pub struct Acme {
+    challenges: Arc<Challenges>,
+    run_time: Arc<RunTime>,
+    counters: Arc<Counters>,
+    handle: RefCell<Option<Handle>>,
+}
+
+/// What [`Acme::apply`] puts into force.
+pub enum Prepared {
+    Nothing,
+    Begin(Box<Manager>, Handle),
+    Change(Box<Plan>),
+}
+
+impl Acme {
+    pub fn new(shared: &Shared, run_time: &Arc<RunTime>) -> Acme {
+        let (challenges, counters) = (
+            Arc::clone(&shared.challenges),
+            Arc::clone(&shared.main_counters),
+        );
+        Acme {
+            challenges,
+            run_time: Arc::clone(run_time),
+            counters,
+            handle: RefCell::new(None),
+        }
+    }
+
+    /// Everything that can fail. Where there was no manager yet, certificates that were issued
+    /// before are shown from here on.
+    pub fn prepare(&self, generation: &Generation) -> Result<Prepared, String> {
+        let plan = Plan::new(&generation.model).with_known_hosts(generation.known_hosts.clone());
+        if self.handle.borrow().is_some() {
+            return Ok(Prepared::Change(Box::new(plan)));
+        }
+        if plan.is_empty() {
+            return Ok(Prepared::Nothing);
+        }
+        let (installer, counters) = (
+            Arc::new(Certificates(Arc::clone(&self.run_time))),
+            Arc::clone(&self.counters),
+        );
+        let state_dir = plan.state_dir.clone();
+        let (manager, handle) = Manager::new(
+            plan,
+            Arc::clone(&self.challenges),
+            installer,
+            move |event| hear(&event, &counters),
+        )
+        .map_err(|error| format!("automatic certificates in {}: {error}", state_dir.display()))?;
+        Ok(Prepared::Begin(Box::new(manager), handle))
+    }
+
+    /// To be called within the main thread's runtime.
+    pub fn apply(&self, prepared: Prepared) {
+        match (prepared, &mut *self.handle.borrow_mut()) {
+            (Prepared::Begin(manager, handle), slot) => {
+                tokio::spawn(manager.run());
+                let demand = Arc::new(Demand {
+                    handle: handle.clone(),
+                    runtime: runtime::Handle::current(),
+                    asked: Mutex::default(),
+                });
+                self.run_time
+                    .set_on_demand(Some(Arc::new(move |name| demand.is_under_way(name))));
+                *slot = Some(handle);
+            }
+            (Prepared::Change(plan), Some(handle)) => handle.set_plan(*plan),
+            (Prepared::Change(_) | Prepared::Nothing, _) => {}
+        }
+    }
+}
+
+/// Says it, and counts it.
+fn hear(event: &Event, counters: &Counters) {
+    let kind = match event {
+        Event::Issued { .. } => {
+            counters.increment(Metric::CertificatesIssued);
+            &message::CERTIFICATE_ISSUED
+        }
+        Event::Failed { .. } => {
+            counters.increment(Metric::CertificatesFailed);
+            &message::CERTIFICATE_NOT_ISSUED
+        }
+        Event::DirectoryFailed { .. } => &message::CERTIFICATE_AUTHORITY_FAILED,
+        Event::Forbidden { .. } => &message::CERTIFICATE_FORBIDDEN,
+        Event::State { .. } => &message::CERTIFICATE_STATE,
+        Event::RecordLeft { .. } => &message::CERTIFICATE_RECORD_LEFT,
+    };
+    error_log::log(kind, format_args!("{event}"));
+}
+
+/// Where certificates go.
+struct Certificates(Arc<RunTime>);
+
+impl Installer for Certificates {
+    fn install(&self, names: &[String], chain_pem: &str, key_pem: &str) -> Result<(), String> {
+        self.0
+            .install(names, chain_pem.as_bytes(), key_pem.as_bytes())
+    }
+
+    fn uninstall(&self, names: &[String]) {
+        self.0.uninstall(names);
+    }
+
+    fn set_challenge(&self, name: &str, certificate_der: &[u8], key_der: &[u8]) {
+        if let Err(reason) = self.0.set_challenge(name, certificate_der, key_der) {
+            error_log::log(
+                &message::CERTIFICATE_STATE,
+                format_args!("the challenge for {name}: {reason}"),
+            );
+        }
+    }
+
+    fn clear_challenge(&self, name: &str) {
+        self.0.clear_challenge(name);
+    }
+}
+
+/// Names that handshakes wait for.
+struct Demand {
+    handle: Handle,
+    /// The main thread's.
+    runtime: runtime::Handle,
+    asked: Mutex<HashMap<String, Asked>>,
+}
+
+enum Asked {
+    Waiting,
+    DeniedUntil(Instant),
+}
+
+impl Demand {
+    /// Returns whether a certificate for the name is being obtained; requests one if not. Called
+    /// on workers.
+    fn is_under_way(self: &Arc<Self>, name: &str) -> bool {
+        if !self.handle.is_on_demand(name) {
+            return false;
+        }
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        match asked.get(name) {
+            Some(Asked::Waiting) => return true,
+            Some(Asked::DeniedUntil(until)) if *until > Instant::now() => return false,
+            _ => {}
+        }
+        if asked.len() >= NAMES_MAX {
+            let now = Instant::now();
+            asked.retain(|_, asked| !matches!(asked, Asked::DeniedUntil(until) if *until <= now));
+        }
+        if asked.len() >= NAMES_MAX {
+            return false;
+        }
+        asked.insert(name.to_owned(), Asked::Waiting);
+        self.runtime.spawn(Arc::clone(self).obtain(name.to_owned()));
+        true
+    }
+
+    async fn obtain(self: Arc<Self>, name: String) {
+        let obtained = timeout(OBTAIN_TIME_MAX, self.handle.obtain(&name)).await;
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        match obtained {
+            Ok(Ok(())) => drop(asked.remove(&name)),
+            Ok(Err(_)) | Err(_) => {
+                drop(asked.insert(name, Asked::DeniedUntil(Instant::now() + DENIAL_TIME)))
+            }
+        }
+    }
+}

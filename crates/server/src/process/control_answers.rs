@@ -1,0 +1,191 @@
+//! Answers of the supervisor on the control socket.
+//!
+//! Called by: the control socket, through [`Control`].
+//! Out of scope: who may ask (`saker_control`), and what commands print (`saker_cli`).
+
+use super::{bans, cache_control, supervisor::Supervisor, virtual_hosts, warming};
+use saker_control::{
+    BanVerb, CacheVerb, CertificateReport, Control, HostsVerb, ReloadReport, StatusReport,
+    UpstreamReport,
+};
+use saker_pipeline::LocalFuture;
+use saker_serving::worker_thread::Command;
+use saker_telemetry::{
+    Counters, Snapshot, error_log, message,
+    metrics::{ExtraGauge, prometheus},
+};
+use saker_tls::Installed;
+use std::sync::Arc;
+
+impl Supervisor {
+    fn certificates(&self) -> Vec<CertificateReport> {
+        let installed = self.tls.borrow().identities.run_time().all();
+        let report = |one: Installed| CertificateReport {
+            names: one.names,
+            not_after_unix_s: u64::try_from(one.not_after).unwrap_or(0),
+        };
+        installed.into_iter().map(report).collect()
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        let mut all = self.shared.counters.clone();
+        all.push(Arc::clone(&self.shared.main_counters));
+        Counters::sum(&all)
+    }
+}
+
+impl Control for Supervisor {
+    fn status(&self) -> StatusReport {
+        let generation = self.generation.borrow();
+        StatusReport {
+            version: env!("CARGO_PKG_VERSION").into(),
+            pid: std::process::id(),
+            uptime_ms: self.shared.started.elapsed().as_millis() as u64,
+            generation: generation.number,
+            configuration: self.source.name(),
+            workers: self.workers.len() as u64,
+            listeners: self
+                .listeners
+                .borrow()
+                .shown()
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            sites: generation.model.sites.len() as u64,
+            shutdown_timeout_ms: generation.model.server.shutdown_timeout_ms,
+            counters: saker_control::counters(&self.snapshot()),
+            last_reload: self.last_reload.borrow().clone(),
+            certificates: self.certificates(),
+            page_cache: self.shared.store().map(|store| {
+                cache_control::sites(&generation.model, &store, &self.shared.site_stats)
+            }),
+            hosts: virtual_hosts::report(&generation),
+            upstreams: generation
+                .model
+                .upstreams
+                .iter()
+                .map(|one| UpstreamReport::new(one))
+                .collect(),
+        }
+    }
+
+    fn prometheus(&self) -> String {
+        let expiry = self
+            .tls
+            .borrow()
+            .identities
+            .first_expiry()
+            .map(|at| ExtraGauge {
+                name: "certificate_expiry_timestamp_seconds",
+                help: "When the first of all certificates runs out, in seconds since 1970.",
+                value: at as f64,
+            });
+        let gauges = [
+            ExtraGauge {
+                name: "uptime_seconds",
+                help: "Seconds since the start.",
+                value: self.shared.started.elapsed().as_secs_f64(),
+            },
+            ExtraGauge {
+                name: "watched_directories",
+                help: "Directories watched for changes.",
+                value: self.shared.watcher.watched_directories() as f64,
+            },
+            ExtraGauge {
+                name: "generation",
+                help: "Configurations loaded so far.",
+                value: self.generation.borrow().number as f64,
+            },
+        ];
+        let gauges: Vec<_> = gauges
+            .into_iter()
+            .chain(expiry)
+            .chain(virtual_hosts::gauges(&self.generation.borrow()))
+            .collect();
+        prometheus(&self.snapshot(), &gauges)
+    }
+
+    fn reload(&self) -> LocalFuture<'_, Result<ReloadReport, String>> {
+        Box::pin(async { self.reload_now() })
+    }
+
+    fn stop(&self, graceful: bool) {
+        self.ask_stop(graceful);
+    }
+
+    fn hand_over(&self) -> Result<serde_json::Value, String> {
+        if !self.is_stopping() {
+            return Err("the server is running".into());
+        }
+        let lock = self
+            .lock
+            .borrow_mut()
+            .take()
+            .ok_or("another server has taken over")?;
+        let answer = serde_json::json!({
+            "ok": true,
+            "pid": std::process::id(),
+            "workers": self.workers.len(),
+            "listeners": self.listeners.borrow().addresses().iter().map(|address| address.to_string()).collect::<Vec<_>>(),
+        });
+        // What can't be written was said.
+        let _ = self
+            .ban_file
+            .borrow_mut()
+            .keep(&self.shared.abuse.bans, saker_net::clock::realtime_s());
+        self.successor.set_asked();
+        drop(lock);
+        error_log::log(&message::HANDED_OVER, format_args!(""));
+        Ok(answer)
+    }
+
+    fn successor_listens(&self, listens: bool) {
+        match listens {
+            true => self.successor.set_listening(),
+            false => self.successor.set_failed(),
+        }
+    }
+
+    fn listeners_closed(&self) -> LocalFuture<'_, ()> {
+        Box::pin(self.successor.listeners_closed())
+    }
+
+    fn reopen_logs(&self) -> Result<(), String> {
+        self.reopen()
+    }
+
+    fn bans(&self, verb: &BanVerb) -> Result<serde_json::Value, String> {
+        let answer = bans::answer(
+            verb,
+            &self.shared.abuse.bans,
+            &mut self.ban_file.borrow_mut(),
+            saker_net::clock::realtime_s(),
+        );
+        self.workers.tell_all(|| Command::LookAtBans);
+        answer
+    }
+
+    fn hosts(&self, verb: &HostsVerb) -> Result<serde_json::Value, String> {
+        virtual_hosts::answer(verb, &self.generation.borrow())
+    }
+
+    fn cache<'c>(
+        &'c self,
+        verb: &'c CacheVerb,
+    ) -> LocalFuture<'c, Result<serde_json::Value, String>> {
+        let (generation, store) = (Arc::clone(&self.generation.borrow()), self.shared.store());
+        if let (CacheVerb::Warm(verb), Some(_)) = (verb, &store) {
+            let answer = warming::answer(
+                verb,
+                &self.warm_ups,
+                &generation.model,
+                &self.listeners.borrow(),
+                &self.workers,
+            );
+            return Box::pin(std::future::ready(answer));
+        }
+        Box::pin(async move {
+            cache_control::answer(verb, &generation.model, store, &self.shared.site_stats).await
+        })
+    }
+}

@@ -1,0 +1,255 @@
+//! Reloading: a new configuration is built beside the running one and swapped in whole, or not at
+//! all.
+//!
+//! Called by: the control socket and signals.
+//! Caveat: everything that can fail happens before anything is changed (`candidate`, then
+//! `put_in_force`).
+//! Out of scope: what only a restart can change; the report says so.
+
+use super::{
+    access_logs, acme::Prepared, broker, error_log_settings, page_cache, supervisor::Supervisor,
+    systemd::notify,
+};
+use saker_cli::source::on_one_line;
+use saker_config::model::Address;
+use saker_control::{LastReload, Peers, ReloadReport};
+use saker_pipeline::Generation;
+use saker_serving::{log_files, tls_state::TlsState, worker_thread::Command};
+use saker_telemetry::{Metric, error_log, message};
+use std::sync::Arc;
+
+impl Supervisor {
+    /// Reopens all log files, after they were renamed.
+    pub fn reopen(&self) -> Result<(), String> {
+        let mut failures = self.shared.logs.reopen();
+        failures.extend(
+            error_log::reopen()
+                .err()
+                .map(|error| log_files::cannot_open("error log", "", &error)),
+        );
+        match failures.is_empty() {
+            true => {
+                error_log::log(&message::LOG_REOPENED, format_args!(""));
+                Ok(())
+            }
+            false => {
+                failures.iter().for_each(|failure| {
+                    error_log::log(&message::LOG_REOPEN_FAILED, format_args!("{failure}"))
+                });
+                Err(failures.join("\n"))
+            }
+        }
+    }
+
+    /// Builds the new configuration beside the running one and swaps it in whole, or leaves
+    /// everything as it is and says why.
+    pub fn reload_now(&self) -> Result<ReloadReport, String> {
+        notify("RELOADING=1");
+        let result = self.try_reload();
+        let at_unix_s = saker_net::clock::realtime_s().unsigned_abs();
+        *self.last_reload.borrow_mut() = Some(LastReload {
+            at_unix_s,
+            error: result.as_ref().err().cloned(),
+        });
+        match &result {
+            Ok(report) => {
+                self.shared.main_counters.increment(Metric::ReloadsOk);
+                error_log::log(
+                    &message::RELOADED,
+                    format_args!("generation {}", report.generation),
+                );
+            }
+            Err(text) => {
+                self.shared.main_counters.increment(Metric::ReloadsFailed);
+                error_log::log(
+                    &message::RELOAD_REFUSED,
+                    format_args!("{}", text.trim_end()),
+                );
+            }
+        }
+        saker_net::process::give_back_freed_memory();
+        notify("READY=1");
+        result
+    }
+
+    fn try_reload(&self) -> Result<ReloadReport, String> {
+        if self.is_stopping() {
+            return Err("the server is stopping".into());
+        }
+        // First, because reading needs them; in force only when the new configuration is.
+        let (grants, ungranted) = broker::prepare(self.shared.broker.as_deref())?;
+        self.load(grants, ungranted.clone())
+            .map_err(|text| match ungranted {
+                Some(warning) => format!("{}\n{warning}\n", text.trim_end()),
+                None => text,
+            })
+    }
+
+    /// Puts a new configuration in force, or leaves everything as it was.
+    fn load(
+        &self,
+        grants: broker::Prepared<'_>,
+        ungranted: Option<String>,
+    ) -> Result<ReloadReport, String> {
+        let mut candidate = self.candidate(ungranted)?;
+        // From here on nothing fails.
+        candidate.warnings.extend(grants.commit());
+        Ok(self.put_in_force(candidate))
+    }
+
+    /// Everything that can fail.
+    fn candidate(&self, ungranted: Option<String>) -> Result<Candidate, String> {
+        let mut read = self.source.read()?;
+        let old = Arc::clone(&self.generation.borrow());
+        let has_store = self.shared.page_cache.get().is_some();
+        read.warnings
+            .extend(fixed_until_restart(&old, &read.model, has_store));
+        read.warnings
+            .extend(ungranted.or_else(|| broker::missing(self.shared.broker.as_deref(), &read)));
+        let users = &read.model.server.control_users;
+        let peers = self.peers.borrow().with_users(users)?;
+        let known_hosts = self.shared.known_hosts(&read.model)?;
+        let generation = Generation::new(old.number + 1, read.model)
+            .with_front_end(read.front_end)
+            .with_known_hosts(known_hosts);
+        let (tls, warnings) = TlsState::build(
+            &generation.model,
+            &generation.hosts,
+            Some(&self.tls.borrow()),
+        )?;
+        read.warnings.extend(warnings);
+        let generation = Arc::new(generation.with_identities(&tls.identities));
+        access_logs::open_logs(&generation, &self.shared)?;
+        let acme = self.acme.prepare(&generation)?;
+        let added = self
+            .listeners
+            .borrow_mut()
+            .bind_all(&generation.model.listeners, self.workers.len())?;
+        Ok(Candidate {
+            generation,
+            tls: Arc::new(tls),
+            peers,
+            acme,
+            added,
+            warnings: read.warnings,
+        })
+    }
+
+    fn put_in_force(&self, candidate: Candidate) -> ReloadReport {
+        let Candidate {
+            generation,
+            tls,
+            peers,
+            acme,
+            added,
+            warnings,
+        } = candidate;
+        self.peers.replace(peers);
+        if !self.follows.get() {
+            page_cache::open(&generation.model, &self.shared);
+        }
+        error_log_settings::tune(&generation.model);
+        self.shared
+            .abuse
+            .addresses
+            .set_ipv6_prefix(generation.model.guard.ipv6_prefix);
+        self.workers
+            .tell_all(|| Command::Generation(Arc::clone(&generation), Arc::clone(&tls)));
+        *self.tls.borrow_mut() = tls;
+        self.php
+            .borrow_mut()
+            .apply(&generation.model, self.shared.broker.as_ref());
+        self.acme.apply(acme);
+        self.look_after(&generation);
+        self.change_listeners(&generation, &added);
+        warnings.iter().for_each(|warning| {
+            error_log::log(
+                &message::CONFIG_WARNING,
+                format_args!("{}", on_one_line(warning)),
+            )
+        });
+        let report = ReloadReport {
+            generation: generation.number,
+            listeners: generation.model.listeners.len() as u64,
+            sites: generation.model.sites.len() as u64,
+            warnings,
+        };
+        *self.generation.borrow_mut() = generation;
+        report
+    }
+
+    /// Hands new listeners to the workers and closes those that are not configured any more.
+    fn change_listeners(&self, generation: &Generation, added: &[Arc<Address>]) {
+        for address in added {
+            error_log::log(&message::LISTENER_ADDED, format_args!("{address}"));
+            self.listen(address);
+        }
+        // Before TCP's: a client that returns to a port finds it free.
+        let gone = self
+            .listeners
+            .borrow_mut()
+            .remove_all_quic_but(&generation.model.listeners);
+        for address in gone {
+            self.workers
+                .tell_all(|| Command::UnlistenQuic((*address).clone()));
+        }
+        if !self.follows.get() {
+            let with_quic = self
+                .listeners
+                .borrow_mut()
+                .bind_quic(&generation.model.listeners, self.workers.len());
+            with_quic
+                .iter()
+                .for_each(|address| self.listen_quic(address));
+        }
+        let removed = self
+            .listeners
+            .borrow_mut()
+            .remove_all_but(&generation.model.listeners);
+        for address in removed {
+            error_log::log(&message::LISTENER_REMOVED, format_args!("{address}"));
+            self.workers
+                .tell_all(|| Command::Unlisten((*address).clone()));
+        }
+    }
+}
+
+/// A configuration that is ready to be put in force.
+struct Candidate {
+    generation: Arc<Generation>,
+    tls: Arc<TlsState>,
+    peers: Peers,
+    acme: Prepared,
+    /// Listeners that were not there before, bound already.
+    added: Vec<Arc<Address>>,
+    warnings: Vec<String>,
+}
+
+/// What a reload can't change, where it was asked to.
+fn fixed_until_restart(
+    old: &Generation,
+    new: &saker_config::Model,
+    has_store: bool,
+) -> Vec<String> {
+    let of_store = page_cache::fixed_until_restart(&old.model, new).filter(|_| has_store);
+    let (old, new) = (&old.model.server, &new.server);
+    let rows = [
+        ("server.workers", old.workers != new.workers),
+        ("server.affinity", old.affinity != new.affinity),
+        ("server.user", old.user != new.user),
+        ("server.group", old.group != new.group),
+        ("server.state_dir", old.state_dir != new.state_dir),
+        (
+            "server.error_log",
+            old.error_log.target != new.error_log.target,
+        ),
+    ];
+    let changed = rows
+        .into_iter()
+        .filter(|row| row.1)
+        .map(|row| row.0)
+        .chain(of_store);
+    changed
+        .map(|what| format!("{what} changes with the next start, not with a reload"))
+        .collect()
+}

@@ -1,0 +1,362 @@
+//! The start of a server: what needs the starting user's rights first, then workers, then serving.
+//!
+//! Called by: the command line ([`run`]).
+//! Caveat: the order is the point. Signals come before anything that may take time, the broker
+//! before keys are in memory, sockets and keys before privileges are dropped, logs after that.
+//! Out of scope: everything that happens once the server runs (`supervisor`).
+
+use super::{
+    access_logs,
+    acme::{Acme, Prepared},
+    broker, error_log_settings,
+    listeners::Listeners,
+    log_programs, page_cache, pid_file, privileges, signals,
+    succession::Predecessor,
+    supervisor::{ExclusiveResources, Supervisor},
+    workers::{self, Workers},
+};
+use crate::registry;
+use saker_broker_client::BrokerClient;
+use saker_cli::source::{self, Read, Source, on_one_line};
+use saker_config::{HostTable, Model, model};
+use saker_control::{Lock, StateDir, StateDirError};
+use saker_files::{BufferFiles, WatchError, Watcher};
+use saker_pipeline::{
+    Generation,
+    throttle::{AddressTable, Neighbours},
+};
+use saker_serving::{
+    log_files::LogFiles,
+    shared::{OpenRequests, Shared},
+    tls_state::TlsState,
+};
+use saker_telemetry::{Counters, Metric, error_log, message};
+use std::{
+    cell::RefCell,
+    os::unix::net::UnixListener,
+    process::ExitCode,
+    rc::Rc,
+    sync::{Arc, Mutex, OnceLock},
+    time::{Duration, Instant},
+};
+use tokio::runtime::Runtime;
+
+/// Where the panic hook counts; a panic may come from any thread.
+static PANIC_COUNTERS: OnceLock<Arc<Counters>> = OnceLock::new();
+
+/// Client addresses with an account at a time, some 250 bytes each; more of them share one.
+const ADDRESSES_MAX: usize = 1 << 19;
+
+/// Why the server did not start, and the exit status that says so.
+enum Failure {
+    Configuration(String),
+    Start(String),
+}
+
+/// Runs a server until it is told to stop.
+pub fn run(source: Source) -> ExitCode {
+    if let Some(status) = broker::take_part(&source) {
+        return status;
+    }
+    match try_run(source) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Configuration(text)) => {
+            eprint!("{text}");
+            ExitCode::from(1)
+        }
+        Err(Failure::Start(text)) => {
+            // A line for each cause.
+            for line in text.trim_end().lines() {
+                error_log::log(&message::START_FAILED, format_args!("{line}"));
+            }
+            error_log::flush(Duration::from_secs(1));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn try_run(source: Source) -> Result<(), Failure> {
+    let started = Instant::now();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::Start(error.to_string()))?;
+    // First of all: until they are listened to, HUP and USR1 would end the process. What comes now
+    // is obeyed after the start.
+    let signals = {
+        let _inside = runtime.enter();
+        signals::Signals::new().map_err(|error| Failure::Start(error.to_string()))?
+    };
+    saker_config::modsecurity::write_logs();
+    if rustix::process::geteuid().is_root() {
+        saker_net::privileged::record();
+    }
+    let read = source.read().map_err(Failure::Configuration)?;
+    report_panics();
+    read.warnings.iter().for_each(|warning| {
+        error_log::log(
+            &message::CONFIG_WARNING,
+            format_args!("{}", on_one_line(warning)),
+        )
+    });
+    let mut acquired = acquire(&read)?;
+    let control_socket = acquired.control_socket.take();
+    let (supervisor, prepared) = supervise(source, read, acquired, started)?;
+    {
+        let _inside = runtime.enter();
+        supervisor.begin_acme(prepared);
+        supervisor.begin_php();
+        supervisor.begin_health();
+    }
+    saker_cli::apache::detach::let_go();
+    supervisor.fill_pid_file();
+    saker_net::process::give_back_freed_memory();
+    serve(&runtime, signals, supervisor, control_socket);
+    // What its threads still wait for (a name server, a file system) is not waited for.
+    runtime.shutdown_background();
+    Ok(())
+}
+
+/// What only the user that starts the server may be able to have.
+struct Acquired {
+    broker: Option<Arc<BrokerClient>>,
+    hosts: Arc<HostTable>,
+    tls: Arc<TlsState>,
+    workers: usize,
+    descriptors_max: u64,
+    held: ExclusiveResources,
+    control_socket: Option<ControlSocket>,
+}
+
+type ControlSocket = (UnixListener, Rc<RefCell<saker_control::Peers>>);
+
+/// Acquires it, and drops privileges.
+fn acquire(read: &Read) -> Result<Acquired, Failure> {
+    let server = &read.model.server;
+    // Before there are keys in memory, and while we are root.
+    let broker = broker::start(read).map_err(Failure::Start)?;
+    broker.iter().for_each(log_programs::start_by);
+    let (lock, predecessor) = lock_state(server).map_err(Failure::Start)?;
+    let descriptors_max = check_descriptors(&read.model);
+    let workers = source::count(&server.workers);
+    let listeners =
+        Listeners::open(&read.model.listeners, workers, predecessor).map_err(Failure::Start)?;
+    // Keys are often root's alone.
+    let hosts = Arc::new(HostTable::new(&read.model));
+    let (tls, warnings) =
+        TlsState::build(&read.model, &hosts, None).map_err(Failure::Configuration)?;
+    warnings
+        .iter()
+        .for_each(|warning| error_log::log(&message::CONFIG_WARNING, format_args!("{warning}")));
+    let pid_file = pid_file::PidFile::make(server).map_err(Failure::Start)?;
+    // The control socket belongs to the user that starts the server, and so does the right to use
+    // it: processes of the user that the server becomes gain nothing by it.
+    let peers = saker_control::Peers::new(&server.control_users).map_err(Failure::Start)?;
+    let control_socket = lock
+        .bind_control()
+        .map_err(|error| error_log::log(&message::CONTROL_SOCKET_FAILED, format_args!("{error}")))
+        .ok();
+    privileges::drop(&read.model, &lock, &peers).map_err(Failure::Start)?;
+    let peers = Rc::new(RefCell::new(peers));
+    Ok(Acquired {
+        broker,
+        hosts,
+        tls: Arc::new(tls),
+        workers,
+        descriptors_max,
+        control_socket: control_socket.map(|socket| (socket, Rc::clone(&peers))),
+        held: ExclusiveResources {
+            listeners,
+            lock,
+            pid_file,
+            peers,
+        },
+    })
+}
+
+/// Starts the workers, as the user that the server has become.
+fn supervise(
+    source: Source,
+    read: Read,
+    acquired: Acquired,
+    started: Instant,
+) -> Result<(Supervisor, Prepared), Failure> {
+    let Acquired {
+        broker,
+        hosts,
+        tls,
+        workers,
+        descriptors_max,
+        held,
+        ..
+    } = acquired;
+    let shared = shared(workers, started, descriptors_max, broker).map_err(Failure::Start)?;
+    PANIC_COUNTERS.get_or_init(|| Arc::clone(&shared.main_counters));
+    let core_of = workers::placement(&read.model.server.affinity);
+    let known_hosts = shared.known_hosts(&read.model).map_err(Failure::Start)?;
+    let generation = Generation::with_hosts(1, read.model, hosts)
+        .with_front_end(read.front_end)
+        .with_known_hosts(known_hosts)
+        .with_identities(&tls.identities);
+    let generation = Arc::new(generation);
+    access_logs::open_logs(&generation, &shared).map_err(Failure::Start)?;
+    if !held.listeners.has_predecessor() {
+        page_cache::open(&generation.model, &shared);
+    }
+    // By the user whose state it is from now on, and before the first handshake.
+    let acme = Acme::new(&shared, tls.identities.run_time());
+    let prepared = acme.prepare(&generation).map_err(Failure::Start)?;
+    // Last, so that whatever keeps the server from starting is said where it was started, and so
+    // that the file is opened by the user who will have to open it again.
+    error_log_settings::start(&generation.model).map_err(Failure::Start)?;
+    let workers = Workers::start(&shared, &generation, &tls, workers, core_of)
+        .map_err(|error| Failure::Start(error.to_string()))?;
+    let supervisor = Supervisor::new(source, shared, generation, tls, workers, held, acme);
+    Ok((supervisor, prepared))
+}
+
+/// The main thread's loop. Ends when the server has ended.
+fn serve(
+    runtime: &Runtime,
+    mut signals: signals::Signals,
+    supervisor: Supervisor,
+    control_socket: Option<ControlSocket>,
+) {
+    let supervisor = Rc::new(supervisor);
+    runtime.block_on(async {
+        let shared = supervisor.shared_sockets();
+        supervisor.listen_all();
+        supervisor.announce();
+        let control = control_socket.and_then(|(socket, peers)| {
+            Some((tokio::net::UnixListener::from_std(socket).ok()?, peers))
+        });
+        let conversations = async {
+            match control {
+                Some((listener, peers)) => {
+                    saker_control::serve(
+                        listener,
+                        peers,
+                        Rc::clone(&supervisor) as Rc<dyn saker_control::Control>,
+                    )
+                    .await
+                }
+                None => std::future::pending().await,
+            }
+        };
+        let end = async {
+            supervisor.stopping().await;
+            supervisor.stop_workers().await;
+            supervisor.stop_php().await;
+        };
+        let certificates = supervisor.watch_certificates();
+        // Signals and the control socket are served to the very end, so that an operator can still
+        // cut the wait short.
+        tokio::select! {
+            () = end => {}
+            () = conversations => {}
+            () = certificates => {}
+            () = supervisor.staple_ocsp_responses() => {}
+            () = supervisor.warm_up() => {}
+            () = supervisor.look_after_abuse() => {}
+            () = supervisor.follow_predecessor(shared) => {}
+            () = signals.obey(&supervisor) => {}
+        }
+    });
+}
+
+/// A panic in a connection's task ends that connection. It is logged, and counted once the
+/// counters exist.
+fn report_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        if let Some(counters) = PANIC_COUNTERS.get() {
+            counters.increment_from_any_thread(Metric::Panics);
+        }
+        error_log::log(&message::WORKER_PANIC, format_args!("{info}"))
+    }));
+}
+
+fn report_watch_error(error: WatchError) {
+    match error {
+        WatchError::LimitReached => error_log::log(&message::WATCH_LIMIT, format_args!("")),
+        WatchError::Failed(error) => {
+            error_log::log(&message::WATCH_FAILED, format_args!("{error}"))
+        }
+    }
+}
+
+/// A server that is stopping lets go of the directory.
+fn lock_state(server: &model::Server) -> Result<(Lock, Option<Predecessor>), String> {
+    let uid = server.user.as_deref().and_then(privileges::uid_of);
+    let lock = || StateDir::open_for(&server.state_dir, uid).and_then(StateDir::lock);
+    match lock() {
+        Ok(lock) => Ok((lock, None)),
+        Err(error @ StateDirError::Running { .. }) => {
+            let predecessor =
+                Predecessor::ask(&server.state_dir).ok_or_else(|| error.to_string())?;
+            lock()
+                .map(|lock| (lock, Some(predecessor)))
+                .map_err(|error| error.to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Each connection needs a descriptor, and so do open files; a low limit is raised as far as it
+/// goes.
+fn check_descriptors(model: &Model) -> u64 {
+    let limit = saker_net::process::raise_descriptor_limit().unwrap_or(1024);
+    if limit < model.limits.connections_max {
+        error_log::log(
+            &message::DESCRIPTOR_LIMIT_LOW,
+            format_args!(
+                "{limit} descriptors, {} connections",
+                model.limits.connections_max
+            ),
+        );
+    }
+    limit
+}
+
+fn shared(
+    workers: usize,
+    started: Instant,
+    descriptors_max: u64,
+    broker: Option<Arc<BrokerClient>>,
+) -> Result<Arc<Shared>, String> {
+    let watcher = Watcher::start(report_watch_error).map_err(|error| format!("inotify: {error}"))?;
+    if !watcher.is_watching() {
+        error_log::log(
+            &message::CONFIG_WARNING,
+            format_args!(
+                "cannot watch files for changes: no inotify instance is left for this user; each request looks at its files \
+                 (raise the sysctl fs.inotify.max_user_instances)"
+            ),
+        );
+    }
+    Ok(Arc::new(Shared {
+        make_services: registry::services,
+        watcher,
+        counters: (0..workers).map(|_| Counters::new()).collect(),
+        site_stats: (0..workers).map(|_| Arc::default()).collect(),
+        main_counters: Counters::new(),
+        connections: Default::default(),
+        late_connections: Default::default(),
+        busy: Default::default(),
+        quic: OnceLock::new(),
+        abuse: Arc::new(Neighbours {
+            addresses: Arc::new(AddressTable::new(ADDRESSES_MAX)),
+            bans: Arc::default(),
+            repeats: Default::default(),
+        }),
+        guard: Arc::default(),
+        challenges: Arc::default(),
+        logs: LogFiles::default(),
+        open_requests: OpenRequests::new(workers),
+        page_cache: OnceLock::new(),
+        known_hosts: Mutex::new(None),
+        buffer_files: BufferFiles::new(std::env::temp_dir().into()),
+        broker,
+        started,
+        descriptors_max,
+    }))
+}

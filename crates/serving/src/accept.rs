@@ -1,0 +1,347 @@
+//! An accepted connection on its way to a driver: PROXY protocol preface, TLS handshake, choice of
+//! protocol.
+//!
+//! Called by: `listener`, for each accepted socket.
+//! Caveat: a plain connection without a preface goes straight to the HTTP/1 driver, in the same
+//! turn; everything else becomes a task.
+//! Out of scope: QUIC, which has its own way in (`quic`).
+
+use crate::{
+    admission::ConnectionPermit,
+    freshness::ReadOrigin,
+    h1, h2,
+    io::Io,
+    request::{Http2Terms, Session},
+    transport::{HandshakeFailure, HandshakeStep, TlsStream, Transport},
+    worker::{Draining, Worker},
+};
+use saker_config::model::Address;
+use saker_net::{
+    Deadline, RawStream,
+    proxy_preface::{self, Preface},
+};
+use saker_pipeline::Client;
+use saker_telemetry::{Metric, error_log, message};
+use saker_tls::{ACME_TLS_ALPN, Acceptor, Fault};
+use std::{
+    future::poll_fn,
+    net::SocketAddr,
+    rc::Rc,
+    sync::Arc,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+use tokio::time::{Instant, error::Elapsed, sleep, timeout_at};
+
+/// Size of reads before a driver takes the connection.
+const PIECE_BYTES: usize = 4096;
+/// Polling interval of a handshake that waits for its certificate.
+const CERTIFICATE_POLL: Duration = Duration::from_millis(100);
+/// Maximum wait for a certificate. The client's own handshake limit is suspended meanwhile.
+const CERTIFICATE_WAIT_MAX: Duration = Duration::from_secs(60);
+const LINGER: Duration = Duration::from_secs(1);
+const LINGER_BYTES_MAX: usize = 64 << 10;
+
+/// The response to plain HTTP on an HTTPS port.
+const SPEAK_TLS: &str = "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>400 Bad Request</title>\n\
+<h1>400 Bad Request</h1>\n<p>This port speaks HTTPS: use https://.</p>\n";
+
+/// Settings of a listener that matter for a new connection.
+struct ListenerSettings {
+    preface: bool,
+    acceptor: Option<Acceptor>,
+    http2: Http2Terms,
+}
+
+/// Takes over an accepted connection.
+pub fn start(
+    worker: &Rc<Worker>,
+    mut permit: ConnectionPermit,
+    (stream, origin): (RawStream, ReadOrigin),
+    peer: SocketAddr,
+    local: SocketAddr,
+    listener: Arc<Address>,
+) {
+    let mut client = Client::new(peer, local, listener, false);
+    let settings = settings(worker, &client);
+    client.tls = settings.acceptor.is_some();
+    client.secure = client.tls;
+    if settings.preface || client.tls {
+        let worker = Rc::clone(worker);
+        tokio::task::spawn_local(
+            async move { receive(worker, permit, stream, client, settings).await },
+        );
+        return;
+    }
+    if let Err(error) = permit.admit(client.ip()) {
+        return error.tell(worker, &client);
+    }
+    h1::first_read(
+        Session::new(Rc::clone(worker), client, permit, settings.http2),
+        stream,
+        origin,
+    );
+}
+
+fn settings(worker: &Worker, client: &Client) -> ListenerSettings {
+    let services = worker.services.borrow();
+    let listeners = &services.generation.model.listeners;
+    let Some(listener) = listeners
+        .iter()
+        .find(|listener| listener.address == *client.listener)
+    else {
+        return ListenerSettings {
+            preface: false,
+            acceptor: None,
+            http2: Http2Terms::default(),
+        };
+    };
+    ListenerSettings {
+        preface: listener
+            .proxy_protocol_from
+            .iter()
+            .any(|network| network.contains(client.ip()))
+            && !listener
+                .proxy_protocol_except
+                .iter()
+                .any(|network| network.contains(client.ip())),
+        acceptor: listener
+            .tls
+            .as_ref()
+            .and_then(|_| worker.tls.borrow().acceptor(&listener.address).cloned()),
+        http2: Http2Terms {
+            direct: listener.http2 && listener.http2_direct,
+            upgrade: listener.http2 && listener.http2_upgrade,
+            extended_connect: listener.http2_websockets,
+        },
+    }
+}
+
+/// Everything that may have to wait before a driver can begin.
+async fn receive(
+    worker: Rc<Worker>,
+    mut permit: ConnectionPermit,
+    stream: RawStream,
+    client: Client,
+    settings: ListenerSettings,
+) {
+    let stream = match stream.register() {
+        Ok(stream) => stream,
+        Err(error) => {
+            error_log::log_about(
+                &message::CONNECTION_FAILED,
+                &client,
+                format_args!("{error}"),
+            );
+            return worker.counters.increment(Metric::ClosedError);
+        }
+    };
+    let mut io = Io::new(Transport::plain(stream), Vec::new());
+    let mut client = match settings.preface {
+        true => match await_preface(&worker, &mut io, client).await {
+            Some(client) => client,
+            None => return,
+        },
+        false => client,
+    };
+    if let Err(error) = permit.admit(client.ip()) {
+        return error.tell(&worker, &client);
+    }
+    let Some(acceptor) = settings.acceptor else {
+        return h1::run(Session::new(worker, client, permit, settings.http2), io).await;
+    };
+    let Transport::Plain(stream) = io.transport else {
+        return;
+    };
+    let tls = TlsStream::new(
+        stream.into_stream(),
+        acceptor.accept(client.local.ip()),
+        io.input,
+    );
+    let Some(tls) = handshake(&worker, tls, &client).await else {
+        return;
+    };
+    let alpn = |name: &[u8]| {
+        tls.info()
+            .is_some_and(|info| info.alpn.as_deref() == Some(name))
+    };
+    if alpn(ACME_TLS_ALPN) {
+        return end_challenge(&worker, tls).await;
+    }
+    let alpn_is_h2 = alpn(b"h2");
+    let Some(info) = tls.info().cloned() else {
+        return;
+    };
+    client.session = Some(info);
+    let http2 = Http2Terms {
+        direct: false,
+        upgrade: false,
+        ..settings.http2
+    };
+    let session = Session::new(worker, client, permit, http2);
+    let io = Io::new(Transport::Tls(Box::new(tls)), Vec::new());
+    match alpn_is_h2 {
+        true => h2::run(session, io, h2::Beginning::Preface).await,
+        false => h1::run(session, io).await,
+    }
+}
+
+/// Completes the TLS handshake; `None`: it failed and was logged.
+async fn handshake(worker: &Rc<Worker>, mut tls: TlsStream, client: &Client) -> Option<TlsStream> {
+    let services = worker.services();
+    let limits = services
+        .generation
+        .connection_limits(client, b"")
+        .map_or(&services.generation.model.limits, Arc::as_ref);
+    let limit_ms = limits.tls_handshake_timeout_ms;
+    let outcome = drive_handshake(worker, &mut tls, Duration::from_millis(limit_ms)).await;
+    let counters = &worker.counters;
+    match outcome {
+        Ok(Ok(())) => {
+            let resumed = tls.info().is_some_and(|info| info.resumed);
+            counters.increment(if resumed {
+                Metric::TlsHandshakesResumed
+            } else {
+                Metric::TlsHandshakesFull
+            });
+            return Some(tls);
+        }
+        Ok(Err(HandshakeFailure::Gone)) => {
+            counters.increment(Metric::TlsHandshakesFailed);
+            counters.increment(Metric::ClosedByClient);
+        }
+        Ok(Err(HandshakeFailure::Fault(fault))) => {
+            counters.increment(Metric::TlsHandshakesFailed);
+            counters.increment(Metric::ClosedMalformed);
+            refuse(worker, tls, client, &fault).await;
+        }
+        Err(_) => {
+            counters.increment(Metric::TlsHandshakesFailed);
+            counters.increment(Metric::ClosedHeadTimeout);
+            error_log::log_about(&message::TLS_HANDSHAKE_TIMEOUT, client, format_args!(""));
+        }
+    }
+    None
+}
+
+/// Drives the handshake. The outer error is the time limit, of the client or of the certificate.
+async fn drive_handshake(
+    worker: &Worker,
+    tls: &mut TlsStream,
+    limit: Duration,
+) -> Result<Result<(), HandshakeFailure>, Elapsed> {
+    let mut until = Instant::now() + limit;
+    let mut waited = Duration::ZERO;
+    loop {
+        match timeout_at(until, poll_fn(|cx| tls.poll_handshake(cx))).await? {
+            Ok(HandshakeStep::Done) => return Ok(Ok(())),
+            Err(failure) => return Ok(Err(failure)),
+            Ok(HandshakeStep::AwaitsCertificate) => {
+                sleep(CERTIFICATE_POLL).await;
+                waited += CERTIFICATE_POLL;
+                if waited < CERTIFICATE_WAIT_MAX && worker.draining.get() == Draining::Nothing {
+                    until += CERTIFICATE_POLL;
+                }
+            }
+        }
+    }
+}
+
+/// Ends a TLS-ALPN-01 connection: the authority has what it needs, and no data follows (RFC 8737
+/// section 3).
+async fn end_challenge(worker: &Rc<Worker>, tls: TlsStream) {
+    worker.counters.increment(Metric::ClosedByServer);
+    let mut io = Io::new(Transport::Tls(Box::new(tls)), Vec::new());
+    io.linger(worker, LINGER, LINGER_BYTES_MAX).await;
+}
+
+async fn refuse(worker: &Rc<Worker>, tls: TlsStream, client: &Client, fault: &Fault) {
+    let mut io = Io::new(Transport::plain(tls.into_stream()), Vec::new());
+    match fault {
+        Fault::PlainHttp => {
+            error_log::log_about(&message::HTTP_ON_TLS_PORT, client, format_args!(""));
+            let _ = io.transport.write_now(speak_tls().as_bytes());
+        }
+        fault => error_log::log_about(
+            &message::TLS_HANDSHAKE_FAILED,
+            client,
+            format_args!("{fault}"),
+        ),
+    }
+    // Closing at once would reset, and take the alert or the answer from the client.
+    io.linger(worker, LINGER, LINGER_BYTES_MAX).await;
+}
+
+/// The client that the preface names; `None`: the connection is refused.
+async fn await_preface(worker: &Rc<Worker>, io: &mut Io, client: Client) -> Option<Client> {
+    let deadline = worker.deadlines.add();
+    deadline.arm(
+        saker_net::clock::monotonic_ms()
+            + worker.services().generation.model.limits.head_timeout_ms,
+    );
+    let preface = poll_fn(|cx| poll_preface(cx, io, &deadline)).await;
+    worker.deadlines.remove(&deadline);
+    let client_address = client.address;
+    let behind = preface.and_then(|preface| behind(client, preface));
+    if behind.is_none() {
+        worker.counters.increment(Metric::ProxyPrefacesRefused);
+        error_log::log_client(
+            &message::PROXY_PREFACE_BAD,
+            client_address,
+            format_args!(""),
+        );
+    }
+    behind
+}
+
+/// `None`: malformed, late, or gone.
+fn poll_preface(cx: &mut Context<'_>, io: &mut Io, deadline: &Deadline) -> Poll<Option<Preface>> {
+    loop {
+        if deadline.is_over() {
+            return Poll::Ready(None);
+        }
+        match proxy_preface::parse(&io.input) {
+            Ok(Preface::Partial) => {}
+            Ok(preface @ Preface::Complete { consumed, .. }) => {
+                io.consume(consumed);
+                return Poll::Ready(Some(preface));
+            }
+            Err(_) => return Poll::Ready(None),
+        }
+        deadline.register(cx);
+        match ready!(poll_more(cx, io)) {
+            Ok(0) | Err(_) => return Poll::Ready(None),
+            Ok(_) => {}
+        }
+    }
+}
+
+fn poll_more(cx: &mut Context<'_>, io: &mut Io) -> Poll<std::io::Result<usize>> {
+    let mut piece = [0; PIECE_BYTES];
+    let read = ready!(io.transport.poll_read(cx, &mut piece))?;
+    io.input.extend_from_slice(&piece[..read]);
+    Poll::Ready(Ok(read))
+}
+
+fn behind(client: Client, preface: Preface) -> Option<Client> {
+    match preface {
+        Preface::Complete {
+            source: Some((source, destination)),
+            tls,
+            ..
+        } => {
+            let mut behind = Client::new(source, destination, client.listener, tls || client.tls);
+            behind.tls = client.tls;
+            Some(behind)
+        }
+        // LOCAL, UNKNOWN: the proxy speaks for itself (a health check).
+        Preface::Complete { source: None, .. } => Some(client),
+        Preface::Partial => None,
+    }
+}
+
+fn speak_tls() -> String {
+    let length = SPEAK_TLS.len();
+    let head = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n";
+    format!("{head}Content-Length: {length}\r\n\r\n{SPEAK_TLS}")
+}

@@ -1,0 +1,60 @@
+//! The state of an HTTP/1 connection.
+//!
+//! Called by: everything beside it, by subject: `turn`, `dispatch`, `watch`, `run`.
+//! Caveat: it owns no buffers while idle.
+
+use super::step::Sending;
+use crate::{io::Io, request::Session};
+use saker_http1::HeadScanner;
+use saker_net::Deadline;
+use std::{cell::RefCell, rc::Rc};
+
+/// One connection on the event loop.
+pub struct Connection {
+    pub(super) session: Session,
+    pub(super) io: Rc<RefCell<Io>>,
+    pub(super) deadline: Rc<Deadline>,
+    pub(super) scanner: HeadScanner,
+    /// The input holds bytes that have not been parsed.
+    pub(super) unseen_input: bool,
+    /// The last read took all there was.
+    pub(super) drained: bool,
+    /// The head limit is running.
+    pub(super) in_head: bool,
+    /// The server stops, and waits a moment for the first request of a connection that has just
+    /// come.
+    pub(super) awaits_first: bool,
+    /// The write limit is running.
+    pub(super) writing: bool,
+    /// A response that is under way.
+    pub(super) sending: Option<Box<Sending>>,
+}
+
+impl Connection {
+    pub(super) fn new(session: Session, io: Io) -> Connection {
+        let deadline = session.worker.deadlines.add();
+        Connection {
+            session,
+            io: Rc::new(RefCell::new(io)),
+            deadline,
+            scanner: HeadScanner::default(),
+            unseen_input: false,
+            drained: false,
+            in_head: false,
+            awaits_first: false,
+            writing: false,
+            sending: None,
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // A response that ends here was cut by the end of the worker; it has its line all the same.
+        // A panic may hold the logs.
+        if let Some(sending) = self.sending.take().filter(|_| !std::thread::panicking()) {
+            sending.log_cut(&self.session);
+        }
+        self.session.worker.deadlines.remove(&self.deadline);
+    }
+}

@@ -1,0 +1,104 @@
+//! Response heads of HTTP/1.
+//!
+//! Called by: `inbound` and `dispatch`, through the encoder that all protocols share.
+
+use crate::{common_headers::CommonHeaders, request::response_head::HeadSink};
+use saker_http::{HeadView, Method, Version};
+use saker_http1::{Connection as ConnectionLine, HeadExtra, ResponseFraming, encode_head};
+use saker_pipeline::{ReadyHead, Response};
+
+/// A head of HTTP/1, as the end of `out`.
+pub struct Http1Head<'a> {
+    /// The request.
+    view: HeadView<'a>,
+    connection: ConnectionLine,
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> Http1Head<'a> {
+    pub fn new(
+        view: HeadView<'a>,
+        connection: ConnectionLine,
+        out: &'a mut Vec<u8>,
+    ) -> Http1Head<'a> {
+        Http1Head {
+            view,
+            connection,
+            out,
+        }
+    }
+}
+
+impl HeadSink for Http1Head<'_> {
+    #[inline(always)]
+    fn ready(&mut self, head: &ReadyHead, common: &mut CommonHeaders, now: i64) {
+        self.out.extend_from_slice(&head.http1);
+        self.out.extend_from_slice(common.lines(now));
+        self.out.extend_from_slice(connection_line(self.connection));
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// The length is part of the framing, which HTTP/1 decides by more than it.
+    fn built(&mut self, response: &Response, _: Option<u64>, common: &mut CommonHeaders, now: i64) {
+        let framing = framing_of(response, self.view);
+        append_built(response, common, framing, self.connection, now, self.out);
+    }
+}
+
+/// Appends a built (and filtered) head. `Date` and `Server` are ours.
+pub fn append_built(
+    response: &Response,
+    common: &mut CommonHeaders,
+    framing: ResponseFraming,
+    connection: ConnectionLine,
+    now: i64,
+    out: &mut Vec<u8>,
+) {
+    let extra = HeadExtra {
+        date: Some(common.date(now)),
+        connection,
+        framing,
+    };
+    encode_head(response.status, response.fields(), extra, out);
+    if !response.fields().has("server") {
+        out.truncate(out.len() - 2);
+        out.extend_from_slice(common.server_line());
+        out.extend_from_slice(b"\r\n");
+    }
+    if !common.alt_svc_line().is_empty() {
+        out.truncate(out.len() - 2);
+        out.extend_from_slice(common.alt_svc_line());
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+pub fn connection_of(version: Version, stays: bool) -> ConnectionLine {
+    match (version, stays) {
+        (_, false) => ConnectionLine::Close,
+        (Version::Http10, true) => ConnectionLine::KeepAlive10,
+        (_, true) => ConnectionLine::KeepAlive,
+    }
+}
+
+/// RFC 9112 section 6.3, seen from the sender.
+pub fn framing_of(response: &Response, view: HeadView<'_>) -> ResponseFraming {
+    match response.body.length() {
+        _ if response.status.forbids_content() => ResponseFraming::None,
+        // RFC 9110 section 9.3.6: neither length nor coding.
+        _ if response.tunnel.is_some() => ResponseFraming::None,
+        Some(length) => ResponseFraming::Length(length),
+        // RFC 9110 section 9.3.2: a HEAD response may leave out what only content would tell.
+        None if view.method() == Method::Head => ResponseFraming::None,
+        None if view.version() == Version::Http10 => ResponseFraming::UntilClose,
+        None => ResponseFraming::Chunked,
+    }
+}
+
+/// The `Connection` line of a response that does not change protocols.
+fn connection_line(connection: ConnectionLine) -> &'static [u8] {
+    match connection {
+        ConnectionLine::Close => b"Connection: close\r\n",
+        ConnectionLine::KeepAlive10 => b"Connection: keep-alive\r\n",
+        ConnectionLine::KeepAlive | ConnectionLine::Upgrade => b"",
+    }
+}

@@ -1,0 +1,305 @@
+//! Received bytes to responses, as far as that goes without waiting: parses request after request
+//! and answers from the route cache.
+//!
+//! Called by: `turn`, for each read; `start`, for the first one.
+//! Caveat: stops at the first request that has to be dispatched, at a large body, at a protocol
+//! error, or at the end of the bytes. No allocation on a hit.
+//! Out of scope: everything that may have to wait.
+
+use super::{
+    head::{Http1Head, append_built, connection_of},
+    outgoing::Outgoing,
+    step::{DispatchRequest, Sending, Then},
+    upgrade::{self, Preface},
+};
+use crate::{
+    freshness::ReadOrigin,
+    h2::Beginning,
+    request::{
+        Begun, Busy, Cause, FastPath, Hit, Pending, Session, log, look_up, rejected,
+        request_limits, response_head,
+    },
+    worker::Worker,
+};
+use saker_http::{HeadIndex, HeadView, KnownField, Method, Status};
+use saker_http1::{
+    Connection as ConnectionLine, Parsed, Reject, ResponseFraming, check_request, keep_alive,
+    parse_request, settled,
+};
+use saker_pipeline::{Body, Generation, Response, respond, throttle::Admission};
+use saker_telemetry::Metric;
+
+/// Bodies up to this size are copied behind their head; beyond it a second buffer in the same write
+/// is cheaper.
+const INLINE_BYTES_MAX: usize = 16 << 10;
+/// Responses gathered for one write.
+const OUT_BYTES_MAX: usize = 64 << 10;
+
+/// What is to be done after the bytes looked at. `rest` is where the unused bytes begin.
+pub enum Next {
+    /// Nothing but to wait for more; from `rest` on there is no whole head.
+    Read {
+        rest: usize,
+    },
+    /// There is more to look at, once what was gathered has been written.
+    Again {
+        rest: usize,
+    },
+    Dispatch {
+        request: Box<DispatchRequest>,
+        rest: usize,
+    },
+    Send {
+        sending: Box<Sending>,
+        rest: usize,
+    },
+    /// What follows is HTTP/2.
+    Http2 {
+        beginning: Beginning,
+        rest: usize,
+    },
+    /// After what was gathered has been written.
+    Close {
+        cause: Cause,
+    },
+}
+
+impl Next {
+    pub fn rest(&self) -> usize {
+        match self {
+            Next::Read { rest }
+            | Next::Again { rest }
+            | Next::Dispatch { rest, .. }
+            | Next::Send { rest, .. }
+            | Next::Http2 { rest, .. } => *rest,
+            Next::Close { .. } => usize::MAX,
+        }
+    }
+}
+
+/// Serves what is in `bytes`; responses are appended to `out`.
+pub fn serve(
+    worker: &Worker,
+    session: &mut Session,
+    (bytes, origin): (&[u8], &mut ReadOrigin),
+    index: &mut HeadIndex,
+    out: &mut Vec<u8>,
+) -> Next {
+    let services = worker.services.borrow();
+    let request_limits = request_limits(session.limits(&services.generation));
+    let mut at = 0;
+    loop {
+        if at == bytes.len() {
+            return Next::Read { rest: at };
+        }
+        if out.len() >= OUT_BYTES_MAX {
+            return Next::Again { rest: at };
+        }
+        if session.requests == 0
+            && session.http2.direct
+            && let Some(next) = by_preface(&bytes[at..], at)
+        {
+            return next;
+        }
+        let head_bytes = match parse_request(&bytes[at..], &request_limits, index) {
+            Ok(Parsed::Complete { head_bytes }) => head_bytes,
+            Ok(Parsed::Partial) => return Next::Read { rest: at },
+            Err(reject) => return refuse(session, reject, &bytes[at..], out),
+        };
+        let request = &bytes[at..at + head_bytes];
+        let view = HeadView::new(request, index);
+        at += head_bytes;
+        worker.freshness.settle(origin);
+        if session.http2.upgrade
+            && view.has(KnownField::Upgrade)
+            && let Some(beginning) = by_upgrade(view)
+        {
+            out.extend_from_slice(upgrade::SWITCHING);
+            return Next::Http2 {
+                beginning,
+                rest: at,
+            };
+        }
+        let begun = session.begin_request(&services.generation, Metric::RequestsHttp1);
+        if begun == Begun::Banned {
+            return Next::Close {
+                cause: Cause::Banned,
+            };
+        }
+        let may_stay = begun == Begun::Stays;
+        let stays = may_stay && keep_alive(view);
+        match cached(worker, session, &services.generation, view, stays, out) {
+            Some(Fast::Done { stays: true }) => {}
+            Some(Fast::Done { stays: false }) => return Next::Close { cause: Cause::Done },
+            Some(Fast::Send(sending)) => return Next::Send { sending, rest: at },
+            Some(Fast::Held(admission)) => {
+                return dispatch(session, request, view, may_stay, Some(admission), at, out);
+            }
+            None => return dispatch(session, request, view, may_stay, None, at, out),
+        }
+    }
+}
+
+/// HTTP/2 by prior knowledge (RFC 9113 section 3.3); `None`: the bytes are HTTP/1's.
+fn by_preface(bytes: &[u8], at: usize) -> Option<Next> {
+    match upgrade::preface(bytes) {
+        Preface::Whole => Some(Next::Http2 {
+            beginning: Beginning::Preface,
+            rest: at,
+        }),
+        Preface::Part => Some(Next::Read { rest: at }),
+        Preface::No => None,
+    }
+}
+
+/// HTTP/2 by `Upgrade: h2c` (RFC 7540 section 3.2).
+fn by_upgrade(view: HeadView<'_>) -> Option<Beginning> {
+    let settings = upgrade::h2c_settings(view)?;
+    Some(Beginning::Upgrade {
+        request: Box::new(settled(view).ok()?),
+        settings,
+    })
+}
+
+/// The full checks, then dispatch.
+fn dispatch(
+    session: &mut Session,
+    request: &[u8],
+    view: HeadView<'_>,
+    may_stay: bool,
+    admission: Option<Admission>,
+    rest: usize,
+    out: &mut Vec<u8>,
+) -> Next {
+    match check_request(view).and_then(|framing| Ok((framing, settled(view)?))) {
+        Ok((framing, head)) => Next::Dispatch {
+            request: Box::new(DispatchRequest {
+                head,
+                framing,
+                may_stay,
+                admission,
+            }),
+            rest,
+        },
+        Err(reject) => refuse(session, reject, request, out),
+    }
+}
+
+enum Fast {
+    /// The response is in `out`.
+    Done { stays: bool },
+    /// Its body is not.
+    Send(Box<Sending>),
+    /// It has to wait, or is refused.
+    Held(Admission),
+}
+
+/// Answers from the route cache, if it knows this request.
+#[inline(always)]
+fn cached(
+    worker: &Worker,
+    session: &mut Session,
+    generation: &Generation,
+    view: HeadView<'_>,
+    stays: bool,
+    out: &mut Vec<u8>,
+) -> Option<Fast> {
+    let now = saker_net::clock::turn_s();
+    let mut routes = worker.resources.borrow_mut();
+    let mut hit = match look_up(&mut routes, session, generation, view, now) {
+        FastPath::Hit(hit) => hit,
+        FastPath::Held(admission) => return Some(Fast::Held(admission)),
+        FastPath::Miss => return None,
+    };
+    if view.method() == Method::Head {
+        hit.response.body = Body::Empty;
+    }
+    let stays = session.stays_at(generation, hit.route.site_index) && stays;
+    let start = out.len();
+    response_head::encode(
+        &mut Http1Head::new(view, connection_of(view.version(), stays), out),
+        &hit.response,
+        hit.response.body.length(),
+        &mut session.common_headers(&hit.response.head),
+        now,
+    );
+    let body_bytes = match &hit.response.body {
+        Body::Empty => 0,
+        Body::Memory(chunk) if chunk.len() <= INLINE_BYTES_MAX && hit.pace.is_none() => {
+            out.extend_from_slice(chunk.bytes());
+            chunk.len() as u64
+        }
+        _ => {
+            let head = out.split_off(start);
+            return Some(Fast::Send(send_later(session, view, hit, head, stays)));
+        }
+    };
+    let bytes = (out.len() - start) as u64;
+    log::now(session, view, &hit.facts(stays), body_bytes, bytes);
+    Some(Fast::Done { stays })
+}
+
+/// A hit whose body does not go at once.
+fn send_later(
+    session: &Session,
+    view: HeadView<'_>,
+    mut hit: Hit<'_>,
+    head: Vec<u8>,
+    stays: bool,
+) -> Box<Sending> {
+    let log = Pending::new(session, view, &hit.facts(stays));
+    let body = std::mem::take(&mut hit.response.body);
+    Box::new(Sending {
+        outgoing: Outgoing::new(head, body, false),
+        then: if stays {
+            Then::Continue
+        } else {
+            Then::Close(Cause::Done)
+        },
+        log,
+        pace: hit.pace,
+        _busy: Some(Busy::begin(session, view)),
+    })
+}
+
+/// Answers a request that can't be read, and ends the connection: where the next one would begin is
+/// no longer certain.
+pub fn refuse(session: &mut Session, reject: Reject, bytes: &[u8], out: &mut Vec<u8>) -> Next {
+    let worker = &session.worker;
+    worker.counters.increment(Metric::RequestsRejected);
+    rejected::log(session, reject.reason, log::request_line(bytes));
+    session.note_bad_request();
+    refuse_with(session, reject.status, bytes, out);
+    Next::Close {
+        cause: Cause::Rejected,
+    }
+}
+
+/// The response of [`refuse`] and of a head that came too slowly.
+pub fn refuse_with(session: &Session, status: Status, bytes: &[u8], out: &mut Vec<u8>) {
+    let start = out.len();
+    let mut response = respond::built_in_page(Response::new(status));
+    let framing = ResponseFraming::Length(response.body.length().unwrap_or(0));
+    let mut common = session.common_headers(&response.head);
+    append_built(
+        &response,
+        &mut common,
+        framing,
+        ConnectionLine::Close,
+        saker_net::clock::realtime_s(),
+        out,
+    );
+    let mut body_bytes = 0;
+    if let Body::Memory(chunk) = std::mem::take(&mut response.body) {
+        out.extend_from_slice(chunk.bytes());
+        body_bytes = chunk.len() as u64;
+    }
+    drop(common);
+    log::refused(
+        session,
+        status,
+        bytes,
+        body_bytes,
+        (out.len() - start) as u64,
+    );
+}

@@ -1,0 +1,291 @@
+//! The body of an HTTP/1 request, as the handler reads it and as the driver drains the rest.
+//!
+//! Called by: handlers, through `RequestBody`; `dispatch`, after the response.
+//! Caveat: `100 Continue` is sent on the first read, so a request that is refused never causes an
+//! upload (RFC 9110 section 10.1.1).
+
+use crate::{
+    io::Io,
+    request::{Accounts, BodyTime, Direction, Pace},
+    worker::Worker,
+};
+use saker_config::model::Throttle;
+use saker_http::{Fields, Status};
+use saker_http1::{BodyFraming, ChunkLimits, ChunkedDecoder, Decoded, RequestLimits};
+use saker_net::Deadline;
+use saker_pipeline::{BodyError, Chunk, RequestBody};
+use saker_telemetry::{Metric, error_log, message};
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    task::{Context, Poll, ready},
+};
+
+const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// What both sides know of the body.
+pub struct BodyState {
+    framing: Framing,
+    declared: Option<u64>,
+    received: u64,
+    /// 0: no limit.
+    bytes_max: u64,
+    /// Unsent bytes of the interim response; all of it until the body is first read.
+    interim_left: usize,
+    asked: bool,
+    failed: Option<BodyError>,
+    trailers: Option<Fields>,
+    /// A copy for the log, because a reader takes the original.
+    trailers_to_log: Option<Fields>,
+    pace: Option<Pace>,
+    /// It is the pace that is waited for, not the client.
+    held: bool,
+}
+
+enum Framing {
+    Length(u64),
+    Chunked(Box<ChunkedDecoder>),
+    End,
+}
+
+impl BodyState {
+    /// `limits`: of the connection's heads; trailers are under them, too.
+    pub fn new(framing: BodyFraming, expects_continue: bool, limits: &RequestLimits) -> BodyState {
+        let (framing, declared) = match framing {
+            BodyFraming::None | BodyFraming::Length(0) => (Framing::End, Some(0)),
+            BodyFraming::Length(length) => (Framing::Length(length), Some(length)),
+            BodyFraming::Chunked => (
+                Framing::Chunked(Box::new(ChunkedDecoder::new(chunk_limits(limits)))),
+                None,
+            ),
+        };
+        let interim_left = if expects_continue { CONTINUE.len() } else { 0 };
+        BodyState {
+            framing,
+            declared,
+            received: 0,
+            bytes_max: 0,
+            interim_left,
+            asked: false,
+            failed: None,
+            trailers: None,
+            trailers_to_log: None,
+            pace: None,
+            held: false,
+        }
+    }
+
+    /// Bounds what is still to come.
+    pub fn limit(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
+    pub fn is_end(&self) -> bool {
+        matches!(self.framing, Framing::End)
+    }
+
+    /// Bytes of content so far.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
+    pub fn take_trailers_to_log(&mut self) -> Option<Fields> {
+        self.trailers_to_log.take()
+    }
+
+    pub fn failed(&self) -> Option<BodyError> {
+        self.failed
+    }
+
+    /// Whether reading the rest costs little enough to keep the connection: it is short, and the
+    /// client is sending it already.
+    pub fn is_cheap_to_drain(&self, drain_bytes_max: u64) -> bool {
+        let waits_for_us = self.interim_left > 0 && !self.asked;
+        self.failed.is_none()
+            && match &self.framing {
+                Framing::End => true,
+                Framing::Length(left) => !waits_for_us && *left <= drain_bytes_max,
+                Framing::Chunked(_) => !waits_for_us,
+            }
+    }
+}
+
+fn chunk_limits(limits: &RequestLimits) -> ChunkLimits {
+    ChunkLimits {
+        trailer_bytes_max: limits.head_bytes_max,
+        trailer_count_max: limits.header_count_max,
+        trailer_line_bytes_max: limits.field_bytes_max,
+        ..ChunkLimits::default()
+    }
+}
+
+/// The handler's end of it.
+pub struct Http1Body {
+    pub io: Rc<RefCell<Io>>,
+    pub worker: Rc<Worker>,
+    pub deadline: Rc<Deadline>,
+    pub state: Rc<RefCell<BodyState>>,
+    pub time: BodyTime,
+    pub accounts: Accounts,
+}
+
+impl RequestBody for Http1Body {
+    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Chunk, BodyError>>> {
+        let mut state = self.state.borrow_mut();
+        if let Some(error) = state.failed {
+            return Poll::Ready(Some(Err(error)));
+        }
+        let polled = self.poll_next(cx, &mut state);
+        match polled {
+            Poll::Pending if state.held => {
+                self.deadline.disarm();
+                Poll::Pending
+            }
+            Poll::Pending => {
+                if self.deadline.is_over() {
+                    error_log::log(&message::BODY_TIMEOUT, format_args!(""));
+                    state.failed = Some(BodyError::TimedOut);
+                    return Poll::Ready(Some(Err(BodyError::TimedOut)));
+                }
+                self.deadline.arm_once(
+                    self.time
+                        .due_ms(saker_net::clock::turn_ms(), state.received),
+                );
+                self.deadline.register(cx);
+                Poll::Pending
+            }
+            Poll::Ready(result) => {
+                self.deadline.disarm();
+                if let Err(error) = &result {
+                    state.failed = Some(*error);
+                }
+                Poll::Ready(result.transpose())
+            }
+        }
+    }
+
+    fn length(&self) -> Option<u64> {
+        self.state.borrow().declared
+    }
+
+    fn is_end(&self) -> bool {
+        self.state.borrow().is_end()
+    }
+
+    fn trailers(&mut self) -> Option<Fields> {
+        self.state.borrow_mut().trailers.take()
+    }
+
+    fn throttle(&mut self, throttle: &Throttle, site: usize) {
+        self.state.borrow_mut().pace = Pace::new(Direction::In, throttle, &self.accounts, site);
+    }
+
+    fn limit(&mut self, bytes_max: u64) {
+        self.state.borrow_mut().limit(bytes_max);
+    }
+}
+
+impl Http1Body {
+    fn poll_next(
+        &self,
+        cx: &mut Context<'_>,
+        state: &mut BodyState,
+    ) -> Poll<Result<Option<Chunk>, BodyError>> {
+        loop {
+            if state.is_end() {
+                return Poll::Ready(Ok(None));
+            }
+            ready!(self.poll_interim(cx, state))?;
+            if let Some(pace) = &mut state.pace {
+                let polled = pace.poll_allowance(cx);
+                state.held = polled.is_pending();
+                ready!(polled);
+            }
+            if self.io.borrow().input.is_empty() {
+                ready!(self.poll_read(cx))?;
+            }
+            if let Some(chunk) = self.decode(state)? {
+                return Poll::Ready(Ok(Some(chunk)));
+            }
+        }
+    }
+
+    fn poll_interim(
+        &self,
+        cx: &mut Context<'_>,
+        state: &mut BodyState,
+    ) -> Poll<Result<(), BodyError>> {
+        state.asked = true;
+        while state.interim_left > 0 && self.io.borrow().input.is_empty() {
+            let left = &CONTINUE[CONTINUE.len() - state.interim_left..];
+            match ready!(self.io.borrow_mut().transport.poll_write(cx, left)) {
+                Ok(written) if written > 0 => state.interim_left -= written,
+                _ => return Poll::Ready(Err(BodyError::Gone)),
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_read(&self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        let mut buffers = self.worker.buffers.borrow_mut();
+        let mut io = self.io.borrow_mut();
+        match ready!(io.transport.poll_read(cx, &mut buffers.read)) {
+            Ok(0) | Err(_) => Poll::Ready(Err(BodyError::Gone)),
+            Ok(bytes) => {
+                self.worker.counters.add(Metric::BytesIn, bytes as u64);
+                io.input.extend_from_slice(&buffers.read[..bytes]);
+                Poll::Ready(Ok(()))
+            }
+        }
+    }
+
+    /// Takes content out of the unused input; `None`: more is needed.
+    fn decode(&self, state: &mut BodyState) -> Result<Option<Chunk>, BodyError> {
+        let mut io = self.io.borrow_mut();
+        let (content, consumed) = match &mut state.framing {
+            Framing::End => return Ok(None),
+            Framing::Length(left) => {
+                let bytes = usize::try_from(*left)
+                    .unwrap_or(usize::MAX)
+                    .min(io.input.len());
+                *left -= bytes as u64;
+                if *left == 0 {
+                    state.framing = Framing::End;
+                }
+                (0..bytes, bytes)
+            }
+            Framing::Chunked(decoder) => match decoder.decode(&io.input) {
+                Err(reject) if reject.status == Status::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+                    return Err(BodyError::TrailersTooLarge);
+                }
+                Err(_) => return Err(BodyError::Malformed),
+                Ok(Decoded::NeedMore) => (0..0, io.input.len()),
+                Ok(Decoded::Data {
+                    consumed_before,
+                    len,
+                }) => (
+                    consumed_before..consumed_before + len,
+                    consumed_before + len,
+                ),
+                Ok(Decoded::End { consumed }) => {
+                    state.trailers =
+                        Some(decoder.trailers().clone()).filter(|trailers| !trailers.is_empty());
+                    state.trailers_to_log.clone_from(&state.trailers);
+                    state.framing = Framing::End;
+                    (0..0, consumed)
+                }
+            },
+        };
+        let chunk = (!content.is_empty()).then(|| Chunk::new(io.input[content].into()));
+        io.consume(consumed);
+        if let (Some(pace), Some(chunk)) = (&mut state.pace, &chunk) {
+            pace.charge(chunk.len() as u64);
+        }
+        state.received += chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
+        match state.bytes_max {
+            0 => Ok(chunk),
+            max if state.received > max => Err(BodyError::TooLarge),
+            _ => Ok(chunk),
+        }
+    }
+}

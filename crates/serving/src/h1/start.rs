@@ -1,0 +1,89 @@
+//! The first read of a plain connection, before the event loop knows of it.
+//!
+//! Called by: `accept`.
+//! Caveat: a client that sends its request at once and closes costs accept, recv, send and close,
+//! and never meets epoll.
+
+use super::{
+    connection::Connection,
+    inbound::{self, Next},
+    step::Sending,
+};
+use crate::{
+    buffers::Buffers,
+    freshness::ReadOrigin,
+    io::Io,
+    request::{Cause, Session},
+    transport::Transport,
+};
+use saker_net::RawStream;
+use saker_telemetry::{Metric, error_log, message};
+use std::rc::Rc;
+
+/// Runs a connection that is on the event loop to its end.
+pub async fn run(session: Session, io: Io) {
+    // The request often comes in the same packet as what came before it (a PROXY preface).
+    let unseen_input = !io.input.is_empty();
+    let mut connection = Connection::new(session, io);
+    connection.unseen_input = unseen_input;
+    connection.run().await;
+}
+
+/// Serves what the client has sent already; a response that fits the socket and ends the connection
+/// leaves nothing to wait for.
+pub fn first_read(mut session: Session, stream: RawStream, mut origin: ReadOrigin) {
+    let worker = Rc::clone(&session.worker);
+    let mut buffers = worker.buffers.borrow_mut();
+    let Buffers {
+        read, out, index, ..
+    } = &mut *buffers;
+    let bytes = match stream.try_read(read) {
+        Ok(0) => return worker.counters.increment(Metric::ClosedByClient),
+        Ok(bytes) => {
+            worker.counters.add(Metric::BytesIn, bytes as u64);
+            bytes
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => 0,
+        Err(_) => return worker.counters.increment(Metric::ClosedByClient),
+    };
+    out.clear();
+    let next = inbound::serve(
+        &worker,
+        &mut session,
+        (&read[..bytes], &mut origin),
+        index,
+        out,
+    );
+    let written = if out.is_empty() {
+        0
+    } else {
+        stream.try_write(out).unwrap_or(0)
+    };
+    worker.counters.add(Metric::BytesOut, written as u64);
+    if written == out.len()
+        && matches!(
+            next,
+            Next::Close {
+                cause: Cause::Done,
+                ..
+            }
+        )
+    {
+        return worker.counters.increment(Metric::ClosedByServer);
+    }
+    let rest = read[next.rest().min(bytes)..bytes].to_vec();
+    let stream = match stream.register() {
+        Ok(stream) => stream,
+        Err(error) => {
+            let client = &*session.client;
+            error_log::log_about(&message::CONNECTION_FAILED, client, format_args!("{error}"));
+            return worker.counters.increment(Metric::ClosedError);
+        }
+    };
+    let mut connection = Connection::new(session, Io::new(Transport::plain(stream), rest));
+    if let Some(step) = connection.take(next, out, written) {
+        connection.sending = Some(Sending::bytes(Vec::new(), step.into()));
+    }
+    drop(buffers);
+    tokio::task::spawn_local(connection.run());
+}

@@ -1,0 +1,97 @@
+//! Steps of an HTTP/1 connection: the response that is being sent, and what follows it.
+//!
+//! Called by: everything in this module; the types own the data of their state.
+
+use super::outgoing::Outgoing;
+use crate::{
+    h2::Beginning,
+    request::{Busy, Cause, Pace, Pending, Session},
+};
+use saker_http::RequestHead;
+use saker_http1::BodyFraming;
+use saker_pipeline::{Body, Tunnel, throttle::Admission};
+use saker_telemetry::access_log::ConnectionStatus;
+
+/// A request to dispatch.
+pub struct DispatchRequest {
+    pub head: RequestHead,
+    pub framing: BodyFraming,
+    /// The connection may serve another request as far as limits go.
+    pub may_stay: bool,
+    /// The decision of throttling, if it has been made.
+    pub admission: Option<Admission>,
+}
+
+/// What follows a response.
+pub enum Then {
+    Continue,
+    Dispatch(Box<DispatchRequest>),
+    Http2(Beginning),
+    Tunnel(Box<TunnelStart>),
+    Close(Cause),
+}
+
+/// A response under way, and what follows it.
+pub struct Sending {
+    pub outgoing: Outgoing,
+    pub then: Then,
+    pub log: Option<Pending>,
+    pub pace: Option<Pace>,
+    /// Set where the request was not dispatched.
+    pub _busy: Option<Busy>,
+}
+
+impl Sending {
+    pub fn bytes(bytes: Vec<u8>, then: Then) -> Box<Sending> {
+        Box::new(Sending {
+            outgoing: Outgoing::new(bytes, Body::Empty, false),
+            then,
+            log: None,
+            pace: None,
+            _busy: None,
+        })
+    }
+
+    /// Writes the line of a response that will not be sent further.
+    pub fn log_cut(&self, session: &Session) {
+        if let Some(log) = &self.log {
+            log.write(
+                session,
+                self.outgoing.body_bytes(),
+                self.outgoing.bytes(),
+                ConnectionStatus::Aborted,
+            );
+        }
+    }
+}
+
+/// What a turn leads to.
+pub enum Step {
+    Dispatch(Box<DispatchRequest>),
+    /// From here on the client speaks HTTP/2.
+    Http2(Beginning),
+    /// From here on it speaks what only it and the other end know.
+    Tunnel(Box<TunnelStart>),
+    Close(Cause),
+}
+
+impl From<Step> for Then {
+    fn from(step: Step) -> Then {
+        match step {
+            Step::Dispatch(request) => Then::Dispatch(request),
+            Step::Http2(beginning) => Then::Http2(beginning),
+            Step::Tunnel(beginning) => Then::Tunnel(beginning),
+            Step::Close(cause) => Then::Close(cause),
+        }
+    }
+}
+
+/// What is to follow a head with 101.
+pub struct TunnelStart {
+    pub program: Box<dyn Tunnel>,
+    pub log: Option<Pending>,
+    /// Of the head.
+    pub bytes: u64,
+    /// It counts as a request under way.
+    pub _busy: Option<Busy>,
+}

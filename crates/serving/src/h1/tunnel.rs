@@ -1,0 +1,133 @@
+//! A connection after 101 Switching Protocols (RFC 9110 section 15.2.2): bytes are relayed in both
+//! directions until both ends have closed.
+//!
+//! Called by: `run`.
+//! Caveat: such a connection may be silent for hours, so it keeps only the socket and its log
+//! line; bytes pass through the worker's read buffer.
+
+use super::step::TunnelStart;
+use crate::{
+    io::Io,
+    request::{Cause, Relay, RelayEnd, Session},
+    worker::Worker,
+};
+use saker_pipeline::Tunnel;
+use saker_telemetry::{Metric, access_log::ConnectionStatus};
+use std::{
+    future::poll_fn,
+    io,
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+/// Runs to the end of both sides.
+pub async fn run(session: Session, io: Io, beginning: TunnelStart) {
+    let client = Client {
+        io,
+        worker: Rc::clone(&session.worker),
+    };
+    let mut running = Running {
+        session,
+        client,
+        beginning,
+        relay: Relay::default(),
+    };
+    let end = poll_fn(|cx| running.poll(cx)).await;
+    running.end(end);
+}
+
+struct Running {
+    session: Session,
+    client: Client,
+    beginning: TunnelStart,
+    relay: Relay,
+}
+
+impl Running {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<RelayEnd> {
+        let worker = Rc::clone(&self.session.worker);
+        let mut buffers = worker.buffers.borrow_mut();
+        self.relay.poll(
+            cx,
+            &mut self.client,
+            self.beginning.program.as_mut(),
+            &mut buffers.read,
+        )
+    }
+
+    fn end(&mut self, end: RelayEnd) {
+        let (cause, status) = match end {
+            RelayEnd::Whole => (Cause::Done, ConnectionStatus::Close),
+            RelayEnd::Idle => (Cause::Idle, ConnectionStatus::Close),
+            RelayEnd::ClientGone => (Cause::Gone, ConnectionStatus::Aborted),
+            RelayEnd::Cut => (Cause::Cut, ConnectionStatus::Aborted),
+        };
+        self.log(status);
+        self.session.worker.counters.increment(cause.metric());
+        if end != RelayEnd::Cut {
+            self.client.io.transport.send_close_notify();
+        }
+    }
+
+    fn log(&mut self, status: ConnectionStatus) {
+        let Some(log) = self.beginning.log.take() else {
+            return;
+        };
+        let sent = self.relay.bytes_out();
+        log.received(self.relay.bytes_in());
+        log.write(&self.session, sent, self.beginning.bytes + sent, status);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Cut by the end of the worker. A panic may hold the logs.
+        if !std::thread::panicking() {
+            self.log(ConnectionStatus::Aborted);
+        }
+    }
+}
+
+/// The client's end.
+struct Client {
+    io: Io,
+    worker: Rc<Worker>,
+}
+
+impl Tunnel for Client {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut [u8]) -> Poll<io::Result<usize>> {
+        // What came behind the request's head.
+        if !self.io.input.is_empty() {
+            let bytes = self.io.input.len().min(buf.len());
+            buf[..bytes].copy_from_slice(&self.io.input[..bytes]);
+            self.io.consume(bytes);
+            return Poll::Ready(Ok(bytes));
+        }
+        let polled = self.io.transport.poll_read_now(cx, buf);
+        if let Poll::Ready(Ok(bytes)) = &polled {
+            self.worker.counters.add(Metric::BytesIn, *bytes as u64);
+        }
+        polled
+    }
+
+    fn poll_write(&mut self, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let polled = match self.io.transport.write_now(buf) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.io.transport.poll_write(cx, buf)
+            }
+            result => Poll::Ready(result),
+        };
+        if let Poll::Ready(Ok(bytes)) = &polled {
+            self.worker.counters.add(Metric::BytesOut, *bytes as u64);
+        }
+        polled
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.io.transport.poll_flush(cx)
+    }
+
+    fn shutdown(&mut self) -> io::Result<()> {
+        self.io.transport.shutdown_write()
+    }
+}

@@ -1,0 +1,184 @@
+//! A request that needs dispatch: makes the exchange, has the pipeline answer it in a task of its
+//! own, and brings the response back to the connection.
+//!
+//! Called by: `requests` and `tunnel`.
+
+use super::{
+    answer::Answer,
+    completion_queue::{Completion, CompletionQueue},
+    exchanges::Exchanges,
+    stream::{DispatchTask, Stream},
+    stream_body::StreamBody,
+    upload::Upload,
+    wire::StreamId,
+};
+use crate::{
+    request::{BodyTime, Busy, log_facts, refusal, remember},
+    site_logs::SiteLogs,
+    worker::Worker,
+};
+use saker_config::model::Limits;
+use saker_http::{HeadView, KnownField, Status};
+use saker_http1::{Expectation, expectation};
+use saker_pipeline::{
+    Exchange, NoBody, RequestBody, Response, Services, TellHints, respond, throttle::Admission,
+};
+use std::{cell::RefCell, rc::Rc, sync::Arc};
+
+impl Exchanges {
+    /// Sets a request on its way.
+    pub(super) fn dispatch(
+        &mut self,
+        id: StreamId,
+        view: HeadView<'_>,
+        end_stream: bool,
+        admission: Option<Admission>,
+    ) {
+        let services = self.session.worker.services();
+        let upload = (!end_stream).then(|| Rc::new(RefCell::new(upload(view, &services))));
+        let body: Box<dyn RequestBody> = match &upload {
+            None => Box::new(NoBody),
+            Some(upload) => Box::new(self.body(
+                id,
+                upload,
+                self.session.content_limits(&services.generation, view),
+            )),
+        };
+        let site = Arc::clone(&services.generation.no_site);
+        let now = saker_net::clock::realtime_s();
+        let mut exchange = Exchange::new(
+            Rc::clone(&self.session.client),
+            view.to_owned(),
+            body,
+            site,
+            now,
+        );
+        exchange.admission = admission;
+        self.start_dispatch(id, exchange, services, upload);
+    }
+
+    /// Starts the dispatch of an exchange.
+    pub(super) fn start_dispatch(
+        &mut self,
+        id: StreamId,
+        mut exchange: Exchange,
+        services: Rc<Services>,
+        upload: Option<Rc<RefCell<Upload>>>,
+    ) {
+        let dispatch = DispatchRun {
+            id,
+            worker: Rc::clone(&self.session.worker),
+            logs: self.session.worker.logs(),
+            completions: Rc::clone(&self.completions),
+            upload: upload.clone(),
+            began_ns: saker_net::clock::realtime_precise_ns(),
+        };
+        exchange.tell_hints = Some(hints_to(id, &self.completions));
+        let busy = Busy::begin(&self.session, exchange.head.view());
+        let outlives_client = Rc::clone(&exchange.outlives_client);
+        let task = tokio::task::spawn_local(dispatch.run(exchange, services)).abort_handle();
+        let dispatch = DispatchTask {
+            task,
+            outlives_client,
+            upload: upload.clone(),
+        };
+        self.streams.insert(
+            id,
+            Stream {
+                dispatch: Some(dispatch),
+                upload,
+                _busy: Some(busy),
+                ..Stream::default()
+            },
+        );
+    }
+
+    fn body(
+        &mut self,
+        stream: StreamId,
+        upload: &Rc<RefCell<Upload>>,
+        limits: &Limits,
+    ) -> StreamBody {
+        StreamBody {
+            stream,
+            upload: Rc::clone(upload),
+            completions: Rc::clone(&self.completions),
+            accounts: self.session.accounts().clone(),
+            pace: None,
+            time: Some(BodyTime::new(limits)),
+            received: 0,
+            sleep: None,
+        }
+    }
+}
+
+/// Weak: the inbox holds exchanges that have come back.
+fn hints_to(id: StreamId, completions: &Rc<CompletionQueue>) -> Rc<TellHints> {
+    let completions = Rc::downgrade(completions);
+    Rc::new(move |fields| {
+        if let Some(completions) = completions.upgrade() {
+            completions.push(Completion::Hints(id, fields));
+        }
+    })
+}
+
+fn upload(view: HeadView<'_>, services: &Services) -> Upload {
+    let declared = view
+        .known(KnownField::ContentLength)
+        .and_then(|value| std::str::from_utf8(value).ok()?.parse().ok());
+    let expects_continue = expectation(view) == Expectation::Continue;
+    Upload::new(
+        declared,
+        services.generation.model.limits.body_bytes_max,
+        expects_continue,
+    )
+}
+
+struct DispatchRun {
+    id: StreamId,
+    worker: Rc<Worker>,
+    logs: Rc<RefCell<SiteLogs>>,
+    completions: Rc<CompletionQueue>,
+    upload: Option<Rc<RefCell<Upload>>>,
+    began_ns: u64,
+}
+
+impl DispatchRun {
+    async fn run(self, mut exchange: Exchange, services: Rc<Services>) {
+        let mut response = match expectation(exchange.head.view()) {
+            Expectation::Unknown => {
+                respond::built_in_page(Response::new(Status::EXPECTATION_FAILED))
+            }
+            _ => {
+                let max = services.generation.model.limits.requests_at_a_time_max;
+                let _place = self.worker.shared.busy.enter(max).await;
+                respond::answer(&mut exchange, &services).await
+            }
+        };
+        if let Some(error) = self
+            .upload
+            .as_ref()
+            .and_then(|upload| upload.borrow().failed())
+        {
+            response = refusal(error, response);
+        }
+        let log_facts = log_facts(&self.logs, &exchange);
+        remember(
+            &self.worker,
+            &mut exchange,
+            log_facts.clone(),
+            self.upload.is_none(),
+            &services,
+        );
+        let answer = Answer {
+            exchange,
+            response,
+            upload: self.upload,
+            logs: self.logs,
+            log_facts,
+            began_ns: self.began_ns,
+        };
+        self.completions
+            .push(Completion::Answer(self.id, Box::new(answer)));
+    }
+}

@@ -1,0 +1,42 @@
+//! Time limits of a multiplexed connection: which one runs, and what its end means.
+//!
+//! Called by: `wait`; the drivers act on the outcome.
+
+use crate::request::Cause;
+
+/// Which time limit is running.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Limit {
+    /// We are at work, or a handler's own limit runs.
+    #[default]
+    None,
+    /// No stream is open, since a moment ago.
+    Idle,
+    /// No stream is open, for so long that memory was given back.
+    Resting,
+    /// Part of a frame, or of a field block, has come.
+    Head,
+    /// The socket takes nothing.
+    Write,
+    /// The client's windows are closed.
+    Window,
+}
+
+/// What only the driver knows of that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pressure {
+    None,
+    /// Part of a frame, or of a field block, has come.
+    Head,
+    /// The socket takes nothing.
+    Write,
+}
+
+/// A limit is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// The connection rests from now on: what the requests before needed can be given back.
+    Rest,
+    /// The connection has to end. It has been logged.
+    End(Cause, Limit),
+}

@@ -1,0 +1,28 @@
+//! Exchanges of a connection with many streams: what the drivers of HTTP/2 and HTTP/3 share.
+//!
+//! Called by: a driver, which reads bytes, asks its protocol machine what they mean and tells
+//! [`Exchanges`]; heads and content go out through the driver's [`Wire`].
+//! Caveat: a request that the route cache answers is answered at once; every other request is
+//! dispatched in a task of its own and brings its response back through the completion queue.
+//! Bodies are sent in the order of the machine's scheduler (`pump`).
+//! Out of scope: bytes, frames, sockets and windows, which are the drivers'.
+
+mod answer;
+mod completion_queue;
+mod dispatch;
+mod exchanges;
+pub mod head;
+mod limit;
+mod pump;
+mod requests;
+mod stream;
+mod stream_body;
+mod tunnel;
+mod upload;
+mod wait;
+mod wakeups;
+mod wire;
+
+pub use exchanges::{ByStream, Exchanges};
+pub use limit::{Limit, Over, Pressure};
+pub use wire::{Reset, StreamId, Wire};

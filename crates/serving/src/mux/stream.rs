@@ -1,0 +1,110 @@
+//! The state of a stream beside the protocol machine's: its response body, its upload, its log
+//! line.
+//!
+//! Called by: everything in this module.
+
+use super::upload::Upload;
+use crate::{
+    pieces::Pieces,
+    request::{Busy, Pace, Pending},
+};
+use saker_pipeline::throttle::Counted;
+use std::{
+    cell::{Cell, RefCell},
+    hash::Hasher,
+    rc::Rc,
+    task::Waker,
+};
+use tokio::task::AbortHandle;
+
+#[derive(Default)]
+pub struct Stream {
+    /// The request's dispatch, until it has answered.
+    pub dispatch: Option<DispatchTask>,
+    /// The request's body, while it may still be read.
+    pub upload: Option<Rc<RefCell<Upload>>>,
+    /// The response's body.
+    pub pieces: Option<Pieces>,
+    pub pace: Option<Pace>,
+    /// Of a stream that has waited.
+    pub waker: Option<Waker>,
+    /// It is not polled until it is woken.
+    pub waits: bool,
+    pub log: Option<Pending>,
+    pub _busy: Option<Busy>,
+    /// Its permits among the counted requests.
+    pub _counted: Vec<Counted>,
+    /// An extended CONNECT: the client's side stays open until the stream ends.
+    pub is_connect: bool,
+    /// What has become of that.
+    pub tunnel: Option<TunnelState>,
+    /// Content of the response so far.
+    pub body_bytes: u64,
+    /// With framing.
+    pub bytes: u64,
+}
+
+impl Stream {
+    /// For the log: what has come of the request's content.
+    pub fn note_received(&self) {
+        let Some(log) = &self.log else { return };
+        match (&self.tunnel, &self.upload) {
+            (Some(TunnelState::Open(received)), _) => log.received(received.get()),
+            (_, Some(upload)) => {
+                let mut upload = upload.borrow_mut();
+                log.received(upload.received);
+                log.request_trailers(upload.trailers_to_log.take());
+            }
+            (_, None) => {}
+        }
+    }
+}
+
+/// What a stream is on the way to being.
+pub enum TunnelState {
+    /// The request is being dispatched; for a WebSocket, with the proof that the upstream owes.
+    Asked { accept: Option<Vec<u8>> },
+    /// Content is passed on.
+    Open(Rc<Cell<u64>>),
+}
+
+/// A dispatch that is aborted with its stream, unless it is to go on without a client.
+pub struct DispatchTask {
+    pub task: AbortHandle,
+    pub outlives_client: Rc<Cell<bool>>,
+    /// What it may still wait for; nothing of that comes any more.
+    pub upload: Option<Rc<RefCell<Upload>>>,
+}
+
+impl Drop for DispatchTask {
+    fn drop(&mut self) {
+        let has_read = self
+            .upload
+            .as_ref()
+            .is_none_or(|upload| upload.try_borrow().is_ok_and(|upload| upload.is_read()));
+        if !self.outlives_client.get() || !has_read {
+            self.task.abort();
+        }
+    }
+}
+
+/// Stream ids count up in steps of two or four: a multiplication spreads them well enough.
+#[derive(Default)]
+pub struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        // Upwards only does a multiplication spread.
+        self.0 ^ (self.0 >> 32)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes
+            .iter()
+            .for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}

@@ -1,0 +1,22 @@
+//! Secrets and sessions of QUIC that all workers share and reloads keep.
+//!
+//! Called by: `shared`, which makes them when first needed; endpoints.
+
+use saker_quic::Secrets;
+use saker_tls::EarlySessions;
+
+/// Of the process: all workers', and kept over reloads.
+pub struct QuicShared {
+    pub secrets: Secrets,
+    pub sessions: EarlySessions,
+}
+
+impl QuicShared {
+    /// `None`: the system gives no random bytes.
+    pub fn new() -> Option<QuicShared> {
+        Some(QuicShared {
+            secrets: Secrets::random()?,
+            sessions: EarlySessions::default(),
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! The fast path: a request that a cached route can answer, over any protocol.
+//!
+//! Called by: the drivers, for each request without content, before they dispatch it.
+//! Caveat: inlined into each driver, because a hit costs few instructions and its parts are large.
+//! Out of scope: encoding and sending the response, which differ by protocol.
+
+use super::{
+    log::Facts,
+    outcome::fast_key,
+    pace::Pace,
+    session::{Session, Throttled},
+};
+use saker_http::HeadView;
+use saker_pipeline::{
+    Generation, Resources, Response, ResponseHead, field_edits, resources::Entry,
+    throttle::Admission,
+};
+
+/// What the route cache knows of a request.
+pub enum FastPath<'r> {
+    /// A response that can go at once.
+    Hit(Hit<'r>),
+    /// The request has to wait, or is refused.
+    Held(Admission),
+    /// The request has to be dispatched.
+    Miss,
+}
+
+/// A response from the route cache.
+pub struct Hit<'r> {
+    pub response: Response,
+    pub route: &'r Entry,
+    /// Set where a bandwidth limit applies to the body.
+    pub pace: Option<Pace>,
+}
+
+impl Hit<'_> {
+    /// Facts for the access log. `stays`: the connection goes on.
+    #[inline(always)]
+    pub fn facts(&self, stays: bool) -> Facts<'_> {
+        Facts {
+            site: self.route.site_index,
+            status: self.response.status,
+            path: &self.route.path,
+            fields: Some(self.response.fields()),
+            stays,
+            log_facts: self.route.log_facts.as_ref(),
+        }
+    }
+}
+
+/// Looks a request up in the route cache. The response has the site's field edits already.
+#[inline(always)]
+pub fn look_up<'r>(
+    routes: &'r mut Resources,
+    session: &mut Session,
+    generation: &Generation,
+    view: HeadView<'_>,
+    now: i64,
+) -> FastPath<'r> {
+    let Some(key) = fast_key(&session.client.listener, view) else {
+        return FastPath::Miss;
+    };
+    let Some((mut response, route)) = routes.answer(&key, view, now, saker_net::clock::turn_ms())
+    else {
+        return FastPath::Miss;
+    };
+    if !session.is_good_for(generation, route.site_index) {
+        return FastPath::Miss;
+    }
+    let throttled = match route.throttled {
+        true => session.throttle(
+            &route.settings,
+            route.site_index,
+            response.body.length().unwrap_or(0),
+        ),
+        false => Throttled::No,
+    };
+    let pace = match throttled {
+        Throttled::No => None,
+        Throttled::Paced(pace) => Some(pace),
+        Throttled::Held(admission) => return FastPath::Held(admission),
+        Throttled::Dispatch => return FastPath::Miss,
+    };
+    if let ResponseHead::Built(fields) = &mut response.head {
+        field_edits::apply(&route.settings.fields, response.status, fields);
+    }
+    FastPath::Hit(Hit {
+        response,
+        route,
+        pace,
+    })
+}

@@ -1,0 +1,53 @@
+//! Sites that a connection's handshake is known to be good for, so that a request answered from a
+//! kept outcome costs two comparisons.
+//!
+//! Called by: the fast path of every driver; all other requests are judged behind routing, in
+//! `select_host`. Caveat: what is known holds for one generation and one state of its certificate
+//! files. Out of scope: the judgment, which is [`Generation::holding`]'s.
+
+use saker_pipeline::{Client, Generation, Holding};
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct HeldPolicy {
+    /// Generation, and version of its certificates and lists.
+    seen: (u64, u64),
+    /// All sites demand the same, and got it.
+    is_held_everywhere: bool,
+    /// The site of the previous request.
+    site: Option<usize>,
+    /// The site that the handshake was for demands something else by now.
+    is_outdated: bool,
+}
+
+impl HeldPolicy {
+    /// Whether a request over this connection may be answered by the site.
+    pub fn is_good_for(&mut self, client: &Client, generation: &Generation, site: usize) -> bool {
+        self.follow(client, generation);
+        if self.is_held_everywhere || self.site == Some(site) {
+            return true;
+        }
+        let is_held = generation.holding(client, site) == Holding::Held;
+        if is_held {
+            self.site = Some(site);
+        }
+        is_held
+    }
+
+    /// Whether the connection should end, because its client has to shake hands again.
+    pub fn is_outdated(&mut self, client: &Client, generation: &Generation) -> bool {
+        self.follow(client, generation);
+        self.is_outdated
+    }
+
+    fn follow(&mut self, client: &Client, generation: &Generation) {
+        let now = (generation.number, generation.certificates_version());
+        if self.seen != now {
+            *self = HeldPolicy {
+                seen: now,
+                is_held_everywhere: generation.is_held_everywhere(client),
+                site: None,
+                is_outdated: client.session.is_some() && !generation.is_held_where_it_began(client),
+            };
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! Access log lines, one per exchange, whatever happens.
+//!
+//! Called by: every driver.
+//! Caveat: a request answered within its turn is logged from borrowed bytes; one whose body is
+//! still to be sent keeps its head until then.
+//! Out of scope: formats and files (`telemetry`).
+
+use super::session::Session;
+use crate::site_logs::SiteLogs;
+use saker_http::{Fields, HeadView, RequestHead, Status};
+use saker_pipeline::{Client, Environment, Exchange, LogFacts};
+use saker_telemetry::{
+    Counters, Metric,
+    access_log::{Computed, ConnectionStatus, Lookup, Record},
+};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
+
+/// Facts about a response that dispatch, or the cached route, has established.
+pub struct Facts<'a> {
+    pub site: usize,
+    pub status: Status,
+    /// Decoded path.
+    pub path: &'a [u8],
+    pub fields: Option<&'a Fields>,
+    pub stays: bool,
+    /// Where a log of the site wants to know more.
+    pub log_facts: Option<&'a Rc<LogFacts>>,
+}
+
+/// What an exchange has to leave for the logs of its site.
+pub fn log_facts(logs: &RefCell<SiteLogs>, exchange: &Exchange) -> Option<Rc<LogFacts>> {
+    logs.borrow()
+        .wants_log_facts(exchange.site_index)
+        .then(|| Rc::new(LogFacts::of(exchange)))
+}
+
+/// Variables and notes as logs look for them.
+struct InAnyCase<'a>(&'a Environment);
+
+impl Lookup for InAnyCase<'_> {
+    fn value(&self, name: &str) -> Option<&[u8]> {
+        self.0.first_in_any_case(name.as_bytes())
+    }
+}
+
+struct Trailers<'a>(&'a Fields);
+
+impl Lookup for Trailers<'_> {
+    fn value(&self, name: &str) -> Option<&[u8]> {
+        self.0
+            .iter()
+            .find(|line| line.0.eq_ignore_ascii_case(name))
+            .map(|line| line.1)
+    }
+}
+
+/// Writes the line, with the facts of dispatch where a log uses them.
+fn write(
+    logs: &mut SiteLogs,
+    site: usize,
+    record: Record<'_>,
+    log_facts: Option<&Rc<LogFacts>>,
+    counters: &Counters,
+) {
+    let Some(log_facts) = log_facts else {
+        return logs.write(site, &record, None, counters);
+    };
+    let (environment, notes) = (
+        InAnyCase(&log_facts.environment),
+        InAnyCase(&log_facts.notes),
+    );
+    let record = Record {
+        path: &log_facts.path,
+        final_path: Some(&log_facts.final_path),
+        query: log_facts
+            .first_query
+            .as_ref()
+            .map_or(record.query, Option::as_deref),
+        final_query: log_facts.query.as_ref().map(Option::as_deref),
+        file: log_facts.file.as_deref(),
+        handler: &log_facts.handler,
+        // Of a request that rules led elsewhere nothing was known to be wrong.
+        original_status: if log_facts.is_redirected { 200 } else { 0 },
+        first_byte_us: record
+            .first_byte_us
+            .filter(|_| !log_facts.rules.hides_first_byte),
+        host: if log_facts.rules.is_canonical {
+            b""
+        } else {
+            record.host
+        },
+        log_id: log_facts.log_id.text().unwrap_or_default(),
+        environment: Some(&environment),
+        notes: Some(&notes),
+        ..record
+    };
+    logs.write(site, &record, Some(log_facts), counters);
+}
+
+/// Logs a response that has been handed over whole.
+pub fn now(session: &Session, view: HeadView<'_>, facts: &Facts<'_>, body_bytes: u64, bytes: u64) {
+    session
+        .worker
+        .counters
+        .increment(Metric::for_status(facts.status.0));
+    let current = session.worker.logs.borrow();
+    let mut logs = current.borrow_mut();
+    let Some(needs) = logs.needs(facts.site) else {
+        return;
+    };
+    let name = logs.name(facts.site);
+    let (start_s, start_us) = start_time(needs.duration);
+    let connection_status = if facts.stays {
+        ConnectionStatus::KeepAlive
+    } else {
+        ConnectionStatus::Close
+    };
+    let record = Record {
+        site_name: &name,
+        body_bytes,
+        bytes_out: bytes,
+        start_s,
+        start_us,
+        duration_us: needs.duration.then_some(0),
+        first_byte_us: needs.first_byte.then_some(0),
+        connection_status,
+        response_fields: facts.fields,
+        canonical_port: logs.port(facts.site, session.client.secure),
+        ..record(session, Some(view), facts.path, facts.status)
+    };
+    write(
+        &mut logs,
+        facts.site,
+        record,
+        facts.log_facts,
+        &session.worker.counters,
+    );
+}
+
+/// Logs a request that was refused before it was parsed, in the log of the listener's default
+/// site.
+pub fn refused(session: &Session, status: Status, bytes: &[u8], body_bytes: u64, bytes_out: u64) {
+    session
+        .worker
+        .counters
+        .increment(Metric::for_status(status.0));
+    let services = session.worker.services();
+    let Some((site, _)) =
+        services
+            .generation
+            .hosts
+            .select(&session.client.listener, session.client.local.ip(), b"")
+    else {
+        return;
+    };
+    let current = session.worker.logs.borrow();
+    let mut logs = current.borrow_mut();
+    if logs.needs(site).is_none() {
+        return;
+    }
+    let (start_s, start_us) = start_time(true);
+    let name = logs.name(site);
+    let record = Record {
+        site_name: &name,
+        request_line: request_line(bytes),
+        body_bytes,
+        bytes_in: bytes.len() as u64,
+        bytes_out,
+        start_s,
+        start_us,
+        canonical_port: logs.port(site, session.client.secure),
+        ..record(session, None, b"", status)
+    };
+    logs.write(site, &record, None, &session.worker.counters);
+}
+
+/// A line that waits for its response to be sent.
+pub struct Pending {
+    head: RequestHead,
+    /// Those of the generation that `site` is an index into.
+    logs: Rc<RefCell<SiteLogs>>,
+    site: usize,
+    status: Status,
+    path: Box<[u8]>,
+    host: Box<[u8]>,
+    fields: Option<Fields>,
+    start_ns: u64,
+    /// When the head was made, where that is wanted.
+    first_byte_ns: Option<u64>,
+    /// Of the request's body, framing aside.
+    body_bytes_in: Cell<u64>,
+    /// What came behind the request's content, and went behind the response's.
+    trailers: RefCell<(Option<Fields>, Option<Fields>)>,
+    user: Option<Box<str>>,
+    /// Where rules have found that it is not the connection's.
+    client: Option<Rc<Client>>,
+    log_facts: Option<Rc<LogFacts>>,
+}
+
+impl Pending {
+    /// `None` where the site keeps no log.
+    pub fn new(session: &Session, view: HeadView<'_>, facts: &Facts<'_>) -> Option<Pending> {
+        Pending::with_fields(session, session.worker.logs(), view, facts, b"")
+    }
+
+    /// In the logs of the generation that the site of `facts` belongs to.
+    pub fn with_fields(
+        session: &Session,
+        logs: Rc<RefCell<SiteLogs>>,
+        view: HeadView<'_>,
+        facts: &Facts<'_>,
+        host: &[u8],
+    ) -> Option<Pending> {
+        session
+            .worker
+            .counters
+            .increment(Metric::for_status(facts.status.0));
+        let needs = logs.borrow().needs(facts.site)?;
+        let now_ns = saker_net::clock::realtime_precise_ns();
+        Some(Pending {
+            head: view.to_owned(),
+            logs,
+            site: facts.site,
+            status: facts.status,
+            path: facts.path.into(),
+            host: host.into(),
+            fields: needs
+                .response_fields
+                .then(|| facts.fields.cloned().unwrap_or_default()),
+            start_ns: now_ns,
+            first_byte_ns: needs.first_byte.then_some(now_ns),
+            body_bytes_in: Cell::new(0),
+            trailers: RefCell::default(),
+            user: None,
+            client: None,
+            log_facts: facts.log_facts.cloned(),
+        })
+    }
+
+    /// The time that counts as the beginning, where it was before this line was made.
+    pub fn began(mut self, start_ns: u64) -> Pending {
+        self.start_ns = start_ns;
+        self
+    }
+
+    /// The user and the client, as dispatch has established them.
+    pub fn asked_by(mut self, session: &Session, exchange: &Exchange) -> Pending {
+        self.user.clone_from(&exchange.user);
+        self.client =
+            (!Rc::ptr_eq(&exchange.client, &session.client)).then(|| Rc::clone(&exchange.client));
+        self
+    }
+
+    /// How much of a body the request has brought.
+    pub fn received(&self, body_bytes: u64) {
+        self.body_bytes_in.set(body_bytes);
+    }
+
+    pub fn request_trailers(&self, trailers: Option<Fields>) {
+        self.trailers.borrow_mut().0 = trailers;
+    }
+
+    pub fn response_trailers(&self, trailers: Option<Fields>) {
+        self.trailers.borrow_mut().1 = trailers;
+    }
+
+    /// `body_bytes` of content have gone, `bytes` with framing.
+    pub fn write(
+        &self,
+        session: &Session,
+        body_bytes: u64,
+        bytes: u64,
+        connection_status: ConnectionStatus,
+    ) {
+        let now_ns = saker_net::clock::realtime_precise_ns();
+        let worker = &session.worker;
+        let mut logs = self.logs.borrow_mut();
+        let name = logs.name(self.site);
+        let trailers = self.trailers.borrow();
+        let (asked, answered) = (
+            trailers.0.as_ref().map(Trailers),
+            trailers.1.as_ref().map(Trailers),
+        );
+        let record = Record {
+            site_name: &name,
+            host: &self.host,
+            request_trailers: asked.as_ref().map(|trailers| trailers as &dyn Lookup),
+            response_trailers: answered.as_ref().map(|trailers| trailers as &dyn Lookup),
+            body_bytes,
+            bytes_in: self.head.view().byte_count() as u64 + self.body_bytes_in.get(),
+            bytes_out: bytes,
+            start_s: (self.start_ns / 1_000_000_000) as i64,
+            start_us: (self.start_ns / 1000 % 1_000_000) as u32,
+            duration_us: Some(now_ns.saturating_sub(self.start_ns) / 1000),
+            first_byte_us: self
+                .first_byte_ns
+                .map(|at_ns| at_ns.saturating_sub(self.start_ns) / 1000),
+            connection_status,
+            response_fields: self.fields.as_ref(),
+            user: self.user.as_deref(),
+            canonical_port: logs.port(self.site, session.client.secure),
+            ..record(session, Some(self.head.view()), &self.path, self.status)
+        };
+        let record = match &self.client {
+            Some(client) => Record {
+                client_text: client.text().as_bytes(),
+                client_name: name_of(client),
+                client_port: client.address.port(),
+                peer_text: record.client_text,
+                ..record
+            },
+            None => record,
+        };
+        write(
+            &mut logs,
+            self.site,
+            record,
+            self.log_facts.as_ref(),
+            &worker.counters,
+        );
+        if !Rc::ptr_eq(&self.logs, &worker.logs.borrow()) {
+            // The periodic flush covers only the logs of the current generation.
+            logs.flush(&worker.counters);
+        }
+    }
+}
+
+fn record<'a>(
+    session: &'a Session,
+    head: Option<HeadView<'a>>,
+    path: &'a [u8],
+    status: Status,
+) -> Record<'a> {
+    let client = &session.client;
+    Record {
+        head,
+        request_line: head.map_or(b"", HeadView::start_line),
+        client_text: client.text().as_bytes(),
+        client_name: name_of(client),
+        client_port: client.address.port(),
+        local: Some(client.local),
+        host: head
+            .and_then(|view| view.known(saker_http::KnownField::Host))
+            .map_or(b"", without_port),
+        path,
+        bytes_in: head.map_or(0, |view| view.byte_count() as u64),
+        query: head.and_then(|view| query_of(view.target())),
+        status: status.0,
+        handler: "",
+        tls: client
+            .session
+            .as_deref()
+            .map(|session| session as &dyn Computed),
+        connection_log_id: client.log_id.text().unwrap_or_default(),
+        keepalive_count: session.requests.saturating_sub(1),
+        ..Record::default()
+    }
+}
+
+fn name_of(client: &Client) -> &[u8] {
+    client.name().unwrap_or_default().as_bytes()
+}
+
+fn query_of(target: &[u8]) -> Option<&[u8]> {
+    target
+        .iter()
+        .position(|byte| *byte == b'?')
+        .map(|at| &target[at + 1..])
+}
+
+/// Of a Host that was found valid: everything before a port. An IPv6 address ends in its bracket.
+fn without_port(host: &[u8]) -> &[u8] {
+    match host.iter().rposition(|byte| matches!(byte, b':' | b']')) {
+        Some(at) if host[at] == b':' => &host[..at],
+        _ => host,
+    }
+}
+
+/// Coarse unless a duration is wanted.
+fn start_time(precise: bool) -> (i64, u32) {
+    match precise {
+        true => {
+            let now_ns = saker_net::clock::realtime_precise_ns();
+            (
+                (now_ns / 1_000_000_000) as i64,
+                (now_ns / 1000 % 1_000_000) as u32,
+            )
+        }
+        false => (saker_net::clock::turn_s(), 0),
+    }
+}
+
+pub fn request_line(bytes: &[u8]) -> &[u8] {
+    let text = bytes.trim_ascii_start();
+    &text[..text
+        .iter()
+        .position(|byte| matches!(byte, b'\r' | b'\n'))
+        .unwrap_or(text.len())
+        .min(8192)]
+}

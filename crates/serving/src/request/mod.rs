@@ -1,0 +1,30 @@
+//! Everything that serving a request takes, whatever the protocol: the session and its limits, the
+//! fast path, the response head, the access log.
+//!
+//! Called by: every driver. A driver owns bytes, frames and order.
+//! Out of scope: dispatch, which is the pipeline's.
+
+mod body_time;
+mod busy;
+mod cause;
+mod fast_path;
+mod held_policy;
+mod limits;
+pub mod log;
+mod outcome;
+mod pace;
+pub mod rejected;
+mod relay;
+pub mod response_head;
+mod session;
+
+pub use body_time::BodyTime;
+pub use busy::Busy;
+pub use cause::Cause;
+pub use fast_path::{FastPath, Hit, look_up};
+pub use limits::request_limits;
+pub use log::{Facts, Pending, log_facts};
+pub use outcome::{refusal, remember, without_query};
+pub use pace::{Accounts, Direction, Pace};
+pub use relay::{Relay, RelayEnd};
+pub use session::{Begun, Http2Terms, Session, Throttled};

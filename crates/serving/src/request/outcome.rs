@@ -1,0 +1,91 @@
+//! Outcomes of dispatch: keys of the route cache, what is stored in it, and the response to a
+//! failed body.
+//!
+//! Called by: the drivers, before and after a request is dispatched.
+
+use crate::worker::Worker;
+use saker_config::model::Address;
+use saker_http::{HeadView, KnownField, Method, Status, Version};
+use saker_pipeline::{BodyError, Exchange, Key, LogFacts, Outcome, Response, Services, respond};
+use std::{rc::Rc, sync::Arc};
+
+/// Plain GET and HEAD without content, to a path, with at most one Host: what a kept outcome may
+/// answer. Everything that the full checks look at besides is part of the key, byte for byte.
+pub fn fast_key<'a>(listener: &'a Arc<Address>, view: HeadView<'a>) -> Option<Key<'a>> {
+    let plain = matches!(view.method(), Method::Get | Method::Head)
+        && !view.has(KnownField::TransferEncoding)
+        && !view.has(KnownField::ContentLength)
+        && !view.has(KnownField::Expect)
+        && match view.known_count(KnownField::Host) {
+            0 => view.version() == Version::Http10,
+            count => count == 1,
+        };
+    let target = view.target();
+    if !plain || target.first() != Some(&b'/') {
+        return None;
+    }
+    Some(Key {
+        listener,
+        host: view.known(KnownField::Host).unwrap_or_default(),
+        path: without_query(target),
+    })
+}
+
+pub fn without_query(target: &[u8]) -> &[u8] {
+    &target[..memchr(b'?', target).unwrap_or(target.len())]
+}
+
+fn memchr(byte: u8, bytes: &[u8]) -> Option<usize> {
+    bytes.iter().position(|other| *other == byte)
+}
+
+/// Keeps an outcome that can answer later requests.
+pub fn remember(
+    worker: &Worker,
+    exchange: &mut Exchange,
+    log_facts: Option<Rc<LogFacts>>,
+    without_content: bool,
+    services: &Rc<Services>,
+) {
+    if !Rc::ptr_eq(services, &worker.services.borrow()) {
+        // A reload came in between: what the old configuration decided must not answer under the
+        // new one.
+        return;
+    }
+    let Some(reusable) = exchange.reusable.take() else {
+        return;
+    };
+    let view = exchange.head.view();
+    let simple = matches!(view.method(), Method::Get | Method::Head)
+        && without_content
+        && view.target().first() == Some(&b'/');
+    if exchange.request_dependent || !simple {
+        return;
+    }
+    let key = Key {
+        listener: &exchange.client.listener,
+        host: view.known(KnownField::Host).unwrap_or_default(),
+        path: without_query(view.target()),
+    };
+    let outcome = Outcome {
+        site_index: exchange.site_index,
+        settings: Arc::clone(&exchange.settings),
+        reusable,
+        stamps: std::mem::take(&mut exchange.stamps),
+        path: exchange.path.clone(),
+        log_facts: log_facts.map(|facts| Rc::new(facts.of_another())),
+    };
+    worker.resources.borrow_mut().insert(&key, outcome);
+}
+
+/// What the client hears when its body was at fault; what the handler made of it is of no use then.
+pub fn refusal(error: BodyError, response: Response) -> Response {
+    let status = match error {
+        BodyError::Malformed => Status::BAD_REQUEST,
+        BodyError::TooLarge => Status::CONTENT_TOO_LARGE,
+        BodyError::TrailersTooLarge => Status::REQUEST_HEADER_FIELDS_TOO_LARGE,
+        BodyError::TimedOut => Status::REQUEST_TIMEOUT,
+        BodyError::Gone | BodyError::Source => return response,
+    };
+    respond::built_in_page(Response::new(status))
+}

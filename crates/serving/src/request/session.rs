@@ -1,0 +1,368 @@
+//! A connection's session: its client, its limits, its permit, and the requests so far.
+//!
+//! Called by: every driver, from admission to the end of the connection.
+
+use super::{
+    held_policy::HeldPolicy,
+    pace::{self, Accounts, Direction, Pace},
+};
+use crate::{
+    admission::ConnectionPermit,
+    common_headers::{CommonHeaderSets, CommonHeaders},
+    worker::Worker,
+};
+use saker_config::model::{Limits, Settings};
+use saker_http::{HeadView, KnownField, host};
+use saker_pipeline::{
+    Client, Generation, ResponseHead,
+    throttle::{Admission, consequence, requests},
+};
+use saker_telemetry::Metric;
+use std::{cell::RefMut, rc::Rc, sync::Arc};
+
+pub struct Session {
+    pub worker: Rc<Worker>,
+    pub client: Rc<Client>,
+    /// Gives the connection's place back when it ends.
+    permit: ConnectionPermit,
+    /// The configuration that the last request was served by.
+    generation: u64,
+    /// Requests so far.
+    pub requests: u32,
+    pub http2: Http2Terms,
+    /// Of the worker's tails, the one that tells of this listener's HTTP/3; the plain one where
+    /// nothing is to be told.
+    common_headers: usize,
+    /// Those of the host that the connection is for, as far as that is known before a request;
+    /// `None`: the server's.
+    limits: Option<Arc<Limits>>,
+    /// Keep-alive timeout of the previous request's host, where hosts differ.
+    idle_timeout_ms: Option<u64>,
+    held_policy: HeldPolicy,
+    /// Made when a limit first asks for them.
+    accounts: Option<Accounts>,
+    /// The change of the table of bans that the client was last looked up under.
+    bans_seen: u64,
+}
+
+/// How a connection goes on with a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begun {
+    Stays,
+    /// It has to be the last one.
+    Last,
+    /// It is not answered: the client is banned.
+    Banned,
+}
+
+/// Ways for the client to change to HTTP/2 in cleartext, and features allowed there.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Http2Terms {
+    pub direct: bool,
+    pub upgrade: bool,
+    /// Streams may become tunnels (RFC 8441).
+    pub extended_connect: bool,
+}
+
+/// Whether a response may go at once, as far as throttling is concerned.
+pub enum Throttled {
+    No,
+    /// Its body has to be paced.
+    Paced(Pace),
+    /// The request has to wait, or is refused.
+    Held(Admission),
+    /// It can't be answered from what is kept.
+    Dispatch,
+}
+
+impl Session {
+    pub fn new(
+        worker: Rc<Worker>,
+        mut client: Client,
+        permit: ConnectionPermit,
+        http2: Http2Terms,
+    ) -> Session {
+        client.account = permit.account().map(Arc::clone);
+        let services = worker.services();
+        let limits = services.generation.connection_limits(&client, b"").cloned();
+        let generation = services.generation.number;
+        let client = Rc::new(client);
+        let common_headers = common_headers_number(&worker, &client);
+        // The client was looked up a moment ago, perhaps in an older table; a second lookup does
+        // no harm.
+        let bans_seen = 0;
+        Session {
+            worker,
+            client,
+            permit,
+            generation,
+            requests: 0,
+            http2,
+            common_headers,
+            limits,
+            idle_timeout_ms: None,
+            held_policy: HeldPolicy::default(),
+            accounts: None,
+            bans_seen,
+        }
+    }
+
+    /// The same connection, as another driver goes on with it.
+    pub fn hand_over(&mut self) -> Session {
+        Session {
+            worker: Rc::clone(&self.worker),
+            client: Rc::clone(&self.client),
+            permit: self.permit.hand_over(),
+            generation: self.generation,
+            requests: self.requests,
+            http2: self.http2,
+            common_headers: self.common_headers,
+            limits: self.limits.clone(),
+            idle_timeout_ms: self.idle_timeout_ms,
+            held_policy: self.held_policy,
+            accounts: self.accounts.take(),
+            bans_seen: self.bans_seen,
+        }
+    }
+
+    /// The end of a response's head.
+    pub fn common_headers(&self, head: &ResponseHead) -> RefMut<'_, CommonHeaders> {
+        let number = if self.common_headers != CommonHeaderSets::PLAIN && head.has_alt_svc() {
+            CommonHeaderSets::PLAIN
+        } else {
+            self.common_headers
+        };
+        RefMut::map(self.worker.common_headers.borrow_mut(), |sets| {
+            sets.at(number)
+        })
+    }
+
+    /// Whether this connection's handshake was held to what the site demands. Costs two comparisons
+    /// where all sites demand the same.
+    pub fn is_good_for(&mut self, generation: &Generation, site: usize) -> bool {
+        self.held_policy.is_good_for(&self.client, generation, site)
+    }
+
+    /// Asks the limits of a site for a response of known length. Costs one comparison where none is
+    /// set.
+    pub fn throttle(&mut self, settings: &Settings, site: usize, bytes: u64) -> Throttled {
+        if settings
+            .guard
+            .as_ref()
+            .is_some_and(|guard| !guard.admittance.admits(self.client.ip()))
+        {
+            return Throttled::Dispatch;
+        }
+        let throttle = &settings.throttle;
+        if throttle.is_idle() {
+            return Throttled::No;
+        }
+        if throttle.counts() || throttle.site_requests.is_some() {
+            return Throttled::Dispatch;
+        }
+        if self
+            .worker
+            .services
+            .borrow()
+            .generation
+            .is_exempt(self.client.ip())
+        {
+            return self.paced(settings, site, bytes);
+        }
+        let now_ns = saker_net::clock::monotonic_ns();
+        if let (Some(rate), Some(account)) = (&throttle.static_requests, &self.client.account) {
+            let admission = requests::admit(&account.static_requests, rate, now_ns);
+            if admission != Admission::Pass {
+                return Throttled::Held(admission);
+            }
+        }
+        self.paced(settings, site, bytes)
+    }
+
+    fn paced(&mut self, settings: &Settings, site: usize, bytes: u64) -> Throttled {
+        let throttle = &settings.throttle;
+        let now_ns = saker_net::clock::monotonic_ns();
+        if !throttle.limits_out()
+            || pace::charge_at_once(throttle, self.accounts(), site, bytes, now_ns)
+        {
+            return Throttled::No;
+        }
+        match self.pace(Direction::Out, settings, site) {
+            Some(pace) => Throttled::Paced(pace),
+            None => Throttled::No,
+        }
+    }
+
+    /// Returns the pace of a body under this site's limits; `None` without limits.
+    pub fn pace(&mut self, direction: Direction, settings: &Settings, site: usize) -> Option<Pace> {
+        if settings.throttle.is_idle() {
+            return None;
+        }
+        Pace::new(direction, &settings.throttle, self.accounts(), site)
+    }
+
+    pub fn accounts(&mut self) -> &Accounts {
+        self.accounts.get_or_insert_with(|| Accounts {
+            connection: Rc::default(),
+            address: self.client.account.clone(),
+            sites: Arc::clone(&self.worker.services.borrow().generation.site_accounts),
+        })
+    }
+
+    /// Counts a request under its protocol.
+    pub fn begin_request(&mut self, generation: &Generation, protocol: Metric) -> Begun {
+        if self.generation != generation.number {
+            self.follow(generation);
+        }
+        self.requests = self.requests.saturating_add(1);
+        self.client.requests.set(self.requests);
+        self.worker.counters.increment(protocol);
+        // Where hosts differ, the host of the HTTP/1 request decides (`stays_at`).
+        let is_decided = protocol != Metric::RequestsHttp1 || !generation.limits_differ;
+        let requests_max = if is_decided {
+            self.limits(generation).requests_per_connection_max
+        } else {
+            0
+        };
+        let goes_on = requests_max == 0 || u64::from(self.requests) < requests_max;
+        match self.is_banned() {
+            true => Begun::Banned,
+            _ if self.held_policy.is_outdated(&self.client, generation) => Begun::Last,
+            false
+                if goes_on
+                    && !self.permit.is_draining()
+                    && !self.permit.is_over_soft(generation) =>
+            {
+                Begun::Stays
+            }
+            false => Begun::Last,
+        }
+    }
+
+    /// Whether the connection is to end as soon as nothing is under way on it.
+    pub fn is_draining(&self) -> bool {
+        self.permit.is_draining()
+    }
+
+    /// Costs a comparison where the table of bans has not changed.
+    pub fn is_banned(&mut self) -> bool {
+        let bans = &self.worker.shared.abuse.bans;
+        let changes = bans.changes();
+        if changes == self.bans_seen {
+            return false;
+        }
+        let is_banned = bans.contains(self.client.ip(), saker_net::clock::turn_s());
+        if !is_banned {
+            self.bans_seen = changes;
+        }
+        is_banned
+    }
+
+    /// Counts a request that could not be parsed against the client.
+    pub fn note_bad_request(&self) {
+        let (services, address) = (self.worker.services.borrow(), self.client.ip());
+        let (guard, neighbours) = (&services.generation.model.guard, &services.neighbours);
+        if let Some(account) = self
+            .client
+            .account
+            .as_deref()
+            .filter(|_| !services.generation.is_exempt(address))
+        {
+            let (now_ns, now_s) = (
+                saker_net::clock::monotonic_ns(),
+                saker_net::clock::realtime_s(),
+            );
+            consequence::bad_request(account, guard, &neighbours.bans, address, now_ns, now_s);
+        }
+    }
+
+    /// Whether the site that was asked lets an HTTP/1 connection go on, and how long without a
+    /// request. Costs a comparison where no site has limits of its own.
+    pub fn stays_at(&mut self, generation: &Generation, site: usize) -> bool {
+        if !generation.limits_differ {
+            return true;
+        }
+        let limits = generation.site_limits(site);
+        self.idle_timeout_ms = Some(limits.keep_alive_timeout_ms);
+        limits.requests_per_connection_max == 0
+            || u64::from(self.requests) < limits.requests_per_connection_max
+    }
+
+    /// Of heads, and of writing.
+    pub fn limits<'s>(&'s self, generation: &'s Generation) -> &'s Limits {
+        self.limits.as_deref().unwrap_or(&generation.model.limits)
+    }
+
+    /// Limits on request content: those of the requested host.
+    pub fn content_limits<'g>(&self, generation: &'g Generation, view: HeadView<'_>) -> &'g Limits {
+        let model = &generation.model.limits;
+        if !generation.limits_differ {
+            return model;
+        }
+        let authority = view.known(KnownField::Host).and_then(host::parse_authority);
+        let name = authority
+            .map(|authority| host::canonical_host(authority.host))
+            .unwrap_or_default();
+        generation
+            .connection_limits(&self.client, &name)
+            .map_or(model, Arc::as_ref)
+    }
+
+    /// The keep-alive timeout of the connection.
+    pub fn idle_timeout_ms(&self, generation: &Generation) -> u64 {
+        self.idle_timeout_ms
+            .unwrap_or(self.limits(generation).keep_alive_timeout_ms)
+    }
+
+    /// Switches to the limits of the host named in the handshake.
+    pub fn take_limits_of_name(&mut self) {
+        let Some(name) = self
+            .client
+            .session
+            .as_ref()
+            .and_then(|session| session.server_name.as_deref())
+        else {
+            return;
+        };
+        let services = self.worker.services();
+        self.limits = services
+            .generation
+            .connection_limits(&self.client, name.as_bytes())
+            .cloned();
+    }
+}
+
+impl Session {
+    /// Follows a reload: accounts become those of the new configuration's sites, and limits may
+    /// have been added.
+    fn follow(&mut self, generation: &Generation) {
+        self.generation = generation.number;
+        self.common_headers = common_headers_number(&self.worker, &self.client);
+        self.limits = generation.connection_limits(&self.client, b"").cloned();
+        self.idle_timeout_ms = None;
+        if self.permit.account().is_none() {
+            // A limit on connections is for new ones: whether the address has too many does not
+            // matter to this one.
+            let _ = self.permit.admit(self.client.ip());
+            Rc::make_mut(&mut self.client).account = self.permit.account().map(Arc::clone);
+        }
+        if let Some(accounts) = &mut self.accounts {
+            accounts.sites = Arc::clone(&generation.site_accounts);
+            accounts.address = self.client.account.clone();
+        }
+    }
+}
+
+/// The number of the common headers of this connection. HTTP/3 is advertised only to clients of
+/// TLS that do not use it already.
+fn common_headers_number(worker: &Worker, client: &Client) -> usize {
+    let tells = client
+        .session
+        .as_ref()
+        .is_some_and(|session| session.alpn.as_deref() != Some(b"h3"));
+    if tells {
+        worker.common_headers_number(&client.listener)
+    } else {
+        CommonHeaderSets::PLAIN
+    }
+}

@@ -1,0 +1,47 @@
+//! Parts that a worker's services are made from.
+//!
+//! Called by: `worker`, at its start and after each reload; `saker explain`, for a request that is
+//! never sent.
+//! Caveat: the list of handlers and filters (the registry) stands above this crate, so the program
+//! hands it in as a [`MakeServices`].
+//! Out of scope: the services themselves, which are the pipeline's.
+
+use saker_acme::Challenges;
+use saker_apache::status::Figures;
+use saker_files::Watcher;
+use saker_gateway::Gateway;
+use saker_handlers::page_cache::Share;
+use saker_pipeline::{Generation, GuardState, Services, throttle::Neighbours};
+use std::{rc::Rc, sync::Arc};
+
+/// Makes services from their parts.
+pub type MakeServices = fn(ServiceParts<'_>) -> Rc<Services>;
+
+/// Everything that services are made from.
+pub struct ServiceParts<'a> {
+    pub generation: Arc<Generation>,
+    pub common: CommonParts<'a>,
+    pub gateway: Gateway,
+    pub figures: Rc<dyn Figures>,
+    pub cache: CacheAccess,
+}
+
+/// Parts that all workers share.
+#[derive(Clone, Copy)]
+pub struct CommonParts<'a> {
+    pub watcher: &'a Watcher,
+    pub challenges: &'a Arc<Challenges>,
+    pub guard: &'a Arc<GuardState>,
+    pub neighbours: &'a Arc<Neighbours>,
+}
+
+/// A worker's access to the page cache.
+pub enum CacheAccess {
+    /// There is no page cache.
+    None,
+    /// A worker's share of it.
+    Share(Share),
+    /// The request is only explained: nothing is looked up, and the trace shows the lookup that
+    /// would happen.
+    Explain,
+}

@@ -1,0 +1,238 @@
+//! A worker: what its connections share without locks.
+//!
+//! Called by: `worker_thread`, which makes one per thread; every session, by reference.
+//! Caveat: it knows neither listeners nor drivers; those know it.
+//! Out of scope: the thread, its event loop and the commands that it obeys.
+
+use crate::{
+    buffers::Buffers,
+    common_headers::CommonHeaderSets,
+    figures::LiveFigures,
+    freshness::Freshness,
+    services::{CacheAccess, CommonParts, ServiceParts},
+    shared::Shared,
+    site_logs::SiteLogs,
+    tls_state::TlsState,
+};
+use saker_config::model::Address;
+use saker_gateway::Gateway;
+use saker_handlers::page_cache::Share;
+use saker_net::{deadlines::Deadlines, program::Spawner};
+use saker_pipeline::{Bounds, Generation, Resources, Services};
+use saker_telemetry::{Counters, Metric, error_log, message};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
+
+/// Which connections end as soon as nothing is under way on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Draining {
+    #[default]
+    Nothing,
+    /// Connections that were open when the server was asked to stop.
+    Earlier,
+    All,
+}
+
+pub struct Worker {
+    pub index: usize,
+    pub shared: Arc<Shared>,
+    pub counters: Arc<Counters>,
+    pub freshness: Freshness,
+    pub services: RefCell<Rc<Services>>,
+    /// Certificates and acceptors of the newest generation.
+    pub tls: RefCell<Arc<TlsState>>,
+    pub resources: RefCell<Resources>,
+    /// Of the newest generation; responses under way hold on to those they began with.
+    pub logs: RefCell<Rc<RefCell<SiteLogs>>>,
+    pub buffers: RefCell<Buffers>,
+    pub deadlines: Rc<Deadlines>,
+    pub common_headers: RefCell<CommonHeaderSets>,
+    pub draining: Cell<Draining>,
+    /// By address of a listener with HTTP/3, the number of the common headers that advertise it.
+    /// The last entry of an address counts.
+    pub alt_svc: RefCell<Vec<(Arc<Address>, usize)>>,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        index: usize,
+        freshness: Freshness,
+        shared: Arc<Shared>,
+        generation: Arc<Generation>,
+        tls: Arc<TlsState>,
+    ) -> Worker {
+        let counters = Arc::clone(&shared.counters[index]);
+        let deadlines = Rc::<Deadlines>::default();
+        let gateway = gateway(&deadlines, &generation, &shared);
+        Worker {
+            index,
+            freshness,
+            tls: RefCell::new(tls),
+            resources: RefCell::new(resources(&generation, &shared)),
+            logs: RefCell::new(open_logs(&generation, &shared)),
+            services: RefCell::new(services(&generation, &shared, gateway, index)),
+            counters,
+            buffers: RefCell::default(),
+            deadlines,
+            common_headers: RefCell::new(CommonHeaderSets::new(
+                &generation.model.server.server_field,
+            )),
+            draining: Cell::default(),
+            alt_svc: RefCell::default(),
+            shared,
+        }
+    }
+
+    pub fn logs(&self) -> Rc<RefCell<SiteLogs>> {
+        Rc::clone(&self.logs.borrow())
+    }
+
+    pub(crate) fn flush_logs(&self) {
+        self.logs().borrow_mut().flush(&self.counters);
+    }
+
+    pub fn services(&self) -> Rc<Services> {
+        Rc::clone(&self.services.borrow())
+    }
+
+    /// Swaps everything that hangs on the configuration at once. Requests that are under way keep
+    /// what they began with.
+    pub(crate) fn replace_generation(&self, generation: Arc<Generation>) {
+        *self.resources.borrow_mut() = resources(&generation, &self.shared);
+        self.flush_logs();
+        *self.logs.borrow_mut() = open_logs(&generation, &self.shared);
+        self.common_headers
+            .borrow_mut()
+            .change_server(&generation.model.server.server_field);
+        let gateway = gateway(&self.deadlines, &generation, &self.shared);
+        *self.services.borrow_mut() = services(&generation, &self.shared, gateway, self.index);
+    }
+
+    /// The number of the common headers of responses over this listener.
+    pub fn common_headers_number(&self, address: &Address) -> usize {
+        let alt_svc = self.alt_svc.borrow();
+        alt_svc
+            .iter()
+            .rev()
+            .find(|(listener, _)| **listener == *address)
+            .map_or(CommonHeaderSets::PLAIN, |(_, number)| *number)
+    }
+
+    pub(crate) fn publish_resource_counts(&self) {
+        let mut resources = self.resources.borrow_mut();
+        let counts = resources.take_counts();
+        self.counters.add(Metric::ResourceCacheHits, counts.hits);
+        self.counters
+            .add(Metric::ResourceCacheMisses, counts.misses);
+        self.counters
+            .add(Metric::ResourceCacheEvictions, counts.evicted);
+        self.counters
+            .add(Metric::ResourceCacheInvalidations, counts.invalidated);
+        self.counters
+            .set(Metric::ResourceCacheEntries, resources.len() as u64);
+        self.counters
+            .set(Metric::ResourceCacheBytes, resources.memory_bytes() as u64);
+        // Process-wide gauges, published by one worker.
+        if self.index == 0 {
+            self.counters
+                .set(Metric::BufferFileBytes, self.shared.buffer_files.bytes());
+            self.counters
+                .set(Metric::BufferFileWaits, self.shared.buffer_files.waits());
+        }
+    }
+
+    pub(crate) fn sweep(&self) {
+        self.resources
+            .borrow_mut()
+            .sweep(self.shared.watcher.now_ms());
+        saker_files::look::forget_unused(&self.shared.watcher);
+        if self.index == 0 {
+            self.shared.watcher.sweep();
+            self.shared
+                .abuse
+                .addresses
+                .sweep(saker_net::clock::monotonic_ns());
+            self.shared.logs.forget_unused();
+        }
+    }
+}
+
+/// A worker's share of what resolved resources may hold. Open files take a quarter of the
+/// descriptors at most; the rest is for connections.
+fn resources(generation: &Generation, shared: &Shared) -> Resources {
+    let server = &generation.model.server;
+    let share = |all: u64| (all / shared.counters.len().max(1) as u64) as usize;
+    Resources::new(Bounds {
+        memory_bytes_max: share(server.resource_memory_bytes_max),
+        entries_max: share(server.resource_entries_max),
+        descriptors_max: share(shared.descriptors_max / 4),
+    })
+}
+
+/// Connections to programs are a worker's own, and a generation's.
+fn gateway(deadlines: &Rc<Deadlines>, generation: &Generation, shared: &Shared) -> Gateway {
+    let limits = &generation.model.limits;
+    shared.buffer_files.set_bounds(
+        limits.buffer_file_bytes_max,
+        limits.buffer_file_bytes_per_address_max,
+    );
+    let spawner = shared
+        .broker
+        .clone()
+        .map(|broker| broker as Arc<dyn Spawner>);
+    Gateway::new(
+        Rc::clone(deadlines),
+        shared.counters.len(),
+        Arc::clone(&shared.buffer_files),
+        spawner,
+    )
+}
+
+fn services(
+    generation: &Arc<Generation>,
+    shared: &Arc<Shared>,
+    gateway: Gateway,
+    index: usize,
+) -> Rc<Services> {
+    let figures = LiveFigures {
+        shared: Arc::clone(shared),
+        generation: generation.number,
+    };
+    let memory_bytes_max =
+        generation.model.cache.memory_bytes_max / shared.counters.len().max(1) as u64;
+    let share = |store| Share {
+        store,
+        memory_bytes_max: memory_bytes_max as usize,
+        counters: Arc::clone(&shared.counters[index]),
+        tallies: Arc::clone(&shared.site_stats[index]),
+        workers: shared.counters.len(),
+    };
+    let cache = shared
+        .store()
+        .map_or(CacheAccess::None, |store| CacheAccess::Share(share(store)));
+    let common = CommonParts {
+        watcher: &shared.watcher,
+        challenges: &shared.challenges,
+        guard: &shared.guard,
+        neighbours: &shared.abuse,
+    };
+    (shared.make_services)(ServiceParts {
+        generation: Arc::clone(generation),
+        common,
+        gateway,
+        figures: Rc::new(figures),
+        cache,
+    })
+}
+
+/// Opens the logs; a log that cannot be opened is reported and left out.
+fn open_logs(generation: &Generation, shared: &Shared) -> Rc<RefCell<SiteLogs>> {
+    let logs = SiteLogs::open(generation, &shared.logs).unwrap_or_else(|error| {
+        error_log::log(&message::LOG_WRITE_FAILED, format_args!("{error}"));
+        SiteLogs::default()
+    });
+    Rc::new(RefCell::new(logs))
+}

@@ -1,0 +1,283 @@
+//! A worker's thread: its event loop, its clock ticks, and the commands of the main thread.
+//!
+//! Called by: the process supervisor, which starts one per core and sends it [`Command`]s.
+//! Caveat: the worker itself (`worker`) is made here, inside the thread, because it is `!Send`.
+//! Out of scope: connections; listeners start them as tasks of this event loop.
+
+use crate::{
+    freshness::Freshness,
+    h3,
+    listener::{self, WorkerListener},
+    quic::{self, QuicListener},
+    shared::Shared,
+    tls_state::TlsState,
+    worker::{Draining, Worker},
+};
+use saker_config::model::Address;
+use saker_handlers::page_cache::warm::{
+    Job,
+    run::{self, Means},
+};
+use saker_net::{BoundSocket, BoundUdp, Ticker, deadlines::TICK_MS, jobs};
+use saker_pipeline::Generation;
+use saker_telemetry::{error_log, message};
+use std::{
+    io,
+    rc::Rc,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
+use tokio::{
+    runtime::LocalRuntime,
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+};
+
+/// Time for jobs to notice at the worker's end that they are cancelled. What has not ended by then
+/// ends with the process.
+const JOBS_END_MAX: Duration = Duration::from_secs(1);
+
+/// Tasks that run before the event loop polls again.
+const TASKS_PER_ROUND: u32 = 512;
+
+/// Commands of the main thread to a worker.
+pub enum Command {
+    /// A new configuration: requests from now on are answered by it.
+    Generation(Arc<Generation>, Arc<TlsState>),
+    Listen(Arc<Address>, BoundSocket),
+    /// HTTP/3 on the same port.
+    ListenQuic(Arc<Address>, BoundUdp),
+    /// No new connections; those that are open go on.
+    UnlistenQuic(Address),
+    /// Takes what is in the accept queue, then closes the listener.
+    Unlisten(Address),
+    /// Warms the page cache, with so many concurrent requests.
+    Warm(Arc<Job>, usize),
+    /// Bans have changed: open connections check whether they are affected.
+    LookAtBans,
+    /// Close idle connections, let requests finish. New connections are still taken.
+    WindDown,
+    /// Accept nothing more, and let requests finish.
+    Drain,
+    /// End now, whatever is open.
+    Stop,
+}
+
+/// The main thread's handle of a worker.
+pub struct WorkerHandle {
+    pub commands: UnboundedSender<Command>,
+    pub thread: Option<thread::JoinHandle<()>>,
+}
+
+/// Starts a worker's thread; returns once its runtime stands.
+pub fn start(
+    index: usize,
+    shared: Arc<Shared>,
+    generation: Arc<Generation>,
+    tls: Arc<TlsState>,
+    core: Option<usize>,
+) -> io::Result<WorkerHandle> {
+    let (commands, receiver) = unbounded_channel();
+    let (ready, is_ready) = mpsc::channel();
+    let thread = thread::Builder::new()
+        .name(format!("worker-{index}"))
+        .spawn(move || {
+            if let Some(core) = core.filter(|core| saker_net::process::pin_to_core(*core).is_err())
+            {
+                error_log::log(
+                    &message::AFFINITY_FAILED,
+                    format_args!("worker {index}, core {core}"),
+                );
+            }
+            match runtime() {
+                Ok((runtime, ticker)) => {
+                    let freshness = {
+                        let _inside = runtime.enter();
+                        Freshness::new(&shared.watcher)
+                    };
+                    let _ = ready.send(Ok(()));
+                    runtime.block_on(live(
+                        Worker::new(index, freshness, shared, generation, tls),
+                        ticker,
+                        receiver,
+                    ));
+                    jobs::end();
+                    runtime.shutdown_timeout(JOBS_END_MAX);
+                }
+                Err(error) => drop(ready.send(Err(error))),
+            }
+        })?;
+    is_ready
+        .recv()
+        .map_err(|_| io::Error::other("the worker ended while it started"))??;
+    Ok(WorkerHandle {
+        commands,
+        thread: Some(thread),
+    })
+}
+
+/// The clock of a turn is read when the event loop wakes up. Tasks are run in long rounds, because
+/// each look at the event loop between them is a system call; fairness comes from the tasks, which
+/// end their turns by themselves.
+fn runtime() -> io::Result<(LocalRuntime, Ticker)> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder
+        .enable_all()
+        .max_blocking_threads(jobs::THREADS_MAX)
+        .event_interval(TASKS_PER_ROUND);
+    builder.on_thread_unpark(saker_net::clock::begin_turn);
+    let runtime = builder.build_local(Default::default())?;
+    let context = runtime.enter();
+    let ticker = Ticker::new(Duration::from_millis(TICK_MS))?;
+    drop(context);
+    Ok((runtime, ticker))
+}
+
+async fn live(worker: Worker, ticker: Ticker, mut commands: UnboundedReceiver<Command>) {
+    let worker = Rc::new(worker);
+    let ticking = tokio::task::spawn_local(tick(Rc::clone(&worker), ticker));
+    let mut state = ThreadState {
+        worker: Rc::clone(&worker),
+        listeners: Vec::new(),
+        quic_listeners: Vec::new(),
+    };
+    while let Some(command) = commands.recv().await {
+        let is_last = matches!(command, Command::Stop);
+        state.obey(command);
+        if is_last {
+            break;
+        }
+    }
+    ticking.abort();
+    worker.flush_logs();
+}
+
+/// Time limits, batched log lines and the sweep of outdated resources.
+async fn tick(worker: Rc<Worker>, mut ticker: Ticker) {
+    let mut ticks = 0u64;
+    while ticker.tick().await.is_ok() {
+        saker_net::clock::begin_turn();
+        ticks += 1;
+        worker
+            .deadlines
+            .fire(saker_net::clock::monotonic_ns() / 1_000_000);
+        if ticks.is_multiple_of(1000 / TICK_MS) {
+            worker.flush_logs();
+            worker.publish_resource_counts();
+            let now_ms = saker_net::clock::monotonic_ms();
+            worker
+                .services()
+                .handlers
+                .iter()
+                .for_each(|handler| handler.tick(now_ms));
+            if worker.index == 0 {
+                error_log::tick();
+            }
+        }
+        if ticks.is_multiple_of(30_000 / TICK_MS) {
+            worker.sweep();
+        }
+    }
+}
+
+/// A worker with its listeners.
+struct ThreadState {
+    worker: Rc<Worker>,
+    listeners: Vec<Rc<WorkerListener>>,
+    /// All of this thread's life: when it ends, the connections of closed ones are cut, too.
+    quic_listeners: Vec<Rc<QuicListener>>,
+}
+
+impl ThreadState {
+    fn obey(&mut self, command: Command) {
+        let worker = &self.worker;
+        match command {
+            Command::Generation(generation, tls) => {
+                *worker.tls.borrow_mut() = tls;
+                worker.replace_generation(generation);
+                self.advertise();
+            }
+            Command::Listen(address, socket) => {
+                self.listeners
+                    .extend(listener::start(worker, address, socket));
+            }
+            Command::Unlisten(address) => self.unlisten(Some(&address)),
+            Command::ListenQuic(address, socket) => {
+                if let Some(started) = quic::start::<h3::Connection>(worker, address, socket) {
+                    self.quic_listeners.push(started);
+                    self.advertise();
+                }
+            }
+            Command::UnlistenQuic(address) => self.unlisten_quic(Some(&address)),
+            Command::LookAtBans => worker.deadlines.wake_all(),
+            Command::WindDown => {
+                worker.draining.set(Draining::Earlier);
+                self.quic_listeners
+                    .iter()
+                    .for_each(|listener| listener.look());
+                worker.deadlines.wake_all();
+            }
+            Command::Drain => {
+                worker.draining.set(Draining::All);
+                self.unlisten(None);
+                self.unlisten_quic(None);
+                self.worker.deadlines.wake_all();
+            }
+            Command::Warm(job, at_a_time) => self.warm(&job, at_a_time),
+            Command::Stop => self
+                .quic_listeners
+                .iter()
+                .for_each(|listener| listener.cut()),
+        }
+    }
+
+    fn warm(&self, job: &Arc<Job>, at_a_time: usize) {
+        let worker = Rc::clone(&self.worker);
+        let means = Means {
+            services: Box::new(move || worker.services()),
+            counters: Arc::clone(&self.worker.counters),
+        };
+        run::begin(means, job, at_a_time);
+    }
+
+    /// Sets `Alt-Svc` of responses over TCP: HTTP/3 is advertised where it is configured and really
+    /// listened for.
+    fn advertise(&self) {
+        let services = self.worker.services();
+        let model = &services.generation.model;
+        let advertised = self.quic_listeners.iter().map(|listener| {
+            let http3 = model
+                .listeners
+                .iter()
+                .find(|one| one.address == *listener.address)
+                .and_then(|one| one.http3.as_ref());
+            let alt_svc = http3
+                .and_then(|http3| listener.alt_svc(http3))
+                .unwrap_or_default();
+            let number = self
+                .worker
+                .common_headers
+                .borrow_mut()
+                .number(&alt_svc, &model.server.server_field);
+            (Arc::clone(&listener.address), number)
+        });
+        *self.worker.alt_svc.borrow_mut() = advertised.collect();
+    }
+
+    fn unlisten(&mut self, address: Option<&Address>) {
+        self.listeners.retain(|listener| {
+            let goes = address.is_none_or(|address| *listener.address == *address);
+            if goes {
+                listener.close();
+            }
+            !goes
+        });
+    }
+
+    fn unlisten_quic(&self, address: Option<&Address>) {
+        self.quic_listeners
+            .iter()
+            .filter(|listener| address.is_none_or(|address| *listener.address == *address))
+            .for_each(|one| one.close());
+    }
+}
