@@ -21,7 +21,7 @@ pub mod tags;
 pub mod told;
 pub mod vary;
 pub mod visible;
-pub mod visitor;
+pub mod identity;
 
 pub use control::{Audience, CONTROL, Control, NotStored, Outcome};
 pub use purge::{Purge, Target, purges};

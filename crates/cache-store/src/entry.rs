@@ -10,10 +10,16 @@ use std::{fs::File, io, os::unix::fs::FileExt};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 pub const PROLOGUE_BYTES: usize = 88;
+
+const _: () = assert!(PROLOGUE_BYTES.is_multiple_of(8));
+
 const SUM_AT: usize = PROLOGUE_BYTES - 8;
+
 const MAGIC: [u8; 4] = *b"SKC1";
+
 /// Read at once: most heads with their contents.
 const FIRST_READ_BYTES: usize = 64 << 10;
+
 /// A longer head is none of ours.
 const HEAD_BYTES_MAX: u32 = 4 << 20;
 
@@ -50,7 +56,7 @@ pub struct EntryHead {
     /// Unix milliseconds. Later it is of no use to anybody.
     pub keep_until_ms: u64,
     /// What had been purged when its making began; see `Store::moment`.
-    pub moment: u64,
+    pub purge_seq: u64,
     /// When its making began; see `Store::begin`. 0: when it is written.
     pub began: u64,
     /// Of its tags, those that requests of anybody may purge (its address, its visitor):
@@ -64,7 +70,7 @@ pub struct EntryHead {
 
 /// An entry as it was found.
 #[derive(Debug)]
-pub struct Found {
+pub struct StoredEntry {
     pub head: EntryHead,
     /// Tells it from every other one that the key had or will have; greater than those whose making
     /// began before.
@@ -137,7 +143,7 @@ pub struct Prologue {
     pub content_bytes: u64,
     pub content_sum: u64,
     pub id: u64,
-    pub moment: u64,
+    pub purge_seq: u64,
     pub keep_until_ms: u64,
     /// Hash of the site.
     pub site: u64,
@@ -161,7 +167,7 @@ impl Prologue {
             self.content_bytes,
             self.content_sum,
             self.id,
-            self.moment,
+            self.purge_seq,
             self.keep_until_ms,
             self.site,
             one,
@@ -194,7 +200,7 @@ impl Prologue {
             content_bytes: number(16),
             content_sum: number(24),
             id: number(32),
-            moment: number(40),
+            purge_seq: number(40),
             keep_until_ms: number(48),
             site: number(56),
             probes: [number(64), number(72)],
@@ -239,7 +245,7 @@ impl EntryHead {
             .collect::<Option<_>>()?;
         let Prologue {
             keep_until_ms,
-            moment,
+            purge_seq,
             id: began,
             probes,
             ..
@@ -249,7 +255,7 @@ impl EntryHead {
             site,
             tags,
             keep_until_ms,
-            moment,
+            purge_seq,
             began,
             probes,
             status,
@@ -356,7 +362,7 @@ mod tests {
             site: b"a".to_vec(),
             tags: vec![b"one".to_vec(), Vec::new()],
             keep_until_ms: 7,
-            moment: 3,
+            purge_seq: 3,
             began: 9,
             probes: [4, 5],
             status: 200,
@@ -373,7 +379,7 @@ mod tests {
             content_bytes: content.len() as u64,
             content_sum: xxh3_64(content),
             id: 9,
-            moment: head.moment,
+            purge_seq: head.purge_seq,
             keep_until_ms: head.keep_until_ms,
             site: 1,
             probes: head.probes,

@@ -13,8 +13,10 @@ use std::{
 };
 
 const PAUSE: Duration = Duration::from_millis(200);
+
 /// Of the index, looked through for what has expired.
 const SHARDS_AT_A_TIME: usize = 8;
+
 /// Pauses between two looks at the room on the disk.
 const PAUSES_PER_LOOK: u32 = 5;
 
@@ -22,11 +24,11 @@ pub fn start(store: &Arc<Store>) -> io::Result<()> {
     let store = Arc::downgrade(store);
     thread::Builder::new()
         .name("cache".into())
-        .spawn(move || keep_house(&store))
+        .spawn(move || run(&store))
         .map(drop)
 }
 
-fn keep_house(weak: &Weak<Store>) {
+fn run(weak: &Weak<Store>) {
     if let Some(store) = weak.upgrade() {
         // Whoever else holds it is the server; when that has let go, the rest is not worth reading.
         rebuild::rebuild(&store, now_s(), || Arc::strong_count(&store) > 1);
@@ -35,10 +37,10 @@ fn keep_house(weak: &Weak<Store>) {
     loop {
         thread::sleep(PAUSE);
         let Some(store) = weak.upgrade() else { return };
-        see_to_journal(&store);
+        maintain_journal(&store);
         pauses += 1;
         if pauses.is_multiple_of(PAUSES_PER_LOOK) {
-            store.space.look();
+            store.space.refresh();
         }
         for _ in 0..SHARDS_AT_A_TIME {
             shard = (shard + 1) % store.index.shards();
@@ -60,7 +62,7 @@ fn sweep(store: &Store, shard: usize) {
     }
 }
 
-fn see_to_journal(store: &Store) {
+fn maintain_journal(store: &Store) {
     let to_sync = {
         let mut journal = store.journal();
         journal.retry();

@@ -6,7 +6,8 @@
 
 use crate::{
     bounds::{Bounds, SiteUse},
-    store::KeyHash,
+    entry,
+    key_hash::KeyHash,
     versions::{Version, Versions},
 };
 use foldhash::fast::RandomState;
@@ -20,6 +21,7 @@ use std::{
 };
 
 const SHARDS: usize = 64;
+
 /// Slots that are looked at for one of a certain site, before somebody else's goes.
 const SITE_STEPS_MAX: usize = 20_000;
 
@@ -337,6 +339,19 @@ impl Shard {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn slot_of(hash: KeyHash, prologue: &entry::Prologue) -> Slot {
+    Slot {
+        hash,
+        bytes: prologue.file_bytes(),
+        site: prologue.site,
+        id: prologue.id,
+        keep_until_s: u32::try_from(prologue.keep_until_ms / 1000).unwrap_or(u32::MAX),
+        codings: 0,
+        is_used: false,
+        is_sound: false,
+    }
 }
 
 #[cfg(test)]

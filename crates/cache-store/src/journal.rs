@@ -8,8 +8,8 @@
 //! or after another start of the machine that nobody had prepared, begins with an empty cache.
 
 use crate::{
-    closed,
-    purges::{Ban, Known, Purge, TagMark},
+    private_files,
+    purges::{Ban, JournalRecord, Purge, PurgeState, PurgeTimes, TagMark},
 };
 use std::{
     fs::{self, File},
@@ -19,37 +19,22 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"SKJOURN1";
+
 /// There while the journal has everything; in it, the start of the machine, or that everything is
 /// on the disk.
 const COMPLETE: &str = "complete";
+
 const ALL_WRITTEN: &str = "all written";
+
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
 /// Numbers that a lost journal may have given away at most.
 const NUMBERS_LOST_MAX: u64 = 1 << 40;
+
 const RECORD_BYTES_MAX: u32 = 16 << 20;
+
 /// A journal of less is not worth being written anew.
 const COMPACT_BYTES_MIN: u64 = 1 << 20;
-
-/// The numbers of a tag's last purges.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times {
-    pub hard: u64,
-    pub soft: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
-    Purged {
-        number: u64,
-        purges: Vec<Purge>,
-    },
-    /// In a journal that was written anew.
-    Mark(TagMark, Times),
-    Floor {
-        number: u64,
-        floor: u64,
-    },
-}
 
 pub struct Journal {
     folder: PathBuf,
@@ -66,10 +51,10 @@ pub struct Journal {
 impl Journal {
     /// Opens the journal of a folder, or begins one. What it does not know any more is what nobody
     /// may rely on: the floor says so.
-    pub fn open(folder: &Path) -> io::Result<(Journal, Known)> {
+    pub fn open(folder: &Path) -> io::Result<(Journal, PurgeState)> {
         let path = folder.join("purges");
         let mut bytes = Vec::new();
-        let mut file = closed::append(&path)?;
+        let mut file = private_files::append(&path)?;
         file.read_to_end(&mut bytes)?;
         let (mut known, valid) = replay(&bytes);
         if valid < MAGIC.len() || !is_complete(folder) {
@@ -92,19 +77,19 @@ impl Journal {
     }
 
     fn mark_complete(&self) -> io::Result<()> {
-        closed::write(&self.folder.join(COMPLETE), boot_id().as_bytes())
+        private_files::write(&self.folder.join(COMPLETE), boot_id().as_bytes())
     }
 
     /// Nothing more will be written.
     pub fn close(&mut self) {
         if self.retry() && self.file.sync_data().is_ok() {
-            let _ = closed::write(&self.folder.join(COMPLETE), ALL_WRITTEN.as_bytes());
+            let _ = private_files::write(&self.folder.join(COMPLETE), ALL_WRITTEN.as_bytes());
         }
     }
 
     /// In the journal, or not: then it will be tried again, and a start before that begins with
     /// nothing.
-    pub fn append(&mut self, record: &Record) -> io::Result<()> {
+    pub fn append(&mut self, record: &JournalRecord) -> io::Result<()> {
         let mut bytes = std::mem::take(&mut self.missing);
         encode(record, &mut bytes);
         let outcome = self.write(&bytes);
@@ -152,10 +137,10 @@ impl Journal {
     }
 
     /// Writes what is known anew, in place of how it came to be known.
-    pub fn compact(&mut self, known: &Known) -> io::Result<()> {
+    pub fn compact(&mut self, known: &PurgeState) -> io::Result<()> {
         let mut bytes = MAGIC.to_vec();
         encode(
-            &Record::Floor {
+            &JournalRecord::Floor {
                 number: known.number,
                 floor: known.floor,
             },
@@ -164,10 +149,10 @@ impl Journal {
         known
             .marks
             .iter()
-            .for_each(|(mark, times)| encode(&Record::Mark(*mark, *times), &mut bytes));
+            .for_each(|(mark, times)| encode(&JournalRecord::Mark(*mark, *times), &mut bytes));
         for Ban { number, text } in &known.bans {
             encode(
-                &Record::Purged {
+                &JournalRecord::Purged {
                     number: *number,
                     purges: vec![Purge::Ban(text.clone())],
                 },
@@ -177,8 +162,8 @@ impl Journal {
         let (new, path) = (self.folder.join("purges.new"), self.folder.join("purges"));
         // One that a crash has left may be open to others.
         let _ = fs::remove_file(&new);
-        closed::write(&new, &bytes)?;
-        let file = closed::append(&new)?;
+        private_files::write(&new, &bytes)?;
+        let file = private_files::append(&new)?;
         file.sync_data()?;
         fs::rename(&new, &path)?;
         (self.file, self.bytes, self.compact_bytes) =
@@ -202,8 +187,8 @@ fn is_complete(folder: &Path) -> bool {
 }
 
 /// What records say, and where the last one that is whole ends.
-fn replay(bytes: &[u8]) -> (Known, usize) {
-    let mut known = Known::default();
+fn replay(bytes: &[u8]) -> (PurgeState, usize) {
+    let mut known = PurgeState::default();
     if !bytes.starts_with(MAGIC) {
         return (known, 0);
     }
@@ -215,10 +200,10 @@ fn replay(bytes: &[u8]) -> (Known, usize) {
     (known, at)
 }
 
-fn encode(record: &Record, out: &mut Vec<u8>) {
+fn encode(record: &JournalRecord, out: &mut Vec<u8>) {
     let mut payload = Vec::new();
     match record {
-        Record::Purged { number, purges } => {
+        JournalRecord::Purged { number, purges } => {
             payload.push(b'P');
             payload.extend_from_slice(&number.to_le_bytes());
             for purge in purges {
@@ -235,13 +220,13 @@ fn encode(record: &Record, out: &mut Vec<u8>) {
                 }
             }
         }
-        Record::Mark(mark, times) => {
+        JournalRecord::Mark(mark, times) => {
             payload.push(b'M');
             [mark.0, times.hard, times.soft]
                 .iter()
                 .for_each(|number| payload.extend_from_slice(&number.to_le_bytes()));
         }
-        Record::Floor { number, floor } => {
+        JournalRecord::Floor { number, floor } => {
             payload.push(b'F');
             [number, floor]
                 .iter()
@@ -253,7 +238,7 @@ fn encode(record: &Record, out: &mut Vec<u8>) {
     out.extend_from_slice(&payload);
 }
 
-fn decode(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
+fn decode(bytes: &[u8], at: usize) -> Option<(JournalRecord, usize)> {
     let mut rest = bytes.get(at..)?;
     let length = u32::from_le_bytes(take(&mut rest, 4)?.try_into().ok()?);
     let sum = number(&mut rest)?;
@@ -267,7 +252,7 @@ fn decode(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
         .map(|record| (record, end))
 }
 
-fn payload_record(payload: &[u8]) -> Option<Record> {
+fn payload_record(payload: &[u8]) -> Option<JournalRecord> {
     let (kind, mut rest) = payload.split_first()?;
     Some(match kind {
         b'P' => {
@@ -276,16 +261,16 @@ fn payload_record(payload: &[u8]) -> Option<Record> {
             while !rest.is_empty() {
                 purges.push(purge(&mut rest)?);
             }
-            Record::Purged { number: of, purges }
+            JournalRecord::Purged { number: of, purges }
         }
-        b'M' => Record::Mark(
+        b'M' => JournalRecord::Mark(
             TagMark(number(&mut rest)?),
-            Times {
+            PurgeTimes {
                 hard: number(&mut rest)?,
                 soft: number(&mut rest)?,
             },
         ),
-        b'F' => Record::Floor {
+        b'F' => JournalRecord::Floor {
             number: number(&mut rest)?,
             floor: number(&mut rest)?,
         },
@@ -326,7 +311,7 @@ mod tests {
     use super::*;
     use saker_testkit::TempDir;
 
-    fn purged(number: u64, mark: u64) -> Record {
+    fn purged(number: u64, mark: u64) -> JournalRecord {
         let purges = vec![
             Purge::Tag {
                 mark: TagMark(mark),
@@ -334,11 +319,11 @@ mod tests {
             },
             Purge::Ban(b"req.url ~ ^/x"[..].into()),
         ];
-        Record::Purged { number, purges }
+        JournalRecord::Purged { number, purges }
     }
 
-    fn expected(numbers: std::ops::RangeInclusive<u64>) -> Known {
-        let mut known = Known::default();
+    fn expected(numbers: std::ops::RangeInclusive<u64>) -> PurgeState {
+        let mut known = PurgeState::default();
         numbers.for_each(|number| known.apply(&purged(number, number * 10 + number % 2)));
         known
     }
@@ -365,7 +350,7 @@ mod tests {
     }
 
     /// Without the number, which begins far beyond those of the tests.
-    fn tags(known: Known) -> (Vec<(TagMark, Times)>, Vec<Ban>) {
+    fn tags(known: PurgeState) -> (Vec<(TagMark, PurgeTimes)>, Vec<Ban>) {
         let mut marks: Vec<_> = known.marks.into_iter().collect();
         marks.sort_by_key(|(mark, _)| *mark);
         (marks, known.bans)

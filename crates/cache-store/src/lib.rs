@@ -4,7 +4,7 @@
 //! Floor 3: knows files and bytes, nothing of HTTP; what an entry means is for `cache` (pure rules)
 //! and for the handler that uses both. One [`Store`] per process, shared by all workers; what is
 //! hot is kept by each worker in memory of its own, so that most hits come here only to learn from
-//! two atomic numbers that nothing has been purged ([`Store::moment`]), and that no other entry has
+//! two atomic numbers that nothing has been purged ([`Store::purge_seq`]), and that no other entry has
 //! come in its place ([`Store::is_current`]).
 //!
 //! What holds whatever happens (a crash in the midst of anything, a full disk, a damaged file):
@@ -16,12 +16,15 @@
 //! checksum, and is a miss.
 
 mod bounds;
-mod closed;
+mod cache_lock;
 mod entry;
-mod flights;
+mod entry_name;
 mod housekeeping;
 mod index;
 mod journal;
+mod key_hash;
+mod open;
+mod private_files;
 mod probes;
 mod purges;
 mod rebuild;
@@ -31,12 +34,13 @@ mod versions;
 mod writer;
 
 pub use bounds::{Bounds, SiteUse, Totals};
-pub use entry::{Coding, Content, EntryHead, Found};
-pub use flights::{Boarding, Flights, Ticket};
+pub use cache_lock::{CacheLock, FetchPermit, LockOutcome};
+pub use entry::{Coding, Content, EntryHead, StoredEntry};
 pub use index::Superseded;
 pub use journal::forget;
+pub use key_hash::KeyHash;
 pub use probes::UnderWay;
-pub use purges::{Ban, Purge, Standing, TagMark};
-pub use store::{KeyHash, Store};
+pub use purges::{Ban, Purge, TagMark, Validity};
+pub use store::Store;
 pub use versions::Version;
 pub use writer::{Finished, Writer};

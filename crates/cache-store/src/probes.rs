@@ -5,7 +5,7 @@
 //! 4.4). Were each of them written down, somebody could fill the journal with addresses that nobody
 //! ever stored, until older purges had to be given up, and the cache with them.
 
-use crate::{purges::TagMark, store::Store};
+use crate::purges::TagMark;
 use std::sync::{
     Arc,
     atomic::{AtomicU32, AtomicU64, Ordering},
@@ -25,26 +25,23 @@ pub struct Probes {
 /// A response that is being made and may become an entry with these probes: what purges it
 /// meanwhile must not be left out.
 pub struct UnderWay {
-    store: Arc<Store>,
+    known: Arc<Probes>,
     probes: [u64; 2],
 }
 
 impl UnderWay {
-    pub(crate) fn new(store: Arc<Store>, probes: [u64; 2]) -> UnderWay {
+    pub(crate) fn new(known: Arc<Probes>, probes: [u64; 2]) -> UnderWay {
         for probe in probes.into_iter().filter(|probe| *probe != 0) {
-            store.probes.under_way(probe).fetch_add(1, Ordering::AcqRel);
+            known.under_way(probe).fetch_add(1, Ordering::AcqRel);
         }
-        UnderWay { store, probes }
+        UnderWay { known, probes }
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
         for probe in self.probes.into_iter().filter(|probe| *probe != 0) {
-            self.store
-                .probes
-                .under_way(probe)
-                .fetch_sub(1, Ordering::AcqRel);
+            self.known.under_way(probe).fetch_sub(1, Ordering::AcqRel);
         }
     }
 }

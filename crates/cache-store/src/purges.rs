@@ -7,7 +7,6 @@
 //! entries from before live: where there are too many tags, the oldest half is given up and, with
 //! them, every entry that is as old.
 
-use crate::journal::{Record, Times};
 use std::{
     collections::HashMap,
     sync::{
@@ -19,8 +18,30 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Tags whose purges are remembered.
 const MARKS_MAX: usize = 1_000_000;
+
 /// Bans that every entry from before them has to be held against.
 const BANS_MAX: usize = 1_000;
+
+/// The numbers of a tag's last purges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PurgeTimes {
+    pub hard: u64,
+    pub soft: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JournalRecord {
+    Purged {
+        number: u64,
+        purges: Vec<Purge>,
+    },
+    /// In a journal that was written anew.
+    Mark(TagMark, PurgeTimes),
+    Floor {
+        number: u64,
+        floor: u64,
+    },
+}
 
 /// A tag within its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,7 +76,7 @@ pub struct Ban {
 
 /// What purges leave of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum Validity {
     Valid,
     Stale,
     Gone,
@@ -65,52 +86,52 @@ pub enum Standing {
 pub struct Purges {
     /// The last purge that everybody can see.
     number: AtomicU64,
-    known: RwLock<Known>,
+    known: RwLock<PurgeState>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct PurgeState {
     pub number: u64,
     /// Entries from before it are gone.
     pub floor: u64,
-    pub marks: HashMap<TagMark, Times, foldhash::fast::FixedState>,
+    pub marks: HashMap<TagMark, PurgeTimes, foldhash::fast::FixedState>,
     pub bans: Vec<Ban>,
 }
 
 impl Purges {
-    pub fn new(known: Known) -> Purges {
+    pub fn new(known: PurgeState) -> Purges {
         Purges {
             number: AtomicU64::new(known.number),
             known: RwLock::new(known),
         }
     }
 
-    pub fn moment(&self) -> u64 {
+    pub fn purge_seq(&self) -> u64 {
         self.number.load(Ordering::Acquire)
     }
 
     /// Makes it seen: first what was purged, then the number, so that whoever reads the number
     /// finds the rest.
-    pub fn apply(&self, record: &Record) {
+    pub fn apply(&self, record: &JournalRecord) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.apply(record);
         known.bound(MARKS_MAX, BANS_MAX);
         self.number.store(known.number, Ordering::Release);
     }
 
-    pub fn standing(
+    pub fn validity(
         &self,
-        moment: u64,
+        purge_seq: u64,
         marks: impl IntoIterator<Item = TagMark>,
         is_banned: impl FnMut(&Ban) -> bool,
-    ) -> Standing {
+    ) -> Validity {
         self.known
             .read()
             .unwrap_or_else(PoisonError::into_inner)
-            .standing(moment, marks, is_banned)
+            .validity(purge_seq, marks, is_banned)
     }
 
-    pub fn known(&self) -> Known {
+    pub fn known(&self) -> PurgeState {
         self.known
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -118,15 +139,15 @@ impl Purges {
     }
 }
 
-impl Known {
-    pub fn apply(&mut self, record: &Record) {
+impl PurgeState {
+    pub fn apply(&mut self, record: &JournalRecord) {
         match record {
-            Record::Purged { number, purges } => {
+            JournalRecord::Purged { number, purges } => {
                 self.number = self.number.max(*number);
                 purges.iter().for_each(|purge| self.purge(*number, purge));
             }
-            Record::Mark(mark, times) => drop(self.marks.insert(*mark, *times)),
-            Record::Floor { number, floor } => {
+            JournalRecord::Mark(mark, times) => drop(self.marks.insert(*mark, *times)),
+            JournalRecord::Floor { number, floor } => {
                 self.number = self.number.max(*number);
                 self.floor = self.floor.max(*floor);
             }
@@ -178,30 +199,30 @@ impl Known {
         }
     }
 
-    fn standing(
+    fn validity(
         &self,
-        moment: u64,
+        purge_seq: u64,
         marks: impl IntoIterator<Item = TagMark>,
         mut is_banned: impl FnMut(&Ban) -> bool,
-    ) -> Standing {
-        if moment < self.floor
+    ) -> Validity {
+        if purge_seq < self.floor
             || self
                 .bans
                 .iter()
-                .any(|ban| ban.number > moment && is_banned(ban))
+                .any(|ban| ban.number > purge_seq && is_banned(ban))
         {
-            return Standing::Gone;
+            return Validity::Gone;
         }
-        let mut standing = Standing::Valid;
+        let mut validity = Validity::Valid;
         for times in marks.into_iter().filter_map(|mark| self.marks.get(&mark)) {
-            if times.hard > moment {
-                return Standing::Gone;
+            if times.hard > purge_seq {
+                return Validity::Gone;
             }
-            if times.soft > moment {
-                standing = Standing::Stale;
+            if times.soft > purge_seq {
+                validity = Validity::Stale;
             }
         }
-        standing
+        validity
     }
 }
 
@@ -229,59 +250,59 @@ mod tests {
     #[test]
     fn what_was_made_before_is_purged_and_what_comes_after_is_not() {
         let purges = Purges::default();
-        purges.apply(&Record::Purged {
+        purges.apply(&JournalRecord::Purged {
             number: 1,
             purges: vec![tag("a", false)],
         });
-        purges.apply(&Record::Purged {
+        purges.apply(&JournalRecord::Purged {
             number: 2,
             purges: vec![tag("b", true)],
         });
         let cases = [
-            (0, &["a"][..], Standing::Gone),
-            (1, &["a"], Standing::Valid),
-            (1, &["b"], Standing::Stale),
-            (2, &["b"], Standing::Valid),
-            (0, &["b", "a"], Standing::Gone),
-            (0, &["c"], Standing::Valid),
-            (0, &[], Standing::Valid),
+            (0, &["a"][..], Validity::Gone),
+            (1, &["a"], Validity::Valid),
+            (1, &["b"], Validity::Stale),
+            (2, &["b"], Validity::Valid),
+            (0, &["b", "a"], Validity::Gone),
+            (0, &["c"], Validity::Valid),
+            (0, &[], Validity::Valid),
         ];
-        for (moment, tags, expected) in cases {
+        for (purge_seq, tags, expected) in cases {
             assert_eq!(
-                purges.standing(moment, marks(tags), no_ban),
+                purges.validity(purge_seq, marks(tags), no_ban),
                 expected,
-                "{moment} {tags:?}"
+                "{purge_seq} {tags:?}"
             );
         }
         assert_eq!(
-            purges.standing(0, [TagMark::new(b"other", b"a")], no_ban),
-            Standing::Valid,
+            purges.validity(0, [TagMark::new(b"other", b"a")], no_ban),
+            Validity::Valid,
             "scopes are apart"
         );
         assert_ne!(TagMark::new(b"a", b"bc"), TagMark::new(b"ab", b"c"));
-        assert_eq!(purges.moment(), 2);
+        assert_eq!(purges.purge_seq(), 2);
     }
 
     #[test]
     fn bans_are_asked_about_what_is_older() {
         let purges = Purges::default();
-        purges.apply(&Record::Purged {
+        purges.apply(&JournalRecord::Purged {
             number: 1,
             purges: vec![Purge::Ban(b"x"[..].into())],
         });
         assert_eq!(
-            purges.standing(0, [], |ban| &*ban.text == b"x"),
-            Standing::Gone
+            purges.validity(0, [], |ban| &*ban.text == b"x"),
+            Validity::Gone
         );
-        assert_eq!(purges.standing(0, [], |_| false), Standing::Valid);
-        assert_eq!(purges.standing(1, [], no_ban), Standing::Valid);
+        assert_eq!(purges.validity(0, [], |_| false), Validity::Valid);
+        assert_eq!(purges.validity(1, [], no_ban), Validity::Valid);
     }
 
     #[test]
     fn what_is_given_up_takes_its_entries_along() {
-        let mut known = Known::default();
+        let mut known = PurgeState::default();
         for number in 1..=10 {
-            known.apply(&Record::Purged {
+            known.apply(&JournalRecord::Purged {
                 number,
                 purges: vec![tag(&format!("t{number}"), false)],
             });
@@ -289,19 +310,19 @@ mod tests {
         known.bound(9, 5);
         assert!(known.marks.len() < 6 && known.floor >= 5, "{known:?}");
         for number in 1..=10 {
-            let standing = known.standing(number - 1, marks(&[&format!("t{number}")]), no_ban);
-            assert_eq!(standing, Standing::Gone, "purge {number} is forgotten");
+            let validity = known.validity(number - 1, marks(&[&format!("t{number}")]), no_ban);
+            assert_eq!(validity, Validity::Gone, "purge {number} is forgotten");
         }
-        assert_eq!(known.standing(10, marks(&["t1"]), no_ban), Standing::Valid);
-        let mut known = Known::default();
+        assert_eq!(known.validity(10, marks(&["t1"]), no_ban), Validity::Valid);
+        let mut known = PurgeState::default();
         for number in 1..=6 {
-            known.apply(&Record::Purged {
+            known.apply(&JournalRecord::Purged {
                 number,
                 purges: vec![Purge::Ban(b"x"[..].into())],
             });
         }
         known.bound(9, 5);
         assert!(known.bans.len() <= 5);
-        assert_eq!(known.standing(0, [], |_| false), Standing::Gone);
+        assert_eq!(known.validity(0, [], |_| false), Validity::Gone);
     }
 }

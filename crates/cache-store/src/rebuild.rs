@@ -2,7 +2,9 @@
 
 use crate::{
     entry::{Coding, PROLOGUE_BYTES, Prologue},
-    store::{Name, Store, slot_of},
+    entry_name::EntryName,
+    index::slot_of,
+    store::Store,
 };
 use std::{
     fs::{self, File},
@@ -35,12 +37,12 @@ fn read_folder(store: &Store, folder: &Path, now_s: u32) {
     names.sort_unstable();
     for name in names {
         let path = folder.join(&name);
-        let known = name.to_str().and_then(Name::parse);
+        let known = name.to_str().and_then(EntryName::parse);
         // Before it is read.
         let version = known
             .as_ref()
-            .map(|Name(hash, _)| store.index.versions().of(*hash));
-        let Some(((Name(hash, coding), version), prologue)) =
+            .map(|EntryName(hash, _)| store.index.versions().of(*hash));
+        let Some(((EntryName(hash, coding), version), prologue)) =
             known.zip(version).zip(prologue(&path))
         else {
             let _ = fs::remove_file(path);
@@ -52,7 +54,7 @@ fn read_folder(store: &Store, folder: &Path, now_s: u32) {
             }
             Coding::Identity => {
                 store.probes.add(prologue.probes);
-                store.found_id(prologue.id);
+                store.note_id(prologue.id);
                 store.index.insert_found(slot_of(hash, &prologue), version);
             }
             coding => {

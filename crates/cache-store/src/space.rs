@@ -15,9 +15,12 @@ use std::{
 
 /// Where nothing is said: that much, but no more than a twentieth of the disk.
 const RESERVE_BYTES: u64 = 1 << 30;
+
 const RESERVE_SHARE: u64 = 20;
+
 /// Written between two looks at the file system.
 const LOOK_BYTES: u64 = 4 << 20;
+
 /// After a write that failed for want of room, which a quota may be the reason of.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -43,14 +46,14 @@ impl Space {
             began,
             full_until_ms: AtomicU64::new(0),
         };
-        space.look();
+        space.refresh();
         space
     }
 
     /// # Errors
     /// [`io::ErrorKind::StorageFull`] while the disk has no room beyond the reserve. That is in the
     /// log once, not for each entry.
-    pub fn ask(&self) -> io::Result<()> {
+    pub fn check(&self) -> io::Result<()> {
         match self.is_full.load(Ordering::Relaxed) {
             true => Err(io::Error::new(
                 io::ErrorKind::StorageFull,
@@ -61,16 +64,16 @@ impl Space {
     }
 
     /// So much is about to be written.
-    pub fn take(&self, bytes: u64) -> io::Result<()> {
+    pub fn reserve(&self, bytes: u64) -> io::Result<()> {
         if self.unseen_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes >= LOOK_BYTES {
-            self.look();
+            self.refresh();
         }
-        self.ask()
+        self.check()
     }
 
     /// Passes an error on, and remembers one that says that there is no room.
-    pub fn heed(&self, error: io::Error) -> io::Error {
-        if !is_want_of_room(&error) {
+    pub fn note_error(&self, error: io::Error) -> io::Error {
+        if !is_out_of_space(&error) {
             return error;
         }
         let until_ms = (self.began.elapsed() + PAUSE).as_millis() as u64;
@@ -80,7 +83,7 @@ impl Space {
     }
 
     /// Looks at the file system. What can't be looked at has room until a write fails.
-    pub fn look(&self) {
+    pub fn refresh(&self) {
         self.unseen_bytes.store(0, Ordering::Relaxed);
         if (self.began.elapsed().as_millis() as u64) < self.full_until_ms.load(Ordering::Relaxed) {
             return;
@@ -125,7 +128,7 @@ impl Space {
 }
 
 /// Whether an error says that there is no room, on the disk or within a quota or limit.
-fn is_want_of_room(error: &io::Error) -> bool {
+fn is_out_of_space(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
@@ -139,19 +142,19 @@ mod tests {
     #[test]
     fn a_reserve_beyond_the_disk_leaves_no_room() {
         let folder = std::env::temp_dir();
-        assert!(Space::new(folder.clone(), Some(0)).ask().is_ok());
+        assert!(Space::new(folder.clone(), Some(0)).check().is_ok());
         let full = Space::new(folder.clone(), Some(u64::MAX));
         assert_eq!(
-            full.ask().map_err(|error| error.kind()),
+            full.check().map_err(|error| error.kind()),
             Err(io::ErrorKind::StorageFull)
         );
         assert_eq!(
-            full.take(1).map_err(|error| error.kind()),
+            full.reserve(1).map_err(|error| error.kind()),
             Err(io::ErrorKind::StorageFull)
         );
         assert!(
             Space::new("/nowhere/at/all".into(), Some(u64::MAX))
-                .ask()
+                .check()
                 .is_ok(),
             "a write will tell"
         );
@@ -161,17 +164,17 @@ mod tests {
     fn a_write_that_failed_is_remembered() {
         let space = Space::new(std::env::temp_dir(), Some(0));
         assert_eq!(
-            space.heed(io::ErrorKind::NotFound.into()).kind(),
+            space.note_error(io::ErrorKind::NotFound.into()).kind(),
             io::ErrorKind::NotFound
         );
-        assert!(space.ask().is_ok());
+        assert!(space.check().is_ok());
         assert_eq!(
-            space.heed(io::ErrorKind::QuotaExceeded.into()).kind(),
+            space.note_error(io::ErrorKind::QuotaExceeded.into()).kind(),
             io::ErrorKind::StorageFull
         );
-        space.look();
+        space.refresh();
         assert!(
-            space.ask().is_err(),
+            space.check().is_err(),
             "for a while, whatever the file system says"
         );
     }

@@ -7,25 +7,22 @@
 
 use crate::{
     bounds::{Bounds, SiteUse, Totals},
-    closed,
-    entry::{self, Coding, Content, EntryHead, Found, PROLOGUE_BYTES},
-    flights::Flights,
-    housekeeping,
-    index::{Index, Slot, Superseded},
-    journal::{Journal, Record},
+    cache_lock::CacheLock,
+    entry::{self, Coding, Content, EntryHead, StoredEntry},
+    entry_name::EntryName,
+    index::{Index, Slot, Superseded, slot_of},
+    journal::Journal,
+    key_hash::KeyHash,
     probes::{Probes, UnderWay},
-    purges::{Ban, Purge, Purges, Standing, TagMark},
+    purges::{Ban, JournalRecord, Purge, Purges, TagMark, Validity},
     space::Space,
     versions::Version,
-    writer::Writer,
 };
 use saker_telemetry::{error_log, message};
 use std::{
-    fmt, fs,
-    fs::File,
-    hash::BuildHasher,
+    fs::{self, File},
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -37,21 +34,17 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 /// Nanoseconds up to the year 2262; ids of ours are less.
 const ID_FOUND_MAX: u64 = u64::MAX / 2;
 
-/// Of a key, different from store to store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KeyHash(pub u128);
-
 pub struct Store {
     pub(crate) root: PathBuf,
     pub(crate) index: Index,
     pub(crate) bounds: Bounds,
     pub(crate) purges: Purges,
-    pub(crate) probes: Probes,
+    pub(crate) probes: Arc<Probes>,
     pub(crate) space: Space,
-    journal: Mutex<Journal>,
-    flights: Arc<Flights>,
-    seed: u64,
-    last_id: AtomicU64,
+    pub(crate) journal: Mutex<Journal>,
+    pub(crate) cache_lock: Arc<CacheLock>,
+    pub(crate) seed: u64,
+    pub(crate) last_id: AtomicU64,
     pub(crate) is_complete: AtomicBool,
     pub(crate) counts: Counts,
 }
@@ -66,40 +59,12 @@ pub(crate) struct Counts {
 }
 
 impl Store {
-    /// Opens the store of a folder, or begins one. What lies there can be found at once; the index
-    /// comes in the background.
-    pub fn open(root: &Path, bounds: Bounds) -> io::Result<Arc<Store>> {
-        closed::folder(&root.join("entries"))?;
-        let new = root.join("new");
-        if new.exists() {
-            fs::remove_dir_all(&new)?;
-        }
-        closed::folder(&new)?;
-        let (journal, known) = Journal::open(root)?;
-        let store = Arc::new(Store {
-            seed: seed(root)?,
-            root: root.into(),
-            index: Index::new(bounds),
-            bounds,
-            purges: Purges::new(known),
-            probes: Probes::default(),
-            space: Space::new(root.into(), bounds.disk_reserve_bytes),
-            journal: Mutex::new(journal),
-            flights: Arc::default(),
-            last_id: AtomicU64::new(0),
-            is_complete: AtomicBool::new(false),
-            counts: Counts::default(),
-        });
-        housekeeping::start(&store)?;
-        Ok(store)
-    }
-
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         KeyHash(xxh3_128_with_seed(key, self.seed))
     }
 
-    pub fn flights(&self) -> &Arc<Flights> {
-        &self.flights
+    pub fn cache_lock(&self) -> &Arc<CacheLock> {
+        &self.cache_lock
     }
 
     pub fn bounds(&self) -> Bounds {
@@ -108,7 +73,7 @@ impl Store {
 
     /// The entry of a key, whatever purges say of it. Contents up to `memory_bytes_max` are read
     /// whole. What can't be read is not there.
-    pub fn find(&self, key: &[u8], memory_bytes_max: u64) -> Option<Found> {
+    pub fn find(&self, key: &[u8], memory_bytes_max: u64) -> Option<StoredEntry> {
         let hash = self.hash(key);
         // Before anything is read: what comes in its place meanwhile has another one.
         let version = self.index.versions().of(hash);
@@ -122,10 +87,10 @@ impl Store {
             return None;
         }
         if slot.is_none() {
-            self.found_id(prologue.id);
+            self.note_id(prologue.id);
             self.index.insert_found(slot_of(hash, &prologue), version);
         }
-        Some(Found {
+        Some(StoredEntry {
             head,
             id: prologue.id,
             content,
@@ -191,7 +156,7 @@ impl Store {
                 Some((prologue, head, content))
             }
             Ok(_) => {
-                self.give_up(hash, coding, "it is damaged");
+                self.discard(hash, coding, "it is damaged");
                 None
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -211,7 +176,7 @@ impl Store {
     }
 
     /// A file that is of no use to anybody, as somebody has found out who read it.
-    pub fn give_up(&self, hash: KeyHash, coding: Coding, why: &str) {
+    pub fn discard(&self, hash: KeyHash, coding: Coding, why: &str) {
         let path = self.path(hash, coding);
         self.counts.damaged.fetch_add(1, Ordering::Relaxed);
         error_log::log(
@@ -237,26 +202,6 @@ impl Store {
             slot.is_sound |= is_sound;
         });
         known
-    }
-
-    /// Begins an entry; it is there once [`Writer::finish`] has returned.
-    pub fn write(self: &Arc<Self>, head: &EntryHead) -> io::Result<Writer> {
-        Writer::begin(self, head, Coding::Identity)
-    }
-
-    /// Begins another coding of an entry's content.
-    pub fn write_coding(
-        self: &Arc<Self>,
-        key: &[u8],
-        id: u64,
-        coding: Coding,
-    ) -> io::Result<Writer> {
-        let head = EntryHead {
-            key: key.to_vec(),
-            rules: id.to_le_bytes().to_vec(),
-            ..EntryHead::default()
-        };
-        Writer::begin(self, &head, coding)
     }
 
     /// Takes an entry away, from all workers.
@@ -290,8 +235,8 @@ impl Store {
     }
 
     /// A response that may become such an entry is being made, until this is dropped.
-    pub fn under_way(self: &Arc<Self>, probes: [u64; 2]) -> UnderWay {
-        UnderWay::new(Arc::clone(self), probes)
+    pub fn under_way(&self, probes: [u64; 2]) -> UnderWay {
+        UnderWay::new(Arc::clone(&self.probes), probes)
     }
 
     /// As [`Store::may_have`], or whether a response may be under way that will become one.
@@ -301,18 +246,18 @@ impl Store {
 
     /// The number of the last purge. An entry whose making begins now carries it; and as long as it
     /// is the same, whatever held still holds.
-    pub fn moment(&self) -> u64 {
-        self.purges.moment()
+    pub fn purge_seq(&self) -> u64 {
+        self.purges.purge_seq()
     }
 
     /// What purges have left of an entry.
-    pub fn standing(
+    pub fn validity(
         &self,
-        moment: u64,
+        purge_seq: u64,
         marks: impl IntoIterator<Item = TagMark>,
         is_banned: impl FnMut(&Ban) -> bool,
-    ) -> Standing {
-        self.purges.standing(moment, marks, is_banned)
+    ) -> Validity {
+        self.purges.validity(purge_seq, marks, is_banned)
     }
 
     /// Whether an entry may carry that tag as one of its probes. Before the index is complete, any
@@ -327,16 +272,16 @@ impl Store {
     pub fn purge_along(
         &self,
         purges: Vec<Purge>,
-        moment: u64,
+        purge_seq: u64,
         marks: &[TagMark],
-    ) -> (Standing, u64) {
+    ) -> (Validity, u64) {
         let journal = self.journal();
-        let standing = self.standing(moment, marks.iter().copied(), |_| true);
+        let validity = self.validity(purge_seq, marks.iter().copied(), |_| true);
         // An error is in the log, and holds all the same.
         let number = self
             .purge_with(journal, purges)
-            .unwrap_or_else(|_| self.moment());
-        (standing, number)
+            .unwrap_or_else(|_| self.purge_seq());
+        (validity, number)
     }
 
     /// When it returns, nobody gets any more what was purged, whatever happens to this process. An
@@ -351,11 +296,11 @@ impl Store {
         mut journal: MutexGuard<'_, Journal>,
         purges: Vec<Purge>,
     ) -> io::Result<u64> {
-        let number = self.purges.moment() + 1;
+        let number = self.purges.purge_seq() + 1;
         self.counts
             .purges
             .fetch_add(purges.len() as u64, Ordering::Relaxed);
-        let record = Record::Purged { number, purges };
+        let record = JournalRecord::Purged { number, purges };
         let outcome = journal.append(&record);
         self.purges.apply(&record);
         drop(journal);
@@ -420,13 +365,13 @@ impl Store {
 
     /// An id of an earlier process, whose clock may have been ahead of ours: what begins from now
     /// on is newer. A damaged file may say anything.
-    pub(crate) fn found_id(&self, id: u64) {
+    pub(crate) fn note_id(&self, id: u64) {
         self.last_id
             .fetch_max(id.min(ID_FOUND_MAX), Ordering::Relaxed);
     }
 
     pub(crate) fn path(&self, hash: KeyHash, coding: Coding) -> PathBuf {
-        let name = Name(hash, coding).to_string();
+        let name = EntryName(hash, coding).to_string();
         let mut path = self.root.join("entries");
         path.push(&name[..3]);
         path.push(name);
@@ -463,59 +408,3 @@ impl Drop for Store {
         self.journal().close();
     }
 }
-
-pub(crate) fn slot_of(hash: KeyHash, prologue: &entry::Prologue) -> Slot {
-    Slot {
-        hash,
-        bytes: prologue.file_bytes(),
-        site: prologue.site,
-        id: prologue.id,
-        keep_until_s: u32::try_from(prologue.keep_until_ms / 1000).unwrap_or(u32::MAX),
-        codings: 0,
-        is_used: false,
-        is_sound: false,
-    }
-}
-
-/// As files are called.
-pub(crate) struct Name(pub KeyHash, pub Coding);
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0.0)?;
-        match self.1 {
-            Coding::Identity => Ok(()),
-            coding => write!(f, ".{}", coding as u8),
-        }
-    }
-}
-
-impl Name {
-    pub fn parse(name: &str) -> Option<Name> {
-        let (hash, coding) = name.split_once('.').unwrap_or((name, "0"));
-        let number: u8 = coding.parse().ok()?;
-        let coding = Coding::ALL
-            .into_iter()
-            .find(|coding| *coding as u8 == number)?;
-        let hash = (hash.len() == 32)
-            .then(|| u128::from_str_radix(hash, 16).ok())
-            .flatten()?;
-        Some(Name(KeyHash(hash), coding))
-    }
-}
-
-/// Made once per folder, so that nobody outside can choose keys with the same hash.
-fn seed(root: &Path) -> io::Result<u64> {
-    let path = root.join("seed");
-    if let Ok(bytes) = fs::read(&path)
-        && let Ok(bytes) = bytes.try_into()
-    {
-        closed::close(&path);
-        return Ok(u64::from_le_bytes(bytes));
-    }
-    let seed = foldhash::quality::RandomState::default().hash_one(SystemTime::now());
-    closed::write(&path, &seed.to_le_bytes())?;
-    Ok(seed)
-}
-
-const _: () = assert!(PROLOGUE_BYTES.is_multiple_of(8));

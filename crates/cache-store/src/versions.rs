@@ -7,15 +7,17 @@
 //! one makes workers look at the index once for the others, and nothing else. Out of scope: purges,
 //! which are numbers of their own (`purges`).
 
-use crate::store::KeyHash;
+use crate::key_hash::KeyHash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// 128 KiB. With a thousand new entries per second, an entry in memory shares its number with one
 /// of them every 16 seconds.
 const NUMBERS: usize = 1 << 14;
+
 /// Set by hits, taken away by the hand of the clock (`index`): what workers answer from memory is
 /// in use on the disk, too.
 const IS_USED: u64 = 1;
+
 const STEP: u64 = 2;
 
 /// The number of a key when its entry was read or written.

@@ -4,9 +4,10 @@
 //! its slot, so that the two say the same.
 
 use crate::{
-    closed,
     entry::{Coding, EntryHead, PROLOGUE_BYTES, Prologue},
-    store::{Store, slot_of},
+    index::slot_of,
+    private_files,
+    store::Store,
     versions::Version,
 };
 use std::{
@@ -27,6 +28,28 @@ pub enum Finished {
     Superseded,
 }
 
+impl Store {
+    /// Begins an entry; it is there once [`Writer::finish`] has returned.
+    pub fn write(self: &Arc<Self>, head: &EntryHead) -> io::Result<Writer> {
+        Writer::begin(self, head, Coding::Identity)
+    }
+
+    /// Begins another coding of an entry's content.
+    pub fn write_coding(
+        self: &Arc<Self>,
+        key: &[u8],
+        id: u64,
+        coding: Coding,
+    ) -> io::Result<Writer> {
+        let head = EntryHead {
+            key: key.to_vec(),
+            rules: id.to_le_bytes().to_vec(),
+            ..EntryHead::default()
+        };
+        Writer::begin(self, &head, coding)
+    }
+}
+
 pub struct Writer {
     store: Arc<Store>,
     file: File,
@@ -44,11 +67,12 @@ impl Writer {
         head: &EntryHead,
         coding: Coding,
     ) -> io::Result<Writer> {
-        store.space.ask()?;
+        store.space.check()?;
         let number = store.next_id();
         let id = if head.began == 0 { number } else { head.began };
         let path = store.root.join("new").join(format!("{number:x}"));
-        let mut file = closed::create_new(&path).map_err(|error| store.space.heed(error))?;
+        let mut file =
+            private_files::create_new(&path).map_err(|error| store.space.note_error(error))?;
         let encoded = head.encode();
         let prologue = Prologue {
             coding,
@@ -56,14 +80,14 @@ impl Writer {
             content_bytes: 0,
             content_sum: 0,
             id,
-            moment: head.moment,
+            purge_seq: head.purge_seq,
             keep_until_ms: head.keep_until_ms,
             site: xxh3_64(&head.site),
             probes: head.probes,
         };
         let written = file
             .write_all(&[&[0; PROLOGUE_BYTES][..], &encoded].concat())
-            .map_err(|error| store.space.heed(error));
+            .map_err(|error| store.space.note_error(error));
         let writer = Writer {
             store: Arc::clone(store),
             file,
@@ -86,10 +110,10 @@ impl Writer {
         if self.store.bounds.entry_bytes_max > 0 && bytes > self.store.bounds.entry_bytes_max {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        self.store.space.take(content.len() as u64)?;
+        self.store.space.reserve(content.len() as u64)?;
         self.file
             .write_all(content)
-            .map_err(|error| self.store.space.heed(error))?;
+            .map_err(|error| self.store.space.note_error(error))?;
         self.hasher.update(content);
         self.prologue.content_bytes = bytes;
         Ok(())
@@ -100,7 +124,7 @@ impl Writer {
         self.prologue.content_sum = self.hasher.digest();
         self.file
             .write_all_at(&self.prologue.encode(&self.head), 0)
-            .map_err(|error| self.store.space.heed(error))?;
+            .map_err(|error| self.store.space.note_error(error))?;
         let finished = match self.prologue.coding {
             Coding::Identity => self.place_entry()?,
             coding => self.place_coding(coding)?,
@@ -158,7 +182,7 @@ impl Writer {
         let to = self.store.path(self.store.hash(&self.key), coding);
         match fs::rename(&self.path, &to) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                to.parent().map_or(Ok(()), closed::folder)?;
+                to.parent().map_or(Ok(()), private_files::create_folder)?;
                 fs::rename(&self.path, &to)
             }
             outcome => outcome,

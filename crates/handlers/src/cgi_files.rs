@@ -7,7 +7,6 @@
 //! on purpose: sites with rules of their own (Apache's); interpreters by ending. A program says in
 //! its first line what runs it.
 
-use crate::static_files::{Located, locate, names, script};
 use saker_config::model::Action;
 use saker_files::Watcher;
 use saker_http::Status;
@@ -15,6 +14,7 @@ use saker_pipeline::{
     Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, ProcessManner,
     Response,
 };
+use saker_static_files::{Located, locate, names, script};
 use std::sync::Arc;
 
 pub struct CgiFiles {

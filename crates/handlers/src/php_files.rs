@@ -7,13 +7,13 @@
 //! rules of their own (Apache's), where handlers are named by directives; running what lies behind
 //! a link that the site does not follow.
 
-use crate::static_files::{locate, names, script};
 use saker_config::model::{Action, PhpPools, PhpUse, Upstream};
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{
     Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, Response, Trust,
 };
+use saker_static_files::{document_root, names, script};
 use saker_telemetry::{error_log, message};
 use std::sync::Arc;
 
@@ -77,7 +77,7 @@ impl PhpFiles {
         if !relative.is_empty() && !relative.ends_with(b"/") {
             return Ok(None);
         }
-        let index = locate::index_script(&self.watcher, exchange, &relative);
+        let index = script::index_script(&self.watcher, exchange, &relative);
         Ok(index.map(|relative| Found {
             relative,
             path_info: Vec::new(),
@@ -128,7 +128,7 @@ fn missing(exchange: &Exchange, name: &[u8]) {
 }
 
 fn path_of(exchange: &Exchange, relative: &[u8]) -> String {
-    let root = locate::root(exchange)
+    let root = document_root::root(exchange)
         .map(|root| root.display().to_string())
         .unwrap_or_default();
     format!(

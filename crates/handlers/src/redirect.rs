@@ -5,14 +5,14 @@
 //! `$query` are as sent. Where the target does not name a host itself, nothing that a client sends
 //! may make it name one.
 
-use crate::{
-    fixed::{self, Queries},
-    location,
-    static_files::names,
-};
 use saker_config::model::{Action, Redirect, RedirectPiece, Route};
+use saker_content::coded_fields;
 use saker_http::{Fields, Status, escape};
 use saker_pipeline::{Body, Chunk, Exchange, Handled, Handler, LocalFuture, Response};
+use saker_static_files::{
+    fixed::{self, Queries},
+    location,
+};
 use std::sync::Arc;
 
 /// The handler of routes that answer by themselves.
@@ -81,7 +81,8 @@ fn text(exchange: &mut Exchange, status: Status, content_type: &str, body: &str)
     let large = !compression.codings.is_empty() && body.len() as u64 >= compression.min_bytes;
     // An error without a text gets an error document, which is made on the way up.
     let unfinished = status.is_error() && body.is_empty();
-    if unfinished || (large && names::is_compressible(compression, content_type.as_bytes())) {
+    if unfinished || (large && coded_fields::is_compressible(compression, content_type.as_bytes()))
+    {
         return unfiltered(status, fields, body);
     }
     fixed::respond(

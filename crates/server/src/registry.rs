@@ -7,13 +7,13 @@ use saker_files::Watcher;
 use saker_gateway::{Doorkeeper, Gateway};
 use saker_handlers::{
     CgiFiles, Compress, FieldFilter, FixedAnswers, GuardFields, LoginAttempts, PhpFiles,
-    StaticFiles,
-    page_cache::{Explain, Keep, LookUp, PageCache, Share},
 };
 use saker_net::jobs::{self, JobKind};
+use saker_page_cache::{Explain, LookupHandler, PageCache, Share, StoreFilter};
 use saker_pipeline::{
     Filter, Generation, GuardState, Handler, Rules, Services, throttle::Neighbours,
 };
+use saker_static_files::StaticFiles;
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
@@ -75,7 +75,7 @@ fn made(
         Box::new(CgiFiles::new(watcher.clone())),
     ];
     if let Some(page_cache) = &page_cache {
-        handlers.push(Box::new(LookUp(Rc::clone(page_cache))));
+        handlers.push(Box::new(LookupHandler(Rc::clone(page_cache))));
     }
     if is_explained {
         handlers.push(Box::new(Explain));
@@ -111,7 +111,7 @@ fn made(
         )));
     }
     if let Some(page_cache) = page_cache {
-        filters.push(Box::new(Keep(page_cache)));
+        filters.push(Box::new(StoreFilter(page_cache)));
     }
     filters.push(Box::new(Compress));
     if let Some(apache) = &rules {

@@ -16,18 +16,18 @@ use crate::{
 };
 use saker_config::model::Address;
 use saker_gateway::Gateway;
-use saker_handlers::page_cache::{
-    Share,
-    warm::{
-        Job,
-        run::{self, Means},
-    },
-};
 use saker_net::{
     BoundSocket, BoundUdp, Ticker,
     deadlines::{Deadlines, TICK_MS},
     jobs,
     program::Spawner,
+};
+use saker_page_cache::{
+    Share,
+    warm::{
+        WarmJob,
+        run::{self, WarmContext},
+    },
 };
 use saker_pipeline::{Bounds, Generation, Resources, Services};
 use saker_telemetry::{Counters, Metric, error_log, message};
@@ -61,7 +61,7 @@ pub enum Command {
     /// Takes what is in the accept queue, then closes the listener.
     Unlisten(Address),
     /// Makes pages before visitors ask for them, so many at a time.
-    Warm(Arc<Job>, usize),
+    Warm(Arc<WarmJob>, usize),
     /// Bans have changed: open connections look whether they are meant.
     LookAtBans,
     /// Close idle connections, let requests finish. New connections are still taken.
@@ -290,9 +290,9 @@ impl Worker {
         }
     }
 
-    fn warm(self: &Rc<Self>, job: &Arc<Job>, at_a_time: usize) {
+    fn warm(self: &Rc<Self>, job: &Arc<WarmJob>, at_a_time: usize) {
         let worker = Rc::clone(self);
-        let means = Means {
+        let means = WarmContext {
             services: Box::new(move || worker.services()),
             counters: Arc::clone(&self.counters),
         };
@@ -450,7 +450,7 @@ fn services(
         store,
         memory_bytes_max: memory_bytes_max as usize,
         counters: Arc::clone(&shared.counters[index]),
-        tallies: Arc::clone(&shared.tallies[index]),
+        worker_stats: Arc::clone(&shared.tallies[index]),
         workers: shared.counters.len(),
     };
     let cache = shared.store().map_or(registry::Cache::Nothing, |store| {

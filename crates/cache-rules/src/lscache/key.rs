@@ -63,15 +63,15 @@ pub fn public_key(page: &Page<'_>) -> Option<Vec<u8>> {
     (key.len() <= KEY_BYTES_MAX).then_some(key)
 }
 
-/// The public key, and whose it is. `identity` as [`super::visitor::identity`] makes it.
+/// The public key, and whose it is. `identity` as [`super::identity::identity`] makes it.
 pub fn private_key(page: &Page<'_>, identity: &[u8], address: Option<IpAddr>) -> Option<Vec<u8>> {
     let mut key = public_key(page)?;
-    key.extend_from_slice(&visitor_key(identity, address));
+    key.extend_from_slice(&identity_key(identity, address));
     (key.len() <= KEY_BYTES_MAX).then_some(key)
 }
 
 /// Whose it is alone: the scope of private tags and purges.
-pub fn visitor_key(identity: &[u8], address: Option<IpAddr>) -> Vec<u8> {
+pub fn identity_key(identity: &[u8], address: Option<IpAddr>) -> Vec<u8> {
     let mut key = Vec::with_capacity(identity.len() + 48);
     if !identity.is_empty() {
         key.push(b'~');

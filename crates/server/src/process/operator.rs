@@ -29,8 +29,8 @@ use crate::{
 };
 use saker_config::model::{Address, Listener};
 use saker_gateway::HealthChecks;
-use saker_handlers::page_cache::warm::Jobs;
 use saker_net::BoundSocket;
+use saker_page_cache::warm::WarmJobs;
 use saker_pipeline::{Generation, LocalFuture};
 use saker_telemetry::{
     Counters, Metric, Snapshot, error_log, message,
@@ -81,7 +81,7 @@ pub struct Operator {
     peers: Rc<RefCell<Peers>>,
     ban_file: RefCell<BanFile>,
     key_file: RefCell<KeyFile>,
-    warm_ups: Jobs,
+    warm_ups: WarmJobs,
     health: RefCell<HealthChecks>,
     /// On this thread, like everything here; nobody holds on to it across a wait but whoever stops
     /// it.
@@ -177,7 +177,7 @@ impl Operator {
             peers,
             ban_file: RefCell::new(ban_file),
             key_file: RefCell::new(key_file),
-            warm_ups: Jobs::default(),
+            warm_ups: WarmJobs::default(),
             health: RefCell::default(),
             php: RefCell::default(),
             stopping: Cell::new(false),

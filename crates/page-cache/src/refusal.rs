@@ -1,0 +1,47 @@
+//! x
+
+use saker_cache_rules::{lscache::control::NotStored, rules::Pass};
+use saker_cache_store::Superseded;
+
+/// Why a response is not kept: a word to count by, and a sentence for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub word: &'static str,
+    pub sentence: String,
+}
+
+impl Refusal {
+    pub fn new(word: &'static str, sentence: impl Into<String>) -> Refusal {
+        Refusal {
+            word,
+            sentence: sentence.into(),
+        }
+    }
+}
+
+impl From<Pass> for Refusal {
+    fn from(pass: Pass) -> Refusal {
+        Refusal::new(pass.name(), pass.to_string())
+    }
+}
+
+impl From<NotStored> for Refusal {
+    fn from(why: NotStored) -> Refusal {
+        Refusal::new(why.name(), why.sentence())
+    }
+}
+
+impl From<Superseded> for Refusal {
+    fn from(_: Superseded) -> Refusal {
+        Refusal::new(
+            SUPERSEDED,
+            "a response to a later request has been kept meanwhile",
+        )
+    }
+}
+
+/// Why a response is not kept for want of room.
+pub const NO_ROOM: &str = "disk-full";
+
+/// Why it is not kept where another one is.
+pub const SUPERSEDED: &str = "superseded";
