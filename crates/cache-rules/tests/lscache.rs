@@ -5,7 +5,8 @@ use saker_cache_rules::lscache::{
     Audience, Control, LscacheSettings, NotStored, Outcome, Purge, Target,
     control::{flushes_private, judge_request},
     crawler::{Crawler, NOT_ALLOWED},
-    key::{Page, page_key, private_key, public_key, identity_key},
+    identity::{Known, identity},
+    key::{Page, identity_key, page_key, private_key, public_key},
     purge::{of_request, parse, purges},
     query::KeyEdits,
     rewrite_env::RewriteEnv,
@@ -13,7 +14,6 @@ use saker_cache_rules::lscache::{
     told::{Abilities, is_front_cache, is_reserved_request_field, variables},
     vary::VaryRules,
     visible::{Served, finish, strip_for_store},
-    identity::{Known, identity},
 };
 use saker_http::{Fields, Method, RequestHead, Status, Version};
 

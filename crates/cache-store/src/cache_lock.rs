@@ -1,9 +1,9 @@
-//! Who is making which entry: of many that want the same one, the first makes it and the others
-//! wait.
+//! Cache locks: of many requests for a missing entry, one fetches it and the others wait.
 //!
-//! Difficulty: what turns out not to be kept. Were the next of those who waited to make it, and the
-//! others to wait again, an uncacheable page would be served to one client at a time; so it is
-//! remembered for a while that nobody waits for it (Varnish calls it hit-for-miss).
+//! Called by: the page cache's look-up.
+//! Caveat: if a response turns out not to be storable, waiting requests must not fetch it one after
+//! the other. So the key is bypassed for a while (Varnish: hit-for-miss).
+//! Out of scope: how long requests wait.
 
 use crate::key_hash::KeyHash;
 use foldhash::fast::RandomState;
@@ -13,7 +13,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Keys that nobody waits for; beyond that, some are forgotten.
+/// Maximum number of bypassed keys; beyond that, none is remembered.
 const BYPASSED_MAX: usize = 100_000;
 
 #[derive(Default)]
@@ -22,19 +22,19 @@ pub struct CacheLock {
 }
 
 enum LockState {
-    /// Ends when the sender goes.
+    /// Ends when the sender is dropped.
     Fetching(watch::Receiver<()>),
-    /// Nobody waits until then, in monotonic milliseconds.
+    /// Requests don't wait until this time, in monotonic milliseconds.
     BypassUntil(u64),
 }
 
-/// What to do about a key that is not there.
+/// How to proceed with a missing entry.
 pub enum LockOutcome {
-    /// Make it. Whoever waits is let go when this is dropped.
+    /// Fetch it. Followers continue when the permit is dropped.
     Leader(FetchPermit),
-    /// Somebody does. Look again when this has ended.
+    /// Another request fetches it. Look again when this ends.
     Follower(watch::Receiver<()>),
-    /// It is not to be kept: everybody for himself.
+    /// It can't be stored: fetch it without waiting.
     Bypass,
 }
 
@@ -67,7 +67,7 @@ impl CacheLock {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forgets what has run out.
+    /// Removes expired bypasses.
     pub fn tick(&self, now_ms: u64) {
         self.lock().retain(
             |_, flight| !matches!(flight, LockState::BypassUntil(until) if *until <= now_ms),
@@ -80,7 +80,7 @@ impl FetchPermit {
         self.hash
     }
 
-    /// It is not kept: nobody has to wait for it until then.
+    /// The response is not stored: no request waits for this key until then.
     pub fn bypass_until(&mut self, until_ms: u64) {
         self.bypass_until_ms = Some(until_ms);
     }
@@ -105,13 +105,13 @@ mod tests {
     const KEY: KeyHash = KeyHash(7);
 
     #[test]
-    fn one_makes_it_and_the_others_wait() {
+    fn one_leads_and_the_others_follow() {
         let cache_lock = Arc::<CacheLock>::default();
         let LockOutcome::Leader(permit) = cache_lock.acquire(KEY, 0) else {
-            panic!("somebody makes it")
+            panic!("the first request is the leader")
         };
         let LockOutcome::Follower(mut receiver) = cache_lock.acquire(KEY, 0) else {
-            panic!("nobody makes it")
+            panic!("the second request is a follower")
         };
         assert!(matches!(
             cache_lock.acquire(KeyHash(8), 0),
@@ -139,10 +139,10 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_what_is_not_kept() {
+    fn unstorable_keys_are_bypassed() {
         let cache_lock = Arc::<CacheLock>::default();
         let LockOutcome::Leader(mut permit) = cache_lock.acquire(KEY, 0) else {
-            panic!("somebody makes it")
+            panic!("the first request is the leader")
         };
         permit.bypass_until(100);
         drop(permit);

@@ -1,9 +1,13 @@
-//! x
+//! Names of entry files: the hash of the key, and the coding.
+//!
+//! Called by: the store, and the rebuild, which parses them.
+//! Caveat: part of the on-disk format.
+//! Out of scope: directories, which follow from the first digits.
 
 use crate::{entry::Coding, key_hash::KeyHash};
 use std::fmt;
 
-/// As files are called.
+/// The file name of an entry or of one of its codings.
 pub(crate) struct EntryName(pub KeyHash, pub Coding);
 
 impl fmt::Display for EntryName {

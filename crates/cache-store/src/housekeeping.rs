@@ -1,7 +1,9 @@
-//! A thread of the store's own: fills the index after a start, puts the journal on the disk, lets
-//! go what has expired.
+//! The store's background thread: fills the index after a start, syncs the journal, removes expired
+//! entries.
 //!
-//! It holds the store weakly, and ends with it.
+//! Called by: `Store::open`.
+//! Caveat: holds the store weakly, and ends with it.
+//! Out of scope: eviction, which writers do when they need space.
 
 use crate::{rebuild, store::Store};
 use saker_telemetry::{error_log, message};
@@ -14,10 +16,10 @@ use std::{
 
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Of the index, looked through for what has expired.
+/// Shards of the index searched for expired entries per pause.
 const SHARDS_AT_A_TIME: usize = 8;
 
-/// Pauses between two looks at the room on the disk.
+/// Pauses between two checks of free disk space.
 const PAUSES_PER_LOOK: u32 = 5;
 
 pub fn start(store: &Arc<Store>) -> io::Result<()> {
@@ -30,7 +32,7 @@ pub fn start(store: &Arc<Store>) -> io::Result<()> {
 
 fn run(weak: &Weak<Store>) {
     if let Some(store) = weak.upgrade() {
-        // Whoever else holds it is the server; when that has let go, the rest is not worth reading.
+        // The other owner is the server; once it has let go, the rest need not be read.
         rebuild::rebuild(&store, now_s(), || Arc::strong_count(&store) > 1);
     }
     let (mut shard, mut pauses) = (0, 0u32);

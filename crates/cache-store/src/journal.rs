@@ -1,11 +1,12 @@
-//! Purges on the disk: records behind one another, written before anybody is told that something is
-//! purged.
+//! The purge journal: records on disk, written before a purge is acknowledged.
 //!
-//! A record is its length, its checksum and its payload; the first that does not match ends the
-//! reading, because a crash cut it. Difficulty: what the disk does not take, because it is full, or
-//! did not get, because the power failed. A file beside the journal says that it has everything,
-//! and since which start of the machine. Taking it away needs no room; whoever starts without it,
-//! or after another start of the machine that nobody had prepared, begins with an empty cache.
+//! Called by: the store.
+//! Caveat: a record is its length, checksum and payload; the first that does not match ends the
+//! replay, because a crash cut it. What the disk did not take (full) or lost (power failure) is
+//! detected by a file beside the journal: it says that the journal is complete, and since which
+//! boot. Removing it needs no space; a start without it, or after an unprepared reboot, begins with
+//! an empty cache.
+//! Out of scope: what purges mean (`purges`).
 
 use crate::{
     private_files,
@@ -20,37 +21,36 @@ use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"SKJOURN1";
 
-/// There while the journal has everything; in it, the start of the machine, or that everything is
-/// on the disk.
+/// Exists while the journal is complete; contains the boot id, or [`ALL_WRITTEN`].
 const COMPLETE: &str = "complete";
 
 const ALL_WRITTEN: &str = "all written";
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// Numbers that a lost journal may have given away at most.
+/// More numbers than a lost journal can have used.
 const NUMBERS_LOST_MAX: u64 = 1 << 40;
 
 const RECORD_BYTES_MAX: u32 = 16 << 20;
 
-/// A journal of less is not worth being written anew.
+/// Smaller journals are not compacted.
 const COMPACT_BYTES_MIN: u64 = 1 << 20;
 
 pub struct Journal {
     folder: PathBuf,
     file: File,
     bytes: u64,
-    /// Of the journal when it was last written anew.
+    /// Size of the journal when it was last compacted.
     compact_bytes: u64,
-    /// Written, and perhaps not on the disk yet.
+    /// Written, and perhaps not synced yet.
     is_dirty: bool,
-    /// What the disk did not take.
+    /// Records that could not be written.
     missing: Vec<u8>,
 }
 
 impl Journal {
-    /// Opens the journal of a folder, or begins one. What it does not know any more is what nobody
-    /// may rely on: the floor says so.
+    /// Opens or creates the journal of a directory. Entries from before anything it may have lost
+    /// are invalidated by the floor.
     pub fn open(folder: &Path) -> io::Result<(Journal, PurgeState)> {
         let path = folder.join("purges");
         let mut bytes = Vec::new();
@@ -58,8 +58,8 @@ impl Journal {
         file.read_to_end(&mut bytes)?;
         let (mut known, valid) = replay(&bytes);
         if valid < MAGIC.len() || !is_complete(folder) {
-            // Beyond every number that was ever given away: nothing that lies in the folder may be
-            // taken for newer than it is.
+            // Greater than every number ever used: nothing in the directory may seem newer than it
+            // is.
             known.floor = (known.number / NUMBERS_LOST_MAX + 1) * NUMBERS_LOST_MAX;
             known.number = known.floor;
         }
@@ -80,15 +80,15 @@ impl Journal {
         private_files::write(&self.folder.join(COMPLETE), boot_id().as_bytes())
     }
 
-    /// Nothing more will be written.
+    /// Syncs the journal and marks it complete.
     pub fn close(&mut self) {
         if self.retry() && self.file.sync_data().is_ok() {
             let _ = private_files::write(&self.folder.join(COMPLETE), ALL_WRITTEN.as_bytes());
         }
     }
 
-    /// In the journal, or not: then it will be tried again, and a start before that begins with
-    /// nothing.
+    /// Writes a record. If that fails, it is retried later, and a start before that begins with an
+    /// empty cache.
     pub fn append(&mut self, record: &JournalRecord) -> io::Result<()> {
         let mut bytes = std::mem::take(&mut self.missing);
         encode(record, &mut bytes);
@@ -103,7 +103,7 @@ impl Journal {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let written = self.file.write_all(bytes);
         if written.is_err() {
-            // What came in part would hide what follows.
+            // A partial record would hide what follows.
             self.file.set_len(self.bytes)?;
         }
         written?;
@@ -112,7 +112,7 @@ impl Journal {
         Ok(())
     }
 
-    /// What failed is tried again. Whether all is well now.
+    /// Writes failed records again. `true` if nothing is missing.
     pub fn retry(&mut self) -> bool {
         if self.missing.is_empty() {
             return true;
@@ -125,7 +125,7 @@ impl Journal {
         is_well
     }
 
-    /// A second way to the file, where there is something to be put on the disk.
+    /// A handle for syncing, if anything needs it.
     pub fn take_unsynced(&mut self) -> Option<File> {
         std::mem::take(&mut self.is_dirty)
             .then(|| self.file.try_clone().ok())
@@ -136,7 +136,7 @@ impl Journal {
         self.missing.is_empty() && self.bytes > COMPACT_BYTES_MIN.max(self.compact_bytes * 4)
     }
 
-    /// Writes what is known anew, in place of how it came to be known.
+    /// Rewrites the journal from its current state.
     pub fn compact(&mut self, known: &PurgeState) -> io::Result<()> {
         let mut bytes = MAGIC.to_vec();
         encode(
@@ -160,7 +160,7 @@ impl Journal {
             );
         }
         let (new, path) = (self.folder.join("purges.new"), self.folder.join("purges"));
-        // One that a crash has left may be open to others.
+        // Left by a crash, it may be readable by others.
         let _ = fs::remove_file(&new);
         private_files::write(&new, &bytes)?;
         let file = private_files::append(&new)?;
@@ -172,7 +172,8 @@ impl Journal {
     }
 }
 
-/// Has the next server that opens the folder begin with nothing. Not while a server has it open.
+/// Makes the next server that opens the directory begin with an empty cache. Must not be called
+/// while a server has it open.
 pub fn forget(folder: &Path) {
     let _ = fs::remove_file(folder.join(COMPLETE));
 }
@@ -186,7 +187,7 @@ fn is_complete(folder: &Path) -> bool {
         .is_ok_and(|text| text == ALL_WRITTEN || (!text.is_empty() && text == boot_id()))
 }
 
-/// What records say, and where the last one that is whole ends.
+/// The state after all whole records, and where the last of them ends.
 fn replay(bytes: &[u8]) -> (PurgeState, usize) {
     let mut known = PurgeState::default();
     if !bytes.starts_with(MAGIC) {
@@ -356,8 +357,8 @@ mod tests {
         (marks, known.bans)
     }
 
-    /// Wherever a crash cuts it, what was whole before is known, and what is written afterwards,
-    /// too.
+    /// Wherever a crash cuts it, whole records before the cut are known, and so are records written
+    /// afterwards.
     #[test]
     fn a_cut_record_takes_nothing_else_along() {
         let dir = TempDir::new("store-cut").unwrap();

@@ -1,5 +1,9 @@
-//! x
+//! Hashes of keys.
+//!
+//! Called by: everything in this crate.
+//! Caveat: seeded per store, so that clients can't choose keys with equal hashes.
+//! Out of scope: the keys themselves.
 
-/// Of a key, different from store to store.
+/// The hash of a key, different in each store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct KeyHash(pub u128);

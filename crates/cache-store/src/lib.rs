@@ -1,19 +1,15 @@
-//! Where the page cache keeps its entries: one file each, an index in memory, and the purges that
-//! outlive a crash.
+//! The store of the page cache: one file per entry, an index in memory, and purges that survive a
+//! crash.
 //!
-//! Floor 3: knows files and bytes, nothing of HTTP; what an entry means is for `cache` (pure rules)
-//! and for the handler that uses both. One [`Store`] per process, shared by all workers; what is
-//! hot is kept by each worker in memory of its own, so that most hits come here only to learn from
-//! two atomic numbers that nothing has been purged ([`Store::purge_seq`]), and that no other entry has
-//! come in its place ([`Store::is_current`]).
-//!
-//! What holds whatever happens (a crash in the midst of anything, a full disk, a damaged file):
-//! nobody gets an entry of another key, a part of an entry, or one that was purged. Files are
-//! written under another name and renamed; heads and contents carry checksums; a purge is a number
-//! per tag ([`purges`]), in the journal before anybody is told that it is done.
-//!
-//! Absent on purpose: fsync of entries. One that a power failure damaged does not match its
-//! checksum, and is a miss.
+//! Called by: `saker_page_cache`; one [`Store`] per process, shared by all workers. Popular pages
+//! are in each worker's own memory, so most hits only read two atomic numbers here: nothing was
+//! purged ([`Store::purge_seq`]), and the entry was not replaced ([`Store::is_current`]).
+//! Caveat: after a crash, a full disk or a damaged file, no request gets an entry of another key,
+//! part of an entry, or a purged entry. Files are written under another name and renamed; heads and
+//! contents have checksums; purges are numbers per tag ([`purges`]), in the journal before they are
+//! acknowledged.
+//! Out of scope: HTTP (`saker_cache_rules`), and fsync of entries; one damaged by a power failure
+//! does not match its checksum and is a miss.
 
 mod bounds;
 mod cache_lock;

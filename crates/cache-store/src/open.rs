@@ -1,4 +1,8 @@
-//! x
+//! Opens a store.
+//!
+//! Called by: the server at its start.
+//! Caveat: the index is filled in the background; until then keys are looked up on disk.
+//! Out of scope: permissions of the directory above.
 
 use crate::{
     bounds::Bounds,
@@ -23,8 +27,8 @@ use std::{
 };
 
 impl Store {
-    /// Opens the store of a folder, or begins one. What lies there can be found at once; the index
-    /// comes in the background.
+    /// Opens or creates the store of a directory. Entries can be found at once; the index is filled
+    /// in the background.
     pub fn open(root: &Path, bounds: Bounds) -> io::Result<Arc<Store>> {
         private_files::create_folder(&root.join("entries"))?;
         let new = root.join("new");
@@ -52,7 +56,7 @@ impl Store {
     }
 }
 
-/// Made once per folder, so that nobody outside can choose keys with the same hash.
+/// Created once per directory, so that clients can't choose keys with equal hashes.
 fn seed(root: &Path) -> io::Result<u64> {
     let path = root.join("seed");
     if let Ok(bytes) = fs::read(&path)

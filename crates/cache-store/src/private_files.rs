@@ -1,8 +1,9 @@
-//! Files and folders that nobody but the server's user reads: pages are what visitors see when they
-//! are logged in.
+//! Files and directories readable by the server's user only: pages may be personal.
 //!
-//! The folder that holds them may be an administrator's, open to everybody; so each thing made in
-//! it has its own mode, whatever the umask.
+//! Called by: the store, its writers and the journal.
+//! Caveat: the directory above may be open to everybody, so each file has its own mode, whatever
+//! the umask.
+//! Out of scope: ownership.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
@@ -15,8 +16,8 @@ const FOLDER_MODE: u32 = 0o700;
 
 const FILE_MODE: u32 = 0o600;
 
-/// A folder with those above it; one that is there already is closed. What is another user's stays
-/// as it is.
+/// Creates a directory with its parents, or restricts the mode of an existing one, if it belongs to
+/// this user.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -34,7 +35,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// To add at its end; made if it is not there.
+/// Opens a file for appending, creating it if missing.
 pub fn append(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .read(true)
@@ -44,7 +45,7 @@ pub fn append(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// In place of what there was.
+/// Writes a file, replacing its content.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new()
         .write(true)
@@ -55,7 +56,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .write_all(bytes)
 }
 
-/// What an earlier version may have left open.
+/// Restricts the mode of a file that an earlier version may have left open.
 pub fn restrict(path: &Path) {
     let _ = fs::set_permissions(path, Permissions::from_mode(FILE_MODE));
 }

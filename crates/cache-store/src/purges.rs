@@ -1,11 +1,12 @@
-//! What has been purged, as numbers: each purge is the next number, and each tag knows those of its
-//! last purges.
+//! Purges as numbers: each purge gets the next number, and each tag knows those of its last purges.
 //!
-//! An entry carries the number of the last purge before its making began. It holds if none of its
-//! tags was purged since; so purging costs the same whatever the number of entries, and an entry
-//! that is made while it is purged is purged. The difficulty is that nothing may be forgotten while
-//! entries from before live: where there are too many tags, the oldest half is given up and, with
-//! them, every entry that is as old.
+//! Called by: the store.
+//! Caveat: an entry carries the number of the last purge before its making began, and is valid if
+//! none of its tags was purged since. So a purge costs the same for any number of entries, and an
+//! entry that is purged while it is made stays purged. Nothing may be forgotten while older entries
+//! live: with too many tags, the oldest half is given up, and with them all entries that are as
+//! old.
+//! Out of scope: writing purges to disk (`journal`).
 
 use std::{
     collections::HashMap,
@@ -35,7 +36,7 @@ pub enum JournalRecord {
         number: u64,
         purges: Vec<Purge>,
     },
-    /// In a journal that was written anew.
+    /// In a compacted journal.
     Mark(TagMark, PurgeTimes),
     Floor {
         number: u64,
@@ -48,8 +49,8 @@ pub enum JournalRecord {
 pub struct TagMark(pub u64);
 
 impl TagMark {
-    /// Tags of two scopes (sites, visitors) have nothing to do with each other. Two tags with the
-    /// same mark, which may happen once in a million millions, are purged together.
+    /// Hashes a tag with its scope: equal tags of two scopes (sites, clients) have different marks.
+    /// Two tags with the same mark, one pair in about 10^12, are purged together.
     pub fn new(scope: &[u8], tag: &[u8]) -> TagMark {
         let mut hasher = Xxh3::new();
         hasher.update(&(scope.len() as u64).to_le_bytes());
@@ -59,12 +60,12 @@ impl TagMark {
     }
 }
 
-/// One thing to be purged.
+/// One purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purge {
-    /// Whatever carries the tag: gone, or stale from now on.
+    /// Everything that carries the tag: removed, or stale from now on.
     Tag { mark: TagMark, is_soft: bool },
-    /// Whatever an expression is true of; what it says is for the caller to know.
+    /// Everything that an expression matches; the caller knows its grammar.
     Ban(Box<[u8]>),
 }
 
@@ -74,7 +75,7 @@ pub struct Ban {
     pub text: Box<[u8]>,
 }
 
-/// What purges leave of an entry.
+/// What purges have left of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Validity {
     Valid,
@@ -84,7 +85,7 @@ pub enum Validity {
 
 #[derive(Default)]
 pub struct Purges {
-    /// The last purge that everybody can see.
+    /// The last purge that all threads can see.
     number: AtomicU64,
     known: RwLock<PurgeState>,
 }
@@ -110,8 +111,8 @@ impl Purges {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Makes it seen: first what was purged, then the number, so that whoever reads the number
-    /// finds the rest.
+    /// Makes purges visible: first the purges, then the number, so that a thread that reads the
+    /// number finds them.
     pub fn apply(&self, record: &JournalRecord) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.apply(record);
@@ -172,7 +173,8 @@ impl PurgeState {
         }
     }
 
-    /// Gives up what is oldest where there is too much, and with it the entries that it was about.
+    /// Gives up the oldest purges if there are too many, and with them the entries that they may be
+    /// about.
     fn bound(&mut self, marks_max: usize, bans_max: usize) {
         if self.marks.len() > marks_max {
             let mut numbers: Vec<u64> = self

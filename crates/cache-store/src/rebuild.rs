@@ -1,4 +1,8 @@
-//! Finds out after a start what lies in the folder. The store serves meanwhile.
+//! Fills the index after a start, while the store is in use.
+//!
+//! Called by: housekeeping.
+//! Caveat: files that are no entries, or that expired, are removed.
+//! Out of scope: verifying contents.
 
 use crate::{
     entry::{Coding, PROLOGUE_BYTES, Prologue},
@@ -13,7 +17,8 @@ use std::{
     sync::atomic::Ordering,
 };
 
-/// Reads the prologues of all entries; `goes_on` is asked now and then. Whether it got to the end.
+/// Reads the prologues of all entries; `goes_on` is called now and then. `true` if it got to the
+/// end.
 pub fn rebuild(store: &Store, now_s: u32, goes_on: impl Fn() -> bool) -> bool {
     let Ok(folders) = fs::read_dir(store.root.join("entries")) else {
         return false;
@@ -28,7 +33,7 @@ pub fn rebuild(store: &Store, now_s: u32, goes_on: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Codings come after the entries that they belong to, which their names see to.
+/// Codings come after their entries, because of their names.
 fn read_folder(store: &Store, folder: &Path, now_s: u32) {
     let Ok(files) = fs::read_dir(folder) else {
         return;
@@ -38,7 +43,7 @@ fn read_folder(store: &Store, folder: &Path, now_s: u32) {
     for name in names {
         let path = folder.join(&name);
         let known = name.to_str().and_then(EntryName::parse);
-        // Before it is read.
+        // Before the file is read.
         let version = known
             .as_ref()
             .map(|EntryName(hash, _)| store.index.versions().of(*hash));

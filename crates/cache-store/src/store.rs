@@ -1,9 +1,10 @@
 //! The store: finds entries, purges them, and makes room.
 //!
-//! Layout of the folder: `entries/abc/<hash>` and `<hash>.<coding>`, `new/` for what is being
-//! written, `purges` (the journal). Difficulty: the index is filled in the background after a
-//! start. Until then a key that it does not know is looked for on the disk; afterwards it is known
-//! not to be there without a system call.
+//! Called by: the page cache and the server's cache commands.
+//! Caveat: layout of the directory: `entries/abc/<hash>` and `<hash>.<coding>`, `new/` for files
+//! being written, `purges` (the journal). Until the index is complete, unknown keys are looked up
+//! on disk; afterwards a miss needs no system call.
+//! Out of scope: writing (`writer`) and starting (`open`).
 
 use crate::{
     bounds::{Bounds, SiteUse, Totals},
@@ -31,7 +32,7 @@ use std::{
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
-/// Nanoseconds up to the year 2262; ids of ours are less.
+/// Nanoseconds up to the year 2262; valid ids are less.
 const ID_FOUND_MAX: u64 = u64::MAX / 2;
 
 pub struct Store {
@@ -71,11 +72,11 @@ impl Store {
         self.bounds
     }
 
-    /// The entry of a key, whatever purges say of it. Contents up to `memory_bytes_max` are read
-    /// whole. What can't be read is not there.
+    /// The entry of a key, even if it was purged. Contents up to `memory_bytes_max` are read whole.
+    /// What can't be read is a miss.
     pub fn find(&self, key: &[u8], memory_bytes_max: u64) -> Option<StoredEntry> {
         let hash = self.hash(key);
-        // Before anything is read: what comes in its place meanwhile has another one.
+        // Before the file is read: a replacement meanwhile has another version.
         let version = self.index.versions().of(hash);
         let slot = self.index.find(hash);
         if slot.is_none() && self.is_complete.load(Ordering::Acquire) {
@@ -98,15 +99,13 @@ impl Store {
         })
     }
 
-    /// Whether the store has had no other entry of that key since one of that version was read or
-    /// written. One atomic load; keys share versions, so what was `false` here is a question to
-    /// [`Store::version_if_there`].
+    /// True if the key has had no other entry since one of that version was read or written. One
+    /// atomic load. Keys share versions, so on `false` ask [`Store::version_if_there`].
     pub fn is_current(&self, version: Version) -> bool {
         self.index.versions().is_current(version)
     }
 
-    /// The version by which the entry of that id is the one of its key. `None`: another one is, or
-    /// none.
+    /// The version under which the entry with that id is current. `None`: another one is, or none.
     pub fn version_if_there(&self, key: &[u8], id: u64) -> Option<Version> {
         let hash = self.hash(key);
         let version = self.index.versions().of(hash);
@@ -117,12 +116,12 @@ impl Store {
     }
 
     /// A number for an entry whose making begins now ([`EntryHead::began`]): of two entries of a
-    /// key, the one that began later stays.
+    /// key, the one that began later wins.
     pub fn begin(&self) -> u64 {
         self.next_id()
     }
 
-    /// The same content in another coding, if it was made from that very entry.
+    /// The content in another coding, if it was made from exactly that entry.
     pub fn find_coding(
         &self,
         key: &[u8],
@@ -175,7 +174,7 @@ impl Store {
         }
     }
 
-    /// A file that is of no use to anybody, as somebody has found out who read it.
+    /// Removes a file that proved useless when it was read.
     pub fn discard(&self, hash: KeyHash, coding: Coding, why: &str) {
         let path = self.path(hash, coding);
         self.counts.damaged.fetch_add(1, Ordering::Relaxed);
@@ -193,8 +192,8 @@ impl Store {
         }
     }
 
-    /// Whether somebody has looked at the content of an entry since the start; `true` from now on,
-    /// if `is_sound`.
+    /// True if the content of an entry has been verified since the start; if `is_sound`, it counts
+    /// as verified from now on.
     pub fn is_known_sound(&self, hash: KeyHash, is_sound: bool) -> bool {
         let mut known = false;
         self.index.update(hash, |slot| {
@@ -204,16 +203,15 @@ impl Store {
         known
     }
 
-    /// Takes an entry away, from all workers.
+    /// Removes an entry, for all workers.
     pub fn remove(&self, key: &[u8]) -> bool {
         self.index
             .remove(self.hash(key), |_| true, |slot| self.unlink(slot))
     }
 
-    /// Takes an entry away whose making began before `began`: its id, if there was one.
-    ///
+    /// Removes an entry whose making began before `began`; returns its id, if there was one.
     /// # Errors
-    /// There is one that began later, and stays.
+    /// The key has an entry that began later, and keeps it.
     pub fn remove_older(&self, key: &[u8], began: u64) -> Result<Option<u64>, Superseded> {
         let hash = self.hash(key);
         let mut removed = None;
@@ -229,23 +227,24 @@ impl Store {
         }
     }
 
-    /// An entry with these probes is about to be written: from now on [`Store::may_have`] says so.
+    /// Announces an entry with these probes: from now on [`Store::may_have`] returns `true` for
+    /// them.
     pub fn expect(&self, probes: [u64; 2]) {
         self.probes.add(probes);
     }
 
-    /// A response that may become such an entry is being made, until this is dropped.
+    /// Announces a response that may become such an entry, until the value is dropped.
     pub fn under_way(&self, probes: [u64; 2]) -> UnderWay {
         UnderWay::new(Arc::clone(&self.probes), probes)
     }
 
-    /// As [`Store::may_have`], or whether a response may be under way that will become one.
+    /// As [`Store::may_have`], including responses under way.
     pub fn may_get(&self, mark: TagMark) -> bool {
         self.may_have(mark) || self.probes.may_come(mark)
     }
 
-    /// The number of the last purge. An entry whose making begins now carries it; and as long as it
-    /// is the same, whatever held still holds.
+    /// The number of the last purge. Entries whose making begins now carry it; while it is
+    /// unchanged, valid entries stay valid.
     pub fn purge_seq(&self) -> u64 {
         self.purges.purge_seq()
     }
@@ -260,15 +259,14 @@ impl Store {
         self.purges.validity(purge_seq, marks, is_banned)
     }
 
-    /// Whether an entry may carry that tag as one of its probes. Before the index is complete, any
-    /// may.
+    /// True if an entry may have that probe. Before the index is complete, any may.
     pub fn may_have(&self, mark: TagMark) -> bool {
         !self.is_complete.load(Ordering::Acquire) || self.probes.may_have(mark)
     }
 
-    /// What a response purges, told together with what purges have left of the response itself,
-    /// which was begun at `moment`: nothing comes between the two. The number that an entry made of
-    /// it carries.
+    /// Carries out a response's purges and returns what earlier purges have left of the response
+    /// itself, whose making began at `purge_seq`, in one step. Also returns the number for an entry
+    /// made from it.
     pub fn purge_along(
         &self,
         purges: Vec<Purge>,
@@ -277,16 +275,17 @@ impl Store {
     ) -> (Validity, u64) {
         let journal = self.journal();
         let validity = self.validity(purge_seq, marks.iter().copied(), |_| true);
-        // An error is in the log, and holds all the same.
+        // A failure is logged, and the purge holds anyway.
         let number = self
             .purge_with(journal, purges)
             .unwrap_or_else(|_| self.purge_seq());
         (validity, number)
     }
 
-    /// When it returns, nobody gets any more what was purged, whatever happens to this process. An
-    /// error says that the disk has not taken it: then it holds all the same, and the next process
-    /// begins with an empty cache unless the disk takes it before.
+    /// Purges. When it returns, no request gets what was purged, whatever happens to this process.
+    /// # Errors
+    /// The disk has not taken it. The purge holds anyway; the next process begins with an empty
+    /// cache unless the disk takes it before.
     pub fn purge(&self, purges: Vec<Purge>) -> io::Result<u64> {
         self.purge_with(self.journal(), purges)
     }
@@ -332,8 +331,8 @@ impl Store {
         self.index.site(xxh3_64(site))
     }
 
-    /// The heads of all entries, read from the disk one by one: not for a thread that others wait
-    /// for. `false` from `each` ends it.
+    /// Reads the heads of all entries from disk, one by one; must not run on a worker's thread.
+    /// `false` from `each` ends it.
     pub fn for_each(&self, mut each: impl FnMut(&EntryHead, u64) -> bool) {
         for shard in 0..self.index.shards() {
             for hash in self.index.hashes(shard) {
@@ -352,7 +351,7 @@ impl Store {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Greater than every other one.
+    /// Greater than all earlier ids.
     pub(crate) fn next_id(&self) -> u64 {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -363,8 +362,8 @@ impl Store {
             .map_or(now, |last| now.max(last + 1))
     }
 
-    /// An id of an earlier process, whose clock may have been ahead of ours: what begins from now
-    /// on is newer. A damaged file may say anything.
+    /// Notes an id of an earlier process, whose clock may have been ahead. Damaged files may
+    /// contain anything.
     pub(crate) fn note_id(&self, id: u64) {
         self.last_id
             .fetch_max(id.min(ID_FOUND_MAX), Ordering::Relaxed);
@@ -386,9 +385,9 @@ impl Store {
         }
     }
 
-    /// Lets entries go until `bytes` more of a site fit.
+    /// Evicts entries until `bytes` more of a site fit.
     pub(crate) fn make_room(&self, site: u64, bytes: u64) {
-        // What was put in meanwhile may have to go, too; but nobody is kept at it for ever.
+        // Entries inserted meanwhile may have to go as well, but not forever.
         for _ in 0..10_000 {
             let Some(victim) = self.index.victim(site, bytes) else {
                 return;

@@ -1,7 +1,9 @@
-//! Writes an entry: content as it comes, the prologue last, then the name that it is found by.
+//! Writes an entry: content as it arrives, the prologue last, then the final name.
 //!
-//! What is dropped before its end leaves nothing behind. The file is renamed while the index holds
-//! its slot, so that the two say the same.
+//! Called by: the page cache, through `Store::write`.
+//! Caveat: a writer dropped before its end leaves nothing behind. The file is renamed while the
+//! index holds its slot, so that both agree.
+//! Out of scope: reading (`entry`).
 
 use crate::{
     entry::{Coding, EntryHead, PROLOGUE_BYTES, Prologue},
@@ -19,17 +21,17 @@ use std::{
 };
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// What has become of an entry that was written to its end.
+/// The result of a completely written entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finished {
-    /// It is found from now on.
+    /// It can be found from now on.
     Placed { id: u64, version: Version },
-    /// There is one whose making began later: that stays.
+    /// The key has an entry whose making began later, and keeps it.
     Superseded,
 }
 
 impl Store {
-    /// Begins an entry; it is there once [`Writer::finish`] has returned.
+    /// Begins an entry; it exists once [`Writer::finish`] has returned.
     pub fn write(self: &Arc<Self>, head: &EntryHead) -> io::Result<Writer> {
         Writer::begin(self, head, Coding::Identity)
     }
@@ -53,7 +55,7 @@ impl Store {
 pub struct Writer {
     store: Arc<Store>,
     file: File,
-    /// Until it has its name; empty afterwards.
+    /// The temporary name; empty after the rename.
     path: PathBuf,
     key: Vec<u8>,
     head: Vec<u8>,
@@ -100,7 +102,7 @@ impl Writer {
         written.map(|()| writer)
     }
 
-    /// Of the content so far.
+    /// Bytes of content so far.
     pub fn content_bytes(&self) -> u64 {
         self.prologue.content_bytes
     }
@@ -119,7 +121,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The last step: the entry gets its name, by which it is found.
+    /// The last step: gives the entry its name.
     pub fn finish(mut self) -> io::Result<Finished> {
         self.prologue.content_sum = self.hasher.digest();
         self.file
@@ -144,7 +146,7 @@ impl Writer {
         slot.is_sound = true;
         let old = store.index.find(hash).map_or(0, |slot| slot.codings);
         let inserted = store.index.insert(slot, || {
-            // Codings of the one before it.
+            // Codings of the previous entry.
             let codings = Coding::ALL
                 .into_iter()
                 .filter(|coding| *coding != Coding::Identity && old & 1 << *coding as u8 != 0);

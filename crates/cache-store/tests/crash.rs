@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_cache_store::{Bounds, Content, EntryHead, Purge, Validity, Store, TagMark};
+use saker_cache_store::{Bounds, Content, EntryHead, Purge, Store, TagMark, Validity};
 use saker_testkit::TempDir;
 use std::{
     collections::HashMap,

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use saker_cache_store::{
-    Bounds, Coding, Content, EntryHead, Finished, Purge, Validity, Store, TagMark,
+    Bounds, Coding, Content, EntryHead, Finished, Purge, Store, TagMark, Validity,
 };
 use saker_testkit::TempDir;
 use std::{
@@ -279,9 +279,11 @@ fn purges_hold_after_a_start() {
     );
     let mark = TagMark::new(b"site", b"T");
     let validity = |store: &Store| {
-        store.validity(store.find(b"a", 100).unwrap().head.purge_seq, [mark], |_| {
-            false
-        })
+        store.validity(
+            store.find(b"a", 100).unwrap().head.purge_seq,
+            [mark],
+            |_| false,
+        )
     };
     assert_eq!(validity(&store), Validity::Valid);
     store

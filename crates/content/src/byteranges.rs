@@ -1,7 +1,10 @@
-//! multipart/byteranges (RFC 9110 section 14.6): several parts of one representation in one answer.
+//! multipart/byteranges (RFC 9110 section 14.6): several ranges of one representation in one
+//! response.
 //!
-//! Difficulty: the boundary must not occur in the content, which nobody wants to search. It is
-//! unguessable instead: whoever writes the content can't know it beforehand.
+//! Called by: static files and the page cache.
+//! Caveat: the boundary must not occur in the content. It is not searched for; it is unguessable,
+//! so authors of content can't include it.
+//! Out of scope: parsing Range fields.
 
 use crate::content::Content;
 use saker_http::{Fields, Status, range::ByteRange};
@@ -13,7 +16,7 @@ use std::{
     rc::Rc,
 };
 
-/// Makes boundaries: a keyed hash of a counter, so that one costs no system call.
+/// Makes boundaries: a keyed hash of a counter, without a system call.
 #[derive(Default)]
 pub struct Boundaries {
     seeds: [RandomState; 2],
@@ -32,13 +35,13 @@ impl Boundaries {
     }
 }
 
-/// The value of Content-Range for a part.
+/// The value of Content-Range for a range.
 pub fn content_range(range: ByteRange, length: u64) -> Vec<u8> {
     format!("bytes {}-{}/{length}", range.first, range.last).into_bytes()
 }
 
-/// The same of any content; `fields`: what a 200 would have, but for those that say which part it
-/// is.
+/// 206 with several ranges of a content; `fields`: those of a 200, except for the ones that
+/// describe the range.
 pub fn response(
     boundaries: &Boundaries,
     content_type: Option<&[u8]>,

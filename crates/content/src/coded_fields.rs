@@ -1,13 +1,16 @@
-//! x
+//! Which responses may be compressed, and what a coding does to their fields.
+//!
+//! Called by: the compression filter, static files and the page cache.
+//! Caveat: digests cover the exact bytes, so responses with one stay as they are.
+//! Out of scope: encoding (`coding`), and negotiation with the client.
 
 use saker_config::model::{CodedTags, Compression};
 use saker_http::{Fields, Status, content_coding::Coding, media_type};
 
-/// Fields over the exact bytes of a body (RFC 9530; RFC 9110 section 8.6 as to length is dealt with
-/// by itself).
+/// Digest fields over the exact bytes of a body (RFC 9530).
 const DIGESTS: [&str; 4] = ["Content-Digest", "Repr-Digest", "Digest", "Content-MD5"];
 
-/// The same of any content that a head is about. `length`: where it is known.
+/// True if content with this head may be compressed. `length`: if known.
 pub fn may_be_coded(
     compression: &Compression,
     status: Status,
@@ -30,7 +33,7 @@ pub fn may_be_coded(
     fits && whole && free && compressible && !compression.codings.is_empty()
 }
 
-/// Whether bodies of this type are worth compressing: the built-in list and the configured one.
+/// True if bodies of this type are worth compressing: the built-in list and the configured one.
 pub fn is_compressible(compression: &Compression, content_type: &[u8]) -> bool {
     let essence = content_type
         .split(|byte| *byte == b';')
@@ -55,7 +58,7 @@ fn forbids_transformation(fields: &Fields) -> bool {
         .any(|part| part.trim_ascii().eq_ignore_ascii_case(b"no-transform"))
 }
 
-/// What a coding makes of the fields that describe the content.
+/// Applies a coding to the fields that describe the content.
 pub fn describe(fields: &mut Fields, coding: Coding, tags: CodedTags) {
     fields.set("Content-Encoding", coding.token().as_bytes());
     let tag = fields.first("ETag").map(<[u8]>::to_vec);
@@ -67,8 +70,7 @@ pub fn describe(fields: &mut Fields, coding: Coding, tags: CodedTags) {
                 .map(|tag| [b"W/", tag.as_slice()].concat());
             weakened.into_iter().for_each(|tag| fields.set("ETag", tag));
         }
-        // The encoder is deterministic, so that the coding's name is enough to tell the bytes
-        // apart.
+        // The encoder is deterministic, so the coding's name distinguishes the bytes.
         (CodedTags::Coding, Some(tag)) => {
             let bare = tag.strip_suffix(b"\"").unwrap_or(&tag);
             fields.set(

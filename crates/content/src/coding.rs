@@ -1,12 +1,13 @@
-//! The encoders behind Content-Encoding: gzip, brotli and zstd, whole ([`encode`], pure) and piece
-//! by piece ([`Encoder`]).
+//! Encoders for Content-Encoding: gzip, brotli and zstd, whole ([`encode`], pure) and piece by
+//! piece ([`Encoder`]); and decoders.
 //!
-//! Used by `static_files` (results are kept) and `compress` (results are sent once). Difficulty:
-//! what every decoder must take bounds what we may produce, so windows are limited (8 MB for zstd,
-//! RFC 9659 section 3; 16 MB for brotli by its format), and a small body gets a small window,
-//! because the encoder's memory follows from it. Same input, same settings: same bytes, on every
-//! worker, which strong entity tags rely on. Absent on purpose: `deflate` (half of its decoders
-//! expect the wrong wrapper) and `compress`.
+//! Called by: static files and the page cache (results are kept) and the compression filter.
+//! Caveat: windows are limited to what every decoder must support (8 MB for zstd, RFC 9659 section
+//! 3; 16 MB for brotli by its format), and a small body gets a small window, because the encoder's
+//! memory follows from it. Same input and settings give the same bytes on every worker; strong
+//! entity tags rely on it.
+//! Out of scope: encoding with `deflate` (half of its decoders expect the wrong wrapper) and
+//! `compress`.
 
 use brotli::{CompressorWriter, enc::BrotliEncoderInitParams};
 use flate2::write::GzEncoder;
@@ -16,14 +17,14 @@ use saker_net::jobs::Cancel;
 use std::io::{self, Read, Write};
 use zstd::zstd_safe::CParameter;
 
-/// log2 of the largest zstd window that a client has to take (RFC 9659 section 3).
+/// log2 of the largest zstd window that a client must support (RFC 9659 section 3).
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
-/// What an encoder hands to its writer at a time.
+/// Bytes that an encoder passes to its writer at a time.
 const BROTLI_BUFFER_BYTES: usize = 8 << 10;
-/// A job that encodes looks behind each of these pieces whether it is cancelled.
+/// A job checks for cancellation after each of these pieces.
 const JOB_PIECE_BYTES: usize = 64 << 10;
 
-/// How hard to try, per coding.
+/// Compression level per coding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels {
     pub gzip: u32,
@@ -52,7 +53,7 @@ impl Levels {
     }
 }
 
-/// The configured name of a coding as HTTP has it.
+/// The HTTP coding for a configured name.
 pub fn from_config(coding: CompressionCoding) -> Coding {
     match coding {
         CompressionCoding::Gzip => Coding::Gzip,
@@ -61,20 +62,20 @@ pub fn from_config(coding: CompressionCoding) -> Coding {
     }
 }
 
-/// Encodes a whole body. `None` where that does not make it smaller: it is sent as it is then.
+/// Encodes a whole body. `None` if the result is not smaller; then it is sent as it is.
 pub fn encode(coding: Coding, levels: Levels, data: &[u8]) -> Option<Vec<u8>> {
     encode_all(coding, levels, data).filter(|encoded| encoded.len() < data.len())
 }
 
-/// The same, however long it becomes.
+/// Encodes a whole body, even if the result is larger.
 pub fn encode_all(coding: Coding, levels: Levels, data: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = Encoder::new(coding, levels, Some(data.len()))?;
     encoder.write(data).ok()?;
     encoder.finish().ok()
 }
 
-/// Encodes a whole body as a job, piece by piece so that it can be cancelled. `even_if_larger`: as
-/// [`encode_all`], otherwise as [`encode`].
+/// Encodes a whole body as a job that can be cancelled. `even_if_larger`: as [`encode_all`],
+/// otherwise as [`encode`].
 pub fn encode_as_job(
     cancel: &Cancel,
     coding: Coding,
@@ -93,16 +94,16 @@ pub fn encode_as_job(
         .filter(|encoded| even_if_larger || encoded.len() < data.len())
 }
 
-/// What a decoded body may come to; more is no page.
+/// Limit for decoded bodies.
 const DECODED_BYTES_MAX: u64 = 64 << 20;
 
-/// Decodes a whole body by its Content-Encoding. `None`: not one of ours, broken, or too much.
+/// Decodes a whole body by its Content-Encoding. `None`: unknown coding, broken, or too large.
 pub fn decode(name: &[u8], data: &[u8]) -> Option<Vec<u8>> {
     decode_up_to(name, data, DECODED_BYTES_MAX)
 }
 
-/// The same with a limit of the caller's, and what others send as `deflate`, too (with zlib's
-/// wrapper, as RFC 9110 section 8.4.1.2 has it).
+/// The same with another limit, and for `deflate` as well (with zlib's wrapper, as in RFC 9110
+/// section 8.4.1.2).
 pub fn decode_up_to(name: &[u8], data: &[u8], bytes_max: u64) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let limit = bytes_max + 1;
@@ -138,8 +139,8 @@ pub fn decode_up_to(name: &[u8], data: &[u8], bytes_max: u64) -> Option<Vec<u8>>
     (out.len() as u64 <= bytes_max).then_some(out)
 }
 
-/// Encodes piece by piece: `write` as input comes, `flush` when what was written has to be
-/// decodable now, `take` what came out.
+/// Encodes piece by piece: `write` input, `flush` when everything written must be decodable, `take`
+/// the output.
 pub enum Encoder {
     Gzip(GzEncoder<Vec<u8>>),
     Brotli(Box<CompressorWriter<Vec<u8>>>),
@@ -147,8 +148,7 @@ pub enum Encoder {
 }
 
 impl Encoder {
-    /// `None` for identity, or where the encoder can't be had. `length`: how much will come, if
-    /// known.
+    /// `None` for identity, or if the encoder can't be created. `length`: of the input, if known.
     pub fn new(coding: Coding, levels: Levels, length: Option<usize>) -> Option<Encoder> {
         let room = length.map_or(0, |length| length / 3);
         match coding {
@@ -174,7 +174,7 @@ impl Encoder {
         }
     }
 
-    /// Costs some bytes each time.
+    /// Makes everything written so far decodable; costs some bytes each time.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Encoder::Gzip(encoder) => encoder.flush(),
@@ -187,12 +187,12 @@ impl Encoder {
         std::mem::take(self.output())
     }
 
-    /// Bytes that [`Encoder::take`] would give.
+    /// Bytes that [`Encoder::take`] would return.
     pub fn ready_bytes(&mut self) -> usize {
         self.output().len()
     }
 
-    /// The rest, with the coding's end mark.
+    /// The rest of the output, with the end mark.
     pub fn finish(self) -> io::Result<Vec<u8>> {
         match self {
             Encoder::Gzip(encoder) => encoder.finish(),
@@ -224,8 +224,7 @@ fn zstd(
     room: usize,
 ) -> io::Result<zstd::stream::write::Encoder<'static, Vec<u8>>> {
     let mut encoder = zstd::stream::write::Encoder::new(Vec::with_capacity(room), level as i32)?;
-    // Levels up to 19 stay within the bound by themselves, and a known length makes the window fit
-    // it.
+    // Levels up to 19 stay within the limit, and a known length makes the window fit it.
     if level > 19 {
         encoder.set_parameter(CParameter::WindowLog(window_log(
             length,

@@ -1,8 +1,10 @@
-//! The bytes of a file as they are kept: in memory when small, as an open file when large.
+//! Content of a response: in memory when small, an open file when large.
 //!
-//! Difficulty: a file may be written to while it is read. What is in memory was read between two
-//! equal looks at the file's metadata and is never touched again; what goes out from an open file
-//! carries a [`FileCheck`], and a connection whose check fails is cut.
+//! Called by: static files and the page cache.
+//! Caveat: a file may be written to while it is read. Content in memory was read between two equal
+//! looks at the file's metadata and never changes; an open file carries a [`FileCheck`], and a
+//! connection whose check fails is closed.
+//! Out of scope: choosing the file.
 
 use saker_files::{Metadata, is_settled, read_consistent};
 use saker_pipeline::{Body, Chunk, FilePart, StillValid};
@@ -15,20 +17,20 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// A file that is being written to settles within these or is sent unkept.
+/// Attempts to read a file that is being written to; then it is sent but not kept.
 const SETTLE_ATTEMPTS_MAX: u32 = 10;
 const SETTLE_PAUSE: Duration = Duration::from_millis(25);
 
 pub enum Content {
     Memory(Chunk),
-    /// From `offset` on. `check` where somebody may write to it meanwhile.
+    /// From `offset` on. `check` where the file may be written to meanwhile.
     File {
         file: Rc<File>,
         offset: u64,
         length: u64,
         check: Option<Rc<dyn StillValid>>,
     },
-    /// One after the other, none of them a list; `length` of all.
+    /// A sequence of contents, none of them a list; `length` of all.
     List {
         parts: Rc<[Content]>,
         length: u64,
@@ -36,7 +38,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// All of an open file, of which this is known.
+    /// A whole open file with this metadata.
     pub fn open(file: File, metadata: Metadata) -> Content {
         from_file(file, metadata)
     }
@@ -49,8 +51,7 @@ impl Content {
         }
     }
 
-    /// Some bytes of an open file, as content of its own; `None`: it is none, or they are not in
-    /// it.
+    /// A range of an open file as content of its own; `None`: no open file, or out of range.
     pub fn section(&self, range: &Range<u64>) -> Option<Content> {
         let Content::File {
             file,
@@ -94,7 +95,7 @@ impl Content {
         match self {
             Content::Memory(_) => 0,
             Content::File { .. } => 1,
-            // All of one file.
+            // All parts belong to one file.
             Content::List { parts, .. } => {
                 parts.iter().map(Content::descriptors).max().unwrap_or(0)
             }
@@ -108,7 +109,7 @@ impl Content {
         }
     }
 
-    /// A way to the bytes that another thread can take, for content that nobody writes to.
+    /// A function for another thread that reads the bytes, for content that does not change.
     pub fn reader(&self) -> Option<impl FnOnce() -> Option<Vec<u8>> + Send + 'static> {
         let (data, file) = match self {
             Content::Memory(chunk) => (Some(chunk.bytes().to_vec()), None),
@@ -152,7 +153,7 @@ impl Content {
     }
 }
 
-/// What of each part lies in a range of them all.
+/// The pieces of each part that lie in a range.
 fn within(parts: &[Content], range: Range<u64>) -> VecDeque<Body> {
     let mut at = 0;
     let mut bodies = VecDeque::new();
@@ -169,15 +170,15 @@ fn within(parts: &[Content], range: Range<u64>) -> VecDeque<Body> {
     bodies
 }
 
-/// Content, and the metadata that was true of the file when it was taken.
+/// Content, and the file's metadata when it was read.
 pub struct Loaded {
     pub content: Content,
     pub metadata: Metadata,
-    /// Nobody was writing to it: it may be kept.
+    /// The file was not being written to: the content may be kept.
     pub settled: bool,
 }
 
-/// Takes the content of an open regular file. Waits a little for one that is being written to.
+/// Reads the content of an open regular file. Waits a little for one that is being written to.
 pub async fn load(
     file: File,
     metadata: Metadata,
@@ -233,9 +234,9 @@ fn from_file(file: File, metadata: Metadata) -> Content {
     }
 }
 
-/// Compares an open file with what it was. Size and time of modification only: the time of change
-/// moves too when the file is renamed, linked or replaced by another, which leaves the bytes behind
-/// the descriptor as they are.
+/// Compares an open file with its earlier metadata: size and modification time only. The change
+/// time also moves when the file is renamed, linked or replaced, which leaves the bytes behind the
+/// descriptor unchanged.
 struct FileCheck {
     file: Rc<File>,
     metadata: Metadata,

@@ -16,7 +16,10 @@ pub mod redirect;
 
 #[cfg(test)]
 #[path = "../../static-files/src/test_site.rs"]
-#[allow(dead_code, reason = "shared with static-files, whose tests use more of it")]
+#[allow(
+    dead_code,
+    reason = "shared with static-files, whose tests use more of it"
+)]
 mod tests;
 
 pub use cgi_files::CgiFiles;

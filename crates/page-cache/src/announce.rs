@@ -1,16 +1,20 @@
-//! x
+//! Announces the cache to applications: environment variables and request fields.
+//!
+//! Called by: the look-up, and `handler` where the cache is off but applications may switch it on.
+//! Caveat: what clients send in these fields is removed first.
+//! Out of scope: fields of responses (`result_fields`).
 
 use crate::{key, request::CacheRequest};
 use saker_cache_rules::lscache::{told, vary::VaryRules};
 use saker_config::model::{Action, CacheOffer};
 use saker_pipeline::Exchange;
 
-/// Whether somebody makes the response: a program or a server.
+/// True if a program or an upstream makes the response.
 pub fn is_made(exchange: &Exchange) -> bool {
     exchange.call.is_some() || matches!(exchange.action(), Action::Proxy(_))
 }
 
-/// What the application is told of the cache, and what nobody else may tell it.
+/// Sets what the application learns about the cache, and removes the client's own versions of it.
 pub fn tell_application(exchange: &mut Exchange, request: &CacheRequest) {
     drop_reserved(exchange);
     if request.key_base.by_device {
@@ -28,7 +32,7 @@ pub fn tell_application(exchange: &mut Exchange, request: &CacheRequest) {
     }
 }
 
-/// What only a cache may say to applications.
+/// Removes request fields that only a cache may set.
 fn drop_reserved(exchange: &mut Exchange) {
     let view = exchange.head.view();
     if view
@@ -42,8 +46,8 @@ fn drop_reserved(exchange: &mut Exchange) {
     }
 }
 
-/// For whom the page is, by the field that applications behind Varnish know; what clients say of
-/// themselves there is not for them.
+/// Sets the device class in the field that applications behind Varnish know, replacing the client's
+/// own.
 fn tell_device(exchange: &mut Exchange) {
     const DEVICE: &[u8] = b"X-UA-Device";
     let view = exchange.head.view();
@@ -56,7 +60,7 @@ fn tell_device(exchange: &mut Exchange) {
         .with_fields(others.chain([(DEVICE, device.as_bytes())]));
 }
 
-/// That there is a cache (LSCache protocol 2).
+/// Announces that there is a cache (LSCache protocol 2).
 pub fn tell(exchange: &mut Exchange) {
     let CacheOffer {
         pages,
@@ -80,8 +84,7 @@ pub fn tell(exchange: &mut Exchange) {
     }
 }
 
-/// ESI 1.0 section 1.5 (the Edge Architecture's Surrogate-Capability): what clients say of
-/// themselves there is not for the application.
+/// Sets Surrogate-Capability (ESI 1.0 section 1.5, Edge Architecture), replacing the client's own.
 pub fn offer_esi(exchange: &mut Exchange) {
     const CAPABILITY: &[u8] = b"Surrogate-Capability";
     let view = exchange.head.view();

@@ -1,10 +1,11 @@
-//! Requests of the cache's own account: for pages that somebody wants to be there before they are
-//! asked for.
+//! Requests made by the cache itself, to have pages before clients ask for them.
 //!
-//! KeyBase in the walk: an exchange like any other, through all phases, that brings an [`BackgroundFetch`]
-//! along; look-up and keeping note in it what became of the page. Nobody sees the response.
-//! Difficulty: what it may ask with. It has of a visitor's request what makes another page, and
-//! nothing of the visitor, so that nothing that is his can be left to others.
+//! Called by: warm-up and refetching. Such a request is an exchange like any other, through all
+//! phases, and carries a [`BackgroundFetch`] in which the look-up and the store filter record the
+//! outcome.
+//! Caveat: the request has only those fields of a client's request that select another page, and
+//! nothing personal, so that nothing personal can be stored for all.
+//! Out of scope: which pages are fetched, and when (`warm`, `refetch`).
 
 use crate::{esi::bodies, refusal::Refusal, replay_request::ReplayRequest};
 use saker_content::coding;
@@ -15,22 +16,22 @@ use saker_pipeline::{
 };
 use std::{cell::RefCell, future::poll_fn, rc::Rc, sync::Arc};
 
-/// Who asks, where applications want to know.
+/// Identifies these requests to applications.
 pub const USER_AGENT: &str = "Saker-cache/1.0";
 
-/// What became of the page.
+/// The outcome of a background fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FetchOutcome {
-    /// It is there now.
+    /// The page is now stored.
     Stored,
-    /// It was.
+    /// The page was already in the cache.
     AlreadyCached,
     NotStored(Refusal),
-    /// Nobody answered as was hoped: why.
+    /// The request failed, with the reason.
     Failed(String),
 }
 
-/// What the exchange of such a request brings along.
+/// Carried by the exchange of such a request; receives the outcome.
 #[derive(Clone, Debug, Default)]
 pub struct BackgroundFetch(Rc<RefCell<Option<FetchOutcome>>>);
 
@@ -57,7 +58,7 @@ pub fn head(authority: &str, target: &str, more: &[(String, String)]) -> Request
     RequestHead::build("GET", target, Version::Http11, &fields)
 }
 
-/// Asks, hears the answer to its end, and says what became of the page.
+/// Sends the request, reads the response to its end, and returns the outcome.
 pub async fn run(services: &Services, client: Rc<Client>, head: RequestHead) -> FetchOutcome {
     let background_fetch = BackgroundFetch::default();
     let mut exchange = exchange(services, client, head);
@@ -67,7 +68,7 @@ pub async fn run(services: &Services, client: Rc<Client>, head: RequestHead) -> 
     if let Body::Stream(stream) = response.body
         && let Err(error) = drain(stream).await
     {
-        return FetchOutcome::Failed(format!("the answer broke off: {error:?}"));
+        return FetchOutcome::Failed(format!("the response was incomplete: {error:?}"));
     }
     let noted = background_fetch.0.borrow_mut().take();
     match noted {
@@ -75,19 +76,21 @@ pub async fn run(services: &Services, client: Rc<Client>, head: RequestHead) -> 
         Some(FetchOutcome::NotStored(why)) => match location {
             Some(to) => FetchOutcome::NotStored(Refusal::new(
                 "redirect",
-                format!("{} leads to {to}; {}", status.0, why.sentence),
+                format!("{} redirects to {to}; {}", status.0, why.sentence),
             )),
             None => FetchOutcome::NotStored(why),
         },
         Some(outcome) => outcome,
         None => FetchOutcome::NotStored(Refusal::new(
             "not-cached",
-            "it is no page of the cache: a file, a fixed answer, or the cache is off there",
+            "not handled by the cache: a file, a fixed response, or the cache is off",
         )),
     }
 }
 
-/// All of a response to such a request, for those who read it.
+/// Returns the whole content of the response.
+/// # Errors
+/// The status, or the reason why the content can't be read.
 pub async fn fetch(
     services: &Services,
     client: Rc<Client>,
@@ -113,11 +116,10 @@ pub async fn fetch(
         .map(<[u8]>::to_vec);
     let bytes = bodies::collect_all(response.body, bytes_max)
         .await
-        .ok_or("it is too large, or broke off")?;
+        .ok_or("the response is too large or incomplete")?;
     match coding {
-        Some(coding) => {
-            coding::decode(&coding, &bytes).ok_or_else(|| "its coding can't be read".into())
-        }
+        Some(coding) => coding::decode(&coding, &bytes)
+            .ok_or_else(|| "its content coding can't be decoded".into()),
         None => Ok(bytes),
     }
 }
@@ -150,7 +152,7 @@ async fn drain(mut stream: Box<dyn BodyStream>) -> Result<(), BodyError> {
     Ok(())
 }
 
-/// x
+/// Fetches a page again.
 pub async fn replay(services: &Services, replay: &ReplayRequest) -> FetchOutcome {
     run(
         services,

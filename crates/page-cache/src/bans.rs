@@ -1,8 +1,9 @@
-//! Bans: purges by what is true of an entry (Varnish's expressions, beginnings of tags).
+//! Bans: purges by a condition on entries (Varnish's ban expressions, prefixes of tags).
 //!
-//! In the store a ban is a text with the scope that it is about. Each worker reads it once; entries
-//! older than it are held against it when they are next asked for. What can't be read bans: a page
-//! too many is made anew, none too old is served.
+//! Called by: `purge`, which makes bans, and `cache`, which checks older entries against them.
+//! Caveat: the store keeps a ban as text with its scope; each worker parses it once. Text that
+//! can't be parsed bans: refetching a page too many is harmless, serving a stale one is not.
+//! Out of scope: the grammar of expressions (`saker_cache_rules::ban`).
 
 use crate::{page::Page, tags::PRIVATE};
 use saker_ap_expr::{Pattern, PatternOptions};
@@ -14,20 +15,20 @@ use saker_cache_store::Purge;
 use saker_http::HeadView;
 use std::{cell::RefCell, collections::HashMap, rc::Rc};
 
-/// What is to be purged, and how it is called; or why that can't be made sense of.
+/// The purges and their description for the response; or why the request can't be understood.
 pub type PurgeRequest = Result<(Vec<Purge>, String), String>;
 
-/// Between the parts of the text; in none of them.
+/// Separates the parts of the text; occurs in none of them.
 const BETWEEN: u8 = 0;
 
 const PREFIX: &[u8] = b"prefix";
 
 const EXPRESSION: &[u8] = b"expression";
 
-/// Read and kept; there are no more of them in the store either.
+/// Limit on parsed bans kept by a worker; the store has no more either.
 const READ_MAX: usize = 1_000;
 
-/// Those that this worker has read.
+/// Bans parsed by this worker.
 #[derive(Default)]
 pub struct Bans(RefCell<HashMap<u64, Rc<CompiledBan>>>);
 
@@ -40,7 +41,7 @@ enum CompiledBan {
         scope: Vec<u8>,
         ban: Ban<Pattern>,
     },
-    /// Not to be read.
+    /// Could not be parsed.
     Unknown,
 }
 
@@ -75,7 +76,7 @@ fn read(text: &[u8]) -> CompiledBan {
     };
     let scope = scope.to_vec();
     match kind {
-        // A visitor's scope holds the byte itself; what follows the last one is the prefix.
+        // A private scope contains the byte itself; the prefix follows the last one.
         PREFIX => {
             let whole = &text[PREFIX.len() + 1..];
             let at = memchr::memrchr(BETWEEN, whole).unwrap_or(whole.len());
@@ -134,7 +135,7 @@ pub fn by_prefix(scope: &[u8], prefix: &[u8]) -> Purge {
     )
 }
 
-/// Checked before it is written down.
+/// The ban for an expression, which is checked before it is written down.
 pub fn by_expression(scope: &[u8], expression: &str) -> PurgeRequest {
     parse(expression)?;
     let ban = Purge::Ban(
@@ -148,11 +149,11 @@ pub fn by_expression(scope: &[u8], expression: &str) -> PurgeRequest {
         .concat()
         .into(),
     );
-    Ok((vec![ban], format!("what is true of: {expression}")))
+    Ok((vec![ban], format!("entries that match: {expression}")))
 }
 
-/// A BAN request: an expression of its own, or patterns in fields as FOSHttpCache and others send
-/// them. `None`: neither; it is about its address.
+/// A BAN request: an expression, or patterns in fields as FOSHttpCache and others send them.
+/// `None`: neither; the request is about its URL.
 pub fn of_request(scope: &[u8], view: HeadView<'_>) -> Option<PurgeRequest> {
     if let Some(expression) = ["x-ban", "x-ban-expression", "ban-expression"]
         .iter()
@@ -174,7 +175,7 @@ pub fn of_request(scope: &[u8], view: HeadView<'_>) -> Option<PurgeRequest> {
     (!tests.is_empty()).then(|| by_expression(scope, &tests.join(" && ")))
 }
 
-/// As a word of an expression.
+/// Quotes text as a word of an expression.
 pub fn quoted(text: &[u8]) -> String {
     format!("\"{}\"", String::from_utf8_lossy(text).replace('"', "\\\""))
 }

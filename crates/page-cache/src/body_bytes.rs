@@ -1,4 +1,8 @@
-//! x
+//! The plain bytes of a response body, and how storing failures are logged.
+//!
+//! Called by: `write` and `partial`.
+//! Caveat: bodies that arrive in pieces are not read here (`storing_body`).
+//! Out of scope: encoding (`encode`).
 
 use crate::refusal::{NO_ROOM, Refusal};
 use saker_content::coding;
@@ -6,7 +10,7 @@ use saker_pipeline::{Body, FilePart};
 use saker_telemetry::{error_log, message};
 use std::os::unix::fs::FileExt;
 
-/// Of an entry whose life is prolonged; a larger one is made anew.
+/// Limit for reading a revalidated entry; a larger one is fetched again.
 const READ_BYTES_MAX: usize = 8 << 20;
 
 /// The content without its coding.
@@ -14,16 +18,16 @@ pub fn plain(body: &Body, coding: Option<&[u8]>) -> Result<Vec<u8>, Refusal> {
     let bytes = match body {
         Body::Empty => &b""[..],
         Body::Memory(chunk) => chunk.bytes(),
-        // An entry that holds a while longer.
+        // A revalidated entry.
         Body::File(part) => return read(part).map_err(|error| broken(&error)),
         Body::Parts(_) | Body::Stream(_) => {
-            return Err(Refusal::new("parts", "its content is not made here"));
+            return Err(Refusal::new("parts", "its content is sent from files"));
         }
     };
     match coding {
         None => Ok(bytes.to_vec()),
         Some(coding) => coding::decode(coding, bytes)
-            .ok_or_else(|| Refusal::new("coded", "it comes in a coding that is not known")),
+            .ok_or_else(|| Refusal::new("coded", "its content coding is unknown")),
     }
 }
 
@@ -41,7 +45,7 @@ fn read(part: &FilePart) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Logs that a response is not kept. Of want of room the store tells once.
+/// Logs that a response could not be stored. A full disk is logged once, by the store.
 pub fn log_not_stored(error: &std::io::Error) {
     if error.kind() != std::io::ErrorKind::StorageFull {
         error_log::log(&message::CACHE_NOT_STORED, format_args!("{error}"));

@@ -1,14 +1,10 @@
-//! The page cache in the walk: a handler that looks up, before programs and servers are asked, and
-//! a filter that keeps what they answered.
+//! The cache of one worker: finds entries in its memory and in the store, and keeps them in step.
 //!
-//! KeyBase in the walk: [`LookupHandler`] stands before the gateway in the list of handlers, [`StoreFilter`] behind
-//! the filters that change content and before compression. What is found once for a path without a
-//! look at the request is answered from then on without a walk ([`plan`]). The rules are
-//! `saker_cache_rules`'s, the entries `saker_cache_store`'s; here is what ties them to requests.
-//!
-//! The difficulty is to be certain whose a page is. The key has everything that led to the page,
-//! see [`key`]; and while a page is made, purges may come: an entry carries what had been purged
-//! when its making began.
+//! Called by: the look-up, the store filter, purges, refetching and the cached route.
+//! Caveat: another worker may replace or purge an entry at any time; an entry in memory is used
+//! only while the store has the same one (`Store::is_current`).
+//! Out of scope: HTTP; what an entry means for a request is decided by `lookup` and
+//! `store_response`.
 
 use crate::{
     bans::Bans,
@@ -36,13 +32,13 @@ use std::{
     sync::Arc,
 };
 
-/// Contents up to this size are kept in memory; larger ones go out by sendfile, as files do.
+/// Contents up to this size are kept in memory; larger ones are sent with sendfile, like files.
 pub const MEMORY_BYTES_MAX: u64 = 16 << 10;
 
-/// An open file weighs as much at least.
+/// Minimum weight of an open file in the memory cache.
 const FILE_WEIGHT_BYTES: usize = 8 << 10;
 
-/// Entries that are made anew behind their visitors' backs at a time.
+/// Maximum number of refreshes at a time.
 pub const REFRESHES_MAX: usize = 64;
 
 /// One per worker and generation.
@@ -51,32 +47,32 @@ pub struct PageCache {
     pub memory: RefCell<MemoryCache<MemoryEntry>>,
     pub settings: SettingsCache,
     pub boundaries: Rc<Boundaries>,
-    /// For requests of its own.
+    /// For background fetches.
     pub services: Weak<Services>,
     pub refreshes: Cell<usize>,
-    /// Who may purge any site's entries by request.
+    /// Networks that may purge entries of any site by request.
     pub purgers: Vec<Network>,
     pub scratch: RefCell<Vec<u8>>,
     pub counters: Arc<Counters>,
     pub worker_stats: Arc<WorkerStats>,
     pub bans: Bans,
     pub again: RefetchQueue,
-    /// How many there are.
+    /// Number of workers.
     pub workers: usize,
 }
 
 /// What a worker's cache is made of.
 pub struct Share {
     pub store: Arc<Store>,
-    /// This worker's share of the memory.
+    /// This worker's share of the memory, in bytes.
     pub memory_bytes_max: usize,
     pub counters: Arc<Counters>,
     pub worker_stats: Arc<WorkerStats>,
-    /// How many there are.
+    /// Number of workers.
     pub workers: usize,
 }
 
-/// What the tier has under a key, as long as the store has the same.
+/// An entry in memory, valid as long as the store has the same one.
 pub struct MemoryEntry {
     pub kept: Cached,
     pub id: u64,
@@ -108,7 +104,7 @@ impl PageCache {
         })
     }
 
-    /// What there is under a key, in memory or on the disk. What was purged is not there.
+    /// The entry of a key, in memory or on disk, unless it was purged.
     pub async fn find(&self, key: &[u8]) -> Option<Cached> {
         if let Some(kept) = self.in_memory(key) {
             return Some(kept);
@@ -120,7 +116,7 @@ impl PageCache {
         self.current(kept)
     }
 
-    /// An entry of the store. The content of a large one is looked at once, beside the worker.
+    /// An entry of the store. The content of a large one is verified once, on the blocking pool.
     pub async fn sound(&self, key: &[u8]) -> Option<StoredEntry> {
         let found = self.store.find(key, MEMORY_BYTES_MAX)?;
         let hash = self.store.hash(key);
@@ -132,14 +128,14 @@ impl PageCache {
         let looking = jobs::run(JobKind::PageCache, None, move |_| {
             found.content.is_sound().then_some(found)
         });
-        // A job that was not done says nothing about the entry.
+        // A job that did not run says nothing about the entry.
         let looked = looking.await.ok()?;
         match looked {
             Some(_) => drop(self.store.is_known_sound(hash, true)),
             None => self.store.discard(
                 hash,
                 saker_cache_store::Coding::Identity,
-                "its content is damaged",
+                "its content does not match its checksum",
             ),
         }
         looked
@@ -149,7 +145,7 @@ impl PageCache {
         let memory = self.memory.borrow();
         let held = memory.find(key)?;
         if !self.store.is_current(held.version.get()) {
-            // Another key with the same number may have changed, and not this one.
+            // Another key with the same version number may have changed.
             held.version.set(self.store.version_if_there(key, held.id)?);
         }
         let kept = held.kept.clone();
@@ -157,7 +153,7 @@ impl PageCache {
         self.current(kept)
     }
 
-    /// Unless it was purged.
+    /// The entry, unless it was purged.
     pub fn current(&self, kept: Cached) -> Option<Cached> {
         match &kept {
             Cached::Page(page) => (self.validity(page) != Validity::Gone).then_some(kept),
@@ -169,7 +165,7 @@ impl PageCache {
         page.validity(&self.store, |ban| self.bans.is_about(ban, page))
     }
 
-    /// From the store into memory.
+    /// Decodes an entry of the store.
     pub fn taken(&self, found: StoredEntry) -> Option<Cached> {
         let StoredEntry {
             head, id, content, ..
@@ -217,7 +213,7 @@ impl PageCache {
         }
     }
 
-    /// The page as the store has it now, where another one may have come since it was found.
+    /// The page as the store has it now; it may have been replaced since it was found.
     pub async fn newest(&self, page: &Page) -> Option<Rc<Page>> {
         match self.find(&page.key).await? {
             Cached::Page(page) => Some(page),
@@ -225,8 +221,8 @@ impl PageCache {
         }
     }
 
-    /// What another worker, or this one, has made since a page was read. Where there is such, it
-    /// takes the page's place in memory.
+    /// Loads a newer page that any worker has stored since this one was read. `true`: it has taken
+    /// the page's place in memory.
     pub fn take_newer(&self, page: &Page) -> bool {
         let Some(found) = self.store.find(&page.key, MEMORY_BYTES_MAX) else {
             return false;
@@ -244,12 +240,12 @@ impl PageCache {
         true
     }
 
-    /// Puts into this worker's memory what the store had under that version.
+    /// Puts into this worker's memory what the store has under that version.
     pub fn hold(&self, key: &[u8], kept: &Cached, id: u64, version: Version) {
         if let (Cached::Page(page), Some(Cached::Page(old))) =
             (kept, self.memory.borrow().find(key).map(|held| &held.kept))
         {
-            // What was in demand is so still, and less so each time that nobody asks.
+            // A popular page stays popular, less so with each renewal without a request.
             page.hits.set(page.hits.get().max(old.hits.get() / 2));
             if let (None, Some(replay)) = (page.replay.get(), old.replay.get()) {
                 let _ = page.replay.set(Rc::clone(replay));
@@ -281,7 +277,7 @@ impl PageCache {
         self.counters.increment(metric);
     }
 
-    /// An answer that was made of a page.
+    /// Counts a response made from a page.
     pub fn count_answer(
         &self,
         stats: Option<&SiteStats>,
@@ -334,7 +330,7 @@ pub fn content_of(content: saker_cache_store::Content) -> Content {
 }
 
 impl PageCache {
-    /// Whether some visitor of a site may have entries of his own.
+    /// True if some client of a site may have private entries.
     pub fn has_private(&self, scope: &[u8]) -> bool {
         self.store.may_have(private_probe(scope))
     }

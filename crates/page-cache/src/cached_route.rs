@@ -1,10 +1,10 @@
-//! What is kept of a walk that led to the cache: from then on requests for that path are answered
-//! from memory without another one.
+//! The route cache's entry for pages: further requests for the path are answered from memory
+//! without a full dispatch.
 //!
-//! Left as the exchange's reusable, kept as long as everything the walk depended on holds.
-//! Difficulty: it sees no more than the request's head. So whoever may have an entry of his own, or
-//! is to be judged otherwise, walks; and so does everybody whose page is not in memory, is stale,
-//! or was purged.
+//! Called by: the pipeline's fast path, through [`Reusable`]; left in the exchange by `lookup`.
+//! Caveat: it sees the request head only. It declines for clients that may have private entries,
+//! for pages that are not in memory, stale or purged, and for requests that need another decision.
+//! Out of scope: everything that waits.
 
 use crate::{
     cache::{Cached, PageCache},
@@ -70,13 +70,13 @@ impl Reusable for CachedPageRoute {
     }
 
     fn memory_bytes(&self) -> usize {
-        // Pages are the tier's.
+        // Pages belong to the memory cache.
         size_of::<CachedPageRoute>() + 256
     }
 }
 
 impl CachedPageRoute {
-    /// Whether this visitor may have private entries here.
+    /// True if this client may have private entries here.
     fn may_have_own(&self, head: HeadView<'_>) -> bool {
         let config = &self.settings.config;
         config.private && config.obeys_lscache && self.cache.has_private(&self.key_base.scope)

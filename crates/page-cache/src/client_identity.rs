@@ -1,12 +1,16 @@
-//! x
+//! The identity of a client, for private entries.
+//!
+//! Called by: `request`.
+//! Caveat: keys are stored on disk, so credentials enter them as digests only.
+//! Out of scope: which cookies are session cookies (`saker_cache_rules::cookie_names`).
 
 use crate::key::{BETWEEN, HEX};
 use saker_cache_rules::lscache::{identity, settings::LscacheSettings};
 use saker_http::{HeadView, KnownField};
 use saker_pipeline::Exchange;
 
-/// The identity of a client, where something identifies it: session cookies, credentials, or what
-/// the server itself knows of it.
+/// The identity of a client by session cookies, credentials, or authentication by the server;
+/// `None` if nothing identifies it.
 pub fn client_identity(exchange: &Exchange, settings: &LscacheSettings) -> Option<Vec<u8>> {
     let view = exchange.head.view();
     if !view.has(KnownField::Cookie)
@@ -16,7 +20,7 @@ pub fn client_identity(exchange: &Exchange, settings: &LscacheSettings) -> Optio
         return None;
     }
     let user = exchange.user.as_deref();
-    // Keys lie on the disk: of passwords they have a digest.
+    // Keys are on disk: they contain digests of passwords.
     let credentials = credentials(view, user).map(|credentials| digest(&credentials));
     let certificate = certificate(exchange).map(digest);
     let granted = granted(exchange).map(digest);
@@ -33,8 +37,8 @@ pub fn client_identity(exchange: &Exchange, settings: &LscacheSettings) -> Optio
     ))
 }
 
-/// Whether the server knows the client by something that no field of the request need show: a user,
-/// a certificate, an authorization server's word.
+/// True if the server knows the client by something that need not appear in a request field: a
+/// user, a certificate, or the answer of an authorization server.
 pub fn is_authenticated(exchange: &Exchange) -> bool {
     exchange.user.is_some() || certificate(exchange).is_some() || granted(exchange).is_some()
 }
@@ -57,8 +61,8 @@ fn granted(exchange: &Exchange) -> Option<&[u8]> {
         .filter(|told| !told.is_empty())
 }
 
-/// All lines of Authorization. Digest's differ from request to request (RFC 7616 section 3.4):
-/// there the user that was found by them has to do.
+/// All Authorization fields. Those of Digest differ from request to request (RFC 7616 section 3.4);
+/// there the authenticated user has to do.
 fn credentials(view: HeadView<'_>, user: Option<&str>) -> Option<Vec<u8>> {
     let is_changing = |line: &[u8]| {
         user.is_some()

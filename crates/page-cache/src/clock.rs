@@ -1,4 +1,8 @@
-//! x
+//! Times in the units that the cache uses.
+//!
+//! Called by: the look-up and the store filter.
+//! Caveat: wall-clock times have a resolution of one second; locks use monotonic milliseconds.
+//! Out of scope: the clock itself (`saker_net::clock`).
 
 pub fn ms(seconds: u64) -> i64 {
     i64::try_from(seconds.saturating_mul(1000)).unwrap_or(i64::MAX)

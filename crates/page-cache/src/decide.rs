@@ -1,7 +1,8 @@
-//! Whether a response is kept, for whom, by whose word and for how long; or why it is not.
+//! Decides whether a response is stored, for whom, by which rules and for how long; or why not.
 //!
-//! KeyBase in the walk: the first step of keeping (`keep`). Absent on purpose: anything that is
-//! written. The rules are `saker_cache_rules`'s.
+//! Called by: `store_response`.
+//! Caveat: LSCache's fields come first; HTTP's rules apply where they say nothing.
+//! Out of scope: writing; the rules themselves (`saker_cache_rules`).
 
 use crate::{
     clock::now_ms,
@@ -19,12 +20,12 @@ use saker_cache_rules::{
 use saker_http::Status;
 use saker_pipeline::{Exchange, Response};
 
-/// What is to become of a response.
+/// How a response is to be stored.
 pub struct Decision {
     pub by: By,
     pub life: Life,
     pub is_private: bool,
-    /// Cookies and rules make no difference.
+    /// Cookies and rules select no other variant.
     pub is_one: bool,
     pub is_template: bool,
 }
@@ -44,10 +45,7 @@ pub fn decide(
     if length.is_some_and(|length| {
         length < config.entry_bytes_min || config.entry_bytes_max.is_some_and(|max| length > max)
     }) {
-        return Err(Refusal::new(
-            "size",
-            "its content is smaller or larger than what is kept",
-        ));
+        return Err(Refusal::new("size", "its size is outside the limits"));
     }
     if config.obeys_lscache {
         let mut control = Control::from_settings(&request.settings.lscache);
@@ -80,7 +78,7 @@ fn by_http(
     if !request.settings.config.obeys_http {
         return Err(Refusal::new(
             "not-asked",
-            "X-LiteSpeed-Cache-Control does not ask for it",
+            "there is no X-LiteSpeed-Cache-Control",
         ));
     }
     let with_ttl = request
@@ -141,7 +139,7 @@ fn by_lscache(
     if is_private && request.client_identity.is_none() {
         return Err(Refusal::new(
             "visitor-unknown",
-            "it is for one client, and nothing identifies this one (no session cookie, no credentials)",
+            "it is private, and nothing identifies the client (no session cookie, no credentials)",
         ));
     }
     Ok(Decision {

@@ -1,4 +1,8 @@
-//! x
+//! Encodes stored pages, once per coding.
+//!
+//! Called by: the look-up and the error fallback.
+//! Caveat: runs on the blocking pool; concurrent requests for a coding wait for the first.
+//! Out of scope: the encoders (`saker_content::coding`).
 
 use crate::{
     cache::{PageCache, content_of},
@@ -9,7 +13,7 @@ use saker_http::content_coding::Coding;
 use saker_net::jobs::{self, JobKind};
 use std::rc::Rc;
 
-/// Fills the slot of a coding: from the store, or made now and kept there.
+/// Fills the slot of a coding, from the store or by encoding the page, and stores the result.
 pub async fn encode(cache: &Rc<PageCache>, page: &Rc<Page>, coding: Coding, levels: Levels) {
     let _making = page.making.lock().await;
     if page.slot(coding).get().is_some() {
@@ -27,7 +31,7 @@ pub async fn encode(cache: &Rc<PageCache>, page: &Rc<Page>, coding: Coding, leve
             return Some(content);
         }
         let encoded = coding::encode_as_job(cancel, coding, levels, &plain?()?, false)?;
-        // What can't be kept is made anew another time.
+        // If it can't be stored, it is encoded again another time.
         let kept = store.write_coding(&key, id, stored).and_then(|mut writer| {
             writer.write(&encoded)?;
             writer.finish()
@@ -36,7 +40,7 @@ pub async fn encode(cache: &Rc<PageCache>, page: &Rc<Page>, coding: Coding, leve
         Some(saker_cache_store::Content::Memory(encoded))
     });
     let made = making.await.ok().flatten();
-    // Nobody else can have filled it: we hold the lock.
+    // The lock is held, so the slot is empty.
     let _ = page
         .slot(coding)
         .set(made.map(|content| EncodedBody::new(coding, content_of(content))));

@@ -1,4 +1,8 @@
-//! x
+//! Serves a stored page in place of an error response (RFC 5861 section 4, `stale-if-error`).
+//!
+//! Called by: `store_response`.
+//! Caveat: a fragment is replaced by any older version of it; a page only within its window.
+//! Out of scope: error documents.
 
 use crate::{
     cache::PageCache,
@@ -16,10 +20,10 @@ use saker_http::Status;
 use saker_pipeline::{Exchange, Response};
 use std::rc::Rc;
 
-/// What could not be made anew is served as it is for so long before it is tried again.
+/// Time before a failed fetch is tried again, in milliseconds.
 const RETRY_MS: u64 = 2_000;
 
-/// Codings of a page, and the page as it is.
+/// All codings of a page, and the page without one.
 const CODINGS_MAX: usize = 4;
 
 /// Replaces an error response by the stored page, where one may be served (RFC 5861 section 4).
@@ -101,7 +105,7 @@ async fn stale_response(
     None
 }
 
-/// A ticket that could not be used: what is there is served as it is for a while.
+/// Lets other requests use the stored page for a while before one of them tries again.
 pub fn retry_later(permit: &mut FetchPermit) {
     permit.bypass_until(monotonic_ms() + RETRY_MS);
 }

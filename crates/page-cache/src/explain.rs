@@ -1,9 +1,10 @@
-//! What the page cache would do with a request that nobody sent (`saker explain`): the settings,
-//! rules, fields and cookies that decide.
+//! What the page cache would do with a request (`saker explain`): the settings, rules, fields and
+//! cookies that decide.
 //!
-//! KeyBase in the walk: where the look-up stands. Difficulty: only the response says in the end
-//! whether it is kept, and nobody makes one here; so it is said which of its words would count.
-//! Absent on purpose: the store, which is the running server's (`saker cache show` asks it).
+//! Called by: the pipeline, in place of the look-up.
+//! Caveat: only the response decides in the end whether it is stored, and there is none here; so
+//! the output names the response fields that would count.
+//! Out of scope: the store, which belongs to the running server (`saker cache show`).
 
 use crate::{announce::is_made, purge, request::CacheRequest, settings::CacheSettings};
 use saker_cache_rules::{
@@ -20,7 +21,7 @@ use saker_http::{KnownField, Method};
 use saker_pipeline::{Exchange, Handled, Handler, LocalFuture};
 use std::{rc::Rc, sync::Arc};
 
-/// Stands in the place of the look-up where requests are explained.
+/// Takes the look-up's place when requests are explained.
 pub struct Explain;
 
 impl Handler for Explain {
@@ -43,21 +44,21 @@ impl Handler for Explain {
 
 fn off(exchange: &Exchange) -> String {
     let offer = match exchange.settings.cache.offer.pages && is_made(exchange) {
-        true => "; applications are told that they may switch it on (X-LSCACHE)",
+        true => "; X-LSCACHE tells applications that they may switch it on",
         false => "",
     };
     format!(
-        "off here: neither `cache` in saker.toml nor CacheLookup or CacheEnable is in force for this path{offer}"
+        "off: neither `cache` in saker.toml nor CacheLookup or CacheEnable applies to this path{offer}"
     )
 }
 
 fn steps(exchange: &Exchange) -> Vec<String> {
     let view = exchange.head.view();
     if purge::is_purge(view.method_token()) {
-        return vec!["a purge: carried out for clients that may".into()];
+        return vec!["a purge request: carried out for permitted clients".into()];
     }
     if !is_made(exchange) {
-        return vec!["not asked: a file of ours, which is faster served as one".into()];
+        return vec!["not used: static files are served directly".into()];
     }
     let settings = Rc::new(CacheSettings::new(&Arc::clone(&exchange.settings.cache)));
     let Some(request) = CacheRequest::of(exchange, Rc::clone(&settings), 0) else {
@@ -67,13 +68,15 @@ fn steps(exchange: &Exchange) -> Vec<String> {
             .iter()
             .find(|part| memchr::memmem::find(view.target(), part.as_bytes()).is_some());
         return vec![match part {
-            Some(part) => format!("neither looked up nor kept: `{part}` in its target is excluded"),
-            None => "neither looked up nor kept: its target is no path".into(),
+            Some(part) => {
+                format!("neither looked up nor stored: targets with `{part}` are excluded")
+            }
+            None => "neither looked up nor stored: its target is not a path".into(),
         }];
     };
     let mut steps = rules(exchange, &request);
     if request.rewrite_env.off {
-        steps.push("neither looked up nor kept: a rule has set modcache=0".into());
+        steps.push("neither looked up nor stored: a rule has set modcache=0".into());
         return steps;
     }
     steps.push(looked_up(exchange, &request));
@@ -82,18 +85,18 @@ fn steps(exchange: &Exchange) -> Vec<String> {
     steps
 }
 
-/// What rules have said, if anything.
+/// What rewrite rules have set, if anything.
 fn rules(exchange: &Exchange, request: &CacheRequest) -> Vec<String> {
     let set = exchange
         .environment
         .iter()
         .filter(|(name, _)| RewriteEnv::is_ours(name));
     let mut steps: Vec<String> = set
-        .map(|(name, value)| format!("rules say {}={}", text(name), text(value)))
+        .map(|(name, value)| format!("rules set {}={}", text(name), text(value)))
         .collect();
     if request.rewrite_env.vary != VaryRules::default() {
         steps.push(format!(
-            "rules and settings name a variant: {}",
+            "variant by rules and settings: {}",
             text(&request.rewrite_env.vary.string(exchange.head.view()))
         ));
     }
@@ -104,7 +107,7 @@ fn looked_up(exchange: &Exchange, request: &CacheRequest) -> String {
     let view = exchange.head.view();
     if !matches!(view.method(), Method::Get | Method::Head) {
         return format!(
-            "not looked up: {} may change something; what it changes is made invalid",
+            "not looked up: {} is an unsafe method; a successful response invalidates the URL",
             text(view.method_token())
         );
     }
@@ -116,10 +119,10 @@ fn looked_up(exchange: &Exchange, request: &CacheRequest) -> String {
         request.private_key(view).is_some(),
         request.settings.config.public,
     ) {
-        (true, true) => ", the visitor's own page first",
-        (true, false) => ", the visitor's own page only",
+        (true, true) => ", the client's private page first",
+        (true, false) => ", the client's private page only",
         (false, true) => "",
-        (false, false) => " for visitors that are known; this one is not",
+        (false, false) => " for identified clients only; this one is not identified",
     };
     format!("looked up{whose}, by {}", key.join(" | "))
 }
@@ -128,7 +131,7 @@ fn looked_up(exchange: &Exchange, request: &CacheRequest) -> String {
 fn request_facts(exchange: &Exchange, request: &CacheRequest) -> Vec<String> {
     let (view, settings) = (exchange.head.view(), &request.settings);
     let mut steps = Vec::new();
-    let no_word = "what is made for it is kept for all only if the response says `public` itself";
+    let no_word = "the response is shared only if it is explicitly `public`";
     if view.has(KnownField::Authorization) {
         steps.push(format!("the request has Authorization: {no_word}"));
     }
@@ -144,14 +147,14 @@ fn request_facts(exchange: &Exchange, request: &CacheRequest) -> Vec<String> {
             &settings.lscache,
         )
     {
-        steps.push(format!("not kept by LSCache's words: {}", why.sentence()));
+        steps.push(format!("not stored by LSCache's rules: {}", why.sentence()));
     }
     if let Some(asked) = view.known(KnownField::CacheControl) {
         steps.push(match settings.http.client {
             ClientControl::Ignored => {
-                format!("the request's Cache-Control `{}` is not heard", text(asked))
+                format!("the request's Cache-Control `{}` is ignored", text(asked))
             }
-            _ => format!("the request's Cache-Control `{}` is heard", text(asked)),
+            _ => format!("the request's Cache-Control `{}` is honored", text(asked)),
         });
     }
     steps
@@ -174,7 +177,7 @@ fn session_cookie(exchange: &Exchange, settings: &CacheSettings) -> Option<Strin
         .map(text)
 }
 
-/// By which words of the response.
+/// The response fields that decide.
 fn kept(request: &CacheRequest) -> String {
     let config: &CacheUse = &request.settings.config;
     let mut control = Control::from_settings(&request.settings.lscache);
@@ -185,25 +188,22 @@ fn kept(request: &CacheRequest) -> String {
         words.push("X-LiteSpeed-Cache-Control".to_owned());
     }
     if config.obeys_lscache && control != before {
-        words.push("what rules say, where that is missing".into());
+        words.push("what rules set, if that is missing".into());
     } else if config.obeys_http {
         words.push(match config.shared_words_only {
-            true => "Cache-Control's words for shared caches (public, s-maxage), CDN-Cache-Control"
-                .into(),
+            true => "Cache-Control for shared caches (public, s-maxage), CDN-Cache-Control".into(),
             false => "Cache-Control, Expires and CDN-Cache-Control".into(),
         });
         words.extend(
             config
                 .ttl_default_s
                 .map(|seconds| match config.default_needs_validator {
-                    true => format!(
-                        "without a word of it {seconds} s, if it has an ETag or Last-Modified"
-                    ),
-                    false => format!("without a word of it {seconds} s"),
+                    true => format!("{seconds} s by default, if it has an ETag or Last-Modified"),
+                    false => format!("{seconds} s by default"),
                 }),
         );
     }
-    format!("whether the answer is kept goes by: {}", words.join("; "))
+    format!("storing is decided by: {}", words.join("; "))
 }
 
 fn text(bytes: &[u8]) -> String {

@@ -1,4 +1,8 @@
-//! x
+//! The filter that stores responses and assembles templates.
+//!
+//! Called by: the pipeline, after the filters that change content and before compression.
+//! Caveat: it also sees error documents, so that a failed fetch can be replaced.
+//! Out of scope: the decisions (`store_response`).
 
 use crate::{
     cache::PageCache,
@@ -12,7 +16,7 @@ use crate::{
 use saker_pipeline::{Exchange, Filter, LocalFuture, Response};
 use std::{any::Any, rc::Rc};
 
-/// The filter.
+/// Stores responses and assembles templates.
 pub struct StoreFilter(pub Rc<PageCache>);
 
 impl Filter for StoreFilter {
@@ -20,7 +24,7 @@ impl Filter for StoreFilter {
         "page_cache"
     }
 
-    /// A hit that is to be put together.
+    /// True for a hit that is still to be assembled.
     fn takes_ready(&self, exchange: &Exchange) -> bool {
         exchange
             .page_cache
@@ -32,7 +36,8 @@ impl Filter for StoreFilter {
         true
     }
 
-    /// How deep it is in pages: a page that stands in for a part may ask for that very part.
+    /// Passes on the nesting of a fragment: an error document for a fragment may include that very
+    /// fragment.
     fn left_to_stand_in(&self, exchange: &mut Exchange) -> Option<Box<dyn Any>> {
         let state = exchange.page_cache.take()?;
         if state.is::<FragmentRequest>() {

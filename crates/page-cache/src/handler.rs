@@ -1,10 +1,14 @@
-//! x
+//! The handler that looks up pages.
+//!
+//! Called by: the pipeline, before programs and upstreams.
+//! Caveat: where the cache is off it only announces itself, since applications may switch it on.
+//! Out of scope: the look-up itself (`lookup`).
 
 use crate::{announce, cache::PageCache, lookup, refetch};
 use saker_pipeline::{Exchange, Handled, Handler, LocalFuture};
 use std::rc::Rc;
 
-/// The handler.
+/// Answers requests from the cache.
 pub struct LookupHandler(pub Rc<PageCache>);
 
 impl Handler for LookupHandler {
@@ -14,7 +18,7 @@ impl Handler for LookupHandler {
 
     fn handle<'a>(&'a self, exchange: &'a mut Exchange) -> LocalFuture<'a, Handled> {
         if !exchange.settings.cache.is_on {
-            // An application that is told of a cache may switch it on.
+            // An application that knows of the cache may switch it on.
             announce::tell(exchange);
             return Box::pin(std::future::ready(Handled::Declined));
         }

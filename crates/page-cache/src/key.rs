@@ -1,9 +1,11 @@
-//! What requests must have in common to get the same entry.
+//! Cache keys: what requests must have in common to get the same entry.
 //!
-//! A key is the URL as the client asked for it (scheme, host, port, path in one spelling, query
-//! without what was left out), then what answers it in the end (rules may send two clients'
-//! requests for one URL to different scripts), then the variant, then the visitor where the entry
-//! is his alone. Parts are told apart by bytes that none of them holds.
+//! Called by: `request`, `cached_route`, purges and the server's cache commands.
+//! Caveat: a key is the URL as requested (scheme, host, port, normalized path, query without
+//! ignored parameters), then what answers it (rules may send two requests for one URL to different
+//! scripts), then the variant, then the client's identity for private entries. The parts are
+//! separated by a byte that occurs in none of them.
+//! Out of scope: hashing, which the store does.
 
 use crate::{override_fields::is_override, record::VaryRecord};
 use saker_cache_rules::{
@@ -18,23 +20,23 @@ use saker_http::{
 };
 use saker_pipeline::{CallTo, Client, Exchange};
 
-/// A longer one is not cached (LSCache protocol 4.1).
+/// Longer keys are not cached (LSCache protocol 4.1).
 pub const KEY_BYTES_MAX: usize = 65_535;
 
 pub const BETWEEN: u8 = 0;
 
 pub const HEX: [u8; 16] = *b"0123456789abcdef";
 
-/// What keys of one URL have in common, without its query.
+/// What the keys of one URL have in common, without the query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyBase {
-    /// As far as purges of the site reach.
+    /// The scope of purges: the site.
     pub scope: Vec<u8>,
     /// `scheme://host:port/path`
     pub url: Vec<u8>,
-    /// What answers in the end.
+    /// What answers the request: upstream, script, target.
     answers: Vec<u8>,
-    /// Phones, tablets and other browsers get pages of their own.
+    /// Phones, tablets and other browsers get different pages.
     pub by_device: bool,
 }
 
@@ -58,7 +60,7 @@ impl KeyBase {
         })
     }
 
-    /// The URL with its query: what it is purged by.
+    /// The URL with its query, by which it is purged.
     pub fn with_query(&self, query: Option<&[u8]>) -> Vec<u8> {
         let mut key = self.url.clone();
         if let Some(query) = query {
@@ -68,7 +70,7 @@ impl KeyBase {
         key
     }
 
-    /// Another URL of the same host, as keys of its pages have it.
+    /// Another URL of the same host, spelled as in keys.
     pub fn url_of(&self, exchange: &Exchange, target: &[u8], edits: &KeyEdits) -> Vec<u8> {
         let end = target
             .iter()
@@ -86,14 +88,14 @@ impl KeyBase {
         key
     }
 
-    /// The key of everything that answers this URL and query with this vary string.
+    /// The key for this URL and query with a vary string.
     pub fn key(&self, query: Option<&[u8]>, vary: &[u8]) -> Vec<u8> {
         let mut key = Vec::with_capacity(self.url.len() + self.answers.len() + vary.len() + 64);
         self.key_into(query, &mut key, |out| out.extend_from_slice(vary));
         key
     }
 
-    /// The same in the place of what is in `out`.
+    /// Writes the key into `out`, replacing its content.
     pub fn key_into(
         &self,
         query: Option<&[u8]>,
@@ -113,11 +115,11 @@ impl KeyBase {
     }
 }
 
-/// Of a site: as far as its purges reach.
+/// The scope of a site's purges.
 pub fn scope(site: &Site, index: usize) -> Vec<u8> {
     let first_name = match site.names.first() {
         Some(SiteName::Exact(name)) => Some(name.clone()),
-        // Beside a site of the name itself.
+        // Distinct from a site of the bare name.
         Some(SiteName::Wildcard(name)) => Some(format!("*.{name}")),
         Some(SiteName::Any) | None => None,
     };
@@ -148,7 +150,7 @@ pub fn variant_key(
     (key.len() <= KEY_BYTES_MAX).then_some(key)
 }
 
-/// The same for entries that vary by further fields.
+/// Adds the values of further request fields that the response varies by.
 pub fn with_fields(mut key: Vec<u8>, fields: &[u8]) -> Vec<u8> {
     key.push(BETWEEN);
     key.extend_from_slice(b"fields ");
@@ -158,20 +160,20 @@ pub fn with_fields(mut key: Vec<u8>, fields: &[u8]) -> Vec<u8> {
     key
 }
 
-/// The same for one visitor's entry.
+/// Adds the client's identity, for a private entry.
 pub fn with_identity(key: &[u8], client_identity: &[u8]) -> Vec<u8> {
     [key, &[BETWEEN], b"visitor ", client_identity].concat()
 }
 
-/// The variant that a visitor gets by his vary cookie and what rules and responses have named.
+/// The variant for a client, by its vary cookie and what rules and responses have named.
 pub fn variant(view: HeadView<'_>, rules: &VaryRules, by_device: bool) -> Vec<u8> {
     let mut out = Vec::new();
     variant_into(view, rules, by_device, &mut out);
     out
 }
 
-/// The same behind what is in `out`. Who has no cookies, where nothing was named, has the bare name
-/// of the vary cookie.
+/// Appends the variant to `out`. Without cookies and named rules, it is the bare name of the vary
+/// cookie.
 pub fn variant_into(view: HeadView<'_>, rules: &VaryRules, by_device: bool, out: &mut Vec<u8>) {
     match view.has(KnownField::Cookie) || !rules.cookies.is_empty() || rules.value.is_some() {
         true => out.extend_from_slice(&rules.string(view)),
@@ -180,7 +182,7 @@ pub fn variant_into(view: HeadView<'_>, rules: &VaryRules, by_device: bool, out:
     others_into(view, by_device, out);
 }
 
-/// What is left of it where cookies and rules make no difference.
+/// The variant where cookies and rules make no difference.
 pub fn one_variant(view: HeadView<'_>, by_device: bool) -> Vec<u8> {
     let mut out = Vec::new();
     others_into(view, by_device, &mut out);
@@ -200,9 +202,9 @@ pub fn device(view: HeadView<'_>) -> Device {
     Device::of(view.first("User-Agent"))
 }
 
-/// The URL as it was written, where that is not how it stands in the key: the application is told
-/// it as it came, and may answer with it (links with a port, the listener's own or another; a
-/// redirect to the usual spelling). Purges reach all spellings.
+/// The URL as sent, where the key has another spelling: the application sees it as it was sent and
+/// may use it in the response (links with a port, a redirect to the canonical spelling). Purges
+/// cover all spellings.
 fn spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let field = exchange
@@ -222,7 +224,7 @@ fn spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Behind what is in `out`; nothing for almost everybody.
+/// Appends override fields to `out`; for most requests, nothing.
 fn overrides_into(view: HeadView<'_>, out: &mut Vec<u8>) {
     for (name, value) in view.fields() {
         if is_override(name) {
@@ -246,7 +248,7 @@ fn url(client: &Client, host: &[u8], raw_path: &[u8]) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(raw_path.len());
     match path::normalise(raw_path, &mut decoded) {
         Ok(()) => escape::uri_path(&decoded, &mut url),
-        // One that rules let pass as it is (encoded slashes).
+        // Rules let it pass unchanged (encoded slashes).
         Err(_) => url.extend_from_slice(raw_path),
     }
     url
@@ -286,11 +288,11 @@ fn answers(exchange: &Exchange) -> Vec<u8> {
             answers.extend_from_slice(&call.target[..end]);
         }
     }
-    // What is said of an error is said of no other.
+    // A response for one error status is not reused for another.
     if let Some(error) = exchange.stands_in_for {
         answers.extend_from_slice(format!(" for {}", error.0).as_bytes());
     }
-    // The parts of a key are told apart by it.
+    // The byte separates the parts of the key.
     answers.retain(|byte| *byte != BETWEEN);
     answers
 }

@@ -1,9 +1,11 @@
-//! What a worker keeps of the page cache in memory: bounded by bytes, and not to be flushed by
-//! somebody who asks for everything once.
+//! The memory cache of a worker: bounded by bytes, and not flushed by a crawler that requests
+//! everything once.
 //!
-//! The policy is S3-FIFO (Yang et al., SOSP 2023): newcomers pass through a short queue and leave
-//! it for the long one only if they were asked for again; who was thrown out and comes back soon
-//! goes to the long one at once. A hit counts in the item and moves nothing.
+//! Called by: `cache`.
+//! Caveat: the policy is S3-FIFO (Yang et al., SOSP 2023): new items pass through a short queue and
+//! move to the long one only if they are requested again; an evicted item that returns soon goes to
+//! the long queue at once. A hit increments a counter and moves nothing.
+//! Out of scope: validity of the values.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
@@ -13,12 +15,12 @@ use std::{
     hash::BuildHasher,
 };
 
-/// Of all bytes, for newcomers.
+/// Share of all bytes for new items, in percent.
 const NEW_SHARE: usize = 10;
 
 const COUNT_MAX: u8 = 3;
 
-/// Key, table slot and queue place of an item, about.
+/// Approximate overhead of an item: key, table slot and queue slot.
 const ITEM_BYTES: usize = 128;
 
 struct Item<V> {
@@ -28,7 +30,7 @@ struct Item<V> {
     bytes: usize,
     count: Cell<u8>,
     is_new: bool,
-    /// Tells it from others that had its place.
+    /// Distinguishes it from earlier items of its slot.
     age: u32,
 }
 
@@ -37,10 +39,10 @@ pub struct MemoryCache<V> {
     table: HashTable<u32>,
     items: Vec<Option<Item<V>>>,
     free: Vec<u32>,
-    /// Places with the ages of those meant, the oldest first; some are gone.
+    /// Slots with the age of the item meant, oldest first; some are gone.
     newcomers: VecDeque<(u32, u32)>,
     settled: VecDeque<(u32, u32)>,
-    /// Hashes of those that had to leave without having been asked for again.
+    /// Hashes of items evicted from the short queue.
     ghosts: HashSet<u64, RandomState>,
     ghost_order: VecDeque<u64>,
     new_bytes: usize,
@@ -73,7 +75,8 @@ impl<V> MemoryCache<V> {
         Some(&item.value)
     }
 
-    /// Puts a value in, in the place of another. What is too large for the tier is left out.
+    /// Inserts a value, replacing the previous one. Values too large for the cache are not
+    /// inserted.
     pub fn insert(&mut self, key: &[u8], value: V, bytes: usize) {
         let bytes = bytes + key.len() + ITEM_BYTES;
         let hash = self.hasher.hash_one(key);
@@ -94,7 +97,7 @@ impl<V> MemoryCache<V> {
         });
     }
 
-    /// Everything that there is, in no order.
+    /// All values, in no particular order.
     pub fn values(&self) -> impl Iterator<Item = &V> {
         self.items.iter().flatten().map(|item| &item.value)
     }
@@ -105,7 +108,7 @@ impl<V> MemoryCache<V> {
         }
     }
 
-    /// Counts an item that has grown.
+    /// Updates the size of an item.
     pub fn recount(&mut self, key: &[u8], bytes: usize) {
         let Some(at) = self.place(self.hasher.hash_one(key), key) else {
             return;
@@ -173,7 +176,7 @@ impl<V> MemoryCache<V> {
         Some(item)
     }
 
-    /// Takes the next step towards room; `false`: there is nothing left to let go.
+    /// Takes one step towards free space; `false` if nothing is left to evict.
     fn make_room(&mut self) -> bool {
         let from_new = self.new_bytes * 100 > self.bytes_max * NEW_SHARE || self.settled.is_empty();
         let queue = if from_new {
@@ -258,8 +261,7 @@ mod tests {
         assert_eq!((memory.len(), memory.bytes(), memory.new_bytes), (0, 0, 0));
     }
 
-    /// Hot pages are asked for all the time while a crawler goes through a site ten times as large
-    /// as the tier.
+    /// Popular pages are requested all the time while a crawler visits ten times as many as fit.
     #[test]
     fn a_crawl_does_not_flush_it() {
         let mut memory = MemoryCache::new(1_000_000);

@@ -1,10 +1,13 @@
-//! x
+//! Request fields by which proxies override scheme, host, path or user.
+//!
+//! Called by: `key` and `replay_request`.
+//! Caveat: a client that sends one may get another page, so name and value are part of the key.
+//! Out of scope: which proxies are trusted.
 
 use saker_http::field_name::{is_alike, is_alike_any};
 
-/// Families of fields by which proxies tell applications what was asked of them: all names that
-/// begin so, but for those about the client's address, which are different for each client and
-/// steer no page.
+/// Prefixes of such fields, except for those about the client's address, which differ for each
+/// client and select no page.
 const FAMILIES: [&str; 8] = [
     "x-forwarded-",
     "x-original-",
@@ -27,7 +30,7 @@ const ADDRESSES: [&str; 8] = [
     "remote-ip",
 ];
 
-/// Others of that kind, by their first letter.
+/// Other such fields, sorted.
 const OTHERS: [&str; 37] = [
     "base-url",
     "cf-visitor",
@@ -68,9 +71,8 @@ const OTHERS: [&str; 37] = [
     "x-webauth-user",
 ];
 
-/// True for fields by which proxies tell applications what was asked of them (scheme, host, port,
-/// path, method) and by whom. A client that sends one may get another page, and must not leave it
-/// to others: name and value are part of the key. Names that programs can't tell apart are one.
+/// True for fields by which proxies tell applications the original scheme, host, port, path, method
+/// or user. Names that programs can't distinguish count as one.
 pub fn is_override(name: &[u8]) -> bool {
     let may_be =
         matches!(name.first(), Some(first) if b"bcfhprsux".contains(&first.to_ascii_lowercase()));

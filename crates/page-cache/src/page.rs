@@ -1,11 +1,11 @@
-//! An entry as a worker has it at hand: its content, plain and in codings, and the heads that are
-//! sent again and again.
+//! A page in a worker's memory: its content, plain and in codings, and the heads that are sent
+//! again and again.
 //!
-//! KeyBase in the walk: found by key in the worker's tier, or read from the store; answers like a
-//! static file does (`static_files::representation`), without waiting or allocating for the plain
-//! 200 and the 304. Difficulty: whether it still holds. As long as the store's number is the one
-//! that the page was last looked at under, one atomic load says so; otherwise its tags are looked
-//! up once.
+//! Called by: the look-up, the cached route and the error fallback. Answers without waiting or
+//! allocating for a plain 200 and a 304.
+//! Caveat: whether the page is still valid. While the store's purge sequence number is unchanged,
+//! one atomic load tells; otherwise its tags are checked once.
+//! Out of scope: choosing the page for a request.
 
 use crate::{
     esi::template::ParsedTemplate,
@@ -48,43 +48,43 @@ use std::{
     sync::Arc,
 };
 
-/// Parts of one answer.
+/// Maximum ranges per response.
 const RANGES_MAX: usize = 16;
 
 const HEAD_OVERHEAD_BYTES: usize = 400;
 
-/// As often must a page have been asked for that is made anew ahead of time.
+/// Hits that a page needs to be refreshed ahead of time.
 const HOT_HITS: u32 = 3;
 
 pub struct Page {
     pub key: Box<[u8]>,
     pub id: u64,
     pub status: Status,
-    /// As they are kept: without those of the connection, and without Date.
+    /// As stored: without connection fields and without Date.
     pub fields: Fields,
     pub by: By,
     pub is_private: bool,
-    /// Its content is put together for each visitor, from [`Page::parsed`].
+    /// The content is assembled for each client, from [`Page::parsed`].
     pub is_template: bool,
     parsed: OnceCell<Rc<ParsedTemplate>>,
     pub life: Life,
     pub marks: Box<[TagMark]>,
-    /// As in the head of its entry, with the site that they are of.
+    /// As in the head of its entry, relative to the site.
     pub tags: Box<[Vec<u8>]>,
     pub site: Box<[u8]>,
     pub purge_seq: u64,
     pub identity: EncodedBody,
-    /// In the order of [`slot`]; `None` in a slot: it makes the content no smaller.
+    /// In the order of [`Page::slot`]; `None` in a slot: the coding makes the content no smaller.
     coded: [OnceCell<Option<EncodedBody>>; 3],
     /// Held while a coding is made.
     pub making: tokio::sync::Mutex<()>,
-    /// The store's number that it was last looked at under, and what came of it.
+    /// The purge sequence number at the last check, and its result.
     looked_at: Cell<(u64, Validity)>,
-    /// How often it was asked for here.
+    /// Requests answered with it by this worker.
     pub hits: Cell<u32>,
-    /// How to ask for it again, where somebody may want to.
+    /// How to fetch it again, where its site refetches pages.
     pub replay: OnceCell<Rc<ReplayRequest>>,
-    /// Another one is being made, or was tried to be.
+    /// A refresh was started or attempted.
     pub is_renewed: Cell<bool>,
     pub boundaries: Rc<Boundaries>,
 }
@@ -97,7 +97,7 @@ pub struct EncodedBody {
     not_modified: RefCell<Option<CachedHead>>,
 }
 
-/// A head, and what it was made by.
+/// A head, and what it was made from.
 struct CachedHead {
     head: Rc<ReadyHead>,
     settings: Arc<Settings>,
@@ -106,11 +106,11 @@ struct CachedHead {
     hit: HitStatus,
 }
 
-/// How answers are made of it here.
+/// Options for making responses from a page.
 pub struct ResponseOptions {
     pub settings: Arc<Settings>,
     pub edits: Option<Rc<dyn HeadEdits>>,
-    /// By which the site is known, where clients are told.
+    /// The site's name, where fields for clients contain it.
     pub server_name: Option<Rc<str>>,
 }
 
@@ -126,7 +126,7 @@ impl ResponseOptions {
 
 pub enum PageAnswer {
     Answer(Response),
-    /// This coding is wanted and not there yet.
+    /// This coding is wanted and does not exist yet.
     Encode(Coding),
 }
 
@@ -203,7 +203,7 @@ impl Page {
         validity
     }
 
-    /// Its content, looked at once.
+    /// Its parsed template.
     pub async fn parsed(&self) -> Option<Rc<ParsedTemplate>> {
         if self.parsed.get().is_none() {
             let bytes = match &self.identity.content {
@@ -218,13 +218,13 @@ impl Page {
                     )
                 }
             };
-            // Somebody else may have been as fast.
+            // Another request may have parsed it meanwhile.
             let _ = self.parsed.set(Rc::new(ParsedTemplate::new(bytes)));
         }
         self.parsed.get().cloned()
     }
 
-    /// What is said of a page that is put together from it.
+    /// The fields of a page assembled from this template.
     pub fn fields_of_template(
         &self,
         options: &ResponseOptions,
@@ -236,7 +236,7 @@ impl Page {
         fields
     }
 
-    /// That it was in the cache.
+    /// Adds the fields that report a hit.
     fn tell(&self, fields: &mut Fields, options: &ResponseOptions, hit: HitStatus, now: i64) {
         let config = &options.settings.cache;
         if self.by == By::Http {
@@ -248,7 +248,7 @@ impl Page {
                     .into_bytes(),
             );
         }
-        // Whoever was told of a miss is told of hits, by whose word ever the page is kept.
+        // Clients that see misses also see hits, whichever protocol stored the page.
         if self.by == By::Lscache || config.obeys_lscache {
             visible::finish(fields, Served::Hit(self.audience()), false, false);
         }
@@ -264,7 +264,7 @@ impl Page {
         result_fields::tell(fields, config, result, options.server_name.as_deref(), None);
     }
 
-    /// Answers a GET or HEAD from what has been made so far.
+    /// Answers GET or HEAD from what exists so far.
     pub fn respond(
         &self,
         head: HeadView<'_>,
@@ -348,7 +348,7 @@ impl Page {
         }
     }
 
-    /// The copy to send (RFC 9110 section 12.5.3); `Err` where the best one is yet to be made.
+    /// The content to send (RFC 9110 section 12.5.3); `Err` if the best coding does not exist yet.
     fn select(&self, head: HeadView<'_>, settings: &Settings) -> Result<&EncodedBody, Coding> {
         if !head.has(KnownField::AcceptEncoding) || !self.may_be_coded(settings) {
             return Ok(&self.identity);
@@ -387,7 +387,7 @@ impl Page {
             )
     }
 
-    /// Of the visitor whose alone it is.
+    /// The scope of the client that owns it, if it is private.
     pub fn private_scope(&self) -> Option<Vec<u8>> {
         private_scope(&self.site, &self.key).filter(|_| self.is_private)
     }
@@ -400,7 +400,7 @@ impl Page {
         }
     }
 
-    /// Where the copy of a coding other than identity is, or will be.
+    /// The slot of a coding other than identity.
     pub fn slot(&self, coding: Coding) -> &OnceCell<Option<EncodedBody>> {
         &self.coded[match coding {
             Coding::Identity | Coding::Gzip => 0,
@@ -431,7 +431,7 @@ impl Page {
             + self.key.len()
     }
 
-    /// Whether a page in demand is near its end.
+    /// True if a popular page is near the end of its lifetime.
     pub fn is_due_for_refresh(&self, percent: u64, now_ms: i64) -> bool {
         if percent == 0 || self.is_renewed.get() || self.hits.get() < HOT_HITS {
             return false;
@@ -482,7 +482,7 @@ impl EncodedBody {
             let whole = self.fields(page, options, hit, now);
             let mut fields = validation::not_modified_fields(&whole);
             let own = options.settings.cache.result_field.as_deref();
-            // The site's own may be one of the others.
+            // The site's own field may be one of the others.
             for name in [
                 "Age",
                 "Cache-Status",
@@ -528,7 +528,7 @@ impl EncodedBody {
     }
 }
 
-/// A head that was made for the same, or a new one.
+/// The existing head, if it was made for the same options; otherwise a new one.
 fn cached_head(
     slot: &RefCell<Option<CachedHead>>,
     page: &Page,
@@ -577,7 +577,7 @@ fn is_conditional(head: HeadView<'_>) -> bool {
     .any(|field| head.has(*field))
 }
 
-/// Range means something with GET only (RFC 9110 section 14.2), and two lines of it mean nothing.
+/// The Range field, which applies to GET only (RFC 9110 section 14.2); repeated fields are ignored.
 pub fn wanted_range(head: HeadView<'_>) -> Option<&[u8]> {
     let value = head.known(KnownField::Range)?;
     (head.method() == Method::Get && head.known_count(KnownField::Range) == 1).then_some(value)

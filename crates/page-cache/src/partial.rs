@@ -1,12 +1,12 @@
-//! Parts of a page (RFC 9111 sections 3.3 and 3.4): what comes as 206 is kept, joined with what is
-//! there of the same bytes, and becomes the page once all of it is there.
+//! Partial content (RFC 9111 sections 3.3 and 3.4): a 206 is stored, combined with a stored range
+//! of the same representation, and becomes the page once it is complete.
 //!
-//! KeyBase in the walk: keeping hands responses with 206 here; the look-up asks here for ranges whose
-//! page is not there. Difficulty: parts of different versions must never meet, so only those with a
-//! strong validator are kept, and with a length that is known. Of an address one piece without gaps
-//! is kept: the last one that came, with what touches it. Players and downloads ask for one piece
-//! after the other. Absent on purpose: `multipart/byteranges`, and asking the origin for what is
-//! missing.
+//! Called by: `write`, which passes on 206 responses, and the look-up, for ranges of pages that are
+//! not stored.
+//! Caveat: ranges of different versions must never be combined, so a strong validator and a known
+//! total length are required. One contiguous range is kept per page: the last one received, with
+//! what touches it; players and downloads request one range after the other.
+//! Out of scope: `multipart/byteranges`, and requesting missing ranges from the origin.
 
 use crate::{
     body_bytes::{self, log_not_stored},
@@ -38,19 +38,21 @@ use saker_net::jobs::{self, JobKind};
 use saker_pipeline::{Body, Exchange, Response};
 use std::{rc::Rc, sync::Arc};
 
-/// A longer piece is not kept, unless it is the whole page.
+/// Longer ranges are not stored, unless they are the whole page.
 const PIECE_BYTES_MAX: u64 = 16 << 20;
 
-/// Under the page's own key, beside it.
+/// The key of the stored range of a page.
 fn key_of(page: &[u8]) -> Vec<u8> {
     [page, b"\0part"].concat()
 }
 
 impl StoredRange {
-    /// `Err`: it is not to be joined with anything.
+    /// The range of a response.
+    /// # Errors
+    /// Why it can't be combined with others.
     pub fn of(response: &Response) -> Result<StoredRange, Refusal> {
         let fields = response.fields();
-        let no = |why: &str| Refusal::new("partial", format!("it is a part, and {why}"));
+        let no = |why: &str| Refusal::new("partial", format!("partial content: {why}"));
         let lines = fields
             .iter()
             .filter(|(name, _)| name.eq_ignore_ascii_case("Content-Range"))
@@ -59,21 +61,22 @@ impl StoredRange {
             .first("Content-Range")
             .filter(|_| lines == 1)
             .and_then(ContentRange::parse);
-        let ContentRange { range, total } = line.ok_or_else(|| no("does not say which one"))?;
-        let total = total.ok_or_else(|| no("does not say of how much"))?;
+        let ContentRange { range, total } =
+            line.ok_or_else(|| no("missing or invalid Content-Range"))?;
+        let total = total.ok_or_else(|| no("unknown total length"))?;
         if fields.has("Content-Encoding") {
-            return Err(no("it is coded"));
+            return Err(no("it is encoded"));
         }
         if response
             .body
             .length()
             .is_some_and(|length| length != range.len())
         {
-            return Err(no("has another length than it says"));
+            return Err(no("its length contradicts Content-Range"));
         }
-        // Of itself: weak validators say nothing of bytes.
+        // A field compared to itself: weak validators never match.
         if !same_bytes(fields, fields) {
-            return Err(no("has no strong validator"));
+            return Err(no("missing strong validator"));
         }
         Ok(StoredRange { range, total })
     }
@@ -83,7 +86,7 @@ impl StoredRange {
     }
 }
 
-/// Keeps a piece when it has gone by: `head` is that of the page, as it would be kept.
+/// Stores a range when it has been sent; `head` is the page's, as it would be stored.
 pub fn store(
     cache: &Rc<PageCache>,
     response: &mut Response,
@@ -94,7 +97,7 @@ pub fn store(
     if piece.range.len() > PIECE_BYTES_MAX {
         return Err(Refusal::new(
             "partial",
-            "it is a part, and larger than what is kept of parts",
+            "partial content: larger than the limit for ranges",
         ));
     }
     head.fields
@@ -133,18 +136,18 @@ pub fn store(
     }
 }
 
-/// A piece on its way to what is there.
+/// A received range that is to be combined with the stored one.
 struct PartialJoin {
     store: Arc<Store>,
     page: Vec<u8>,
     head: EntryHead,
-    /// Of the page that it may become.
+    /// For the page that it may become.
     page_rules: Vec<u8>,
     piece: StoredRange,
 }
 
 impl PartialJoin {
-    /// Beside whatever the worker does.
+    /// Combines and writes on the blocking pool.
     fn begin(self, bytes: Vec<u8>) {
         if bytes.len() as u64 == self.piece.range.len() {
             jobs::begin(JobKind::PageCache, move |_| self.join(bytes));
@@ -161,7 +164,7 @@ impl PartialJoin {
         {
             self.piece.range = range;
             bytes = joined;
-            // What was purged since the older of them began is purged.
+            // What was purged since the older range was fetched stays purged.
             self.head.purge_seq = self.head.purge_seq.min(old.purge_seq);
         }
         match self.piece.is_whole() {
@@ -192,7 +195,8 @@ impl PartialJoin {
     }
 }
 
-/// Section 3.4: one piece of two that touch. `None`: there is a gap, or it would be too long.
+/// Section 3.4: combines two ranges that touch. `None`: there is a gap, or the result would be too
+/// long.
 fn joined(
     (old, old_bytes): (ByteRange, Vec<u8>),
     (new, bytes): (ByteRange, &[u8]),
@@ -207,7 +211,7 @@ fn joined(
         return None;
     }
     let mut all = vec![0; usize::try_from(both.len()).ok()?];
-    // The newer one last: where they overlap, they say the same.
+    // The newer range last; where they overlap, they agree.
     for (range, bytes) in [(old, old_bytes.as_slice()), (new, bytes)] {
         let from = usize::try_from(range.first - both.first).ok()?;
         all.get_mut(from..from + bytes.len())?
@@ -216,7 +220,7 @@ fn joined(
     Some((both, all))
 }
 
-/// What is there of an address, read whole.
+/// The stored range of a page.
 fn there(store: &Store, key: &[u8]) -> Option<(EntryHead, StoredRange, Vec<u8>)> {
     let StoredEntry { head, content, .. } = store.find(key, u64::MAX)?;
     let saker_cache_store::Content::Memory(bytes) = content else {
@@ -238,8 +242,7 @@ fn fields_of(head: &EntryHead) -> Fields {
     fields
 }
 
-/// The answer to a request for a range that lies within what is there. `None`: others have to make
-/// it.
+/// The response to a range request that lies within the stored range. `None`: it does not.
 pub async fn answer(
     cache: &PageCache,
     exchange: &Exchange,
@@ -281,7 +284,7 @@ pub async fn answer(
             .and_then(|text| parse_date(text, exchange.now)),
         now: exchange.now,
     };
-    // RFC 9110 section 13.1.5: what has changed is wanted whole.
+    // RFC 9110 section 13.1.5: after a change, the client wants the whole page.
     if !conditional::range_applies(view, &validators) {
         return None;
     }

@@ -1,8 +1,9 @@
-//! The head of an entry: its key, its tags, and what its address varies by.
+//! Builds the head of an entry: its key, its tags, and what its URL varies by.
 //!
-//! KeyBase in the walk: between the decision that a response is kept (`decide`) and its being written
-//! (`write`). Difficulty: an address whose responses vary has a sign that leads to them, and what
-//! was known before must not be forgotten with the next response.
+//! Called by: `write`.
+//! Caveat: a URL whose responses vary has a vary record that leads to its variants, and the next
+//! response must not lose what was known before.
+//! Out of scope: writing the files.
 
 use crate::{
     decide::Decision,
@@ -20,17 +21,17 @@ use saker_cache_store::EntryHead;
 use saker_http::Fields;
 use saker_pipeline::{Exchange, Response};
 
-/// A part of a page that can't be made anew is as good as it was for so long.
+/// How long an expired fragment stays usable if it can't be fetched again, in milliseconds.
 const LAST_GOOD_MS: i64 = 86_400_000;
 
-/// A sign that is to be put up, and what it stands in the place of.
+/// A vary record to be written, and the key of the single entry that it replaces.
 pub struct NewVaryRecord {
     pub first: Vec<u8>,
     pub key: Vec<u8>,
     pub vary_record: VaryRecord,
 }
 
-/// The head of the entry, and the sign that leads to it where there has to be one.
+/// The head of the entry, and the vary record where one has to be written.
 pub fn prepare(
     request: &CacheRequest,
     exchange: &Exchange,
@@ -64,7 +65,7 @@ pub fn prepare(
     if is_lscache {
         visible::strip_for_store(&mut kept);
     }
-    // Ours are added to each answer, and the content is coded here.
+    // These are added to each response, and codings are made here.
     for name in ["Date", "Server", "Content-Encoding", "Accept-Ranges"] {
         kept.remove(name);
     }
@@ -103,16 +104,15 @@ fn too_long() -> Refusal {
     Refusal::new("key", "its key is too long")
 }
 
-/// What responses of this address vary by, with what was known before.
+/// What responses of this URL vary by, including what was known before.
 fn vary_record(
     request: &CacheRequest,
     fields: &Fields,
     decision: &Decision,
 ) -> Result<VaryRecord, Refusal> {
-    let vary = Vary::of(fields)
-        .ok_or_else(|| Refusal::new("vary-all", "Vary is `*`, or no list of field names"))?;
-    // LSCache protocol 4.3: cookies are named one by one, and the origin of a request makes no
-    // other page.
+    let vary =
+        Vary::of(fields).ok_or_else(|| Refusal::new("vary-all", "Vary is `*` or malformed"))?;
+    // LSCache protocol 4.3: cookies are named one by one, and Origin selects no variant.
     let makes_another =
         |name: &str| decision.by == By::Http || !matches!(name, "cookie" | "origin");
     let own = VaryRecord {
@@ -133,14 +133,13 @@ fn vary_record(
     Ok(known.map_or(own.clone(), |known| own.joined(known)))
 }
 
-/// With what is the same for every entry of the address: that it is one of the site, and the
-/// address.
+/// Tags of the entry, including those that every entry has: site and URL.
 fn tags(
     request: &CacheRequest,
     fields: &Fields,
     decision: &Decision,
 ) -> Result<Vec<Vec<u8>>, Refusal> {
-    let too_many = || Refusal::new("tags", "it has more tags than can be kept");
+    let too_many = || Refusal::new("tags", "it has too many tags");
     let of_all = rule_tags::tags(fields).map_err(|_| too_many())?;
     let own = match decision.by {
         By::Lscache => lscache::tags::tags(fields, decision.is_private).map_err(|_| too_many())?,
@@ -170,7 +169,7 @@ fn tags(
     Ok(tags)
 }
 
-/// What the page around a part calls it, as if the part had said so itself.
+/// Tags set by the include element, as if the fragment had set them.
 fn tags_of_include(
     request: &CacheRequest,
     decision: &Decision,
@@ -186,7 +185,7 @@ fn tags_of_include(
     lscache::tags::tags(&named, decision.is_private)
 }
 
-/// Those that an entry may have that is made of the response to a visit.
+/// Probes that an entry made from the response may have.
 pub fn expected_probes(request: &CacheRequest) -> [u64; 2] {
     let private = request
         .private_scope()

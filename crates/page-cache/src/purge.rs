@@ -1,8 +1,8 @@
-//! Purges: those that responses ask for, those that follow from what was done, and those of
-//! requests made for it.
+//! Purges: requested by responses, implied by unsafe requests, and made by PURGE, REFRESH and BAN.
 //!
-//! Difficulty: whose entries. A purge never goes beyond the site that it was asked of, and a
-//! private one never beyond its visitor.
+//! Called by: the look-up (purge requests) and `store_response`.
+//! Caveat: scope. A purge never goes beyond its site, and a private one never beyond its client.
+//! Out of scope: how purges are recorded (`saker_cache_store`).
 
 use crate::{
     bans::{self, PurgeRequest},
@@ -24,12 +24,12 @@ use saker_cache_store::Purge;
 use saker_http::{Method, Status};
 use saker_pipeline::{Body, Chunk, Exchange, Response};
 
-/// Methods that are for the cache alone.
+/// True for methods addressed to the cache.
 pub fn is_purge(method: &[u8]) -> bool {
     matches!(method, b"PURGE" | b"REFRESH" | b"BAN")
 }
 
-/// What a response purges, by its own words and by what was asked.
+/// Purges that a response requests by its fields.
 pub fn of_response(request: &CacheRequest, exchange: &Exchange, response: &Response) -> Vec<Purge> {
     let mut purges = Vec::new();
     if request.settings.config.obeys_lscache {
@@ -40,7 +40,7 @@ pub fn of_response(request: &CacheRequest, exchange: &Exchange, response: &Respo
     purges
 }
 
-/// In the store's words. `None`: there is nobody whom it could be about.
+/// The purge for the store. `None`: it is private, and the client has no identity.
 pub fn meant(request: &CacheRequest, exchange: &Exchange, purge: &grammar::Purge) -> Option<Purge> {
     let scope = match purge.private {
         true => request.private_scope()?,
@@ -55,7 +55,7 @@ pub fn meant(request: &CacheRequest, exchange: &Exchange, purge: &grammar::Purge
             target,
             &request.rewrite_env.edits,
         )),
-        // By what it begins with: looked at entry by entry.
+        // By prefix: checked entry by entry.
         Target::TagPrefix(prefix) => return Some(bans::by_prefix(&scope, prefix)),
     };
     Some(Purge::Tag {
@@ -66,13 +66,13 @@ pub fn meant(request: &CacheRequest, exchange: &Exchange, purge: &grammar::Purge
 
 pub fn carry_out(cache: &PageCache, purges: Vec<Purge>) {
     if !purges.is_empty() {
-        // An error is in the log, and it holds all the same.
+        // A failure is logged, and the purge holds anyway.
         let _ = cache.store.purge(purges);
     }
 }
 
-/// What an answered request that changes things takes away besides: the address (RFC 9111 section
-/// 4.4), and the visitor's own pages.
+/// Purges implied by the request: URLs invalidated by an unsafe method (RFC 9111 section 4.4), and
+/// the client's private pages.
 pub fn of_request(
     cache: &PageCache,
     request: &CacheRequest,
@@ -85,7 +85,7 @@ pub fn of_request(
         true => invalidated(cache, request, exchange, response),
         false => Vec::new(),
     };
-    // A page asks for its parts in its own name, not in the visitor's.
+    // A page fetches its fragments on its own behalf, not the client's.
     if config.obeys_lscache && method == Method::Post && request.include.is_none() {
         let mut control = Control::default();
         request.rewrite_env.apply_to(&mut control);
@@ -104,8 +104,8 @@ pub fn of_request(
     purges
 }
 
-/// Addresses that an answered unsafe request makes invalid (RFC 9111 section 4.4), as far as there
-/// may be entries of them, now or when what is under way has come.
+/// URLs that a successful unsafe request invalidates (RFC 9111 section 4.4), as far as they may
+/// have entries, now or when a fetch under way completes.
 fn invalidated(
     cache: &PageCache,
     request: &CacheRequest,
@@ -148,7 +148,7 @@ fn invalidated(
         .collect()
 }
 
-/// A request that purges.
+/// Answers a purge request.
 pub fn answer(cache: &PageCache, exchange: &mut Exchange) -> Response {
     let config = exchange.settings.cache.clone();
     let ip = exchange.client.ip();
@@ -173,10 +173,7 @@ pub fn answer(cache: &PageCache, exchange: &mut Exchange) -> Response {
     };
     let (purges, what) = match asked(&request, exchange) {
         Ok((purges, _)) if purges.is_empty() => {
-            return text(
-                Status::BAD_REQUEST,
-                "nothing that could be purged is named\n",
-            );
+            return text(Status::BAD_REQUEST, "nothing to purge is named\n");
         }
         Ok(asked) => asked,
         Err(why) => return text(Status::BAD_REQUEST, &format!("{why}\n")),
@@ -185,12 +182,12 @@ pub fn answer(cache: &PageCache, exchange: &mut Exchange) -> Response {
         Ok(_) => text(Status::OK, &format!("purged {what}\n")),
         Err(_) => text(
             Status::INTERNAL_SERVER_ERROR,
-            "purged, but it could not be written down; see the error log\n",
+            "purged, but the purge could not be saved; see the error log\n",
         ),
     }
 }
 
-/// Tags, as Varnish's xkey, Fastly and others name them in requests.
+/// Fields that name tags in requests, as Varnish's xkey, Fastly and others have them.
 const TAG_FIELDS: [&str; 6] = [
     "xkey",
     "xkey-purge",
@@ -242,7 +239,7 @@ fn asked(request: &CacheRequest, exchange: &Exchange) -> PurgeRequest {
         .filter_map(|purge| meant(request, exchange, purge))
         .collect();
     if !request.is_at(view.target(), path) {
-        // The address as keys have it, which may leave parts of the query out.
+        // The URL as in keys, which may leave out parts of the query.
         meant.push(Purge::Tag {
             mark: mark(scope, &names::url_tag(&request.url())),
             is_soft,
@@ -251,8 +248,12 @@ fn asked(request: &CacheRequest, exchange: &Exchange) -> PurgeRequest {
     Ok((meant, String::from_utf8_lossy(view.target()).into_owned()))
 }
 
-/// Magento's way of naming tags to Varnish: `((^|,)cat_p_1(,|$))|((^|,)cat_c_2(,|$))`, or `.*` for
-/// all.
+/// Magento's tag pattern for Varnish: `((^
+/// ,)cat_p_1(,
+/// $))
+/// ((^
+/// ,)cat_c_2(,
+/// $))`, or `.*` for all.
 fn magento(request: &CacheRequest, pattern: &[u8]) -> PurgeRequest {
     let scope = &request.key_base.scope;
     let tag_purge = |tag: &[u8]| Purge::Tag {

@@ -1,5 +1,9 @@
-//! What the cache writes beside an entry: how long it lives and by whose word; or, for an address
-//! with variants, what they vary by.
+//! The cache's own part of an entry on disk: its lifetime and protocol; or, for a URL with
+//! variants, what they vary by.
+//!
+//! Called by: `prepare`, `write`, `partial` and the server's cache commands.
+//! Caveat: this is an on-disk format; bytes may come from another version or be damaged.
+//! Out of scope: the rest of the entry (`saker_cache_store`).
 
 use saker_cache_rules::{
     lscache::vary::VaryRules,
@@ -7,14 +11,14 @@ use saker_cache_rules::{
 };
 use saker_http::range::ByteRange;
 
-/// What a 206 brings.
+/// The range of a 206, and the total length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoredRange {
     pub range: ByteRange,
     pub total: u64,
 }
 
-/// By whose word an entry was made.
+/// The protocol by which an entry was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     Http,
@@ -26,26 +30,26 @@ pub enum Record {
     Page {
         by: By,
         is_private: bool,
-        /// Put together for each visitor (ESI).
+        /// Assembled for each client (ESI).
         is_template: bool,
         life: Life,
     },
-    /// A piece of a page.
+    /// A range of a page.
     Part { piece: StoredRange, life: Life },
-    /// Look further: the key of the entry has these besides.
+    /// The entry's key has these in addition.
     Vary(VaryRecord),
 }
 
-/// What the responses of an address vary by.
+/// What the responses of a URL vary by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VaryRecord {
-    /// Request fields, in lower case, sorted.
+    /// Request field names in lower case, sorted.
     pub fields: Vec<String>,
-    /// In place of what rewrite rules said; `None`: nobody has said anything.
+    /// Replaces what rewrite rules have set; `None`: no response has set any.
     pub rules: Option<VaryRules>,
-    /// Cookies and rules make no difference after all.
+    /// Cookies and rules select no variant after all.
     pub is_one: bool,
-    /// What began before was replaced by an entry for all, which is gone; 0: nothing.
+    /// Entries whose fetch began before this were replaced by a single entry that is gone; 0: none.
     pub since: u64,
 }
 
@@ -54,7 +58,7 @@ impl VaryRecord {
         !self.fields.is_empty() || self.rules.is_some() || self.is_one
     }
 
-    /// With what another response varies by: variants of one address are found by the same list.
+    /// Adds what another response varies by: all variants of a URL are found by the same list.
     pub fn joined(mut self, other: &VaryRecord) -> VaryRecord {
         self.fields.extend(other.fields.iter().cloned());
         self.fields.sort_unstable();
@@ -64,7 +68,7 @@ impl VaryRecord {
         self
     }
 
-    /// Whether it leads to the entry with that id.
+    /// True if it leads to the entry with that id.
     pub fn leads_to(&self, id: u64) -> bool {
         id >= self.since
     }

@@ -1,11 +1,11 @@
-//! Pages that are made anew before anybody misses them: those that were purged, and those whose
-//! time is nearly over.
+//! Refetches pages before clients miss them: purged ones, and those near the end of their lifetime.
 //!
-//! KeyBase: looked for once a second by each worker ([`tick`]), among the pages that it has in
-//! memory, which are those in demand; made by requests of the cache's own (`errand`, `refresh`).
-//! Difficulty: a purge may be of everything, and the application is busy then. So there are few at
-//! a time, a bounded number after each purge, those first that were asked for most, and visitors
-//! come before them.
+//! Called by: `handler`, once a second. Candidates are the pages in a worker's memory, which are
+//! the popular ones.
+//! Caveat: a purge may cover everything, and the application is busy then. So few requests run at a
+//! time, a bounded number follows each purge, the most requested pages come first, and clients have
+//! priority.
+//! Out of scope: the requests themselves (`background_fetch`).
 
 use crate::{
     background_fetch,
@@ -19,10 +19,10 @@ use crate::{
 use saker_cache_store::Validity;
 use std::{cmp::Reverse, collections::HashMap, rc::Rc};
 
-/// Requests of a worker at a time.
+/// Concurrent refetches of a worker.
 const AT_A_TIME: usize = 2;
 
-/// PendingAssembly to be made.
+/// Maximum length of the queue.
 const WAITING_MAX: usize = 100_000;
 
 pub fn tick(cache: &Rc<PageCache>) {
@@ -46,7 +46,7 @@ pub fn tick(cache: &Rc<PageCache>) {
     }
 }
 
-/// Those in memory that purges have taken, most wanted first, as many of each site as it wants.
+/// Purged pages in memory, most requested first, as many of each site as it allows.
 fn purged(cache: &PageCache) -> Vec<(Rc<Page>, Rc<ReplayRequest>)> {
     let memory = cache.memory.borrow();
     let pages = memory.values().filter_map(|held| match &held.kept {
@@ -78,7 +78,7 @@ async fn work(cache: Rc<PageCache>) {
             break;
         };
         cache.worker_stats.of(&site).add(Stat::Refreshes, 1);
-        // Whether it was kept is the application's to say.
+        // The application decides whether it is stored.
         let _ = background_fetch::replay(&services, &replay).await;
     }
     cache.again.under_way.set(cache.again.under_way.get() - 1);

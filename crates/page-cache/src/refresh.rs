@@ -1,9 +1,8 @@
-//! Makes an entry anew while its visitors get the old one: the same request once more, on the
-//! cache's own account.
+//! Refreshes an entry while clients get the old one: the same request again, on the cache's behalf.
 //!
-//! KeyBase in the walk: begins in the look-up, runs beside it, ends in the filter that keeps. Its
-//! exchange goes through all phases like any other; nobody sees its response. Bounded in number:
-//! beyond that, a stale page waits for its turn.
+//! Called by: the look-up. The request goes through all phases and ends in the store filter.
+//! Caveat: bounded in number; beyond that, a stale page waits for its turn.
+//! Out of scope: pages that no client requests (`refetch`).
 
 use crate::{
     cache::{PageCache, REFRESHES_MAX},
@@ -18,15 +17,15 @@ use saker_pipeline::{Body, Exchange, NoBody, respond, throttle::Admission};
 use saker_telemetry::Metric;
 use std::{future::poll_fn, rc::Rc, sync::Arc};
 
-/// What the exchange of such a request brings along.
+/// Carried by the exchange of such a request.
 pub struct RefreshRequest {
     pub permit: FetchPermit,
     pub old: Rc<Page>,
-    /// It is a part of other pages.
+    /// Set if the page is a fragment.
     pub include: Option<IncludeContext>,
 }
 
-/// Begins, unless somebody has begun already.
+/// Starts a refresh, unless one is under way.
 pub fn begin(
     cache: &Rc<PageCache>,
     exchange: &Exchange,
@@ -64,7 +63,7 @@ pub fn begin(
     });
 }
 
-/// The same request, whole: by GET, without conditions and ranges, which are the client's business.
+/// The same request as an unconditional GET without ranges.
 fn another(exchange: &Exchange) -> Exchange {
     use KnownField::*;
     let view = exchange.head.view();

@@ -1,9 +1,13 @@
-//! x
+//! Reasons why a response is not stored.
+//!
+//! Called by: everything that decides about storing; the words appear in statistics.
+//! Caveat: words are counted and documented; don't rename them.
+//! Out of scope: reasons why a stored page is not used (`saker_cache_rules::rules::reuse`).
 
 use saker_cache_rules::{lscache::control::NotStored, rules::Pass};
 use saker_cache_store::Superseded;
 
-/// Why a response is not kept: a word to count by, and a sentence for people.
+/// Why a response is not stored: a word for statistics, and a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub word: &'static str,
@@ -33,15 +37,12 @@ impl From<NotStored> for Refusal {
 
 impl From<Superseded> for Refusal {
     fn from(_: Superseded) -> Refusal {
-        Refusal::new(
-            SUPERSEDED,
-            "a response to a later request has been kept meanwhile",
-        )
+        Refusal::new(SUPERSEDED, "a response to a later request has been stored")
     }
 }
 
-/// Why a response is not kept for want of room.
+/// No space on the disk.
 pub const NO_ROOM: &str = "disk-full";
 
-/// Why it is not kept where another one is.
+/// A response to a later request has been stored.
 pub const SUPERSEDED: &str = "superseded";

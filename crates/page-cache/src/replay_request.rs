@@ -1,4 +1,8 @@
-//! x
+//! A request by which a page can be fetched again, without anything personal.
+//!
+//! Called by: `request`, which builds it, and `page`, which keeps it.
+//! Caveat: it has the fields and cookies that select the variant, and no others.
+//! Out of scope: sending it (`background_fetch`).
 
 use crate::{endpoint::ListenerEndpoint, override_fields::is_override};
 use saker_cache_rules::lscache::vary::{VARY_COOKIE, VaryRules};
@@ -6,17 +10,17 @@ use saker_http::{HeadView, KnownField, RequestHead};
 use saker_pipeline::Exchange;
 use std::sync::Arc;
 
-/// How to ask for a page again: as somebody did, without what is his.
+/// A request like a client's, without anything personal.
 #[derive(Clone, Debug)]
 pub struct ReplayRequest {
     pub endpoint: ListenerEndpoint,
     pub head: RequestHead,
-    /// Of its site: so many are fetched again.
+    /// Pages of its site that are refetched per purge.
     pub refetched_max: usize,
 }
 
 impl ReplayRequest {
-    /// `None`: its page is nobody else's, or nobody wants to have it again.
+    /// `None`: the page is personal, or its site does not refetch pages.
     pub fn new(
         exchange: &Exchange,
         refetched_max: usize,
@@ -81,7 +85,7 @@ impl ReplayRequest {
     }
 }
 
-/// Those that make another page.
+/// The cookies that select a variant.
 fn vary_cookies(view: HeadView<'_>, names: &[&[u8]]) -> Vec<u8> {
     let pairs = view
         .lines(KnownField::Cookie)

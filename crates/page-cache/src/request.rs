@@ -1,5 +1,9 @@
-//! One request's dealings with the cache: what it asked for, and what is known of it when the
-//! response has come.
+//! The state of one request in the page cache.
+//!
+//! Called by: the look-up, which creates it and leaves it in the exchange, and the store filter,
+//! which takes it.
+//! Caveat: the fetch permit in it blocks other requests for the page until it is dropped.
+//! Out of scope: hits that are answered at once by `cached_route`.
 
 use crate::{
     background_fetch::{BackgroundFetch, FetchOutcome},
@@ -24,12 +28,12 @@ use saker_http::{HeadView, RequestHead};
 use saker_pipeline::{Body, Exchange};
 use std::{rc::Rc, sync::Arc};
 
-/// When the making of a response began, in numbers of the store's.
+/// When the making of a response began, in the store's numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct FetchStart {
-    /// What had been purged.
+    /// The last purge at that time.
     pub purge_seq: u64,
-    /// Of two entries of a key, the one that began later stays.
+    /// Of two entries of a key, the one that began later wins.
     pub number: u64,
 }
 
@@ -45,49 +49,49 @@ impl FetchStart {
 pub struct CacheRequest {
     pub settings: Rc<CacheSettings>,
     pub key_base: KeyBase,
-    /// Of the key: without what makes no other page.
+    /// Part of the key: the query without ignored parameters.
     pub query: Option<Vec<u8>>,
-    /// What rules said to the cache.
+    /// What rewrite rules have set.
     pub rewrite_env: RewriteEnv,
-    /// The client's identity, where something identifies it.
+    /// The client's identity, if known.
     pub client_identity: Option<Vec<u8>>,
-    /// See [`key::is_authenticated`].
+    /// See [`crate::client_identity::is_authenticated`].
     pub is_authenticated: bool,
-    /// What responses of this address vary by, as far as that is known.
+    /// What responses of this URL vary by, as far as known.
     pub vary_record: Option<Rc<VaryRecord>>,
-    /// What had been purged when it began.
+    /// The last purge when it began.
     pub purge_seq: u64,
-    /// When others were asked to answer; 0: they have not been.
+    /// When it was passed on; 0: not yet.
     pub number: u64,
-    /// Until its response is kept or not.
+    /// Held until the response is stored or not.
     pub under_way: Option<UnderWay>,
     pub began_ms: i64,
-    /// Others wait for what comes of this.
+    /// Other requests wait until this is dropped.
     pub permit: Option<FetchPermit>,
-    /// The request as the client sent it, where those who answer see another one.
+    /// The request as the client sent it, where it was passed on in another form.
     pub asked: Option<RequestHead>,
-    /// What was found and could not be used as it is.
+    /// A page that was found and can't be used as it is.
     pub old: Option<Rc<Page>>,
-    /// Why it was not answered from the cache, as Cache-Status says it.
+    /// Why it was not answered from the cache, for Cache-Status.
     pub forward: Forward,
-    /// The origin was asked whether that still holds.
+    /// The origin was asked to validate `old`.
     pub validates: bool,
-    /// It said that it does.
+    /// The origin has confirmed `old`.
     pub is_revalidated: bool,
-    /// Nobody sees the response: it is made to be kept.
+    /// A refresh: no client sees the response.
     pub is_refresh: bool,
-    /// It is a part of a page.
+    /// Set if it fetches a fragment.
     pub include: Option<IncludeContext>,
-    /// Somebody wants to know what becomes of the page.
+    /// Receives the outcome of a background fetch.
     pub background_fetch: Option<BackgroundFetch>,
-    /// What is counted, of its site; `None`: nothing is.
+    /// Counters of its site; `None`: nothing is counted.
     pub stats: Option<Arc<SiteStats>>,
-    /// What there was of a part, however old: better than none.
+    /// The last stored version of a fragment, of any age.
     pub last_good: Option<Rc<Page>>,
 }
 
 impl CacheRequest {
-    /// `None`: the cache has nothing to do with this request.
+    /// `None`: the cache does not handle this request.
     pub fn of(
         exchange: &Exchange,
         settings: Rc<CacheSettings>,
@@ -143,8 +147,8 @@ impl CacheRequest {
         })
     }
 
-    /// Whether an entry with that life may answer this client, as far as the server itself knows
-    /// it; what its request shows is for the rules.
+    /// True if an entry with that lifetime may answer this client, as far as the server's own
+    /// authentication is concerned; the rules judge the request's fields.
     pub fn may_use(&self, life: &Life) -> bool {
         life.for_authorized || !self.is_authenticated
     }
@@ -160,7 +164,7 @@ impl CacheRequest {
         self.stats.iter().for_each(|stats| stats.add(count, 1));
     }
 
-    /// An answer that was made of a page, where it is for a visitor.
+    /// Counts a response made from a page, if it is for a client.
     pub fn count_answer(
         &self,
         cache: &PageCache,
@@ -200,12 +204,12 @@ impl CacheRequest {
             .for_each(|background_fetch| background_fetch.note(outcome.clone()));
     }
 
-    /// Whether the response is made for nobody but the cache.
+    /// True if the response is for the cache only.
     pub fn is_own(&self) -> bool {
         self.is_refresh || self.background_fetch.is_some()
     }
 
-    /// The key that is looked for first.
+    /// The key that is looked up first.
     pub fn first_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
         let key = self.key_base.key(
             self.query.as_deref(),
@@ -214,12 +218,12 @@ impl CacheRequest {
         (key.len() <= KEY_BYTES_MAX).then_some(key)
     }
 
-    /// Where it stands what responses of this address vary by.
+    /// The key of the URL's vary record.
     pub fn vary_key(&self) -> Vec<u8> {
         vary_key(&self.key_base, self.query.as_deref())
     }
 
-    /// The key where a sign leads on to.
+    /// The key that a vary record leads to.
     pub fn variant_key(&self, vary_record: &VaryRecord, view: HeadView<'_>) -> Option<Vec<u8>> {
         variant_key(
             &self.key_base,
@@ -241,7 +245,7 @@ impl CacheRequest {
         self.key_base.with_query(self.query.as_deref())
     }
 
-    /// Whether a target's path is this one.
+    /// True if a target has this path.
     pub fn is_at(&self, target: &[u8], path: Option<&str>) -> bool {
         path.is_some_and(|path| target.split(|byte| *byte == b'?').next() == Some(path.as_bytes()))
     }

@@ -1,5 +1,9 @@
-//! What clients are told of the cache, where a site wants that: Cache-Status (RFC 9211), one word
-//! as nginx has it, X-Cache as mod_cache has it.
+//! Response fields that report what the cache did: Cache-Status (RFC 9211), nginx's one word,
+//! mod_cache's X-Cache.
+//!
+//! Called by: `page` and `store_response`.
+//! Caveat: sent only where the site's settings ask for them.
+//! Out of scope: LiteSpeed's fields (`saker_cache_rules::lscache::visible`).
 
 use saker_cache_rules::rules::CacheStatus;
 use saker_config::model::{CacheUse, SiteName};
@@ -7,27 +11,27 @@ use saker_http::{Fields, fields::known_name};
 use saker_pipeline::Exchange;
 use std::rc::Rc;
 
-/// What is said of the answer.
+/// How a page answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HitStatus {
     Hit,
     Stale,
 }
 
-/// What the cache did, in one word.
+/// What the cache did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheResult {
     Hit,
     Stale,
     Miss,
-    /// There was one, past its time.
+    /// An entry existed, past its lifetime.
     Expired,
     Revalidated,
     Bypass,
 }
 
 impl CacheResult {
-    /// As `$upstream_cache_status`.
+    /// As in nginx's `$upstream_cache_status`.
     fn word(self) -> &'static str {
         match self {
             CacheResult::Hit => "HIT",
@@ -39,7 +43,7 @@ impl CacheResult {
         }
     }
 
-    /// As mod_cache's X-Cache, and what its X-Cache-Detail says where nothing else does.
+    /// mod_cache's X-Cache, and the default text of its X-Cache-Detail.
     fn apache(self) -> (&'static str, &'static str) {
         match self {
             CacheResult::Hit | CacheResult::Stale => ("HIT", "cache hit"),
@@ -52,7 +56,7 @@ impl CacheResult {
     }
 }
 
-/// Of an answer that was made of a page.
+/// Cache-Status of a response made from a page.
 pub fn status(fresh_until_ms: i64, hit: HitStatus, now: i64) -> CacheStatus<'static> {
     let ttl_s = (fresh_until_ms - now.saturating_mul(1000)) / 1000;
     let detail = (hit == HitStatus::Stale).then_some("stale");
@@ -64,7 +68,7 @@ pub fn status(fresh_until_ms: i64, hit: HitStatus, now: i64) -> CacheStatus<'sta
     }
 }
 
-/// Fields for it. `server`: by what name the site is known; `why`: of what was not kept.
+/// Adds the fields. `server`: the site's name; `why`: why the response was not stored.
 pub fn tell(
     fields: &mut Fields,
     config: &CacheUse,
@@ -88,7 +92,7 @@ pub fn tell(
     }
 }
 
-/// The site's name, where somebody is told; without one, the host that was asked for.
+/// The site's name, where a field contains it; without one, the requested host.
 pub fn server_name(exchange: &Exchange) -> Option<Rc<str>> {
     let config = &exchange.settings.cache;
     if !config.apache_field && !config.apache_detail_field {

@@ -1,4 +1,8 @@
-//! What the configuration says of the cache, as the rules want it; made once per set of settings.
+//! The configuration of the cache in the form that the rules take; made once per set of settings.
+//!
+//! Called by: `request` and `explain`.
+//! Caveat: found by the address of the settings, which each of them keeps alive.
+//! Out of scope: parsing the configuration.
 
 use saker_cache_rules::{
     lscache::{query::KeyEdits, settings::LscacheSettings},
@@ -8,7 +12,7 @@ use saker_config::model::CacheUse;
 use saker_http::{HeadView, KnownField};
 use std::{cell::RefCell, collections::HashMap, rc::Rc, sync::Arc};
 
-/// Beyond that many, those that nobody uses are forgotten (`.htaccess` files come and go).
+/// Beyond this number, unused ones are dropped (`.htaccess` files come and go).
 const KEPT_MAX: usize = 256;
 
 pub struct CacheSettings {
@@ -18,7 +22,7 @@ pub struct CacheSettings {
     pub edits: KeyEdits,
 }
 
-/// By the address of the settings, which each of them holds.
+/// By the address of the settings, which each of them keeps alive.
 #[derive(Default)]
 pub struct SettingsCache(RefCell<HashMap<usize, Rc<CacheSettings>>>);
 
@@ -37,7 +41,7 @@ impl SettingsCache {
 }
 
 impl CacheSettings {
-    /// Whether a cookie is as good as not sent.
+    /// True if a cookie counts as not sent.
     pub fn ignores_cookie(&self, name: &[u8]) -> bool {
         self.config
             .ignored_cookies
@@ -57,7 +61,8 @@ impl CacheSettings {
         }
     }
 
-    /// Who says who he is gets a page of his own, for all that can be known beforehand.
+    /// True if the request has credentials or a session cookie, so that its page is probably
+    /// personal.
     pub fn is_personal(&self, view: HeadView<'_>) -> bool {
         let is_session = |line: &[u8]| {
             line.split(|byte| *byte == b';').any(|pair| {
@@ -77,7 +82,7 @@ fn http(config: &CacheUse) -> RuleSettings {
     let standard = RuleSettings::default();
     RuleSettings {
         client: if config.honours_client {
-            ClientControl::Honoured
+            ClientControl::Honored
         } else {
             ClientControl::Ignored
         },
@@ -128,7 +133,7 @@ fn lscache(config: &CacheUse) -> LscacheSettings {
 fn edits(config: &CacheUse) -> KeyEdits {
     let mut edits = KeyEdits::default();
     for name in &config.ignored_parameters {
-        // Names that are none were refused while the configuration was read.
+        // Invalid names were rejected when the configuration was read.
         let _ = edits.add(format!("-qs:{name}").as_bytes());
     }
     edits

@@ -1,9 +1,9 @@
-//! What became of requests, site by site: hits, misses, passes with their reasons, and how many
-//! bytes came from where.
+//! Counters per site: hits, misses, bypasses with their reasons, and bytes by origin.
 //!
-//! Each worker has its own and is the only one who writes them; the main thread sums them up when
-//! somebody asks. They are the process's, not a generation's, so that a reload starts nothing anew.
-//! Difficulty: a hit may not pay for it, so whoever answers many holds on to his site's tally.
+//! Called by: the look-up and the store filter; the main thread sums them up.
+//! Caveat: each worker writes its own, without locks on a hit; they belong to the process, so a
+//! reload resets nothing. A hot path keeps a reference to its site's counters.
+//! Out of scope: metrics of the whole server (`saker_telemetry`).
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -21,7 +21,7 @@ macro_rules! counts {
         impl Stat {
             pub const ALL: &[Stat] = &[$(Stat::$count,)*];
 
-            /// As reports call it.
+            /// The name in reports.
             pub fn name(self) -> &'static str {
                 match self { $(Stat::$count => $name,)* }
             }
@@ -42,28 +42,28 @@ counts! {
 
 const COUNTS: usize = Stat::ALL.len();
 
-/// Of one site, by one worker.
+/// Counters of one site in one worker.
 #[derive(Debug, Default)]
 pub struct SiteStats {
     counts: [AtomicU64; COUNTS],
     reasons: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-/// One worker's, by the scopes of sites.
+/// Counters of one worker, by scope of the site.
 #[derive(Debug, Default)]
 pub struct WorkerStats(Mutex<HashMap<Box<[u8]>, Arc<SiteStats>>>);
 
-/// Of one site, by all workers.
+/// Counters of one site, over all workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteTotals {
     counts: [u64; COUNTS],
-    /// Why requests passed.
+    /// Reasons why requests were not stored.
     pub reasons: BTreeMap<&'static str, u64>,
 }
 
 impl SiteStats {
     pub fn add(&self, count: Stat, amount: u64) {
-        // One writer, as with all counters of a worker.
+        // Single writer, like all counters of a worker.
         if let Some(cell) = self.counts.get(count as usize) {
             cell.store(
                 cell.load(Ordering::Relaxed).wrapping_add(amount),
@@ -72,7 +72,7 @@ impl SiteStats {
         }
     }
 
-    /// A request that passed. Words are of a fixed set.
+    /// Counts a request that was not stored. Reasons are a fixed set of words.
     pub fn pass(&self, why: &'static str) {
         self.add(Stat::Passes, 1);
         *lock(&self.reasons).entry(why).or_default() += 1;
@@ -88,7 +88,7 @@ impl WorkerStats {
         }
     }
 
-    /// What all workers have counted of a site.
+    /// The sum over all workers for a site.
     pub fn sum(workers: &[Arc<WorkerStats>], site: &[u8]) -> SiteTotals {
         let mut sum = SiteTotals::default();
         for stats in workers

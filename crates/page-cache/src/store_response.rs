@@ -1,9 +1,10 @@
-//! Keeps responses: decides by their own words, purges what they purge, writes what may be kept,
-//! and cleans the head that goes out.
+//! Stores responses: decides by their fields, carries out the purges they request, writes what may
+//! be stored, and cleans the head that is sent.
 //!
-//! KeyBase in the walk: the filter behind those that change content, before compression. Difficulty:
-//! the order. What a response purges is purged before it is itself kept, and what others purged
-//! while it was made counts against it; both are one step for the store.
+//! Called by: `filter`.
+//! Caveat: the order. What a response purges is purged before the response is stored, and purges
+//! during its making count against it; the store does both in one step.
+//! Out of scope: the decision (`decide`) and the entry (`prepare`, `write`).
 
 use crate::{
     background_fetch::FetchOutcome,
@@ -32,7 +33,8 @@ use saker_pipeline::{Exchange, Response};
 use saker_telemetry::Metric;
 use std::{any::Any, rc::Rc};
 
-/// What can't be kept is not waited for, for so long (Varnish's default of hit-for-miss).
+/// How long requests for a response that can't be stored don't wait for each other (Varnish's
+/// default for hit-for-miss).
 const PASS_MS: u64 = 120_000;
 
 /// Stores the response of a request that the look-up left to others, and assembles templates.
@@ -56,7 +58,7 @@ pub async fn store_response(
         request.note(FetchOutcome::Failed(failed));
         return exchange.trace("cache", None, || {
             format!(
-                "the answer was {}, and what is kept is served in its place",
+                "the response was {}; a stored page is served instead",
                 status.0
             )
         });
@@ -123,7 +125,7 @@ fn purge_and_store(
         true => decide(request, exchange, response),
         false => Err(Refusal::new(
             "not-answered",
-            "no program or server answered",
+            "no program or upstream answered",
         )),
     };
     match decision {
@@ -159,8 +161,8 @@ fn report(
     }
     count(cache, request, exchange, outcome);
     match outcome {
-        Ok(()) => exchange.trace("cache", None, || "kept".into()),
-        Err(why) => exchange.trace("cache", None, || format!("not kept: {}", why.sentence)),
+        Ok(()) => exchange.trace("cache", None, || "stored".into()),
+        Err(why) => exchange.trace("cache", None, || format!("not stored: {}", why.sentence)),
     }
 }
 
@@ -191,13 +193,13 @@ fn count(
     let Some(stats) = &request.stats else { return };
     match outcome {
         Ok(()) => stats.add(Stat::Misses, 1),
-        // Whatever else may be said of it.
+        // Whatever other reason there is.
         Err(_) if !matches!(method, Method::Get | Method::Head) => stats.pass("method"),
         Err(why) => stats.pass(why.word),
     }
 }
 
-/// A hit that is put together on its way out.
+/// Assembles a hit on its way out.
 async fn finish_hit(
     cache: &Rc<PageCache>,
     exchange: &mut Exchange,
@@ -216,8 +218,8 @@ async fn finish_hit(
     }
 }
 
-/// The origin says that what is kept holds: that is the response, with the fields that the origin
-/// has sent along (RFC 9111 section 4.3.4). `false`: it is not.
+/// Handles a validation response (RFC 9111 section 4.3.4): the stored page with updated fields
+/// becomes the response. `false`: it does not match.
 fn freshen(request: &CacheRequest, response: &mut Response) -> bool {
     let Some(old) = &request.old else {
         return false;
@@ -225,7 +227,7 @@ fn freshen(request: &CacheRequest, response: &mut Response) -> bool {
     if validation::judge_answer(&old.fields, response.status, response.fields())
         != validation::Answer::Freshens
     {
-        // About something that nobody asked for.
+        // It validates something that was not asked about.
         *response = Response::new(Status::BAD_GATEWAY);
         return false;
     }
@@ -236,8 +238,8 @@ fn freshen(request: &CacheRequest, response: &mut Response) -> bool {
     true
 }
 
-/// Why the request went on (RFC 9211 section 2.2): not because of what is kept, where it would have
-/// passed by whatever that is.
+/// Why the request was passed on (RFC 9211 section 2.2): not because of a stored page where it
+/// would have bypassed the cache anyway.
 fn forward(request: &CacheRequest, exchange: &Exchange, outcome: &Result<(), Refusal>) -> Forward {
     let view = exchange.head.view();
     let by_settings = |why: &Refusal| {
@@ -250,7 +252,7 @@ fn forward(request: &CacheRequest, exchange: &Exchange, outcome: &Result<(), Ref
     }
 }
 
-/// What the client sees of all this.
+/// Adds the fields that report the outcome to the client.
 fn show(
     request: &CacheRequest,
     exchange: &Exchange,
@@ -283,7 +285,7 @@ fn show(
     if !matches!(exchange.head.view().method(), Method::Get | Method::Head) {
         return;
     }
-    // mod_cache has no part in a request that says no-store.
+    // mod_cache ignores requests with no-store.
     if config.no_store_bypasses
         && outcome
             .as_ref()

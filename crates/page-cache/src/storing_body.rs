@@ -1,8 +1,9 @@
-//! A response that is kept while it goes to the client.
+//! A response body that is stored while it is sent to the client.
 //!
-//! Difficulty: it may end anywhere. Only what came to its end without an error is kept; a client
-//! that leaves, a backend that breaks off, a full disk leave nothing behind, and whoever waited for
-//! the entry is let go.
+//! Called by: `write` and `partial`.
+//! Caveat: it may end anywhere. Only a body that ends without an error is stored; a client that
+//! leaves, a backend that fails or a full disk leave nothing behind, and waiting requests continue.
+//! Out of scope: bodies that are in memory.
 
 use crate::body_bytes::log_not_stored;
 use saker_cache_store::{FetchPermit, Writer};
@@ -12,16 +13,16 @@ use std::task::{Context, Poll};
 
 pub struct StoringBody {
     source: Box<dyn BodyStream>,
-    /// Gone when it is done, or can't be done.
+    /// `None` when finished or failed.
     writing: Option<Writer>,
     permit: Option<FetchPermit>,
-    /// What the head promises.
+    /// The length that the head promises.
     length: Option<u64>,
     done: Option<Box<dyn FnOnce()>>,
 }
 
 impl StoringBody {
-    /// `done` is called when the entry is there.
+    /// `done` is called when the entry is stored.
     pub fn new(
         source: Box<dyn BodyStream>,
         writing: Writer,
@@ -46,7 +47,7 @@ impl StoringBody {
             log_not_stored(&error);
             self.give_up();
         }
-        // Nobody asks for more than was promised.
+        // The promised length has been read; no further poll may follow.
         if self.length.is_some() && self.length == self.writing.as_ref().map(Writer::content_bytes)
         {
             self.finish();
@@ -75,10 +76,10 @@ impl StoringBody {
     }
 }
 
-/// A response whose content somebody wants to have when it has gone.
+/// A body whose content is collected while it is sent.
 pub struct CollectingBody<F> {
     source: Box<dyn BodyStream>,
-    /// Gone when it is too much, or done.
+    /// `None` when it is too long, or finished.
     bytes: Option<Vec<u8>>,
     bytes_max: usize,
     length: Option<u64>,
@@ -104,7 +105,7 @@ impl<F: FnOnce(Vec<u8>)> CollectingBody<F> {
             return;
         }
         bytes.extend_from_slice(chunk.bytes());
-        // Nobody asks for more than was promised.
+        // The promised length has been read; no further poll may follow.
         if self.length == Some(bytes.len() as u64) {
             self.finish();
         }

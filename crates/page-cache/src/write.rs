@@ -1,8 +1,9 @@
-//! Entries on their way into the store, and into this worker's memory.
+//! Writes entries to the store and into this worker's memory.
 //!
-//! KeyBase in the walk: the last step of keeping. Difficulty: a content that comes in pieces is
-//! written as it goes to the client, and is there when it has come whole; one that is there at once
-//! can be asked for at once.
+//! Called by: `store_response`.
+//! Caveat: content that arrives in pieces is written as it is sent, and exists once it is complete;
+//! content in memory can be requested at once.
+//! Out of scope: the head of the entry (`prepare`).
 
 use crate::{
     body_bytes::{self, broken, log_not_stored},
@@ -24,10 +25,12 @@ use saker_http::{Fields, Status};
 use saker_pipeline::{Body, Exchange, Response};
 use std::rc::Rc;
 
-/// A sign outlives what it leads to.
+/// A vary record outlives its variants, in milliseconds.
 const SIGN_MS: i64 = 86_400_000;
 
-/// Keeps a response, and carries out what it purges.
+/// Stores a response, and carries out its purges.
+/// # Errors
+/// Why it is not stored.
 pub fn store(
     cache: &Rc<PageCache>,
     exchange: &mut Exchange,
@@ -51,7 +54,7 @@ pub fn store(
             .store
             .purge_along(purges, request.purge_seq, &marks(&head));
         if validity != Validity::Valid {
-            return Err(Refusal::new("purged", "it was purged while it was made"));
+            return Err(Refusal::new("purged", "it was purged while it was fetched"));
         }
         head.purge_seq = number;
     }
@@ -66,7 +69,7 @@ pub fn store(
     );
     match new_vary {
         Some(new_vary) => put_sign(cache, &head, new_vary)?,
-        // The address has no variants any more: one entry is for all, whatever has led elsewhere.
+        // The URL no longer has variants: one entry is for all.
         None if !decision.is_private
             && request.first_key(exchange.head.view()).as_ref() == Some(&head.key) =>
         {
@@ -79,7 +82,7 @@ pub fn store(
         if !piece.is_whole() {
             return partial::store(cache, response, head, &decision, piece);
         }
-        // RFC 9111 section 3.4: all of it is a 200.
+        // RFC 9111 section 3.4: a complete representation is a 200.
         head.status = Status::OK.0;
         head.fields
             .retain(|(name, _)| !name.eq_ignore_ascii_case(b"Content-Range"));
@@ -105,8 +108,8 @@ fn put_sign(
         mut vary_record,
     }: NewVaryRecord,
 ) -> Result<(), Refusal> {
-    // From before it was known that the address has variants. Those that are older still must not
-    // come back in its place.
+    // The single entry from before the URL had variants. Even older ones must not return in its
+    // place.
     let replaced = cache.store.remove_older(&first, page.began)?;
     vary_record.since = vary_record.since.max(replaced.unwrap_or(0));
     let record = Record::Vary(vary_record.clone());
@@ -123,20 +126,20 @@ fn put_sign(
         Ok(Finished::Placed { id, version }) => {
             cache.hold(&key, &Cached::Vary(Rc::new(vary_record)), id, version)
         }
-        // One that another response has put there, whose request came later.
+        // Another response has written it, whose request came later.
         Ok(Finished::Superseded) => {}
         Err(error) => log_not_stored(&error),
     }
     Ok(())
 }
 
-/// What comes along with an entry that is being made.
+/// What belongs to an entry that is being written.
 struct PendingEntry {
     permit: Option<FetchPermit>,
     replay: Option<ReplayRequest>,
 }
 
-/// Writes the entry: at once where the content is there, else as it comes.
+/// Writes the entry: at once if the content is in memory, otherwise as it arrives.
 fn put(
     cache: &Rc<PageCache>,
     making: PendingEntry,
@@ -162,7 +165,7 @@ fn put(
                 }
             };
             let (forgetful, key) = (Rc::clone(cache), head.key.clone());
-            // What is in memory under that key is older.
+            // The one in memory under that key is older.
             let done = move || forgetful.memory.borrow_mut().remove(&key);
             response.body = Body::Stream(Box::new(StoringBody::new(
                 stream,
@@ -174,7 +177,7 @@ fn put(
         }
         Body::Stream(stream) => {
             response.body = Body::Stream(stream);
-            Err(Refusal::new("coded", "it comes coded, in pieces"))
+            Err(Refusal::new("coded", "it arrives in pieces and encoded"))
         }
         body => {
             let plain = body_bytes::plain(&body, coding.as_deref());
@@ -194,7 +197,7 @@ fn put(
     }
 }
 
-/// Puts it into this worker's memory, too: it is asked for again soon, if at all.
+/// Puts the page into this worker's memory: it will probably be requested again soon.
 fn hold(
     cache: &PageCache,
     head: EntryHead,

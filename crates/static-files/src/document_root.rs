@@ -1,4 +1,9 @@
-//! x
+//! Resolves paths below the document root.
+//!
+//! Called by: `locate`, `script`, listings and the PHP and CGI handlers.
+//! Caveat: every look into the file system leaves its stamps in the exchange, failed ones too,
+//! since a file that appears later changes the answer.
+//! Out of scope: what is done with the file.
 
 use saker_config::model::SymlinkPolicy;
 use saker_files::{LinkPolicy, ResolveError, Resolved, Watcher, resolve};
@@ -6,7 +11,7 @@ use saker_http::Status;
 use saker_pipeline::Exchange;
 use std::{path::Path, sync::Arc};
 
-/// Where files are looked for.
+/// The directory that paths are resolved against.
 pub fn root(exchange: &Exchange) -> Option<&Path> {
     exchange
         .mapped

@@ -1,4 +1,8 @@
-//! x
+//! Log messages about files that can't be served, in Saker's or Apache's words.
+//!
+//! Called by: the handler, `locate` and `script`.
+//! Caveat: missing files are logged at a level that is usually off.
+//! Out of scope: the response.
 
 use crate::{document_root::root, index::index_names};
 use saker_files::ResolveError;
@@ -6,7 +10,7 @@ use saker_pipeline::Exchange;
 use saker_telemetry::{Level, error_log, httpd_message, message};
 use std::path::Path;
 
-/// What the system says where permissions are missing.
+/// errno for missing permissions.
 const EACCES: i32 = 13;
 
 /// Logs why a path below the document root can't be served, for a response that tells the client.
@@ -87,7 +91,7 @@ fn log_as_httpd(exchange: &Exchange, shown: &str, error: ResolveError) {
     }
 }
 
-/// Says that a folder has neither an index file nor a listing. Apache's rules have said so
+/// Logs that a directory has neither an index file nor a listing. Apache's rules log that
 /// themselves.
 pub fn log_no_index(exchange: &Exchange, relative: &[u8]) {
     if error_log::speaks_httpd() {
@@ -107,7 +111,7 @@ pub fn log_no_index(exchange: &Exchange, relative: &[u8]) {
     error_log::log_about(&message::ACCESS_DENIED, exchange, facts);
 }
 
-/// Says that there is a FIFO, a socket or a device.
+/// Logs that the path is a FIFO, a socket or a device.
 pub fn log_not_a_file(exchange: &Exchange, relative: &[u8]) {
     let root = root(exchange).map(Path::to_path_buf).unwrap_or_default();
     error_log::log_about(

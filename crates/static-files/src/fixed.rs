@@ -1,15 +1,20 @@
-//! Answers that are known beforehand: redirects and texts. Built once as a ready head, left in the
-//! exchange, and sent again as they are.
+//! Responses known in advance: redirects and texts, built once as a ready head and sent again from
+//! the route cache.
+//!
+//! Called by: this crate's redirects to directories, and the handler for configured redirects and
+//! texts.
+//! Caveat: a Location must be safe before it gets here (`location`).
+//! Out of scope: templates of redirect targets.
 
 use saker_http::{Fields, HeadView, Status, escape};
 use saker_pipeline::{Body, Chunk, Exchange, ReadyHead, Response, Reusable, field_edits};
 use std::rc::Rc;
 
-/// Whether requests with a query get the same answer.
+/// Whether requests with a query get the same response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queries {
     Same,
-    /// They have to walk.
+    /// Requests with a query need a full dispatch.
     Decline,
 }
 
@@ -40,7 +45,7 @@ impl Reusable for Fixed {
     }
 }
 
-/// Redirects to `location`, which must be safe already, with a short note for those who don't
+/// Redirects to `location`, which must be safe already, with a short note for clients that don't
 /// follow (RFC 9110 section 15.4).
 pub fn redirect(
     exchange: &mut Exchange,
@@ -58,8 +63,8 @@ pub fn redirect(
     respond(exchange, status, fields, note, queries)
 }
 
-/// Answers with a head that the configured edits have been laid over, and leaves the answer for
-/// further requests.
+/// Responds with a head that has the configured field edits, and leaves the response for further
+/// requests.
 pub fn respond(
     exchange: &mut Exchange,
     status: Status,
@@ -74,7 +79,7 @@ pub fn respond(
     };
     field_edits::apply(&exchange.settings.fields, status, &mut fields);
     if exchange.head_edits.is_some() {
-        // Kept answers have no place for the rules' edits: these get them on the way up.
+        // Cached responses can't hold the rules' edits: these are applied by filters.
         return built(status, fields, body);
     }
     if !status.forbids_content() {
@@ -92,7 +97,7 @@ pub fn respond(
     response
 }
 
-/// The same as a head that filters see to.
+/// The same as a head that filters edit.
 fn built(status: Status, mut fields: Fields, body: Vec<u8>) -> Response {
     let mut response = Response::new(status);
     if !status.forbids_content() {

@@ -1,12 +1,10 @@
-//! Static files (handler `files`): from a path below the document root to a representation, and its
-//! answer.
+//! The handler `files`: from a path below the document root to a response.
 //!
-//! Place in the walk: the content phase, for requests that no route gives another action.
-//! [`locate`] maps path to file and says what it depended on; [`make`] builds the
-//! [`representation`], which is left in the exchange and answers further requests by itself. The
-//! one difficulty is what may not be shown: hidden names are as if they were not there, and only
-//! regular files are read. Absent on purpose: writing methods, content negotiation by language or
-//! type.
+//! Called by: the pipeline's content phase, for requests without another action. `locate` maps the
+//! path to a file; `make` builds the representation, which is left in the exchange and answers
+//! further requests.
+//! Caveat: hidden names behave as if they did not exist, and only regular files are read.
+//! Out of scope: write methods, and negotiation by language or media type.
 
 use crate::{
     document_root, file_errors, fixed, listing,
@@ -26,7 +24,7 @@ use std::rc::Rc;
 
 const ALLOW: &[u8] = b"GET, HEAD, OPTIONS";
 
-/// Each coding is made once at most, then the request can be answered.
+/// Each coding is made at most once; then the request can be answered.
 const ROUNDS_MAX: usize = 4;
 
 pub struct StaticFiles {
@@ -83,13 +81,13 @@ impl StaticFiles {
     }
 
     async fn file(&self, exchange: &mut Exchange, mut found: LocatedFile) -> Response {
-        // What a program has left to us is not what others get.
+        // What a program has passed on (X-Sendfile) is not for other requests.
         let own = exchange
             .handed
             .as_ref()
             .map(|handed| handed.settings(&exchange.settings));
         if exchange.screening.is_some() {
-            // Rules look at the file, and a sibling may say something else than it.
+            // Rules inspect the file, and a precompressed sibling may have other content.
             let files = &own.as_ref().unwrap_or(&exchange.settings).files;
             let content_type = names::content_type(files, &found.relative).unwrap_or_default();
             if exchange.inspects(&content_type) {
@@ -134,7 +132,7 @@ impl StaticFiles {
             .media
             .hls(&self.maker, exchange, own.as_ref(), &found, below)
             .await;
-        // They are of the file as it is, and not of what is made of it.
+        // Siblings belong to the file itself, not to what is made from it.
         found.siblings.clear();
         self.respond(exchange, found, part).await
     }
@@ -215,7 +213,7 @@ fn with_allow(status: Status) -> Response {
     response
 }
 
-/// To the folder's own address, so that relative links in it work.
+/// Redirects to the directory's own URL, so that relative links in it work.
 fn slash_redirect(exchange: &mut Exchange) -> Response {
     let mut location = location::path(&exchange.path);
     location.push(b'/');

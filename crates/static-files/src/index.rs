@@ -1,9 +1,13 @@
-//! x
+//! Names of index files.
+//!
+//! Called by: `locate`, `script` and the log messages about directories.
+//! Caveat: only plain paths below the directory count.
+//! Out of scope: looking for them.
 
 use crate::names;
 use saker_config::model::{PhpUse, Settings};
 
-/// Where PHP is run its index is one, too, after those that were named.
+/// The configured names, and index.php where PHP runs.
 pub fn index_names(settings: &Settings) -> impl Iterator<Item = &str> {
     let of_php = (!matches!(settings.php, PhpUse::Off) && !settings.files.index.is_empty())
         .then_some("index.php");
@@ -16,7 +20,7 @@ pub fn index_names(settings: &Settings) -> impl Iterator<Item = &str> {
     named.filter(|name| is_index_name(name, settings.files.hidden))
 }
 
-/// Only plain paths below the folder.
+/// True for plain paths below the directory.
 fn is_index_name(name: &str, hidden: bool) -> bool {
     let plain = name
         .split('/')

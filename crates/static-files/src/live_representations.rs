@@ -1,9 +1,10 @@
-//! Finds a representation that is still in use, so that a second walk to a file adds to it instead
-//! of starting over.
+//! Representations still in use, so that a second dispatch for a file extends one instead of
+//! starting over.
 //!
-//! Why: `answer` declines when a coding is missing, and the request walks. Were the file read anew
-//! then, clients that want different codings would throw each other's variants away for ever. Holds
-//! weak references only: what nobody keeps is gone.
+//! Called by: `make`.
+//! Caveat: holds weak references only. Without this table, clients that want different codings
+//! would replace each other's variants forever.
+//! Out of scope: how long representations live (the route cache).
 
 use crate::representation::{Representation, Sources};
 use saker_config::model::Settings;
@@ -16,13 +17,13 @@ use std::{
     sync::Arc,
 };
 
-/// Entries before dead ones are looked for the first time.
+/// Entries before dead ones are removed for the first time.
 const PRUNE_AT_LEAST: usize = 64;
 
 #[derive(PartialEq, Eq, Hash)]
 struct Key {
-    /// Address of the settings. A live representation holds them, so no others can have come to lie
-    /// there.
+    /// Address of the settings. A live representation holds them, so no others can be at that
+    /// address.
     settings: usize,
     device: u64,
     inode: u64,
@@ -35,7 +36,7 @@ pub struct LiveRepresentations {
 }
 
 impl LiveRepresentations {
-    /// A living representation of the very same sources.
+    /// A live representation made from exactly these sources.
     pub fn find(
         &self,
         settings: &Arc<Settings>,

@@ -1,8 +1,10 @@
-//! From the path of a request to a file or folder below the document root, its index file and its
+//! Maps a request's path to a file or directory below the document root, its index file and its
 //! precompressed siblings.
 //!
-//! Every look into the file system leaves its stamps in the exchange, failed ones too: a sibling or
-//! an index file that appears later changes the answer.
+//! Called by: the files handler and the CGI handler.
+//! Caveat: every look into the file system leaves its stamps in the exchange, failed ones too: a
+//! sibling or an index file that appears later changes the answer.
+//! Out of scope: reading the file.
 
 use crate::{
     document_root::{resolve_in_root, resolve_traced, root, status_of},
@@ -18,15 +20,15 @@ use std::{path::Path, sync::Arc};
 
 pub enum Located {
     File(LocatedFile),
-    /// A folder without an index file.
+    /// A directory without an index file.
     Folder {
-        /// From the root, with the slash at its end; empty for the root itself.
+        /// From the root, with a trailing slash; empty for the root itself.
         relative: Vec<u8>,
         folder: Resolved,
     },
-    /// A folder by its name without the slash.
+    /// A directory requested without the trailing slash.
     SlashMissing,
-    /// And the path from the root that couldn't be had, for the log.
+    /// The status, and the path from the root with the error, for the log.
     Refused(Status, Option<(Vec<u8>, ResolveError)>),
 }
 
@@ -42,7 +44,7 @@ pub fn locate(watcher: &Watcher, exchange: &mut Exchange) -> Located {
     at(watcher, exchange, relative)
 }
 
-/// The same for a path from the root that is not the request's.
+/// The same for another path from the root than the request's.
 pub fn at(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>) -> Located {
     if !exchange.settings.files.hidden && names::is_hidden(&relative) {
         exchange.trace("content", None, || {
@@ -66,7 +68,7 @@ pub fn at(watcher: &Watcher, exchange: &mut Exchange, relative: Vec<u8>) -> Loca
     }
 }
 
-/// The first index file that is there.
+/// The first index file that exists.
 fn index(
     watcher: &Watcher,
     exchange: &mut Exchange,
@@ -85,8 +87,8 @@ fn index(
                 return not_a_file(exchange, &candidate);
             }
             Ok(_) | Err(ResolveError::NotFound | ResolveError::LinkDangling) => {}
-            // Not to be passed over: the next name, or a listing, might show what was meant to be
-            // closed.
+            // Must not be skipped: the next name, or a listing, could show what was meant to be
+            // hidden.
             Err(error) => return Located::Refused(status_of(error), Some((candidate, error))),
         }
     }
@@ -125,7 +127,7 @@ fn found(
     }
 }
 
-/// Only for types that are worth compressing: nobody prepares `.jpg.br`, and each look costs.
+/// Only for types that are worth compressing: `.jpg.br` is not worth a look.
 fn siblings(
     watcher: &Watcher,
     exchange: &mut Exchange,
@@ -148,8 +150,8 @@ fn siblings(
         .collect()
 }
 
-/// A sibling that is older than the file was made from something else. In whole seconds, because
-/// not every tool that copies a time of modification copies all of it.
+/// True if the sibling is not older than the file. Compared in whole seconds, because not every
+/// tool that copies a modification time copies all of it.
 fn is_sibling(original: &Metadata, sibling: &Metadata) -> bool {
     sibling.kind == Kind::File && sibling.size > 0 && sibling.mtime_s >= original.mtime_s
 }

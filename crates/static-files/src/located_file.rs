@@ -1,10 +1,14 @@
-//! x
+//! A regular file found for a request, with its precompressed siblings.
+//!
+//! Called by: `locate`, which finds it, and `make`, which reads it.
+//! Caveat: the files are open, so they can't be replaced meanwhile.
+//! Out of scope: content.
 
 use crate::representation::Sources;
 use saker_files::Resolved;
 use saker_http::content_coding::Coding;
 
-/// A regular file that the walk has arrived at.
+/// A regular file found for a request.
 pub struct LocatedFile {
     /// From the root.
     pub relative: Vec<u8>,

@@ -1,8 +1,9 @@
-//! The value of Location, safe whatever a client put into the request.
+//! Values of Location that are safe whatever a client sent.
 //!
-//! Two dangers: a line break that starts a field of the attacker's own, and a path that begins with
-//! `//` (or `/\`, which browsers take for the same), which leads to another host. Everything that
-//! comes from a request goes through here.
+//! Called by: redirects, and everything else that puts parts of a request into a URL.
+//! Caveat: two dangers: a line break that starts a field of the attacker's, and a path that begins
+//! with `//` (or `/\`, which browsers treat the same), which leads to another host.
+//! Out of scope: configured text.
 
 use saker_http::escape;
 
@@ -13,13 +14,12 @@ pub fn path(decoded: &[u8]) -> Vec<u8> {
     rooted(encoded)
 }
 
-/// A query, as it was sent but for bytes that a URI may not have.
+/// A query as sent, except for bytes that a URI may not contain.
 pub fn push_query(query: &[u8], out: &mut Vec<u8>) {
     push_as_sent(query, out);
 }
 
-/// Something that was sent percent-encoded: stays as it is, but for bytes that may not stand in a
-/// URI.
+/// Percent-encoded text as sent, except for bytes that a URI may not contain.
 pub fn push_as_sent(text: &[u8], out: &mut Vec<u8>) {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     for byte in text {

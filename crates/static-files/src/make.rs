@@ -1,7 +1,9 @@
-//! Makes representations from what the walk has opened, and their codings when somebody wants them.
+//! Builds representations from located files, and their codings on demand.
 //!
-//! Difficulty: two requests may want the same coding at once; the second waits for the first one's.
-//! Encoding happens on the blocking pool, so that a worker's other connections go on meanwhile.
+//! Called by: the handler and media files.
+//! Caveat: two requests may want the same coding at once; the second waits for the first. Encoding
+//! runs on the blocking pool.
+//! Out of scope: answering requests (`representation`).
 
 use crate::{
     live_representations::LiveRepresentations,
@@ -23,23 +25,23 @@ use saker_net::jobs::{self, Cancel, JobKind};
 use saker_pipeline::{Exchange, HeadEdits};
 use std::{borrow::Cow, cell::Cell, rc::Rc, sync::Arc};
 
-/// A tag may be strong once the file's time of modification is that long ago: a second write can't
-/// get the same time any more.
+/// A tag may be strong once the modification time is that long ago: a later write can't get the
+/// same time.
 const STRONG_AFTER_S: i64 = 1;
 
 /// The order of siblings that the configuration does not rank.
 const SIBLING_CODINGS: [Coding; 3] = [Coding::Brotli, Coding::Zstd, Coding::Gzip];
 
-/// What was made of a file.
+/// Content derived from a file.
 pub struct Derived {
     /// From the root, as if it were a file.
     pub name: Vec<u8>,
     pub content: Content,
     pub content_type: Cow<'static, str>,
-    /// Of its entity tag, which has the file's values besides.
+    /// Suffix of its entity tag, after the file's values.
     pub suffix: String,
     pub cache_control: Option<Box<str>>,
-    /// Further requests may have the same one.
+    /// Further requests may use the same representation.
     pub is_shared: bool,
 }
 
@@ -52,8 +54,8 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// The representation of a file: one in use, or a new one. `own`: by settings of this request's
-    /// own, without edits.
+    /// The representation of a file: one in use, or a new one. `own`: settings of this request
+    /// only, without edits.
     pub async fn representation(
         &self,
         exchange: &Exchange,
@@ -141,7 +143,7 @@ impl Maker {
         }
     }
 
-    /// The representation of what is made of a file: one in use, or a new one.
+    /// The representation of derived content: one in use, or a new one.
     pub fn derived(
         &self,
         exchange: &Exchange,
@@ -225,7 +227,7 @@ impl Maker {
             Some(sibling) => self.precompressed(representation, coding, sibling).await,
             None => encoded(representation, coding).await,
         };
-        // Nobody else can have filled it: we hold the lock.
+        // The lock is held, so the slot is empty.
         let _ = slot.set(variant);
     }
 
@@ -271,7 +273,7 @@ async fn encoded(representation: &Representation, coding: Coding) -> Option<Vari
         coding::encode_as_job(cancel, coding, levels, &plain()?, even_if_larger)
     };
     let Ok(encoded) = jobs::run(JobKind::Encoding, None, work).await else {
-        // For want of a place or of time; another request may have more luck.
+        // The pool was full or too slow; another request may succeed.
         representation.unsettled.set(true);
         return None;
     };
@@ -288,7 +290,7 @@ async fn encoded(representation: &Representation, coding: Coding) -> Option<Vari
     ))
 }
 
-/// What tells the tag of a coding from that of the plain bytes; `None`: it has no tag.
+/// What distinguishes the tag of a coding from that of the plain bytes; `None`: no tag.
 fn suffix(tags: CodedTags, coding: Coding, levels: Levels) -> Option<String> {
     match tags {
         CodedTags::Level => Some(format!("-{}{}", coding.token(), levels.of(coding))),
@@ -298,8 +300,8 @@ fn suffix(tags: CodedTags, coding: Coding, levels: Levels) -> Option<String> {
     }
 }
 
-/// A way to the plain bytes that the blocking pool can take. Those of an open file are read there,
-/// and not at all once it has changed.
+/// A function for the blocking pool that returns the plain bytes. An open file is read there,
+/// unless it has changed.
 fn plain(
     content: &Content,
     metadata: Metadata,
@@ -318,7 +320,7 @@ fn plain(
     })
 }
 
-/// Until when a tag of this file has to be weak, if now (RFC 9110 section 8.8.1).
+/// Until when a tag of this file must be weak, if now (RFC 9110 section 8.8.1).
 fn weak_until(metadata: &Metadata, now: i64) -> Option<i64> {
     let age = now.saturating_sub(metadata.mtime_s);
     (-STRONG_AFTER_S..=STRONG_AFTER_S)
@@ -326,9 +328,8 @@ fn weak_until(metadata: &Metadata, now: i64) -> Option<i64> {
         .then(|| metadata.mtime_s.saturating_add(STRONG_AFTER_S))
 }
 
-/// The codings that a file may have, best first: siblings, which somebody took the trouble to make
-/// and which cost nothing, in the configured order and then those that it does not name; after them
-/// what can be made on the fly.
+/// The codings of a file, best first: precompressed siblings, which cost nothing, in the configured
+/// order and then the others; then what can be encoded on demand.
 fn offered(
     settings: &Settings,
     content_type: Option<&[u8]>,
@@ -350,7 +351,7 @@ fn offered(
         .filter(|coding| has_sibling(**coding));
     let made = configured.iter().filter(|_| on_the_fly);
     let mut offered: Vec<Coding> = siblings.chain(made).copied().collect();
-    // A coding that was named twice is offered once.
+    // A coding named twice is offered once.
     let mut seen = Vec::new();
     offered.retain(|coding| {
         !seen.contains(coding) && {

@@ -1,14 +1,16 @@
-//! What follows from a file's name alone: whether it is hidden, and its media type.
+//! Properties of a file's name: whether it is hidden, and its media type.
 //!
-//! Absent on purpose: looking into the content to guess a type (a server that guesses turns uploads
-//! into scripts).
+//! Called by: everything in this crate, and the PHP and CGI handlers.
+//! Caveat: types come from names only; a server that guesses from content turns uploads into
+//! scripts.
+//! Out of scope: the file itself.
 
 use saker_config::model::{Files, Settings};
 use saker_content::coded_fields;
 use saker_http::media_type;
 
-/// Endings that editors, package tools and people leave behind: the source of what is next to them,
-/// often with passwords in it.
+/// Endings of backup copies by editors, package tools and people: the source of the file beside
+/// them, often with passwords in it.
 const LEFTOVER_ENDINGS: [&[u8]; 8] = [
     b"~",
     b".bak",
@@ -20,8 +22,8 @@ const LEFTOVER_ENDINGS: [&[u8]; 8] = [
     b".dpkg-dist",
 ];
 
-/// Whether some component of a path (relative to the root, no leading slash) is not to be shown to
-/// anyone. `.well-known` at the root is public by its definition (RFC 8615).
+/// True if a component of a path (relative to the root, no leading slash) is hidden. `.well-known`
+/// at the root is public by definition (RFC 8615).
 pub fn is_hidden(relative: &[u8]) -> bool {
     let mut components = relative.split(|byte| *byte == b'/');
     let first = components.next().unwrap_or_default();
@@ -29,7 +31,7 @@ pub fn is_hidden(relative: &[u8]) -> bool {
     first_hidden || components.any(is_hidden_name)
 }
 
-/// The same for one component that is not the first.
+/// The same for a component that is not the first.
 pub fn is_hidden_name(name: &[u8]) -> bool {
     let autosaved = name.len() > 1 && name.starts_with(b"#") && name.ends_with(b"#");
     name.starts_with(b".")
@@ -39,14 +41,15 @@ pub fn is_hidden_name(name: &[u8]) -> bool {
             .any(|ending| ends_with(name, ending))
 }
 
-/// Whether a name is one that PHP's distributions give to PHP files: its source is nobody's to see.
+/// True if the name is one that PHP distributions use for PHP files; its source must never be
+/// shown.
 pub fn is_php(name: &[u8]) -> bool {
     is_php_script(name)
         || extension_of_php(name)
             .is_some_and(|rest| matches!(rest.as_slice(), b"s" | b"3" | b"4" | b"5" | b"7" | b"8"))
 }
 
-/// Whether PHP runs it.
+/// True if PHP runs it.
 pub fn is_php_script(name: &[u8]) -> bool {
     [&b".php"[..], b".phtml", b".phar"]
         .iter()
@@ -69,7 +72,7 @@ fn extension_of_php(name: &[u8]) -> Option<Vec<u8>> {
         .map(<[u8]>::to_vec)
 }
 
-/// Content-Type of a file, charset included. `None`: send none.
+/// Content-Type of a file, charset included. `None`: no field.
 pub fn content_type(files: &Files, name: &[u8]) -> Option<Vec<u8>> {
     if let Some(whole) = &files.whole_type {
         return (!whole.is_empty()).then(|| whole.as_bytes().to_vec());
@@ -100,7 +103,7 @@ fn media_type_of<'f>(files: &'f Files, name: &[u8]) -> Option<&'f str> {
         .filter(|media_type| !media_type.is_empty())
 }
 
-/// What follows the last dot; a name that only starts with a dot has none.
+/// What follows the last dot; a name that only starts with a dot has no extension.
 fn extension(name: &[u8]) -> Option<&[u8]> {
     let name = name.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     let dot = name
@@ -114,7 +117,7 @@ fn ends_with(name: &[u8], ending: &[u8]) -> bool {
     name.len() >= ending.len() && name[name.len() - ending.len()..].eq_ignore_ascii_case(ending)
 }
 
-/// Whether bodies of this type are compressed, and siblings of such files looked for.
+/// True if bodies of this type are compressed and siblings of such files are looked for.
 pub fn is_compressible(settings: &Settings, content_type: Option<&[u8]>) -> bool {
     content_type.is_some_and(|content_type| {
         coded_fields::is_compressible(&settings.compression, content_type)

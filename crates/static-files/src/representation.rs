@@ -1,11 +1,10 @@
-//! A file as clients may get it: plain and in its codings, whole, in parts, or not at all because
-//! they have it.
+//! A file as clients get it: plain and in its codings, whole, in ranges, or not modified.
 //!
-//! Place in the walk: built by the handler, left in `Exchange::reusable`, and asked again for every
-//! further request for the same resource ([`Reusable::answer`]), where it must neither wait nor
-//! allocate nor make a system call for the plain 200 and the 304. The one difficulty: codings are
-//! made when first asked for, by [`super::make`], while the representation is already in use; a
-//! coding that is not there yet makes `answer` decline, so that the request walks and waits for it.
+//! Called by: the handler, and the route cache for further requests ([`Reusable::answer`]), where
+//! it must neither wait, allocate nor make a system call for a plain 200 and a 304.
+//! Caveat: codings are made on demand while the representation is in use; `answer` declines if a
+//! coding is missing, so that the request is dispatched and waits for it.
+//! Out of scope: reading files (`make`).
 
 use crate::variant::{Facts, Variant};
 use saker_content::byteranges;
@@ -20,7 +19,7 @@ use saker_pipeline::{Body, ReadyHead, Response, Reusable};
 use std::{cell::Cell, rc::Rc};
 use tokio::sync::OnceCell;
 
-/// The metadata of everything a representation is made from: equal ones mean equal content.
+/// Metadata of everything a representation is made from: equal metadata means equal content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sources {
     pub identity: Metadata,
@@ -28,7 +27,7 @@ pub struct Sources {
     pub siblings: [Option<Metadata>; 3],
 }
 
-/// Not filled: not made yet. `None`: not to be had (making it did not make it smaller).
+/// Empty: not made yet. `None`: not available (it would not be smaller).
 pub type Slot = OnceCell<Option<Variant>>;
 
 pub struct Representation {
@@ -38,11 +37,9 @@ pub struct Representation {
     pub offered: Vec<Coding>,
     /// In the order of [`slot_index`].
     pub coded: [Slot; 3],
-    /// Its tags are weak and will be strong from then on: until it is rebuilt, it does not answer
-    /// later than that.
+    /// Its weak tags become strong at this time; until it is rebuilt, it does not answer later.
     pub weak_until_s: Option<i64>,
-    /// A part of it was taken from a file that somebody is writing to: not to be used a second
-    /// time.
+    /// Part of it was read from a file that was being written to: not to be reused.
     pub unsettled: Cell<bool>,
     /// Held while a variant is made, so that it is made once.
     pub making: tokio::sync::Mutex<()>,
@@ -50,10 +47,10 @@ pub struct Representation {
     pub sources: Sources,
 }
 
-/// What there is to say to a request.
+/// The answer to a request.
 pub enum Outcome {
     Answer(Response),
-    /// This coding is wanted and not there yet.
+    /// This coding is wanted and does not exist yet.
     Make(Coding),
     /// 412.
     Failed,
@@ -68,7 +65,7 @@ impl Reusable for Representation {
         }
         match self.respond(head, now) {
             Outcome::Answer(response) => Some(response),
-            // Errors go the long way: they may have a page of their own.
+            // Errors need a full dispatch: they may have an error document.
             Outcome::Make(_) | Outcome::Failed | Outcome::Unsatisfiable(_) => None,
         }
     }
@@ -95,7 +92,7 @@ impl Reusable for Representation {
 }
 
 impl Representation {
-    /// Answers a GET or HEAD from what has been made so far.
+    /// Answers GET or HEAD from what exists so far.
     pub fn respond(&self, head: HeadView<'_>, now: i64) -> Outcome {
         let variant = match self.select(head) {
             Ok(variant) => variant,
@@ -121,14 +118,14 @@ impl Representation {
         }
     }
 
-    /// The variant to send (RFC 9110 section 12.5.3); `Err` where the best one is yet to be made.
+    /// The variant to send (RFC 9110 section 12.5.3); `Err` if the best one does not exist yet.
     fn select(&self, head: HeadView<'_>) -> Result<&Variant, Coding> {
         if self.offered.is_empty() {
             return Ok(&self.identity);
         }
         let accepted = AcceptedCodings::of(head);
-        // Parts of what is the same for everyone are worth more than small parts: downloads are
-        // resumed, media are sought in.
+        // Ranges of the plain bytes are the same for all clients: downloads can be resumed, media
+        // can be sought in.
         if accepted.identity > 0 && wanted_range(head).is_some() {
             return Ok(&self.identity);
         }
@@ -143,8 +140,8 @@ impl Representation {
             choices[count] = coding;
             count += 1;
         }
-        // Identity comes last, and stands in where nothing at all is acceptable: better than a 406
-        // that nobody can read either.
+        // Identity comes last, and is used where nothing is acceptable: better than a 406 that
+        // can't be read either.
         match accepted.best(&choices[..=count]) {
             None | Some(Coding::Identity) => Ok(&self.identity),
             Some(coding) => self
@@ -217,7 +214,7 @@ fn is_conditional(head: HeadView<'_>) -> bool {
         .any(|field| head.has(*field))
 }
 
-/// Range means something with GET only (RFC 9110 section 14.2), and two lines of it mean nothing.
+/// The Range field, which applies to GET only (RFC 9110 section 14.2); repeated fields are ignored.
 fn wanted_range(head: HeadView<'_>) -> Option<&[u8]> {
     let value = head.known(KnownField::Range)?;
     (head.method() == Method::Get && head.known_count(KnownField::Range) == 1).then_some(value)

@@ -1,5 +1,9 @@
-//! Scripts in the middle of paths: `/shop/index.php/item/7` is the script `/shop/index.php` with
-//! `/item/7` behind it.
+//! Scripts within paths: `/shop/index.php/item/7` is the script `/shop/index.php` with the path
+//! info `/item/7`.
+//!
+//! Called by: the PHP and CGI handlers.
+//! Caveat: the source of a script must never be shown.
+//! Out of scope: running it.
 
 use crate::{document_root, file_errors, index::index_names, names};
 use saker_files::{Kind as FileKind, ResolveError, Watcher, look};
@@ -13,7 +17,7 @@ pub enum Kind {
     Nothing,
 }
 
-/// Where components end that are called like PHP files, from the left.
+/// Ends of components that are named like PHP files, from the left.
 pub fn ends(relative: &[u8]) -> impl Iterator<Item = usize> {
     let slashes = relative
         .iter()
@@ -25,8 +29,9 @@ pub fn ends(relative: &[u8]) -> impl Iterator<Item = usize> {
         .filter(|end| relative.get(..*end).is_some_and(names::is_php))
 }
 
-/// What is there under a name below the root; the error is the answer, and why, where that has not
-/// been logged.
+/// The kind of file at a path below the root.
+/// # Errors
+/// The status, and the reason if it has not been logged.
 pub fn kind(
     watcher: &Watcher,
     exchange: &mut Exchange,
@@ -52,7 +57,7 @@ pub fn kind(
     }
 }
 
-/// The script that is a folder's first index file.
+/// The script that is a directory's first index file.
 pub fn index_script(
     watcher: &Watcher,
     exchange: &mut Exchange,
@@ -74,7 +79,7 @@ pub fn index_script(
     None
 }
 
-/// The same; what can't be had leaves a line in the error log.
+/// The same, and logs errors.
 pub fn kind_or_complaint(
     watcher: &Watcher,
     exchange: &mut Exchange,
@@ -87,7 +92,7 @@ pub fn kind_or_complaint(
     })
 }
 
-/// What a program is told of a script and of what of the path follows it.
+/// The script as a program sees it, and its path info.
 pub fn told(exchange: &Exchange, relative: &[u8], path_info: &[u8]) -> Script {
     let root = exchange
         .site
@@ -106,7 +111,7 @@ pub fn told(exchange: &Exchange, relative: &[u8], path_info: &[u8]) -> Script {
         server_name: exchange.host.clone(),
         server_port: exchange.client.local.port(),
         server_software: b"Saker".to_vec(),
-        // Nobody here looks at credentials: they are the program's.
+        // Credentials are not checked here; they are for the program.
         passes_authorization: true,
         ..Script::default()
     }

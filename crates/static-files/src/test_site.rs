@@ -1,4 +1,4 @@
-//! Folders, sites and exchanges made by hand for this crate's tests.
+//! Directories, sites and exchanges for tests.
 
 use saker_config::model::{Address, Origin, Route, Settings, Site, SiteName};
 use saker_http::{RequestHead, Version};
@@ -14,8 +14,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// A document root that is deleted when dropped. What is written into it is ten minutes old: its
-/// tags are strong.
+/// A document root that is deleted when dropped. Its files are ten minutes old, so their tags are
+/// strong.
 pub struct Folder {
     path: PathBuf,
 }
@@ -115,7 +115,7 @@ pub fn exchange(site: &Arc<Site>, method: &str, target: &str, fields: &[(&str, &
     exchange
 }
 
-/// On a runtime as a worker has it.
+/// Runs on a runtime like a worker's.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

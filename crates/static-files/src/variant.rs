@@ -1,5 +1,9 @@
 //! One coding of a file: its content, validators and the two heads that are sent again and again
 //! (200 and 304).
+//!
+//! Called by: `representation` and `make`.
+//! Caveat: heads are rebuilt each second where field edits depend on the time.
+//! Out of scope: choosing a coding.
 
 use saker_config::model::{EntityTagParts, Settings};
 use saker_content::{Content, byteranges::Boundaries};
@@ -17,19 +21,19 @@ use std::{cell::RefCell, rc::Rc, sync::Arc};
 /// What all variants have in common.
 pub struct Facts {
     pub settings: Arc<Settings>,
-    /// What rules want of its heads besides.
+    /// Field edits by rules.
     pub edits: Option<Rc<dyn HeadEdits>>,
     pub content_type: Option<Vec<u8>>,
-    /// How long it may be kept, where that is known; edits may say something else.
+    /// The lifetime, where known; edits may change it.
     pub cache_control: Option<Box<str>>,
-    /// There is, or could be made, a variant with a coding.
+    /// A variant with a coding exists or could be made.
     pub varies: bool,
     /// When it was built, seconds since the epoch.
     pub built_s: i64,
     pub boundaries: Rc<Boundaries>,
 }
 
-/// Line terminators, separators and the `Rc` around a head, about.
+/// Approximate size of line ends, separators and the `Rc` of a head.
 const HEAD_OVERHEAD_BYTES: usize = 200;
 
 pub struct Variant {
@@ -38,11 +42,11 @@ pub struct Variant {
     tag: Option<Tag>,
     modified_s: i64,
     full: RefCell<Kept>,
-    /// Made when the first client asks for it.
+    /// Made on demand.
     not_modified: RefCell<Option<Kept>>,
 }
 
-/// A head, and the second that it was made in.
+/// A head, and the second in which it was made.
 struct Kept {
     made_s: i64,
     head: Rc<ReadyHead>,
@@ -97,8 +101,8 @@ impl Variant {
         Rc::clone(&kept.head)
     }
 
-    /// RFC 9110 section 15.4.5: what a cache needs to find the stored response and refresh it, and
-    /// nothing else of ours.
+    /// RFC 9110 section 15.4.5: what a cache needs to find and refresh the stored response, and
+    /// nothing else.
     pub fn not_modified(&self, facts: &Facts, now: i64) -> Rc<ReadyHead> {
         let mut slot = self.not_modified.borrow_mut();
         if let Some(kept) = slot.as_ref().filter(|kept| !facts.is_over(kept, now)) {
@@ -135,8 +139,8 @@ impl Variant {
         facts.ready_head(Status::NOT_MODIFIED, self.modified_s, now, fields)
     }
 
-    /// The fields of a 206, edits included, but for those that say which part it is: no edit may
-    /// touch those.
+    /// The fields of a 206 with edits, except for those that describe the range, which no edit may
+    /// touch.
     pub fn partial_fields(&self, facts: &Facts, now: i64) -> Fields {
         let mut fields =
             representation_fields(facts, self.coding, self.tag.as_ref(), self.modified_s);
@@ -202,8 +206,8 @@ fn representation_fields(
 }
 
 impl Facts {
-    /// Lays the configured edits over `fields`. Vary comes after them, because an edit that takes
-    /// it away would poison shared caches.
+    /// Applies the configured edits. Vary comes after them, because removing it would poison shared
+    /// caches.
     fn ready_head(
         &self,
         status: Status,
@@ -215,8 +219,7 @@ impl Facts {
         Rc::new(ReadyHead::new(status, fields))
     }
 
-    /// Rules of another front-end come last: they may take away what they like, as they always
-    /// could.
+    /// Rules of another front end come last: they may remove anything, as in their server.
     fn finish(&self, status: Status, modified_s: i64, now: i64, fields: &mut Fields) {
         field_edits::apply(&self.settings.fields, status, fields);
         if self.varies {
@@ -240,7 +243,7 @@ impl Facts {
         }
     }
 
-    /// Another second may make another head.
+    /// True if another second may give another head.
     fn is_over(&self, kept: &Kept, now: i64) -> bool {
         kept.made_s != now
             && self
@@ -250,7 +253,7 @@ impl Facts {
     }
 }
 
-/// An entity tag with its text as sent.
+/// An entity tag as sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tag {
     weak: bool,
@@ -258,9 +261,9 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// Inode, size and time of modification in microseconds, in hexadecimal digits and this order,
-    /// as Apache has them. `suffix` tells codings of one file apart: each has bytes of its own (RFC
-    /// 9110 section 8.8.3.3).
+    /// Inode, size and modification time in microseconds, in hexadecimal digits and this order, as
+    /// in Apache. `suffix` distinguishes codings of a file: each has its own bytes (RFC 9110
+    /// section 8.8.3.3).
     pub fn new(
         parts: EntityTagParts,
         metadata: &Metadata,
@@ -317,7 +320,7 @@ mod tests {
         uid: 0,
     };
 
-    /// Writes the second that it was asked in.
+    /// Writes the current second.
     struct Clock(bool);
 
     impl HeadEdits for Clock {

@@ -2,9 +2,10 @@
 //!
 //! Called by: the page cache, for the second half of a private key and the scope of private purges.
 //! Caveat: too wide an identity shows one client's page to another, too narrow a one only misses.
-//! So one thing has to identify the client (a session cookie, credentials, an authenticated user),
-//! and then everything that may tell clients apart is part of the identity: all cookies but those
-//! known to be nobody's. Out of scope: the address; [`super::key`] adds it.
+//! So something must identify the client (a session cookie, credentials, an authenticated user),
+//! and then everything that may distinguish clients is part of the identity: all cookies but those
+//! known not to identify anyone.
+//! Out of scope: the address, which [`super::key`] adds.
 
 use super::{
     cookies::{pairs, push_escaped, push_piece},
@@ -13,27 +14,25 @@ use super::{
 use crate::cookie_names;
 use saker_http::{HeadView, KnownField};
 
-/// A session's name is no secret; only a value of that length can be one.
+/// Session names are public; only values of that length can be secrets.
 const SESSION_BYTES_MIN: usize = 16;
 /// 4.1: a longer identity is not cached.
 pub const IDENTITY_BYTES_MAX: usize = 32_767;
 
-/// What the server itself knows of a client, beside the request's cookies: digests or names, each
-/// of its own kind.
+/// What the server knows of a client apart from cookies: digests or names, each marked by its kind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
-    /// Of the Authorization field.
+    /// From the Authorization field.
     pub credentials: Option<&'a [u8]>,
-    /// The authenticated user, as programs are told it (REMOTE_USER).
+    /// The authenticated user, as programs see it (REMOTE_USER).
     pub user: Option<&'a [u8]>,
-    /// Of the certificate that the client has shown.
+    /// From the client certificate.
     pub certificate: Option<&'a [u8]>,
-    /// What an authorization server said of the client.
+    /// The result of an authorization server.
     pub granted: Option<&'a [u8]>,
 }
 
-/// The client's identity. `None` where nothing identifies it, or it is too long to be part of a
-/// key.
+/// The client's identity. `None` if nothing identifies it, or it is too long for a key.
 pub fn identity(
     request: HeadView<'_>,
     known: Known<'_>,
@@ -57,15 +56,15 @@ pub fn identity(
         return None;
     }
     let mut cookies: Vec<(&[u8], &[u8])> = cookies().collect();
-    // Browsers keep no order among names; among cookies of one name the application takes the
-    // first, or the last.
+    // Browsers keep no order among names; of cookies with one name the application takes the first
+    // or the last.
     cookies.sort_by(|one, other| one.0.cmp(other.0));
     let mut out = Vec::new();
     cookies
         .iter()
         .for_each(|(name, value)| push_piece(&mut out, name, Some(value)));
     for (kind, text) in known() {
-        // No escaped text begins so.
+        // No escaped text begins like this.
         out.extend_from_slice(kind);
         push_escaped(&mut out, text);
         out.push(b';');
@@ -90,7 +89,7 @@ fn is_session(name: &[u8], settings: &LscacheSettings) -> bool {
         || cookie_names::is_session(name, &settings.session_cookies)
 }
 
-/// Whether a cookie is part of an identity.
+/// True if a cookie is part of an identity.
 fn counts(name: &[u8], settings: &LscacheSettings) -> bool {
     let fits = |patterns: &[String]| {
         patterns

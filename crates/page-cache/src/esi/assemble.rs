@@ -1,4 +1,10 @@
-//! x
+//! Assembles a page: its fragments are fetched concurrently and sent in order.
+//!
+//! Called by: `page_response` and `store_response`.
+//! Caveat: Set-Cookie fields of fragments belong in the head, and with all fragments the length is
+//! known, but a slow fragment must not hold back the page forever. So the head waits up to
+//! [`HEAD_WAIT_MAX`]; then the body is streamed. If the client leaves, the fetches end.
+//! Out of scope: a single fetch (`fragment`) and its rules (`assembly`).
 
 use crate::{
     cache::PageCache,
@@ -23,27 +29,27 @@ use std::{
 };
 use tokio::{sync::Semaphore, task::JoinHandle};
 
-/// The head waits for parts no longer.
+/// The longest time that the head waits for fragments.
 const HEAD_WAIT_MAX: Duration = Duration::from_millis(1000);
 
-/// Of all that one page includes.
+/// Limit for all content that one page includes.
 const INCLUDED_BYTES_MAX: usize = 32 << 20;
 
-/// A page of no more bytes leaves in one piece; of a larger one no second copy is made.
+/// Up to this size a page is sent in one piece; of a larger one no second copy is made.
 const JOINED_BYTES_MAX: usize = 1 << 20;
 
-/// What is to be put together.
+/// A page to be assembled.
 pub struct AssemblyJob {
     pub parsed: Rc<ParsedTemplate>,
     pub include: IncludeContext,
-    /// What the page has said for addresses of its own.
+    /// Content that the page carries for other URLs.
     pub inlines: Vec<(Inline, Chunk)>,
-    /// When the making of the page began that says so.
+    /// When the fetch of the page began that carries them.
     pub began: FetchStart,
 }
 
 impl AssemblyJob {
-    /// A page from the cache: what it had to say for other addresses is not in it any more.
+    /// The job for a page from the cache, whose inline content has been removed.
     pub fn of_hit(
         cache: &PageCache,
         parsed: Rc<ParsedTemplate>,
@@ -58,7 +64,7 @@ impl AssemblyJob {
     }
 }
 
-/// A step that has been begun.
+/// A step that has been started.
 enum StartedStep {
     Text(Chunk),
     Include {
@@ -71,7 +77,7 @@ enum StartedStep {
     },
 }
 
-/// A request that ends with whoever wants its answer.
+/// A fetch that ends when it is dropped.
 struct FetchTask(JoinHandle<Option<FetchedFragment>>);
 
 impl Drop for FetchTask {
@@ -80,7 +86,7 @@ impl Drop for FetchTask {
     }
 }
 
-/// The content, and the cookies that came in time.
+/// The content, and the cookies that arrived in time.
 pub async fn run(
     cache: &Rc<PageCache>,
     exchange: &Exchange,
@@ -90,7 +96,7 @@ pub async fn run(
         services: cache.services.clone(),
         store: Arc::clone(&cache.store),
         source: IncludeSource::of(exchange),
-        // What was said of this page is not said of its parts.
+        // Hints for this page don't apply to its fragments.
         include: IncludeContext {
             hints: Rc::default(),
             ..job.include
@@ -127,7 +133,7 @@ pub async fn run(
 }
 
 async fn make(assembly: Rc<Assembly>, inlines: Vec<(Inline, Chunk)>, began: FetchStart) {
-    // Before the includes of the same addresses (LSCache protocol 9.4).
+    // Before the includes of the same URLs (LSCache protocol 9.4).
     assembly.prime(&inlines, began).await;
     let steps = assembly.parsed.template.steps(&assembly.source.facts());
     combined::fetch(&assembly, &steps).await;
@@ -139,12 +145,12 @@ async fn make(assembly: Rc<Assembly>, inlines: Vec<(Inline, Chunk)>, began: Fetc
             .chunks
             .extend(chunks.into_iter().filter(|ready| !ready.chunk.is_empty()));
     }
-    // What leaves holds what it needs.
+    // What is sent holds what it needs.
     assembly.primed.borrow_mut().clear();
     assembly.once.borrow_mut().clear();
 }
 
-/// Keeps what a page that nobody sees has said for addresses.
+/// Stores the inline content of a page that is not sent to a client.
 pub async fn prime_only(
     cache: &Rc<PageCache>,
     exchange: &Exchange,
@@ -175,7 +181,7 @@ pub async fn prime_only(
     }
 }
 
-/// What a step comes to. `None`: an include failed that is not optional.
+/// The content of a step. `None`: an include failed that is not optional.
 fn finish(
     assembly: &Rc<Assembly>,
     begun: StartedStep,
@@ -210,7 +216,7 @@ async fn all(assembly: &Rc<Assembly>, begun: Vec<StartedStep>) -> Option<Vec<Rea
     Some(chunks)
 }
 
-/// The rest of a page.
+/// The rest of a page, as a body.
 struct AssembledBody {
     assembly: Rc<Assembly>,
     making: Option<LocalFuture<'static, ()>>,
@@ -272,7 +278,7 @@ impl Assembly {
         }
     }
 
-    /// Takes its cookies along. `None`: that is more than a page may hold.
+    /// Takes over content and cookies. `None`: the page would become too large.
     fn taken(&self, fetched: FetchedFragment) -> Option<ReadyChunk> {
         let mut out = self.out.borrow_mut();
         out.included_bytes += fetched.content.len();

@@ -1,9 +1,9 @@
-//! Puts a page together: its parts are asked for side by side, and leave in order.
+//! The state of a page while it is assembled, and how it fetches its fragments.
 //!
-//! Difficulty: when the head may go. Cookies that parts set belong in it, and with everything there
-//! the length is known; but a slow part must not hold back what stands before it for ever. So all
-//! of it is waited for, up to a time; then what is there leaves, and the rest as it comes. Who goes
-//! away takes the requests for parts along.
+//! Called by: `assemble` and `combined`.
+//! Caveat: each URL is fetched once per page where the include says so (`as-var`); fetches are
+//! bounded in number, depth and memory.
+//! Out of scope: the order of the output (`assemble`).
 
 use crate::{
     esi::{
@@ -28,36 +28,36 @@ use std::{
 };
 use tokio::sync::{OnceCell, Semaphore};
 
-/// Requests of one page at a time.
+/// Concurrent fetches of one page.
 pub const SIDE_BY_SIDE_MAX: usize = 16;
 
-/// What several includes wait for.
+/// A fetch shared by several includes.
 type SharedFetch = Rc<OnceCell<Option<FetchedFragment>>>;
 
-/// One page while it is put together.
+/// One page while it is assembled.
 pub struct Assembly {
     pub services: Weak<Services>,
     pub store: Arc<Store>,
     pub source: IncludeSource,
     pub include: IncludeContext,
     pub parsed: Rc<ParsedTemplate>,
-    /// By target: what need not be asked for.
+    /// By target: content that need not be fetched.
     pub primed: RefCell<HashMap<Vec<u8>, FetchedFragment>>,
-    /// By target: what is asked for once (`as-var`).
+    /// By target: fetches made once (`as-var`).
     pub once: RefCell<HashMap<Vec<u8>, SharedFetch>>,
     pub side_by_side: Semaphore,
     pub out: RefCell<Output>,
-    /// What parts are slices of.
+    /// Reservations of content that fragments are slices of.
     pub held: RefCell<Vec<Rc<Reservation>>>,
 }
 
-/// A part of what leaves, with what it holds.
+/// A piece of output with its memory reservation.
 pub struct ReadyChunk {
     pub chunk: Chunk,
     pub _held: Option<Rc<Reservation>>,
 }
 
-/// What is ready to leave.
+/// Output that is ready to be sent.
 #[derive(Default)]
 pub struct Output {
     pub chunks: VecDeque<ReadyChunk>,
@@ -66,7 +66,7 @@ pub struct Output {
 }
 
 impl Assembly {
-    /// What is said for addresses is kept, and is what includes of them get.
+    /// Stores inline content and answers includes of the same URLs with it.
     pub async fn prime(&self, inlines: &[(Inline, Chunk)], began: FetchStart) {
         let Some(services) = self.services.upgrade() else {
             return;
@@ -99,12 +99,12 @@ impl Assembly {
         }
     }
 
-    /// Keeps what is held until the page has left.
+    /// Keeps a reservation until the page has been sent.
     pub fn hold(&self, held: Option<Rc<Reservation>>) {
         self.held.borrow_mut().extend(held);
     }
 
-    /// ESI 1.0 section 3.1: the address, or the other one.
+    /// ESI 1.0 section 3.1: `src`, or `alt` if that fails.
     pub async fn include(&self, wanted: &Wanted) -> Option<FetchedFragment> {
         let first = self.one(&wanted.src, wanted).await;
         match (first, &wanted.alt) {
@@ -129,16 +129,17 @@ impl Assembly {
             .clone()
     }
 
-    /// Of another host: by its own site here, if there is one. Nothing goes over the network.
+    /// A URL of another host, answered by that host's site on this server, if any. Nothing goes
+    /// over the network.
     pub async fn elsewhere(&self, address: &[u8], wanted: &Wanted) -> Option<FetchedFragment> {
         let services = self.services.upgrade()?;
         let Some((source, target)) = self.source.elsewhere(&services.generation, address) else {
-            self.complain(address, "this server has no site of that host there");
+            self.complain(address, "this server has no site for that host");
             return None;
         };
         let asked = async {
             let fetched = self.ask(&source, &target, wanted).await?;
-            // They are not for this host.
+            // They are not meant for this host.
             Some(FetchedFragment {
                 cookies: Vec::new(),
                 ..fetched
@@ -163,16 +164,13 @@ impl Assembly {
         wanted: &Wanted,
     ) -> Option<FetchedFragment> {
         let Some(include) = self.further_in() else {
-            self.complain(
-                target,
-                "too many pages are inside of one another, or included in all",
-            );
+            self.complain(target, "too many nested or included pages");
             return None;
         };
         if self.include.memory.left() == 0 {
             self.complain(
                 target,
-                "the parts of the page are as large as they may be in all",
+                "the memory limit for fragments of the page is reached",
             );
             return None;
         }
@@ -190,18 +188,18 @@ impl Assembly {
             Err(Status::CONTENT_TOO_LARGE) => {
                 self.complain(
                     target,
-                    "it is too large, or the parts of the page are so in all",
+                    "it exceeds the limit for one fragment or for all fragments of the page",
                 );
                 None
             }
             Err(Status(status)) => {
-                self.complain(target, &format!("the answer is {status}"));
+                self.complain(target, &format!("the response is {status}"));
                 None
             }
         }
     }
 
-    /// For one more request; `None`: that would be one too many.
+    /// The context for one more fetch; `None` if the limit is reached.
     pub fn further_in(&self) -> Option<IncludeContext> {
         let left = self.include.left.get();
         if self.include.depth >= DEPTH_MAX || left == 0 {

@@ -1,4 +1,9 @@
-//! Bodies in memory: of pages that are templates, and of what they include.
+//! Bodies in memory: of templates, and of what they include.
+//!
+//! Called by: `detect`, `fragment`, `background_fetch`.
+//! Caveat: memory is reserved before content is read where its length is known, otherwise as it
+//! arrives.
+//! Out of scope: decoding.
 
 use crate::esi::memory_budget::{MemoryBudget, Reservation};
 use saker_net::jobs::{self, JobKind};
@@ -11,13 +16,12 @@ use std::{
 };
 
 pub enum CollectError {
-    /// All of it, to be sent as it is.
+    /// The whole body, to be sent unchanged.
     TooLarge(Body),
     Broken,
 }
 
-/// All of a body, up to a size, and within what may be held: taken before it is read where its
-/// length is known, else as it comes.
+/// Reads a whole body, up to a size and within a memory budget.
 pub async fn collect(
     body: Body,
     bytes_max: usize,
@@ -66,7 +70,7 @@ async fn collect_stream(
     Ok((bytes.into(), held))
 }
 
-/// All of a body, for those who read it themselves.
+/// Reads a whole body up to a size, without a shared budget.
 pub async fn collect_all(body: Body, bytes_max: usize) -> Option<Vec<u8>> {
     collect(body, bytes_max, &MemoryBudget::new(bytes_max))
         .await
@@ -87,7 +91,7 @@ async fn read(part: &FilePart) -> Option<Vec<u8>> {
     reading.await.ok().flatten()
 }
 
-/// What was read, and the rest of it.
+/// What was read, followed by the rest.
 struct Rejoined {
     first: VecDeque<Chunk>,
     rest: Box<dyn BodyStream>,
@@ -102,7 +106,7 @@ impl BodyStream for Rejoined {
     }
 }
 
-/// Of an answer to HEAD, whose length is not known.
+/// The body of a response to HEAD whose length is not known.
 pub struct UnknownLength;
 
 impl BodyStream for UnknownLength {
@@ -111,7 +115,7 @@ impl BodyStream for UnknownLength {
     }
 }
 
-/// Of a request of our own.
+/// The body of a combined request.
 pub struct FormBody(pub Option<Chunk>);
 
 impl RequestBody for FormBody {

@@ -1,5 +1,9 @@
-//! Parts that are asked for by one request (LSCache protocol 9.5): what is not in the cache is
-//! named in a form, and the answer says it for each address.
+//! Combined requests (LSCache protocol 9.5): fragments that are not in the cache are named in one
+//! form, and the response has inline content for each.
+//!
+//! Called by: `assemble`.
+//! Caveat: what the response leaves out is fetched one by one.
+//! Out of scope: storing the inline content (`assembly`).
 
 use crate::{
     esi::{
@@ -57,9 +61,9 @@ pub async fn fetch(assembly: &Rc<Assembly>, steps: &[Step]) {
         answered: FragmentAnswer::ByAnyone,
     };
     match fragment::post(&services, &assembly.source, &main, fragment, form(&missing)).await {
-        // What it leaves out is asked for one by one.
+        // What the response leaves out is fetched one by one.
         Ok(answer) => {
-            // Parts are slices of it.
+            // Fragments are slices of it.
             assembly.hold(answer.held);
             let parsed = ParsedTemplate::new(answer.content);
             let inlines: Vec<(Inline, Chunk)> = parsed

@@ -1,4 +1,9 @@
-//! x
+//! The nesting of a request within a page: depth, remaining includes and memory, and the hints of
+//! its include element.
+//!
+//! Called by: all of `esi`, and `request`.
+//! Caveat: the counters are shared by all levels of one page.
+//! Out of scope: limits on one fragment (`fragment`).
 
 use crate::esi::memory_budget::MemoryBudget;
 use saker_cache_rules::{lscache::control::CONTROL, rules::control::directives};
@@ -6,16 +11,16 @@ use saker_esi::Wanted;
 use saker_http::Fields;
 use std::{cell::Cell, rc::Rc};
 
-/// Pages inside one another.
+/// Maximum nesting of pages.
 pub const DEPTH_MAX: u8 = 5;
 
-/// Includes of a page and of all that it includes.
+/// Includes of a page and of everything it includes.
 const INCLUDES_MAX: usize = 256;
 
-/// Held at a time of a page and of all that it includes.
+/// Memory held at a time by a page and everything it includes, in bytes.
 const HELD_BYTES_MAX: usize = 32 << 20;
 
-/// How far in a request is, and what the page around it may still ask for.
+/// The nesting of a request, and what the page around it may still fetch.
 #[derive(Clone)]
 pub struct IncludeContext {
     pub depth: u8,
@@ -24,14 +29,14 @@ pub struct IncludeContext {
     pub hints: Rc<IncludeHints>,
 }
 
-/// What the include says of its part.
+/// Attributes of an include element that affect how its fragment is stored.
 #[derive(Debug, Default)]
 pub struct IncludeHints {
-    /// Where the response does not say how long it lives.
+    /// Lifetime, in seconds, where the response has none.
     pub ttl_s: Option<u64>,
-    /// Where the response has nothing to say to caches.
+    /// Cache control where the response has no fields for caches.
     pub cache_control: Option<Vec<u8>>,
-    /// Beside the response's own.
+    /// Tags in addition to the response's own.
     pub cache_tag: Option<Vec<u8>>,
 }
 
@@ -50,8 +55,9 @@ impl IncludeHints {
         })
     }
 
-    /// In force for a response: what has no lifetime in it is a hint where to look (LSCache
-    /// protocol 9.2), and what the response itself says to any cache goes before.
+    /// The cache control that applies to a response, if any. A list without a lifetime is only a
+    /// hint where to look (LSCache protocol 9.2), and any caching field of the response takes
+    /// precedence.
     pub fn control_for(&self, fields: &Fields) -> Option<Vec<u8>> {
         const WORDS: [&str; 5] = [
             CONTROL,
@@ -62,7 +68,7 @@ impl IncludeHints {
         ];
         let list = self.cache_control.as_deref()?;
         let list = match self.ttl_s {
-            // The first: a lifetime in the list is the nearer word.
+            // First, because a lifetime in the list takes precedence.
             Some(ttl_s) => [format!("max-age={ttl_s},").as_bytes(), list].concat(),
             None => list.to_vec(),
         };

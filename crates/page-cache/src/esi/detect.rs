@@ -1,4 +1,8 @@
-//! x
+//! Detects templates: responses that announce ESI and contain elements of it.
+//!
+//! Called by: `store_response`.
+//! Caveat: inline content for other URLs may be personal, so it is taken out of what is stored.
+//! Out of scope: pages larger than the limit, which are sent unchanged.
 
 use crate::{
     esi::{bodies, context::IncludeContext, memory_budget::Reservation, template::ParsedTemplate},
@@ -12,21 +16,21 @@ use saker_pipeline::{Body, Chunk, Exchange, Response};
 use saker_telemetry::{error_log, message};
 use std::rc::Rc;
 
-/// A larger page is sent as it is.
+/// Larger pages are sent unchanged.
 const PAGE_BYTES_MAX: usize = 8 << 20;
 
-/// Faults of one page that are told.
+/// Errors logged per page.
 const FAULTS_TOLD_MAX: usize = 3;
 
-/// A response that has been found to be a template.
+/// A response that is a template.
 pub struct DetectedTemplate {
     pub parsed: Rc<ParsedTemplate>,
-    /// What it says for other addresses, with the text that it came in.
+    /// Inline content for other URLs, with the text that contains it.
     pub inlines: Vec<(Inline, Chunk)>,
 }
 
-/// Whether a response asks for it (LSCache protocol 6.1, ESI 1.0 section 1.5), and the site does
-/// it.
+/// True if a response announces ESI (LSCache protocol 6.1, ESI 1.0 section 1.5) and the site
+/// supports it.
 pub fn is_marked(request: &CacheRequest, response: &Response) -> bool {
     let (config, fields) = (&request.settings.config, response.fields());
     let by_lscache = || {
@@ -47,7 +51,7 @@ pub fn is_marked(request: &CacheRequest, response: &Response) -> bool {
     config.offer.esi && has_text && is_asked
 }
 
-/// The template that a response is, as its content from now on. `None`: it is sent as it is.
+/// Parses the content of a response, which is plain from then on. `None`: it is sent unchanged.
 pub async fn take_in(
     exchange: &mut Exchange,
     response: &mut Response,
@@ -70,7 +74,7 @@ pub async fn take_in(
                 &message::ESI_FAULT,
                 &*exchange,
                 format_args!(
-                    "it is larger than {PAGE_BYTES_MAX} bytes, or than what the page around it leaves, and sent as it is"
+                    "larger than {PAGE_BYTES_MAX} bytes or than the memory left for the page; sent unchanged"
                 ),
             );
             response.body = body;
@@ -114,7 +118,7 @@ fn parsed(
     if let Some(fixed) = parsed.template.fixed(parsed.page.bytes())
         && fixed != parsed.page.bytes()
     {
-        // What is not marked any more is not looked at again.
+        // Content without elements is not parsed again.
         parsed = ParsedTemplate {
             page: fixed.into(),
             template: Template::default(),

@@ -1,10 +1,10 @@
-//! Requests of a page for its parts: by GET, on the visitor's account, through the whole walk as
-//! any other.
+//! Requests of a page for its fragments: GET, with the client's fields, through all phases.
 //!
-//! KeyBase in the walk: begun by `assembly`; the look-up finds a [`FragmentRequest`] in the exchange and
-//! knows by it how deep it is. Difficulty: what a page says for an address (`inline`) has to be
-//! kept as if that had answered: by its rules, under its key, for this visitor. So it goes the same
-//! way, and is answered where programs would have been asked.
+//! Called by: `assembly`, `assemble` and `combined`. The look-up finds a [`FragmentRequest`] in the
+//! exchange.
+//! Caveat: inline content for a URL has to be stored as if that URL had answered: by its rules,
+//! under its key, for this client. So it takes the same way and stands in for the program.
+//! Out of scope: concurrency and order.
 
 use crate::{
     esi::{bodies, context::IncludeContext, memory_budget::Reservation, source::IncludeSource},
@@ -17,34 +17,36 @@ use saker_pipeline::{
 };
 use std::{rc::Rc, sync::Arc};
 
-/// Of one part.
+/// Limit for one fragment.
 const FRAGMENT_BYTES_MAX: usize = 8 << 20;
 
-/// What such a request brings along.
+/// Carried by the exchange of such a request.
 pub struct FragmentRequest {
     pub include: IncludeContext,
     pub answered: FragmentAnswer,
 }
 
-/// By whom.
+/// What may answer a fragment request.
 pub enum FragmentAnswer {
     ByAnyone,
-    /// What is there, or nobody.
+    /// The cache, or nothing.
     FromCache,
-    /// This is the answer, whose making began then.
+    /// This response, whose making began then.
     With(Box<Response>, FetchStart),
 }
 
-/// What came.
+/// A fetched fragment.
 #[derive(Clone)]
 pub struct FetchedFragment {
     pub content: Chunk,
     pub cookies: Vec<Vec<u8>>,
-    /// Of what the page may hold; `None`: it is part of something that is held.
+    /// Memory reservation; `None` if the content is a slice of something reserved.
     pub held: Option<Rc<Reservation>>,
 }
 
-/// `Err`: the status that it failed with.
+/// Fetches a fragment.
+/// # Errors
+/// The status that it failed with.
 pub async fn fetch(
     services: &Services,
     source: &IncludeSource,
@@ -55,7 +57,7 @@ pub async fn fetch(
     answer(services, exchange).await
 }
 
-/// The same by POST, with a form.
+/// Fetches by POST, with a form.
 pub async fn post(
     services: &Services,
     source: &IncludeSource,
@@ -79,7 +81,7 @@ pub async fn post(
     answer(services, exchange).await
 }
 
-/// The answer that a page says for an address, as old as the page.
+/// Inline content as a response for its URL, as old as the page.
 pub fn inline_answer(inline: &Inline, content: Chunk, began: FetchStart) -> FragmentAnswer {
     let mut response = Response::new(Status::OK);
     let fields = response.fields_mut();
@@ -89,7 +91,7 @@ pub fn inline_answer(inline: &Inline, content: Chunk, began: FetchStart) -> Frag
         ("X-LiteSpeed-Tag", &inline.cache_tag),
     ];
     for (name, value) in lines {
-        // A line of a head ends where it ends.
+        // Control characters would end the field line.
         let line = value.as_ref().map(|value| {
             value
                 .iter()
@@ -104,7 +106,7 @@ pub fn inline_answer(inline: &Inline, content: Chunk, began: FetchStart) -> Frag
     FragmentAnswer::With(Box::new(response), began)
 }
 
-/// Keeps what a page says for an address.
+/// Stores inline content for its URL.
 pub async fn prime(
     services: &Services,
     source: &IncludeSource,
@@ -138,7 +140,7 @@ fn request(
     exchange
 }
 
-/// What is about him, and not about this one request, its content and its connection.
+/// True for fields that describe the client, not this request, its content or its connection.
 fn is_forwarded(name: &[u8]) -> bool {
     use KnownField::*;
     let is_of_request = matches!(
@@ -206,7 +208,7 @@ pub async fn answer(
             cookies,
             held: Some(Rc::new(held)),
         }),
-        // RFC 9110 section 15.5.14: the nearest word for it.
+        // RFC 9110 section 15.5.14: the closest match.
         Err(bodies::CollectError::TooLarge(_)) => Err(Status::CONTENT_TOO_LARGE),
         Err(bodies::CollectError::Broken) => Err(Status::BAD_GATEWAY),
     }

@@ -1,16 +1,17 @@
-//! Memory for the parts of one page: how much a page and all that it includes may hold at a time.
+//! Memory budget of one page: how much it and everything it includes may hold at a time.
 //!
-//! Called by: everything that takes a template or a part into memory. Caveat: shared by all levels
-//! of a page, which runs on one thread; what is held is given back when it is dropped. Out of
-//! scope: what the store and the memory tier hold of pages for all.
+//! Called by: everything that reads a template or a fragment into memory.
+//! Caveat: shared by all levels of a page, on one thread; a reservation is returned when it is
+//! dropped.
+//! Out of scope: what the store and the memory cache hold.
 
 use std::{cell::Cell, rc::Rc};
 
-/// Bytes that are left.
+/// Remaining bytes.
 #[derive(Clone, Debug)]
 pub struct MemoryBudget(Rc<Cell<usize>>);
 
-/// Bytes that have been taken, until it is dropped.
+/// Reserved bytes, returned on drop.
 #[derive(Debug)]
 pub struct Reservation {
     bytes: usize,
@@ -26,7 +27,7 @@ impl MemoryBudget {
         self.0.get()
     }
 
-    /// `None`: that is more than there is left.
+    /// Reserves memory; `None` if there is not enough left.
     pub fn take(&self, bytes: usize) -> Option<Reservation> {
         let mut held = Reservation {
             bytes: 0,
@@ -37,7 +38,7 @@ impl MemoryBudget {
 }
 
 impl Reservation {
-    /// `false`: that is more than there is left, and nothing has changed.
+    /// Grows the reservation; `false` and unchanged if there is not enough left.
     pub fn grow_to(&mut self, bytes: usize) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let Some(left) = self.of.left().checked_sub(more) else {

@@ -1,4 +1,8 @@
-//! x
+//! Responses made from templates: the ready head of a hit, and the assembled page.
+//!
+//! Called by: the look-up, `store_response` and `error_fallback`.
+//! Caveat: fields that describe the template don't describe the page, and the page is personal.
+//! Out of scope: the assembly itself (`assemble`).
 
 use crate::{
     cache::PageCache,
@@ -15,13 +19,13 @@ use saker_http::{Fields, Method, fields::known_name};
 use saker_pipeline::{Body, Exchange, ReadyHead, Response};
 use std::rc::Rc;
 
-/// What a hit leaves to the filter.
+/// Left in the exchange by a hit, for the filter to assemble.
 pub struct PendingAssembly {
     pub parsed: Rc<ParsedTemplate>,
     pub include: IncludeContext,
 }
 
-/// The head of a hit, with the template behind it; the filter puts it together.
+/// The head of a hit with the template as its body; the filter assembles the page.
 pub fn template_hit(
     exchange: &mut Exchange,
     page: &Page,
@@ -36,7 +40,7 @@ pub fn template_hit(
     Response::ready(Rc::new(ReadyHead::new(page.status, fields)), body)
 }
 
-/// Puts a page together: its content and its fields.
+/// Assembles a page: its content and its fields.
 pub async fn assemble(
     cache: &Rc<PageCache>,
     exchange: &mut Exchange,
@@ -54,15 +58,15 @@ pub async fn assemble(
     response.body = body;
 }
 
-/// The answer to HEAD: nobody knows how long it would be.
+/// The response to HEAD, whose length is unknown.
 pub fn without_content(response: &mut Response) {
     clean(response.fields_mut());
     response.body = Body::Stream(Box::new(bodies::UnknownLength));
 }
 
-/// What is said of the template is not true of what is made of it; and what is made for one visitor
-/// is for no cache on the way to him: without a word, one of them might keep it for a time of its
-/// own choice (RFC 9111 section 4.2.2).
+/// Removes fields that describe the template only, and marks the page private: without
+/// Cache-Control a shared cache might store it for a time of its own choice (RFC 9111 section
+/// 4.2.2).
 fn clean(fields: &mut Fields) {
     for name in [
         "ETag",

@@ -1,4 +1,8 @@
-//! The request that a page is put together for: whose it is, and what addresses in the page mean.
+//! The request that a page is assembled for, and how URLs in the page are resolved against it.
+//!
+//! Called by: `assembly` and `fragment`.
+//! Caveat: cookies and credentials never go to another host.
+//! Out of scope: fetching.
 
 use saker_config::{
     host_table::Choice,
@@ -20,11 +24,11 @@ pub struct IncludeSource {
     pub client: Rc<Client>,
     pub head: RequestHead,
     pub site: Arc<saker_config::model::Site>,
-    /// Of the page: where it may include from.
+    /// The page's settings, which say from where it may include.
     pub config: Arc<CacheUse>,
     pub now: i64,
     pub log_id: Rc<saker_telemetry::error_log::LogId>,
-    /// Shared with all parts.
+    /// Shared with all fragments.
     pub budget: Rc<RequestBudget>,
 }
 
@@ -56,7 +60,7 @@ impl IncludeSource {
         }
     }
 
-    /// What an address in the page comes to on this host; `None`: it is elsewhere.
+    /// Resolves a URL of the page to a target on this host; `None`: it is on another host.
     pub fn target(&self, address: &[u8]) -> Option<Vec<u8>> {
         let view = self.head.view();
         let address = address
@@ -85,9 +89,9 @@ impl IncludeSource {
         Some(encoded(&whole))
     }
 
-    /// The same of another host that this server has a site for: as who asks there, and for what.
-    /// `None`: it has none, or not by that way. The visitor's cookies and passwords are not for
-    /// that host, and a handshake that was for this one is none for that.
+    /// Resolves a URL of another host that this server has a site for. `None`: it has none, or not
+    /// through a listener that this client could use. Cookies, credentials and the TLS session are
+    /// not passed on.
     pub fn elsewhere(
         &self,
         generation: &Generation,
@@ -109,8 +113,8 @@ impl IncludeSource {
             self.endpoint(generation, secure, named.port.unwrap_or(usual_port(secure)))?;
         let host = canonical_host(named.host);
         let index = by_name(generation, &listener, local.ip(), &host)?;
-        // Another listener may be for a network that the client is not in: a page is no way around
-        // that.
+        // Another listener may be for a network that the client is not in; a page must not get
+        // around that.
         let is_own = by_name(
             generation,
             &self.client.listener,
@@ -157,8 +161,8 @@ impl IncludeSource {
         Some((source, encoded(&absolute(rest))))
     }
 
-    /// The way in by that scheme and port: the visitor's own, or a listener that he could have come
-    /// to.
+    /// The listener for a scheme and port: the client's own, or one that the client could have
+    /// reached.
     fn endpoint(
         &self,
         generation: &Generation,
@@ -197,7 +201,7 @@ impl IncludeSource {
     }
 }
 
-/// The site that a listener has by that very name.
+/// The site that a listener has for exactly that name.
 fn by_name(
     generation: &Generation,
     listener: &Address,
@@ -208,7 +212,7 @@ fn by_name(
     matches!(choice, Choice::Exact | Choice::Wildcard).then_some(index)
 }
 
-/// What a client says to one host, and would not say to another.
+/// Fields that a client sends to one host and would not send to another.
 const OF_ONE_HOST: [&str; 6] = [
     "host",
     "cookie",
@@ -242,7 +246,7 @@ fn host(view: HeadView<'_>) -> &[u8] {
     view.known(KnownField::Host).unwrap_or_default()
 }
 
-/// Of a target in either form (RFC 9112 section 3.2).
+/// Path and query of a target in either form (RFC 9112 section 3.2).
 fn path_and_query(view: HeadView<'_>) -> &[u8] {
     let target = view.target();
     match memchr::memmem::find(target, b"://").filter(|_| !target.starts_with(b"/")) {
@@ -260,7 +264,7 @@ fn split(target: &[u8]) -> (&[u8], Option<&[u8]>) {
     }
 }
 
-/// RFC 3986 section 3.1; a colon behind a slash is the path's.
+/// RFC 3986 section 3.1; a colon after a slash belongs to the path.
 fn scheme(address: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = address
         .iter()
@@ -268,7 +272,7 @@ fn scheme(address: &[u8]) -> Option<(&[u8], &[u8])> {
     (end > 0 && address[end] == b':').then(|| (&address[..end], &address[end + 1..]))
 }
 
-/// What may not stand in a request line is encoded.
+/// Percent-encodes what may not appear in a request line.
 fn encoded(target: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(target.len());
     for byte in target {

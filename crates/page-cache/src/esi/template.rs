@@ -1,21 +1,19 @@
-//! Pages with ESI: their template is kept, and put together for each visitor on its way out.
+//! A parsed template with its text.
 //!
-//! KeyBase in the walk: the filter that keeps calls [`take_in`] with the content of a response that
-//! says it has ESI, and [`assemble`] with what is to go out; for a hit, the look-up leaves a
-//! [`PendingAssembly`] behind a head that is ready, and the same filter goes on from there. Difficulty:
-//! what a page says for other addresses (`inline`) may be for this visitor alone, so it is taken
-//! out of what is kept for all. Absent on purpose: pages in pieces. A template is whole when it is
-//! kept.
+//! Called by: `page`, `detect` and `assemble`.
+//! Caveat: a template in the memory cache is not counted against a page's budget; one that a single
+//! request holds is.
+//! Out of scope: the parser (`saker_esi`).
 
 use crate::esi::memory_budget::Reservation;
 use saker_esi::Template;
 use saker_pipeline::Chunk;
 
-/// A template with its text.
+/// A parsed template with its text.
 pub struct ParsedTemplate {
     pub page: Chunk,
     pub template: Template,
-    /// Of what one request may hold, where it is one request's.
+    /// Reservation in the budget of one request, where it belongs to one.
     pub held: Option<Reservation>,
 }
 

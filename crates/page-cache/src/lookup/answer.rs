@@ -1,4 +1,8 @@
-//! x
+//! Makes the response to a request from a stored page.
+//!
+//! Called by: `search`.
+//! Caveat: a coding that does not exist yet is made first; then the page is looked up again.
+//! Out of scope: whether the page may be used (`find`).
 
 use crate::{
     background_fetch::FetchOutcome,
@@ -16,7 +20,7 @@ use saker_http::Method;
 use saker_pipeline::{Exchange, Response};
 use std::rc::Rc;
 
-/// `None`: look again.
+/// The response; `None`: look again.
 pub async fn answer(
     cache: &Rc<PageCache>,
     exchange: &mut Exchange,
@@ -31,7 +35,7 @@ pub async fn answer(
         let parsed = page.parsed().await?;
         cache.recount(page);
         exchange.trace("cache", None, || {
-            format!("put together from the cache ({hit:?})")
+            format!("assembled from the cache ({hit:?})")
         });
         request.note(FetchOutcome::AlreadyCached);
         request.count_answer(cache, page, hit, None);
@@ -85,7 +89,7 @@ pub async fn answer(
     }
 }
 
-/// How to ask for it again, where its site wants that.
+/// Records how the page can be fetched again, where its site refetches pages.
 fn remember(cache: &PageCache, exchange: &Exchange, request: &CacheRequest, page: &Page) {
     if request.settings.config.refetched_max == 0 || page.is_private || page.replay.get().is_some()
     {
@@ -103,7 +107,7 @@ fn remember(cache: &PageCache, exchange: &Exchange, request: &CacheRequest, page
     }
 }
 
-/// Rules have not made another query of the client's.
+/// True if rules have not changed the client's query.
 fn is_asked_as_it_is(exchange: &Exchange) -> bool {
     let target = exchange.head.view().target();
     let asked = target
@@ -113,8 +117,8 @@ fn is_asked_as_it_is(exchange: &Exchange) -> bool {
     asked == exchange.query.as_deref() && exchange.trace.is_none()
 }
 
-/// Outcomes are kept by listener: where a proxy before us says of each client over what it came,
-/// and to which port, that is not enough.
+/// True if the connection is what its listener implies. The route cache is per listener, which is
+/// not enough where a proxy in front names scheme and port for each client.
 fn is_as_listener_says(exchange: &Exchange) -> bool {
     let client = &exchange.client;
     let port = match &*client.listener {

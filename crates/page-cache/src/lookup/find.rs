@@ -1,4 +1,8 @@
-//! x
+//! Finds the page for a request, and judges whether it may be used.
+//!
+//! Called by: `search`.
+//! Caveat: a client's private page comes before the public one.
+//! Out of scope: making the response (`answer`).
 
 use crate::{
     cache::{Cached, PageCache},
@@ -12,7 +16,7 @@ use saker_http::HeadView;
 use saker_pipeline::Exchange;
 use std::rc::Rc;
 
-/// The entry for this request, whatever its age: the visitor's own, or that for all.
+/// The page for this request, of any age: the client's private one, or the public one.
 pub async fn find_page(
     cache: &Rc<PageCache>,
     exchange: &Exchange,
@@ -42,7 +46,7 @@ pub async fn find_page(
     }
 }
 
-/// What the rules say, and what purges have left of it.
+/// Applies the rules, and what purges have left of the page.
 pub fn judge(
     cache: &PageCache,
     view: HeadView<'_>,
@@ -57,7 +61,7 @@ pub fn judge(
     match cache.validity(page) {
         Validity::Gone => None,
         Validity::Valid => Some(judge_use(view, &page.life, &settings.http, now_ms)),
-        // Made stale by somebody: as if its time had ended now.
+        // Soft purge: as if its lifetime had ended now.
         Validity::Stale => {
             let stale_until = now_ms.saturating_add(ms(settings.config.grace_s.max(1)));
             let life = Life {

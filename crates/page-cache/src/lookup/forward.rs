@@ -1,4 +1,9 @@
-//! x
+//! Passes a request on to whatever makes the response, prepared so that the response can be stored.
+//!
+//! Called by: `search`.
+//! Caveat: the response is requested whole and without a coding, whatever the client asked for; the
+//! client's own request is restored by `store_response`.
+//! Out of scope: storing.
 
 use crate::{
     announce::offer_esi, cache::PageCache, page::wanted_range, prepare, request::CacheRequest,
@@ -12,9 +17,8 @@ use saker_http::{
 };
 use saker_pipeline::Exchange;
 
-/// The response is made now, and heard of when it comes. What is to be kept is asked for whole,
-/// whatever this client has of it already, and without a coding, which is this server's business:
-/// codings are made once, of what is kept.
+/// Passes the request on. A response that may be stored is requested unconditionally and without a
+/// coding, because codings are made once, from the stored page; a stored page adds its validators.
 pub fn go_on(cache: &PageCache, exchange: &mut Exchange, mut request: CacheRequest) {
     let view = exchange.head.view();
     if view.method() == Method::Get && wanted_range(view).is_none() {

@@ -1,4 +1,9 @@
-//! x
+//! State that an exchange brings to the look-up.
+//!
+//! Called by: `search`.
+//! Caveat: one slot of the exchange holds any of four types; an internal redirect finds the state
+//! of the request before it.
+//! Out of scope: what the state means.
 
 use crate::{
     background_fetch::BackgroundFetch,
@@ -11,7 +16,7 @@ use crate::{
 };
 use saker_pipeline::Exchange;
 
-/// What a request of the cache's own, or of a page for its parts, has with it.
+/// What a background fetch, a refresh or a fragment request brings along.
 #[derive(Default)]
 pub struct IncomingState {
     pub refresh: Option<RefreshRequest>,
@@ -52,7 +57,7 @@ impl IncomingState {
                     ..IncomingState::default()
                 }
             }
-            // It was led elsewhere.
+            // An internal redirect.
             Err(state) => {
                 let before = state.downcast::<CacheRequest>().ok();
                 before.map_or_else(IncomingState::default, |request| {

@@ -1,9 +1,10 @@
-//! The look-up: answers from the cache, or leaves the request for those who make the response, and
-//! a visit for whoever keeps it.
+//! The look-up: answers from the cache, or declines and leaves a `CacheRequest` for the store
+//! filter.
 //!
-//! Of many that want the same page while it is not there, one goes on and the others wait for what
-//! comes of it. A page past its time is served to everybody while one request of the cache's own
-//! makes it anew (`refresh`).
+//! Called by: `handler`.
+//! Caveat: of many requests for a missing page, one fetches it and the others wait for the outcome.
+//! A stale page is served while one background request refreshes it (`refresh`).
+//! Out of scope: the rules (`saker_cache_rules`).
 
 use crate::{
     announce::{is_made, tell_application},
@@ -32,10 +33,10 @@ use saker_pipeline::{Exchange, Handled, Response};
 use saker_telemetry::Metric;
 use std::{rc::Rc, time::Duration};
 
-/// Codings are made one by one; each time the page is looked for again.
+/// Codings are made one by one; after each, the page is looked up again.
 const ROUNDS_MAX: usize = 6;
 
-/// Nobody waits longer for what another request makes.
+/// The longest time that a request waits for another one's fetch.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Answers the request from the cache, or declines it and leaves a [`CacheRequest`] in the exchange.
@@ -84,7 +85,7 @@ pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled 
     search(cache, exchange, request).await
 }
 
-/// The state of a request that the cache handles; `None` for one that it leaves alone.
+/// The state of a request that the cache handles; `None` for a request that it ignores.
 fn begin(
     cache: &Rc<PageCache>,
     exchange: &mut Exchange,
@@ -92,7 +93,7 @@ fn begin(
 ) -> Option<CacheRequest> {
     let settings = cache.settings.of(&exchange.settings.cache);
     let Some(mut request) = CacheRequest::of(exchange, settings, cache.store.purge_seq()) else {
-        let excluded = Refusal::new("excluded", "its address is excluded");
+        let excluded = Refusal::new("excluded", "its URL is excluded");
         cache
             .worker_stats
             .of(&key::scope(&exchange.site, exchange.site_index))
@@ -107,7 +108,7 @@ fn begin(
     tell_application(exchange, &request);
     let script = exchange.call.as_ref().and_then(|call| call.script.as_ref());
     if request.rewrite_env.off || script.is_some_and(|script| script.is_included) {
-        let off = Refusal::new("off", "rules switch the cache off for it");
+        let off = Refusal::new("off", "rewrite rules switch the cache off");
         pass(&request, off);
         return None;
     }
@@ -115,13 +116,13 @@ fn begin(
     Some(request)
 }
 
-/// It is answered by others, and nothing of it is kept.
+/// Counts a request that is not stored.
 fn pass(request: &CacheRequest, why: Refusal) {
     request.stats.iter().for_each(|stats| stats.pass(why.word));
     request.note(FetchOutcome::NotStored(why));
 }
 
-/// What is there, or nothing.
+/// The stored page, or 504.
 async fn from_cache(
     cache: &Rc<PageCache>,
     exchange: &mut Exchange,
@@ -201,12 +202,16 @@ async fn search_once(
             (page, HitStatus::Stale)
         }
         Some((page, Use::Validate(why))) => {
-            exchange.trace("cache", None, || format!("found, but {}", why.sentence()));
+            exchange.trace("cache", None, || {
+                format!("found, but not usable: {}", why.sentence())
+            });
             request.old = Some(page);
             return SearchStep::Missing(before);
         }
         Some((_, Use::NotUsable(why))) => {
-            exchange.trace("cache", None, || format!("found, but {}", why.sentence()));
+            exchange.trace("cache", None, || {
+                format!("found, but not usable: {}", why.sentence())
+            });
             return SearchStep::Missing(before);
         }
         Some((_, Use::OnlyIfCached504)) => {
@@ -216,7 +221,7 @@ async fn search_once(
             return SearchStep::Answered(Response::new(Status::GATEWAY_TIMEOUT));
         }
         None => {
-            exchange.trace("cache", None, || "not there".into());
+            exchange.trace("cache", None, || "not in the cache".into());
             return SearchStep::Missing(before);
         }
     };
@@ -247,7 +252,7 @@ async fn lock_or_wait(
             cache.count(Metric::PageCacheWaits);
             request.count(Stat::Waits);
             exchange.trace("cache", None, || {
-                "another request fetches it: waits for that".into()
+                "waiting for another request that fetches it".into()
             });
             if tokio::time::timeout(WAIT_MAX, finished.changed())
                 .await
@@ -262,18 +267,18 @@ async fn lock_or_wait(
     }
 }
 
-/// Why the request goes on, if it does (RFC 9211 section 2.2).
+/// Why the request goes to the origin, if it does (RFC 9211 section 2.2).
 fn forward(request: &CacheRequest, used: Option<Use>) -> Forward {
     match used {
         Some(Use::Validate(why) | Use::NotUsable(why)) => why.forward(),
         Some(Use::Stale) => Forward::Stale,
-        // The address has variants, and this one is not there.
+        // The URL has variants, but not this one.
         None if request.vary_record.is_some() => Forward::VaryMiss,
         Some(Use::Fresh | Use::OnlyIfCached504) | None => Forward::UriMiss,
     }
 }
 
-/// Whether this request may make what others wait for.
+/// Asks for the permit to fetch the page. `None`: the request is of a kind that others can't share.
 fn acquire_lock(
     cache: &PageCache,
     exchange: &Exchange,

@@ -1,10 +1,10 @@
-//! Warm-up: pages are asked for before visitors do, by sitemaps and lists, in all their variants.
+//! A warm-up job: its tasks, its progress and its results.
 //!
-//! KeyBase: the main thread makes a [`Job`], workers carry it out side by side ([`run`]) by requests
-//! of the cache's own (`errand`), and whoever began it looks at how it goes. Difficulty: it must
-//! not stand in anybody's way. So requests at a time are bounded, a rate may be, a worker with
-//! visitors to serve lets it wait, and a job that nobody looks at any more ends. Absent on purpose:
-//! following links of pages. What a site wants to be found is in its sitemap.
+//! Called by: the main thread, which creates jobs and reads reports, and workers (`run`), which
+//! take tasks.
+//! Caveat: it must not slow down clients. So concurrency and rate are bounded, and a job that is no
+//! longer watched ends.
+//! Out of scope: following links in pages; what a site wants to be found is in its sitemap.
 
 use crate::{
     background_fetch::FetchOutcome,
@@ -21,36 +21,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Pages of one job.
+/// Maximum pages of one job.
 pub const URLS_MAX: usize = 1_000_000;
 
-/// Sitemaps of one job, and how deep they may name one another.
+/// Maximum sitemaps of one job, and their nesting.
 const SITEMAPS_MAX: usize = 2_000;
 
 const DEPTH_MAX: u8 = 3;
 
-/// Results that wait for somebody to look.
+/// Maximum results waiting to be read.
 const LINES_MAX: usize = 10_000;
 
-/// Nobody has looked for so long: whoever began it has gone.
+/// A job that has not been read for this long is abandoned.
 const UNWATCHED_MAX: Duration = Duration::from_secs(30);
 
-/// How soon somebody who found nothing to do asks again.
+/// Pause of a worker that found no task.
 const IDLE: Duration = Duration::from_millis(50);
 
-/// What makes a variant: fields of the request.
+/// Request fields that select a variant.
 pub type Variation = Vec<(String, String)>;
 
-/// How a job is to be carried out.
+/// Options of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WarmOptions {
-    /// Each page is asked for with each of them; without any, once.
+    /// Each page is fetched with each of them; without any, once.
     pub variations: Vec<Variation>,
-    /// Requests at a time, by all workers together.
+    /// Concurrent requests, over all workers.
     pub concurrency: usize,
-    /// Requests a second; 0: as fast as they are answered.
+    /// Requests per second; 0: no limit.
     pub rate: u32,
-    /// It ends when nobody looks at it any more.
+    /// The job ends when it is no longer watched.
     pub is_watched: bool,
 }
 
@@ -71,13 +71,13 @@ struct JobState {
     is_stopped: bool,
     progress: WarmProgress,
     lines: VecDeque<WarmResult>,
-    /// Of the first of `lines`.
+    /// The number of the first of `lines`.
     first_line: u64,
     next_at: Option<Instant>,
     looked_at: Option<Instant>,
 }
 
-/// One thing to do.
+/// One task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WarmTask {
     Page { url: PageUrl, variation: usize },
@@ -92,7 +92,7 @@ pub enum NextStep {
     Over,
 }
 
-/// How far it is.
+/// Progress of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WarmProgress {
     pub known: u64,
@@ -102,22 +102,22 @@ pub struct WarmProgress {
     pub failed: u64,
 }
 
-/// What became of a page, or of a sitemap.
+/// The result for a page or a sitemap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WarmResult {
     pub url: String,
-    /// Its number among the order's variations.
+    /// Index among the variations of the job.
     pub variation: usize,
     pub outcome: FetchOutcome,
 }
 
-/// What whoever began it is shown.
+/// Progress and results, as shown to the operator.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WarmReport {
     pub progress: WarmProgress,
-    /// From the one on that was asked for, as far as they are still there.
+    /// From the requested line on, as far as still available.
     pub lines: Vec<WarmResult>,
-    /// To ask for next.
+    /// The line to request next.
     pub next_line: u64,
     pub is_over: bool,
 }
@@ -152,7 +152,7 @@ impl WarmJob {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The door for a URL; `None`: the server has none.
+    /// The listener for a URL; `None`: the server has none.
     pub fn endpoint(&self, url: &PageUrl) -> Option<ListenerEndpoint> {
         url.endpoint(&self.endpoints)
     }
@@ -166,7 +166,7 @@ impl WarmJob {
             .for_each(|url| state.add_page(url, self.options.variations.len()));
     }
 
-    /// Nothing more is added.
+    /// Nothing more will be added.
     pub fn close(&self) {
         self.state().is_open = false;
     }
@@ -199,7 +199,7 @@ impl WarmJob {
         NextStep::Do(task)
     }
 
-    /// A page was asked for.
+    /// Records the outcome for a page.
     pub fn done(&self, url: &PageUrl, variation: usize, outcome: FetchOutcome) {
         let mut state = self.state();
         state.under_way = state.under_way.saturating_sub(1);
@@ -217,7 +217,7 @@ impl WarmJob {
         });
     }
 
-    /// A sitemap was read, or could not be.
+    /// Records the entries of a sitemap, or why it can't be read.
     pub fn read(&self, url: &PageUrl, depth: u8, entries: Result<Vec<SitemapEntry>, String>) {
         let mut state = self.state();
         state.under_way = state.under_way.saturating_sub(1);
@@ -246,7 +246,7 @@ impl WarmJob {
         if elsewhere > 0 {
             let why = Refusal::new(
                 "elsewhere",
-                format!("{elsewhere} of its addresses are on other hosts, or none"),
+                format!("{elsewhere} of its URLs are invalid or on other hosts"),
             );
             state.say(WarmResult {
                 url: url.to_string(),
@@ -256,7 +256,7 @@ impl WarmJob {
         }
     }
 
-    /// How far it is, with results from the given line on.
+    /// Progress, and results from the given line on.
     pub fn look(&self, from: u64, lines_max: usize) -> WarmReport {
         let mut state = self.state();
         state.looked_at = Some(Instant::now());
@@ -277,7 +277,7 @@ impl WarmJob {
         }
     }
 
-    /// Everything was asked for, or it was stopped and nothing is under way.
+    /// True if everything is done, or the job was stopped and nothing is under way.
     pub fn is_over(&self) -> bool {
         self.state().is_done()
     }
@@ -305,7 +305,7 @@ impl JobState {
         }
     }
 
-    /// They are read first, so that it is known soon how much there is.
+    /// Sitemaps are read first, so that the number of pages is known early.
     fn add_sitemap(&mut self, url: &PageUrl, depth: u8) {
         let is_new = !self.is_stopped
             && self.sitemaps < SITEMAPS_MAX
@@ -340,12 +340,11 @@ pub struct WarmJobs {
     last: AtomicU64,
 }
 
-/// Jobs that may be under way together, and results of past ones that are kept for whoever asks
-/// late.
+/// Maximum jobs, including finished ones whose results are kept.
 const JOBS_MAX: usize = 16;
 
 impl WarmJobs {
-    /// Its number; `None`: there are too many under way.
+    /// Registers a job and returns its number; `None`: there are too many.
     pub fn begin(&self, job: &Arc<WarmJob>) -> Option<u64> {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= JOBS_MAX {

@@ -1,10 +1,9 @@
-//! Warm-up: pages are asked for before visitors do, by sitemaps and lists, in all their variants.
+//! Warming the cache: pages from sitemaps and lists are fetched before clients request them, in all
+//! their variants.
 //!
-//! KeyBase: the main thread makes a [`Job`], workers carry it out side by side ([`run`]) by requests
-//! of the cache's own (`errand`), and whoever began it looks at how it goes. Difficulty: it must
-//! not stand in anybody's way. So requests at a time are bounded, a rate may be, a worker with
-//! visitors to serve lets it wait, and a job that nobody looks at any more ends. Absent on purpose:
-//! following links of pages. What a site wants to be found is in its sitemap.
+//! Called by: the server's main thread, for commands and schedules; workers run the jobs.
+//! Caveat: background requests yield to clients (`pacing`).
+//! Out of scope: following links in pages.
 
 mod job;
 pub mod run;

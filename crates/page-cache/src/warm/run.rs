@@ -1,8 +1,8 @@
-//! A worker's part of a warm-up.
+//! A worker's part of a warm-up job.
 //!
-//! Difficulty: to know when to hold back. Requests of visitors that are being answered are one
-//! sign, the event loop's being late the other; but what was asked for is done in the end, so now
-//! and then a page is made in any case.
+//! Called by: the server's workers.
+//! Caveat: background requests yield to clients, but each page is fetched in the end.
+//! Out of scope: choosing the pages (`job`).
 
 use crate::{
     background_fetch::{self, FetchOutcome},
@@ -22,17 +22,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A page that is not made by then is no use to anybody.
+/// The longest time for one page.
 const PAGE_TIME_MAX: Duration = Duration::from_secs(120);
 
-/// What a worker has for it.
+/// What a worker provides.
 pub struct WarmContext {
-    /// Of the newest generation.
+    /// Services of the newest generation.
     pub services: Box<dyn Fn() -> Rc<Services>>,
     pub counters: Arc<Counters>,
 }
 
-/// Begins this worker's part: so many requests at a time.
+/// Starts this worker's part with a number of concurrent requests.
 pub fn begin(context: WarmContext, job: &Arc<WarmJob>, at_a_time: usize) {
     let context = Rc::new(context);
     for _ in 0..at_a_time {
@@ -49,7 +49,10 @@ async fn work(context: Rc<WarmContext>, job: Arc<WarmJob>) {
             NextStep::Do(WarmTask::Page { url, variation }) => {
                 let asking = page(&context, &job, &url, variation);
                 let late = |_| {
-                    FetchOutcome::Failed(format!("no answer within {} s", PAGE_TIME_MAX.as_secs()))
+                    FetchOutcome::Failed(format!(
+                        "no response within {} s",
+                        PAGE_TIME_MAX.as_secs()
+                    ))
                 };
                 let outcome = tokio::time::timeout(PAGE_TIME_MAX, asking)
                     .await
@@ -71,7 +74,7 @@ async fn page(
     variation: usize,
 ) -> FetchOutcome {
     let Some(endpoint) = job.endpoint(url) else {
-        return FetchOutcome::Failed("no listener of the server has its scheme and port".into());
+        return FetchOutcome::Failed("no listener has its scheme and port".into());
     };
     let head = background_fetch::head(&url.authority, &url.target, job.variation(variation));
     background_fetch::run(&(context.services)(), Rc::new(endpoint.client()), head).await
@@ -84,7 +87,7 @@ async fn read(
 ) -> Result<Vec<sitemap::SitemapEntry>, String> {
     let endpoint = job
         .endpoint(url)
-        .ok_or("no listener of the server has its scheme and port")?;
+        .ok_or("no listener has its scheme and port")?;
     let head = background_fetch::head(&url.authority, &url.target, &[]);
     let services = (context.services)();
     let fetching = background_fetch::fetch(
@@ -95,8 +98,8 @@ async fn read(
     );
     let bytes = tokio::time::timeout(PAGE_TIME_MAX, fetching)
         .await
-        .map_err(|_| "no answer in time")??;
-    // Large ones take a while to look through.
+        .map_err(|_| "no response in time")??;
+    // Large sitemaps take a while to parse.
     jobs::run(JobKind::PageCache, None, move |_| sitemap::entries(&bytes))
         .await
         .map_err(|error| error.to_string())?

@@ -1,9 +1,10 @@
-//! Reads what names pages: sitemaps and their indexes (sitemaps.org, protocol 0.9), lists with an
-//! address a line, and robots.txt.
+//! Reads lists of pages: sitemaps and sitemap indexes (sitemaps.org, protocol 0.9), text files with
+//! one URL per line, and robots.txt.
 //!
-//! Difficulty: it is somebody's text, of any size, and may not be XML at all; so nothing is built
-//! of it, only addresses are taken out. Compressed ones are known by their first bytes, whatever
-//! they are called.
+//! Called by: `run`.
+//! Caveat: the input is untrusted, of any size, and may not be XML; so no document is built, only
+//! URLs are extracted. Compressed files are recognized by their first bytes.
+//! Out of scope: extensions such as image sitemaps.
 
 use crate::warm::url::PageUrl;
 use flate2::read::MultiGzDecoder;
@@ -29,7 +30,7 @@ impl SitemapEntry {
     }
 }
 
-/// What a file names.
+/// The URLs that a file names.
 pub fn entries(bytes: &[u8]) -> Result<Vec<SitemapEntry>, String> {
     let plain = match bytes {
         [0x1f, 0x8b, ..] => unpacked(bytes)?,
@@ -43,7 +44,7 @@ pub fn entries(bytes: &[u8]) -> Result<Vec<SitemapEntry>, String> {
         of_lines(text)
     };
     if entries.is_empty() {
-        Err("it names no page".into())
+        Err("it contains no URL".into())
     } else {
         Ok(entries)
     }
@@ -57,11 +58,11 @@ fn unpacked(bytes: &[u8]) -> Result<Vec<u8>, String> {
     match read {
         Ok(_) if out.len() > SITEMAP_BYTES_MAX => Err("it is too large".into()),
         Ok(_) => Ok(out),
-        Err(error) => Err(format!("it can't be unpacked: {error}")),
+        Err(error) => Err(format!("it can't be decompressed: {error}")),
     }
 }
 
-/// `<loc>` of `<url>` and of `<sitemap>`; not those of other namespaces (`image:loc`).
+/// `<loc>` in `<url>` and `<sitemap>`; not those of other namespaces (`image:loc`).
 fn of_xml(text: &str) -> Vec<SitemapEntry> {
     let mut entries = Vec::new();
     let mut is_sitemap = false;
@@ -106,7 +107,7 @@ fn address(text: &str) -> String {
     }
 }
 
-/// XML 1.0 section 4.6, and character references; what is neither stays.
+/// XML 1.0 section 4.6, and character references; anything else stays as it is.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -147,7 +148,7 @@ fn character(name: &str) -> Option<char> {
     }
 }
 
-/// An address a line, `#` for remarks; of robots.txt, its sitemaps (RFC 9309 section 2.2.4).
+/// One URL per line, `#` for comments; from robots.txt, its sitemaps (RFC 9309 section 2.2.4).
 fn of_lines(text: &str) -> Vec<SitemapEntry> {
     let entry = |line: &str| {
         let line = line.trim();

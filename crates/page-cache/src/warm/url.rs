@@ -1,4 +1,8 @@
-//! Addresses of pages as people and sitemaps write them.
+//! URLs of pages as operators and sitemaps write them.
+//!
+//! Called by: `job` and `run`.
+//! Caveat: a URL is normalized as browsers send it.
+//! Out of scope: URLs without a host.
 
 use crate::endpoint::ListenerEndpoint;
 use saker_http::host::{canonical_host, parse_authority};
@@ -7,7 +11,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PageUrl {
     secure: bool,
-    /// As browsers send it in Host: in its canonical spelling, without the scheme's own port.
+    /// As browsers send it in Host: canonical, without the scheme's default port.
     pub authority: String,
     host: String,
     port: Option<u16>,
@@ -49,8 +53,8 @@ impl PageUrl {
         self.host == other.host
     }
 
-    /// The way in: by the port that is named, else by the scheme's own, else by any listener of the
-    /// scheme. A server without TLS stands behind something that has it.
+    /// The listener: by the named port, else by the scheme's default port, else any listener of the
+    /// scheme. A server without TLS is assumed to be behind a proxy that has it.
     pub fn endpoint(&self, endpoints: &[ListenerEndpoint]) -> Option<ListenerEndpoint> {
         let fits = |endpoint: &&ListenerEndpoint| endpoint.secure == self.secure;
         let of_port = |port: u16| {
@@ -94,7 +98,7 @@ fn usual_port(secure: bool) -> u16 {
     if secure { 443 } else { 80 }
 }
 
-/// As browsers send it: what may not stand in a request line is encoded (RFC 3987 section 3.1).
+/// Percent-encodes what may not appear in a request line, as browsers do (RFC 3987 section 3.1).
 fn encoded(target: &str) -> String {
     let mut out = String::with_capacity(target.len());
     for byte in target.bytes() {

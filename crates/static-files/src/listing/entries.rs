@@ -1,6 +1,10 @@
-//! x
+//! Entries of a directory listing, and their order.
+//!
+//! Called by: the listing and its HTML page.
+//! Caveat: names are arbitrary bytes.
+//! Out of scope: reading the directory.
 
-/// More than anyone reads; the page says that there are more.
+/// Limit; the page says if there are more.
 pub const ENTRIES_MAX: usize = 10_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +15,7 @@ pub struct Entry {
     pub mtime_s: i64,
 }
 
-/// The entries of a folder, and whether there are more than we show.
+/// The entries of a directory, and whether some are left out.
 #[derive(Debug, Default)]
 pub struct Entries {
     pub list: Vec<Entry>,
@@ -31,7 +35,8 @@ pub struct Order {
     pub descending: bool,
 }
 
-/// `C=N;O=D` as Apache's index pages have it; `&` is as good. Anything else is passed over.
+/// Parses `C=N;O=D`, as Apache's index pages have it; `&` separates as well. Anything else is
+/// ignored.
 pub fn order(query: &[u8]) -> Order {
     let mut order = Order {
         by: Column::Name,

@@ -1,9 +1,11 @@
-//! The HTML of a directory listing: one self-contained page, light or dark as the reader likes,
-//! usable on a phone and without scripts.
+//! The HTML of a directory listing: one self-contained page, light or dark, usable on a phone and
+//! without scripts.
 //!
-//! Difficulty: names are anything but `/` and NUL. In text they are escaped, characters that don't
-//! print or turn the writing direction round are shown as signs; in links each is encoded and
-//! starts with `./`, or `a:b` would be a scheme.
+//! Called by: the listing.
+//! Caveat: names are anything but `/` and NUL. In text they are escaped, and characters that don't
+//! print or change the writing direction are replaced by visible signs; in links each is encoded
+//! and starts with `./`, or `a:b` would be a scheme.
+//! Out of scope: JSON.
 
 use crate::{
     listing::entries::{Column, ENTRIES_MAX, Entries, Entry, Order},
@@ -36,7 +38,7 @@ svg.folder{color:var(--folder)}
 p{color:var(--dim);font-size:.875rem}
 @media(max-width:36rem){.date .time{display:none}th,td{padding:.6rem .3rem}}";
 
-/// Drawn once, used by each row.
+/// Defined once, used by each row.
 const ICONS: &str = "\
 <svg class=\"icons\"><defs>\
 <symbol id=\"folder\" viewBox=\"0 0 20 24\"><path fill=\"currentColor\" d=\"M1 6a2 2 0 0 1 2-2h5l2 3h7a2 2 0 0 1 2 2v9a2 2 0 0 1-2 2H3a2 2 0 0 1-2-2z\"/></symbol>\
@@ -48,7 +50,7 @@ const ICONS: &str = "\
 <symbol id=\"archive\" viewBox=\"0 0 20 24\"><path fill=\"none\" stroke=\"currentColor\" stroke-width=\"1.5\" d=\"M2 4h16v4H2zM3 8v12h14V8M8 12h4\"/></symbol>\
 </defs></svg>";
 
-/// The page for the folder at `path`, which ends with a slash.
+/// The page for the directory at `path`, which ends with a slash.
 pub fn html(path: &[u8], entries: &Entries, order: Order, files: &Files) -> Vec<u8> {
     let mut out = Vec::with_capacity(4096 + entries.list.len() * 320);
     push(
@@ -80,7 +82,7 @@ pub fn html(path: &[u8], entries: &Entries, order: Order, files: &Files) -> Vec<
     out
 }
 
-/// Each folder on the way is a link to itself.
+/// Each parent directory is a link.
 fn breadcrumb(path: &[u8], out: &mut Vec<u8>) {
     push(out, "\n<h1><a href=\"/\">Home</a>");
     let mut end = 1;
@@ -106,7 +108,7 @@ fn head_row(order: Order, out: &mut Vec<u8>) {
         (Column::Modified, 'M', "date", "Modified"),
     ] {
         let current = column == order.by;
-        // A second click turns the order round.
+        // A second click reverses the order.
         let next = if current && !order.descending {
             'D'
         } else {
@@ -179,7 +181,7 @@ fn date(mtime_s: i64, out: &mut Vec<u8>) {
     );
 }
 
-/// Year, month and day, then hours and minutes, of an IMF-fixdate (`Sun, 06 Nov 1994 08:49:37
+/// Year, month and day, then hours and minutes, from an IMF-fixdate (`Sun, 06 Nov 1994 08:49:37
 /// GMT`).
 fn iso(date: &str) -> (String, &str) {
     const MONTHS: [&str; 12] = [
@@ -196,8 +198,8 @@ fn iso(date: &str) -> (String, &str) {
     )
 }
 
-/// Appends a name as text: what does not print, or would turn the writing direction round
-/// (`\u{202e}gpj.exe` looks like a picture), is shown as a sign for it.
+/// Appends a name as text. Characters that don't print or change the writing direction
+/// (`\u{202e}gpj.exe` looks like a picture) are replaced by visible signs.
 fn text(name: &[u8], out: &mut Vec<u8>) {
     let shown: String = String::from_utf8_lossy(name).chars().map(visible).collect();
     escape::html(shown.as_bytes(), out);
@@ -288,7 +290,7 @@ fn human_size(bytes: u64) -> String {
     format!("{value:.places$} {}", UNITS[unit])
 }
 
-/// With a thin gap between thousands.
+/// With a thin space between thousands.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 2);

@@ -1,10 +1,11 @@
-//! Directory listings: what is in a folder that has no index file.
+//! Directory listings, for directories without an index file.
 //!
-//! Place in the walk: called by the files handler; the answer is built, not kept, since it depends
-//! on the query (order) and on Accept (HTML or JSON). The one difficulty is to show nothing that
-//! could not be fetched as well: hidden names, links that the policy does not let pass and
-//! everything but files and folders are left out. The whole page is made as a job that ends with
-//! its client. Absent on purpose: descriptions, and looking into files.
+//! Called by: the files handler. The response is built for each request, since it depends on the
+//! query (order) and on Accept (HTML or JSON).
+//! Caveat: it must show nothing that can't be fetched: hidden names, links that the policy refuses,
+//! and everything but files and directories are left out. The page is made as a job that ends with
+//! its client.
+//! Out of scope: descriptions, and looking into files.
 
 use crate::{
     document_root::link_policy,
@@ -23,7 +24,7 @@ mod entries;
 
 mod html;
 
-/// Answers with the listing of an open folder.
+/// Responds with the listing of an open directory.
 pub async fn respond(
     exchange: &mut Exchange,
     watcher: &Watcher,
@@ -83,7 +84,7 @@ fn refused(error: &io::Error) -> Response {
     })
 }
 
-/// How the listing is wanted.
+/// The page as requested.
 struct Page {
     path: Vec<u8>,
     order: Order,
@@ -112,14 +113,14 @@ fn answer(json: bool, truncated: bool, body: Vec<u8>) -> Response {
     let mut response = Response::new(Status::OK);
     let fields = response.fields_mut();
     fields.append("Content-Type", content_type);
-    // A folder changes when it likes; a stored page has to be asked about.
+    // A directory may change at any time; a stored page must be validated.
     fields.append("Cache-Control", &b"no-cache"[..]);
     fields.append("Vary", &b"Accept"[..]);
     if json && truncated {
         fields.append("X-Listing-Truncated", ENTRIES_MAX.to_string().into_bytes());
     }
     if !json {
-        // Whatever a file is called, nothing in this page runs.
+        // Whatever the names are, nothing in this page runs.
         fields.append(
             "Content-Security-Policy",
             &b"default-src 'none'; style-src 'unsafe-inline'"[..],
@@ -174,7 +175,7 @@ fn is_shown(place: &Place, entry: &saker_files::Entry) -> bool {
     entry.kind != Kind::Other && (!entry.is_link || may_follow(place, &entry.name))
 }
 
-/// Whether the policy lets a link pass, and all links behind it.
+/// True if the policy permits a link and all links behind it.
 fn may_follow(place: &Place, name: &[u8]) -> bool {
     let relative = [place.relative.as_slice(), name].concat();
     resolve(
@@ -187,7 +188,7 @@ fn may_follow(place: &Place, name: &[u8]) -> bool {
     .is_ok()
 }
 
-/// Folders first, whatever the order; ties by name.
+/// Directories first, in any order; ties by name.
 fn compare(one: &Entry, other: &Entry, order: Order) -> Ordering {
     let by_name = || compare_names(&one.name, &other.name);
     let by_column = match order.by {
@@ -207,7 +208,7 @@ fn compare(one: &Entry, other: &Entry, order: Order) -> Ordering {
         .then_with(by_name)
 }
 
-/// As people sort: without regard to case, and `img2` before `img10`.
+/// Natural order: ignoring case, and `img2` before `img10`.
 fn compare_names(one: &[u8], other: &[u8]) -> Ordering {
     let (mut left, mut right) = (one, other);
     while let (Some(a), Some(b)) = (left.first(), right.first()) {
@@ -224,7 +225,7 @@ fn compare_names(one: &[u8], other: &[u8]) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| one.cmp(other))
 }
 
-/// Splits the digits off, without leading zeros.
+/// Splits off the digits, without leading zeros.
 fn take_number<'t>(text: &mut &'t [u8]) -> &'t [u8] {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (number, rest) = text.split_at(digits);
@@ -237,8 +238,8 @@ fn compare_numbers(one: &[u8], other: &[u8]) -> Ordering {
     one.len().cmp(&other.len()).then_with(|| one.cmp(other))
 }
 
-/// Whether the client gives JSON a higher quality than HTML (RFC 9110 section 12.5.1). Who takes
-/// anything gets HTML.
+/// True if the client gives JSON a higher quality than HTML (RFC 9110 section 12.5.1). With `*/*`
+/// it gets HTML.
 fn prefers_json(head: HeadView<'_>) -> bool {
     let quality = |wanted| {
         head.all("accept")
@@ -250,7 +251,7 @@ fn prefers_json(head: HeadView<'_>) -> bool {
     weight("application/json") > weight("text/html")
 }
 
-/// How closely an item of Accept names a type, and the quality it gives it in thousandths.
+/// How specific an item of Accept is for a type, and its quality in thousandths.
 fn rate(item: &[u8], wanted: &str) -> Option<(u8, u16)> {
     let text = std::str::from_utf8(item).ok()?.to_ascii_lowercase();
     let mut pieces = text.split(';').map(str::trim);
@@ -268,8 +269,7 @@ fn rate(item: &[u8], wanted: &str) -> Option<(u8, u16)> {
     Some((closeness, (quality.clamp(0.0, 1.0) * 1000.0) as u16))
 }
 
-/// An array with an object per entry, in the form that nginx' `autoindex_format json` has made
-/// known.
+/// An array with an object per entry, as in nginx's `autoindex_format json`.
 fn json_body(entries: &Entries) -> Vec<u8> {
     let object = |entry: &Entry| {
         let mut object = serde_json::json!({

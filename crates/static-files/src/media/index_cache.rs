@@ -1,7 +1,8 @@
-//! Indexes of files that were asked for lately, so that the next request for one does not read it
-//! again. One shelf per worker, bounded by bytes.
+//! Indexes of recently requested media files, so that the next request does not read them again.
 //!
-//! A file is known by all that is known about it: what was changed is another one.
+//! Called by: media files; one per worker, bounded by bytes.
+//! Caveat: a file is identified by all its metadata; a changed file is another one.
+//! Out of scope: content.
 
 use saker_files::Metadata;
 use saker_media::{flv, mp4::Movie};
@@ -30,7 +31,7 @@ impl MediaIndex {
     }
 }
 
-/// The one that was asked for last comes first.
+/// Most recently used first.
 #[derive(Default)]
 pub struct IndexCache {
     files: RefCell<VecDeque<(Metadata, Arc<MediaIndex>)>>,

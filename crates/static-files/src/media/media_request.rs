@@ -1,8 +1,9 @@
-//! What a request asks of an audio or video file: by its query (`?start=`), or by a name below the
-//! file's (`/film.mp4/index.m3u8`).
+//! The part of an audio or video file that a request wants: by its query (`?start=`), or by a name
+//! below the file's (`/film.mp4/index.m3u8`).
 //!
-//! Absent on purpose: whether the file can give it. Values that can't be read are as if they were
-//! not there, as other servers have it.
+//! Called by: media files.
+//! Caveat: values that can't be parsed are ignored, as by other servers.
+//! Out of scope: whether the file has that part.
 
 use saker_config::model::FlvStart;
 use saker_http::HeadView;
@@ -10,14 +11,14 @@ use saker_media::Times;
 use saker_pipeline::{Exchange, Response, Reusable};
 use std::rc::Rc;
 
-/// The handlers' names of mod_flvx, of mod_h264_streaming, and of ours.
+/// Handler names of mod_flvx, of mod_h264_streaming, and our own.
 const FLV_HANDLER: &str = "flv-stream";
 
 const MP4_HANDLER: &str = "h264-streaming.extensions";
 
 const HLS_HANDLER: &str = "hls-streaming";
 
-/// Names that files of ISO/IEC 14496-12 and QuickTime have.
+/// Extensions of ISO/IEC 14496-12 and QuickTime files.
 const MP4_ENDINGS: [&[u8]; 6] = [b".mp4", b".m4v", b".m4a", b".mov", b".f4v", b".3gp"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ pub enum Hls {
     Fragment(usize),
 }
 
-/// What kind of file a name is for, as far as anything is to be done with such files.
+/// The kind of file by its name, if it is to be handled at all.
 pub fn form(exchange: &Exchange, relative: &[u8]) -> Option<Form> {
     let (media, handler) = (&exchange.settings.media, exchange.handler.as_deref());
     let paced = media.rate_percent.is_some();
@@ -55,7 +56,7 @@ pub fn form(exchange: &Exchange, relative: &[u8]) -> Option<Form> {
     is_flv.then_some(Form::Flv).or(is_mp4.then_some(Form::Mp4))
 }
 
-/// What is wanted of a file of this kind. `None`: all of it.
+/// The part that the query asks for. `None`: the whole file.
 pub fn by_query(exchange: &Exchange, form: Form) -> Option<Wanted> {
     let (media, handler) = (&exchange.settings.media, exchange.handler.as_deref());
     let query = exchange.query.as_deref()?;
@@ -78,7 +79,7 @@ pub fn by_query(exchange: &Exchange, form: Form) -> Option<Wanted> {
     }
 }
 
-/// The file, from the root, and what is wanted of it.
+/// The file, from the root, and the part of it.
 pub fn by_name(exchange: &Exchange) -> Option<(Vec<u8>, Hls)> {
     let is_handled = exchange.handler.as_deref() == Some(HLS_HANDLER);
     if !exchange.settings.media.hls && !is_handled {
@@ -101,8 +102,8 @@ pub fn by_name(exchange: &Exchange) -> Option<(Vec<u8>, Hls)> {
     (is_handled || is_mp4(file)).then(|| (file.to_vec(), hls))
 }
 
-/// Answers as the representation does, unless the query may ask for a part: then the request has to
-/// walk.
+/// Answers like the representation, unless the query may ask for a part; that needs a full
+/// dispatch.
 pub struct Unsought(pub Rc<dyn Reusable>);
 
 impl Reusable for Unsought {
@@ -160,7 +161,7 @@ fn ends_with(name: &[u8], ending: &[u8]) -> bool {
             .is_some_and(|end| end.eq_ignore_ascii_case(ending))
 }
 
-/// The first of this name in a query.
+/// The first value of this name in a query.
 fn value<'q>(query: &'q [u8], name: &[u8]) -> Option<&'q [u8]> {
     query
         .split(|byte| *byte == b'&')
@@ -185,7 +186,7 @@ fn whole(text: &[u8]) -> Option<u64> {
     digits.parse().ok()
 }
 
-/// Seconds, with a fraction or without.
+/// Seconds, with or without a fraction.
 fn milliseconds(text: &[u8]) -> Option<u64> {
     let (seconds, fraction) = match text.iter().position(|byte| *byte == b'.') {
         Some(at) => (text.get(..at)?, text.get(at + 1..)?),

@@ -1,11 +1,12 @@
-//! Audio and video files as players ask for them (`media`): seeking in FLV and MP4, HLS from MP4,
-//! and their pace.
+//! Audio and video files for players (`media`): seeking in FLV and MP4, HLS from MP4, and pacing.
 //!
-//! Place in the walk: the files handler, between finding a file and representing it. What is made
-//! is a representation like a file's, whose content is a list of bytes and of ranges of the file,
-//! so that ranges, conditions and HEAD are answered as for any file and nothing is copied.
-//! Difficulty: an index has megabytes, so it is read and written on the blocking pool. What a query
-//! asks for is made anew each time; what has a path of its own (HLS) is kept as any file is.
+//! Called by: the files handler, between locating a file and building its representation. The
+//! result is a representation whose content is a list of bytes and of ranges of the file, so that
+//! ranges, conditions and HEAD work as for any file and nothing is copied.
+//! Caveat: indexes have megabytes, so they are read and written on the blocking pool. Parts
+//! selected by a query are built for each request; parts with a path of their own (HLS) are kept
+//! like files.
+//! Out of scope: the formats (`saker_media`).
 
 use crate::{
     located_file::LocatedFile,
@@ -36,18 +37,18 @@ pub struct Media {
     indexes: IndexCache,
 }
 
-/// A request for something below a file: the file, and what it is.
+/// A request for something below a file: the file, and the part.
 pub struct Below {
     pub file: Vec<u8>,
     hls: Hls,
 }
 
-/// The request names a part of HLS. Whether the file is there is another question.
+/// The part of HLS that the request names. The file may not exist.
 pub fn below(exchange: &Exchange) -> Option<Below> {
     media_request::by_name(exchange).map(|(file, hls)| Below { file, hls })
 }
 
-/// What further requests for a file are answered by.
+/// The route cache's entry for a file.
 pub fn reusable(
     exchange: &Exchange,
     relative: &[u8],
@@ -62,7 +63,7 @@ pub fn reusable(
 }
 
 impl Media {
-    /// A part of a file that its query asks for. `None`: the file as it is.
+    /// The part of a file that the query asks for. `None`: the whole file.
     pub async fn part(
         &self,
         maker: &Maker,
@@ -103,7 +104,7 @@ impl Media {
         }
     }
 
-    /// The pace of a file, where one is wanted and the file says how long it plays (`media_rate`).
+    /// Paces a file, where configured (`media_rate`) and the file has a duration.
     pub async fn pace(&self, exchange: &mut Exchange, found: &LocatedFile) {
         let media = &exchange.settings.media;
         let (Some(percent), Some(form)) = (
@@ -209,7 +210,7 @@ impl Media {
     }
 }
 
-/// What is answered in place of a part, and said in the log.
+/// The status for a part that can't be made; logs why.
 fn refusal(exchange: &Exchange, found: &LocatedFile, fault: &Fault) -> Status {
     let name = String::from_utf8_lossy(&found.relative);
     match fault {
@@ -238,7 +239,7 @@ fn refusal(exchange: &Exchange, found: &LocatedFile, fault: &Fault) -> Status {
     }
 }
 
-/// What is done on the blocking pool.
+/// A job for the blocking pool.
 struct Job {
     file: File,
     file_bytes: u64,
@@ -292,7 +293,7 @@ impl Job {
             (MediaIndex::Movie(movie), Wanted::Hls(part)) => {
                 of_hls(movie, part, self.fragment_ms, &self.version)?
             }
-            // The file has another form than its handler says.
+            // The file's format is not what its handler says.
             _ => return Ok((None, None)),
         };
         Ok((Some(known), Some(made)))
@@ -324,9 +325,9 @@ fn read(source: &OnDisk, form: Form, index_bytes_max: u64) -> Result<MediaIndex,
     }
 }
 
-/// `None`: the file does not say how long it plays.
+/// `None`: the file has no duration.
 fn rate(known: &MediaIndex, file_bytes: u64, percent: u64, head_start_ms: u64) -> Option<Rate> {
-    // An index at the beginning has to be there before anything plays.
+    // An index at the beginning must arrive before anything plays.
     let (duration_ms, before) = match known {
         MediaIndex::Movie(movie) => (movie.duration_ms().ok()?, movie.memory_bytes() as u64),
         MediaIndex::Flv(index) => (index.duration_ms, 0),
@@ -354,7 +355,7 @@ fn version(metadata: &Metadata) -> String {
     )
 }
 
-/// What tells the tag of a part from that of the file.
+/// What distinguishes the tag of a part from that of the file.
 fn suffix(wanted: Wanted, fragment_ms: u64) -> String {
     let end = |end: Option<u64>| end.map_or_else(String::new, |end| end.to_string());
     match wanted {
