@@ -1,18 +1,18 @@
-//! Bans, as Varnish's users write them: `req.url ~ ^/shop && obj.http.X-Magento-Tags ~ cat_1`.
+//! Bans in Varnish's notation: `req.url ~ ^/shop && obj.http.X-Magento-Tags ~ cat_1`.
 //!
-//! Place in the walk: parsed once when one comes in, then asked of entries older than it, as they
-//! are looked up or swept. Difficulty: an entry stands for requests that are not there any more, so
-//! `req.url` and `req.http.host` mean what it was made for. Absent on purpose: compiling patterns
-//! (handed in, because its limits live elsewhere), times and other `req` fields, which an entry
-//! does not keep; they are refused, not ignored.
+//! Called by: the page cache, which parses a ban once and checks older entries against it.
+//! Caveat: an entry stands for past requests, so `req.url` and `req.http.host` mean the request
+//! that it was made for.
+//! Out of scope: compiling patterns (handed in, because their limits are set elsewhere); times and
+//! other `req` fields, which an entry does not keep, are rejected, not ignored.
 
 use saker_http::Fields;
 use std::fmt;
 
-/// More tests than this in one ban are refused.
+/// Maximum number of tests in a ban.
 const TESTS_MAX: usize = 32;
 
-/// What a ban is asked of.
+/// The properties of an entry that a ban can test.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// Path and query.
@@ -22,7 +22,7 @@ pub struct Subject<'a> {
     pub fields: &'a Fields,
 }
 
-/// All tests hold for what is banned. `P` is a compiled pattern.
+/// A ban: an entry is banned if all tests hold. `P` is a compiled pattern.
 #[derive(Clone, Debug)]
 pub struct Ban<P> {
     tests: Vec<Test<P>>,
@@ -49,7 +49,7 @@ enum Argument<P> {
     Pattern(P),
 }
 
-/// Why an expression is none, with the word that was wrong.
+/// Why an expression is invalid, with the word in question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BanError {
     Empty,
@@ -57,7 +57,7 @@ pub enum BanError {
     Unfinished(String),
     UnknownField(String),
     UnknownOperator(String),
-    /// Something else than `&&` between tests.
+    /// Something other than `&&` between tests.
     ExpectedAnd(String),
     BadPattern(String, String),
     TooMany,
@@ -83,7 +83,7 @@ impl fmt::Display for BanError {
 }
 
 impl<P> Ban<P> {
-    /// Reads an expression; `compile` makes a pattern or says why not.
+    /// Parses an expression; `compile` compiles a pattern or says why it can't.
     pub fn parse(
         text: &str,
         mut compile: impl FnMut(&str) -> Result<P, String>,
@@ -113,8 +113,8 @@ impl<P> Ban<P> {
         }
     }
 
-    /// Whether an entry is banned. A pattern that gives up (`None`) bans: a page too many made
-    /// anew, none too old served.
+    /// True if an entry is banned. A pattern that gives up (`None`) bans: refetching a page too
+    /// many is harmless, serving a stale one is not.
     pub fn matches(
         &self,
         subject: Subject<'_>,
@@ -148,7 +148,7 @@ impl What {
         }
     }
 
-    /// `None` for a field that is not there; several lines count as one list.
+    /// `None` for a missing field; several lines count as one list.
     fn of(&self, subject: Subject<'_>) -> Option<Vec<u8>> {
         match self {
             What::Url => Some(subject.url.to_vec()),
@@ -189,7 +189,7 @@ fn test<P>(
     })
 }
 
-/// White space separates; quotes hold together, with a backslash before a quote within them.
+/// Splits at white space; quotes group, with a backslash before a quote within them.
 fn words(text: &str) -> Result<Vec<String>, BanError> {
     let mut words = Vec::new();
     let mut rest = text.trim_start();
@@ -213,7 +213,7 @@ fn quoted(inner: &str) -> Option<(String, &str)> {
     while let Some((at, symbol)) = symbols.next() {
         match symbol {
             '"' => return Some((word, &inner[at + 1..])),
-            // Other backslashes are the pattern's own.
+            // Other backslashes belong to the pattern.
             '\\' if inner[at + 1..].starts_with('"') => {
                 symbols.next();
                 word.push('"');
@@ -224,7 +224,7 @@ fn quoted(inner: &str) -> Option<(String, &str)> {
     None
 }
 
-/// What Magento asks for in `X-Magento-Tags-Pattern`.
+/// The purge that `X-Magento-Tags-Pattern` asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MagentoPurge {
     All,
@@ -233,7 +233,9 @@ pub enum MagentoPurge {
     Pattern,
 }
 
-/// Its patterns are alternatives of `((^|,)TAG(,|$))`; as tags they cost no search.
+/// Patterns that are alternatives of `((^
+/// ,)TAG(,
+/// $))` become tags, which need no search.
 pub fn magento_purge(pattern: &[u8]) -> MagentoPurge {
     if pattern == b".*" {
         return MagentoPurge::All;
@@ -255,7 +257,7 @@ pub fn magento_purge(pattern: &[u8]) -> MagentoPurge {
         .map_or(MagentoPurge::Pattern, MagentoPurge::Tags)
 }
 
-/// Cut at the bars outside all parentheses.
+/// Splits at the bars outside all parentheses.
 fn alternatives(pattern: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
     let (mut depth, mut start) = (0i32, 0);

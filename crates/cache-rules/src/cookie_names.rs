@@ -1,14 +1,15 @@
 //! Names of cookies: patterns, the default session cookies, and cookies that identify no client.
 //!
-//! Called by: the rules of HTTP (is a request personal?) and LSCache's identity of a client.
-//! Caveat: applications don't agree on what a name is. PHP reads `a.b`, `a b` and `a[x]` as `a_b`,
-//! `a_b` and `a`, so a name is compared after percent-decoding, without what follows a bracket, in
-//! any case, and with everything but letters and digits the same. Out of scope: values.
+//! Called by: the rules of HTTP (is a request personal?) and LSCache's client identity.
+//! Caveat: applications disagree about names. PHP reads `a.b`, `a b` and `a[x]` as `a_b`, `a_b` and
+//! `a`, so a name is compared after percent-decoding, without what follows a bracket, ignoring
+//! case, and with everything but letters and digits equal.
+//! Out of scope: values.
 
 use saker_http::field_name::is_alike;
 
-/// Session cookies of well-known applications and frameworks, and what nearly all others call
-/// theirs. `*` stands for any text, at either end.
+/// Session cookies of well-known applications and frameworks, and common names. `*` matches any
+/// text, at either end.
 pub const SESSIONS: &[&str] = &[
     "__Host-*",
     "__Secure-*",
@@ -61,9 +62,9 @@ pub const SESSIONS: &[&str] = &[
     "*saml*",
 ];
 
-/// Cookies of statistics, advertising and consent, and of applications for all clients alike: exact
-/// names, and beginnings that nothing else has. `wordpress_sec_*` is sent below some paths only,
-/// and always beside `wordpress_logged_in_*`.
+/// Cookies for statistics, advertising and consent, and others that all clients of an application
+/// share: exact names, and unambiguous prefixes. `wordpress_sec_*` is sent below some paths only,
+/// and always with `wordpress_logged_in_*`.
 const NO_IDENTITY: &[&str] = &[
     "__utm*",
     "__ga",
@@ -125,11 +126,11 @@ const NO_IDENTITY: &[&str] = &[
     "bb_forum_view",
 ];
 
-/// Joomla calls its session by an MD5 sum.
+/// Joomla names its session by an MD5 digest.
 const JOOMLA_BYTES: usize = 32;
 
-/// Whether a cookie identifies a session by its name, by the patterns given. Those that begin with
-/// `*` are not about statistics.
+/// True if the name is that of a session cookie, by the given patterns. Patterns that begin with
+/// `*` don't match cookies for statistics.
 pub fn is_session(name: &[u8], patterns: &[impl AsRef<str>]) -> bool {
     patterns.iter().any(|pattern| {
         fits(name, pattern.as_ref()) && !(pattern.as_ref().starts_with('*') && is_no_identity(name))
@@ -142,12 +143,12 @@ pub fn is_usual_session(name: &[u8]) -> bool {
         || (name.len() == JOOMLA_BYTES && name.iter().all(u8::is_ascii_hexdigit))
 }
 
-/// Whether a cookie tells clients apart for nobody who makes pages.
+/// True if the cookie does not identify a client to the application.
 pub fn is_no_identity(name: &[u8]) -> bool {
     NO_IDENTITY.iter().any(|pattern| fits(name, pattern))
 }
 
-/// Whether a name, as any application may read it, fits a pattern: a text with `*` at its
+/// True if a name, as any application may read it, matches a pattern: text with `*` at its
 /// beginning, its end, or both.
 pub fn fits(name: &[u8], pattern: &str) -> bool {
     if name.contains(&b'%') {
@@ -156,7 +157,7 @@ pub fn fits(name: &[u8], pattern: &str) -> bool {
     fits_plain(name, pattern)
 }
 
-/// Whether two names may be one variable of an application.
+/// True if an application may read both names as one variable.
 pub fn is_same(name: &[u8], known: &[u8]) -> bool {
     let same = |name: &[u8]| is_alike(base(name), base(known));
     same(name) || (name.contains(&b'%') && same(&decoded(name)))
@@ -189,8 +190,8 @@ fn fits_plain(name: &[u8], pattern: &str) -> bool {
     }
 }
 
-/// As PHP names an array's variable: without white space before it, and without what is in
-/// brackets.
+/// As PHP names an array's variable: without leading white space, and without brackets and what
+/// follows.
 fn base(name: &[u8]) -> &[u8] {
     let name = name.trim_ascii();
     let end = name
@@ -201,7 +202,7 @@ fn base(name: &[u8]) -> &[u8] {
     &name[..end]
 }
 
-/// Some read names percent-decoded.
+/// Some applications percent-decode names.
 fn decoded(name: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(name.len());
     let mut rest = name;

@@ -1,10 +1,9 @@
-//! Phone, tablet or another browser, by what its User-Agent says.
+//! The device class of a client by its User-Agent: phone, tablet or other.
 //!
-//! Place in the walk: part of the key where a site has pages of its own for each, and told to its
-//! application. Difficulty: every such text pretends to be several browsers. Words decide, in the
-//! order of the rules that servers before sites have used for long: tablets first, because they
-//! claim to be phones, too. Absent on purpose: models and versions, which would make a key for
-//! each.
+//! Called by: the page cache, for keys and for the field that tells the application.
+//! Caveat: every User-Agent claims to be several browsers. Words decide, in the order that is
+//! common in rule sets for Varnish: tablets first, because they claim to be phones, too.
+//! Out of scope: models and versions, which would give each its own key.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Device {
@@ -51,7 +50,7 @@ impl Device {
         let says = |word: &[u8]| memchr::memmem::find(&text, word).is_some();
         let is_android = says(b"android");
         match () {
-            // Android's guide for browsers: only phones say that they are mobile.
+            // Android's guide for browsers: only phones say "Mobile".
             () if TABLETS.iter().any(|word| says(word)) || is_android && !says(b"mobile") => {
                 Device::Tablet
             }

@@ -1,12 +1,11 @@
-//! The page cache: what may be stored, for how long, for whom, and what takes it away again.
+//! The rules of the page cache: what may be stored, for how long, for whom, and what invalidates
+//! it.
 //!
-//! Floor 4: knows HTTP's heads and fields (`http`), neither the pipeline nor the server. What is
-//! here besides the store is pure: bytes and heads in, decisions out; times come in as milliseconds
+//! Called by: `saker_page_cache`. Pure: heads and bytes in, decisions out; times are milliseconds
 //! since the epoch.
-//!
-//! Difficulty: two languages steer one cache, HTTP's own ([`rules`]) and LSCache's ([`lscache`]),
-//! and an entry made by one obeys the other's purges. Absent on purpose: fetching, waiting and
-//! everything that depends on a connection; the walk does that.
+//! Caveat: two protocols control one cache, HTTP's ([`rules`]) and LSCache's ([`lscache`]), and an
+//! entry stored by one obeys the other's purges.
+//! Out of scope: fetching, waiting, and everything that depends on a connection.
 
 pub mod ban;
 pub mod cookie_names;

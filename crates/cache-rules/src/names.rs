@@ -1,20 +1,20 @@
-//! What entries are called when they are to be purged: scopes, and the tags within them.
+//! Names for purging: scopes, and the tags within them.
 //!
-//! Used where responses are stored, and by everything that purges (response fields, PURGE, the
-//! control socket), so that both call a thing by the same bytes. The difficulty is that
-//! applications choose their tags freely: the first byte says of which kind a tag is, so that a tag
-//! of an application that looks like a URL is none.
+//! Called by: everything that stores responses, and everything that purges (response fields, PURGE,
+//! the control socket), so that both use the same bytes.
+//! Caveat: applications choose tags freely; the first byte marks the kind, so that an application's
+//! tag that looks like a URL is not one.
+//! Out of scope: hashing (`TagMark`).
 
 /// Everything of a scope.
 pub const ALL: &[u8] = b"*";
 
 const URL: u8 = b'U';
 const TAG: u8 = b'T';
-/// Occurs neither in names of hosts nor in what is told of visitors.
+/// Occurs neither in host names nor in client identities.
 const BETWEEN: u8 = 0;
 
-/// Of a site: its first name, or the place that it has among all sites where it has none. No purge
-/// goes beyond it.
+/// The scope of a site: its first name, or its index if it has none. No purge goes beyond it.
 pub fn scope(first_name: Option<&str>, index: usize) -> Vec<u8> {
     match first_name.filter(|name| !name.is_empty() && *name != "*") {
         Some(name) => name.to_ascii_lowercase().into_bytes(),
@@ -22,22 +22,22 @@ pub fn scope(first_name: Option<&str>, index: usize) -> Vec<u8> {
     }
 }
 
-/// Of one visitor's private entries.
-pub fn private_scope(scope: &[u8], visitor: &[u8]) -> Vec<u8> {
-    [scope, &[BETWEEN], visitor].concat()
+/// The scope of one client's private entries.
+pub fn private_scope(scope: &[u8], identity: &[u8]) -> Vec<u8> {
+    [scope, &[BETWEEN], identity].concat()
 }
 
-/// Of all variants of a URL: the key without what varies.
+/// The tag of all variants of a URL: the key without the variant.
 pub fn url_tag(key: &[u8]) -> Vec<u8> {
     with_kind(URL, key)
 }
 
-/// One that the application chose.
+/// A tag chosen by the application.
 pub fn tag(name: &[u8]) -> Vec<u8> {
     with_kind(TAG, name)
 }
 
-/// What a tag is, for people: `*`, the URL, or the application's own word. `None`: not one of ours.
+/// A tag for people: `*`, the URL, or the application's word. `None`: not a valid tag.
 pub fn shown(tag: &[u8]) -> Option<Shown<'_>> {
     match tag {
         ALL => Some(Shown::All),

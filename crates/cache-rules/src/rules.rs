@@ -1,7 +1,10 @@
-//! HTTP caching (RFC 9111) as a shared cache, a file per matter.
+//! HTTP caching (RFC 9111) for a shared cache, one file per subject.
 //!
-//! Place in the walk: asked at the look-up (may this entry answer this request?) and before storing
-//! (may this response be kept, how long?).
+//! Called by: the page cache, on look-up (may this entry answer this request?) and before storing
+//! (may this response be stored, and for how long?).
+//! Caveat: defaults are safe for applications that know nothing of shared caches, and stricter than
+//! the standard.
+//! Out of scope: LSCache ([`crate::lscache`]).
 
 pub mod cache_status;
 pub mod control;

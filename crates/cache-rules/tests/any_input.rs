@@ -122,7 +122,7 @@ fn settings() -> impl Strategy<Value = RuleSettings> {
         .prop_map(
             |(flags, default_ttl_s, ttl_override_s, numbers)| RuleSettings {
                 client: if flags[0] {
-                    ClientControl::Honoured
+                    ClientControl::Honored
                 } else {
                     ClientControl::Ignored
                 },

@@ -5,7 +5,8 @@ use saker_cache_rules::lscache::{
     Audience, Control, LscacheSettings, NotStored, Outcome, Purge, Target,
     control::{flushes_private, judge_request},
     crawler::{Crawler, NOT_ALLOWED},
-    key::{Page, page_key, private_key, public_key, visitor_key},
+    identity::{Known, identity},
+    key::{Page, identity_key, page_key, private_key, public_key},
     purge::{of_request, parse, purges},
     query::KeyEdits,
     rewrite_env::RewriteEnv,
@@ -13,7 +14,6 @@ use saker_cache_rules::lscache::{
     told::{Abilities, is_front_cache, is_reserved_request_field, variables},
     vary::VaryRules,
     visible::{Served, finish, strip_for_store},
-    visitor::{Known, identity},
 };
 use saker_http::{Fields, Method, RequestHead, Status, Version};
 
@@ -1020,8 +1020,8 @@ fn keys() {
         Some("example.com:80/a~a=1;@")
     );
     assert_eq!(
-        visitor_key(b"", "::ffff:192.0.2.1".parse().ok()),
-        visitor_key(b"", address),
+        identity_key(b"", "::ffff:192.0.2.1".parse().ok()),
+        identity_key(b"", address),
         "one address, one visitor"
     );
     let long = vec![b'x'; 65_535];

@@ -1,15 +1,19 @@
-//! How much may be kept, and how much is.
+//! Limits of the store, and what it holds.
+//!
+//! Called by: the configuration, which sets them, and the index, which enforces them.
+//! Caveat: bytes count as they are on disk, codings included.
+//! Out of scope: the reserve of free disk space (`space`).
 
-/// Bytes count as they lie on the disk, codings included. 0: no limit of its own.
+/// Limits of the store. Bytes count as on disk, codings included; 0: no separate limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     pub bytes_max: u64,
     pub entries_max: u64,
     pub site_bytes_max: u64,
     pub site_entries_max: u64,
-    /// Of one entry; larger ones are not kept.
+    /// Larger entries are not stored.
     pub entry_bytes_max: u64,
-    /// Room on the disk that is left to others; `None`: 1 GiB, or a twentieth of a smaller disk.
+    /// Free disk space that is left to others; `None`: 1 GiB, or a twentieth of a smaller disk.
     pub disk_reserve_bytes: Option<u64>,
 }
 
@@ -33,7 +37,7 @@ pub struct SiteUse {
     pub bytes: u64,
 }
 
-/// What there is in all, and what has happened since the start.
+/// What the store holds, and counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub entries: u64,
@@ -43,6 +47,6 @@ pub struct Totals {
     pub expired: u64,
     pub damaged: u64,
     pub purges: u64,
-    /// Every file of the folder is in the index.
+    /// True when every file of the directory is in the index.
     pub is_complete: bool,
 }

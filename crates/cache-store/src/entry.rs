@@ -1,23 +1,31 @@
-//! An entry as a file: a prologue of fixed size, the head, then the content as it goes to the
-//! client.
+//! An entry as a file: a prologue of fixed size, the head, then the content as it is sent to
+//! clients.
 //!
-//! All numbers are little-endian. The prologue is written last, over zeros, and carries checksums
-//! of itself with the head, and of the content. Codings of an entry are files beside it, which name
-//! the entry that they were made from by its id.
+//! Called by: the writer, `Store::find` and the rebuild after a start.
+//! Caveat: an on-disk format. All numbers are little-endian. The prologue is written last, over
+//! zeros, and carries checksums of itself with the head, and of the content. Codings of an entry
+//! are separate files, which name the entry that they were made from by its id.
+//! Out of scope: where files are (`entry_name`).
 
 use crate::versions::Version;
 use std::{fs::File, io, os::unix::fs::FileExt};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 pub const PROLOGUE_BYTES: usize = 88;
+
+const _: () = assert!(PROLOGUE_BYTES.is_multiple_of(8));
+
 const SUM_AT: usize = PROLOGUE_BYTES - 8;
+
 const MAGIC: [u8; 4] = *b"SKC1";
-/// Read at once: most heads with their contents.
+
+/// First read: covers most heads with their contents.
 const FIRST_READ_BYTES: usize = 64 << 10;
-/// A longer head is none of ours.
+
+/// Longer heads are not valid.
 const HEAD_BYTES_MAX: u32 = 4 << 20;
 
-/// Which coding of a content a file holds.
+/// The coding of the content in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Coding {
@@ -37,37 +45,37 @@ impl Coding {
     }
 }
 
-/// What is kept of a response besides its content. The store reads the first five; the rest is the
-/// caller's.
+/// What is stored of a response besides its content. The store reads the first seven fields; the
+/// others belong to the caller.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EntryHead {
-    /// The whole key: an entry is found by its hash, and given out only if this is equal.
+    /// The whole key: an entry is found by its hash, and returned only if this is equal.
     pub key: Vec<u8>,
-    /// Whose limits it counts against, and how far a purge of everything reaches.
+    /// The site, whose limits apply and which bounds a purge of everything.
     pub site: Vec<u8>,
-    /// By which it can be purged, each with its scope.
+    /// Tags by which it can be purged, each within its scope.
     pub tags: Vec<Vec<u8>>,
-    /// Unix milliseconds. Later it is of no use to anybody.
+    /// Unix milliseconds; the entry is useless afterwards.
     pub keep_until_ms: u64,
-    /// What had been purged when its making began; see `Store::moment`.
-    pub moment: u64,
+    /// The last purge when its making began; see `Store::purge_seq`.
+    pub purge_seq: u64,
     /// When its making began; see `Store::begin`. 0: when it is written.
     pub began: u64,
-    /// Of its tags, those that requests of anybody may purge (its address, its visitor):
-    /// `Store::may_have` knows of them.
+    /// Marks of those tags that any client's requests may purge (its URL, its owner); see
+    /// `Store::may_have`.
     pub probes: [u64; 2],
     pub status: u16,
-    /// Of the caller's own, such as how long the response is fresh.
+    /// The caller's own data, such as the lifetime of the response.
     pub rules: Vec<u8>,
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// An entry as it was found.
+/// An entry as found in the store.
 #[derive(Debug)]
-pub struct Found {
+pub struct StoredEntry {
     pub head: EntryHead,
-    /// Tells it from every other one that the key had or will have; greater than those whose making
-    /// began before.
+    /// Unique among all entries of the key; greater than those of entries whose making began
+    /// earlier.
     pub id: u64,
     pub content: Content,
     pub version: Version,
@@ -75,9 +83,9 @@ pub struct Found {
 
 #[derive(Debug)]
 pub enum Content {
-    /// It matches its checksum.
+    /// Matches its checksum.
     Memory(Vec<u8>),
-    /// Nobody has looked whether it does; see [`Content::is_sound`].
+    /// Not verified yet; see [`Content::is_sound`].
     File {
         file: File,
         offset: u64,
@@ -98,7 +106,7 @@ impl Content {
         self.len() == 0
     }
 
-    /// Reads all of it: not for a thread that others wait for.
+    /// Verifies the checksum. Reads the whole content, so it must not run on a worker's thread.
     pub fn is_sound(&self) -> bool {
         let Content::File {
             file,
@@ -129,7 +137,7 @@ impl Content {
     }
 }
 
-/// The part of fixed size.
+/// The fixed-size part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prologue {
     pub coding: Coding,
@@ -137,11 +145,11 @@ pub struct Prologue {
     pub content_bytes: u64,
     pub content_sum: u64,
     pub id: u64,
-    pub moment: u64,
+    pub purge_seq: u64,
     pub keep_until_ms: u64,
     /// Hash of the site.
     pub site: u64,
-    /// Tags by which strangers may make purges happen; see [`EntryHead::probes`].
+    /// Marks that any client's requests may purge; see [`EntryHead::probes`].
     pub probes: [u64; 2],
 }
 
@@ -161,7 +169,7 @@ impl Prologue {
             self.content_bytes,
             self.content_sum,
             self.id,
-            self.moment,
+            self.purge_seq,
             self.keep_until_ms,
             self.site,
             one,
@@ -175,7 +183,7 @@ impl Prologue {
         out
     }
 
-    /// Without looking at the checksum, which takes the head.
+    /// Decodes without verifying the checksum, which needs the head.
     pub fn decode(bytes: &[u8]) -> Option<Prologue> {
         let bytes = bytes.get(..PROLOGUE_BYTES)?;
         if bytes[..4] != MAGIC {
@@ -194,7 +202,7 @@ impl Prologue {
             content_bytes: number(16),
             content_sum: number(24),
             id: number(32),
-            moment: number(40),
+            purge_seq: number(40),
             keep_until_ms: number(48),
             site: number(56),
             probes: [number(64), number(72)],
@@ -239,7 +247,7 @@ impl EntryHead {
             .collect::<Option<_>>()?;
         let Prologue {
             keep_until_ms,
-            moment,
+            purge_seq,
             id: began,
             probes,
             ..
@@ -249,7 +257,7 @@ impl EntryHead {
             site,
             tags,
             keep_until_ms,
-            moment,
+            purge_seq,
             began,
             probes,
             status,
@@ -279,8 +287,8 @@ fn text(rest: &mut &[u8]) -> Option<Vec<u8>> {
     take(rest, length).map(<[u8]>::to_vec)
 }
 
-/// Reads a file of ours. `None`: it is not one, or it is damaged. Contents up to `memory_bytes_max`
-/// are read and checked.
+/// Reads an entry. `None`: it is no entry, or damaged. Contents up to `memory_bytes_max` are read
+/// and verified.
 pub fn read(
     file: File,
     memory_bytes_max: u64,
@@ -356,7 +364,7 @@ mod tests {
             site: b"a".to_vec(),
             tags: vec![b"one".to_vec(), Vec::new()],
             keep_until_ms: 7,
-            moment: 3,
+            purge_seq: 3,
             began: 9,
             probes: [4, 5],
             status: 200,
@@ -373,7 +381,7 @@ mod tests {
             content_bytes: content.len() as u64,
             content_sum: xxh3_64(content),
             id: 9,
-            moment: head.moment,
+            purge_seq: head.purge_seq,
             keep_until_ms: head.keep_until_ms,
             site: 1,
             probes: head.probes,
@@ -424,7 +432,7 @@ mod tests {
         let dir = TempDir::new("store-damage").unwrap();
         let whole = file(&head(), b"content");
         for at in 0..whole.len() {
-            // Bytes of the prologue that mean nothing are zero, which its checksum covers, too.
+            // Unused bytes of the prologue are zero, and the checksum covers them.
             let mut damaged = whole.clone();
             damaged[at] ^= 0x10;
             assert!(read_back(&dir, &damaged, 100).is_none(), "byte {at}");

@@ -1,7 +1,9 @@
-//! A thread of the store's own: fills the index after a start, puts the journal on the disk, lets
-//! go what has expired.
+//! The store's background thread: fills the index after a start, syncs the journal, removes expired
+//! entries.
 //!
-//! It holds the store weakly, and ends with it.
+//! Called by: `Store::open`.
+//! Caveat: holds the store weakly, and ends with it.
+//! Out of scope: eviction, which writers do when they need space.
 
 use crate::{rebuild, store::Store};
 use saker_telemetry::{error_log, message};
@@ -13,32 +15,34 @@ use std::{
 };
 
 const PAUSE: Duration = Duration::from_millis(200);
-/// Of the index, looked through for what has expired.
+
+/// Shards of the index searched for expired entries per pause.
 const SHARDS_AT_A_TIME: usize = 8;
-/// Pauses between two looks at the room on the disk.
+
+/// Pauses between two checks of free disk space.
 const PAUSES_PER_LOOK: u32 = 5;
 
 pub fn start(store: &Arc<Store>) -> io::Result<()> {
     let store = Arc::downgrade(store);
     thread::Builder::new()
         .name("cache".into())
-        .spawn(move || keep_house(&store))
+        .spawn(move || run(&store))
         .map(drop)
 }
 
-fn keep_house(weak: &Weak<Store>) {
+fn run(weak: &Weak<Store>) {
     if let Some(store) = weak.upgrade() {
-        // Whoever else holds it is the server; when that has let go, the rest is not worth reading.
+        // The other owner is the server; once it has let go, the rest need not be read.
         rebuild::rebuild(&store, now_s(), || Arc::strong_count(&store) > 1);
     }
     let (mut shard, mut pauses) = (0, 0u32);
     loop {
         thread::sleep(PAUSE);
         let Some(store) = weak.upgrade() else { return };
-        see_to_journal(&store);
+        maintain_journal(&store);
         pauses += 1;
         if pauses.is_multiple_of(PAUSES_PER_LOOK) {
-            store.space.look();
+            store.space.refresh();
         }
         for _ in 0..SHARDS_AT_A_TIME {
             shard = (shard + 1) % store.index.shards();
@@ -60,7 +64,7 @@ fn sweep(store: &Store, shard: usize) {
     }
 }
 
-fn see_to_journal(store: &Store) {
+fn maintain_journal(store: &Store) {
     let to_sync = {
         let mut journal = store.journal();
         journal.retry();

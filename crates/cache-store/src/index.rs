@@ -1,12 +1,14 @@
-//! Which entries there are, how large each is, and which one goes when room is needed.
+//! The index: which entries exist, their sizes, and which one is evicted next.
 //!
-//! Shards with a lock each; an entry takes a slot of some 40 bytes. Which one goes: the hand of a
-//! clock passes over the slots of a shard, and whoever was asked for since it last came stays.
-//! Names are hashes of keys, which the files carry whole.
+//! Called by: the store, its writers and its housekeeping.
+//! Caveat: one lock per shard; an entry takes a slot of 48 bytes. Eviction is a clock: the hand
+//! passes over the slots of a shard, and entries used since its last visit stay.
+//! Out of scope: keys; entries are known by the hash, and the files contain the whole key.
 
 use crate::{
     bounds::{Bounds, SiteUse},
-    store::KeyHash,
+    entry,
+    key_hash::KeyHash,
     versions::{Version, Versions},
 };
 use foldhash::fast::RandomState;
@@ -20,23 +22,24 @@ use std::{
 };
 
 const SHARDS: usize = 64;
-/// Slots that are looked at for one of a certain site, before somebody else's goes.
+
+/// Slots searched for one of a certain site before another site's entry is evicted.
 const SITE_STEPS_MAX: usize = 20_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     pub hash: KeyHash,
     pub bytes: u64,
-    /// Hash of its site.
+    /// Hash of the site.
     pub site: u64,
-    /// Of the entry; greater than those of entries whose making began before.
+    /// Id of the entry; greater than those of entries whose making began earlier.
     pub id: u64,
     /// Unix seconds.
     pub keep_until_s: u32,
-    /// Codings that lie beside it, as bits.
+    /// Codings stored beside it, as bits.
     pub codings: u8,
     pub is_used: bool,
-    /// Its content is known to match its checksum: this process has written or read it.
+    /// The content is known to match its checksum: this process has written or verified it.
     pub is_sound: bool,
 }
 
@@ -56,13 +59,13 @@ pub struct Index {
     sites: Mutex<HashMap<u64, SiteUse, RandomState>>,
     entries: AtomicU64,
     bytes: AtomicU64,
-    /// The shard whose turn it is to give something up.
+    /// The shard that evicts next.
     turn: AtomicUsize,
     bounds: Bounds,
     versions: Versions,
 }
 
-/// An entry that the index did not take, because there is one whose making began later.
+/// The entry was not inserted, because the key has one whose making began later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Superseded;
 
@@ -95,7 +98,7 @@ impl Index {
         lock(&self.sites).get(&site).copied().unwrap_or_default()
     }
 
-    /// What is known of it; whoever asks uses it.
+    /// The slot of a key; marks it as used.
     pub fn find(&self, hash: KeyHash) -> Option<Slot> {
         self.shard(hash).find_mut(hash).map(|slot| {
             slot.is_used = true;
@@ -103,8 +106,8 @@ impl Index {
         })
     }
 
-    /// Puts a slot in, in the place of an older one, while `place` (which moves its files) goes
-    /// well. A newer one stays.
+    /// Inserts a slot, replacing an older one, if `place` (which moves its files) succeeds. A newer
+    /// one stays.
     pub fn insert<E>(
         &self,
         slot: Slot,
@@ -127,10 +130,11 @@ impl Index {
         Ok(Ok(version))
     }
 
-    /// As `insert`, for what may be known already, and was read when the key had that version.
+    /// As `insert`, for an entry that was read when the key had that version and may be known
+    /// already.
     pub fn insert_found(&self, slot: Slot, version: Version) {
         let mut shard = self.shard(slot.hash);
-        // Somebody may have written another one meanwhile, and taken it away again.
+        // Another one may have been written and removed meanwhile.
         if shard.find_mut(slot.hash).is_none() && self.versions.of(slot.hash) == version {
             shard.add(slot);
             drop(shard);
@@ -138,7 +142,7 @@ impl Index {
         }
     }
 
-    /// Changes one that is there; `false`: it is not.
+    /// Changes a slot; `false` if there is none.
     pub fn update(&self, hash: KeyHash, change: impl FnOnce(&mut Slot)) -> bool {
         let mut shard = self.shard(hash);
         let Some(slot) = shard.find_mut(hash) else {
@@ -156,8 +160,8 @@ impl Index {
         true
     }
 
-    /// Takes one out, if `is_it`, and lets `unlink` see to its files while nobody else can put
-    /// another one there.
+    /// Removes a slot if `is_it`, and calls `unlink` for its files while no other thread can place
+    /// new ones.
     pub fn remove(
         &self,
         hash: KeyHash,
@@ -178,7 +182,7 @@ impl Index {
         true
     }
 
-    /// The next one that has to go so that `bytes` more of a site fit; `None`: they do.
+    /// The next entry to evict so that `bytes` more of a site fit; `None` if they do.
     pub fn victim(&self, site: u64, bytes: u64) -> Option<KeyHash> {
         let Bounds {
             bytes_max,
@@ -208,11 +212,11 @@ impl Index {
             let mut shard = lock(&self.shards[(first + at) % SHARDS]);
             shard.choose(site, &mut steps, &self.versions)
         };
-        // Twice: the first round may only take marks away.
+        // Twice: the first round may only clear marks.
         (0..SHARDS * 2).find_map(in_shard)
     }
 
-    /// Those that nobody can use any more, of the shard with this number.
+    /// Expired entries of a shard.
     pub fn expired(&self, shard: usize, now_s: u32) -> Vec<KeyHash> {
         let Some(shard) = self.shards.get(shard) else {
             return Vec::new();
@@ -230,7 +234,7 @@ impl Index {
         SHARDS
     }
 
-    /// All of a shard.
+    /// All entries of a shard.
     pub fn hashes(&self, shard: usize) -> Vec<KeyHash> {
         self.shards
             .get(shard)
@@ -304,7 +308,7 @@ impl Shard {
         self.slots[at as usize].take()
     }
 
-    /// The next that nobody has asked for since the hand last came by; one round at most.
+    /// The next entry not used since the hand last passed; one round at most.
     fn choose(
         &mut self,
         site: Option<u64>,
@@ -337,6 +341,19 @@ impl Shard {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn slot_of(hash: KeyHash, prologue: &entry::Prologue) -> Slot {
+    Slot {
+        hash,
+        bytes: prologue.file_bytes(),
+        site: prologue.site,
+        id: prologue.id,
+        keep_until_s: u32::try_from(prologue.keep_until_ms / 1000).unwrap_or(u32::MAX),
+        codings: 0,
+        is_used: false,
+        is_sound: false,
+    }
 }
 
 #[cfg(test)]
@@ -479,7 +496,7 @@ mod tests {
         assert_eq!(index.find(hash).map(|slot| slot.id), Some(6));
     }
 
-    /// What workers answer from memory is not asked of the index.
+    /// Hits from workers' memory don't touch the index.
     #[test]
     fn what_workers_use_stays() {
         let index = Index::new(Bounds {

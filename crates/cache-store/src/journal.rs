@@ -1,15 +1,16 @@
-//! Purges on the disk: records behind one another, written before anybody is told that something is
-//! purged.
+//! The purge journal: records on disk, written before a purge is acknowledged.
 //!
-//! A record is its length, its checksum and its payload; the first that does not match ends the
-//! reading, because a crash cut it. Difficulty: what the disk does not take, because it is full, or
-//! did not get, because the power failed. A file beside the journal says that it has everything,
-//! and since which start of the machine. Taking it away needs no room; whoever starts without it,
-//! or after another start of the machine that nobody had prepared, begins with an empty cache.
+//! Called by: the store.
+//! Caveat: a record is its length, checksum and payload; the first that does not match ends the
+//! replay, because a crash cut it. What the disk did not take (full) or lost (power failure) is
+//! detected by a file beside the journal: it says that the journal is complete, and since which
+//! boot. Removing it needs no space; a start without it, or after an unprepared reboot, begins with
+//! an empty cache.
+//! Out of scope: what purges mean (`purges`).
 
 use crate::{
-    closed,
-    purges::{Ban, Known, Purge, TagMark},
+    private_files,
+    purges::{Ban, JournalRecord, Purge, PurgeState, PurgeTimes, TagMark},
 };
 use std::{
     fs::{self, File},
@@ -19,62 +20,46 @@ use std::{
 use xxhash_rust::xxh3::xxh3_64;
 
 const MAGIC: &[u8; 8] = b"SKJOURN1";
-/// There while the journal has everything; in it, the start of the machine, or that everything is
-/// on the disk.
+
+/// Exists while the journal is complete; contains the boot id, or [`ALL_WRITTEN`].
 const COMPLETE: &str = "complete";
+
 const ALL_WRITTEN: &str = "all written";
+
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
-/// Numbers that a lost journal may have given away at most.
+
+/// More numbers than a lost journal can have used.
 const NUMBERS_LOST_MAX: u64 = 1 << 40;
+
 const RECORD_BYTES_MAX: u32 = 16 << 20;
-/// A journal of less is not worth being written anew.
+
+/// Smaller journals are not compacted.
 const COMPACT_BYTES_MIN: u64 = 1 << 20;
-
-/// The numbers of a tag's last purges.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Times {
-    pub hard: u64,
-    pub soft: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Record {
-    Purged {
-        number: u64,
-        purges: Vec<Purge>,
-    },
-    /// In a journal that was written anew.
-    Mark(TagMark, Times),
-    Floor {
-        number: u64,
-        floor: u64,
-    },
-}
 
 pub struct Journal {
     folder: PathBuf,
     file: File,
     bytes: u64,
-    /// Of the journal when it was last written anew.
+    /// Size of the journal when it was last compacted.
     compact_bytes: u64,
-    /// Written, and perhaps not on the disk yet.
+    /// Written, and perhaps not synced yet.
     is_dirty: bool,
-    /// What the disk did not take.
+    /// Records that could not be written.
     missing: Vec<u8>,
 }
 
 impl Journal {
-    /// Opens the journal of a folder, or begins one. What it does not know any more is what nobody
-    /// may rely on: the floor says so.
-    pub fn open(folder: &Path) -> io::Result<(Journal, Known)> {
+    /// Opens or creates the journal of a directory. Entries from before anything it may have lost
+    /// are invalidated by the floor.
+    pub fn open(folder: &Path) -> io::Result<(Journal, PurgeState)> {
         let path = folder.join("purges");
         let mut bytes = Vec::new();
-        let mut file = closed::append(&path)?;
+        let mut file = private_files::append(&path)?;
         file.read_to_end(&mut bytes)?;
         let (mut known, valid) = replay(&bytes);
         if valid < MAGIC.len() || !is_complete(folder) {
-            // Beyond every number that was ever given away: nothing that lies in the folder may be
-            // taken for newer than it is.
+            // Greater than every number ever used: nothing in the directory may seem newer than it
+            // is.
             known.floor = (known.number / NUMBERS_LOST_MAX + 1) * NUMBERS_LOST_MAX;
             known.number = known.floor;
         }
@@ -92,19 +77,19 @@ impl Journal {
     }
 
     fn mark_complete(&self) -> io::Result<()> {
-        closed::write(&self.folder.join(COMPLETE), boot_id().as_bytes())
+        private_files::write(&self.folder.join(COMPLETE), boot_id().as_bytes())
     }
 
-    /// Nothing more will be written.
+    /// Syncs the journal and marks it complete.
     pub fn close(&mut self) {
         if self.retry() && self.file.sync_data().is_ok() {
-            let _ = closed::write(&self.folder.join(COMPLETE), ALL_WRITTEN.as_bytes());
+            let _ = private_files::write(&self.folder.join(COMPLETE), ALL_WRITTEN.as_bytes());
         }
     }
 
-    /// In the journal, or not: then it will be tried again, and a start before that begins with
-    /// nothing.
-    pub fn append(&mut self, record: &Record) -> io::Result<()> {
+    /// Writes a record. If that fails, it is retried later, and a start before that begins with an
+    /// empty cache.
+    pub fn append(&mut self, record: &JournalRecord) -> io::Result<()> {
         let mut bytes = std::mem::take(&mut self.missing);
         encode(record, &mut bytes);
         let outcome = self.write(&bytes);
@@ -118,7 +103,7 @@ impl Journal {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         let written = self.file.write_all(bytes);
         if written.is_err() {
-            // What came in part would hide what follows.
+            // A partial record would hide what follows.
             self.file.set_len(self.bytes)?;
         }
         written?;
@@ -127,7 +112,7 @@ impl Journal {
         Ok(())
     }
 
-    /// What failed is tried again. Whether all is well now.
+    /// Writes failed records again. `true` if nothing is missing.
     pub fn retry(&mut self) -> bool {
         if self.missing.is_empty() {
             return true;
@@ -140,7 +125,7 @@ impl Journal {
         is_well
     }
 
-    /// A second way to the file, where there is something to be put on the disk.
+    /// A handle for syncing, if anything needs it.
     pub fn take_unsynced(&mut self) -> Option<File> {
         std::mem::take(&mut self.is_dirty)
             .then(|| self.file.try_clone().ok())
@@ -151,11 +136,11 @@ impl Journal {
         self.missing.is_empty() && self.bytes > COMPACT_BYTES_MIN.max(self.compact_bytes * 4)
     }
 
-    /// Writes what is known anew, in place of how it came to be known.
-    pub fn compact(&mut self, known: &Known) -> io::Result<()> {
+    /// Rewrites the journal from its current state.
+    pub fn compact(&mut self, known: &PurgeState) -> io::Result<()> {
         let mut bytes = MAGIC.to_vec();
         encode(
-            &Record::Floor {
+            &JournalRecord::Floor {
                 number: known.number,
                 floor: known.floor,
             },
@@ -164,10 +149,10 @@ impl Journal {
         known
             .marks
             .iter()
-            .for_each(|(mark, times)| encode(&Record::Mark(*mark, *times), &mut bytes));
+            .for_each(|(mark, times)| encode(&JournalRecord::Mark(*mark, *times), &mut bytes));
         for Ban { number, text } in &known.bans {
             encode(
-                &Record::Purged {
+                &JournalRecord::Purged {
                     number: *number,
                     purges: vec![Purge::Ban(text.clone())],
                 },
@@ -175,10 +160,10 @@ impl Journal {
             );
         }
         let (new, path) = (self.folder.join("purges.new"), self.folder.join("purges"));
-        // One that a crash has left may be open to others.
+        // Left by a crash, it may be readable by others.
         let _ = fs::remove_file(&new);
-        closed::write(&new, &bytes)?;
-        let file = closed::append(&new)?;
+        private_files::write(&new, &bytes)?;
+        let file = private_files::append(&new)?;
         file.sync_data()?;
         fs::rename(&new, &path)?;
         (self.file, self.bytes, self.compact_bytes) =
@@ -187,7 +172,8 @@ impl Journal {
     }
 }
 
-/// Has the next server that opens the folder begin with nothing. Not while a server has it open.
+/// Makes the next server that opens the directory begin with an empty cache. Must not be called
+/// while a server has it open.
 pub fn forget(folder: &Path) {
     let _ = fs::remove_file(folder.join(COMPLETE));
 }
@@ -201,9 +187,9 @@ fn is_complete(folder: &Path) -> bool {
         .is_ok_and(|text| text == ALL_WRITTEN || (!text.is_empty() && text == boot_id()))
 }
 
-/// What records say, and where the last one that is whole ends.
-fn replay(bytes: &[u8]) -> (Known, usize) {
-    let mut known = Known::default();
+/// The state after all whole records, and where the last of them ends.
+fn replay(bytes: &[u8]) -> (PurgeState, usize) {
+    let mut known = PurgeState::default();
     if !bytes.starts_with(MAGIC) {
         return (known, 0);
     }
@@ -215,10 +201,10 @@ fn replay(bytes: &[u8]) -> (Known, usize) {
     (known, at)
 }
 
-fn encode(record: &Record, out: &mut Vec<u8>) {
+fn encode(record: &JournalRecord, out: &mut Vec<u8>) {
     let mut payload = Vec::new();
     match record {
-        Record::Purged { number, purges } => {
+        JournalRecord::Purged { number, purges } => {
             payload.push(b'P');
             payload.extend_from_slice(&number.to_le_bytes());
             for purge in purges {
@@ -235,13 +221,13 @@ fn encode(record: &Record, out: &mut Vec<u8>) {
                 }
             }
         }
-        Record::Mark(mark, times) => {
+        JournalRecord::Mark(mark, times) => {
             payload.push(b'M');
             [mark.0, times.hard, times.soft]
                 .iter()
                 .for_each(|number| payload.extend_from_slice(&number.to_le_bytes()));
         }
-        Record::Floor { number, floor } => {
+        JournalRecord::Floor { number, floor } => {
             payload.push(b'F');
             [number, floor]
                 .iter()
@@ -253,7 +239,7 @@ fn encode(record: &Record, out: &mut Vec<u8>) {
     out.extend_from_slice(&payload);
 }
 
-fn decode(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
+fn decode(bytes: &[u8], at: usize) -> Option<(JournalRecord, usize)> {
     let mut rest = bytes.get(at..)?;
     let length = u32::from_le_bytes(take(&mut rest, 4)?.try_into().ok()?);
     let sum = number(&mut rest)?;
@@ -267,7 +253,7 @@ fn decode(bytes: &[u8], at: usize) -> Option<(Record, usize)> {
         .map(|record| (record, end))
 }
 
-fn payload_record(payload: &[u8]) -> Option<Record> {
+fn payload_record(payload: &[u8]) -> Option<JournalRecord> {
     let (kind, mut rest) = payload.split_first()?;
     Some(match kind {
         b'P' => {
@@ -276,16 +262,16 @@ fn payload_record(payload: &[u8]) -> Option<Record> {
             while !rest.is_empty() {
                 purges.push(purge(&mut rest)?);
             }
-            Record::Purged { number: of, purges }
+            JournalRecord::Purged { number: of, purges }
         }
-        b'M' => Record::Mark(
+        b'M' => JournalRecord::Mark(
             TagMark(number(&mut rest)?),
-            Times {
+            PurgeTimes {
                 hard: number(&mut rest)?,
                 soft: number(&mut rest)?,
             },
         ),
-        b'F' => Record::Floor {
+        b'F' => JournalRecord::Floor {
             number: number(&mut rest)?,
             floor: number(&mut rest)?,
         },
@@ -326,7 +312,7 @@ mod tests {
     use super::*;
     use saker_testkit::TempDir;
 
-    fn purged(number: u64, mark: u64) -> Record {
+    fn purged(number: u64, mark: u64) -> JournalRecord {
         let purges = vec![
             Purge::Tag {
                 mark: TagMark(mark),
@@ -334,11 +320,11 @@ mod tests {
             },
             Purge::Ban(b"req.url ~ ^/x"[..].into()),
         ];
-        Record::Purged { number, purges }
+        JournalRecord::Purged { number, purges }
     }
 
-    fn expected(numbers: std::ops::RangeInclusive<u64>) -> Known {
-        let mut known = Known::default();
+    fn expected(numbers: std::ops::RangeInclusive<u64>) -> PurgeState {
+        let mut known = PurgeState::default();
         numbers.for_each(|number| known.apply(&purged(number, number * 10 + number % 2)));
         known
     }
@@ -365,14 +351,14 @@ mod tests {
     }
 
     /// Without the number, which begins far beyond those of the tests.
-    fn tags(known: Known) -> (Vec<(TagMark, Times)>, Vec<Ban>) {
+    fn tags(known: PurgeState) -> (Vec<(TagMark, PurgeTimes)>, Vec<Ban>) {
         let mut marks: Vec<_> = known.marks.into_iter().collect();
         marks.sort_by_key(|(mark, _)| *mark);
         (marks, known.bans)
     }
 
-    /// Wherever a crash cuts it, what was whole before is known, and what is written afterwards,
-    /// too.
+    /// Wherever a crash cuts it, whole records before the cut are known, and so are records written
+    /// afterwards.
     #[test]
     fn a_cut_record_takes_nothing_else_along() {
         let dir = TempDir::new("store-cut").unwrap();

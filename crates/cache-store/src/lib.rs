@@ -1,27 +1,26 @@
-//! Where the page cache keeps its entries: one file each, an index in memory, and the purges that
-//! outlive a crash.
+//! The store of the page cache: one file per entry, an index in memory, and purges that survive a
+//! crash.
 //!
-//! Floor 3: knows files and bytes, nothing of HTTP; what an entry means is for `cache` (pure rules)
-//! and for the handler that uses both. One [`Store`] per process, shared by all workers; what is
-//! hot is kept by each worker in memory of its own, so that most hits come here only to learn from
-//! two atomic numbers that nothing has been purged ([`Store::moment`]), and that no other entry has
-//! come in its place ([`Store::is_current`]).
-//!
-//! What holds whatever happens (a crash in the midst of anything, a full disk, a damaged file):
-//! nobody gets an entry of another key, a part of an entry, or one that was purged. Files are
-//! written under another name and renamed; heads and contents carry checksums; a purge is a number
-//! per tag ([`purges`]), in the journal before anybody is told that it is done.
-//!
-//! Absent on purpose: fsync of entries. One that a power failure damaged does not match its
-//! checksum, and is a miss.
+//! Called by: `saker_page_cache`; one [`Store`] per process, shared by all workers. Popular pages
+//! are in each worker's own memory, so most hits only read two atomic numbers here: nothing was
+//! purged ([`Store::purge_seq`]), and the entry was not replaced ([`Store::is_current`]).
+//! Caveat: after a crash, a full disk or a damaged file, no request gets an entry of another key,
+//! part of an entry, or a purged entry. Files are written under another name and renamed; heads and
+//! contents have checksums; purges are numbers per tag ([`purges`]), in the journal before they are
+//! acknowledged.
+//! Out of scope: HTTP (`saker_cache_rules`), and fsync of entries; one damaged by a power failure
+//! does not match its checksum and is a miss.
 
 mod bounds;
-mod closed;
+mod cache_lock;
 mod entry;
-mod flights;
+mod entry_name;
 mod housekeeping;
 mod index;
 mod journal;
+mod key_hash;
+mod open;
+mod private_files;
 mod probes;
 mod purges;
 mod rebuild;
@@ -31,12 +30,13 @@ mod versions;
 mod writer;
 
 pub use bounds::{Bounds, SiteUse, Totals};
-pub use entry::{Coding, Content, EntryHead, Found};
-pub use flights::{Boarding, Flights, Ticket};
+pub use cache_lock::{CacheLock, FetchPermit, LockOutcome};
+pub use entry::{Coding, Content, EntryHead, StoredEntry};
 pub use index::Superseded;
 pub use journal::forget;
+pub use key_hash::KeyHash;
 pub use probes::UnderWay;
-pub use purges::{Ban, Purge, Standing, TagMark};
-pub use store::{KeyHash, Store};
+pub use purges::{Ban, Purge, TagMark, Validity};
+pub use store::Store;
 pub use versions::Version;
 pub use writer::{Finished, Writer};

@@ -1,20 +1,22 @@
-//! Which addresses and visitors may have entries: a set that forgets nothing and may say yes too
-//! often.
+//! Probes: which URLs and clients may have entries. A set that forgets nothing and may answer yes
+//! too often.
 //!
-//! Why: requests of anybody may ask for purges (a POST invalidates its address, RFC 9111 section
-//! 4.4). Were each of them written down, somebody could fill the journal with addresses that nobody
-//! ever stored, until older purges had to be given up, and the cache with them.
+//! Called by: the store, and the page cache before it purges.
+//! Caveat: any client's requests may imply purges (a POST invalidates its URL, RFC 9111 section
+//! 4.4). Without probes, an attacker could fill the journal with URLs that were never stored, until
+//! older purges, and the entries they protect, had to be given up.
+//! Out of scope: tags that applications set.
 
-use crate::{purges::TagMark, store::Store};
+use crate::purges::TagMark;
 use std::sync::{
     Arc,
     atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
-/// 1 MiB: with a million entries one of eight questions about others is answered yes.
+/// 1 MiB: with a million entries, one question in eight about others is answered yes.
 const WORDS: usize = 1 << 17;
 
-/// Responses under way are counted by so many numbers.
+/// Number of counters for responses under way.
 const UNDER_WAY: usize = 1 << 12;
 
 pub struct Probes {
@@ -22,29 +24,26 @@ pub struct Probes {
     under_way: Box<[AtomicU32]>,
 }
 
-/// A response that is being made and may become an entry with these probes: what purges it
-/// meanwhile must not be left out.
+/// A response being made that may become an entry with these probes; purges of them must not be
+/// skipped.
 pub struct UnderWay {
-    store: Arc<Store>,
+    known: Arc<Probes>,
     probes: [u64; 2],
 }
 
 impl UnderWay {
-    pub(crate) fn new(store: Arc<Store>, probes: [u64; 2]) -> UnderWay {
+    pub(crate) fn new(known: Arc<Probes>, probes: [u64; 2]) -> UnderWay {
         for probe in probes.into_iter().filter(|probe| *probe != 0) {
-            store.probes.under_way(probe).fetch_add(1, Ordering::AcqRel);
+            known.under_way(probe).fetch_add(1, Ordering::AcqRel);
         }
-        UnderWay { store, probes }
+        UnderWay { known, probes }
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
         for probe in self.probes.into_iter().filter(|probe| *probe != 0) {
-            self.store
-                .probes
-                .under_way(probe)
-                .fetch_sub(1, Ordering::AcqRel);
+            self.known.under_way(probe).fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
@@ -69,7 +68,7 @@ impl Probes {
         self.word(mark.0).load(Ordering::Relaxed) & bit(mark.0) != 0
     }
 
-    /// Whether a response may be under way that will have it.
+    /// True if a response with that mark may be under way.
     pub fn may_come(&self, mark: TagMark) -> bool {
         self.under_way(mark.0).load(Ordering::Acquire) > 0
     }

@@ -1,13 +1,13 @@
-//! What has been purged, as numbers: each purge is the next number, and each tag knows those of its
-//! last purges.
+//! Purges as numbers: each purge gets the next number, and each tag knows those of its last purges.
 //!
-//! An entry carries the number of the last purge before its making began. It holds if none of its
-//! tags was purged since; so purging costs the same whatever the number of entries, and an entry
-//! that is made while it is purged is purged. The difficulty is that nothing may be forgotten while
-//! entries from before live: where there are too many tags, the oldest half is given up and, with
-//! them, every entry that is as old.
+//! Called by: the store.
+//! Caveat: an entry carries the number of the last purge before its making began, and is valid if
+//! none of its tags was purged since. So a purge costs the same for any number of entries, and an
+//! entry that is purged while it is made stays purged. Nothing may be forgotten while older entries
+//! live: with too many tags, the oldest half is given up, and with them all entries that are as
+//! old.
+//! Out of scope: writing purges to disk (`journal`).
 
-use crate::journal::{Record, Times};
 use std::{
     collections::HashMap,
     sync::{
@@ -19,16 +19,38 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Tags whose purges are remembered.
 const MARKS_MAX: usize = 1_000_000;
+
 /// Bans that every entry from before them has to be held against.
 const BANS_MAX: usize = 1_000;
+
+/// The numbers of a tag's last purges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PurgeTimes {
+    pub hard: u64,
+    pub soft: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JournalRecord {
+    Purged {
+        number: u64,
+        purges: Vec<Purge>,
+    },
+    /// In a compacted journal.
+    Mark(TagMark, PurgeTimes),
+    Floor {
+        number: u64,
+        floor: u64,
+    },
+}
 
 /// A tag within its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TagMark(pub u64);
 
 impl TagMark {
-    /// Tags of two scopes (sites, visitors) have nothing to do with each other. Two tags with the
-    /// same mark, which may happen once in a million millions, are purged together.
+    /// Hashes a tag with its scope: equal tags of two scopes (sites, clients) have different marks.
+    /// Two tags with the same mark, one pair in about 10^12, are purged together.
     pub fn new(scope: &[u8], tag: &[u8]) -> TagMark {
         let mut hasher = Xxh3::new();
         hasher.update(&(scope.len() as u64).to_le_bytes());
@@ -38,12 +60,12 @@ impl TagMark {
     }
 }
 
-/// One thing to be purged.
+/// One purge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purge {
-    /// Whatever carries the tag: gone, or stale from now on.
+    /// Everything that carries the tag: removed, or stale from now on.
     Tag { mark: TagMark, is_soft: bool },
-    /// Whatever an expression is true of; what it says is for the caller to know.
+    /// Everything that an expression matches; the caller knows its grammar.
     Ban(Box<[u8]>),
 }
 
@@ -53,9 +75,9 @@ pub struct Ban {
     pub text: Box<[u8]>,
 }
 
-/// What purges leave of an entry.
+/// What purges have left of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
+pub enum Validity {
     Valid,
     Stale,
     Gone,
@@ -63,54 +85,54 @@ pub enum Standing {
 
 #[derive(Default)]
 pub struct Purges {
-    /// The last purge that everybody can see.
+    /// The last purge that all threads can see.
     number: AtomicU64,
-    known: RwLock<Known>,
+    known: RwLock<PurgeState>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Known {
+pub struct PurgeState {
     pub number: u64,
     /// Entries from before it are gone.
     pub floor: u64,
-    pub marks: HashMap<TagMark, Times, foldhash::fast::FixedState>,
+    pub marks: HashMap<TagMark, PurgeTimes, foldhash::fast::FixedState>,
     pub bans: Vec<Ban>,
 }
 
 impl Purges {
-    pub fn new(known: Known) -> Purges {
+    pub fn new(known: PurgeState) -> Purges {
         Purges {
             number: AtomicU64::new(known.number),
             known: RwLock::new(known),
         }
     }
 
-    pub fn moment(&self) -> u64 {
+    pub fn purge_seq(&self) -> u64 {
         self.number.load(Ordering::Acquire)
     }
 
-    /// Makes it seen: first what was purged, then the number, so that whoever reads the number
-    /// finds the rest.
-    pub fn apply(&self, record: &Record) {
+    /// Makes purges visible: first the purges, then the number, so that a thread that reads the
+    /// number finds them.
+    pub fn apply(&self, record: &JournalRecord) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.apply(record);
         known.bound(MARKS_MAX, BANS_MAX);
         self.number.store(known.number, Ordering::Release);
     }
 
-    pub fn standing(
+    pub fn validity(
         &self,
-        moment: u64,
+        purge_seq: u64,
         marks: impl IntoIterator<Item = TagMark>,
         is_banned: impl FnMut(&Ban) -> bool,
-    ) -> Standing {
+    ) -> Validity {
         self.known
             .read()
             .unwrap_or_else(PoisonError::into_inner)
-            .standing(moment, marks, is_banned)
+            .validity(purge_seq, marks, is_banned)
     }
 
-    pub fn known(&self) -> Known {
+    pub fn known(&self) -> PurgeState {
         self.known
             .read()
             .unwrap_or_else(PoisonError::into_inner)
@@ -118,15 +140,15 @@ impl Purges {
     }
 }
 
-impl Known {
-    pub fn apply(&mut self, record: &Record) {
+impl PurgeState {
+    pub fn apply(&mut self, record: &JournalRecord) {
         match record {
-            Record::Purged { number, purges } => {
+            JournalRecord::Purged { number, purges } => {
                 self.number = self.number.max(*number);
                 purges.iter().for_each(|purge| self.purge(*number, purge));
             }
-            Record::Mark(mark, times) => drop(self.marks.insert(*mark, *times)),
-            Record::Floor { number, floor } => {
+            JournalRecord::Mark(mark, times) => drop(self.marks.insert(*mark, *times)),
+            JournalRecord::Floor { number, floor } => {
                 self.number = self.number.max(*number);
                 self.floor = self.floor.max(*floor);
             }
@@ -151,7 +173,8 @@ impl Known {
         }
     }
 
-    /// Gives up what is oldest where there is too much, and with it the entries that it was about.
+    /// Gives up the oldest purges if there are too many, and with them the entries that they may be
+    /// about.
     fn bound(&mut self, marks_max: usize, bans_max: usize) {
         if self.marks.len() > marks_max {
             let mut numbers: Vec<u64> = self
@@ -178,30 +201,30 @@ impl Known {
         }
     }
 
-    fn standing(
+    fn validity(
         &self,
-        moment: u64,
+        purge_seq: u64,
         marks: impl IntoIterator<Item = TagMark>,
         mut is_banned: impl FnMut(&Ban) -> bool,
-    ) -> Standing {
-        if moment < self.floor
+    ) -> Validity {
+        if purge_seq < self.floor
             || self
                 .bans
                 .iter()
-                .any(|ban| ban.number > moment && is_banned(ban))
+                .any(|ban| ban.number > purge_seq && is_banned(ban))
         {
-            return Standing::Gone;
+            return Validity::Gone;
         }
-        let mut standing = Standing::Valid;
+        let mut validity = Validity::Valid;
         for times in marks.into_iter().filter_map(|mark| self.marks.get(&mark)) {
-            if times.hard > moment {
-                return Standing::Gone;
+            if times.hard > purge_seq {
+                return Validity::Gone;
             }
-            if times.soft > moment {
-                standing = Standing::Stale;
+            if times.soft > purge_seq {
+                validity = Validity::Stale;
             }
         }
-        standing
+        validity
     }
 }
 
@@ -229,59 +252,59 @@ mod tests {
     #[test]
     fn what_was_made_before_is_purged_and_what_comes_after_is_not() {
         let purges = Purges::default();
-        purges.apply(&Record::Purged {
+        purges.apply(&JournalRecord::Purged {
             number: 1,
             purges: vec![tag("a", false)],
         });
-        purges.apply(&Record::Purged {
+        purges.apply(&JournalRecord::Purged {
             number: 2,
             purges: vec![tag("b", true)],
         });
         let cases = [
-            (0, &["a"][..], Standing::Gone),
-            (1, &["a"], Standing::Valid),
-            (1, &["b"], Standing::Stale),
-            (2, &["b"], Standing::Valid),
-            (0, &["b", "a"], Standing::Gone),
-            (0, &["c"], Standing::Valid),
-            (0, &[], Standing::Valid),
+            (0, &["a"][..], Validity::Gone),
+            (1, &["a"], Validity::Valid),
+            (1, &["b"], Validity::Stale),
+            (2, &["b"], Validity::Valid),
+            (0, &["b", "a"], Validity::Gone),
+            (0, &["c"], Validity::Valid),
+            (0, &[], Validity::Valid),
         ];
-        for (moment, tags, expected) in cases {
+        for (purge_seq, tags, expected) in cases {
             assert_eq!(
-                purges.standing(moment, marks(tags), no_ban),
+                purges.validity(purge_seq, marks(tags), no_ban),
                 expected,
-                "{moment} {tags:?}"
+                "{purge_seq} {tags:?}"
             );
         }
         assert_eq!(
-            purges.standing(0, [TagMark::new(b"other", b"a")], no_ban),
-            Standing::Valid,
+            purges.validity(0, [TagMark::new(b"other", b"a")], no_ban),
+            Validity::Valid,
             "scopes are apart"
         );
         assert_ne!(TagMark::new(b"a", b"bc"), TagMark::new(b"ab", b"c"));
-        assert_eq!(purges.moment(), 2);
+        assert_eq!(purges.purge_seq(), 2);
     }
 
     #[test]
     fn bans_are_asked_about_what_is_older() {
         let purges = Purges::default();
-        purges.apply(&Record::Purged {
+        purges.apply(&JournalRecord::Purged {
             number: 1,
             purges: vec![Purge::Ban(b"x"[..].into())],
         });
         assert_eq!(
-            purges.standing(0, [], |ban| &*ban.text == b"x"),
-            Standing::Gone
+            purges.validity(0, [], |ban| &*ban.text == b"x"),
+            Validity::Gone
         );
-        assert_eq!(purges.standing(0, [], |_| false), Standing::Valid);
-        assert_eq!(purges.standing(1, [], no_ban), Standing::Valid);
+        assert_eq!(purges.validity(0, [], |_| false), Validity::Valid);
+        assert_eq!(purges.validity(1, [], no_ban), Validity::Valid);
     }
 
     #[test]
     fn what_is_given_up_takes_its_entries_along() {
-        let mut known = Known::default();
+        let mut known = PurgeState::default();
         for number in 1..=10 {
-            known.apply(&Record::Purged {
+            known.apply(&JournalRecord::Purged {
                 number,
                 purges: vec![tag(&format!("t{number}"), false)],
             });
@@ -289,19 +312,19 @@ mod tests {
         known.bound(9, 5);
         assert!(known.marks.len() < 6 && known.floor >= 5, "{known:?}");
         for number in 1..=10 {
-            let standing = known.standing(number - 1, marks(&[&format!("t{number}")]), no_ban);
-            assert_eq!(standing, Standing::Gone, "purge {number} is forgotten");
+            let validity = known.validity(number - 1, marks(&[&format!("t{number}")]), no_ban);
+            assert_eq!(validity, Validity::Gone, "purge {number} is forgotten");
         }
-        assert_eq!(known.standing(10, marks(&["t1"]), no_ban), Standing::Valid);
-        let mut known = Known::default();
+        assert_eq!(known.validity(10, marks(&["t1"]), no_ban), Validity::Valid);
+        let mut known = PurgeState::default();
         for number in 1..=6 {
-            known.apply(&Record::Purged {
+            known.apply(&JournalRecord::Purged {
                 number,
                 purges: vec![Purge::Ban(b"x"[..].into())],
             });
         }
         known.bound(9, 5);
         assert!(known.bans.len() <= 5);
-        assert_eq!(known.standing(0, [], |_| false), Standing::Gone);
+        assert_eq!(known.validity(0, [], |_| false), Validity::Gone);
     }
 }

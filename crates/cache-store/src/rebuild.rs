@@ -1,8 +1,14 @@
-//! Finds out after a start what lies in the folder. The store serves meanwhile.
+//! Fills the index after a start, while the store is in use.
+//!
+//! Called by: housekeeping.
+//! Caveat: files that are no entries, or that expired, are removed.
+//! Out of scope: verifying contents.
 
 use crate::{
     entry::{Coding, PROLOGUE_BYTES, Prologue},
-    store::{Name, Store, slot_of},
+    entry_name::EntryName,
+    index::slot_of,
+    store::Store,
 };
 use std::{
     fs::{self, File},
@@ -11,7 +17,8 @@ use std::{
     sync::atomic::Ordering,
 };
 
-/// Reads the prologues of all entries; `goes_on` is asked now and then. Whether it got to the end.
+/// Reads the prologues of all entries; `goes_on` is called now and then. `true` if it got to the
+/// end.
 pub fn rebuild(store: &Store, now_s: u32, goes_on: impl Fn() -> bool) -> bool {
     let Ok(folders) = fs::read_dir(store.root.join("entries")) else {
         return false;
@@ -26,7 +33,7 @@ pub fn rebuild(store: &Store, now_s: u32, goes_on: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Codings come after the entries that they belong to, which their names see to.
+/// Codings come after their entries, because of their names.
 fn read_folder(store: &Store, folder: &Path, now_s: u32) {
     let Ok(files) = fs::read_dir(folder) else {
         return;
@@ -35,12 +42,12 @@ fn read_folder(store: &Store, folder: &Path, now_s: u32) {
     names.sort_unstable();
     for name in names {
         let path = folder.join(&name);
-        let known = name.to_str().and_then(Name::parse);
-        // Before it is read.
+        let known = name.to_str().and_then(EntryName::parse);
+        // Before the file is read.
         let version = known
             .as_ref()
-            .map(|Name(hash, _)| store.index.versions().of(*hash));
-        let Some(((Name(hash, coding), version), prologue)) =
+            .map(|EntryName(hash, _)| store.index.versions().of(*hash));
+        let Some(((EntryName(hash, coding), version), prologue)) =
             known.zip(version).zip(prologue(&path))
         else {
             let _ = fs::remove_file(path);
@@ -52,7 +59,7 @@ fn read_folder(store: &Store, folder: &Path, now_s: u32) {
             }
             Coding::Identity => {
                 store.probes.add(prologue.probes);
-                store.found_id(prologue.id);
+                store.note_id(prologue.id);
                 store.index.insert_found(slot_of(hash, &prologue), version);
             }
             coding => {

@@ -1,8 +1,9 @@
-//! The reserve: room on the disk that the store leaves to others.
+//! The disk reserve: free space that the store leaves to others.
 //!
-//! Called by: writers before and while they write, and housekeeping once a second. Caveat: between
-//! two looks at the file system a bounded number of bytes is written, so the reserve may be
-//! touched, and not used up. Out of scope: the store's own bounds, which the index keeps.
+//! Called by: writers before and while they write, and housekeeping once a second.
+//! Caveat: a bounded number of bytes is written between two checks, so the reserve may be touched
+//! but not used up.
+//! Out of scope: the store's own limits, which the index enforces.
 
 use rustix::fs::statvfs;
 use saker_telemetry::{error_log, message};
@@ -13,12 +14,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Where nothing is said: that much, but no more than a twentieth of the disk.
+/// Default reserve, but no more than a twentieth of the disk.
 const RESERVE_BYTES: u64 = 1 << 30;
+
 const RESERVE_SHARE: u64 = 20;
-/// Written between two looks at the file system.
+
+/// Bytes written between two checks of the file system.
 const LOOK_BYTES: u64 = 4 << 20;
-/// After a write that failed for want of room, which a quota may be the reason of.
+
+/// Pause after a write that failed for lack of space, perhaps because of a quota.
 const PAUSE: Duration = Duration::from_secs(5);
 
 pub(crate) struct Space {
@@ -28,7 +32,7 @@ pub(crate) struct Space {
     is_full: AtomicBool,
     unseen_bytes: AtomicU64,
     began: Instant,
-    /// Milliseconds since `began`, before which it stays full.
+    /// Milliseconds since `began`, before which it counts as full.
     full_until_ms: AtomicU64,
 }
 
@@ -43,14 +47,15 @@ impl Space {
             began,
             full_until_ms: AtomicU64::new(0),
         };
-        space.look();
+        space.refresh();
         space
     }
 
+    /// Checks for free space.
     /// # Errors
-    /// [`io::ErrorKind::StorageFull`] while the disk has no room beyond the reserve. That is in the
-    /// log once, not for each entry.
-    pub fn ask(&self) -> io::Result<()> {
+    /// [`io::ErrorKind::StorageFull`] while the disk has no space beyond the reserve. That is
+    /// logged once, not per entry.
+    pub fn check(&self) -> io::Result<()> {
         match self.is_full.load(Ordering::Relaxed) {
             true => Err(io::Error::new(
                 io::ErrorKind::StorageFull,
@@ -60,17 +65,17 @@ impl Space {
         }
     }
 
-    /// So much is about to be written.
-    pub fn take(&self, bytes: u64) -> io::Result<()> {
+    /// Announces that this many bytes are about to be written.
+    pub fn reserve(&self, bytes: u64) -> io::Result<()> {
         if self.unseen_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes >= LOOK_BYTES {
-            self.look();
+            self.refresh();
         }
-        self.ask()
+        self.check()
     }
 
-    /// Passes an error on, and remembers one that says that there is no room.
-    pub fn heed(&self, error: io::Error) -> io::Error {
-        if !is_want_of_room(&error) {
+    /// Returns the error, and remembers one that means that there is no space.
+    pub fn note_error(&self, error: io::Error) -> io::Error {
+        if !is_out_of_space(&error) {
             return error;
         }
         let until_ms = (self.began.elapsed() + PAUSE).as_millis() as u64;
@@ -79,8 +84,8 @@ impl Space {
         io::Error::new(io::ErrorKind::StorageFull, error)
     }
 
-    /// Looks at the file system. What can't be looked at has room until a write fails.
-    pub fn look(&self) {
+    /// Checks the file system. If that fails, there is space until a write fails.
+    pub fn refresh(&self) {
         self.unseen_bytes.store(0, Ordering::Relaxed);
         if (self.began.elapsed().as_millis() as u64) < self.full_until_ms.load(Ordering::Relaxed) {
             return;
@@ -95,8 +100,7 @@ impl Space {
         let reserve = self
             .reserve_bytes
             .unwrap_or(RESERVE_BYTES.min(all / RESERVE_SHARE));
-        // Once full, it takes some more room to go on, so that it does not change its mind with
-        // each file.
+        // Once full, it takes some more space to continue, so that it doesn't flip with each file.
         let wanted = if self.is_full.load(Ordering::Relaxed) {
             reserve.saturating_add(reserve / 8)
         } else {
@@ -124,8 +128,8 @@ impl Space {
     }
 }
 
-/// Whether an error says that there is no room, on the disk or within a quota or limit.
-fn is_want_of_room(error: &io::Error) -> bool {
+/// True if an error means that there is no space, on the disk or within a quota or limit.
+fn is_out_of_space(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
@@ -139,19 +143,19 @@ mod tests {
     #[test]
     fn a_reserve_beyond_the_disk_leaves_no_room() {
         let folder = std::env::temp_dir();
-        assert!(Space::new(folder.clone(), Some(0)).ask().is_ok());
+        assert!(Space::new(folder.clone(), Some(0)).check().is_ok());
         let full = Space::new(folder.clone(), Some(u64::MAX));
         assert_eq!(
-            full.ask().map_err(|error| error.kind()),
+            full.check().map_err(|error| error.kind()),
             Err(io::ErrorKind::StorageFull)
         );
         assert_eq!(
-            full.take(1).map_err(|error| error.kind()),
+            full.reserve(1).map_err(|error| error.kind()),
             Err(io::ErrorKind::StorageFull)
         );
         assert!(
             Space::new("/nowhere/at/all".into(), Some(u64::MAX))
-                .ask()
+                .check()
                 .is_ok(),
             "a write will tell"
         );
@@ -161,17 +165,17 @@ mod tests {
     fn a_write_that_failed_is_remembered() {
         let space = Space::new(std::env::temp_dir(), Some(0));
         assert_eq!(
-            space.heed(io::ErrorKind::NotFound.into()).kind(),
+            space.note_error(io::ErrorKind::NotFound.into()).kind(),
             io::ErrorKind::NotFound
         );
-        assert!(space.ask().is_ok());
+        assert!(space.check().is_ok());
         assert_eq!(
-            space.heed(io::ErrorKind::QuotaExceeded.into()).kind(),
+            space.note_error(io::ErrorKind::QuotaExceeded.into()).kind(),
             io::ErrorKind::StorageFull
         );
-        space.look();
+        space.refresh();
         assert!(
-            space.ask().is_err(),
+            space.check().is_err(),
             "for a while, whatever the file system says"
         );
     }

@@ -1,31 +1,29 @@
 //! The store: finds entries, purges them, and makes room.
 //!
-//! Layout of the folder: `entries/abc/<hash>` and `<hash>.<coding>`, `new/` for what is being
-//! written, `purges` (the journal). Difficulty: the index is filled in the background after a
-//! start. Until then a key that it does not know is looked for on the disk; afterwards it is known
-//! not to be there without a system call.
+//! Called by: the page cache and the server's cache commands.
+//! Caveat: layout of the directory: `entries/abc/<hash>` and `<hash>.<coding>`, `new/` for files
+//! being written, `purges` (the journal). Until the index is complete, unknown keys are looked up
+//! on disk; afterwards a miss needs no system call.
+//! Out of scope: writing (`writer`) and starting (`open`).
 
 use crate::{
     bounds::{Bounds, SiteUse, Totals},
-    closed,
-    entry::{self, Coding, Content, EntryHead, Found, PROLOGUE_BYTES},
-    flights::Flights,
-    housekeeping,
-    index::{Index, Slot, Superseded},
-    journal::{Journal, Record},
+    cache_lock::CacheLock,
+    entry::{self, Coding, Content, EntryHead, StoredEntry},
+    entry_name::EntryName,
+    index::{Index, Slot, Superseded, slot_of},
+    journal::Journal,
+    key_hash::KeyHash,
     probes::{Probes, UnderWay},
-    purges::{Ban, Purge, Purges, Standing, TagMark},
+    purges::{Ban, JournalRecord, Purge, Purges, TagMark, Validity},
     space::Space,
     versions::Version,
-    writer::Writer,
 };
 use saker_telemetry::{error_log, message};
 use std::{
-    fmt, fs,
-    fs::File,
-    hash::BuildHasher,
+    fs::{self, File},
     io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -34,24 +32,20 @@ use std::{
 };
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128_with_seed};
 
-/// Nanoseconds up to the year 2262; ids of ours are less.
+/// Nanoseconds up to the year 2262; valid ids are less.
 const ID_FOUND_MAX: u64 = u64::MAX / 2;
-
-/// Of a key, different from store to store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct KeyHash(pub u128);
 
 pub struct Store {
     pub(crate) root: PathBuf,
     pub(crate) index: Index,
     pub(crate) bounds: Bounds,
     pub(crate) purges: Purges,
-    pub(crate) probes: Probes,
+    pub(crate) probes: Arc<Probes>,
     pub(crate) space: Space,
-    journal: Mutex<Journal>,
-    flights: Arc<Flights>,
-    seed: u64,
-    last_id: AtomicU64,
+    pub(crate) journal: Mutex<Journal>,
+    pub(crate) cache_lock: Arc<CacheLock>,
+    pub(crate) seed: u64,
+    pub(crate) last_id: AtomicU64,
     pub(crate) is_complete: AtomicBool,
     pub(crate) counts: Counts,
 }
@@ -66,51 +60,23 @@ pub(crate) struct Counts {
 }
 
 impl Store {
-    /// Opens the store of a folder, or begins one. What lies there can be found at once; the index
-    /// comes in the background.
-    pub fn open(root: &Path, bounds: Bounds) -> io::Result<Arc<Store>> {
-        closed::folder(&root.join("entries"))?;
-        let new = root.join("new");
-        if new.exists() {
-            fs::remove_dir_all(&new)?;
-        }
-        closed::folder(&new)?;
-        let (journal, known) = Journal::open(root)?;
-        let store = Arc::new(Store {
-            seed: seed(root)?,
-            root: root.into(),
-            index: Index::new(bounds),
-            bounds,
-            purges: Purges::new(known),
-            probes: Probes::default(),
-            space: Space::new(root.into(), bounds.disk_reserve_bytes),
-            journal: Mutex::new(journal),
-            flights: Arc::default(),
-            last_id: AtomicU64::new(0),
-            is_complete: AtomicBool::new(false),
-            counts: Counts::default(),
-        });
-        housekeeping::start(&store)?;
-        Ok(store)
-    }
-
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         KeyHash(xxh3_128_with_seed(key, self.seed))
     }
 
-    pub fn flights(&self) -> &Arc<Flights> {
-        &self.flights
+    pub fn cache_lock(&self) -> &Arc<CacheLock> {
+        &self.cache_lock
     }
 
     pub fn bounds(&self) -> Bounds {
         self.bounds
     }
 
-    /// The entry of a key, whatever purges say of it. Contents up to `memory_bytes_max` are read
-    /// whole. What can't be read is not there.
-    pub fn find(&self, key: &[u8], memory_bytes_max: u64) -> Option<Found> {
+    /// The entry of a key, even if it was purged. Contents up to `memory_bytes_max` are read whole.
+    /// What can't be read is a miss.
+    pub fn find(&self, key: &[u8], memory_bytes_max: u64) -> Option<StoredEntry> {
         let hash = self.hash(key);
-        // Before anything is read: what comes in its place meanwhile has another one.
+        // Before the file is read: a replacement meanwhile has another version.
         let version = self.index.versions().of(hash);
         let slot = self.index.find(hash);
         if slot.is_none() && self.is_complete.load(Ordering::Acquire) {
@@ -122,10 +88,10 @@ impl Store {
             return None;
         }
         if slot.is_none() {
-            self.found_id(prologue.id);
+            self.note_id(prologue.id);
             self.index.insert_found(slot_of(hash, &prologue), version);
         }
-        Some(Found {
+        Some(StoredEntry {
             head,
             id: prologue.id,
             content,
@@ -133,15 +99,13 @@ impl Store {
         })
     }
 
-    /// Whether the store has had no other entry of that key since one of that version was read or
-    /// written. One atomic load; keys share versions, so what was `false` here is a question to
-    /// [`Store::version_if_there`].
+    /// True if the key has had no other entry since one of that version was read or written. One
+    /// atomic load. Keys share versions, so on `false` ask [`Store::version_if_there`].
     pub fn is_current(&self, version: Version) -> bool {
         self.index.versions().is_current(version)
     }
 
-    /// The version by which the entry of that id is the one of its key. `None`: another one is, or
-    /// none.
+    /// The version under which the entry with that id is current. `None`: another one is, or none.
     pub fn version_if_there(&self, key: &[u8], id: u64) -> Option<Version> {
         let hash = self.hash(key);
         let version = self.index.versions().of(hash);
@@ -152,12 +116,12 @@ impl Store {
     }
 
     /// A number for an entry whose making begins now ([`EntryHead::began`]): of two entries of a
-    /// key, the one that began later stays.
+    /// key, the one that began later wins.
     pub fn begin(&self) -> u64 {
         self.next_id()
     }
 
-    /// The same content in another coding, if it was made from that very entry.
+    /// The content in another coding, if it was made from exactly that entry.
     pub fn find_coding(
         &self,
         key: &[u8],
@@ -191,7 +155,7 @@ impl Store {
                 Some((prologue, head, content))
             }
             Ok(_) => {
-                self.give_up(hash, coding, "it is damaged");
+                self.discard(hash, coding, "it is damaged");
                 None
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -210,8 +174,8 @@ impl Store {
         }
     }
 
-    /// A file that is of no use to anybody, as somebody has found out who read it.
-    pub fn give_up(&self, hash: KeyHash, coding: Coding, why: &str) {
+    /// Removes a file that proved useless when it was read.
+    pub fn discard(&self, hash: KeyHash, coding: Coding, why: &str) {
         let path = self.path(hash, coding);
         self.counts.damaged.fetch_add(1, Ordering::Relaxed);
         error_log::log(
@@ -228,8 +192,8 @@ impl Store {
         }
     }
 
-    /// Whether somebody has looked at the content of an entry since the start; `true` from now on,
-    /// if `is_sound`.
+    /// True if the content of an entry has been verified since the start; if `is_sound`, it counts
+    /// as verified from now on.
     pub fn is_known_sound(&self, hash: KeyHash, is_sound: bool) -> bool {
         let mut known = false;
         self.index.update(hash, |slot| {
@@ -239,36 +203,15 @@ impl Store {
         known
     }
 
-    /// Begins an entry; it is there once [`Writer::finish`] has returned.
-    pub fn write(self: &Arc<Self>, head: &EntryHead) -> io::Result<Writer> {
-        Writer::begin(self, head, Coding::Identity)
-    }
-
-    /// Begins another coding of an entry's content.
-    pub fn write_coding(
-        self: &Arc<Self>,
-        key: &[u8],
-        id: u64,
-        coding: Coding,
-    ) -> io::Result<Writer> {
-        let head = EntryHead {
-            key: key.to_vec(),
-            rules: id.to_le_bytes().to_vec(),
-            ..EntryHead::default()
-        };
-        Writer::begin(self, &head, coding)
-    }
-
-    /// Takes an entry away, from all workers.
+    /// Removes an entry, for all workers.
     pub fn remove(&self, key: &[u8]) -> bool {
         self.index
             .remove(self.hash(key), |_| true, |slot| self.unlink(slot))
     }
 
-    /// Takes an entry away whose making began before `began`: its id, if there was one.
-    ///
+    /// Removes an entry whose making began before `began`; returns its id, if there was one.
     /// # Errors
-    /// There is one that began later, and stays.
+    /// The key has an entry that began later, and keeps it.
     pub fn remove_older(&self, key: &[u8], began: u64) -> Result<Option<u64>, Superseded> {
         let hash = self.hash(key);
         let mut removed = None;
@@ -284,64 +227,65 @@ impl Store {
         }
     }
 
-    /// An entry with these probes is about to be written: from now on [`Store::may_have`] says so.
+    /// Announces an entry with these probes: from now on [`Store::may_have`] returns `true` for
+    /// them.
     pub fn expect(&self, probes: [u64; 2]) {
         self.probes.add(probes);
     }
 
-    /// A response that may become such an entry is being made, until this is dropped.
-    pub fn under_way(self: &Arc<Self>, probes: [u64; 2]) -> UnderWay {
-        UnderWay::new(Arc::clone(self), probes)
+    /// Announces a response that may become such an entry, until the value is dropped.
+    pub fn under_way(&self, probes: [u64; 2]) -> UnderWay {
+        UnderWay::new(Arc::clone(&self.probes), probes)
     }
 
-    /// As [`Store::may_have`], or whether a response may be under way that will become one.
+    /// As [`Store::may_have`], including responses under way.
     pub fn may_get(&self, mark: TagMark) -> bool {
         self.may_have(mark) || self.probes.may_come(mark)
     }
 
-    /// The number of the last purge. An entry whose making begins now carries it; and as long as it
-    /// is the same, whatever held still holds.
-    pub fn moment(&self) -> u64 {
-        self.purges.moment()
+    /// The number of the last purge. Entries whose making begins now carry it; while it is
+    /// unchanged, valid entries stay valid.
+    pub fn purge_seq(&self) -> u64 {
+        self.purges.purge_seq()
     }
 
     /// What purges have left of an entry.
-    pub fn standing(
+    pub fn validity(
         &self,
-        moment: u64,
+        purge_seq: u64,
         marks: impl IntoIterator<Item = TagMark>,
         is_banned: impl FnMut(&Ban) -> bool,
-    ) -> Standing {
-        self.purges.standing(moment, marks, is_banned)
+    ) -> Validity {
+        self.purges.validity(purge_seq, marks, is_banned)
     }
 
-    /// Whether an entry may carry that tag as one of its probes. Before the index is complete, any
-    /// may.
+    /// True if an entry may have that probe. Before the index is complete, any may.
     pub fn may_have(&self, mark: TagMark) -> bool {
         !self.is_complete.load(Ordering::Acquire) || self.probes.may_have(mark)
     }
 
-    /// What a response purges, told together with what purges have left of the response itself,
-    /// which was begun at `moment`: nothing comes between the two. The number that an entry made of
-    /// it carries.
+    /// Carries out a response's purges and returns what earlier purges have left of the response
+    /// itself, whose making began at `purge_seq`, in one step. Also returns the number for an entry
+    /// made from it.
     pub fn purge_along(
         &self,
         purges: Vec<Purge>,
-        moment: u64,
+        purge_seq: u64,
         marks: &[TagMark],
-    ) -> (Standing, u64) {
+    ) -> (Validity, u64) {
         let journal = self.journal();
-        let standing = self.standing(moment, marks.iter().copied(), |_| true);
-        // An error is in the log, and holds all the same.
+        let validity = self.validity(purge_seq, marks.iter().copied(), |_| true);
+        // A failure is logged, and the purge holds anyway.
         let number = self
             .purge_with(journal, purges)
-            .unwrap_or_else(|_| self.moment());
-        (standing, number)
+            .unwrap_or_else(|_| self.purge_seq());
+        (validity, number)
     }
 
-    /// When it returns, nobody gets any more what was purged, whatever happens to this process. An
-    /// error says that the disk has not taken it: then it holds all the same, and the next process
-    /// begins with an empty cache unless the disk takes it before.
+    /// Purges. When it returns, no request gets what was purged, whatever happens to this process.
+    /// # Errors
+    /// The disk has not taken it. The purge holds anyway; the next process begins with an empty
+    /// cache unless the disk takes it before.
     pub fn purge(&self, purges: Vec<Purge>) -> io::Result<u64> {
         self.purge_with(self.journal(), purges)
     }
@@ -351,11 +295,11 @@ impl Store {
         mut journal: MutexGuard<'_, Journal>,
         purges: Vec<Purge>,
     ) -> io::Result<u64> {
-        let number = self.purges.moment() + 1;
+        let number = self.purges.purge_seq() + 1;
         self.counts
             .purges
             .fetch_add(purges.len() as u64, Ordering::Relaxed);
-        let record = Record::Purged { number, purges };
+        let record = JournalRecord::Purged { number, purges };
         let outcome = journal.append(&record);
         self.purges.apply(&record);
         drop(journal);
@@ -387,8 +331,8 @@ impl Store {
         self.index.site(xxh3_64(site))
     }
 
-    /// The heads of all entries, read from the disk one by one: not for a thread that others wait
-    /// for. `false` from `each` ends it.
+    /// Reads the heads of all entries from disk, one by one; must not run on a worker's thread.
+    /// `false` from `each` ends it.
     pub fn for_each(&self, mut each: impl FnMut(&EntryHead, u64) -> bool) {
         for shard in 0..self.index.shards() {
             for hash in self.index.hashes(shard) {
@@ -407,7 +351,7 @@ impl Store {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Greater than every other one.
+    /// Greater than all earlier ids.
     pub(crate) fn next_id(&self) -> u64 {
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -418,15 +362,15 @@ impl Store {
             .map_or(now, |last| now.max(last + 1))
     }
 
-    /// An id of an earlier process, whose clock may have been ahead of ours: what begins from now
-    /// on is newer. A damaged file may say anything.
-    pub(crate) fn found_id(&self, id: u64) {
+    /// Notes an id of an earlier process, whose clock may have been ahead. Damaged files may
+    /// contain anything.
+    pub(crate) fn note_id(&self, id: u64) {
         self.last_id
             .fetch_max(id.min(ID_FOUND_MAX), Ordering::Relaxed);
     }
 
     pub(crate) fn path(&self, hash: KeyHash, coding: Coding) -> PathBuf {
-        let name = Name(hash, coding).to_string();
+        let name = EntryName(hash, coding).to_string();
         let mut path = self.root.join("entries");
         path.push(&name[..3]);
         path.push(name);
@@ -441,9 +385,9 @@ impl Store {
         }
     }
 
-    /// Lets entries go until `bytes` more of a site fit.
+    /// Evicts entries until `bytes` more of a site fit.
     pub(crate) fn make_room(&self, site: u64, bytes: u64) {
-        // What was put in meanwhile may have to go, too; but nobody is kept at it for ever.
+        // Entries inserted meanwhile may have to go as well, but not forever.
         for _ in 0..10_000 {
             let Some(victim) = self.index.victim(site, bytes) else {
                 return;
@@ -463,59 +407,3 @@ impl Drop for Store {
         self.journal().close();
     }
 }
-
-pub(crate) fn slot_of(hash: KeyHash, prologue: &entry::Prologue) -> Slot {
-    Slot {
-        hash,
-        bytes: prologue.file_bytes(),
-        site: prologue.site,
-        id: prologue.id,
-        keep_until_s: u32::try_from(prologue.keep_until_ms / 1000).unwrap_or(u32::MAX),
-        codings: 0,
-        is_used: false,
-        is_sound: false,
-    }
-}
-
-/// As files are called.
-pub(crate) struct Name(pub KeyHash, pub Coding);
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0.0)?;
-        match self.1 {
-            Coding::Identity => Ok(()),
-            coding => write!(f, ".{}", coding as u8),
-        }
-    }
-}
-
-impl Name {
-    pub fn parse(name: &str) -> Option<Name> {
-        let (hash, coding) = name.split_once('.').unwrap_or((name, "0"));
-        let number: u8 = coding.parse().ok()?;
-        let coding = Coding::ALL
-            .into_iter()
-            .find(|coding| *coding as u8 == number)?;
-        let hash = (hash.len() == 32)
-            .then(|| u128::from_str_radix(hash, 16).ok())
-            .flatten()?;
-        Some(Name(KeyHash(hash), coding))
-    }
-}
-
-/// Made once per folder, so that nobody outside can choose keys with the same hash.
-fn seed(root: &Path) -> io::Result<u64> {
-    let path = root.join("seed");
-    if let Ok(bytes) = fs::read(&path)
-        && let Ok(bytes) = bytes.try_into()
-    {
-        closed::close(&path);
-        return Ok(u64::from_le_bytes(bytes));
-    }
-    let seed = foldhash::quality::RandomState::default().hash_one(SystemTime::now());
-    closed::write(&path, &seed.to_le_bytes())?;
-    Ok(seed)
-}
-
-const _: () = assert!(PROLOGUE_BYTES.is_multiple_of(8));

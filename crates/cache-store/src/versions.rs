@@ -1,21 +1,23 @@
-//! Versions of entries: one atomic load tells a worker whether an entry in its own memory is still
-//! the one that the store has.
+//! Versions of entries: one atomic load tells a worker whether an entry in its memory is still
+//! current.
 //!
-//! Called by: the index, which counts a version up whenever a key gets another entry or loses the
-//! one it had, and workers on each hit. A fixed table of numbers is indexed by the hash of the key,
-//! so that a hit takes no lock and makes no system call. Caveat: keys share numbers. A change of
-//! one makes workers look at the index once for the others, and nothing else. Out of scope: purges,
-//! which are numbers of their own (`purges`).
+//! Called by: the index, which increments a version when a key's entry is replaced or removed, and
+//! workers on each hit. A fixed table is indexed by the hash of the key, so a hit takes no lock and
+//! makes no system call.
+//! Caveat: keys share numbers. A change of one makes workers check the index once for the others,
+//! nothing else.
+//! Out of scope: purges, which have numbers of their own (`purges`).
 
-use crate::store::KeyHash;
+use crate::key_hash::KeyHash;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// 128 KiB. With a thousand new entries per second, an entry in memory shares its number with one
 /// of them every 16 seconds.
 const NUMBERS: usize = 1 << 14;
-/// Set by hits, taken away by the hand of the clock (`index`): what workers answer from memory is
-/// in use on the disk, too.
+
+/// Set by hits, cleared by the clock hand (`index`): what workers serve from memory counts as used.
 const IS_USED: u64 = 1;
+
 const STEP: u64 = 2;
 
 /// The number of a key when its entry was read or written.
@@ -34,7 +36,7 @@ impl Default for Versions {
 }
 
 impl Versions {
-    /// To be read before the entry is: what changes in between is noticed then.
+    /// Must be read before the entry is: changes in between are noticed then.
     pub fn of(&self, hash: KeyHash) -> Version {
         let at = place(hash);
         Version {
@@ -43,7 +45,7 @@ impl Versions {
         }
     }
 
-    /// Whether nothing has changed since. Marks the entry as used.
+    /// True if nothing has changed. Marks the entry as used.
     pub fn is_current(&self, version: Version) -> bool {
         let Some(number) = self.0.get(version.at as usize) else {
             return false;
@@ -65,7 +67,7 @@ impl Versions {
         }
     }
 
-    /// Whether workers have used entries of that number since this was last asked.
+    /// True if workers have used entries with that number since the last call.
     pub fn take_used(&self, hash: KeyHash) -> bool {
         let number = &self.0[place(hash) as usize];
         number.load(Ordering::Relaxed) & IS_USED != 0
@@ -73,7 +75,7 @@ impl Versions {
     }
 }
 
-/// Shards of the index go by other bits.
+/// Index shards use other bits.
 fn place(hash: KeyHash) -> u32 {
     (hash.0 as usize % NUMBERS) as u32
 }

@@ -1,12 +1,15 @@
-//! Writes an entry: content as it comes, the prologue last, then the name that it is found by.
+//! Writes an entry: content as it arrives, the prologue last, then the final name.
 //!
-//! What is dropped before its end leaves nothing behind. The file is renamed while the index holds
-//! its slot, so that the two say the same.
+//! Called by: the page cache, through `Store::write`.
+//! Caveat: a writer dropped before its end leaves nothing behind. The file is renamed while the
+//! index holds its slot, so that both agree.
+//! Out of scope: reading (`entry`).
 
 use crate::{
-    closed,
     entry::{Coding, EntryHead, PROLOGUE_BYTES, Prologue},
-    store::{Store, slot_of},
+    index::slot_of,
+    private_files,
+    store::Store,
     versions::Version,
 };
 use std::{
@@ -18,19 +21,41 @@ use std::{
 };
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
-/// What has become of an entry that was written to its end.
+/// The result of a completely written entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finished {
-    /// It is found from now on.
+    /// It can be found from now on.
     Placed { id: u64, version: Version },
-    /// There is one whose making began later: that stays.
+    /// The key has an entry whose making began later, and keeps it.
     Superseded,
+}
+
+impl Store {
+    /// Begins an entry; it exists once [`Writer::finish`] has returned.
+    pub fn write(self: &Arc<Self>, head: &EntryHead) -> io::Result<Writer> {
+        Writer::begin(self, head, Coding::Identity)
+    }
+
+    /// Begins another coding of an entry's content.
+    pub fn write_coding(
+        self: &Arc<Self>,
+        key: &[u8],
+        id: u64,
+        coding: Coding,
+    ) -> io::Result<Writer> {
+        let head = EntryHead {
+            key: key.to_vec(),
+            rules: id.to_le_bytes().to_vec(),
+            ..EntryHead::default()
+        };
+        Writer::begin(self, &head, coding)
+    }
 }
 
 pub struct Writer {
     store: Arc<Store>,
     file: File,
-    /// Until it has its name; empty afterwards.
+    /// The temporary name; empty after the rename.
     path: PathBuf,
     key: Vec<u8>,
     head: Vec<u8>,
@@ -44,11 +69,12 @@ impl Writer {
         head: &EntryHead,
         coding: Coding,
     ) -> io::Result<Writer> {
-        store.space.ask()?;
+        store.space.check()?;
         let number = store.next_id();
         let id = if head.began == 0 { number } else { head.began };
         let path = store.root.join("new").join(format!("{number:x}"));
-        let mut file = closed::create_new(&path).map_err(|error| store.space.heed(error))?;
+        let mut file =
+            private_files::create_new(&path).map_err(|error| store.space.note_error(error))?;
         let encoded = head.encode();
         let prologue = Prologue {
             coding,
@@ -56,14 +82,14 @@ impl Writer {
             content_bytes: 0,
             content_sum: 0,
             id,
-            moment: head.moment,
+            purge_seq: head.purge_seq,
             keep_until_ms: head.keep_until_ms,
             site: xxh3_64(&head.site),
             probes: head.probes,
         };
         let written = file
             .write_all(&[&[0; PROLOGUE_BYTES][..], &encoded].concat())
-            .map_err(|error| store.space.heed(error));
+            .map_err(|error| store.space.note_error(error));
         let writer = Writer {
             store: Arc::clone(store),
             file,
@@ -76,7 +102,7 @@ impl Writer {
         written.map(|()| writer)
     }
 
-    /// Of the content so far.
+    /// Bytes of content so far.
     pub fn content_bytes(&self) -> u64 {
         self.prologue.content_bytes
     }
@@ -86,21 +112,21 @@ impl Writer {
         if self.store.bounds.entry_bytes_max > 0 && bytes > self.store.bounds.entry_bytes_max {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
-        self.store.space.take(content.len() as u64)?;
+        self.store.space.reserve(content.len() as u64)?;
         self.file
             .write_all(content)
-            .map_err(|error| self.store.space.heed(error))?;
+            .map_err(|error| self.store.space.note_error(error))?;
         self.hasher.update(content);
         self.prologue.content_bytes = bytes;
         Ok(())
     }
 
-    /// The last step: the entry gets its name, by which it is found.
+    /// The last step: gives the entry its name.
     pub fn finish(mut self) -> io::Result<Finished> {
         self.prologue.content_sum = self.hasher.digest();
         self.file
             .write_all_at(&self.prologue.encode(&self.head), 0)
-            .map_err(|error| self.store.space.heed(error))?;
+            .map_err(|error| self.store.space.note_error(error))?;
         let finished = match self.prologue.coding {
             Coding::Identity => self.place_entry()?,
             coding => self.place_coding(coding)?,
@@ -120,7 +146,7 @@ impl Writer {
         slot.is_sound = true;
         let old = store.index.find(hash).map_or(0, |slot| slot.codings);
         let inserted = store.index.insert(slot, || {
-            // Codings of the one before it.
+            // Codings of the previous entry.
             let codings = Coding::ALL
                 .into_iter()
                 .filter(|coding| *coding != Coding::Identity && old & 1 << *coding as u8 != 0);
@@ -158,7 +184,7 @@ impl Writer {
         let to = self.store.path(self.store.hash(&self.key), coding);
         match fs::rename(&self.path, &to) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                to.parent().map_or(Ok(()), closed::folder)?;
+                to.parent().map_or(Ok(()), private_files::create_folder)?;
                 fs::rename(&self.path, &to)
             }
             outcome => outcome,

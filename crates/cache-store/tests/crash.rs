@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_cache_store::{Bounds, Content, EntryHead, Purge, Standing, Store, TagMark};
+use saker_cache_store::{Bounds, Content, EntryHead, Purge, Store, TagMark, Validity};
 use saker_testkit::TempDir;
 use std::{
     collections::HashMap,
@@ -40,7 +40,7 @@ fn put(store: &Arc<Store>, key: u64, round: u64) {
         site: b"site".to_vec(),
         tags: vec![format!("tag {key}").into()],
         keep_until_ms: 4_000_000_000_000,
-        moment: store.moment(),
+        purge_seq: store.purge_seq(),
         status: 200,
         rules: round.to_le_bytes().to_vec(),
         ..EntryHead::default()
@@ -83,7 +83,7 @@ fn check(store: &Store, purged: &HashMap<u64, u64>) -> usize {
         let Some(found) = store.find(format!("key {key}").as_bytes(), 1 << 20) else {
             continue;
         };
-        if store.standing(found.head.moment, [mark(key)], |_| false) != Standing::Valid {
+        if store.validity(found.head.purge_seq, [mark(key)], |_| false) != Validity::Valid {
             continue;
         }
         let round = u64::from_le_bytes(found.head.rules.as_slice().try_into().unwrap());

@@ -6,7 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
-use saker_cache_store::{Bounds, EntryHead, Purge, Standing, Store, TagMark};
+use saker_cache_store::{Bounds, EntryHead, Purge, Store, TagMark, Validity};
 use saker_testkit::TempDir;
 use std::{
     env, thread,
@@ -40,7 +40,7 @@ fn a_purge_costs_the_same_for_any_number_of_entries() {
                 format!("Tcategory_{}", number % 500).into_bytes(),
             ],
             keep_until_ms: 4_000_000_000_000,
-            moment: store.moment(),
+            purge_seq: store.purge_seq(),
             status: 200,
             ..EntryHead::default()
         };
@@ -58,7 +58,7 @@ fn a_purge_costs_the_same_for_any_number_of_entries() {
         }])
         .unwrap();
     eprintln!("one tag purged in {:?}", began.elapsed());
-    let standing = |store: &Store, number: u64| {
+    let validity = |store: &Store, number: u64| {
         let found = store
             .find(
                 format!("http://shop.example:80/product/{number}").as_bytes(),
@@ -71,15 +71,15 @@ fn a_purge_costs_the_same_for_any_number_of_entries() {
             .iter()
             .map(|tag| TagMark::new(b"shop.example", tag))
             .collect();
-        store.standing(found.head.moment, marks, |_| false)
+        store.validity(found.head.purge_seq, marks, |_| false)
     };
     assert_eq!(
         (
-            standing(&store, 7),
-            standing(&store, 507),
-            standing(&store, 8)
+            validity(&store, 7),
+            validity(&store, 507),
+            validity(&store, 8)
         ),
-        (Standing::Gone, Standing::Gone, Standing::Valid)
+        (Validity::Gone, Validity::Gone, Validity::Valid)
     );
     drop(store);
     let began = Instant::now();
@@ -94,8 +94,8 @@ fn a_purge_costs_the_same_for_any_number_of_entries() {
     .unwrap();
     eprintln!("open after {:?}", began.elapsed());
     assert_eq!(
-        (standing(&store, 7), standing(&store, 8)),
-        (Standing::Gone, Standing::Valid)
+        (validity(&store, 7), validity(&store, 8)),
+        (Validity::Gone, Validity::Valid)
     );
     eprintln!("and answers after {:?}", began.elapsed());
     while !store.totals().is_complete {

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // The whole file is tests.
 
 use saker_cache_store::{
-    Bounds, Coding, Content, EntryHead, Finished, Purge, Standing, Store, TagMark,
+    Bounds, Coding, Content, EntryHead, Finished, Purge, Store, TagMark, Validity,
 };
 use saker_testkit::TempDir;
 use std::{
@@ -268,48 +268,50 @@ fn the_folder_does_not_grow_beyond_its_bounds() {
 fn purges_hold_after_a_start() {
     let dir = TempDir::new("store-purged").unwrap();
     let store = Store::open(&dir, Bounds::default()).unwrap();
-    let moment = store.moment();
+    let purge_seq = store.purge_seq();
     put(
         &store,
         &EntryHead {
-            moment,
+            purge_seq,
             ..head("a")
         },
         b"content",
     );
     let mark = TagMark::new(b"site", b"T");
-    let standing = |store: &Store| {
-        store.standing(store.find(b"a", 100).unwrap().head.moment, [mark], |_| {
-            false
-        })
+    let validity = |store: &Store| {
+        store.validity(
+            store.find(b"a", 100).unwrap().head.purge_seq,
+            [mark],
+            |_| false,
+        )
     };
-    assert_eq!(standing(&store), Standing::Valid);
+    assert_eq!(validity(&store), Validity::Valid);
     store
         .purge(vec![Purge::Tag {
             mark,
             is_soft: true,
         }])
         .unwrap();
-    assert_eq!(standing(&store), Standing::Stale);
+    assert_eq!(validity(&store), Validity::Stale);
     store
         .purge(vec![Purge::Tag {
             mark,
             is_soft: false,
         }])
         .unwrap();
-    assert_eq!(standing(&store), Standing::Gone);
+    assert_eq!(validity(&store), Validity::Gone);
     drop(store);
     let store = Store::open(&dir, Bounds::default()).unwrap();
-    assert_eq!(standing(&store), Standing::Gone);
+    assert_eq!(validity(&store), Validity::Gone);
     put(
         &store,
         &EntryHead {
-            moment: store.moment(),
+            purge_seq: store.purge_seq(),
             ..head("a")
         },
         b"content",
     );
-    assert_eq!(standing(&store), Standing::Valid);
+    assert_eq!(validity(&store), Validity::Valid);
 }
 
 #[test]

@@ -1,13 +1,11 @@
-//! Programs of native sites (`cgi`): files that are run for a request and say its answer (CGI/1.1,
-//! RFC 3875).
+//! CGI programs of native sites (`cgi`): files that are run for a request (CGI/1.1, RFC 3875).
 //!
-//! Place in the walk: the content phase, beside PHP, before the gateway, which starts the program
-//! and hears it. Difficulty: the source of a program is nobody's to see. Whatever is called like
-//! one is run, or refused; a file that can't be executed is an error (500), never content. Absent
-//! on purpose: sites with rules of their own (Apache's); interpreters by ending. A program says in
-//! its first line what runs it.
+//! Called by: the content phase, beside PHP and before the gateway, which starts the program.
+//! Caveat: the source of a program must never be shown. A file with a program's name is run or
+//! refused; one that can't be executed is an error (500), never content.
+//! Out of scope: sites with Apache rules; interpreters by extension (a program's first line names
+//! it).
 
-use crate::static_files::{Located, locate, names, script};
 use saker_config::model::Action;
 use saker_files::Watcher;
 use saker_http::Status;
@@ -15,13 +13,14 @@ use saker_pipeline::{
     Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, ProcessManner,
     Response,
 };
+use saker_static_files::{Located, locate, names, script};
 use std::sync::Arc;
 
 pub struct CgiFiles {
     watcher: Watcher,
 }
 
-/// A program's path below the root, and what of the path follows it.
+/// A program's path below the root, and the path info.
 type Found = (Vec<u8>, Vec<u8>);
 
 impl CgiFiles {
@@ -46,7 +45,7 @@ impl CgiFiles {
         }
     }
 
-    /// `None`: the path names none.
+    /// `None`: the path names no program.
     fn find(&self, exchange: &mut Exchange) -> Result<Option<Found>, Status> {
         let relative = exchange
             .path
@@ -87,7 +86,7 @@ impl Handler for CgiFiles {
     }
 }
 
-/// Where components end, from the left.
+/// Ends of components, from the left.
 fn ends(relative: &[u8]) -> impl Iterator<Item = usize> {
     let slashes = relative
         .iter()
@@ -97,7 +96,7 @@ fn ends(relative: &[u8]) -> impl Iterator<Item = usize> {
     slashes.chain([relative.len()]).filter(|end| *end > 0)
 }
 
-/// By the name without its folder; `*` stands for any part of it.
+/// By the file name; `*` stands for any part of it.
 fn is_program(patterns: &[String], relative: &[u8]) -> bool {
     let name = relative
         .rsplit(|byte| *byte == b'/')
@@ -109,7 +108,7 @@ fn is_program(patterns: &[String], relative: &[u8]) -> bool {
             .any(|pattern| matches(pattern.as_bytes(), name))
 }
 
-/// What follows a star is looked for as early as it can be, and the last part at the end.
+/// What follows a star is matched as early as possible, and the last part at the end.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
     let mut parts = pattern.split(|byte| *byte == b'*');
     let first = parts.next().unwrap_or_default();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::tests::{Folder, block_on, body_bytes, exchange, field};
 use saker_config::model::{Compression, Settings};
+use saker_http::Status;
 use saker_pipeline::{BodyError, BodyStream};
 use std::task::{Context, Poll};
 

@@ -1,5 +1,8 @@
-//! Lays the configured edits of response fields over built heads (filter, the first). Ready heads
-//! had them laid over when they were made.
+//! Applies the configured edits of response fields to built heads.
+//!
+//! Called by: the filter chain, first.
+//! Caveat: ready heads had their edits applied when they were made.
+//! Out of scope: Apache's Header directive.
 
 use saker_pipeline::{Exchange, Filter, LocalFuture, Response, field_edits};
 

@@ -1,26 +1,25 @@
-//! What answers requests: files of the document root, directory listings, PHP files, redirects and
-//! fixed answers; and the filter that compresses.
+//! Handlers and filters of native sites: redirects, fixed answers, PHP and CGI programs, fields,
+//! compression, and the fields of login protection.
 //!
-//! Floor 5: knows the pipeline's contract (`Exchange` in, `Response` out), never a socket or a
-//! protocol version. `server` puts [`StaticFiles`], [`PhpFiles`], [`CgiFiles`], [`FixedAnswers`],
-//! [`FieldFilter`] and [`Compress`] into its registry.
+//! Called by: the server's registry, which puts [`PhpFiles`], [`CgiFiles`], [`FixedAnswers`],
+//! [`FieldFilter`], [`GuardFields`] and [`Compress`] into its lists.
+//! Caveat: the programs' own names are never served as files; they are run or refused.
+//! Out of scope: static files (`saker_static_files`) and the page cache (`saker_page_cache`).
 
 mod cgi_files;
-pub mod coding;
 pub mod compress;
 mod encoded_stream;
 pub mod field_filter;
-mod fixed;
 pub mod guard_fields;
-mod listing;
-mod listing_page;
-mod location;
-pub mod page_cache;
 mod php_files;
 pub mod redirect;
-pub mod static_files;
 
 #[cfg(test)]
+#[path = "../../static-files/src/test_site.rs"]
+#[allow(
+    dead_code,
+    reason = "shared with static-files, whose tests use more of it"
+)]
 mod tests;
 
 pub use cgi_files::CgiFiles;
@@ -29,4 +28,3 @@ pub use field_filter::FieldFilter;
 pub use guard_fields::{GuardFields, LoginAttempts};
 pub use php_files::PhpFiles;
 pub use redirect::FixedAnswers;
-pub use static_files::StaticFiles;

@@ -1,19 +1,19 @@
-//! PHP files of native sites (handler `php`): finds the script that a path names, and leaves the
-//! call that the gateway carries out.
+//! PHP files of native sites (handler `php`): finds the script that a path names, and prepares the
+//! upstream request that the gateway carries out.
 //!
-//! Place in the walk: the content phase, before the gateway and the files. Difficulty: the source
-//! of a script often holds passwords, so whatever is called like one never gets as far as the
-//! files: it is run, or answered 403 (`php = "off"`), 404 or 503. Absent on purpose: sites with
-//! rules of their own (Apache's), where handlers are named by directives; running what lies behind
-//! a link that the site does not follow.
+//! Called by: the content phase, before the gateway and static files.
+//! Caveat: scripts often contain passwords, so a file with a PHP name never reaches static files:
+//! it is run, or answered 403 (`php = "off"`), 404 or 503.
+//! Out of scope: sites with Apache rules, where directives name handlers; scripts behind links that
+//! the site does not follow.
 
-use crate::static_files::{locate, names, script};
 use saker_config::model::{Action, PhpPools, PhpUse, Upstream};
 use saker_files::Watcher;
 use saker_http::Status;
 use saker_pipeline::{
     Call, CallManner, CallNames, CallTo, Exchange, Handled, Handler, LocalFuture, Response, Trust,
 };
+use saker_static_files::{document_root, names, script};
 use saker_telemetry::{error_log, message};
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub struct PhpFiles {
     pools: PhpPools,
 }
 
-/// A script, and what of the path follows it.
+/// A script, and its path info.
 struct Found {
     /// Below the root.
     relative: Vec<u8>,
@@ -77,7 +77,7 @@ impl PhpFiles {
         if !relative.is_empty() && !relative.ends_with(b"/") {
             return Ok(None);
         }
-        let index = locate::index_script(&self.watcher, exchange, &relative);
+        let index = script::index_script(&self.watcher, exchange, &relative);
         Ok(index.map(|relative| Found {
             relative,
             path_info: Vec::new(),
@@ -102,7 +102,7 @@ impl PhpFiles {
                 return refused(Status::FORBIDDEN);
             }
             PhpUse::Upstream(upstream) => Arc::clone(upstream),
-            // The site of a name has its own; this one was asked without.
+            // The site of that name has its own pool; this request named none.
             PhpUse::ByHost(_) => return refused(Status::NOT_FOUND),
             PhpUse::Managed => match self.pools.first_of(exchange.settings.program_user.as_ref()) {
                 Some(pool) => Arc::clone(&pool.upstream),
@@ -118,7 +118,7 @@ impl PhpFiles {
     }
 }
 
-/// Requests for scripts that are not there are what scanners send.
+/// Requests for missing scripts come from scanners.
 fn missing(exchange: &Exchange, name: &[u8]) {
     error_log::log_about(
         &message::PHP_SCRIPT_MISSING,
@@ -128,7 +128,7 @@ fn missing(exchange: &Exchange, name: &[u8]) {
 }
 
 fn path_of(exchange: &Exchange, relative: &[u8]) -> String {
-    let root = locate::root(exchange)
+    let root = document_root::root(exchange)
         .map(|root| root.display().to_string())
         .unwrap_or_default();
     format!(

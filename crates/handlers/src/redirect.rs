@@ -1,18 +1,20 @@
-//! What a route says instead of files: a redirect, a fixed text, or no (handler `redirect`).
+//! Routes that answer by themselves: redirects, fixed texts and denials (handler `redirect`).
 //!
-//! Difficulty: a target is put together from the configuration and from parts of the request. `$1`,
+//! Called by: the content phase.
+//! Caveat: a redirect target is built from the configuration and from parts of the request. `$1`,
 //! `$2`… and `$host` come from the decoded, lower-cased request and are encoded again; `$path` and
-//! `$query` are as sent. Where the target does not name a host itself, nothing that a client sends
-//! may make it name one.
+//! `$query` are as sent. If the target names no host, nothing that a client sends may make it name
+//! one.
+//! Out of scope: rewrite rules.
 
-use crate::{
-    fixed::{self, Queries},
-    location,
-    static_files::names,
-};
 use saker_config::model::{Action, Redirect, RedirectPiece, Route};
+use saker_content::coded_fields;
 use saker_http::{Fields, Status, escape};
 use saker_pipeline::{Body, Chunk, Exchange, Handled, Handler, LocalFuture, Response};
+use saker_static_files::{
+    fixed::{self, Queries},
+    location,
+};
 use std::sync::Arc;
 
 /// The handler of routes that answer by themselves.
@@ -70,8 +72,8 @@ fn redirect_to(exchange: &mut Exchange, route: &Route, redirect: &Redirect) -> R
     fixed::redirect(exchange, redirect.status, target.location, queries)
 }
 
-/// A fixed text. One that may be compressed is left to the filter, because its answer differs from
-/// client to client.
+/// A fixed text. One that may be compressed is left to the filter, because its response differs
+/// from client to client.
 fn text(exchange: &mut Exchange, status: Status, content_type: &str, body: &str) -> Response {
     let mut fields = Fields::new();
     if !content_type.is_empty() && !body.is_empty() {
@@ -79,9 +81,10 @@ fn text(exchange: &mut Exchange, status: Status, content_type: &str, body: &str)
     }
     let compression = &exchange.settings.compression;
     let large = !compression.codings.is_empty() && body.len() as u64 >= compression.min_bytes;
-    // An error without a text gets an error document, which is made on the way up.
+    // An error without a text gets an error document later.
     let unfinished = status.is_error() && body.is_empty();
-    if unfinished || (large && names::is_compressible(compression, content_type.as_bytes())) {
+    if unfinished || (large && coded_fields::is_compressible(compression, content_type.as_bytes()))
+    {
         return unfiltered(status, fields, body);
     }
     fixed::respond(
@@ -102,19 +105,19 @@ fn unfiltered(status: Status, fields: Fields, body: &str) -> Response {
     response
 }
 
-/// A target with everything put in.
+/// A target with all pieces substituted.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Target {
     location: Vec<u8>,
     uses_query: bool,
-    /// On more than listener, host and path.
+    /// Depends on more than listener, host and path.
     depends_on_request: bool,
 }
 
 fn target(exchange: &Exchange, route: &Route, template: &str) -> Target {
     let captures = route.pattern.captures(&exchange.path).unwrap_or_default();
     let mut target = Target::default();
-    // A loaded configuration has no template that can't be taken apart.
+    // A loaded configuration has only valid templates.
     for piece in Redirect::pieces(template).unwrap_or_default() {
         substitute(exchange, &captures, piece, &mut target);
     }
@@ -124,7 +127,7 @@ fn target(exchange: &Exchange, route: &Route, template: &str) -> Target {
     target
 }
 
-/// Puts in what a piece stands for.
+/// Substitutes one piece.
 fn substitute(
     exchange: &Exchange,
     captures: &[&[u8]],
@@ -150,7 +153,7 @@ fn substitute(
     }
 }
 
-/// The configuration's own text, which may use all that a URI may, a fragment too.
+/// Configured text, which may contain everything that a URI may, including a fragment.
 fn push_literal(text: &str, out: &mut Vec<u8>) {
     for (at, piece) in text.split('#').enumerate() {
         if at > 0 {
@@ -160,13 +163,13 @@ fn push_literal(text: &str, out: &mut Vec<u8>) {
     }
 }
 
-/// Whether the configuration, before anything is put in, leads to a host: `https://…` or `//…`.
+/// True if the configured template names a host: `https://…` or `//…`.
 fn names_a_host(template: &str) -> bool {
     let literal = template.split('$').next().unwrap_or_default();
     literal.contains("://") || literal.starts_with("//")
 }
 
-/// The request-target without scheme, authority and query.
+/// The request target without scheme, authority and query.
 fn path_as_sent(exchange: &Exchange) -> &[u8] {
     let target = exchange.head.view().target();
     let target = target

@@ -11,15 +11,15 @@ use saker_files::Watcher;
 use saker_gateway::{Doorkeeper, Gateway};
 use saker_handlers::{
     CgiFiles, Compress, FieldFilter, FixedAnswers, GuardFields, LoginAttempts, PhpFiles,
-    StaticFiles,
-    page_cache::{Explain, Keep, LookUp, PageCache},
 };
 use saker_net::jobs::{self, JobKind};
+use saker_page_cache::{Explain, LookupHandler, PageCache, StoreFilter};
 use saker_pipeline::{Filter, Generation, Handler, Rules, Services};
 use saker_serving::{
     reverse_dns::ReverseDns,
     services::{CacheAccess, CommonParts, ServiceParts},
 };
+use saker_static_files::StaticFiles;
 use std::{
     rc::{Rc, Weak},
     sync::Arc,
@@ -107,7 +107,7 @@ fn handlers(
         Box::new(CgiFiles::new(watcher.clone())),
     ];
     if let Some(page_cache) = page_cache {
-        handlers.push(Box::new(LookUp(Rc::clone(page_cache))));
+        handlers.push(Box::new(LookupHandler(Rc::clone(page_cache))));
     }
     if is_explained {
         handlers.push(Box::new(Explain));
@@ -137,7 +137,7 @@ fn filters(
         )));
     }
     if let Some(page_cache) = page_cache {
-        filters.push(Box::new(Keep(page_cache)));
+        filters.push(Box::new(StoreFilter(page_cache)));
     }
     filters.push(Box::new(Compress));
     if let Some(apache) = apache {

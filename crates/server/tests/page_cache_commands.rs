@@ -227,17 +227,17 @@ fn explain_says_why_something_is_not_kept() {
                 "looked up, by http://localhost:",
                 "/page?x=1 |",
                 "keeps nothing of it now",
-                "goes by: ",
+                "storing is decided by: ",
                 "Cache-Control",
             ],
         ),
         (
             &[&cart],
-            &["neither looked up nor kept: `/cart` in its target is excluded"],
+            &["neither looked up nor stored: targets with `/cart` are excluded"],
         ),
         (
             &["-H", "Authorization: Basic YTpi", &page],
-            &["the request has Authorization: what is made for it"],
+            &["the request has Authorization: the response is shared only"],
         ),
         (
             &["-H", "Cookie: a=b; PHPSESSID=0123456789abcdef0123", &page],
@@ -245,11 +245,11 @@ fn explain_says_why_something_is_not_kept() {
         ),
         (
             &["-H", "Cache-Control: no-cache", &page],
-            &["the request's Cache-Control `no-cache` is not heard"],
+            &["the request's Cache-Control `no-cache` is ignored"],
         ),
         (
             &["--method", "POST", &page],
-            &["not looked up: POST may change something"],
+            &["not looked up: POST is an unsafe method"],
         ),
     ];
     operate::until("the control socket", || {

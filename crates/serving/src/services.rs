@@ -10,7 +10,7 @@ use saker_acme::Challenges;
 use saker_apache::status::Figures;
 use saker_files::Watcher;
 use saker_gateway::Gateway;
-use saker_handlers::page_cache::Share;
+use saker_page_cache::Share;
 use saker_pipeline::{Generation, GuardState, Services, throttle::Neighbours};
 use std::{rc::Rc, sync::Arc};
 

@@ -10,7 +10,7 @@ use saker_cache_store::Store;
 use saker_config::Model;
 use saker_dynamic_vhosts::Hosts;
 use saker_files::{BufferFiles, Watcher};
-use saker_handlers::page_cache::tally::Tallies;
+use saker_page_cache::stats::WorkerStats;
 use saker_pipeline::{GuardState, throttle::Neighbours};
 use saker_telemetry::Counters;
 use std::{
@@ -32,7 +32,7 @@ pub struct Shared {
     /// One set per worker, written by that worker alone.
     pub counters: Vec<Arc<Counters>>,
     /// Outcomes of page cache requests, per worker likewise.
-    pub site_stats: Vec<Arc<Tallies>>,
+    pub site_stats: Vec<Arc<WorkerStats>>,
     /// Written by the main thread alone.
     pub main_counters: Arc<Counters>,
     /// Secrets of QUIC, created on first use.

@@ -16,8 +16,8 @@ use crate::{
 };
 use saker_config::model::Address;
 use saker_gateway::Gateway;
-use saker_handlers::page_cache::Share;
 use saker_net::{deadlines::Deadlines, program::Spawner};
+use saker_page_cache::Share;
 use saker_pipeline::{Bounds, Generation, Resources, Services};
 use saker_telemetry::{Counters, Metric, error_log, message};
 use std::{
@@ -207,7 +207,7 @@ fn services(
         store,
         memory_bytes_max: memory_bytes_max as usize,
         counters: Arc::clone(&shared.counters[index]),
-        tallies: Arc::clone(&shared.site_stats[index]),
+        worker_stats: Arc::clone(&shared.site_stats[index]),
         workers: shared.counters.len(),
     };
     let cache = shared

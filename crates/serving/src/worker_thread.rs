@@ -14,11 +14,11 @@ use crate::{
     worker::{Draining, Worker},
 };
 use saker_config::model::Address;
-use saker_handlers::page_cache::warm::{
-    Job,
-    run::{self, Means},
-};
 use saker_net::{BoundSocket, BoundUdp, Ticker, deadlines::TICK_MS, jobs};
+use saker_page_cache::warm::{
+    WarmJob,
+    run::{self, WarmContext},
+};
 use saker_pipeline::Generation;
 use saker_telemetry::{error_log, message};
 use std::{
@@ -52,7 +52,7 @@ pub enum Command {
     /// Takes what is in the accept queue, then closes the listener.
     Unlisten(Address),
     /// Warms the page cache, with so many concurrent requests.
-    Warm(Arc<Job>, usize),
+    Warm(Arc<WarmJob>, usize),
     /// Bans have changed: open connections check whether they are affected.
     LookAtBans,
     /// Close idle connections, let requests finish. New connections are still taken.
@@ -231,9 +231,9 @@ impl ThreadState {
         }
     }
 
-    fn warm(&self, job: &Arc<Job>, at_a_time: usize) {
+    fn warm(&self, job: &Arc<WarmJob>, at_a_time: usize) {
         let worker = Rc::clone(&self.worker);
-        let means = Means {
+        let means = WarmContext {
             services: Box::new(move || worker.services()),
             counters: Arc::clone(&self.worker.counters),
         };

@@ -1,10 +1,11 @@
-//! `X-LiteSpeed-Cache-Control` and what else may say the same: configuration, rewrite rules,
-//! requests (LSCache protocol 6.1 to 6.3).
+//! `X-LiteSpeed-Cache-Control`, and what controls the same: configuration, rewrite rules, requests
+//! (LSCache protocol 6.1 to 6.3).
 //!
-//! Place in the walk: a [`Control`] starts from the configuration, takes in what comes by layer,
-//! and is judged with the response. Difficulty: order counts within a list and between layers: a
-//! later age cancels an earlier no-cache, a later `public` an earlier `private`. Absent on purpose:
-//! min-fresh, must-revalidate and others that the protocol accepts without effect.
+//! Called by: the page cache: a [`Control`] starts from the configuration, is changed layer by
+//! layer, and is judged with the response.
+//! Caveat: order counts within a list and between layers: a later age cancels an earlier no-cache,
+//! a later `public` an earlier `private`.
+//! Out of scope: min-fresh, must-revalidate and others that the protocol accepts without effect.
 
 use super::settings::LscacheSettings;
 use crate::rules::{
@@ -19,7 +20,7 @@ use saker_http::{Fields, Method, Status};
 /// Field names of the protocol.
 pub const CONTROL: &str = "X-LiteSpeed-Cache-Control";
 
-/// What is in force for a request and its response.
+/// The control in force for a request and its response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Control {
     no_cache: bool,
@@ -35,12 +36,12 @@ pub struct Control {
     pub no_autoflush: bool,
 }
 
-/// For whom a response may be stored.
+/// The clients that may share an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     Public,
-    /// One visitor; `shared`: visitors with the same private tags may share, which to treat as one
-    /// visitor's is always right.
+    /// One client; `shared`: clients with the same private tags may share, which may always be
+    /// treated as one client.
     Private {
         shared: bool,
     },
@@ -64,7 +65,7 @@ pub enum NotStored {
 }
 
 impl NotStored {
-    /// One word for counters.
+    /// The word for counters.
     pub fn name(self) -> &'static str {
         match self {
             NotStored::Off => "not-asked",
@@ -84,7 +85,7 @@ impl NotStored {
 
     pub fn sentence(self) -> &'static str {
         match self {
-            NotStored::Off => "nothing asks for this page to be cached",
+            NotStored::Off => "nothing requests that this page is cached",
             NotStored::NoCache => "the cache control in force says no-cache or no-store",
             NotStored::NoAge => "the age in force is 0",
             NotStored::Method => "only responses to GET are stored",
@@ -94,26 +95,26 @@ impl NotStored {
             NotStored::SetCookie => "the response has Set-Cookie, and respCookieCache is off",
             NotStored::Empty => "the response has no content",
             NotStored::TooLarge => "the content is larger than maxCacheObjSize",
-            NotStored::Failed => "the response did not come whole",
-            NotStored::StaticFile => "the content is a file as it is on disk",
+            NotStored::Failed => "the response is incomplete",
+            NotStored::StaticFile => "the content is an unmodified file",
             NotStored::Query => "the request has a query, and qsCache is off",
             NotStored::RequestCookie => "the request has cookies, and reqCookieCache is off",
         }
     }
 }
 
-/// What judging needs to know of a response beside its control.
+/// Properties of a response, beside its control, that decide.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
     pub method: Method,
     pub status: Status,
-    /// Whether the response had [`CONTROL`].
+    /// The response had [`CONTROL`].
     pub explicit: bool,
     pub sets_cookie: bool,
-    /// Known once it has come.
+    /// If known.
     pub content_bytes: Option<u64>,
     pub failed: bool,
-    /// From a file, and nothing transformed it.
+    /// From a file, without a transformation.
     pub static_file: bool,
 }
 
@@ -128,13 +129,13 @@ impl Control {
         }
     }
 
-    /// Takes in a list, after all that came before.
+    /// Applies a list after all earlier ones.
     pub fn apply(&mut self, list: &[u8]) {
         directives(list).for_each(|directive| self.add(&directive));
     }
 
-    /// The response's own word (6.2); returns whether it had one. The ordinary Cache-Control is
-    /// read only without it, and only where the age in force is 0.
+    /// Applies the response's own control (6.2); returns whether it had any. The ordinary
+    /// Cache-Control is read only without it, and only where the age in force is 0.
     pub fn apply_response(&mut self, fields: &Fields, settings: &LscacheSettings) -> bool {
         let explicit = fields.has(CONTROL);
         if explicit {
@@ -170,7 +171,7 @@ impl Control {
         self.s_maxage_s.or(self.max_age_s).unwrap_or(default_s)
     }
 
-    /// How long past that a copy may be served while a new one is made.
+    /// How long beyond that a stale copy may be served while a new one is made.
     pub fn max_stale_s(&self, settings: &LscacheSettings) -> u64 {
         self.max_stale_s.unwrap_or(settings.max_stale_s)
     }
@@ -202,7 +203,7 @@ impl Control {
         by_content(outcome, self.set_blank, settings).map(|()| audience)
     }
 
-    /// The life of an entry that was judged storable.
+    /// The lifetime of an entry judged storable.
     pub fn life(&self, settings: &LscacheSettings, now_ms: i64) -> Life {
         let fresh_until_ms = now_ms.saturating_add(ms(self.age_s(settings)));
         let stale_until_ms = fresh_until_ms.saturating_add(ms(self.max_stale_s(settings)));
@@ -213,7 +214,7 @@ impl Control {
             stale_while_revalidate_until_ms: stale_until_ms,
             stale_if_error_until_ms: stale_until_ms,
             keep_until_ms: stale_until_ms,
-            // The application said for whom it is, and its key has the visitor in it where that
+            // The application has chosen the audience, and the key contains the client where that
             // matters.
             for_sessions: true,
             for_authorized: true,
@@ -222,7 +223,7 @@ impl Control {
     }
 
     fn add(&mut self, directive: &Directive<'_>) {
-        // What can't be read as a number makes nothing live: an age of 0.
+        // An invalid number gives an age of 0.
         let seconds = || Some(directive.seconds().unwrap_or(0));
         match directive.name.to_ascii_lowercase().as_slice() {
             b"no-cache" | b"no-store" => self.no_cache = true,
@@ -245,7 +246,7 @@ impl Control {
         }
     }
 
-    /// An age implies public if nothing else says otherwise, and cancels an earlier no-cache.
+    /// An age implies public if nothing else is set, and cancels an earlier no-cache.
     fn add_age(&mut self, max_age_s: Option<u64>, s_maxage_s: Option<u64>) {
         self.max_age_s = max_age_s.or(self.max_age_s);
         self.s_maxage_s = s_maxage_s.or(self.s_maxage_s);
@@ -254,7 +255,7 @@ impl Control {
     }
 }
 
-/// Whether a request may lead to an entry at all (3.3).
+/// Judges whether a request may lead to an entry at all (3.3).
 pub fn judge_request(
     has_query: bool,
     has_cookies: bool,
@@ -270,12 +271,12 @@ pub fn judge_request(
     }
 }
 
-/// 7.5: whether a request makes what was stored for its visitor before invalid.
+/// 7.5: true if a request invalidates its client's private entries.
 pub fn flushes_private(method: Method, control: &Control) -> bool {
     method == Method::Post && !control.no_autoflush
 }
 
-/// Final, whole, and not an answer to a condition.
+/// Final, complete, and no answer to a condition.
 fn is_storable(status: Status) -> bool {
     !matches!(status.0, ..200 | 206 | 304 | 600..) && !is_about_request(status)
 }
@@ -292,7 +293,7 @@ fn by_content(
         return Err(NotStored::Failed);
     }
     match outcome.content_bytes {
-        // A redirect has its say in its fields; a blank block says that it is meant so.
+        // A redirect consists of its fields; a `blank` directive marks intended empty content.
         Some(0) if !may_be_blank && outcome.status.is_success() => Err(NotStored::Empty),
         Some(bytes) if settings.object_bytes_max != 0 && bytes > settings.object_bytes_max => {
             Err(NotStored::TooLarge)

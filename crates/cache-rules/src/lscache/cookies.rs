@@ -1,5 +1,8 @@
-//! Cookies of a request as LSCache reads them: pairs in order, and text made safe to be part of a
-//! key.
+//! Cookies of a request as LSCache reads them: pairs in order, and escaped text for keys.
+//!
+//! Called by: `vary` and `identity`.
+//! Caveat: a piece without `=` is a name without a value.
+//! Out of scope: which cookies matter.
 
 /// Names and values of all Cookie lines; a piece without `=` is a name without value.
 pub fn pairs<'a>(
@@ -17,8 +20,8 @@ pub fn pairs<'a>(
     })
 }
 
-/// Appends text so that nothing in it can be taken for a separator of keys: else one visitor's
-/// cookie could look like another's variant.
+/// Appends text so that nothing in it can be taken for a separator: one client's cookie must not
+/// look like another's variant.
 pub(super) fn push_escaped(out: &mut Vec<u8>, text: &[u8]) {
     for byte in text {
         match byte {

@@ -1,11 +1,15 @@
-//! Warm-up jobs (LSCache protocol 11).
+//! Warm-up crawlers of applications (LSCache protocol 11).
+//!
+//! Called by: the page cache.
+//! Caveat: recognized by User-Agent only.
+//! Out of scope: the server's own warm-ups.
 
-/// Which of an application's jobs sends a request.
+/// The kind of crawler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Crawler {
     /// Fetches what is not cached.
     Walker,
-    /// Asks only whether it is: may be answered 201 without content when it is.
+    /// Only checks the cache: may get 201 without content on a hit.
     Runner,
 }
 

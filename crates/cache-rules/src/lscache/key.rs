@@ -1,8 +1,9 @@
 //! Keys (LSCache protocol 4.1): what requests must have in common to get the same entry.
 //!
-//! Difficulty: two different requests must never make the same bytes. Host, port, path and query
-//! can't contain the separators behind them, and every text that visitors choose freely is escaped.
-//! Absent on purpose: hashing; whoever looks up by a hash compares the whole key.
+//! Called by: the page cache, for the client part of private keys.
+//! Caveat: two different requests must never give the same bytes. Host, port, path and query can't
+//! contain the separators behind them, and all text that clients choose freely is escaped.
+//! Out of scope: hashing; a lookup by hash compares the whole key.
 
 use std::{fmt::Write, net::IpAddr};
 
@@ -12,22 +13,21 @@ pub const KEY_BYTES_MAX: usize = 65_535;
 /// The parts of a public key.
 #[derive(Clone, Copy, Debug)]
 pub struct Page<'a> {
-    /// Of the Host field, canonical, without port.
+    /// From the Host field, canonical, without port.
     pub host: &'a [u8],
-    /// Of the listener, so that plain and TLS differ.
+    /// The listener's port, so that plain and TLS differ.
     pub port: u16,
     /// Before internal rewriting.
     pub path: &'a [u8],
-    /// Now, after `CacheKeyModify`.
+    /// After `CacheKeyModify`.
     pub query: Option<&'a [u8]>,
     /// The vary string, unless no-vary is in force.
     pub vary: Option<&'a [u8]>,
-    /// The secondary key of fields that Vary names (`rules::Vary`), empty if there are none.
+    /// The secondary key of the fields that Vary names (`rules::Vary`), or empty.
     pub fields: &'a [u8],
 }
 
-/// Without the variant: what is remembered about a URL goes by this, and so do purges by URL
-/// ([`crate::names::url_tag`], 6.5).
+/// Without the variant: vary records and purges by URL use this ([`crate::names::url_tag`], 6.5).
 pub fn page_key(page: &Page<'_>) -> Vec<u8> {
     let mut key = Vec::with_capacity(
         page.host.len() + page.path.len() + page.query.map_or(0, <[u8]>::len) + 8,
@@ -45,7 +45,7 @@ pub fn page_key(page: &Page<'_>) -> Vec<u8> {
     key
 }
 
-/// `None` where it would be too long.
+/// `None` if it is too long.
 pub fn public_key(page: &Page<'_>) -> Option<Vec<u8>> {
     let mut key = page_key(page);
     if let Some(vary) = page.vary {
@@ -53,8 +53,8 @@ pub fn public_key(page: &Page<'_>) -> Option<Vec<u8>> {
         key.extend_from_slice(vary);
     }
     if !page.fields.is_empty() {
-        // Its bytes are anything, so they go in as digits; a vary string ends with a semicolon, so
-        // the two can't be taken for each other.
+        // Arbitrary bytes, so they are written as digits; a vary string ends with a semicolon, so
+        // the two can't be confused.
         key.push(b'#');
         page.fields
             .iter()
@@ -63,15 +63,15 @@ pub fn public_key(page: &Page<'_>) -> Option<Vec<u8>> {
     (key.len() <= KEY_BYTES_MAX).then_some(key)
 }
 
-/// The public key, and whose it is. `identity` as [`super::visitor::identity`] makes it.
+/// The public key with the owner. `identity` is from [`super::identity::identity`].
 pub fn private_key(page: &Page<'_>, identity: &[u8], address: Option<IpAddr>) -> Option<Vec<u8>> {
     let mut key = public_key(page)?;
-    key.extend_from_slice(&visitor_key(identity, address));
+    key.extend_from_slice(&identity_key(identity, address));
     (key.len() <= KEY_BYTES_MAX).then_some(key)
 }
 
-/// Whose it is alone: the scope of private tags and purges.
-pub fn visitor_key(identity: &[u8], address: Option<IpAddr>) -> Vec<u8> {
+/// The owner: the scope of private tags and purges.
+pub fn identity_key(identity: &[u8], address: Option<IpAddr>) -> Vec<u8> {
     let mut key = Vec::with_capacity(identity.len() + 48);
     if !identity.is_empty() {
         key.push(b'~');

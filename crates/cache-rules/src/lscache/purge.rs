@@ -1,10 +1,9 @@
 //! Purges: `X-LiteSpeed-Purge` and `-Purge2` of responses, and PURGE and REFRESH requests (LSCache
 //! protocol 7 and 8).
 //!
-//! Place in the walk: a response's purges are carried out before it is itself considered for
-//! storing. Difficulty: a purge that is misread leaves a wrong page in place, so what is doubtful
-//! is taken for a target. Absent on purpose: whose site and which visitor it is about; the caller
-//! binds both, and `*` never goes beyond them.
+//! Called by: the page cache; a response's purges are carried out before it is stored.
+//! Caveat: a misread purge leaves an outdated page in place, so doubtful text counts as a target.
+//! Out of scope: site and client; the caller binds both, and `*` never goes beyond them.
 
 use super::tags::strip_prefix;
 use crate::rules::targeted::lines;
@@ -15,9 +14,9 @@ pub const PURGE_2: &str = "X-LiteSpeed-Purge2";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Purge {
-    /// Of this visitor only.
+    /// Private entries of this client only.
     pub private: bool,
-    /// Makes stale instead of removing (5, rule 3).
+    /// Makes entries stale instead of removing them (5, rule 3).
     pub soft: bool,
     pub target: Target,
 }
@@ -27,9 +26,9 @@ pub enum Target {
     /// Everything in the scope.
     All,
     Tag(Vec<u8>),
-    /// Every tag that begins so.
+    /// All tags with this prefix.
     TagPrefix(Vec<u8>),
-    /// Path with query, of this host.
+    /// Path and query, on this host.
     Url(Vec<u8>),
 }
 
@@ -41,14 +40,14 @@ pub fn purges(fields: &Fields) -> Vec<Purge> {
         .collect()
 }
 
-/// One line: groups with semicolons between them.
+/// Parses one line: groups separated by semicolons.
 pub fn parse(line: &[u8]) -> Vec<Purge> {
     line.split(|byte| *byte == b';').flat_map(group).collect()
 }
 
-/// What a PURGE or REFRESH request asks for (8.2, 8.3); `None` for other methods. `header`: its own
+/// The purges of a PURGE or REFRESH request (8.2, 8.3); `None` for other methods. `header`: its own
 /// [`PURGE`] lines, which count only at the purge path. `target`: path and query of the request.
-/// Whether it is allowed is the caller's.
+/// Permission is the caller's concern.
 pub fn of_request<'a>(
     method: &[u8],
     target: &[u8],
@@ -75,7 +74,7 @@ pub fn of_request<'a>(
                 .collect(),
         );
     }
-    // Public, and the caller's private.
+    // Public entries, and the client's private ones.
     let url = |private| Purge {
         private,
         soft,
@@ -117,7 +116,7 @@ fn group(text: &[u8]) -> Vec<Purge> {
     purges
 }
 
-/// A tag has no white space in it, so what is there are several.
+/// A tag contains no white space, so the text between separators may be several tags.
 fn push_tags(purges: &mut Vec<Purge>, text: &[u8], private: bool, soft: bool) {
     for word in text
         .split(u8::is_ascii_whitespace)

@@ -1,9 +1,11 @@
-//! `CacheKeyModify` (LSCache protocol 4.2): query parameters that make no page of their own.
+//! `CacheKeyModify` (LSCache protocol 4.2): query parameters that are left out of keys.
 //!
-//! Place in the walk: made while sections merge, used for every key. The application still gets the
-//! whole query. Absent on purpose: decoding; names are compared as they are written.
+//! Called by: the configuration, when sections merge, and the page cache, for every key. The
+//! application still gets the whole query.
+//! Caveat: names are compared as written, without decoding.
+//! Out of scope: No-Vary-Search.
 
-/// What to leave out, in the order it was said.
+/// Parameters to leave out, in the configured order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyEdits {
     removed: Vec<Removed>,
@@ -15,13 +17,13 @@ enum Removed {
     Prefix(Vec<u8>),
 }
 
-/// The argument is none of `-qs:name`, `-qs:prefix*`, `clear`.
+/// The argument is not `-qs:name`, `-qs:prefix*` or `clear`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownEdit;
 
 impl KeyEdits {
-    /// One argument, after what is inherited. Several may stand in one, with white space or commas
-    /// between them.
+    /// Adds an argument after the inherited ones. One argument may contain several, separated by
+    /// white space or commas.
     pub fn add(&mut self, argument: &[u8]) -> Result<(), UnknownEdit> {
         for word in argument
             .split(|byte| *byte == b',' || byte.is_ascii_whitespace())
@@ -39,7 +41,7 @@ impl KeyEdits {
         Ok(())
     }
 
-    /// Leaves out a parameter, or with `*` at its end all that begin so.
+    /// Leaves out a parameter, or with `*` at its end all with that prefix.
     pub fn remove(&mut self, name: &[u8]) {
         self.removed.push(match name.strip_suffix(b"*") {
             Some(prefix) => Removed::Prefix(prefix.to_vec()),
@@ -51,8 +53,7 @@ impl KeyEdits {
         self.removed.is_empty()
     }
 
-    /// The query of the key; `None` if nothing survives. What is not removed stays as it is, in its
-    /// order.
+    /// The query of the key; `None` if nothing remains. The rest stays as it is, in its order.
     pub fn edited(&self, query: Option<&[u8]>) -> Option<Vec<u8>> {
         let query = query?;
         if self.removed.is_empty() {
@@ -66,7 +67,7 @@ impl KeyEdits {
         (!edited.is_empty()).then_some(edited)
     }
 
-    /// The path of the key: `;name=value` at its end left out as well, as
+    /// The path of the key, without a trailing `;name=value` that is left out as well, as
     /// `CacheIgnoreURLSessionIdentifiers` does.
     pub fn edited_path<'a>(&self, path: &'a [u8]) -> &'a [u8] {
         let mut path = path;
@@ -80,7 +81,7 @@ impl KeyEdits {
     }
 
     fn removes(&self, piece: &[u8]) -> bool {
-        // Some applications begin a parameter behind a semicolon, too.
+        // Some applications separate parameters by semicolons, too.
         if piece.contains(&b';') {
             return false;
         }

@@ -1,9 +1,9 @@
-//! What rewrite rules say to the cache with `[E=name:value]` (LSCache protocol 3.2).
+//! Cache control by rewrite rules with `[E=name:value]` (LSCache protocol 3.2).
 //!
-//! Place in the walk: collected while rules run, applied once after the last. Difficulty:
-//! `Cache-Control` is two things, a control list that adds up and a vary value that replaces; and
-//! an internal redirect between two rules puts `REDIRECT_` before what the first one said. Absent
-//! on purpose: the variables themselves, which stay readable to later rules and to the application.
+//! Called by: the page cache, once after the last rule.
+//! Caveat: `Cache-Control` is two things, a control list that adds up and a vary value that
+//! replaces; and an internal redirect prefixes earlier variables with `REDIRECT_`.
+//! Out of scope: the variables themselves, which stay visible to later rules and the application.
 
 use super::{
     control::Control,
@@ -12,16 +12,16 @@ use super::{
     vary::VaryRules,
 };
 
-/// Everything that rules said in one pass.
+/// Everything that rules have set for a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RewriteEnv {
     /// Control lists in order, with commas between them.
     control: Vec<u8>,
     pub vary: VaryRules,
     pub edits: KeyEdits,
-    /// `modcache=0`: the cache leaves this request alone.
+    /// `modcache=0`: the cache ignores this request.
     pub off: bool,
-    /// `noabort=1`: the backend goes on when the visitor leaves.
+    /// `noabort=1`: the backend continues when the client leaves.
     pub no_abort: bool,
 }
 
@@ -34,7 +34,7 @@ impl RewriteEnv {
         }
     }
 
-    /// Whether a variable of that name is for the cache.
+    /// True if the cache reads a variable of that name.
     pub fn is_ours(name: &[u8]) -> bool {
         [
             &b"cache-control"[..],
@@ -49,8 +49,7 @@ impl RewriteEnv {
         .any(|ours| ours.eq_ignore_ascii_case(name))
     }
 
-    /// Takes in a request's variables: what was said before an internal redirect, then what was
-    /// said behind it.
+    /// Reads a request's variables: those set before an internal redirect first.
     pub fn take_in<'v>(&mut self, variables: impl Iterator<Item = (&'v [u8], &'v [u8])>) {
         let mut ours: Vec<_> = variables
             .map(|(name, value)| {
@@ -61,13 +60,13 @@ impl RewriteEnv {
             .collect();
         ours.sort_by_key(|(redirects, _, _)| std::cmp::Reverse(*redirects));
         for (_, name, value) in ours {
-            // A word that is none edits nothing.
+            // An invalid word changes nothing.
             let _ = self.set(name, value);
         }
     }
 
-    /// Takes in a variable, in the order that rules set them; others than [`RewriteEnv::is_ours`]
-    /// are let pass.
+    /// Applies a variable, in the order in which rules set them; ignores others than
+    /// [`RewriteEnv::is_ours`].
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), UnknownEdit> {
         match name.to_ascii_lowercase().as_slice() {
             b"cache-control" | b"cache-ctrl" => self.add_control(value),
@@ -81,7 +80,7 @@ impl RewriteEnv {
         Ok(())
     }
 
-    /// Applies what was collected.
+    /// Applies what was collected to a control.
     pub fn apply_to(&self, control: &mut Control) {
         control.apply(&self.control);
     }
@@ -101,7 +100,7 @@ impl RewriteEnv {
     }
 }
 
-/// How many redirects there were since a variable was set, and its name then.
+/// The number of redirects since a variable was set, and its original name.
 fn before_redirects(mut name: &[u8]) -> (usize, &[u8]) {
     let mut redirects = 0;
     while let Some(inner) = name.strip_prefix(b"REDIRECT_") {

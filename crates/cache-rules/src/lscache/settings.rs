@@ -1,9 +1,13 @@
 //! The parameters of an LSCache site (LSCache protocol 12), with the protocol's defaults.
+//!
+//! Called by: the page cache, which fills them from the configuration.
+//! Caveat: names follow the protocol, in its order.
+//! Out of scope: HTTP's rules (`rules::settings`).
 
-/// Names as in the protocol, in its order.
+/// The parameters of a site.
 #[derive(Clone, Debug)]
 pub struct LscacheSettings {
-    /// `enableCache`, `enablePrivateCache`: store without the application's word.
+    /// `enableCache`, `enablePrivateCache`: store without the application's request.
     pub enable_public: bool,
     pub enable_private: bool,
     /// `checkPublicCache`, `checkPrivateCache` (`CacheLookup`).
@@ -26,7 +30,7 @@ pub struct LscacheSettings {
     pub max_stale_s: u64,
     /// `maxCacheObjSize`; 0 is no limit.
     pub object_bytes_max: u64,
-    /// `noCacheDomain`, `noCacheUrl`: hosts, and what stands anywhere in a URL.
+    /// `noCacheDomain`, `noCacheUrl`: hosts, and substrings of URLs.
     pub off_hosts: Vec<String>,
     pub off_urls: Vec<String>,
     /// `no-vary`.
@@ -35,11 +39,11 @@ pub struct LscacheSettings {
     pub purge_path: Option<String>,
     /// `reqHeaderVary`, in lower case.
     pub vary_fields: Vec<String>,
-    /// Session cookies beside the usual ones ([`crate::cookie_names`]).
+    /// Session cookies in addition to the default ones ([`crate::cookie_names`]).
     pub session_cookies: Vec<String>,
-    /// Cookies that are as good as not sent.
+    /// Cookies that count as not sent.
     pub ignored_cookies: Vec<String>,
-    /// Whether the address is part of a client's identity, beside what identifies it.
+    /// The address is part of a client's identity.
     pub identity_by_address: bool,
 }
 
@@ -72,7 +76,7 @@ impl Default for LscacheSettings {
 }
 
 impl LscacheSettings {
-    /// 3.3: whether this host or URL is never cached.
+    /// 3.3: true if this host or URL is never cached.
     pub fn is_off(&self, host: &[u8], url: &[u8]) -> bool {
         self.off_hosts
             .iter()

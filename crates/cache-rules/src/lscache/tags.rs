@@ -1,8 +1,9 @@
-//! `X-LiteSpeed-Tag` (LSCache protocol 6.5): what an entry can be purged by.
+//! `X-LiteSpeed-Tag` (LSCache protocol 6.5): tags by which an entry can be purged.
 //!
-//! Difficulty: tags of a private entry are its visitor's own, but for those that begin with
-//! `public:`, so that a public purge can reach private entries. Absent on purpose: the implicit tag
-//! of the URL ([`crate::names::url_tag`]).
+//! Called by: the page cache.
+//! Caveat: tags of a private entry belong to its client, except for those that begin with
+//! `public:`, so that a public purge can reach private entries.
+//! Out of scope: the implicit tag of the URL ([`crate::names::url_tag`]).
 
 use crate::rules::{
     tags::{TAGS_BYTES_MAX, TooManyTags},
@@ -18,12 +19,13 @@ pub const TAG: &str = "X-LiteSpeed-Tag";
 pub struct Tags {
     /// Matched by public purges.
     pub public: Vec<Vec<u8>>,
-    /// Matched by private purges of the same visitor.
+    /// Matched by private purges of the same client.
     pub private: Vec<Vec<u8>>,
 }
 
-/// From all lines of the field. Too many can't all be purged by, so such a response must not be
-/// stored.
+/// Tags from all lines of the field.
+/// # Errors
+/// There are too many to purge by, so the response must not be stored.
 pub fn tags(fields: &Fields, private_entry: bool) -> Result<Tags, TooManyTags> {
     let mut tags = Tags::default();
     let mut seen: HashSet<(bool, &[u8])> = HashSet::new();
@@ -51,14 +53,14 @@ pub fn tags(fields: &Fields, private_entry: bool) -> Result<Tags, TooManyTags> {
     }
 }
 
-/// What stands between commas, semicolons and white space: none of them can be in a tag, and a
-/// purge is cut at the same places.
+/// Splits at commas, semicolons and white space: none of them can be in a tag, and purges are split
+/// the same way.
 fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| matches!(byte, b',' | b';') || byte.is_ascii_whitespace())
         .filter(|word| !word.is_empty())
 }
 
-/// Without regard to case.
+/// Ignores case.
 pub(super) fn strip_prefix<'a>(text: &'a [u8], prefix: &[u8]) -> Option<&'a [u8]> {
     let (start, rest) = text.split_at_checked(prefix.len())?;
     start.eq_ignore_ascii_case(prefix).then_some(rest)

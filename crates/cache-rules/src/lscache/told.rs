@@ -1,11 +1,14 @@
-//! What the application is told (LSCache protocol 2), and what no visitor may tell it.
+//! How the cache is announced to applications (LSCache protocol 2), and which fields clients may
+//! not send.
 //!
-//! Place in the walk: added to the variables of every dynamic request. Difficulty: plugins look for
-//! exact words: `crawler` and `combine` by substring, the edition by its beginning.
+//! Called by: the page cache, for every dynamic request.
+//! Caveat: plugins look for exact words: `crawler` and `combine` as substrings, the edition as a
+//! prefix.
+//! Out of scope: setting the variables.
 
 use super::vary::VaryRules;
 
-/// What the cache of a site can do.
+/// The cache's abilities for a site.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Abilities {
     pub on: bool,
@@ -14,12 +17,12 @@ pub struct Abilities {
     pub esi: bool,
     /// Combined requests for blocks (9.5).
     pub combine: bool,
-    /// The Magento flavour.
+    /// The Magento variant.
     pub litemage: bool,
 }
 
 impl Abilities {
-    /// From the words of `CacheEngine`; `None` for a word that is none. `off` alone switches off.
+    /// Parses the words of `CacheEngine`; `None` for an unknown word. `off` alone switches off.
     pub fn parse(words: &[u8]) -> Option<Abilities> {
         let mut abilities = Abilities::default();
         for word in words
@@ -55,8 +58,8 @@ impl Abilities {
     }
 }
 
-/// Names and values, names as they are sent. With `as_fields` the same is said as request fields,
-/// for plugins that would otherwise go by the name of the server.
+/// Names and values. With `as_fields` also as request fields, for plugins that would otherwise
+/// check the name of the server.
 pub fn variables(
     abilities: Abilities,
     vary: &VaryRules,
@@ -85,8 +88,8 @@ pub fn variables(
     told
 }
 
-/// Request fields that only a trusted peer may send on; from others they are removed before the
-/// application sees them. Gateways write underscores for dashes, so both are the same here.
+/// True for request fields that only a trusted peer may send; from others they are removed.
+/// Gateways write underscores for dashes, so both are equal here.
 pub fn is_reserved_request_field(name: &[u8]) -> bool {
     let name: Vec<u8> = name
         .iter()
@@ -101,8 +104,8 @@ pub fn is_reserved_request_field(name: &[u8]) -> bool {
     is_mark(&name) || name.starts_with(b"x-lscache-")
 }
 
-/// Whether a request comes from a front cache that speaks the protocol itself (10). Only to be
-/// asked about trusted peers.
+/// True if a request comes from a front cache that speaks the protocol (10). Only meaningful for
+/// trusted peers.
 pub fn is_front_cache(mut names: impl Iterator<Item = impl AsRef<[u8]>>) -> bool {
     names.any(|name| is_mark(name.as_ref()))
 }

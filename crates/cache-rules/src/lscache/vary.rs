@@ -1,10 +1,10 @@
-//! The vary string (LSCache protocol 4.3 and 6.6): which variant of a URL a visitor gets.
+//! The vary string (LSCache protocol 4.3 and 6.6): selects the variant of a URL for a client.
 //!
-//! Place in the walk: part of the key. Made from rewrite rules before the application ran, and from
-//! `X-LiteSpeed-Vary` after. Difficulty: what the application says replaces what rewrite rules
-//! said, for the key that its response is stored under, and is remembered for the URL;
-//! [`VaryRules::encode`] is for that memory. Absent on purpose: fields that Vary names;
-//! `rules::Vary` makes their part of the key.
+//! Called by: the page cache, for keys: from rewrite rules before the application runs, and from
+//! `X-LiteSpeed-Vary` after.
+//! Caveat: what the application sets replaces what rewrite rules have set, for the key of its
+//! response, and is remembered for the URL ([`VaryRules::encode`]).
+//! Out of scope: fields that Vary names (`rules::Vary`).
 
 use super::{
     cookies::{pairs, push_escaped, push_piece},
@@ -16,7 +16,7 @@ use saker_http::{Fields, HeadView, KnownField};
 pub const VARY: &str = "X-LiteSpeed-Vary";
 pub const VARY_COOKIE: &[u8] = b"_lscache_vary";
 
-/// What a URL varies by, beside the vary cookie.
+/// What a URL varies by, in addition to the vary cookie.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VaryRules {
     /// Cookies by name, in order, each once.
@@ -36,7 +36,7 @@ impl VaryRules {
         }
     }
 
-    /// `None` where the response does not say (6.6).
+    /// `None` if the response does not set it (6.6).
     pub fn of_response(fields: &Fields) -> Option<VaryRules> {
         let mut rules = None;
         for item in lines(fields, VARY)
@@ -49,14 +49,14 @@ impl VaryRules {
                     rules.value =
                         Some(value.trim_ascii().to_vec()).filter(|value| !value.is_empty())
                 }
-                // A name without `cookie=` in front is one all the same; what else could it be?
+                // A name without `cookie=` counts as well.
                 None => rules.add_cookies(item),
             }
         }
         rules
     }
 
-    /// The vary string of a request, each piece with a semicolon behind it.
+    /// The vary string of a request; each piece ends with a semicolon.
     pub fn string(&self, request: HeadView<'_>) -> Vec<u8> {
         let mut out = Vec::new();
         push_cookie(&mut out, request, VARY_COOKIE);
@@ -71,7 +71,7 @@ impl VaryRules {
             push_cookie(&mut out, request, name);
         }
         if let Some(value) = &self.value {
-            // Not a cookie: no name can begin so.
+            // Not a cookie: no name can begin like this.
             out.push(b'=');
             push_escaped(&mut out, value);
             out.push(b';');
@@ -79,7 +79,7 @@ impl VaryRules {
         out
     }
 
-    /// To be remembered for a URL.
+    /// Encodes the rules for the vary record.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         self.cookies
@@ -97,9 +97,9 @@ impl VaryRules {
     }
 }
 
-/// The cookie of that name. One that is there several times, or under names that applications may
-/// take for it, is there with all of its values: some take the first, others the last, and PHP
-/// takes `a.b` and `a_b[c]` for `a_b`.
+/// Appends the cookie of that name. One that occurs several times, or under names that applications
+/// may take for it, appears with all its values: some applications take the first, others the last,
+/// and PHP takes `a.b` and `a_b[c]` for `a_b`.
 fn push_cookie(out: &mut Vec<u8>, request: HeadView<'_>, name: &[u8]) {
     let mut found = pairs(request.lines(KnownField::Cookie))
         .filter(|pair| pair.0 == name || is_same(pair.0, name))
@@ -110,7 +110,8 @@ fn push_cookie(out: &mut Vec<u8>, request: HeadView<'_>, name: &[u8]) {
     found.for_each(|(name, value)| push_piece(out, name, Some(value)));
 }
 
-/// Every cookie whose name begins with the vary cookie's, by name, because browsers keep no order.
+/// All cookies whose names begin with the vary cookie's, sorted by name, because browsers keep no
+/// order.
 fn further_vary_cookies(request: HeadView<'_>) -> Vec<(&[u8], &[u8])> {
     let longer =
         |pair: &(&[u8], &[u8])| pair.0.len() > VARY_COOKIE.len() && pair.0.starts_with(VARY_COOKIE);

@@ -1,9 +1,10 @@
-//! Fields on their way out and into the store: `LSC-Cookie`, the protocol's own fields,
+//! Fields that leave the server and that enter the store: `LSC-Cookie`, the protocol's own fields,
 //! `X-LiteSpeed-Cache` (LSCache protocol 5, 6.4, 6.7, 10).
 //!
-//! Place in the walk: the last filter of a response that the cache had a say in. Difficulty: what a
-//! visitor sees depends on hit, miss and on whether a front cache stands between; crawlers rely on
-//! the control of misses.
+//! Called by: the page cache's filter, last.
+//! Caveat: what a client sees depends on hit or miss and on a front cache; crawlers rely on the
+//! control field of misses.
+//! Out of scope: Cache-Status.
 
 use super::{
     control::{Audience, CONTROL},
@@ -15,7 +16,7 @@ use saker_http::{Fields, fields::known_name};
 
 pub const LSC_COOKIE: &str = "LSC-Cookie";
 pub const STATUS: &str = "X-LiteSpeed-Cache";
-/// Magento's list for caches that know bans.
+/// Magento's list for caches that support bans.
 pub const BAN_TAGS: &str = "X-Magento-Tags";
 
 /// What the cache did with a request.
@@ -28,7 +29,7 @@ pub enum Served {
     Uncached,
 }
 
-/// Gives a response the form that goes out. `litemage`: Magento's flavour of the word.
+/// Prepares a response for the client. `litemage`: the Magento variant.
 pub fn finish(fields: &mut Fields, served: Served, front_cache: bool, litemage: bool) {
     match status_value(served, litemage) {
         Some(value) => fields.set(STATUS, value.as_bytes()),
@@ -52,14 +53,13 @@ pub fn finish(fields: &mut Fields, served: Served, front_cache: bool, litemage: 
     });
 }
 
-/// Takes out what bans go by (`obj.http.X-Magento-Tags`), which is the cache's business once a page
-/// is kept.
+/// Removes the field that bans test (`obj.http.X-Magento-Tags`); once a page is stored, only the
+/// cache needs it.
 pub fn hide_ban_tags(fields: &mut Fields) {
     fields.remove(BAN_TAGS);
 }
 
-/// Takes out of an entry's fields what is not to be replayed (6.4); the rest of that is
-/// `rules::fields`'.
+/// Removes fields of an entry that must not be replayed (6.4); `rules::fields` removes the others.
 pub fn strip_for_store(fields: &mut Fields) {
     [STATUS, PURGE, PURGE_2, "Set-Cookie", "Date"]
         .iter()
@@ -78,7 +78,7 @@ fn status_value(served: Served, litemage: bool) -> Option<&'static str> {
     }
 }
 
-/// Every `LSC-Cookie` becomes a `Set-Cookie`, in its place.
+/// Turns every `LSC-Cookie` into a `Set-Cookie`, in its place.
 fn show_cookies(fields: &mut Fields) {
     if !fields.has(LSC_COOKIE) {
         return;

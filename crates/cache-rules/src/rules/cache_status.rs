@@ -1,13 +1,13 @@
-//! Cache-Status (RFC 9211): what this cache did, for whoever debugs it.
+//! Cache-Status (RFC 9211): reports what this cache did, for debugging.
 //!
-//! Place in the walk: the last thing added to a response that the cache had a say in. Difficulty:
-//! it is a list to which each cache on the way appends (section 2), and a structured field, so
-//! every value is checked or quoted. Absent on purpose: parameters that would show keys to visitors
-//! unless the caller gives them.
+//! Called by: the page cache, last.
+//! Caveat: a list to which each cache on the way appends (section 2), and a structured field, so
+//! every value is checked or quoted.
+//! Out of scope: parameters that would show keys to clients, unless the caller sets them.
 
 use saker_http::Fields;
 
-/// Why a request went on to the origin (section 2.2).
+/// Why a request was forwarded to the origin (section 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forward {
     Bypass,
@@ -41,7 +41,7 @@ pub struct CacheStatus<'a> {
     pub hit: bool,
     /// Not together with `hit` (section 2.2).
     pub forward: Option<Forward>,
-    /// Status of the origin's answer, where it differs from what is sent (section 2.3).
+    /// Status of the origin's response, if it differs from the one sent (section 2.3).
     pub forward_status: Option<u16>,
     /// Seconds of freshness left; negative when stale (section 2.4).
     pub ttl_s: Option<i64>,
@@ -87,7 +87,7 @@ impl CacheStatus<'_> {
         out
     }
 
-    /// What makes sense only when the request went on (sections 2.3, 2.5 and 2.6).
+    /// Parameters that make sense only for forwarded requests (sections 2.3, 2.5 and 2.6).
     fn push_forwarded(&self, out: &mut String) {
         if let Some(status) = self.forward_status {
             out.push_str(&format!("; fwd-status={status}"));

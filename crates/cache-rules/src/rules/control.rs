@@ -1,16 +1,15 @@
-//! Cache-Control (RFC 9111 section 5.2): what requests and responses say about caching, read once
-//! from all their lines.
+//! Cache-Control (RFC 9111 section 5.2) of requests and responses, parsed once from all lines.
 //!
-//! Place in the walk: the first step of every judgement. [`directives`] reads the grammar alone and
-//! serves fields of the same shape too. Difficulty: what is broken must never make a response live
-//! longer. A word that forbids counts however it is written, an age counts only if it is a plain
-//! number, and ages that contradict each other are none (section 4.2.1). Absent on purpose: fields
-//! by other names with a grammar of their own ([`super::targeted`]).
+//! Called by: every judgement. [`directives`] is the bare grammar, for fields of the same form.
+//! Caveat: a malformed value must never extend a lifetime. A directive that forbids counts however
+//! it is written, an age counts only if it is a plain number, and contradicting ages are invalid
+//! (section 4.2.1).
+//! Out of scope: targeted fields with a grammar of their own ([`super::targeted`]).
 
 use saker_http::{HeadView, KnownField, chars};
 use std::borrow::Cow;
 
-/// Section 1.2.2: what is larger than this is taken for this, 68 years.
+/// Section 1.2.2: larger values are taken for this, 68 years.
 pub const DELTA_SECONDS_MAX: u64 = 1 << 31;
 
 /// An argument in seconds.
@@ -19,7 +18,7 @@ pub enum Seconds {
     #[default]
     Absent,
     Given(u64),
-    /// No number, or two that differ: section 4.2.1 has such a response taken for stale.
+    /// Not a number, or two that differ: section 4.2.1 treats such a response as stale.
     Invalid,
 }
 
@@ -45,8 +44,7 @@ impl Seconds {
     }
 }
 
-/// A directive that may be about the whole response or about some of its fields (sections 5.2.2.4
-/// and 5.2.2.7).
+/// A directive about the whole response or about some of its fields (sections 5.2.2.4 and 5.2.2.7).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     #[default]
@@ -74,8 +72,7 @@ impl Scope {
             .any(|name| name.eq_ignore_ascii_case(field))
     }
 
-    /// An argument that is no list of names leaves us without a name to hide, so it is about
-    /// everything.
+    /// An argument that is not a list of names applies to the whole response.
     pub(super) fn add(&mut self, argument: Option<&[u8]>) {
         let names = argument.and_then(field_names);
         match (names, &mut *self) {
@@ -87,7 +84,7 @@ impl Scope {
     }
 }
 
-/// What a response's Cache-Control (or what stands for it) says.
+/// A response's Cache-Control, or the field in its place.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseControl {
     pub max_age: Seconds,
@@ -125,7 +122,7 @@ impl ResponseControl {
             b"no-cache" => self.no_cache.add(directive.argument.as_deref()),
             b"private" => self.private.add(directive.argument.as_deref()),
             b"no-store" => self.no_store = true,
-            // The words that allow more count only as the standard writes them.
+            // Directives that allow more count only in their standard form.
             b"public" => self.public |= directive.is_plain(),
             b"must-understand" => self.must_understand |= directive.is_plain(),
             b"must-revalidate" => self.must_revalidate = true,
@@ -133,14 +130,13 @@ impl ResponseControl {
             b"no-transform" => self.no_transform = true,
             // RFC 8246 section 2: arguments are ignored.
             b"immutable" => self.immutable = true,
-            // Section 5.2.3: extensions that are not known are ignored.
+            // Section 5.2.3: unknown extensions are ignored.
             _ => {}
         }
     }
 }
 
-/// What a request's Cache-Control says (section 5.2.1), and Pragma where there is none (section
-/// 5.4).
+/// A request's Cache-Control (section 5.2.1), or Pragma if there is none (section 5.4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestControl {
     pub max_age: Seconds,
@@ -154,7 +150,7 @@ pub struct RequestControl {
     pub only_if_cached: bool,
 }
 
-/// Section 5.2.1.2: without an argument, a stale response of any age will do.
+/// Section 5.2.1.2: without an argument, any stale response is acceptable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MaxStale {
     #[default]
@@ -193,7 +189,7 @@ impl RequestControl {
         }
     }
 
-    /// Of two, the stricter; one that can't be read allows nothing.
+    /// The stricter of two wins; an invalid one allows nothing.
     fn add_max_stale(&mut self, directive: &Directive<'_>) {
         let found = match (&directive.argument, directive.seconds()) {
             (None, _) => MaxStale::Any,
@@ -209,15 +205,15 @@ impl RequestControl {
     }
 }
 
-/// One member of a list of directives.
+/// One directive of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directive<'a> {
     /// As written, without white space around it.
     pub name: &'a [u8],
     /// Without its quotes.
     pub argument: Option<Cow<'a, [u8]>>,
-    /// Whether it is written as the grammar has it: a token, and an argument that is a token or a
-    /// quoted string, no spaces between.
+    /// True if it matches the grammar: a token, and an argument that is a token or a quoted string,
+    /// without spaces.
     pub sound: bool,
 }
 
@@ -263,8 +259,8 @@ pub fn delta_seconds(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// Up to the next comma that is not within quotes, and what follows it. A quote that nothing closes
-/// quotes nothing: else a `no-store` behind it would go unheard.
+/// Splits at the next comma outside quotes. An unclosed quote quotes nothing: otherwise a
+/// `no-store` after it would be ignored.
 fn take_member(text: &[u8]) -> (&[u8], &[u8]) {
     let mut at = 0;
     while let Some(byte) = text.get(at) {
@@ -324,7 +320,7 @@ fn unquoted(text: &[u8]) -> (Cow<'_, [u8]>, bool) {
     (Cow::Owned(plain.collect()), sound)
 }
 
-/// A list of field names in lower case; `None` where it is none.
+/// A list of field names in lower case; `None` if malformed.
 fn field_names(list: &[u8]) -> Option<Vec<String>> {
     let members = list
         .split(|byte| *byte == b',')

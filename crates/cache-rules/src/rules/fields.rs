@@ -1,15 +1,13 @@
-//! Which fields of a response are stored (RFC 9111 section 3.1).
+//! Fields of a response that are stored (RFC 9111 section 3.1).
 //!
-//! Place in the walk: between a judged response and its entry, and again when a 304 brings newer
-//! fields. Difficulty: an entry is replayed to everybody, so what was one visitor's or one
-//! connection's must not get in. Absent on purpose: LSCache's own fields, which `lscache` takes
-//! out.
+//! Called by: the page cache, before storing and after a 304.
+//! Caveat: an entry is sent to all clients, so personal and connection fields must not get in.
+//! Out of scope: LSCache's own fields (`lscache::visible`).
 
 use super::{life::Life, settings::RuleSettings, targeted::lines};
 use saker_http::{Fields, chars::trim_ows, fields::known_name};
 
-/// Of the connection (RFC 9110 section 7.6.1) or of a proxy's own dealings (section 3.1), made anew
-/// for each answer, or somebody's own.
+/// Connection fields (RFC 9110 section 7.6.1), fields of proxies (section 3.1), and personal ones.
 const NEVER: &[&str] = &[
     "connection",
     "keep-alive",

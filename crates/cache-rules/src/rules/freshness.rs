@@ -1,8 +1,10 @@
-//! How old a response is when it comes (RFC 9111 section 4.2.3), and how long it is fresh (sections
+//! The age of a response on arrival (RFC 9111 section 4.2.3) and its freshness lifetime (sections
 //! 4.2.1 and 4.2.2).
 //!
-//! Place in the walk: the arithmetic of [`super::judge`]. Difficulty: dates, ages and delays come
-//! from others' clocks, so every sum is bounded and every contradiction makes a response older.
+//! Called by: [`super::judge`].
+//! Caveat: dates, ages and delays come from other clocks, so every sum is bounded and every
+//! contradiction makes a response older.
+//! Out of scope: what is stored.
 
 use super::{
     control::{DELTA_SECONDS_MAX, Seconds, delta_seconds},
@@ -11,7 +13,7 @@ use super::{
 };
 use saker_http::{Fields, Status, date::parse_date};
 
-/// How long a response is fresh, and who says so.
+/// A freshness lifetime and its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lifetime {
     Explicit(u64),
@@ -29,7 +31,7 @@ impl Lifetime {
     }
 }
 
-/// When the exchange with the origin began and ended, and what the origin's clock said.
+/// Begin and end of the exchange with the origin, and the origin's Date.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     pub request_ms: i64,
@@ -38,7 +40,7 @@ pub struct Times {
 }
 
 impl Times {
-    /// RFC 9110 section 6.6.1: without a Date that can be read, the time of receipt stands for it.
+    /// RFC 9110 section 6.6.1: without a valid Date, the time of receipt is used.
     pub fn of(fields: &Fields, request_ms: i64, response_ms: i64) -> Times {
         let response_s = response_ms.div_euclid(1000);
         let date_s = fields
@@ -54,8 +56,8 @@ impl Times {
 
     /// `corrected_initial_age` of section 4.2.3.
     pub fn initial_age_ms(self, fields: &Fields) -> i64 {
-        // A Date has no milliseconds, so a response of this second is not taken for one of some
-        // milliseconds ago.
+        // A Date has no milliseconds: a response of this second must not look older by fractions of
+        // it.
         let apparent_ms = self
             .response_ms
             .div_euclid(1000)
@@ -68,7 +70,7 @@ impl Times {
     }
 }
 
-/// Section 5.1: of a list the first member; what is no number is ignored.
+/// Section 5.1: the first member of a list; invalid values are ignored.
 fn age_value(fields: &Fields) -> u64 {
     let first = fields
         .first("age")
@@ -103,7 +105,7 @@ pub fn lifetime(
     }
 }
 
-/// The first that is there decides, even if it can't be read: then the response is stale.
+/// The first one present decides, even if it is invalid: then the response is stale.
 fn explicit(policy: &Policy, fields: &Fields, times: Times) -> Option<u64> {
     for seconds in [policy.control.s_maxage, policy.control.max_age] {
         match seconds {
@@ -120,8 +122,8 @@ fn explicit(policy: &Policy, fields: &Fields, times: Times) -> Option<u64> {
     }
 }
 
-/// Section 5.3: what is no date, `0` above all, is in the past; so are dates that contradict each
-/// other (section 4.2.1).
+/// Section 5.3: invalid dates, above all `0`, are in the past; so are contradicting ones (section
+/// 4.2.1).
 fn expires(fields: &Fields, times: Times) -> Option<u64> {
     let response_s = times.response_ms.div_euclid(1000);
     let mut dates = lines(fields, "expires").map(|text| parse_date(text, response_s));
@@ -140,7 +142,7 @@ fn guessed(
     settings: &RuleSettings,
     times: Times,
 ) -> Lifetime {
-    // Section 4.2.2: only for these, or for what says that it may be cached.
+    // Section 4.2.2: only for these, or if the response is explicitly cacheable.
     if !is_heuristically_cacheable(status) && !policy.control.public {
         return Lifetime::Unknown;
     }

@@ -1,9 +1,9 @@
-//! Invalidation (RFC 9111 section 4.4): what an answered unsafe request makes invalid.
+//! Invalidation (RFC 9111 section 4.4): URLs that a successful unsafe request invalidates.
 //!
-//! Place in the walk: after the head of a response to anything but a safe method. Difficulty:
-//! Location and Content-Location are references that anyone may have put together, so they are
-//! resolved as RFC 3986 has it and count only within the origin of the request. Absent on purpose:
-//! the key that a URI has in the store, and what else an application wants purged (tags).
+//! Called by: the page cache, for responses to unsafe methods.
+//! Caveat: Location and Content-Location may contain anything, so they are resolved by RFC 3986 and
+//! count only within the origin of the request.
+//! Out of scope: keys, and purges that an application requests.
 
 use super::targeted::lines;
 use saker_http::{
@@ -11,7 +11,7 @@ use saker_http::{
     host::{canonical_host, parse_authority},
 };
 
-/// Where a request was sent.
+/// The origin of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// `http` or `https`.
@@ -20,8 +20,8 @@ pub struct Origin<'a> {
     pub authority: &'a [u8],
 }
 
-/// Paths with queries of that origin whose entries are to be invalidated; none for safe methods and
-/// for errors. `target`: the path and query of the request.
+/// Path and query of all URLs of that origin whose entries are to be invalidated; none for safe
+/// methods and errors. `target`: the path and query of the request.
 pub fn invalidated(
     method: Method,
     origin: Origin<'_>,
@@ -29,7 +29,7 @@ pub fn invalidated(
     status: Status,
     fields: &Fields,
 ) -> Vec<Vec<u8>> {
-    // "Non-error" is 2xx and 3xx; a method that is not known is taken for unsafe.
+    // "Non-error" is 2xx and 3xx; unknown methods count as unsafe.
     if method.is_safe() || !(status.is_success() || status.is_redirection()) {
         return Vec::new();
     }
@@ -70,7 +70,7 @@ fn resolve(origin: Origin<'_>, target: &[u8], reference: &[u8]) -> Option<Vec<u8
     Some(without_dots(&joined))
 }
 
-/// `rest` is what follows the two slashes.
+/// `rest` follows the two slashes.
 fn of_authority(origin: Origin<'_>, rest: &[u8]) -> Option<Vec<u8>> {
     let end = memchr::memchr2(b'/', b'?', rest).unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);

@@ -1,11 +1,11 @@
-//! May this response be stored, and what will its life be? RFC 9111 section 3 for a shared cache,
-//! and what is safe beyond it.
+//! Judges whether a response may be stored, and computes its lifetime. RFC 9111 section 3 for a
+//! shared cache, and stricter where that is safer.
 //!
-//! Place in the walk: asked when a response's head is there, before its content is kept.
-//! Difficulty: the standard trusts origins that many applications are not: pages made for one
-//! visitor come without a word about it. So whatever a session cookie, Set-Cookie or Authorization
-//! took part in is for all only if the response says so. Absent on purpose: what is done with the
-//! fields ([`super::fields`]), and LSCache's own control, which is asked before this.
+//! Called by: the page cache, when a response's head has arrived.
+//! Caveat: the standard trusts origins more than many applications deserve: personal pages come
+//! without Cache-Control. So if a session cookie, Set-Cookie or Authorization took part, the
+//! response is shared only if it is explicitly public.
+//! Out of scope: fields ([`super::fields`]) and LSCache's control, which comes first.
 
 use super::{
     control::{RequestControl, ResponseControl, Seconds},
@@ -18,8 +18,8 @@ use super::{
 };
 use saker_http::{Fields, HeadView, KnownField, Method, Status};
 
-/// Judges a response by its head. `request_ms` is when the request was sent, `response_ms` when the
-/// head had come.
+/// Judges a response by its head. `request_ms`: when the request was sent; `response_ms`: when the
+/// head arrived.
 pub fn judge_response(
     request: HeadView<'_>,
     status: Status,
@@ -48,14 +48,14 @@ pub fn judge_response(
 }
 
 fn by_request(request: HeadView<'_>, settings: &RuleSettings) -> Result<(), Pass> {
-    // Section 3 and RFC 9110 section 9.2.3: others than GET could be stored, but nobody asks for
-    // them a second time.
+    // Section 3 and RFC 9110 section 9.2.3: responses to other methods could be stored, but would
+    // never be used.
     if request.method() != Method::Get {
         return Err(Pass::Method);
     }
     // Section 5.2.1.5.
     let is_kept_all_the_same = settings.store_no_store && !settings.no_store_bypasses;
-    match settings.honours_client() && RequestControl::of(request).no_store && !is_kept_all_the_same
+    match settings.honors_client() && RequestControl::of(request).no_store && !is_kept_all_the_same
     {
         true => Err(Pass::RequestNoStore),
         false => Ok(()),
@@ -69,7 +69,7 @@ fn by_status(
 ) -> Result<(), Pass> {
     match status.0 {
         206 if !settings.store_parts => Err(Pass::Partial),
-        // Not final, not a representation, or not a status at all.
+        // Interim, no representation, or no valid status.
         ..200 | 304 | 600.. => Err(Pass::Status(status.0)),
         code if is_about_request(status) => Err(Pass::Status(code)),
         // Section 5.2.2.3.
@@ -78,9 +78,8 @@ fn by_status(
     }
 }
 
-/// Not of the standard, which lets an origin say that they be kept: statuses by which it judges one
-/// request, by fields that are part of no key. One client would have the resource answered so to
-/// all.
+/// Stricter than the standard, which lets an origin make them cacheable: statuses by which the
+/// origin judges one request, by fields that are not part of any key. All clients would get them.
 pub fn is_about_request(status: Status) -> bool {
     matches!(
         status.0,
@@ -104,15 +103,15 @@ pub fn is_about_request(status: Status) -> bool {
     )
 }
 
-/// Statuses whose caching we know: those of RFC 9110, and those that are registered beside it.
+/// Statuses with known caching semantics: those of RFC 9110, and registered ones.
 fn is_understood(status: Status) -> bool {
     status.0 != 206 && status.reason() != "Unknown"
 }
 
 fn by_control(policy: &Policy, settings: &RuleSettings) -> Result<(), Pass> {
     let control = &policy.control;
-    // Section 5.2.2.3: must-understand takes no-store back for those who understand; by_status saw
-    // to that.
+    // Section 5.2.2.3: must-understand overrides no-store for caches that understand; by_status has
+    // checked that.
     if control.no_store && !control.must_understand && !settings.store_no_store {
         return Err(Pass::NoStore(policy.field.clone()));
     }
@@ -125,7 +124,7 @@ fn by_control(policy: &Policy, settings: &RuleSettings) -> Result<(), Pass> {
     }
 }
 
-/// For whom the entry is.
+/// The clients that may share the entry.
 #[derive(Clone, Copy)]
 struct Audience {
     sessions: bool,
@@ -150,8 +149,8 @@ impl Audience {
         if request.has(KnownField::Authorization) && !audience.authorized {
             return Err(Pass::Authorization);
         }
-        // Section 7.3 warns of storing Set-Cookie; a response that sets one was made for somebody,
-        // unless it says otherwise.
+        // Section 7.3 warns of storing Set-Cookie: such a response is personal unless it is
+        // explicitly public.
         let set_aside = control.no_cache.names("set-cookie") || control.private.names("set-cookie");
         if fields.has("set-cookie") && !for_all && !set_aside {
             return Err(Pass::SetCookie);
@@ -163,7 +162,7 @@ impl Audience {
     }
 }
 
-/// Whether the response (or the operator) says in so many words that it is for a shared cache.
+/// True if the response (or the operator) explicitly makes it public.
 fn says_for_all(policy: &Policy, settings: &RuleSettings) -> bool {
     let control = &policy.control;
     control.public
@@ -185,7 +184,7 @@ pub(super) fn session_cookie(request: HeadView<'_>, settings: &RuleSettings) -> 
         .map(|name| String::from_utf8_lossy(name).into_owned())
 }
 
-/// The last condition of section 3: something has to say that the response may be stored.
+/// The last condition of section 3: something must allow storing the response.
 fn by_lifetime(status: Status, policy: &Policy, lifetime: Lifetime) -> Result<(), Pass> {
     let said =
         matches!(lifetime, Lifetime::Explicit(_)) || policy.control.public || policy.targeted;
@@ -215,12 +214,12 @@ fn life(
     };
     let fresh_until_ms = born_ms.saturating_add(ms(fresh_s));
     // Section 4.2.4. s-maxage forbids a client's max-stale as well (section 5.2.2.10), but neither
-    // what the response itself allows beside it, as content networks read it, nor what the operator
-    // set: Varnish's grace is set for pages with s-maxage.
+    // what the response itself allows, as content networks read it, nor what the operator has set:
+    // Varnish's grace also applies to pages with s-maxage.
     let forbidden = always_validates || control.must_revalidate || control.proxy_revalidate;
     let until = |said: Seconds, default_s: u64| {
-        // Who was never fresh does not become stale: it would be served for a while to all without
-        // ever having been said to be for them.
+        // A response that was never fresh gets no grace: it would be served to all without having
+        // been made public.
         let of_settings = if fresh_s > 0 { default_s } else { 0 };
         let seconds = if forbidden {
             0
@@ -259,7 +258,7 @@ fn life(
     }
 }
 
-/// A window that is named but can't be read is none.
+/// A window that is set but invalid is zero.
 fn said_or(said: Seconds, default_s: u64) -> u64 {
     match said {
         Seconds::Given(seconds) => seconds,
@@ -296,7 +295,7 @@ fn worth_storing(
     }
 }
 
-/// What a later request to the origin could be conditional on (section 4.3.1).
+/// True if a later request to the origin could be conditional (section 4.3.1).
 pub(super) fn has_validator(fields: &Fields) -> bool {
     fields.has("etag") || fields.has("last-modified")
 }

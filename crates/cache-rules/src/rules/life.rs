@@ -1,37 +1,36 @@
-//! The life of an entry: what was judged when it came, kept beside it, enough to judge every use of
-//! it.
+//! The lifetime of an entry: the result of judging its response, enough to judge every use of it.
 //!
-//! Place in the walk: made by [`super::judge`], stored as bytes with the entry, read by
-//! [`super::reuse`]. Difficulty: bytes come back from a disk, maybe written by another version, so
-//! they are checked, and what is not understood is no life. Absent on purpose: a checksum, which
-//! the store has around all of an entry.
+//! Called by: [`super::judge`], which makes it, [`super::reuse`], which reads it, and the page
+//! cache, which stores it as bytes.
+//! Caveat: bytes come back from disk, perhaps written by another version, so they are checked, and
+//! unknown ones are rejected.
+//! Out of scope: a checksum, which the store has for the whole entry.
 
 /// Plain data; times in milliseconds since the epoch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Life {
     /// When the response was received: what purges compare with.
     pub stored_ms: i64,
-    /// When the origin made it, as far as can be told (RFC 9111 section 4.2.3): what Age counts
-    /// from.
+    /// When the origin made it, as far as known (RFC 9111 section 4.2.3): Age counts from here.
     pub born_ms: i64,
     pub fresh_until_ms: i64,
-    /// RFC 5861 section 3; equal to `fresh_until_ms` where there is no such time.
+    /// RFC 5861 section 3; equal to `fresh_until_ms` without such a window.
     pub stale_while_revalidate_until_ms: i64,
     /// RFC 5861 section 4, likewise.
     pub stale_if_error_until_ms: i64,
-    /// When it is of no use any more.
+    /// Useless afterwards.
     pub keep_until_ms: i64,
-    /// Never served stale because a client would take it (must-revalidate, proxy-revalidate,
+    /// Never served stale because a client accepts it (must-revalidate, proxy-revalidate,
     /// s-maxage).
     pub must_revalidate: bool,
-    /// Asked for before each use (no-cache).
+    /// Must be validated before each use (no-cache).
     pub always_validates: bool,
     /// RFC 8246.
     pub immutable: bool,
-    /// The freshness is our guess (section 4.2.2).
+    /// The freshness is heuristic (section 4.2.2).
     pub guessed: bool,
-    /// May answer requests that carry somebody's session cookie: it says that it is for all, or is
-    /// selected by the cookie.
+    /// May answer requests with a session cookie: it is explicitly public, or selected by the
+    /// cookie.
     pub for_sessions: bool,
     /// May answer requests with Authorization (section 3.5).
     pub for_authorized: bool,
@@ -92,8 +91,8 @@ impl Life {
         rest.is_empty().then_some(life)
     }
 
-    /// Whether more fields are hidden than can be written down, or longer ones: such a response is
-    /// not stored.
+    /// True if there are more, or longer, hidden fields than can be encoded: such a response is not
+    /// stored.
     pub fn hides_too_much(&self) -> bool {
         self.storable_names().len() != self.hidden_fields.len()
     }

@@ -1,10 +1,8 @@
-//! No-Vary-Search (draft-ietf-httpbis-no-vary-search-04): which query parameters of a URI make no
-//! difference.
+//! No-Vary-Search (draft-ietf-httpbis-no-vary-search-04): query parameters that make no difference.
 //!
-//! Place in the walk: where a response with this field is stored, its key is made from
-//! [`SearchVariance::key_of`]; a look-up that knows what the last response of a path said makes the
-//! same. Difficulty: anything unexpected must lead back to comparing whole queries, which only
-//! costs hits. Absent on purpose: remembering per path, which is the store's.
+//! Called by: not used by the page cache yet; keys would come from [`SearchVariance::key_of`].
+//! Caveat: anything unexpected falls back to comparing whole queries, which only costs hits.
+//! Out of scope: remembering the variance per path.
 
 use super::{
     structured::{Dictionary, Item, Member, dictionary},
@@ -12,7 +10,7 @@ use super::{
 };
 use saker_http::Fields;
 
-/// Which parameters count.
+/// The parameters that matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 enum Counting {
     #[default]
@@ -40,7 +38,7 @@ impl SearchVariance {
         *self == SearchVariance::default()
     }
 
-    /// Section 6: whether a response for one query answers the other, all else being equal.
+    /// Section 6: true if a response for one query answers the other, all else being equal.
     pub fn equivalent(&self, one: Option<&[u8]>, other: Option<&[u8]>) -> bool {
         if self.is_default() {
             one == other
@@ -49,7 +47,7 @@ impl SearchVariance {
         }
     }
 
-    /// Bytes that equivalent queries share, and no others. With the default: the query behind its
+    /// Bytes that equivalent queries share, and others don't. With the default: the query with its
     /// question mark, or nothing.
     pub fn key_of(&self, query: Option<&[u8]>) -> Vec<u8> {
         if self.is_default() {
@@ -62,7 +60,7 @@ impl SearchVariance {
             Counting::Only(names) => pairs.retain(|pair| names.contains(&pair.0)),
         }
         if self.any_order {
-            // Stable: what a repeated parameter says first stays first.
+            // Stable: repeated parameters keep their order.
             pairs.sort_by(|one, other| one.0.cmp(&other.0));
         }
         let mut key = b"?".to_vec();
@@ -130,7 +128,7 @@ fn pairs(query: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     pieces.map(pair).collect()
 }
 
-/// `+` and percent escapes decoded; what is no UTF-8 becomes the replacement character, as in every
+/// `+` and percent escapes decoded; invalid UTF-8 becomes the replacement character, as in every
 /// browser.
 fn decoded(text: &[u8]) -> Vec<u8> {
     let digit = |byte: Option<&u8>| byte.and_then(|byte| (*byte as char).to_digit(16));

@@ -1,21 +1,21 @@
 //! Partial content (RFC 9111 sections 3.3 and 3.4): which bytes of a representation are held, and
-//! when they are all.
+//! whether they are complete.
 //!
-//! Place in the walk: where parts are stored at all, beside an entry whose bytes came as 206 or
-//! were cut short. Difficulty: parts of different versions must never meet; whoever adds one has
-//! asked [`super::validation::same_bytes`] first, and a total length that differs is refused here.
-//! Absent on purpose: `multipart/byteranges`, which is never stored, and the bytes.
+//! Called by: the page cache, for 206 responses.
+//! Caveat: ranges of different versions must never be combined; callers check
+//! [`super::validation::same_bytes`] first, and a different total length is rejected here.
+//! Out of scope: `multipart/byteranges`, which is never stored, and the bytes themselves.
 
 use saker_http::range::ByteRange;
 
-/// More pieces than this are not kept track of.
+/// Maximum number of separate ranges.
 const PIECES_MAX: usize = 64;
 
 /// `Content-Range: bytes 0-99/1000` of a 206 (RFC 9110 section 14.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContentRange {
     pub range: ByteRange,
-    /// `None` where the origin does not know it yet.
+    /// `None` if the origin does not know it yet.
     pub total: Option<u64>,
 }
 
@@ -51,7 +51,7 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// Of a response that broke off: the first `held` bytes of `total`.
+    /// An incomplete response: the first `held` bytes of `total`.
     pub fn prefix(held: u64, total: Option<u64>) -> Parts {
         let range = held.checked_sub(1).map(|last| ByteRange { first: 0, last });
         Parts {
@@ -60,8 +60,8 @@ impl Parts {
         }
     }
 
-    /// Adds a part of the same bytes. Refused (and nothing changed) where lengths contradict each
-    /// other or pieces become too many.
+    /// Adds a range of the same representation. `false`, and unchanged, if lengths contradict each
+    /// other or there are too many ranges.
     pub fn add(&mut self, part: ContentRange) -> bool {
         let total = self.total.or(part.total);
         let agrees = part.total.is_none_or(|theirs| total == Some(theirs));
@@ -85,7 +85,7 @@ impl Parts {
         &self.held
     }
 
-    /// Whether all bytes are there; then the entry is complete, and a 200 (section 3.4).
+    /// True if all bytes are held; then the entry is complete, and a 200 (section 3.4).
     pub fn is_complete(&self) -> bool {
         match (self.total, self.held.as_slice()) {
             (Some(0), []) => true,
@@ -94,14 +94,14 @@ impl Parts {
         }
     }
 
-    /// Whether a range asked for can be answered without the origin.
+    /// True if a range can be answered without the origin.
     pub fn holds(&self, range: ByteRange) -> bool {
         self.held
             .iter()
             .any(|held| held.first <= range.first && range.last <= held.last)
     }
 
-    /// What of a range is missing, in order: what to ask the origin for.
+    /// The missing ranges, in order: what to request from the origin.
     pub fn missing(&self, range: ByteRange) -> Vec<ByteRange> {
         let mut missing = Vec::new();
         let mut next = range.first;

@@ -1,7 +1,8 @@
-//! Why a response is not stored, each reason with the sentence that `saker explain` shows.
+//! Reasons why a response is not stored, each with the sentence that `saker explain` shows.
 //!
-//! Place in the walk: what [`super::judge`] answers in place of a life; counters go by
-//! [`Pass::name`].
+//! Called by: [`super::judge`], which returns them; counters use [`Pass::name`].
+//! Caveat: names are documented; don't change them.
+//! Out of scope: LSCache's reasons (`lscache::control`).
 
 use std::fmt;
 
@@ -11,33 +12,33 @@ pub enum Pass {
     Method,
     /// `Cache-Control: no-store` of the request.
     RequestNoStore,
-    /// An interim status, 304, or one that the response's must-understand asks us to know.
+    /// An interim status, 304, or one that must-understand requires to know.
     Status(u16),
-    /// A part, where parts are not stored.
+    /// A 206, where partial content is not stored.
     Partial,
-    /// The field that says no-store.
+    /// The field with no-store.
     NoStore(String),
-    /// The field that says private.
+    /// The field with private.
     Private(String),
     Authorization,
     SetCookie,
     /// The session cookie of the request.
     SessionCookie(String),
     VaryAll,
-    /// Nothing says that it is for shared caches, and the settings want that.
+    /// Nothing makes it explicitly public, and the settings require that.
     NotForAll,
-    /// Neither the response nor the settings say how long.
+    /// Neither the response nor the settings have a lifetime.
     NoLifetime,
-    /// The URL has a query, and the response does not say how long it is good for.
+    /// The URL has a query, and the response has no explicit lifetime.
     Query,
-    /// Stale on arrival, and nothing to validate it by. The field that decided.
+    /// Stale on arrival, and without a validator. The deciding field.
     Stale(String),
-    /// A list of fields to hide that is longer than can be kept.
+    /// The list of hidden fields is too long.
     HidesTooMuch,
 }
 
 impl Pass {
-    /// One word for counters and Cache-Status.
+    /// The word for counters and Cache-Status.
     pub fn name(&self) -> &'static str {
         match self {
             Pass::Method => "method",
@@ -65,7 +66,7 @@ impl fmt::Display for Pass {
             Pass::Method => f.write_str("only responses to GET are stored"),
             Pass::RequestNoStore => f.write_str("Cache-Control of the request says no-store"),
             Pass::Status(status) => write!(f, "responses with status {status} are not stored"),
-            Pass::Partial => f.write_str("status 206 is a part, and parts are not stored here"),
+            Pass::Partial => f.write_str("partial content (206) is not stored here"),
             Pass::NoStore(field) => write!(f, "{field} of the response says no-store"),
             Pass::Private(field) => write!(f, "{field} of the response says private"),
             Pass::Authorization => {
@@ -75,14 +76,14 @@ impl fmt::Display for Pass {
             Pass::SessionCookie(name) => {
                 write!(f, "the request has the session cookie {name}, and Cache-Control says neither public nor s-maxage")
             }
-            Pass::VaryAll => f.write_str("Vary of the response is `*`, or no list of field names that could be kept"),
-            Pass::NotForAll => f.write_str("nothing says that the response is for shared caches (public, s-maxage, CDN-Cache-Control)"),
-            Pass::Query => f.write_str("the URL has a query, and no Cache-Control or Expires says how long (CacheIgnoreQueryString)"),
-            Pass::NoLifetime => f.write_str("no Cache-Control, Expires or Last-Modified says how long, and no default is set"),
+            Pass::VaryAll => f.write_str("Vary of the response is `*` or malformed"),
+            Pass::NotForAll => f.write_str("nothing makes the response public for shared caches (public, s-maxage, CDN-Cache-Control)"),
+            Pass::Query => f.write_str("the URL has a query, and neither Cache-Control nor Expires sets a lifetime (CacheIgnoreQueryString)"),
+            Pass::NoLifetime => f.write_str("neither Cache-Control, Expires nor Last-Modified sets a lifetime, and there is no default"),
             Pass::Stale(field) => {
                 write!(f, "{field} makes the response stale on arrival, and it has no ETag or Last-Modified to validate it by")
             }
-            Pass::HidesTooMuch => f.write_str("Cache-Control names more fields in no-cache or private than can be kept"),
+            Pass::HidesTooMuch => f.write_str("Cache-Control names more fields in no-cache or private than can be stored"),
         }
     }
 }

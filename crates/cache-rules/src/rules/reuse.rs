@@ -1,8 +1,9 @@
-//! May this entry answer this request now? RFC 9111 section 4, and RFC 5861.
+//! Judges whether an entry may answer a request now. RFC 9111 section 4, and RFC 5861.
 //!
-//! Place in the walk: the look-up, once key and Vary have selected an entry. On the hot path:
-//! allocates nothing, unless a client's Cache-Control is there and honoured. Absent on purpose:
-//! purges and bans, which the store knows; conditions of the client ([`super::validation`]).
+//! Called by: the page cache, once key and Vary have selected an entry.
+//! Caveat: on the hot path. Allocates nothing, unless a client's Cache-Control is present and
+//! honored.
+//! Out of scope: purges and bans (the store), and the client's conditions ([`super::validation`]).
 
 use super::{
     cache_status::Forward,
@@ -17,17 +18,17 @@ use saker_http::{HeadView, KnownField, Method, Status};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     Fresh,
-    /// Serve it, and ask the origin for a new one in the background.
+    /// Serve it, and refresh it in the background.
     Stale,
-    /// Ask the origin first, conditionally if the entry has something to ask by.
+    /// Validate it first, conditionally if it has a validator.
     Validate(Why),
     /// Not for this request.
     NotUsable(Why),
-    /// Nothing usable, and the client wants no other (section 5.2.1.7): answer 504.
+    /// Nothing usable, and the client accepts nothing else (section 5.2.1.7): respond 504.
     OnlyIfCached504,
 }
 
-/// What stands against an entry.
+/// Why an entry can't be used as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
     Method,
@@ -43,7 +44,7 @@ pub enum Why {
 }
 
 impl Why {
-    /// As Cache-Status says it.
+    /// The reason in Cache-Status.
     pub fn forward(self) -> Forward {
         match self {
             Why::Method => Forward::Method,
@@ -74,7 +75,7 @@ impl Why {
                 "the entry is not fresh for as long as min-fresh of the request asks"
             }
             Why::Expired => "the entry is stale",
-            Why::Gone => "the entry is past all its times",
+            Why::Gone => "the entry is past all its stale windows",
         }
     }
 }
@@ -93,8 +94,8 @@ pub fn age_s(life: &Life, now_ms: i64) -> u64 {
     (u64::try_from(age_ms).unwrap_or(0) / 1000).min(DELTA_SECONDS_MAX)
 }
 
-/// Whether the entry may stand in for an answer that did not come or was one of [`is_error`] (RFC
-/// 5861 section 4).
+/// True if the entry may replace a response that failed or was an error by [`is_error`] (RFC 5861
+/// section 4).
 pub fn may_serve_after_error(
     request: HeadView<'_>,
     life: &Life,
@@ -108,7 +109,7 @@ pub fn may_serve_after_error(
         return true;
     }
     let asked = settings
-        .honours_client()
+        .honors_client()
         .then(|| RequestControl::of(request).stale_if_error);
     match asked {
         Some(Seconds::Given(seconds)) => {
@@ -123,7 +124,7 @@ pub fn is_error(status: Status) -> bool {
     matches!(status.0, 500 | 502 | 503 | 504)
 }
 
-/// Section 5.2.1.7. Honoured always: it asks the origin for nothing.
+/// Section 5.2.1.7. Always honored: it costs the origin nothing.
 pub fn only_if_cached(request: HeadView<'_>) -> bool {
     request.has(KnownField::CacheControl) && RequestControl::of(request).only_if_cached
 }
@@ -140,7 +141,7 @@ fn unless_only_cached(
     if let Some(why) = for_whom(request, life, settings) {
         return Use::NotUsable(why);
     }
-    let control = if settings.honours_client() {
+    let control = if settings.honors_client() {
         RequestControl::of(request)
     } else {
         RequestControl::default()
@@ -171,8 +172,8 @@ fn by_age(control: &RequestControl, life: &Life, now_ms: i64) -> Use {
     }
 }
 
-/// Not of the standard: who sends a session cookie or credentials gets what is for all only if it
-/// was said to be.
+/// Stricter than the standard: requests with a session cookie or credentials get shared entries
+/// only if those are explicitly public.
 fn for_whom(request: HeadView<'_>, life: &Life, settings: &RuleSettings) -> Option<Why> {
     if request.has(KnownField::Authorization) && !life.for_authorized {
         return Some(Why::Authorization);
@@ -189,11 +190,11 @@ fn client_objects(control: &RequestControl, life: &Life, now_ms: i64) -> Option<
         return Some(Why::RequestNoCache);
     }
     let fresh = now_ms < life.fresh_until_ms;
-    // RFC 8246 section 2: a reload does not make anything of a fresh entry that never changes.
+    // RFC 8246 section 2: a reload does not invalidate a fresh immutable entry.
     let too_old = match control.max_age {
         Seconds::Absent => false,
         Seconds::Given(_) if fresh && life.immutable => false,
-        // A client that sent no number wants something; the nearest is max-age=0.
+        // A malformed number counts as max-age=0.
         Seconds::Given(0) | Seconds::Invalid => true,
         Seconds::Given(seconds) => now_ms.saturating_sub(life.born_ms) > ms(seconds),
     };

@@ -1,11 +1,12 @@
 //! Dictionaries of structured fields (RFC 9651 sections 3.2 and 4.2.2), as far as caching uses
 //! them.
 //!
-//! Difficulty: one bad byte anywhere makes the whole field as good as absent (section 4.2), so
-//! nothing is skipped that is not checked. Parameters are checked and dropped: no field that is
-//! read here gives them a meaning. Absent on purpose: lists, and writing.
+//! Called by: `targeted` and `no_vary_search`.
+//! Caveat: one bad byte invalidates the whole field (section 4.2), so everything is checked.
+//! Parameters are checked and dropped: no field that is read here uses them.
+//! Out of scope: lists, and writing.
 
-/// A bare item (section 3.3). What no caller looks into keeps no value.
+/// A bare item (section 3.3). Kinds that no caller reads keep no value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
     Boolean(bool),
@@ -26,8 +27,8 @@ pub enum Member {
 /// Keys with their members, in order; of a repeated key the last counts.
 pub type Dictionary = Vec<(Vec<u8>, Member)>;
 
-/// The dictionary that all lines of a field make together; `None` where it is none. Without lines,
-/// or with empty ones, it is empty.
+/// The dictionary of all lines of a field; `None` if malformed. Without lines, or with empty ones,
+/// it is empty.
 pub fn dictionary<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Dictionary> {
     let joined = lines.collect::<Vec<_>>().join(&b","[..]);
     let mut reader = Reader(joined.as_slice());
@@ -51,7 +52,7 @@ pub fn dictionary<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Dictionar
     Some(members)
 }
 
-/// What is left of the text; every step takes from its front or fails.
+/// The remaining text; every step consumes its front or fails.
 struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {

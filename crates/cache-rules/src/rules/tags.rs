@@ -1,15 +1,15 @@
-//! Tags that applications give responses for other caches: Surrogate-Key, Cache-Tag, xkey,
-//! X-Magento-Tags and their kin.
+//! Tags for other caches: Surrogate-Key, Cache-Tag, xkey, X-Magento-Tags and similar fields.
 //!
-//! Place in the walk: beside the fields of an entry, so that a purge by tag finds it whoever the
-//! tag was written for. Absent on purpose: X-LiteSpeed-Tag, which has scopes ([`crate::lscache`]).
+//! Called by: the page cache, so that a purge by tag works whichever cache the tag was meant for.
+//! Caveat: a response with too many tags must not be stored.
+//! Out of scope: X-LiteSpeed-Tag, which has scopes ([`crate::lscache`]).
 
 use saker_http::Fields;
 
-/// Bytes of all tags of a response; pages of large shops come near.
+/// Limit on the tags of a response; pages of large shops come near.
 pub const TAGS_BYTES_MAX: usize = 65_535;
 
-/// Field, and whether a comma separates its tags; white space always does, unless a comma does.
+/// The field, and whether commas separate its tags; otherwise white space does.
 const TAG_FIELDS: &[(&str, bool)] = &[
     ("surrogate-key", false),
     ("cache-tag", true),
@@ -20,8 +20,10 @@ const TAG_FIELDS: &[(&str, bool)] = &[
     ("x-cache-tags", true),
 ];
 
-/// Each tag once, in order. What would go beyond [`TAGS_BYTES_MAX`] is left out and said so: such a
-/// response can't be purged by all its tags, so it must not be stored.
+/// Tags of a response, each once, in order.
+/// # Errors
+/// More than [`TAGS_BYTES_MAX`]: the response can't be purged by all its tags, so it must not be
+/// stored.
 pub fn tags(fields: &Fields) -> Result<Vec<Vec<u8>>, TooManyTags> {
     let mut tags: Vec<Vec<u8>> = Vec::new();
     let mut seen = std::collections::HashSet::new();
@@ -55,7 +57,7 @@ pub fn tags(fields: &Fields) -> Result<Vec<Vec<u8>>, TooManyTags> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyTags;
 
-/// Whether a field is one of tags, which visitors need not see.
+/// True for fields with tags, which clients need not see.
 pub fn is_tag_field(name: &str) -> bool {
     TAG_FIELDS
         .iter()

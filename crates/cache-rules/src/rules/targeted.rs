@@ -1,10 +1,10 @@
-//! Which field steers this cache: Surrogate-Control, a targeted field (RFC 9213), or Cache-Control
-//! with Expires.
+//! The field that controls this cache: Surrogate-Control, a targeted field (RFC 9213), or
+//! Cache-Control with Expires.
 //!
-//! Place in the walk: the first question about a response. Difficulty: a targeted field replaces
-//! the others entirely if it can be read, and counts as absent if it can't (section 2.1). Absent on
-//! purpose: names ending in `-Cache-Control` that nobody listed; section 2.4 forbids to go by the
-//! ending.
+//! Called by: judgements, first.
+//! Caveat: a valid targeted field replaces the others entirely, an invalid one counts as absent
+//! (section 2.1).
+//! Out of scope: unlisted names ending in `-Cache-Control`; section 2.4 forbids using the suffix.
 
 use super::{
     control::{Directive, ResponseControl, Scope, Seconds, directives},
@@ -13,14 +13,13 @@ use super::{
 };
 use saker_http::Fields;
 
-/// What a response says to this cache, and where.
+/// A response's instructions to this cache, and their source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     pub control: ResponseControl,
     /// Name of the field that decides.
     pub field: String,
-    /// Whether that field was meant for caches like this one alone, so that Cache-Control and
-    /// Expires say nothing.
+    /// The field is for caches like this one only, so Cache-Control and Expires don't apply.
     pub targeted: bool,
     /// Surrogate-Control: `content="ESI/1.0"`.
     pub esi: bool,
@@ -33,7 +32,7 @@ pub fn policy(fields: &Fields, settings: &RuleSettings) -> Policy {
         if surrogate.targeted {
             return surrogate;
         }
-        // Only about the content: how long is told elsewhere.
+        // Only about the content; the lifetime is in another field.
         return Policy {
             esi: surrogate.esi,
             ..untargeted(fields, settings)
@@ -70,7 +69,7 @@ fn untargeted(fields: &Fields, settings: &RuleSettings) -> Policy {
     }
 }
 
-/// `None` where the field is absent, empty or no dictionary.
+/// `None` if the field is absent, empty or malformed.
 fn targeted(fields: &Fields, name: &str) -> Option<ResponseControl> {
     let members = dictionary(lines(fields, name)).filter(|members| !members.is_empty())?;
     let mut control = ResponseControl::default();
@@ -80,8 +79,8 @@ fn targeted(fields: &Fields, name: &str) -> Option<ResponseControl> {
     Some(control)
 }
 
-/// Section 2.1: a value of another type than the directive has is not to be consumed. An age then
-/// is none, and a word that forbids stands unless it is plainly denied.
+/// Section 2.1: a value of the wrong type is ignored. Then an age is invalid, and a directive that
+/// forbids applies unless explicitly false.
 fn add(control: &mut ResponseControl, key: &[u8], member: &Member) {
     let truth = match member {
         Member::Item(Item::Boolean(truth)) => Some(*truth),
@@ -120,8 +119,8 @@ fn add_scope(scope: &mut Scope, member: &Member) {
     }
 }
 
-/// The Edge Architecture's field as Varnish's and Fastly's users know it: `max-age=600`,
-/// `max-age=600+30` (stale for 30 more), `no-store`, `content="ESI/1.0"`.
+/// The Edge Architecture's field as used with Varnish and Fastly: `max-age=600`, `max-age=600+30`
+/// (stale for 30 more), `no-store`, `content="ESI/1.0"`.
 fn surrogate(fields: &Fields) -> Policy {
     let mut policy = Policy {
         field: "Surrogate-Control".into(),

@@ -1,11 +1,11 @@
-//! Validation (RFC 9111 section 4.3): asking the origin whether an entry still holds, what its
-//! answer means, and answering a client that asks the same of us.
+//! Validation (RFC 9111 section 4.3): conditional requests to the origin, their responses, and
+//! conditional requests of clients.
 //!
-//! Place in the walk: around a request to the origin for an entry that is not fresh; and on the way
-//! out of every hit. Difficulty: a 304 may be about another representation than ours, and then
-//! refreshes nothing; its fields replace ours, but not those that describe bytes which we hold and
-//! it does not bring. Absent on purpose: If-Match and If-Unmodified-Since, which are not for caches
-//! (section 4.3.2); If-Range (`saker_http::conditional`).
+//! Called by: the page cache, before a request to the origin, for its response, and for hits.
+//! Caveat: a 304 may be about another representation, and then refreshes nothing; its fields
+//! replace the stored ones, but not those that describe the stored bytes if it lacks them.
+//! Out of scope: If-Match and If-Unmodified-Since, which don't concern caches (section 4.3.2);
+//! If-Range (`saker_http::conditional`).
 
 use super::{
     fields::is_never_stored, freshness::Times, judge::judge_response, life::Life, pass::Pass,
@@ -18,8 +18,7 @@ use saker_http::{
     fields::known_name,
 };
 
-/// The conditions to send for an entry with these fields (section 4.3.1); none where it has no
-/// validator.
+/// The conditions for an entry with these fields (section 4.3.1); none without a validator.
 pub fn conditions(stored: &Fields) -> Vec<(&'static str, Vec<u8>)> {
     let tag = stored
         .first("etag")
@@ -34,17 +33,17 @@ pub fn conditions(stored: &Fields) -> Vec<(&'static str, Vec<u8>)> {
     both.into_iter().flatten().collect()
 }
 
-/// What the answer to a conditional request of ours means for the entry.
+/// The meaning of a validation response for the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The entry holds: give it the answer's fields and a new life.
+    /// The entry is valid: update its fields and lifetime.
     Freshens,
-    /// The entry is over; the answer is judged like any other, and goes to the client.
+    /// The entry is replaced; the response is judged like any other, and goes to the client.
     Replaces,
-    /// The origin failed: the entry may stand in if its times allow, else the answer goes to the
+    /// The origin failed: the entry may be served if its times allow, else the response goes to the
     /// client. The entry stays.
     Failed,
-    /// A 304 about something else: ask again without conditions.
+    /// A 304 about something else: repeat without conditions.
     Unrelated,
 }
 
@@ -58,8 +57,7 @@ pub fn judge_answer(stored: &Fields, status: Status, answer: &Fields) -> Answer 
     }
 }
 
-/// Section 4.3.4: whether a 304 is about the stored response. One without validators is about what
-/// was asked for.
+/// Section 4.3.4: true if a 304 is about the stored response. One without validators is.
 fn is_about(stored: &Fields, answer: &Fields) -> bool {
     let tag = |fields: &Fields| fields.first("etag").map(<[u8]>::to_vec);
     if let Some(theirs) = tag(answer) {
@@ -68,7 +66,7 @@ fn is_about(stored: &Fields, answer: &Fields) -> bool {
             EntityTag::parse(&theirs),
             ours.as_deref().and_then(EntityTag::parse),
         ) {
-            // Weak comparison: our request was answered by it (RFC 9110 section 13.1.2), and
+            // Weak comparison: the condition was weak as well (RFC 9110 section 13.1.2), and
             // origins weaken tags of compressed bodies.
             (Some(theirs), Some(ours)) => theirs.weak_eq(ours),
             (Some(_), None) => false,
@@ -81,7 +79,7 @@ fn is_about(stored: &Fields, answer: &Fields) -> bool {
     }
 }
 
-/// The stored fields with those of a 304 (or of a HEAD) in their places (section 3.2).
+/// The stored fields, updated by those of a 304 (or of a HEAD) (section 3.2).
 pub fn freshened(stored: &Fields, answer: &Fields) -> Fields {
     let mut fresh = stored.clone();
     let replaces = |name: &str| !is_never_stored(name) && !describes_content(name);
@@ -98,15 +96,15 @@ pub fn freshened(stored: &Fields, answer: &Fields) -> Fields {
     fresh
 }
 
-/// An entry after a 304: its fields, and its new life, or why it may not be kept.
+/// An entry after a 304: its fields, and its new lifetime, or why it may not be kept.
 #[derive(Clone, Debug)]
 pub struct Refreshed {
     pub fields: Fields,
     pub life: Result<Life, Pass>,
 }
 
-/// Section 4.3.4: the entry's fields made new by those of a 304, and judged again as if they had
-/// come with it. `status`: the entry's own.
+/// Section 4.3.4: updates the entry's fields by those of a 304, and judges the result. `status`:
+/// the entry's own.
 pub fn refreshed(
     request: HeadView<'_>,
     status: Status,
@@ -117,8 +115,8 @@ pub fn refreshed(
     response_ms: i64,
 ) -> Refreshed {
     let mut fields = freshened(stored, answer);
-    // A Date of the first answer would make the second as old; RFC 9110 section 6.6.1 says what
-    // stands for one that is not there.
+    // The first response's Date would make the second as old; RFC 9110 section 6.6.1 defines the
+    // substitute.
     let date_s = Times::of(answer, request_ms, response_ms).date_s;
     fields.set("Date", format_date(date_s).to_vec());
     let mut judged = fields.clone();
@@ -127,8 +125,7 @@ pub fn refreshed(
     Refreshed { fields, life }
 }
 
-/// Section 3.2: what tells how our bytes are to be read is not changed by an answer that brings
-/// none.
+/// Section 3.2: fields that describe the stored bytes don't change if the response lacks them.
 fn describes_content(name: &str) -> bool {
     [
         "content-length",
@@ -140,14 +137,14 @@ fn describes_content(name: &str) -> bool {
     .any(|held| held.eq_ignore_ascii_case(name))
 }
 
-/// What an answer to HEAD means for a stored response to GET (section 4.3.5).
+/// The meaning of a HEAD response for a stored response to GET (section 4.3.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadAnswer {
-    /// It is about the same bytes: its fields replace ours.
+    /// About the same bytes: its fields replace the stored ones.
     Freshens,
-    /// The stored response is over.
+    /// The stored response is invalid.
     Invalidates,
-    /// It says nothing about it.
+    /// It says nothing about the stored response.
     Nothing,
 }
 
@@ -178,7 +175,7 @@ pub fn judge_head_answer(
     }
 }
 
-/// Whether a client's own conditions make a hit with this status a 304 (section 4.3.2).
+/// True if a client's conditions make a hit with this status a 304 (section 4.3.2).
 pub fn is_not_modified(request: HeadView<'_>, status: Status, stored: &Fields, now_s: i64) -> bool {
     if status != Status::OK || !matches!(request.method(), Method::Get | Method::Head) {
         return false;
@@ -217,8 +214,8 @@ fn names_ours(request: HeadView<'_>, stored: &Fields) -> bool {
     found
 }
 
-/// The fields of a 304 made from an entry (RFC 9110 section 15.4.5); for `Set-Cookie` and others
-/// see the caller's filters.
+/// The fields of a 304 made from an entry (RFC 9110 section 15.4.5); callers filter `Set-Cookie`
+/// and others.
 pub fn not_modified_fields(stored: &Fields) -> Fields {
     const SENT: [&str; 8] = [
         "cache-control",
@@ -235,8 +232,8 @@ pub fn not_modified_fields(stored: &Fields) -> Fields {
     fields
 }
 
-/// Whether two responses are parts of the same bytes: the same strong validator (RFC 9111 section
-/// 3.4, RFC 9110 section 8.8.1).
+/// True if two responses contain parts of the same bytes: they have the same strong validator (RFC
+/// 9111 section 3.4, RFC 9110 section 8.8.1).
 pub fn same_bytes(one: &Fields, other: &Fields) -> bool {
     let single = |fields: &Fields| lines(fields, "etag").count() <= 1;
     if !single(one) || !single(other) {
@@ -251,7 +248,7 @@ pub fn same_bytes(one: &Fields, other: &Fields) -> bool {
     }
 }
 
-/// RFC 9110 section 8.8.2.2: a date of modification is strong if the response is at least a second
+/// RFC 9110 section 8.8.2.2: a modification date is strong if the response is at least a second
 /// younger.
 fn same_strong_date(one: &Fields, other: &Fields) -> bool {
     let of = |fields: &Fields| {

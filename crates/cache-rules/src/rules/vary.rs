@@ -1,16 +1,15 @@
-//! Vary: which fields of a request select among the stored responses of one URI (RFC 9111 section
-//! 4.1).
+//! Vary: request fields that select among the stored responses of one URI (RFC 9111 section 4.1).
 //!
-//! Place in the walk: the second half of an entry's key. Difficulty: the bytes of a key must differ
-//! whenever the standard says that requests differ, and differ as little as possible otherwise:
-//! each spelling more is a page more to make. White space and case are evened out where a field's
-//! grammar says that they mean nothing. Absent on purpose: Accept-Encoding, which the entry's own
-//! codings answer, and any judgement of what a field's value means.
+//! Called by: the page cache, for the second half of a key.
+//! Caveat: keys must differ whenever the standard says that requests differ, and as little as
+//! possible otherwise: each extra spelling costs a fetch. White space and case are normalized where
+//! a field's grammar permits.
+//! Out of scope: Accept-Encoding, which stored codings answer, and the meaning of values.
 
 use super::targeted::lines;
 use saker_http::{Fields, HeadView, chars, chars::trim_ows, field_name::is_alike};
 
-/// More names than this are no list that a sane origin sends.
+/// Longer lists are not plausible.
 const NAMES_MAX: usize = 32;
 
 /// The names of a Vary field, in lower case, sorted.
@@ -20,7 +19,7 @@ pub struct Vary {
 }
 
 impl Vary {
-    /// `None` where nothing can be selected by: `*`, or something that is no list of names.
+    /// `None` for `*` and malformed lists.
     pub fn of(fields: &Fields) -> Option<Vary> {
         let mut names = Vec::new();
         let members = lines(fields, "vary")
@@ -35,7 +34,7 @@ impl Vary {
         Vary::new(names)
     }
 
-    /// From names in any case and order; `None` for too many.
+    /// From names in any case and order; `None` if there are too many.
     pub fn new(mut names: Vec<String>) -> Option<Vary> {
         names
             .iter_mut()
@@ -58,14 +57,13 @@ impl Vary {
         self.names.iter().map(String::as_str)
     }
 
-    /// The bytes that requests of the same choice share. Empty for an empty list.
+    /// Bytes shared by requests that select the same response. Empty for an empty list.
     pub fn secondary_key(&self, request: HeadView<'_>) -> Vec<u8> {
         self.secondary_key_without(request, &[])
     }
 
-    /// The same, where some cookies are as good as not sent: names, or their beginnings with `*`.
-    /// An origin that says `Vary: Cookie` means the cookies that it reads, and visitors carry those
-    /// of statistics along.
+    /// The same, ignoring some cookies: names, or prefixes with `*`. An origin with `Vary: Cookie`
+    /// means the cookies that it reads, but clients also send those of statistics.
     pub fn secondary_key_without(
         &self,
         request: HeadView<'_>,
@@ -74,7 +72,7 @@ impl Vary {
         let mut key = Vec::new();
         for name in &self.names {
             push_sized(&mut key, name.as_bytes());
-            // Section 4.1: absent matches absent only, so an empty value is something else.
+            // Section 4.1: an absent field matches only an absent field, so an empty value differs.
             let value = combined(request, name).and_then(|value| {
                 if name == "cookie" {
                     without(value, ignored_cookies)
@@ -90,7 +88,7 @@ impl Vary {
         key
     }
 
-    /// Whether a stored response with that secondary key is one that this request selects.
+    /// True if this request selects the stored response with that secondary key.
     pub fn matches(&self, stored_key: &[u8], request: HeadView<'_>) -> bool {
         self.secondary_key(request) == stored_key
     }
@@ -101,12 +99,12 @@ fn push_sized(key: &mut Vec<u8>, part: &[u8]) {
     key.extend_from_slice(part);
 }
 
-/// All lines of a field as one value, evened out.
+/// All lines of a field as one normalized value.
 fn combined(request: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
     let mut value: Option<Vec<u8>> = None;
     // RFC 9113 section 8.2.3: cookies are joined by semicolons.
     let separator: &[u8] = if name == "cookie" { b"; " } else { b", " };
-    // Others make the same variable of `X_Foo` as of `X-Foo`, or another one.
+    // Some applications treat `X_Foo` and `X-Foo` as one variable, others don't.
     for (spelling, line) in request
         .fields()
         .filter(|(spelling, _)| is_alike(spelling, name.as_bytes()))
@@ -121,9 +119,8 @@ fn combined(request: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
         }
         value.extend_from_slice(line);
     }
-    // Only what a field's own grammar takes for the same may be made the same: lists, and ranges of
-    // languages and names of character sets, which know no case (RFC 9110 sections 12.5.1 to
-    // 12.5.4).
+    // Normalize only what a field's own grammar treats as equal: lists, and language ranges and
+    // charset names, which ignore case (RFC 9110 sections 12.5.1 to 12.5.4).
     match name {
         "accept" => value.map(|value| evened(&value)),
         "accept-language" | "accept-charset" => {
@@ -133,7 +130,7 @@ fn combined(request: HeadView<'_>, name: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// Cookies without those that are ignored; `None` where none is left.
+/// Removes ignored cookies; `None` if none remains.
 fn without(cookies: Vec<u8>, ignored: &[String]) -> Option<Vec<u8>> {
     if ignored.is_empty() {
         return Some(cookies);
@@ -163,7 +160,7 @@ fn without(cookies: Vec<u8>, ignored: &[String]) -> Option<Vec<u8>> {
     (!kept.is_empty()).then(|| kept.join(&b"; "[..]))
 }
 
-/// Without white space around commas and semicolons that are not quoted, and without empty members.
+/// Removes white space around unquoted commas and semicolons, and empty members.
 fn evened(value: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(value.len());
     let (mut quoted, mut escaped) = (false, false);

@@ -1349,7 +1349,7 @@ fn what_operators_decide() {
         defaults(),
     );
     let honoured = RuleSettings {
-        client: ClientControl::Honoured,
+        client: ClientControl::Honored,
         ..defaults()
     };
     one(

@@ -408,7 +408,7 @@ fn directives_of_requests_where_honoured() {
     run(
         rows,
         &RuleSettings {
-            client: ClientControl::Honoured,
+            client: ClientControl::Honored,
             ..RuleSettings::default()
         },
     );
@@ -589,7 +589,7 @@ fn errors_of_the_origin() {
     check(
         honoured,
         &RuleSettings {
-            client: ClientControl::Honoured,
+            client: ClientControl::Honored,
             ..RuleSettings::default()
         },
     );

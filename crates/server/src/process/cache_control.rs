@@ -15,13 +15,13 @@ use saker_config::{
     model::{Address, Site, SiteName},
 };
 use saker_control::{CacheVerb, PurgeOrder};
-use saker_handlers::page_cache::{
+use saker_http::{escape, host::canonical_host, path};
+use saker_page_cache::{
     bans, key,
     record::Record,
-    tally::{Count, Tallies},
-    visit::{self, PRIVATE},
+    stats::{Stat, WorkerStats},
+    tags::{self, PRIVATE},
 };
-use saker_http::{escape, host::canonical_host, path};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
@@ -40,7 +40,7 @@ pub async fn answer(
     verb: &CacheVerb,
     model: &Model,
     store: Option<Arc<Store>>,
-    site_stats: &[Arc<Tallies>],
+    site_stats: &[Arc<WorkerStats>],
 ) -> Result<Value, String> {
     let store = store.ok_or(
         "there is no page cache: no site uses it, or it could not be opened (see the error log)",
@@ -74,7 +74,7 @@ async fn aside(work: impl FnOnce() -> Value + Send + 'static) -> Result<Value, S
         .map_err(|error| error.to_string())
 }
 
-fn stat(model: &Model, store: &Store, site_stats: &[Arc<Tallies>]) -> Value {
+fn stat(model: &Model, store: &Store, site_stats: &[Arc<WorkerStats>]) -> Value {
     let (totals, bounds) = (store.totals(), store.bounds());
     json!({
         "ok": true,
@@ -93,7 +93,7 @@ fn stat(model: &Model, store: &Store, site_stats: &[Arc<Tallies>]) -> Value {
 }
 
 /// Of each site, what it has in the store, and what became of its requests since the start.
-pub fn sites(model: &Model, store: &Store, site_stats: &[Arc<Tallies>]) -> Value {
+pub fn sites(model: &Model, store: &Store, site_stats: &[Arc<WorkerStats>]) -> Value {
     // Sites of one name have their entries in common.
     let mut all: Vec<Vec<u8>> = scopes(model).map(|(scope, _)| scope).collect();
     all.dedup();
@@ -102,15 +102,15 @@ pub fn sites(model: &Model, store: &Store, site_stats: &[Arc<Tallies>]) -> Value
         .collect()
 }
 
-fn site(store: &Store, site_stats: &[Arc<Tallies>], scope: &[u8]) -> Value {
-    let (used, sum) = (store.site_use(scope), Tallies::sum(site_stats, scope));
+fn site(store: &Store, site_stats: &[Arc<WorkerStats>], scope: &[u8]) -> Value {
+    let (used, sum) = (store.site_use(scope), WorkerStats::sum(site_stats, scope));
     let mut site = json!({
         "site": String::from_utf8_lossy(scope),
         "entries": used.entries,
         "bytes": used.bytes,
         "pass_reasons": sum.reasons,
     });
-    let counts = Count::ALL
+    let counts = Stat::ALL
         .iter()
         .map(|count| (count.name().to_owned(), Value::from(sum.of(*count))));
     site.as_object_mut()
@@ -199,7 +199,7 @@ fn shown(store: &Store, head: &EntryHead, bytes: u64) -> Value {
     let more = json!({
         "key": parts,
         "codings": codings.map(|coding| format!("{coding:?}").to_lowercase()).collect::<Vec<_>>(),
-        "standing": format!("{:?}", store.standing(head.moment, visit::marks(head).iter().copied(), |_| false)).to_lowercase(),
+        "standing": format!("{:?}", store.validity(head.purge_seq, tags::marks(head).iter().copied(), |_| false)).to_lowercase(),
         "fields": fields.collect::<Vec<_>>(),
     });
     if let (Some(shown), Value::Object(more)) = (shown.as_object_mut(), more) {
@@ -211,7 +211,7 @@ fn shown(store: &Store, head: &EntryHead, bytes: u64) -> Value {
 fn life(head: &EntryHead) -> Option<Life> {
     match Record::decode(&head.rules)? {
         Record::Page { life, .. } | Record::Part { life, .. } => Some(life),
-        Record::Sign(_) => None,
+        Record::Vary(_) => None,
     }
 }
 

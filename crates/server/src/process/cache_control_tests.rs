@@ -1,6 +1,6 @@
 use super::*;
 use saker_config::parse;
-use saker_handlers::page_cache::record::By;
+use saker_page_cache::record::By;
 use std::{
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
@@ -51,7 +51,7 @@ fn keep(store: &Arc<Store>, url: &str, site: &str, tags: &[&str]) -> EntryHead {
         site: site.as_bytes().to_vec(),
         tags: all,
         keep_until_ms: (now_ms() + 600_000) as u64,
-        moment: store.moment(),
+        purge_seq: store.purge_seq(),
         began: 0,
         probes: [0, 0],
         status: 200,
@@ -70,13 +70,13 @@ fn keep(store: &Arc<Store>, url: &str, site: &str, tags: &[&str]) -> EntryHead {
     head
 }
 
-fn standing(store: &Store, head: &EntryHead) -> saker_cache_store::Standing {
+fn validity(store: &Store, head: &EntryHead) -> saker_cache_store::Validity {
     let marks: Vec<TagMark> = head
         .tags
         .iter()
         .map(|tag| TagMark::new(&head.site, tag))
         .collect();
-    store.standing(head.moment, marks, |ban| {
+    store.validity(head.purge_seq, marks, |ban| {
         ban.text
             .starts_with(&[b"expression\0", head.site.as_slice(), b"\0"].concat())
     })
@@ -145,13 +145,13 @@ fn a_host_is_the_same_in_every_spelling() {
 fn a_purge_takes_what_it_names_and_no_more() {
     let (folder, model) = (Folder::new(), model());
     let store = Store::open(&folder.0, saker_cache_store::Bounds::default()).unwrap();
-    use saker_cache_store::Standing::{Gone, Stale, Valid};
+    use saker_cache_store::Validity::{Gone, Stale, Valid};
     let order = |change: &dyn Fn(&mut PurgeOrder)| {
         let mut order = PurgeOrder::default();
         change(&mut order);
         order
     };
-    let cases: &[(PurgeOrder, [saker_cache_store::Standing; 3])] = &[
+    let cases: &[(PurgeOrder, [saker_cache_store::Validity; 3])] = &[
         (
             order(&|order| order.urls = vec!["http://a.example/x?y".into()]),
             [Gone, Valid, Valid],
@@ -198,7 +198,7 @@ fn a_purge_takes_what_it_names_and_no_more() {
         ];
         purge(order, &model, &store).unwrap();
         assert_eq!(
-            heads.each_ref().map(|head| standing(&store, head)),
+            heads.each_ref().map(|head| validity(&store, head)),
             *expected,
             "{order:?}"
         );

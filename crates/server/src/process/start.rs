@@ -323,7 +323,8 @@ fn shared(
     descriptors_max: u64,
     broker: Option<Arc<BrokerClient>>,
 ) -> Result<Arc<Shared>, String> {
-    let watcher = Watcher::start(report_watch_error).map_err(|error| format!("inotify: {error}"))?;
+    let watcher =
+        Watcher::start(report_watch_error).map_err(|error| format!("inotify: {error}"))?;
     if !watcher.is_watching() {
         error_log::log(
             &message::CONFIG_WARNING,

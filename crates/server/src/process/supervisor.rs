@@ -24,8 +24,8 @@ use saker_cli::source::Source;
 use saker_config::model::{Address, Listener};
 use saker_control::{LastReload, Lock, Peers};
 use saker_gateway::HealthChecks;
-use saker_handlers::page_cache::warm::Jobs;
 use saker_net::BoundSocket;
+use saker_page_cache::warm::WarmJobs;
 use saker_pipeline::Generation;
 use saker_serving::{
     shared::Shared,
@@ -77,7 +77,7 @@ pub struct Supervisor {
     pub(super) peers: Rc<RefCell<Peers>>,
     pub(super) ban_file: RefCell<BanFile>,
     pub(super) key_file: RefCell<KeyFile>,
-    pub(super) warm_ups: Jobs,
+    pub(super) warm_ups: WarmJobs,
     pub(super) health: RefCell<HealthChecks>,
     /// PHP process managers. Lives on this thread; only the task that stops it holds it across an
     /// `await`.
@@ -141,7 +141,7 @@ impl Supervisor {
             peers,
             ban_file: RefCell::new(ban_file),
             key_file: RefCell::new(key_file),
-            warm_ups: Jobs::default(),
+            warm_ups: WarmJobs::default(),
             health: RefCell::default(),
             php: RefCell::default(),
             stopping: Cell::new(false),

@@ -1,6 +1,6 @@
 //! Cache warming on the main thread: jobs of the control socket, and scheduled ones.
 //!
-//! Called by: the supervisor. The workers fetch the pages (`saker_handlers::page_cache::warm`);
+//! Called by: the supervisor. The workers fetch the pages (`saker_page_cache::warm`);
 //! nothing here waits.
 
 use super::{listeners::Listeners, workers::Workers};
@@ -9,9 +9,10 @@ use saker_config::{
     model::{Address, Listener},
 };
 use saker_control::{WARM_LINES_MAX, WarmList, WarmOrder, WarmVerb};
-use saker_handlers::page_cache::{
-    errand::{Door, Outcome},
-    warm::{Job, Jobs, Line, Order, url::PageUrl},
+use saker_page_cache::{
+    background_fetch::FetchOutcome,
+    endpoint::ListenerEndpoint,
+    warm::{WarmJob, WarmJobs, WarmOptions, WarmResult, url::PageUrl},
 };
 use saker_serving::worker_thread::Command;
 use saker_telemetry::{error_log, message};
@@ -27,7 +28,7 @@ const CONFIGURED_CONCURRENCY: usize = 2;
 /// Answers a warm-up command.
 pub fn answer(
     verb: &WarmVerb,
-    jobs: &Jobs,
+    jobs: &WarmJobs,
     model: &Model,
     listeners: &Listeners,
     workers: &Workers,
@@ -43,13 +44,13 @@ pub fn answer(
             concurrency,
             rate,
         }) => {
-            let order = Order {
+            let order = WarmOptions {
                 variations: variations.clone(),
                 concurrency: *concurrency,
                 rate: *rate,
                 is_watched: true,
             };
-            let job = Job::new(order, doors(model, listeners), true);
+            let job = WarmJob::new(order, doors(model, listeners), true);
             add(&job, list)?;
             let number = begin(&job, jobs, workers).ok_or("too many warm-ups are running")?;
             Ok(json!({ "ok": true, "job": number }))
@@ -68,12 +69,12 @@ pub fn answer(
 }
 
 /// Starts the configured warm-up.
-pub fn by_configuration(jobs: &Jobs, model: &Model, listeners: &Listeners, workers: &Workers) {
-    let order = Order {
+pub fn by_configuration(jobs: &WarmJobs, model: &Model, listeners: &Listeners, workers: &Workers) {
+    let order = WarmOptions {
         concurrency: CONFIGURED_CONCURRENCY,
-        ..Order::default()
+        ..WarmOptions::default()
     };
-    let job = Job::new(order, doors(model, listeners), true);
+    let job = WarmJob::new(order, doors(model, listeners), true);
     let list = WarmList {
         sitemaps: model.cache.warmed.clone(),
         ..WarmList::default()
@@ -87,7 +88,7 @@ pub fn by_configuration(jobs: &Jobs, model: &Model, listeners: &Listeners, worke
 }
 
 /// Its number; `None`: too many are under way.
-pub fn begin(job: &Arc<Job>, jobs: &Jobs, workers: &Workers) -> Option<u64> {
+pub fn begin(job: &Arc<WarmJob>, jobs: &WarmJobs, workers: &Workers) -> Option<u64> {
     let number = jobs.begin(job)?;
     let (all, count) = (job.concurrency(), workers.len().max(1));
     for index in 0..count {
@@ -100,7 +101,7 @@ pub fn begin(job: &Arc<Job>, jobs: &Jobs, workers: &Workers) -> Option<u64> {
 }
 
 /// Adds URLs, all or none: a mistyped one is reported before any is fetched.
-pub fn add(job: &Job, list: &WarmList) -> Result<(), String> {
+pub fn add(job: &WarmJob, list: &WarmList) -> Result<(), String> {
     let parse = |text: &String| {
         PageUrl::parse(text)
             .ok_or_else(|| format!("{text} is no URL (http://HOST/PATH or https://HOST/PATH)"))
@@ -119,14 +120,14 @@ pub fn add(job: &Job, list: &WarmList) -> Result<(), String> {
 }
 
 /// Ways in, as clients of this machine would come.
-pub fn doors(model: &Model, listeners: &Listeners) -> Vec<Door> {
+pub fn doors(model: &Model, listeners: &Listeners) -> Vec<ListenerEndpoint> {
     let of = |(listener, actual): (Arc<Address>, &Address)| {
         let Address::Tcp(actual) = actual else {
             return None;
         };
         let is_tls = |known: &Listener| known.address == *listener && known.tls.is_some();
         let tls = model.listeners.iter().any(is_tls);
-        Some(Door {
+        Some(ListenerEndpoint {
             listener,
             local: local(*actual),
             tls,
@@ -146,9 +147,9 @@ fn local(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-fn looked(job: &Job, from: u64) -> Value {
+fn looked(job: &WarmJob, from: u64) -> Value {
     let report = job.look(from, WARM_LINES_MAX);
-    let figures = report.figures;
+    let figures = report.progress;
     json!({
         "ok": true,
         "known": figures.known,
@@ -162,12 +163,14 @@ fn looked(job: &Job, from: u64) -> Value {
     })
 }
 
-fn line(line: &Line) -> Value {
+fn line(line: &WarmResult) -> Value {
     let (outcome, why, sentence) = match &line.outcome {
-        Outcome::Kept => ("fetched", None, None),
-        Outcome::There => ("already-there", None, None),
-        Outcome::NotKept(why) => ("not-cacheable", Some(why.word), Some(why.sentence.as_str())),
-        Outcome::Failed(why) => ("failed", None, Some(why.as_str())),
+        FetchOutcome::Stored => ("fetched", None, None),
+        FetchOutcome::AlreadyCached => ("already-there", None, None),
+        FetchOutcome::NotStored(why) => {
+            ("not-cacheable", Some(why.word), Some(why.sentence.as_str()))
+        }
+        FetchOutcome::Failed(why) => ("failed", None, Some(why.as_str())),
     };
     json!({ "url": line.url, "variation": line.variation, "outcome": outcome, "reason": why, "text": sentence })
 }

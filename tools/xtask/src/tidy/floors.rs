@@ -34,13 +34,16 @@ const FLOORS: &[(&str, u8)] = &[
     ("saker-cache-rules", 4),
     ("saker-php", 4),
     ("saker-pipeline", 4),
-    ("saker-handlers", 5),
+    ("saker-content", 5),
+    ("saker-page-cache", 6),
+    ("saker-static-files", 6),
+    ("saker-handlers", 7),
     ("saker-gateway", 5),
     ("saker-apache", 5),
-    ("saker-control", 6),
-    ("saker-serving", 6),
-    ("saker-cli", 6),
-    ("saker", 7),
+    ("saker-control", 8),
+    ("saker-serving", 8),
+    ("saker-cli", 8),
+    ("saker", 9),
 ];
 
 /// Crates of the same floor that may be used all the same: the log's fields are HTTP's words, and
@@ -158,7 +161,7 @@ mod tests {
             findings(manifest),
             [
                 "crates/x/Cargo.toml:4: `saker-http1` (floor 2) may not depend on `saker-config` (floor 2)",
-                "crates/x/Cargo.toml:6: `saker-http1` (floor 2) may not depend on `saker-handlers` (floor 5)",
+                "crates/x/Cargo.toml:6: `saker-http1` (floor 2) may not depend on `saker-handlers` (floor 7)",
                 "crates/x/Cargo.toml:7: `saker-http1` (floor 2) may not depend on `saker-pipeline` (floor 4)",
             ]
         );

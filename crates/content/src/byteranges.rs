@@ -1,0 +1,116 @@
+//! multipart/byteranges (RFC 9110 section 14.6): several ranges of one representation in one
+//! response.
+//!
+//! Called by: static files and the page cache.
+//! Caveat: the boundary must not occur in the content. It is not searched for; it is unguessable,
+//! so authors of content can't include it.
+//! Out of scope: parsing Range fields.
+
+use crate::content::Content;
+use saker_http::{Fields, Status, range::ByteRange};
+use saker_pipeline::{Body, Chunk, ReadyHead, Response};
+use std::{
+    cell::Cell,
+    collections::VecDeque,
+    hash::{BuildHasher, RandomState},
+    rc::Rc,
+};
+
+/// Makes boundaries: a keyed hash of a counter, without a system call.
+#[derive(Default)]
+pub struct Boundaries {
+    seeds: [RandomState; 2],
+    count: Cell<u64>,
+}
+
+impl Boundaries {
+    /// 32 hexadecimal digits, never the same twice.
+    pub fn next(&self) -> String {
+        let count = self.count.get();
+        self.count.set(count.wrapping_add(1));
+        self.seeds
+            .iter()
+            .map(|seed| format!("{:016x}", seed.hash_one(count)))
+            .collect()
+    }
+}
+
+/// The value of Content-Range for a range.
+pub fn content_range(range: ByteRange, length: u64) -> Vec<u8> {
+    format!("bytes {}-{}/{length}", range.first, range.last).into_bytes()
+}
+
+/// 206 with several ranges of a content; `fields`: those of a 200, except for the ones that
+/// describe the range.
+pub fn response(
+    boundaries: &Boundaries,
+    content_type: Option<&[u8]>,
+    mut fields: Fields,
+    content: &Content,
+    ranges: &[ByteRange],
+) -> Response {
+    let boundary = boundaries.next();
+    let body = Body::Parts(parts(content_type, content, ranges, &boundary));
+    fields.set(
+        "Content-Type",
+        format!("multipart/byteranges; boundary={boundary}").into_bytes(),
+    );
+    fields.append(
+        "Content-Length",
+        body.length().unwrap_or_default().to_string().into_bytes(),
+    );
+    Response::ready(
+        Rc::new(ReadyHead::new(Status::PARTIAL_CONTENT, fields)),
+        body,
+    )
+}
+
+fn parts(
+    content_type: Option<&[u8]>,
+    content: &Content,
+    ranges: &[ByteRange],
+    boundary: &str,
+) -> VecDeque<Body> {
+    let length = content.length();
+    let mut parts = VecDeque::with_capacity(ranges.len() * 2 + 1);
+    for range in ranges {
+        let mut head = if parts.is_empty() {
+            Vec::new()
+        } else {
+            b"\r\n".to_vec()
+        };
+        head.extend_from_slice(format!("--{boundary}\r\n").as_bytes());
+        // RFC 9110 section 14.6: each part has the Content-Type that a 200 would have.
+        if let Some(content_type) = content_type {
+            head.extend_from_slice(&[b"Content-Type: ", content_type, b"\r\n"].concat());
+        }
+        head.extend_from_slice(
+            &[
+                b"Content-Range: ",
+                content_range(*range, length).as_slice(),
+                b"\r\n\r\n",
+            ]
+            .concat(),
+        );
+        parts.push_back(Body::Memory(Chunk::from(head)));
+        parts.push_back(content.part(range.first..range.last + 1));
+    }
+    parts.push_back(Body::Memory(Chunk::from(
+        format!("\r\n--{boundary}--\r\n").into_bytes(),
+    )));
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boundaries_differ_and_are_tokens() {
+        let boundaries = Boundaries::default();
+        let (one, two) = (boundaries.next(), boundaries.next());
+        assert_ne!(one, two);
+        assert_ne!(one, Boundaries::default().next());
+        assert!(one.len() == 32 && one.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    }
+}

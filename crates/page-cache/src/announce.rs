@@ -1,0 +1,97 @@
+//! Announces the cache to applications: environment variables and request fields.
+//!
+//! Called by: the look-up, and `handler` where the cache is off but applications may switch it on.
+//! Caveat: what clients send in these fields is removed first.
+//! Out of scope: fields of responses (`result_fields`).
+
+use crate::{key, request::CacheRequest};
+use saker_cache_rules::lscache::{told, vary::VaryRules};
+use saker_config::model::{Action, CacheOffer};
+use saker_pipeline::Exchange;
+
+/// True if a program or an upstream makes the response.
+pub fn is_made(exchange: &Exchange) -> bool {
+    exchange.call.is_some() || matches!(exchange.action(), Action::Proxy(_))
+}
+
+/// Sets what the application learns about the cache, and removes the client's own versions of it.
+pub fn tell_application(exchange: &mut Exchange, request: &CacheRequest) {
+    drop_reserved(exchange);
+    if request.key_base.by_device {
+        tell_device(exchange);
+    }
+    tell(exchange);
+    if let Some(value) = &request.rewrite_env.vary.value {
+        exchange.environment.set(b"LSCACHE_VARY_VALUE", value);
+        exchange
+            .environment
+            .set(b"HTTP_X_LSCACHE_VARY_VALUE", value);
+    }
+    if let Some(list) = request.rewrite_env.vary.cookie_list() {
+        exchange.environment.set(b"LSCACHE_VARY_COOKIE", &list);
+    }
+}
+
+/// Removes request fields that only a cache may set.
+fn drop_reserved(exchange: &mut Exchange) {
+    let view = exchange.head.view();
+    if view
+        .fields()
+        .any(|(name, _)| told::is_reserved_request_field(name))
+    {
+        exchange.head = exchange.head.with_fields(
+            view.fields()
+                .filter(|(name, _)| !told::is_reserved_request_field(name)),
+        );
+    }
+}
+
+/// Sets the device class in the field that applications behind Varnish know, replacing the client's
+/// own.
+fn tell_device(exchange: &mut Exchange) {
+    const DEVICE: &[u8] = b"X-UA-Device";
+    let view = exchange.head.view();
+    let device = key::device(view).name();
+    let others = view
+        .fields()
+        .filter(|(name, _)| !name.eq_ignore_ascii_case(DEVICE));
+    exchange.head = exchange
+        .head
+        .with_fields(others.chain([(DEVICE, device.as_bytes())]));
+}
+
+/// Announces that there is a cache (LSCache protocol 2).
+pub fn tell(exchange: &mut Exchange) {
+    let CacheOffer {
+        pages,
+        crawler,
+        esi,
+        litemage,
+    } = exchange.settings.cache.offer;
+    if !pages || !is_made(exchange) {
+        return;
+    }
+    drop_reserved(exchange);
+    let abilities = told::Abilities {
+        on: true,
+        crawler,
+        esi,
+        combine: esi,
+        litemage,
+    };
+    for (name, value) in told::variables(abilities, &VaryRules::default(), true) {
+        exchange.environment.set(name.as_bytes(), &value);
+    }
+}
+
+/// Sets Surrogate-Capability (ESI 1.0 section 1.5, Edge Architecture), replacing the client's own.
+pub fn offer_esi(exchange: &mut Exchange) {
+    const CAPABILITY: &[u8] = b"Surrogate-Capability";
+    let view = exchange.head.view();
+    let others = view
+        .fields()
+        .filter(|(name, _)| !name.eq_ignore_ascii_case(CAPABILITY));
+    exchange.head = exchange
+        .head
+        .with_fields(others.chain([(CAPABILITY, &b"saker=\"ESI/1.0\""[..])]));
+}

@@ -1,0 +1,152 @@
+//! Decides whether a response is stored, for whom, by which rules and for how long; or why not.
+//!
+//! Called by: `store_response`.
+//! Caveat: LSCache's fields come first; HTTP's rules apply where they say nothing.
+//! Out of scope: writing; the rules themselves (`saker_cache_rules`).
+
+use crate::{
+    clock::now_ms,
+    record::{By, StoredRange},
+    refusal::Refusal,
+    request::CacheRequest,
+};
+use saker_cache_rules::{
+    lscache::{
+        self,
+        control::{Audience, Control},
+    },
+    rules::{Life, Pass, RuleSettings, judge_response},
+};
+use saker_http::Status;
+use saker_pipeline::{Exchange, Response};
+
+/// How a response is to be stored.
+pub struct Decision {
+    pub by: By,
+    pub life: Life,
+    pub is_private: bool,
+    /// Cookies and rules select no other variant.
+    pub is_one: bool,
+    pub is_template: bool,
+}
+
+/// Decides whether a response is stored. LSCache's own fields come first; without them, HTTP's rules
+/// apply.
+///
+/// # Errors
+/// The reason why the response is not stored.
+pub fn decide(
+    request: &CacheRequest,
+    exchange: &Exchange,
+    response: &Response,
+) -> Result<Decision, Refusal> {
+    let (config, fields) = (&request.settings.config, response.fields());
+    let length = response.body.length();
+    if length.is_some_and(|length| {
+        length < config.entry_bytes_min || config.entry_bytes_max.is_some_and(|max| length > max)
+    }) {
+        return Err(Refusal::new("size", "its size is outside the limits"));
+    }
+    if config.obeys_lscache {
+        let mut control = Control::from_settings(&request.settings.lscache);
+        let before = control.clone();
+        request.rewrite_env.apply_to(&mut control);
+        if let Some(list) = request
+            .include
+            .as_ref()
+            .and_then(|include| include.hints.control_for(fields))
+        {
+            control.apply(&list);
+        }
+        let is_set = control != before;
+        let explicit = control.apply_response(fields, &request.settings.lscache);
+        if explicit || is_set {
+            return by_lscache(request, exchange, response, &control, explicit, length);
+        }
+    }
+    by_http(request, exchange, response)
+}
+
+fn by_http(
+    request: &CacheRequest,
+    exchange: &Exchange,
+    response: &Response,
+) -> Result<Decision, Refusal> {
+    if response.status == Status::PARTIAL_CONTENT {
+        StoredRange::of(response)?;
+    }
+    if !request.settings.config.obeys_http {
+        return Err(Refusal::new(
+            "not-asked",
+            "there is no X-LiteSpeed-Cache-Control",
+        ));
+    }
+    let with_ttl = request
+        .include
+        .as_ref()
+        .and_then(|include| include.hints.ttl_s)
+        .map(|ttl_s| RuleSettings {
+            default_ttl_s: Some(ttl_s),
+            default_ttl_needs_validator: false,
+            ..request.settings.http.clone()
+        });
+    let life = judge_response(
+        exchange.head.view(),
+        response.status,
+        response.fields(),
+        with_ttl.as_ref().unwrap_or(&request.settings.http),
+        request.began_ms,
+        now_ms(),
+    )?;
+    if !request.may_use(&life) {
+        return Err(Pass::Authorization.into());
+    }
+    Ok(Decision {
+        by: By::Http,
+        life,
+        is_private: false,
+        is_one: false,
+        is_template: false,
+    })
+}
+
+fn by_lscache(
+    request: &CacheRequest,
+    exchange: &Exchange,
+    response: &Response,
+    control: &Control,
+    explicit: bool,
+    length: Option<u64>,
+) -> Result<Decision, Refusal> {
+    let settings = &request.settings.lscache;
+    let target = exchange.head.view();
+    lscache::control::judge_request(
+        request.query.is_some(),
+        target.has(saker_http::KnownField::Cookie),
+        settings,
+    )?;
+    let outcome = lscache::control::Outcome {
+        method: target.method(),
+        status: response.status,
+        explicit,
+        sets_cookie: response.fields().has("set-cookie"),
+        content_bytes: length,
+        failed: false,
+        static_file: false,
+    };
+    let audience = control.judge(outcome, settings)?;
+    let is_private = matches!(audience, Audience::Private { .. });
+    if is_private && request.client_identity.is_none() {
+        return Err(Refusal::new(
+            "visitor-unknown",
+            "it is private, and nothing identifies the client (no session cookie, no credentials)",
+        ));
+    }
+    Ok(Decision {
+        by: By::Lscache,
+        life: control.life(settings, now_ms()),
+        is_private,
+        is_one: control.no_vary,
+        is_template: false,
+    })
+}

@@ -1,0 +1,298 @@
+//! Cache keys: what requests must have in common to get the same entry.
+//!
+//! Called by: `request`, `cached_route`, purges and the server's cache commands.
+//! Caveat: a key is the URL as requested (scheme, host, port, normalized path, query without
+//! ignored parameters), then what answers it (rules may send two requests for one URL to different
+//! scripts), then the variant, then the client's identity for private entries. The parts are
+//! separated by a byte that occurs in none of them.
+//! Out of scope: hashing, which the store does.
+
+use crate::{override_fields::is_override, record::VaryRecord};
+use saker_cache_rules::{
+    device::Device,
+    lscache::{query::KeyEdits, vary::VaryRules},
+    names,
+};
+use saker_config::model::{Site, SiteName};
+use saker_http::{
+    HeadView, KnownField, escape, path,
+    target::{self, Target},
+};
+use saker_pipeline::{CallTo, Client, Exchange};
+
+/// Longer keys are not cached (LSCache protocol 4.1).
+pub const KEY_BYTES_MAX: usize = 65_535;
+
+pub const BETWEEN: u8 = 0;
+
+pub const HEX: [u8; 16] = *b"0123456789abcdef";
+
+/// What the keys of one URL have in common, without the query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyBase {
+    /// The scope of purges: the site.
+    pub scope: Vec<u8>,
+    /// `scheme://host:port/path`
+    pub url: Vec<u8>,
+    /// What answers the request: upstream, script, target.
+    answers: Vec<u8>,
+    /// Phones, tablets and other browsers get different pages.
+    pub by_device: bool,
+}
+
+impl KeyBase {
+    /// `None`: the target is not a path.
+    pub fn of(exchange: &Exchange, edits: &KeyEdits) -> Option<KeyBase> {
+        let view = exchange.head.view();
+        let path = match target::split(view.method(), view.target()).ok()? {
+            Target::Origin { path, .. } | Target::Absolute { path, .. } => path,
+            Target::Asterisk | Target::Authority(_) => return None,
+        };
+        let path = edits.edited_path(path);
+        let url = url(&exchange.client, &exchange.host, path);
+        let answers = [answers(exchange), spelling(exchange, &url, path)].concat();
+        let by_device = exchange.settings.cache.varies_by_device;
+        Some(KeyBase {
+            scope: scope(&exchange.site, exchange.site_index),
+            url,
+            answers,
+            by_device,
+        })
+    }
+
+    /// The URL with its query, by which it is purged.
+    pub fn with_query(&self, query: Option<&[u8]>) -> Vec<u8> {
+        let mut key = self.url.clone();
+        if let Some(query) = query {
+            key.push(b'?');
+            key.extend_from_slice(query);
+        }
+        key
+    }
+
+    /// Another URL of the same host, spelled as in keys.
+    pub fn url_of(&self, exchange: &Exchange, target: &[u8], edits: &KeyEdits) -> Vec<u8> {
+        let end = target
+            .iter()
+            .position(|byte| *byte == b'?')
+            .unwrap_or(target.len());
+        let mut key = url(
+            &exchange.client,
+            &exchange.host,
+            edits.edited_path(&target[..end]),
+        );
+        if let Some(query) = edits.edited(target.get(end + 1..)) {
+            key.push(b'?');
+            key.extend_from_slice(&query);
+        }
+        key
+    }
+
+    /// The key for this URL and query with a vary string.
+    pub fn key(&self, query: Option<&[u8]>, vary: &[u8]) -> Vec<u8> {
+        let mut key = Vec::with_capacity(self.url.len() + self.answers.len() + vary.len() + 64);
+        self.key_into(query, &mut key, |out| out.extend_from_slice(vary));
+        key
+    }
+
+    /// Writes the key into `out`, replacing its content.
+    pub fn key_into(
+        &self,
+        query: Option<&[u8]>,
+        out: &mut Vec<u8>,
+        vary: impl FnOnce(&mut Vec<u8>),
+    ) {
+        out.clear();
+        out.extend_from_slice(&self.url);
+        if let Some(query) = query {
+            out.push(b'?');
+            out.extend_from_slice(query);
+        }
+        out.push(BETWEEN);
+        out.extend_from_slice(&self.answers);
+        out.push(BETWEEN);
+        vary(out);
+    }
+}
+
+/// The scope of a site's purges.
+pub fn scope(site: &Site, index: usize) -> Vec<u8> {
+    let first_name = match site.names.first() {
+        Some(SiteName::Exact(name)) => Some(name.clone()),
+        // Distinct from a site of the bare name.
+        Some(SiteName::Wildcard(name)) => Some(format!("*.{name}")),
+        Some(SiteName::Any) | None => None,
+    };
+    names::scope(first_name.as_deref(), index)
+}
+
+pub fn vary_key(key_base: &KeyBase, query: Option<&[u8]>) -> Vec<u8> {
+    key_base.key(query, b"sign")
+}
+
+pub fn variant_key(
+    key_base: &KeyBase,
+    query: Option<&[u8]>,
+    rewrite_env: &VaryRules,
+    ignored_cookies: &[String],
+    vary_record: &VaryRecord,
+    view: HeadView<'_>,
+) -> Option<Vec<u8>> {
+    let variant = match (vary_record.is_one, &vary_record.rules) {
+        (true, _) => one_variant(view, key_base.by_device),
+        (false, Some(rules)) => variant(view, rules, key_base.by_device),
+        (false, None) => variant(view, rewrite_env, key_base.by_device),
+    };
+    let fields = vary_record
+        .vary()?
+        .secondary_key_without(view, ignored_cookies);
+    let key = with_fields(key_base.key(query, &variant), &fields);
+    (key.len() <= KEY_BYTES_MAX).then_some(key)
+}
+
+/// Adds the values of further request fields that the response varies by.
+pub fn with_fields(mut key: Vec<u8>, fields: &[u8]) -> Vec<u8> {
+    key.push(BETWEEN);
+    key.extend_from_slice(b"fields ");
+    fields.iter().for_each(|byte| {
+        key.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]])
+    });
+    key
+}
+
+/// Adds the client's identity, for a private entry.
+pub fn with_identity(key: &[u8], client_identity: &[u8]) -> Vec<u8> {
+    [key, &[BETWEEN], b"visitor ", client_identity].concat()
+}
+
+/// The variant for a client, by its vary cookie and what rules and responses have named.
+pub fn variant(view: HeadView<'_>, rules: &VaryRules, by_device: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    variant_into(view, rules, by_device, &mut out);
+    out
+}
+
+/// Appends the variant to `out`. Without cookies and named rules, it is the bare name of the vary
+/// cookie.
+pub fn variant_into(view: HeadView<'_>, rules: &VaryRules, by_device: bool, out: &mut Vec<u8>) {
+    match view.has(KnownField::Cookie) || !rules.cookies.is_empty() || rules.value.is_some() {
+        true => out.extend_from_slice(&rules.string(view)),
+        false => out.extend_from_slice(b"_lscache_vary;"),
+    }
+    others_into(view, by_device, out);
+}
+
+/// The variant where cookies and rules make no difference.
+pub fn one_variant(view: HeadView<'_>, by_device: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    others_into(view, by_device, &mut out);
+    out
+}
+
+fn others_into(view: HeadView<'_>, by_device: bool, out: &mut Vec<u8>) {
+    if by_device {
+        out.push(BETWEEN);
+        out.extend_from_slice(b"device ");
+        out.extend_from_slice(device(view).name().as_bytes());
+    }
+    overrides_into(view, out);
+}
+
+pub fn device(view: HeadView<'_>) -> Device {
+    Device::of(view.first("User-Agent"))
+}
+
+/// The URL as sent, where the key has another spelling: the application sees it as it was sent and
+/// may use it in the response (links with a port, a redirect to the canonical spelling). Purges
+/// cover all spellings.
+fn spelling(exchange: &Exchange, url: &[u8], raw_path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let field = exchange
+        .head
+        .view()
+        .known(KnownField::Host)
+        .unwrap_or_default();
+    if field != exchange.host {
+        out.extend_from_slice(b" host ");
+        out.extend_from_slice(field);
+    }
+    if !url.ends_with(raw_path) {
+        out.extend_from_slice(b" path ");
+        out.extend_from_slice(raw_path);
+    }
+    out.retain(|byte| *byte != BETWEEN);
+    out
+}
+
+/// Appends override fields to `out`; for most requests, nothing.
+fn overrides_into(view: HeadView<'_>, out: &mut Vec<u8>) {
+    for (name, value) in view.fields() {
+        if is_override(name) {
+            out.push(BETWEEN);
+            out.extend(name.iter().map(u8::to_ascii_lowercase));
+            out.push(b':');
+            out.extend(value.iter().filter(|byte| **byte != BETWEEN));
+        }
+    }
+}
+
+fn url(client: &Client, host: &[u8], raw_path: &[u8]) -> Vec<u8> {
+    let mut url = Vec::with_capacity(host.len() + raw_path.len() + 16);
+    url.extend_from_slice(if client.secure {
+        b"https://"
+    } else {
+        b"http://"
+    });
+    url.extend_from_slice(host);
+    url.extend_from_slice(format!(":{}", client.local.port()).as_bytes());
+    let mut decoded = Vec::with_capacity(raw_path.len());
+    match path::normalise(raw_path, &mut decoded) {
+        Ok(()) => escape::uri_path(&decoded, &mut url),
+        // Rules let it pass unchanged (encoded slashes).
+        Err(_) => url.extend_from_slice(raw_path),
+    }
+    url
+}
+
+fn answers(exchange: &Exchange) -> Vec<u8> {
+    let Some(call) = &exchange.call else {
+        return Vec::new();
+    };
+    let mut answers = match &call.to {
+        CallTo::Upstream(upstream) => upstream.name.as_bytes().to_vec(),
+        CallTo::Process(_) => Vec::new(),
+    };
+    answers.push(b' ');
+    match &call.script {
+        Some(script) => {
+            answers.extend_from_slice(&script.filename);
+            answers.push(b' ');
+            answers.extend_from_slice(&script.path_info);
+            let asked = saker_http::target::split(
+                exchange.head.view().method(),
+                exchange.head.view().target(),
+            );
+            if let Ok(Target::Origin { query, .. } | Target::Absolute { query, .. }) = asked
+                && query != exchange.query.as_deref()
+            {
+                answers.push(b'?');
+                answers.extend_from_slice(exchange.query.as_deref().unwrap_or_default());
+            }
+        }
+        None => {
+            let end = call
+                .target
+                .iter()
+                .position(|byte| *byte == b'?')
+                .unwrap_or(call.target.len());
+            answers.extend_from_slice(&call.target[..end]);
+        }
+    }
+    // A response for one error status is not reused for another.
+    if let Some(error) = exchange.stands_in_for {
+        answers.extend_from_slice(format!(" for {}", error.0).as_bytes());
+    }
+    // The byte separates the parts of the key.
+    answers.retain(|byte| *byte != BETWEEN);
+    answers
+}

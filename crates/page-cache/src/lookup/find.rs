@@ -1,0 +1,78 @@
+//! Finds the page for a request, and judges whether it may be used.
+//!
+//! Called by: `search`.
+//! Caveat: a client's private page comes before the public one.
+//! Out of scope: making the response (`answer`).
+
+use crate::{
+    cache::{Cached, PageCache},
+    clock::ms,
+    page::Page,
+    request::CacheRequest,
+};
+use saker_cache_rules::rules::{Life, Use, judge_use, reuse::Why};
+use saker_cache_store::Validity;
+use saker_http::HeadView;
+use saker_pipeline::Exchange;
+use std::rc::Rc;
+
+/// The page for this request, of any age: the client's private one, or the public one.
+pub async fn find_page(
+    cache: &Rc<PageCache>,
+    exchange: &Exchange,
+    request: &mut CacheRequest,
+) -> Option<Rc<Page>> {
+    let view = exchange.head.view();
+    if let Some(key) = request.private_key(view)
+        && cache.has_private(&request.key_base.scope)
+        && let Some(Cached::Page(page)) = cache.find(&key).await
+    {
+        return Some(page);
+    }
+    if !request.settings.config.public {
+        return None;
+    }
+    if let Some(Cached::Page(page)) = cache.find(&request.first_key(view)?).await {
+        return Some(page);
+    }
+    let Cached::Vary(vary_record) = cache.find(&request.vary_key()).await? else {
+        return None;
+    };
+    let key = request.variant_key(&vary_record, view)?;
+    request.vary_record = Some(Rc::clone(&vary_record));
+    match cache.find(&key).await? {
+        Cached::Page(page) if vary_record.leads_to(page.id) => Some(page),
+        Cached::Page(_) | Cached::Vary(_) => None,
+    }
+}
+
+/// Applies the rules, and what purges have left of the page.
+pub fn judge(
+    cache: &PageCache,
+    view: HeadView<'_>,
+    page: &Page,
+    request: &CacheRequest,
+    now_ms: i64,
+) -> Option<Use> {
+    let settings = &request.settings;
+    if !request.may_use(&page.life) {
+        return Some(Use::NotUsable(Why::Authorization));
+    }
+    match cache.validity(page) {
+        Validity::Gone => None,
+        Validity::Valid => Some(judge_use(view, &page.life, &settings.http, now_ms)),
+        // Soft purge: as if its lifetime had ended now.
+        Validity::Stale => {
+            let stale_until = now_ms.saturating_add(ms(settings.config.grace_s.max(1)));
+            let life = Life {
+                fresh_until_ms: page.life.fresh_until_ms.min(now_ms),
+                stale_while_revalidate_until_ms: page
+                    .life
+                    .stale_while_revalidate_until_ms
+                    .max(stale_until),
+                ..page.life.clone()
+            };
+            Some(judge_use(view, &life, &settings.http, now_ms))
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Passes a request on to whatever makes the response, prepared so that the response can be stored.
+//!
+//! Called by: `search`.
+//! Caveat: the response is requested whole and without a coding, whatever the client asked for; the
+//! client's own request is restored by `store_response`.
+//! Out of scope: storing.
+
+use crate::{
+    announce::offer_esi, cache::PageCache, page::wanted_range, prepare, request::CacheRequest,
+};
+use saker_cache_rules::rules::validation;
+use saker_http::{
+    KnownField::{
+        self, AcceptEncoding, IfMatch, IfModifiedSince, IfNoneMatch, IfRange, IfUnmodifiedSince,
+    },
+    Method,
+};
+use saker_pipeline::Exchange;
+
+/// Passes the request on. A response that may be stored is requested unconditionally and without a
+/// coding, because codings are made once, from the stored page; a stored page adds its validators.
+pub fn go_on(cache: &PageCache, exchange: &mut Exchange, mut request: CacheRequest) {
+    let view = exchange.head.view();
+    if view.method() == Method::Get && wanted_range(view).is_none() {
+        let is_left = |name: &[u8]| {
+            let known = KnownField::classify(name);
+            let is_condition = matches!(
+                known,
+                Some(IfNoneMatch | IfModifiedSince | IfMatch | IfUnmodifiedSince | IfRange)
+            );
+            known != Some(AcceptEncoding) && !(is_condition && request.permit.is_some())
+        };
+        let old = request.old.as_ref().filter(|_| request.permit.is_some());
+        let conditions = old
+            .map(|old| validation::conditions(&old.fields))
+            .unwrap_or_default();
+        request.validates = !conditions.is_empty();
+        let more = conditions
+            .iter()
+            .map(|(name, value)| (name.as_bytes(), value.as_slice()));
+        let head = exchange
+            .head
+            .with_fields(view.fields().filter(|(name, _)| is_left(name)).chain(more));
+        request.asked = Some(std::mem::replace(&mut exchange.head, head));
+    }
+    request.under_way = Some(cache.store.under_way(prepare::expected_probes(&request)));
+    leave(cache, exchange, request);
+}
+
+pub fn leave(cache: &PageCache, exchange: &mut Exchange, mut request: CacheRequest) {
+    if request.number == 0 {
+        request.number = cache.store.begin();
+    }
+    let config = &request.settings.config;
+    if config.obeys_http && config.offer.esi {
+        offer_esi(exchange);
+    }
+    exchange.page_cache = Some(Box::new(request));
+}

@@ -1,0 +1,303 @@
+//! The look-up: answers from the cache, or declines and leaves a `CacheRequest` for the store
+//! filter.
+//!
+//! Called by: `handler`.
+//! Caveat: of many requests for a missing page, one fetches it and the others wait for the outcome.
+//! A stale page is served while one background request refreshes it (`refresh`).
+//! Out of scope: the rules (`saker_cache_rules`).
+
+use crate::{
+    announce::{is_made, tell_application},
+    background_fetch::FetchOutcome,
+    cache::PageCache,
+    clock::{monotonic_ms, now_ms},
+    esi::fragment::FragmentAnswer,
+    key,
+    lookup::{
+        answer::answer,
+        find::{find_page, judge},
+        forward::{go_on, leave},
+        incoming::IncomingState,
+    },
+    page::{Page, wanted_range},
+    partial, purge, refresh,
+    refusal::Refusal,
+    request::CacheRequest,
+    result_fields::HitStatus,
+    stats::Stat,
+};
+use saker_cache_rules::rules::{Forward, Use, reuse};
+use saker_cache_store::LockOutcome;
+use saker_http::{Method, Status};
+use saker_pipeline::{Exchange, Handled, Response};
+use saker_telemetry::Metric;
+use std::{rc::Rc, time::Duration};
+
+/// Codings are made one by one; after each, the page is looked up again.
+const ROUNDS_MAX: usize = 6;
+
+/// The longest time that a request waits for another one's fetch.
+const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// Answers the request from the cache, or declines it and leaves a [`CacheRequest`] in the exchange.
+pub async fn look_up(cache: &Rc<PageCache>, exchange: &mut Exchange) -> Handled {
+    if purge::is_purge(exchange.head.view().method_token()) {
+        return Handled::Answered(purge::answer(cache, exchange));
+    }
+    if !is_made(exchange) {
+        return Handled::Declined;
+    }
+    let mut incoming = IncomingState::of(exchange);
+    let Some(mut request) = begin(cache, exchange, &mut incoming) else {
+        return Handled::Declined;
+    };
+    if let Some(refresh) = incoming.refresh {
+        (request.permit, request.old) = (Some(refresh.permit), Some(refresh.old));
+        (request.is_refresh, request.include) = (true, refresh.include);
+        go_on(cache, exchange, request);
+        return Handled::Declined;
+    }
+    match incoming.answered.take() {
+        // Content that a page carries for this URL.
+        Some(FragmentAnswer::With(response, began)) => {
+            exchange.is_answered_by_program = true;
+            (request.purge_seq, request.number) = (began.purge_seq, began.number);
+            leave(cache, exchange, request);
+            return Handled::Answered(*response);
+        }
+        Some(FragmentAnswer::FromCache) => {
+            return Handled::Answered(from_cache(cache, exchange, request).await);
+        }
+        Some(FragmentAnswer::ByAnyone) | None => {}
+    }
+    let reads = matches!(exchange.head.view().method(), Method::Get | Method::Head);
+    if !reads {
+        leave(cache, exchange, request);
+        return Handled::Declined;
+    }
+    if !exchange.body.is_end() {
+        // RFC 9110 section 9.3.1: content of a GET has no defined semantics, but an application may
+        // read it, and no key covers it.
+        exchange.trace("cache", None, || "bypassed: the request has content".into());
+        pass(&request, Refusal::new("content", "the request has content"));
+        return Handled::Declined;
+    }
+    search(cache, exchange, request).await
+}
+
+/// The state of a request that the cache handles; `None` for a request that it ignores.
+fn begin(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    incoming: &mut IncomingState,
+) -> Option<CacheRequest> {
+    let settings = cache.settings.of(&exchange.settings.cache);
+    let Some(mut request) = CacheRequest::of(exchange, settings, cache.store.purge_seq()) else {
+        let excluded = Refusal::new("excluded", "its URL is excluded");
+        cache
+            .worker_stats
+            .of(&key::scope(&exchange.site, exchange.site_index))
+            .pass(excluded.word);
+        if let Some(fetch) = &incoming.background_fetch {
+            fetch.note(FetchOutcome::NotStored(excluded));
+        }
+        return None;
+    };
+    request.stats = Some(cache.worker_stats.of(&request.key_base.scope));
+    request.background_fetch = incoming.background_fetch.take();
+    tell_application(exchange, &request);
+    let script = exchange.call.as_ref().and_then(|call| call.script.as_ref());
+    if request.rewrite_env.off || script.is_some_and(|script| script.is_included) {
+        let off = Refusal::new("off", "rewrite rules switch the cache off");
+        pass(&request, off);
+        return None;
+    }
+    request.include = incoming.include.take();
+    Some(request)
+}
+
+/// Counts a request that is not stored.
+fn pass(request: &CacheRequest, why: Refusal) {
+    request.stats.iter().for_each(|stats| stats.pass(why.word));
+    request.note(FetchOutcome::NotStored(why));
+}
+
+/// The stored page, or 504.
+async fn from_cache(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    mut request: CacheRequest,
+) -> Response {
+    if let Some(page) = find_page(cache, exchange, &mut request).await
+        && judge(cache, exchange.head.view(), &page, &request, now_ms()) == Some(Use::Fresh)
+        && let Some(response) = answer(cache, exchange, &request, &page, HitStatus::Hit).await
+    {
+        return response;
+    }
+    Response::new(Status::GATEWAY_TIMEOUT)
+}
+
+/// The result of looking for a page once.
+enum SearchStep {
+    Answered(Response),
+    /// A coding was made: look again.
+    Again,
+    /// No entry can answer. The page that was found, if any.
+    Missing(Option<Rc<Page>>),
+}
+
+async fn search(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    mut request: CacheRequest,
+) -> Handled {
+    for _ in 0..ROUNDS_MAX {
+        let before = match search_once(cache, exchange, &mut request).await {
+            SearchStep::Answered(response) => return Handled::Answered(response),
+            SearchStep::Again => continue,
+            SearchStep::Missing(before) => before,
+        };
+        if let Some(response) = partial::answer(cache, exchange, &request).await {
+            exchange.trace("cache", None, || "answered from a stored range".into());
+            exchange.is_answered_by_program = true;
+            request.count(Stat::Hits);
+            cache.count(Metric::PageCacheHits);
+            return Handled::Answered(response);
+        }
+        if !lock_or_wait(cache, exchange, &mut request, before).await {
+            break;
+        }
+    }
+    go_on(cache, exchange, request);
+    Handled::Declined
+}
+
+async fn search_once(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    request: &mut CacheRequest,
+) -> SearchStep {
+    let now = now_ms();
+    let used = match find_page(cache, exchange, request).await {
+        Some(page) => {
+            judge(cache, exchange.head.view(), &page, request, now).map(|used| (page, used))
+        }
+        None => None,
+    };
+    if request.include.is_some() {
+        request.last_good = used.as_ref().map(|(page, _)| Rc::clone(page));
+    }
+    request.forward = forward(request, used.as_ref().map(|(_, used)| *used));
+    let before = used.as_ref().map(|(page, _)| Rc::clone(page));
+    let (page, hit) = match used {
+        Some((page, Use::Fresh)) => {
+            if page.is_due_for_refresh(request.settings.config.refresh_ahead_percent, now) {
+                page.is_renewed.set(true);
+                refresh::begin(cache, exchange, &page, request.include.clone());
+            }
+            (page, HitStatus::Hit)
+        }
+        Some((page, Use::Stale)) => {
+            refresh::begin(cache, exchange, &page, request.include.clone());
+            (page, HitStatus::Stale)
+        }
+        Some((page, Use::Validate(why))) => {
+            exchange.trace("cache", None, || {
+                format!("found, but not usable: {}", why.sentence())
+            });
+            request.old = Some(page);
+            return SearchStep::Missing(before);
+        }
+        Some((_, Use::NotUsable(why))) => {
+            exchange.trace("cache", None, || {
+                format!("found, but not usable: {}", why.sentence())
+            });
+            return SearchStep::Missing(before);
+        }
+        Some((_, Use::OnlyIfCached504)) => {
+            return SearchStep::Answered(Response::new(Status::GATEWAY_TIMEOUT));
+        }
+        None if reuse::only_if_cached(exchange.head.view()) => {
+            return SearchStep::Answered(Response::new(Status::GATEWAY_TIMEOUT));
+        }
+        None => {
+            exchange.trace("cache", None, || "not in the cache".into());
+            return SearchStep::Missing(before);
+        }
+    };
+    match answer(cache, exchange, request, &page, hit).await {
+        Some(response) => SearchStep::Answered(response),
+        None => SearchStep::Again,
+    }
+}
+
+/// Takes the permit to fetch the page, or waits for the request that has it. `true`: look again.
+async fn lock_or_wait(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    request: &mut CacheRequest,
+    before: Option<Rc<Page>>,
+) -> bool {
+    match acquire_lock(cache, exchange, request) {
+        // Another worker has stored a newer page.
+        Some(LockOutcome::Leader(_)) if before.is_some_and(|before| cache.take_newer(&before)) => {
+            request.old = None;
+            true
+        }
+        Some(LockOutcome::Leader(permit)) => {
+            request.permit = Some(permit);
+            false
+        }
+        Some(LockOutcome::Follower(mut finished)) => {
+            cache.count(Metric::PageCacheWaits);
+            request.count(Stat::Waits);
+            exchange.trace("cache", None, || {
+                "waiting for another request that fetches it".into()
+            });
+            if tokio::time::timeout(WAIT_MAX, finished.changed())
+                .await
+                .is_err()
+            {
+                return false;
+            }
+            request.purge_seq = cache.store.purge_seq();
+            true
+        }
+        Some(LockOutcome::Bypass) | None => false,
+    }
+}
+
+/// Why the request goes to the origin, if it does (RFC 9211 section 2.2).
+fn forward(request: &CacheRequest, used: Option<Use>) -> Forward {
+    match used {
+        Some(Use::Validate(why) | Use::NotUsable(why)) => why.forward(),
+        Some(Use::Stale) => Forward::Stale,
+        // The URL has variants, but not this one.
+        None if request.vary_record.is_some() => Forward::VaryMiss,
+        Some(Use::Fresh | Use::OnlyIfCached504) | None => Forward::UriMiss,
+    }
+}
+
+/// Asks for the permit to fetch the page. `None`: the request is of a kind that others can't share.
+fn acquire_lock(
+    cache: &PageCache,
+    exchange: &Exchange,
+    request: &CacheRequest,
+) -> Option<LockOutcome> {
+    let view = exchange.head.view();
+    let is_plain = view.method() == Method::Get
+        && wanted_range(view).is_none()
+        && !request.settings.is_personal(view)
+        && !request.is_authenticated;
+    let key = request.first_key(view).filter(|_| is_plain)?;
+    let key = match &request.vary_record {
+        Some(vary_record) => request.variant_key(vary_record, view)?,
+        None => key,
+    };
+    Some(
+        cache
+            .store
+            .cache_lock()
+            .acquire(cache.store.hash(&key), monotonic_ms()),
+    )
+}

@@ -1,0 +1,210 @@
+//! Builds the head of an entry: its key, its tags, and what its URL varies by.
+//!
+//! Called by: `write`.
+//! Caveat: a URL whose responses vary has a vary record that leads to its variants, and the next
+//! response must not lose what was known before.
+//! Out of scope: writing the files.
+
+use crate::{
+    decide::Decision,
+    record::{By, Record, VaryRecord},
+    refusal::Refusal,
+    request::CacheRequest,
+    tags::{PRIVATE, mark, private_probe},
+};
+use saker_cache_rules::{
+    lscache::{self, vary::VaryRules, visible},
+    names,
+    rules::{Vary, fields as rule_fields, tags as rule_tags},
+};
+use saker_cache_store::EntryHead;
+use saker_http::Fields;
+use saker_pipeline::{Exchange, Response};
+
+/// How long an expired fragment stays usable if it can't be fetched again, in milliseconds.
+const LAST_GOOD_MS: i64 = 86_400_000;
+
+/// A vary record to be written, and the key of the single entry that it replaces.
+pub struct NewVaryRecord {
+    pub first: Vec<u8>,
+    pub key: Vec<u8>,
+    pub vary_record: VaryRecord,
+}
+
+/// The head of the entry, and the vary record where one has to be written.
+pub fn prepare(
+    request: &CacheRequest,
+    exchange: &Exchange,
+    response: &Response,
+    decision: &Decision,
+) -> Result<(EntryHead, Option<NewVaryRecord>), Refusal> {
+    let (fields, view) = (response.fields(), exchange.head.view());
+    let is_lscache = decision.by == By::Lscache;
+    let first = request.first_key(view).ok_or_else(too_long)?;
+    let vary_record = vary_record(request, fields, decision)?;
+    let (key, new_vary) = match (decision.is_private, vary_record.is_needed()) {
+        (true, _) => (request.private_key(view).ok_or_else(too_long)?, None),
+        (false, true) => {
+            let key = request
+                .variant_key(&vary_record, view)
+                .ok_or_else(too_long)?;
+            let is_new = request.vary_record.as_deref() != Some(&vary_record);
+            (
+                key,
+                is_new.then_some(NewVaryRecord {
+                    first,
+                    key: request.vary_key(),
+                    vary_record,
+                }),
+            )
+        }
+        (false, false) => (first, None),
+    };
+    let tags = tags(request, fields, decision)?;
+    let mut kept = rule_fields::stored_fields(fields, &decision.life, &request.settings.http);
+    if is_lscache {
+        visible::strip_for_store(&mut kept);
+    }
+    // These are added to each response, and codings are made here.
+    for name in ["Date", "Server", "Content-Encoding", "Accept-Ranges"] {
+        kept.remove(name);
+    }
+    let head = EntryHead {
+        key,
+        site: request.key_base.scope.clone(),
+        tags,
+        keep_until_ms: u64::try_from(decision.life.keep_until_ms.saturating_add(
+            if request.include.is_some() {
+                LAST_GOOD_MS
+            } else {
+                0
+            },
+        ))
+        .unwrap_or(0),
+        purge_seq: 0,
+        began: 0,
+        probes: probes(request, decision),
+        status: response.status.0,
+        rules: Record::Page {
+            by: decision.by,
+            is_private: decision.is_private,
+            is_template: decision.is_template,
+            life: decision.life.clone(),
+        }
+        .encode(),
+        fields: kept
+            .iter()
+            .map(|(name, value)| (name.as_bytes().to_vec(), value.to_vec()))
+            .collect(),
+    };
+    Ok((head, new_vary))
+}
+
+fn too_long() -> Refusal {
+    Refusal::new("key", "its key is too long")
+}
+
+/// What responses of this URL vary by, including what was known before.
+fn vary_record(
+    request: &CacheRequest,
+    fields: &Fields,
+    decision: &Decision,
+) -> Result<VaryRecord, Refusal> {
+    let vary =
+        Vary::of(fields).ok_or_else(|| Refusal::new("vary-all", "Vary is `*` or malformed"))?;
+    // LSCache protocol 4.3: cookies are named one by one, and Origin selects no variant.
+    let makes_another =
+        |name: &str| decision.by == By::Http || !matches!(name, "cookie" | "origin");
+    let own = VaryRecord {
+        fields: vary
+            .iter()
+            .filter(|name| makes_another(name))
+            .map(str::to_owned)
+            .collect(),
+        rules: if decision.by == By::Lscache {
+            VaryRules::of_response(fields)
+        } else {
+            None
+        },
+        is_one: decision.is_one,
+        since: 0,
+    };
+    let known = request.vary_record.as_deref();
+    Ok(known.map_or(own.clone(), |known| own.joined(known)))
+}
+
+/// Tags of the entry, including those that every entry has: site and URL.
+fn tags(
+    request: &CacheRequest,
+    fields: &Fields,
+    decision: &Decision,
+) -> Result<Vec<Vec<u8>>, Refusal> {
+    let too_many = || Refusal::new("tags", "it has too many tags");
+    let of_all = rule_tags::tags(fields).map_err(|_| too_many())?;
+    let own = match decision.by {
+        By::Lscache => lscache::tags::tags(fields, decision.is_private).map_err(|_| too_many())?,
+        By::Http => lscache::tags::Tags::default(),
+    };
+    let url = names::url_tag(&request.url());
+    let mut tags: Vec<Vec<u8>> = Vec::new();
+    let private = |tag: &[u8]| [&[PRIVATE], tag].concat();
+    match decision.is_private {
+        true => tags.extend([private(names::ALL), private(&url)]),
+        false => tags.extend([names::ALL.to_vec(), url]),
+    }
+    let included = tags_of_include(request, decision).map_err(|_| too_many())?;
+    tags.extend(
+        own.private
+            .iter()
+            .chain(&included.private)
+            .map(|tag| private(&names::tag(tag))),
+    );
+    tags.extend(
+        own.public
+            .iter()
+            .chain(&included.public)
+            .chain(&of_all)
+            .map(|tag| names::tag(tag)),
+    );
+    Ok(tags)
+}
+
+/// Tags set by the include element, as if the fragment had set them.
+fn tags_of_include(
+    request: &CacheRequest,
+    decision: &Decision,
+) -> Result<lscache::tags::Tags, rule_tags::TooManyTags> {
+    let mut named = Fields::new();
+    if let Some(list) = request
+        .include
+        .as_ref()
+        .and_then(|include| include.hints.cache_tag.clone())
+    {
+        named.append(lscache::tags::TAG, list);
+    }
+    lscache::tags::tags(&named, decision.is_private)
+}
+
+/// Probes that an entry made from the response may have.
+pub fn expected_probes(request: &CacheRequest) -> [u64; 2] {
+    let private = request
+        .private_scope()
+        .map_or(0, |scope| mark(&scope, names::ALL).0);
+    [
+        mark(&request.key_base.scope, &names::url_tag(&request.url())).0,
+        private,
+    ]
+}
+
+fn probes(request: &CacheRequest, decision: &Decision) -> [u64; 2] {
+    match request.private_scope().filter(|_| decision.is_private) {
+        Some(scope) => [
+            mark(&scope, names::ALL).0,
+            private_probe(&request.key_base.scope).0,
+        ],
+        None => [
+            mark(&request.key_base.scope, &names::url_tag(&request.url())).0,
+            0,
+        ],
+    }
+}

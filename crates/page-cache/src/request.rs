@@ -1,0 +1,258 @@
+//! The state of one request in the page cache.
+//!
+//! Called by: the look-up, which creates it and leaves it in the exchange, and the store filter,
+//! which takes it.
+//! Caveat: the fetch permit in it blocks other requests for the page until it is dropped.
+//! Out of scope: hits that are answered at once by `cached_route`.
+
+use crate::{
+    background_fetch::{BackgroundFetch, FetchOutcome},
+    cache::PageCache,
+    client_identity::{client_identity, is_authenticated},
+    esi::context::IncludeContext,
+    key::{self, KEY_BYTES_MAX, KeyBase, variant_key, vary_key},
+    page::Page,
+    record::VaryRecord,
+    replay_request::ReplayRequest,
+    result_fields::HitStatus,
+    settings::CacheSettings,
+    stats::{SiteStats, Stat},
+};
+use saker_cache_rules::{
+    lscache::{rewrite_env::RewriteEnv, vary::VaryRules},
+    names,
+    rules::{Forward, Life},
+};
+use saker_cache_store::{FetchPermit, Store, UnderWay};
+use saker_http::{HeadView, RequestHead};
+use saker_pipeline::{Body, Exchange};
+use std::{rc::Rc, sync::Arc};
+
+/// When the making of a response began, in the store's numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct FetchStart {
+    /// The last purge at that time.
+    pub purge_seq: u64,
+    /// Of two entries of a key, the one that began later wins.
+    pub number: u64,
+}
+
+impl FetchStart {
+    pub fn now(store: &Store) -> FetchStart {
+        FetchStart {
+            purge_seq: store.purge_seq(),
+            number: store.begin(),
+        }
+    }
+}
+
+pub struct CacheRequest {
+    pub settings: Rc<CacheSettings>,
+    pub key_base: KeyBase,
+    /// Part of the key: the query without ignored parameters.
+    pub query: Option<Vec<u8>>,
+    /// What rewrite rules have set.
+    pub rewrite_env: RewriteEnv,
+    /// The client's identity, if known.
+    pub client_identity: Option<Vec<u8>>,
+    /// See [`crate::client_identity::is_authenticated`].
+    pub is_authenticated: bool,
+    /// What responses of this URL vary by, as far as known.
+    pub vary_record: Option<Rc<VaryRecord>>,
+    /// The last purge when it began.
+    pub purge_seq: u64,
+    /// When it was passed on; 0: not yet.
+    pub number: u64,
+    /// Held until the response is stored or not.
+    pub under_way: Option<UnderWay>,
+    pub began_ms: i64,
+    /// Other requests wait until this is dropped.
+    pub permit: Option<FetchPermit>,
+    /// The request as the client sent it, where it was passed on in another form.
+    pub asked: Option<RequestHead>,
+    /// A page that was found and can't be used as it is.
+    pub old: Option<Rc<Page>>,
+    /// Why it was not answered from the cache, for Cache-Status.
+    pub forward: Forward,
+    /// The origin was asked to validate `old`.
+    pub validates: bool,
+    /// The origin has confirmed `old`.
+    pub is_revalidated: bool,
+    /// A refresh: no client sees the response.
+    pub is_refresh: bool,
+    /// Set if it fetches a fragment.
+    pub include: Option<IncludeContext>,
+    /// Receives the outcome of a background fetch.
+    pub background_fetch: Option<BackgroundFetch>,
+    /// Counters of its site; `None`: nothing is counted.
+    pub stats: Option<Arc<SiteStats>>,
+    /// The last stored version of a fragment, of any age.
+    pub last_good: Option<Rc<Page>>,
+}
+
+impl CacheRequest {
+    /// `None`: the cache does not handle this request.
+    pub fn of(
+        exchange: &Exchange,
+        settings: Rc<CacheSettings>,
+        purge_seq: u64,
+    ) -> Option<CacheRequest> {
+        let key_base = KeyBase::of(exchange, &settings.edits)?;
+        let view = exchange.head.view();
+        let target = view.target();
+        let config = &settings.config;
+        if config
+            .excluded_paths
+            .iter()
+            .any(|part| memchr::memmem::find(target, part.as_bytes()).is_some())
+        {
+            return None;
+        }
+        let mut rewrite_env = RewriteEnv::new(settings.edits.clone());
+        rewrite_env.take_in(exchange.environment.iter());
+        for name in &config.vary_cookies {
+            rewrite_env.vary.add_cookies(name.as_bytes());
+        }
+        let asked = target
+            .iter()
+            .position(|byte| *byte == b'?')
+            .and_then(|at| target.get(at + 1..));
+        let query = rewrite_env.edits.edited(asked);
+        let client_identity = (config.private && config.obeys_lscache)
+            .then(|| client_identity(exchange, &settings.lscache))
+            .flatten();
+        Some(CacheRequest {
+            key_base,
+            query,
+            rewrite_env,
+            client_identity,
+            is_authenticated: is_authenticated(exchange),
+            vary_record: None,
+            purge_seq,
+            number: 0,
+            under_way: None,
+            began_ms: exchange.now.saturating_mul(1000),
+            permit: None,
+            asked: None,
+            old: None,
+            forward: Forward::UriMiss,
+            validates: false,
+            is_revalidated: false,
+            is_refresh: false,
+            include: None,
+            background_fetch: None,
+            stats: None,
+            last_good: None,
+            settings,
+        })
+    }
+
+    /// True if an entry with that lifetime may answer this client, as far as the server's own
+    /// authentication is concerned; the rules judge the request's fields.
+    pub fn may_use(&self, life: &Life) -> bool {
+        life.for_authorized || !self.is_authenticated
+    }
+
+    pub fn began(&self) -> FetchStart {
+        FetchStart {
+            purge_seq: self.purge_seq,
+            number: self.number,
+        }
+    }
+
+    pub fn count(&self, count: Stat) {
+        self.stats.iter().for_each(|stats| stats.add(count, 1));
+    }
+
+    /// Counts a response made from a page, if it is for a client.
+    pub fn count_answer(
+        &self,
+        cache: &PageCache,
+        page: &Page,
+        hit: HitStatus,
+        content: Option<&Body>,
+    ) {
+        if !self.is_own() {
+            cache.count_answer(self.stats.as_deref(), page, hit, content);
+        }
+    }
+
+    /// The request by which its page can be fetched again; `None`: the page is personal, or the site
+    /// does not refetch.
+    pub fn replay(
+        &self,
+        exchange: &Exchange,
+        fields: &[String],
+        rules: Option<&VaryRules>,
+    ) -> Option<ReplayRequest> {
+        if self.include.is_some() {
+            return None;
+        }
+        let refetched_max = self.settings.config.refetched_max;
+        ReplayRequest::new(
+            exchange,
+            refetched_max,
+            &self.rewrite_env.vary,
+            fields,
+            rules,
+        )
+    }
+
+    pub fn note(&self, outcome: FetchOutcome) {
+        self.background_fetch
+            .iter()
+            .for_each(|background_fetch| background_fetch.note(outcome.clone()));
+    }
+
+    /// True if the response is for the cache only.
+    pub fn is_own(&self) -> bool {
+        self.is_refresh || self.background_fetch.is_some()
+    }
+
+    /// The key that is looked up first.
+    pub fn first_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
+        let key = self.key_base.key(
+            self.query.as_deref(),
+            &key::variant(view, &self.rewrite_env.vary, self.key_base.by_device),
+        );
+        (key.len() <= KEY_BYTES_MAX).then_some(key)
+    }
+
+    /// The key of the URL's vary record.
+    pub fn vary_key(&self) -> Vec<u8> {
+        vary_key(&self.key_base, self.query.as_deref())
+    }
+
+    /// The key that a vary record leads to.
+    pub fn variant_key(&self, vary_record: &VaryRecord, view: HeadView<'_>) -> Option<Vec<u8>> {
+        variant_key(
+            &self.key_base,
+            self.query.as_deref(),
+            &self.rewrite_env.vary,
+            &self.settings.config.ignored_cookies,
+            vary_record,
+            view,
+        )
+    }
+
+    pub fn private_key(&self, view: HeadView<'_>) -> Option<Vec<u8>> {
+        let key = key::with_identity(&self.first_key(view)?, self.client_identity.as_deref()?);
+        (key.len() <= KEY_BYTES_MAX).then_some(key)
+    }
+
+    /// The URL as purges name it.
+    pub fn url(&self) -> Vec<u8> {
+        self.key_base.with_query(self.query.as_deref())
+    }
+
+    /// True if a target has this path.
+    pub fn is_at(&self, target: &[u8], path: Option<&str>) -> bool {
+        path.is_some_and(|path| target.split(|byte| *byte == b'?').next() == Some(path.as_bytes()))
+    }
+
+    pub fn private_scope(&self) -> Option<Vec<u8>> {
+        self.client_identity
+            .as_deref()
+            .map(|client_identity| names::private_scope(&self.key_base.scope, client_identity))
+    }
+}

@@ -1,0 +1,310 @@
+//! Stores responses: decides by their fields, carries out the purges they request, writes what may
+//! be stored, and cleans the head that is sent.
+//!
+//! Called by: `filter`.
+//! Caveat: the order. What a response purges is purged before the response is stored, and purges
+//! during its making count against it; the store does both in one step.
+//! Out of scope: the decision (`decide`) and the entry (`prepare`, `write`).
+
+use crate::{
+    background_fetch::FetchOutcome,
+    cache::PageCache,
+    clock::monotonic_ms,
+    decide::{Decision, decide},
+    error_fallback::{retry_later, serve_stale_on_error},
+    esi::{
+        assemble::{self, AssemblyJob},
+        detect::{self, DetectedTemplate},
+        page_response::{self, PendingAssembly},
+    },
+    purge,
+    refusal::{NO_ROOM, Refusal, SUPERSEDED},
+    request::CacheRequest,
+    result_fields::{self, CacheResult},
+    stats::Stat,
+    write,
+};
+use saker_cache_rules::{
+    lscache::visible::{self, Served},
+    rules::{CacheStatus, Forward, validation},
+};
+use saker_http::{Method, Status};
+use saker_pipeline::{Exchange, Response};
+use saker_telemetry::Metric;
+use std::{any::Any, rc::Rc};
+
+/// How long requests for a response that can't be stored don't wait for each other (Varnish's
+/// default for hit-for-miss).
+const PASS_MS: u64 = 120_000;
+
+/// Stores the response of a request that the look-up left to others, and assembles templates.
+pub async fn store_response(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    response: &mut Response,
+) {
+    let Some(state) = exchange.page_cache.take() else {
+        return;
+    };
+    let mut request = match state.downcast::<CacheRequest>() {
+        Ok(request) => request,
+        Err(state) => return finish_hit(cache, exchange, response, state).await,
+    };
+    if let Some(asked) = request.asked.take() {
+        exchange.head = asked;
+    }
+    if let Some(status) = serve_stale_on_error(cache, exchange, &mut request, response).await {
+        let failed = format!("{} {}", status.0, status.reason());
+        request.note(FetchOutcome::Failed(failed));
+        return exchange.trace("cache", None, || {
+            format!(
+                "the response was {}; a stored page is served instead",
+                status.0
+            )
+        });
+    }
+    // The gateway turns a script's own conditional answer into the 304.
+    request.is_revalidated =
+        request.validates && response.status == Status::NOT_MODIFIED && freshen(&request, response);
+    let is_made = request.is_revalidated || exchange.is_answered_by_program;
+    // A combined request is answered for other URLs only.
+    let is_combined = request.include.is_some() && exchange.head.view().method() == Method::Post;
+    let is_marked = !is_combined && is_made && detect::is_marked(&request, response);
+    let include = request.include.clone().unwrap_or_default();
+    let is_head = exchange.head.view().method() == Method::Head;
+    let detected = match is_marked && !is_head {
+        true => detect::take_in(exchange, response, &include).await,
+        false => None,
+    };
+    let is_template = detected
+        .as_ref()
+        .is_some_and(|detected| detected.parsed.template.is_dynamic());
+    let outcome = purge_and_store(
+        cache,
+        exchange,
+        &mut request,
+        response,
+        is_made,
+        is_template,
+    );
+    report(cache, &mut request, exchange, &outcome);
+    show(&request, exchange, response, &outcome);
+    let (is_refresh, began) = (request.is_refresh, request.began());
+    // Requests that wait for the page need not wait for its fragments.
+    drop(request);
+    match detected {
+        Some(DetectedTemplate { parsed, inlines }) if is_template && !is_refresh => {
+            let job = AssemblyJob {
+                parsed,
+                include,
+                inlines,
+                began,
+            };
+            page_response::assemble(cache, exchange, response, job).await;
+        }
+        Some(DetectedTemplate { inlines, .. }) => {
+            assemble::prime_only(cache, exchange, &inlines, began).await
+        }
+        None if is_marked && is_head => page_response::without_content(response),
+        None => {}
+    }
+}
+
+/// Carries out what the response purges, and stores it if the rules allow.
+fn purge_and_store(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    request: &mut CacheRequest,
+    response: &mut Response,
+    is_made: bool,
+    is_template: bool,
+) -> Result<(), Refusal> {
+    let mut purges = purge::of_response(request, exchange, response);
+    purges.extend(purge::of_request(cache, request, exchange, response));
+    let decision = match is_made {
+        true => decide(request, exchange, response),
+        false => Err(Refusal::new(
+            "not-answered",
+            "no program or upstream answered",
+        )),
+    };
+    match decision {
+        Ok(decision) => {
+            let decision = Decision {
+                is_template,
+                ..decision
+            };
+            write::store(cache, exchange, request, response, decision, purges)
+        }
+        Err(why) => {
+            purge::carry_out(cache, purges);
+            Err(why)
+        }
+    }
+}
+
+/// Tells waiting requests, counters and the trace what became of the response.
+fn report(
+    cache: &PageCache,
+    request: &mut CacheRequest,
+    exchange: &mut Exchange,
+    outcome: &Result<(), Refusal>,
+) {
+    if let Some(permit) = &mut request.permit {
+        // Requests that wait for the page would wait in vain.
+        match outcome {
+            Err(why) if why.word == NO_ROOM => retry_later(permit),
+            Err(why) if why.word == SUPERSEDED => {}
+            Err(_) => permit.bypass_until(monotonic_ms() + PASS_MS),
+            Ok(()) => {}
+        }
+    }
+    count(cache, request, exchange, outcome);
+    match outcome {
+        Ok(()) => exchange.trace("cache", None, || "stored".into()),
+        Err(why) => exchange.trace("cache", None, || format!("not stored: {}", why.sentence)),
+    }
+}
+
+fn count(
+    cache: &PageCache,
+    request: &CacheRequest,
+    exchange: &Exchange,
+    outcome: &Result<(), Refusal>,
+) {
+    let method = exchange.head.view().method();
+    request.note(outcome.as_ref().map_or_else(
+        |why| FetchOutcome::NotStored(why.clone()),
+        |()| FetchOutcome::Stored,
+    ));
+    if outcome.is_ok() {
+        cache.count(Metric::PageCacheStores);
+    }
+    if request.is_own() {
+        return;
+    }
+    if method == Method::Get {
+        cache.count(if outcome.is_ok() {
+            Metric::PageCacheMisses
+        } else {
+            Metric::PageCachePasses
+        });
+    }
+    let Some(stats) = &request.stats else { return };
+    match outcome {
+        Ok(()) => stats.add(Stat::Misses, 1),
+        // Whatever other reason there is.
+        Err(_) if !matches!(method, Method::Get | Method::Head) => stats.pass("method"),
+        Err(why) => stats.pass(why.word),
+    }
+}
+
+/// Assembles a hit on its way out.
+async fn finish_hit(
+    cache: &Rc<PageCache>,
+    exchange: &mut Exchange,
+    response: &mut Response,
+    state: Box<dyn Any>,
+) {
+    if let Ok(waiting) = state.downcast::<PendingAssembly>() {
+        let PendingAssembly { parsed, include } = *waiting;
+        page_response::assemble(
+            cache,
+            exchange,
+            response,
+            AssemblyJob::of_hit(cache, parsed, include),
+        )
+        .await;
+    }
+}
+
+/// Handles a validation response (RFC 9111 section 4.3.4): the stored page with updated fields
+/// becomes the response. `false`: it does not match.
+fn freshen(request: &CacheRequest, response: &mut Response) -> bool {
+    let Some(old) = &request.old else {
+        return false;
+    };
+    if validation::judge_answer(&old.fields, response.status, response.fields())
+        != validation::Answer::Freshens
+    {
+        // It validates something that was not asked about.
+        *response = Response::new(Status::BAD_GATEWAY);
+        return false;
+    }
+    let fields = validation::freshened(&old.fields, response.fields());
+    *response = Response::new(old.status);
+    *response.fields_mut() = fields;
+    response.body = old.identity.content.whole();
+    true
+}
+
+/// Why the request was passed on (RFC 9211 section 2.2): not because of a stored page where it
+/// would have bypassed the cache anyway.
+fn forward(request: &CacheRequest, exchange: &Exchange, outcome: &Result<(), Refusal>) -> Forward {
+    let view = exchange.head.view();
+    let by_settings = |why: &Refusal| {
+        matches!(why.word, "query" | "request-cookie") || request.settings.is_personal(view)
+    };
+    match outcome {
+        _ if !matches!(view.method(), Method::Get | Method::Head) => Forward::Method,
+        Err(why) if by_settings(why) => Forward::Bypass,
+        _ => request.forward,
+    }
+}
+
+/// Adds the fields that report the outcome to the client.
+fn show(
+    request: &CacheRequest,
+    exchange: &Exchange,
+    response: &mut Response,
+    outcome: &Result<(), Refusal>,
+) {
+    let config = &request.settings.config;
+    let (status, is_kept) = (response.status, outcome.is_ok());
+    if config.obeys_lscache {
+        let served = if is_kept {
+            Served::Miss
+        } else {
+            Served::Uncached
+        };
+        visible::finish(response.fields_mut(), served, false, false);
+    }
+    if is_kept {
+        visible::hide_ban_tags(response.fields_mut());
+    }
+    if config.tells_status {
+        let forward = Some(forward(request, exchange, outcome));
+        let status_line = CacheStatus {
+            forward,
+            forward_status: Some(status.0),
+            stored: is_kept,
+            ..CacheStatus::default()
+        };
+        status_line.append_to(response.fields_mut(), "Saker");
+    }
+    if !matches!(exchange.head.view().method(), Method::Get | Method::Head) {
+        return;
+    }
+    // mod_cache ignores requests with no-store.
+    if config.no_store_bypasses
+        && outcome
+            .as_ref()
+            .is_err_and(|why| why.word == "request-no-store")
+    {
+        return;
+    }
+    let result = match (outcome, &request.old) {
+        (Err(_), _) => CacheResult::Bypass,
+        (Ok(()), Some(_)) if request.is_revalidated => CacheResult::Revalidated,
+        (Ok(()), Some(_)) => CacheResult::Expired,
+        (Ok(()), None) => CacheResult::Miss,
+    };
+    let why = outcome.as_ref().err().map(|why| why.sentence.as_str());
+    result_fields::tell(
+        response.fields_mut(),
+        config,
+        result,
+        result_fields::server_name(exchange).as_deref(),
+        why,
+    );
+}

@@ -1,0 +1,77 @@
+//! Resolves paths below the document root.
+//!
+//! Called by: `locate`, `script`, listings and the PHP and CGI handlers.
+//! Caveat: every look into the file system leaves its stamps in the exchange, failed ones too,
+//! since a file that appears later changes the answer.
+//! Out of scope: what is done with the file.
+
+use saker_config::model::SymlinkPolicy;
+use saker_files::{LinkPolicy, ResolveError, Resolved, Watcher, resolve};
+use saker_http::Status;
+use saker_pipeline::Exchange;
+use std::{path::Path, sync::Arc};
+
+/// The directory that paths are resolved against.
+pub fn root(exchange: &Exchange) -> Option<&Path> {
+    exchange
+        .mapped
+        .as_ref()
+        .map(|mapped| &*mapped.root)
+        .or(exchange.site.root.as_deref())
+}
+
+pub fn link_policy(policy: SymlinkPolicy) -> LinkPolicy {
+    match policy {
+        SymlinkPolicy::Follow => LinkPolicy::Follow,
+        SymlinkPolicy::OwnerMatch => LinkPolicy::OwnerMatch,
+        SymlinkPolicy::Inside => LinkPolicy::Inside,
+        SymlinkPolicy::Never => LinkPolicy::Never,
+    }
+}
+
+pub fn status_of(error: ResolveError) -> Status {
+    match error {
+        ResolveError::NotFound | ResolveError::LinkDangling => Status::NOT_FOUND,
+        ResolveError::Denied | ResolveError::LinkDenied | ResolveError::LinkLoop => {
+            Status::FORBIDDEN
+        }
+        ResolveError::Descriptors => Status::SERVICE_UNAVAILABLE,
+        ResolveError::Io(_) => Status::INTERNAL_SERVER_ERROR,
+    }
+}
+
+pub fn resolve_traced(
+    watcher: &Watcher,
+    exchange: &mut Exchange,
+    relative: &[u8],
+) -> Result<Resolved, ResolveError> {
+    let result = resolve_in_root(watcher, exchange, relative);
+    if let Err(error) = &result {
+        let root = root(exchange).map(Path::to_path_buf).unwrap_or_default();
+        exchange.trace("content", None, || {
+            format!(
+                "{}/{}: {error}",
+                root.display(),
+                String::from_utf8_lossy(relative)
+            )
+        });
+    }
+    result
+}
+
+pub fn resolve_in_root(
+    watcher: &Watcher,
+    exchange: &mut Exchange,
+    relative: &[u8],
+) -> Result<Resolved, ResolveError> {
+    let policy = link_policy(exchange.settings.files.symlinks);
+    let mapped = exchange
+        .mapped
+        .as_ref()
+        .map(|mapped| Arc::clone(&mapped.root));
+    let root = mapped
+        .as_deref()
+        .or(exchange.site.root.as_deref())
+        .ok_or(ResolveError::NotFound)?;
+    resolve(watcher, root, relative, policy, &mut exchange.stamps)
+}
