@@ -23,6 +23,7 @@ mod serve;
 mod source;
 mod suggest;
 pub mod units;
+mod unknown_key;
 mod value;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};

@@ -112,7 +112,7 @@ impl Loader {
         let mut loader = Loader::default();
         let top = loader.file(text, name, base, path);
         directives::upstream::resolve(&mut loader);
-        directives::guard::finish(&mut loader);
+        directives::abuse::finish(&mut loader);
         directives::modsecurity::finish(&mut loader);
         check::whole(&mut loader, &top);
         loader.diagnostics.sort_by_key(Diagnostic::sort_key);

@@ -391,7 +391,7 @@ impl<'r> Reader<'r> {
     }
 
     fn unknown_key(&mut self, key: &Spanned<DeString<'_>>, context: Contexts) {
-        let (message, help) = crate::directives::unknown::explain(key.get_ref(), context);
+        let (message, help) = crate::unknown_key::explain(key.get_ref(), context);
         self.error(&self.at(key.span()), message, help);
     }
 }
@@ -410,7 +410,7 @@ pub(crate) fn is_meant(table: &Table<'_>, name: &str, context: Contexts) -> bool
     table.contains_key(name)
         || table
             .keys()
-            .any(|key| crate::directives::unknown::stands_for(key.get_ref(), name, context))
+            .any(|key| crate::unknown_key::stands_for(key.get_ref(), name, context))
 }
 
 /// The table under a key.

@@ -1,7 +1,7 @@
 //! Checks that need the whole configuration: what is there twice, what is missing, what refers to
 //! nothing.
 
-mod hosts;
+mod dynamic_vhosts;
 mod routes;
 mod tls;
 
@@ -27,7 +27,7 @@ pub(crate) fn whole(loader: &mut Loader, top: &At) {
     names_once(loader);
     routes::reachable(loader);
     program_users(loader);
-    hosts::whole(loader);
+    dynamic_vhosts::whole(loader);
     tls::whole(loader);
 }
 

@@ -15,19 +15,19 @@ macro_rules! target {
     };
 }
 
+pub(crate) mod abuse;
 pub(crate) mod acme;
 pub(crate) mod authorize;
 pub(crate) mod cache;
 pub(crate) mod cache_use;
+pub(crate) mod challenge;
 pub(crate) mod compression;
+pub(crate) mod dynamic_vhosts;
 pub(crate) mod error_pages;
 pub(crate) mod fields;
 pub(crate) mod file;
 pub(crate) mod files;
-pub(crate) mod guard;
-pub(crate) mod hosts;
 pub(crate) mod limits;
-pub(crate) mod links;
 pub(crate) mod listener;
 pub(crate) mod logs;
 pub(crate) mod media;
@@ -36,31 +36,30 @@ pub(crate) mod php;
 pub(crate) mod redirect;
 pub(crate) mod route;
 pub(crate) mod server;
+pub(crate) mod signed_urls;
 pub(crate) mod site;
 pub(crate) mod throttle;
 pub(crate) mod tls;
-pub(crate) mod unknown;
 pub(crate) mod upstream;
 pub(crate) mod upstream_health;
 pub(crate) mod upstream_server;
-pub(crate) mod visitors;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use acme::{AcmeDraft, DirectoryDraft};
+pub(crate) use challenge::ChallengeDraft;
 pub(crate) use fields::FieldDraft;
 pub(crate) use file::FileDraft;
-pub(crate) use links::{ReferrersDraft, SignedDraft, TriggerDraft};
 pub(crate) use listener::ListenerDraft;
 pub(crate) use logs::AccessLogDraft;
 pub(crate) use route::RouteDraft;
+pub(crate) use signed_urls::{ReferrersDraft, SignedDraft, TriggerDraft};
 pub(crate) use site::SiteDraft;
 pub(crate) use throttle::{RateDraft, RequestRateDraft};
 pub(crate) use tls::{CertificateDraft, SiteTlsDraft};
 pub(crate) use upstream::UpstreamDraft;
 pub(crate) use upstream_server::ServerDraft;
-pub(crate) use visitors::ChallengeDraft;
 
 use crate::row::{Contexts, Row};
 use std::sync::LazyLock;
@@ -77,7 +76,7 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         files::ROWS,
         media::ROWS,
         php::ROWS,
-        hosts::ROWS,
+        dynamic_vhosts::ROWS,
         route::ROWS,
         redirect::ROWS,
         authorize::ROWS,
@@ -90,9 +89,9 @@ static ROWS: LazyLock<Vec<&'static Row>> = LazyLock::new(|| {
         fields::ROWS,
         error_pages::ROWS,
         throttle::ROWS,
-        guard::ROWS,
-        links::ROWS,
-        visitors::ROWS,
+        abuse::ROWS,
+        signed_urls::ROWS,
+        challenge::ROWS,
         modsecurity::ROWS,
         logs::ROWS,
     ];

@@ -204,7 +204,7 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At) -> SiteDraft
     let mut all: Vec<_> = routes.collect();
     all.extend(redirects);
     all.sort_by_key(|(_, at, _)| at.span.start);
-    super::links::settle_prefix(&mut site.settings.links.signed, None);
+    super::signed_urls::settle_prefix(&mut site.settings.links.signed, None);
     let settings = Arc::new(site.settings.clone());
     for (table, at, context) in all {
         let route = if context == ROUTE {

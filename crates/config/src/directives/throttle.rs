@@ -258,7 +258,7 @@ pub static ROWS: &[Row] = &[
         aliases: &["limit_req_status", "limit_conn_status"],
         since: "0.9",
         set: Set::Settings(|s, given| {
-            s.throttle.over = Some(super::guard::consequence(&given.text()))
+            s.throttle.over = Some(super::abuse::consequence(&given.text()))
         }),
         ..ROW
     },

@@ -1,6 +1,6 @@
 //! What to say about a key that no row knows.
 
-use super::{rows, rows_in};
+use crate::directives::{rows, rows_in};
 use crate::{
     diagnostic::quoted,
     row::{Contexts, Row},
