@@ -5,7 +5,7 @@
 //! trusted to a terminal: control characters are replaced and long lines are cut to a window round
 //! the cause. No codes: the sentence is the message.
 
-use crate::{model::Origin, source::At};
+use crate::{model::Origin, source::Location};
 use std::fmt;
 
 /// Characters of a source line that are shown.
@@ -35,7 +35,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     pub(crate) fn new(
         severity: Severity,
-        at: &At,
+        at: &Location,
         message: String,
         help: Option<String>,
     ) -> Diagnostic {
@@ -317,7 +317,7 @@ mod tests {
         let source = Arc::new(Source::new("saker.toml", PathBuf::new(), text.into(), 0));
         Diagnostic::new(
             Severity::Error,
-            &At { source, span },
+            &Location { source, span },
             "wrong".into(),
             Some("do right".into()),
         )

@@ -8,31 +8,35 @@
 pub mod host_table;
 pub mod model;
 pub mod modsecurity;
+pub mod units;
 
 mod check;
+mod configuration;
+mod context;
 mod diagnostic;
 mod directives;
 mod folder;
 mod include;
+mod kind;
 mod load;
 mod reader;
 mod reference;
+mod report;
+mod resolve;
 mod row;
 mod schema;
 mod serve;
 mod source;
 mod suggest;
-pub mod units;
 mod unknown_key;
 mod value;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Severity};
-pub use directives::{php::parse_use as parse_php_use, rows};
+pub use directives::php::parse_use as parse_php_use;
 pub use host_table::HostTable;
 pub use load::{Loaded, load, parse};
 pub use model::Model;
 pub use reference::reference_markdown;
-pub use row::{CONTEXTS, ContextRow, Contexts, KeyKind, Kind, Row, TableKind, Word};
 pub use schema::json_schema;
 pub use serve::ServeOptions;
 pub use suggest::nearest;

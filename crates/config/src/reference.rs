@@ -1,8 +1,9 @@
 //! The reference page, from the rows.
 
 use crate::{
-    directives::{rows, rows_in},
-    row::{CONTEXTS, ContextRow, Row},
+    context::{CONTEXTS, ContextRow},
+    directives::catalog,
+    row::Directive,
 };
 use std::fmt::Write as _;
 
@@ -35,7 +36,7 @@ fn section(page: &mut String, context: &ContextRow) {
         title(context.header),
         context.summary
     );
-    for row in rows_in(context.context) {
+    for row in catalog().within(context.context) {
         directive(page, row);
     }
 }
@@ -48,7 +49,7 @@ fn title(header: &str) -> String {
     }
 }
 
-fn directive(page: &mut String, row: &Row) {
+fn directive(page: &mut String, row: &Directive) {
     let _ = writeln!(page, "\n### `{}`\n\n{}\n", row.name, row.summary);
     let mut value = sentence(&row.kind.expects());
     if let Some(unit) = row.unit {
@@ -88,13 +89,13 @@ fn sentence(phrase: &str) -> String {
 }
 
 fn apache(page: &mut String) {
-    let mut pairs: Vec<(&str, &Row)> = rows()
+    let mut pairs: Vec<(&str, &Directive)> = catalog()
         .iter()
         .flat_map(|row| {
             row.apache
                 .into_iter()
                 .flat_map(|names| names.split(", "))
-                .map(|name| (name, *row))
+                .map(move |name| (name, row))
         })
         .collect();
     pairs.sort_by_key(|(name, _)| name.to_ascii_lowercase());

@@ -5,8 +5,10 @@
 //! twice, `$N` without a star) it leaves out.
 
 use crate::{
-    directives::rows_in,
-    row::{CONTEXTS, Contexts, FILE, Kind, Row, TableKind},
+    context::{CONTEXTS, Contexts, FILE},
+    directives::catalog,
+    kind::{Kind, TableKind},
+    row::Directive,
     units::{DURATION_PATTERN, SIZE_PATTERN},
 };
 use serde_json::{Map, Value, json};
@@ -31,10 +33,15 @@ pub fn json_schema() -> String {
 }
 
 fn table(context: Contexts) -> Value {
-    let properties: Map<String, Value> = rows_in(context)
-        .map(|row| (row.name.to_owned(), property(row)))
-        .collect();
-    let required: Vec<&str> = rows_in(context)
+    let mut properties = Map::new();
+    for directive in catalog().within(context) {
+        properties.insert(directive.name.to_owned(), property(directive));
+        for old in directive.deprecated {
+            properties.insert((*old).to_owned(), deprecated(directive));
+        }
+    }
+    let required: Vec<&str> = catalog()
+        .within(context)
         .filter(|row| row.required)
         .map(|row| row.name)
         .collect();
@@ -42,13 +49,24 @@ fn table(context: Contexts) -> Value {
     json!({ "type": "object", "description": description, "properties": properties, "required": required, "additionalProperties": false })
 }
 
-fn property(row: &Row) -> Value {
-    let mut schema = kind(&row.kind);
+fn property(row: &Directive) -> Value {
+    let mut schema = kind(row.kind);
     if let Some(object) = schema.as_object_mut() {
         object.insert("description".into(), row.summary.into());
         if let Some(default) = row.default.and_then(json_of) {
             object.insert("default".into(), default);
         }
+    }
+    schema
+}
+
+/// A spelling of an earlier version.
+fn deprecated(directive: &Directive) -> Value {
+    let mut schema = kind(directive.kind);
+    if let Some(object) = schema.as_object_mut() {
+        let description = format!("Deprecated: use `{}`.", directive.name);
+        object.insert("description".into(), description.into());
+        object.insert("deprecated".into(), true.into());
     }
     schema
 }

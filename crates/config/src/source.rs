@@ -1,8 +1,8 @@
 //! The text of one configuration file, and places in it.
 //!
-//! Everything read from a file carries an [`At`] until it is checked against everything else, so
+//! Everything read from a file carries an [`Location`] until it is checked against everything else, so
 //! that a complaint found late (two sites with one name, in two files) still shows the line. An
-//! `At` is a reference count and two offsets; lines and columns are computed when somebody asks.
+//! `Location` is a reference count and two offsets; lines and columns are computed when somebody asks.
 
 use crate::model::Origin;
 use std::{ops::Range, path::PathBuf, sync::Arc};
@@ -66,12 +66,12 @@ impl Source {
 
 /// A piece of a source.
 #[derive(Clone, Debug)]
-pub struct At {
+pub struct Location {
     pub source: Arc<Source>,
     pub span: Range<usize>,
 }
 
-impl At {
+impl Location {
     pub fn origin(&self) -> Origin {
         let (line, column) = self.line_and_column();
         Origin {
@@ -114,19 +114,22 @@ mod tests {
             "x = 1\r\nö = \"é\" # y\n".into(),
             0,
         ));
-        let at = At {
+        let at = Location {
             source: source.clone(),
             span: 12..16,
         };
         assert_eq!(at.origin().to_string(), "a.toml:2:5");
         assert_eq!(at.length(), 3);
         assert_eq!(at.line_text(), "ö = \"é\" # y");
-        assert_eq!(At { source, span: 0..0 }.length(), 1);
+        assert_eq!(Location { source, span: 0..0 }.length(), 1);
     }
 
     #[test]
     fn the_end_of_the_text_is_a_place() {
         let source = Arc::new(Source::new("a.toml", PathBuf::new(), "x".into(), 0));
-        assert_eq!(At { source, span: 1..1 }.origin().to_string(), "a.toml:1:2");
+        assert_eq!(
+            Location { source, span: 1..1 }.origin().to_string(),
+            "a.toml:1:2"
+        );
     }
 }

@@ -1,39 +1,43 @@
 //! What to say about a key that no row knows.
 
-use crate::directives::{rows, rows_in};
 use crate::{
+    context::Contexts,
     diagnostic::quoted,
-    row::{Contexts, Row},
+    row::{Catalog, Directive},
     suggest,
 };
 
 /// Message and help.
-pub fn explain(key: &str, context: Contexts) -> (String, Option<String>) {
-    let message = format!("unknown key {} {}", quoted(key), context.place());
-    let same_table = foreign(key, |row| row.contexts.includes(context));
-    let other_table = || elsewhere(key, context).or_else(|| foreign(key, |_| true));
+pub fn explain(catalog: Catalog, key: &str, context: Contexts) -> (String, Option<String>) {
+    let message = format!("unknown key {} {}", quoted(key), context.location());
+    let same_table = foreign(catalog, key, |row| row.contexts.includes(context));
+    let other_table =
+        || elsewhere(catalog, key, context).or_else(|| foreign(catalog, key, |_| true));
     (
         message,
         same_table
             .or_else(other_table)
-            .or_else(|| similar(key, context)),
+            .or_else(|| similar(catalog, key, context)),
     )
 }
 
 /// Whether an unknown key seems to stand for the one that is missing.
-pub fn stands_for(key: &str, missing: &str, context: Contexts) -> bool {
-    rows_in(context).all(|row| row.name != key)
-        && explain(key, context)
+pub fn stands_for(catalog: Catalog, key: &str, missing: &str, context: Contexts) -> bool {
+    catalog.within(context).all(|row| row.name != key)
+        && explain(catalog, key, context)
             .1
             .is_some_and(|help| help.contains(&format!("`{missing}`")))
 }
 
 /// The right word in the wrong table.
-fn elsewhere(key: &str, context: Contexts) -> Option<String> {
-    if rows_in(context).any(|row| suggest::same_word(row.name, key)) {
+fn elsewhere(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {
+    if catalog
+        .within(context)
+        .any(|row| suggest::same_word(row.name, key))
+    {
         return None;
     }
-    let homes: Vec<&str> = rows()
+    let homes: Vec<&str> = catalog
         .iter()
         .filter(|row| row.name == key)
         .flat_map(|row| row.contexts.each())
@@ -46,24 +50,24 @@ fn elsewhere(key: &str, context: Contexts) -> Option<String> {
 }
 
 /// The word of another server, for a row among those.
-fn foreign(key: &str, among: impl Fn(&Row) -> bool) -> Option<String> {
-    let row = rows()
+fn foreign(catalog: Catalog, key: &str, among: impl Fn(&Directive) -> bool) -> Option<String> {
+    let row = catalog
         .iter()
         .find(|row| among(row) && row.is_known_elsewhere_as(key))?;
     let home = row.contexts.each().next()?;
     Some(format!(
         "here it is called `{}`, {}",
         row.name,
-        home.context.place()
+        home.context.location()
     ))
 }
 
-fn similar(key: &str, context: Contexts) -> Option<String> {
-    if let Some(name) = suggest::nearest(key, rows_in(context).map(|row| row.name)) {
+fn similar(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {
+    if let Some(name) = suggest::nearest(key, catalog.within(context).map(|row| row.name)) {
         return Some(format!("did you mean `{name}`?"));
     }
-    let name = suggest::nearest(key, rows().iter().map(|row| row.name))?;
-    let home = rows()
+    let name = suggest::nearest(key, catalog.iter().map(|row| row.name))?;
+    let home = catalog
         .iter()
         .find(|row| row.name == name)?
         .contexts
@@ -71,6 +75,6 @@ fn similar(key: &str, context: Contexts) -> Option<String> {
         .next()?;
     Some(format!(
         "did you mean `{name}`? It stands {}",
-        home.context.place()
+        home.context.location()
     ))
 }

@@ -2,22 +2,22 @@
 //! its file here.
 
 use crate::{
+    configuration::Configuration,
     diagnostic::Severity,
-    load::Loader,
     model::{DatabaseKind, DatabaseUrl, Hosts},
 };
 use std::path::Path;
 
-pub(crate) fn whole(loader: &mut Loader) {
-    let wants = loader
+pub(crate) fn whole(configuration: &mut Configuration) {
+    let wants = configuration
         .sites
         .iter()
         .find(|site| site.is_looked_up)
         .map(|site| site.at.clone());
-    let Some((mut hosts, at)) = loader.hosts.take() else {
+    let Some((mut hosts, at)) = configuration.dynamic_vhosts.take() else {
         if let Some(at) = wants {
             let help = "add [hosts] with database = \"mysql://...\" and a query";
-            loader.report(
+            configuration.report(
                 Severity::Error,
                 &at,
                 "`lookup` of this site, and there is no [hosts]".into(),
@@ -27,18 +27,18 @@ pub(crate) fn whole(loader: &mut Loader) {
         return;
     };
     for (message, help) in complaints(&mut hosts) {
-        loader.report(Severity::Error, &at, message, help.map(Into::into));
+        configuration.report(Severity::Error, &at, message, help.map(Into::into));
     }
     if wants.is_none() {
         let help = "add lookup = true to a [[site]]";
-        loader.report(
+        configuration.report(
             Severity::Warning,
             &at,
             "no site looks hosts up here".into(),
             Some(help.into()),
         );
     }
-    loader.hosts = Some((hosts, at));
+    configuration.dynamic_vhosts = Some((hosts, at));
 }
 
 type Complaint = (String, Option<&'static str>);

@@ -3,16 +3,16 @@
 //! Called by: `whole`. Caveat: a route that several others take away together is not found.
 
 use crate::{
+    configuration::Configuration,
     diagnostic::{Diagnostic, Severity},
-    load::Loader,
     model::{PathPattern, Route},
 };
 
 /// Stands for a star: only a star matches it.
 const STAR: &str = "\0";
 
-pub(super) fn reachable(loader: &mut Loader) {
-    let shadowed = loader.sites.iter().flat_map(|site| {
+pub(super) fn reachable(configuration: &mut Configuration) {
+    let shadowed = configuration.sites.iter().flat_map(|site| {
         site.routes.iter().enumerate().filter_map(|(index, route)| {
             let earlier = site
                 .routes
@@ -23,7 +23,7 @@ pub(super) fn reachable(loader: &mut Loader) {
         })
     });
     let shadowed: Vec<Diagnostic> = shadowed.collect();
-    loader.diagnostics.extend(shadowed);
+    configuration.diagnostics.extend(shadowed);
 }
 
 fn warning(route: &Route, earlier: &Route) -> Diagnostic {

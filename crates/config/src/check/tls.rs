@@ -2,78 +2,50 @@
 //! sites, sites against `[acme]`.
 //!
 //! What seems to be missing is not complained about where it is there but broken, which has been
-//! reported: hence [`Meant`].
+//! reported: hence [`Mentions`](crate::configuration::Mentions).
 
 use crate::{
+    configuration::Configuration,
     diagnostic::Severity,
-    directives::SiteDraft,
-    load::Loader,
+    directives::site::SiteDraft,
     model::{Acme, AcmeChallenge, Address, Automatic, SiteName},
-    reader::table_in,
-    source::At,
+    source::Location,
 };
-use toml::de::{DeTable, DeValue};
-
-/// What the files mean to say, be it as broken as it may.
-#[derive(Debug, Default)]
-pub(crate) struct Meant {
-    tls_listener: bool,
-    material: bool,
-    dns_command: bool,
-    ask: bool,
-}
-
-impl Meant {
-    /// Adds what one file says.
-    pub fn note(&mut self, file: &DeTable<'_>) {
-        let has = |table: &str, key: &str| {
-            table_in(file, table).is_some_and(|table| table.contains_key(key))
-        };
-        self.dns_command |= has("acme", "dns_command");
-        self.ask |= has("acme", "ask");
-        self.tls_listener |= tables(file, "listener").any(|listener| {
-            listener
-                .get("tls")
-                .is_some_and(|tls| !is_false(tls.get_ref()))
-        });
-        self.material |= tables(file, "site").any(|site| site.contains_key("tls"));
-    }
-}
 
 /// `problem`, where, and the way out.
-type Complaint = (Severity, At, String, &'static str);
+type Complaint = (Severity, Location, String, &'static str);
 
-pub(super) fn whole(loader: &mut Loader) {
-    if loader.has_syntax_errors {
+pub(super) fn whole(configuration: &mut Configuration) {
+    if configuration.has_syntax_errors {
         return;
     }
-    let mut complaints = bare_listeners(loader);
+    let mut complaints = bare_listeners(configuration);
     complaints.extend(
-        loader
+        configuration
             .sites
             .iter()
-            .flat_map(|site| site_alone(loader, site)),
+            .flat_map(|site| site_alone(configuration, site)),
     );
     for (severity, at, message, help) in complaints {
-        loader.report(severity, &at, message, Some(help.into()));
+        configuration.report(severity, &at, message, Some(help.into()));
     }
 }
 
 /// TLS listeners on which no site has a certificate.
-fn bare_listeners(loader: &Loader) -> Vec<Complaint> {
+fn bare_listeners(configuration: &Configuration) -> Vec<Complaint> {
     let has_certificate = |site: &&SiteDraft| site.tls.material().is_some();
-    let listeners = loader
+    let listeners = configuration
         .listeners
         .iter()
         .filter(|(listener, _)| listener.tls.is_some());
     let bare = listeners.filter(|(listener, _)| {
-        !loader
+        !configuration
             .sites
             .iter()
             .filter(has_certificate)
             .any(|site| site.is_on(&listener.address))
     });
-    let help = match loader.meant.material {
+    let help = match configuration.mentions.material {
         true => "add `certificate` or `automatic` to [site.tls] of a site that is found on it",
         false => {
             "add to a site [site.tls] with certificate = \"chain.pem\" and key = \"key.pem\", or with automatic = true"
@@ -92,14 +64,14 @@ fn bare_listeners(loader: &Loader) -> Vec<Complaint> {
     complaints
 }
 
-fn site_alone(loader: &Loader, site: &SiteDraft) -> Vec<Complaint> {
+fn site_alone(configuration: &Configuration, site: &SiteDraft) -> Vec<Complaint> {
     let mut complaints = Vec::new();
-    if !is_encrypted(loader, site) && !loader.listeners.is_empty() {
-        complaints.extend(unused(loader, site));
+    if !is_encrypted(configuration, site) && !configuration.listeners.is_empty() {
+        complaints.extend(unused(configuration, site));
     }
     match &site.tls.automatic {
-        Some((Automatic::On, at)) => complaints.extend(automatic(loader, site, at)),
-        Some((Automatic::OnDemand, at)) if !loader.meant.ask && !site.is_looked_up => {
+        Some((Automatic::On, at)) => complaints.extend(automatic(configuration, site, at)),
+        Some((Automatic::OnDemand, at)) if !configuration.mentions.ask && !site.is_looked_up => {
             let help = "add ask = \"http://...\" to [acme]: else anyone could have certificates made without end, against the authority's limits";
             complaints.push((
                 Severity::Error,
@@ -112,24 +84,24 @@ fn site_alone(loader: &Loader, site: &SiteDraft) -> Vec<Complaint> {
     }
     match &site.tls.automatic {
         Some((Automatic::On | Automatic::OnDemand, at)) if complaints.is_empty() => {
-            complaints.extend(out_of_reach(loader, at))
+            complaints.extend(out_of_reach(configuration, at))
         }
         _ => {}
     }
     complaints
 }
 
-fn is_encrypted(loader: &Loader, site: &SiteDraft) -> bool {
-    loader
+fn is_encrypted(configuration: &Configuration, site: &SiteDraft) -> bool {
+    configuration
         .listeners
         .iter()
         .any(|(listener, _)| listener.tls.is_some() && site.is_on(&listener.address))
 }
 
 /// What a site says about TLS that it never speaks.
-fn unused(loader: &Loader, site: &SiteDraft) -> Vec<Complaint> {
-    if loader.meant.tls_listener
-        && loader
+fn unused(configuration: &Configuration, site: &SiteDraft) -> Vec<Complaint> {
+    if configuration.mentions.tls_listener
+        && configuration
             .listeners
             .iter()
             .all(|(listener, _)| listener.tls.is_none())
@@ -151,14 +123,14 @@ fn unused(loader: &Loader, site: &SiteDraft) -> Vec<Complaint> {
 
 /// Authorities look at two ports, whatever a listener's is. Something in front may bring them here,
 /// hence no error.
-fn out_of_reach(loader: &Loader, at: &At) -> Option<Complaint> {
+fn out_of_reach(configuration: &Configuration, at: &Location) -> Option<Complaint> {
     let usual = Acme::default();
-    let challenges = loader
+    let challenges = configuration
         .acme
         .as_ref()
         .map_or(&usual.challenges, |(acme, _)| &acme.challenges);
     let has_listener = |port: u16, tls: bool| {
-        loader
+        configuration
             .listeners
             .iter()
             .filter(|(listener, _)| listener.tls.is_some() == tls)
@@ -172,7 +144,10 @@ fn out_of_reach(loader: &Loader, at: &At) -> Option<Complaint> {
         AcmeChallenge::TlsAlpn01 => has_listener(443, true),
         AcmeChallenge::Dns01 => true,
     };
-    if loader.listeners.is_empty() || challenges.is_empty() || challenges.iter().any(is_found) {
+    if configuration.listeners.is_empty()
+        || challenges.is_empty()
+        || challenges.iter().any(is_found)
+    {
         return None;
     }
     let (message, help) = match challenges.as_slice() {
@@ -192,7 +167,7 @@ fn out_of_reach(loader: &Loader, at: &At) -> Option<Complaint> {
     Some((Severity::Warning, at.clone(), message.into(), help))
 }
 
-fn automatic(loader: &Loader, site: &SiteDraft, at: &At) -> Vec<Complaint> {
+fn automatic(configuration: &Configuration, site: &SiteDraft, at: &Location) -> Vec<Complaint> {
     let names = site.names.as_deref().unwrap_or_default();
     if !names.is_empty() && names.iter().all(|(name, _)| *name == SiteName::Any)
         || site.names.is_none()
@@ -205,21 +180,21 @@ fn automatic(loader: &Loader, site: &SiteDraft, at: &At) -> Vec<Complaint> {
             help,
         )];
     }
-    let by_record = loader
+    let by_record = configuration
         .acme
         .as_ref()
         .is_some_and(|(acme, _)| acme.challenges.contains(&AcmeChallenge::Dns01));
     let wildcard = names
         .iter()
         .find(|(name, _)| matches!(name, SiteName::Wildcard(_)));
-    let help = match loader.meant.dns_command {
+    let help = match configuration.mentions.dns_command {
         true => "add \"dns-01\" to `challenges` of [acme]",
         false => {
             "add dns_command = \"/path/of/program\" to [acme], or name each host, or write automatic = \"on-demand\""
         }
     };
     let complaint = wildcard
-        .filter(|_| !by_record && !dns_is_broken(loader))
+        .filter(|_| !by_record && !dns_is_broken(configuration))
         .map(|(_, at)| {
             let message = "a certificate for this needs a record in the zone (dns-01)".to_owned();
             (Severity::Error, at.clone(), message, help)
@@ -228,29 +203,10 @@ fn automatic(loader: &Loader, site: &SiteDraft, at: &At) -> Vec<Complaint> {
 }
 
 /// A command that is meant and could not be read.
-fn dns_is_broken(loader: &Loader) -> bool {
-    loader.meant.dns_command
-        && loader
+fn dns_is_broken(configuration: &Configuration) -> bool {
+    configuration.mentions.dns_command
+        && configuration
             .acme
             .as_ref()
             .is_none_or(|(acme, _)| acme.dns_command.is_none())
-}
-
-/// The tables of `[[key]]`.
-fn tables<'n, 't>(file: &'n DeTable<'t>, key: &str) -> impl Iterator<Item = &'n DeTable<'t>> {
-    let array = match file.get(key).map(|node| node.get_ref()) {
-        Some(DeValue::Array(array)) => Some(array),
-        _ => None,
-    };
-    array
-        .into_iter()
-        .flat_map(|array| array.iter())
-        .filter_map(|element| match element.get_ref() {
-            DeValue::Table(table) => Some(table),
-            _ => None,
-        })
-}
-
-fn is_false(value: &DeValue<'_>) -> bool {
-    matches!(value, DeValue::Boolean(false))
 }

@@ -3,9 +3,11 @@
 
 use super::upstream::PROXY;
 use crate::{
+    context::{ROUTE, SITE},
+    kind::{Kind, Word},
     model::{Authorize, Settings},
-    row::{Fault, Kind, ROUTE, ROW, Row, SITE, Set, Word},
-    value::Value,
+    row::Row,
+    value::{Value, ValueError},
 };
 use std::sync::Arc;
 
@@ -32,7 +34,7 @@ static TARGET: Word = Word {
         if is_target {
             Ok(Value::Text(text.to_owned()))
         } else {
-            Err(Fault::plain(None))
+            Err(ValueError::plain(None))
         }
     },
 };
@@ -42,11 +44,11 @@ static FIELD_NAME: Word = Word {
     pattern: "^[A-Za-z0-9!#$%&'*+.^_`|~-]+$",
     read: |text| match !text.is_empty() && text.bytes().all(saker_http::chars::is_token_char) {
         true => Ok(Value::Text(text.to_owned())),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     },
 };
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<Settings>] = &[
     Row {
         name: "authorize",
         contexts: SITE.or(ROUTE),
@@ -59,7 +61,7 @@ pub static ROWS: &[Row] = &[
                   X-Original-URL, X-Forwarded-Method, -URI, -Proto, -Host and -For by us; what clients say by these names is left out.",
         apache: Some("AuthnzFcgiDefineProvider"),
         aliases: &["auth_request", "forward_auth", "authorizer"],
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             let origin = given.origin();
             let said = Some(given.text()).filter(|said| said != "off");
             if said.is_none() && settings.authorize.is_none() {
@@ -67,8 +69,8 @@ pub static ROWS: &[Row] = &[
             }
             let authorize = of(settings);
             (authorize.said, authorize.origin) = (said.map(Into::into), origin);
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "authorize_path",
@@ -77,8 +79,8 @@ pub static ROWS: &[Row] = &[
         example: Some("\"/api/verify\""),
         summary: "What the server of `authorize` is asked for; the request's own path and query where nothing is said.",
         aliases: &["auth_request_uri"],
-        set: Set::Settings(|settings, given| of(settings).target = Some(given.text().into())),
-        ..ROW
+        set: |settings, given| of(settings).target = Some(given.text().into()),
+        ..Row::BASE
     },
     Row {
         name: "authorize_fields",
@@ -88,13 +90,13 @@ pub static ROWS: &[Row] = &[
         example: Some("[\"Remote-User\", \"Remote-Groups\"]"),
         summary: "Fields that programs and servers are told as the answer of `authorize` has them. What the client says by these names, or by others that programs can't tell from them (`Remote_User`), is never passed on.",
         aliases: &["auth_response_headers", "copy_headers", "auth_request_set"],
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             let fields: Vec<Box<str>> = given.texts().into_iter().map(Into::into).collect();
             if !fields.is_empty() || settings.authorize.is_some() {
                 of(settings).fields = fields;
             }
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
 ];
 

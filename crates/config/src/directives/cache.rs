@@ -2,18 +2,19 @@
 
 use super::listener::NETWORK;
 use crate::{
+    context::{CACHE_STORE, FILE},
+    kind::{Kind, Word},
     model::CacheStore,
-    row::{CACHE_STORE, FILE, Fault, Kind, ROW, Row, Set, Word},
-    value::{Given, Value},
+    row::{Draft, Row, Rows},
+    value::{Spanned, Value, ValueError},
 };
-use saker_net::Network;
 
 static SITEMAP: Word = Word {
     expects: "the URL of a sitemap, such as \"https://shop.example/sitemap.xml\"",
     pattern: "^https?://",
     read: |text| match text.starts_with("http://") || text.starts_with("https://") {
         true => Ok(Value::Text(text.to_owned())),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     },
 };
 
@@ -32,8 +33,8 @@ const fn bound(
     kind: Kind,
     default: &'static str,
     summary: &'static str,
-    set: fn(&mut CacheStore, Given),
-) -> Row {
+    set: fn(&mut CacheStore, Spanned),
+) -> Row<CacheStore> {
     Row {
         name,
         contexts: CACHE_STORE,
@@ -41,19 +42,25 @@ const fn bound(
         default: Some(default),
         summary,
         since: "0.5",
-        set: Set::CacheStore(set),
-        ..ROW
+        set: set,
+        ..Row::BASE
     }
 }
 
-pub static ROWS: &[Row] = &[
+impl Draft for CacheStore {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+}
+
+pub const ROWS: &[Row<CacheStore>] = &[
     Row {
         name: "cache",
         contexts: FILE,
         kind: Kind::Section(CACHE_STORE),
         summary: "Where the page cache is. What it does is said by sites.",
         since: "0.5",
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "folder",
@@ -70,8 +77,8 @@ pub static ROWS: &[Row] = &[
             "storagePath",
         ],
         since: "0.5",
-        set: Set::CacheStore(|cache, given| cache.folder = Some(given.path())),
-        ..ROW
+        set: |cache, given| cache.folder = Some(given.path()),
+        ..Row::BASE
     },
     Row {
         unit: Some("bytes"),
@@ -148,8 +155,8 @@ pub static ROWS: &[Row] = &[
         summary: "Room on the disk that is left to others: with less, pages are answered without being kept. Without it: 1 GiB, or a twentieth of a smaller disk. 0: none.",
         aliases: &["min_free"],
         since: "0.10",
-        set: Set::CacheStore(|cache, given| cache.disk_reserve_bytes = Some(given.number())),
-        ..ROW
+        set: |cache, given| cache.disk_reserve_bytes = Some(given.number()),
+        ..Row::BASE
     },
     Row {
         name: "warm",
@@ -160,8 +167,8 @@ pub static ROWS: &[Row] = &[
         summary: "Sitemaps whose pages are made when the server has started, as `saker cache warm` does.",
         aliases: &["sitemap", "sitemaps", "crawler"],
         since: "0.6",
-        set: Set::CacheStore(|cache, given| cache.warmed = given.texts()),
-        ..ROW
+        set: |cache, given| cache.warmed = given.texts(),
+        ..Row::BASE
     },
     Row {
         name: "warm_every",
@@ -174,8 +181,8 @@ pub static ROWS: &[Row] = &[
         example: Some("\"6h\""),
         summary: "So long after its beginning it is done again. 0: once.",
         since: "0.6",
-        set: Set::CacheStore(|cache, given| cache.warmed_every_s = given.number() / 1000),
-        ..ROW
+        set: |cache, given| cache.warmed_every_s = given.number() / 1000,
+        ..Row::BASE
     },
     Row {
         name: "purge_from",
@@ -185,15 +192,7 @@ pub static ROWS: &[Row] = &[
         summary: "Who may purge entries of any site by requests (PURGE, REFRESH, BAN).",
         aliases: &["purgers", "acl_purge", "acl"],
         since: "0.5",
-        set: Set::CacheStore(|cache, given| cache.purgers = networks(given)),
-        ..ROW
+        set: |cache, given| cache.purgers = given.parsed_list(),
+        ..Row::BASE
     },
 ];
-
-pub(super) fn networks(given: Given) -> Vec<Network> {
-    let network = |one: Given| match one.value {
-        Value::Network(network) => Some(network),
-        _ => None,
-    };
-    given.list().into_iter().filter_map(network).collect()
-}

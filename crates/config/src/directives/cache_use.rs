@@ -1,17 +1,17 @@
 //! `[site.cache]`: what the page cache does for a site, or for a route of it. `cache = true` is a
 //! table with nothing in it.
 //!
-//! The difficulty is the short form: a value that is either a word or a table is read before it is
-//! known what it is laid over. So the table's values are collected with their setters, and set when
-//! the whole is.
+//! Caveat: a route's table is laid over the site's, so its fields are kept as they are and set when
+//! the route's settings are known.
 
-use super::{cache::networks, listener::NETWORK};
+use super::listener::NETWORK;
 use crate::{
+    context::{CACHE, ROUTE, SITE},
+    kind::{Kind, TableKind, Word},
     model::{CacheOffer, CacheUse, Settings},
-    reader::{Reader, Table},
-    row::{CACHE, Fault, Kind, ROUTE, ROW, Row, SITE, Set, TableKind, Target, Word},
-    source::At,
-    value::{Given, Value},
+    report::Report,
+    row::{Draft, Row, Rows},
+    value::{Fields, Spanned, Value, ValueError},
 };
 use std::sync::Arc;
 
@@ -69,7 +69,7 @@ static PURGE_PATH: Word = Word {
         if text.starts_with('/') {
             Ok(Value::Text(text.to_owned()))
         } else {
-            Err(Fault::plain(None))
+            Err(ValueError::plain(None))
         }
     },
 };
@@ -79,39 +79,27 @@ const COOKIES: Kind = Kind::ListOf(&Kind::Word(&COOKIE));
 const SESSIONS: Kind = Kind::ListOf(&Kind::Word(&SESSION));
 const FIELDS: Kind = Kind::ListOf(&Kind::Word(&FIELD));
 
-/// The values of one table, to be set in its order.
-#[derive(Clone, Debug, Default)]
-pub struct CacheDraft(Vec<(Setter, Given)>);
+type Setter = fn(&mut CacheUse, Spanned);
 
-type Setter = fn(&mut CacheUse, Given);
-
-impl Target for CacheDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::CacheUse(set) => self.0.push((*set, given)),
-            _ => debug_assert!(false, "not a setter for a use of the cache: {set:?}"),
-        }
+impl Draft for CacheUse {
+    fn rows() -> Rows<Self> {
+        &[USE_ROWS]
     }
 }
 
-fn read_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
-    let mut draft = CacheDraft::default();
-    reader.fill(table, CACHE, &at, &mut draft);
-    Some(Value::Cache(draft))
+/// Keeps the fields: whether they are laid over a site's is known when the value is set.
+fn read_table(_: &mut Report<'_>, fields: &Fields) -> Option<Value> {
+    Some(Value::parsed(fields.clone()))
 }
 
-/// Whoever writes a table wants the cache, unless it says otherwise.
-fn set(settings: &mut Settings, given: Given) {
+/// A table enables the cache, unless it has `enabled = false`.
+fn set(settings: &mut Settings, given: Spanned) {
     let cache = Arc::make_mut(&mut settings.cache);
-    match given.value {
-        Value::Boolean(is_on) => switch(cache, is_on),
-        Value::Cache(CacheDraft(values)) => {
-            switch(cache, true);
-            values
-                .into_iter()
-                .for_each(|(set, given)| set(cache, given));
-        }
-        other => debug_assert!(false, "neither a word nor a table: {other:?}"),
+    if let Some(fields) = given.parsed_as::<Fields>() {
+        switch(cache, true);
+        cache.fill(&fields);
+    } else {
+        switch(cache, given.boolean());
     }
 }
 
@@ -126,10 +114,10 @@ fn switch(cache: &mut CacheUse, is_on: bool) {
     cache.is_on = is_on;
 }
 
-const BASE: Row = Row {
+const BASE: Row<CacheUse> = Row {
     contexts: CACHE,
     since: "0.5",
-    ..ROW
+    ..Row::BASE
 };
 
 const fn flag(
@@ -137,13 +125,13 @@ const fn flag(
     default: &'static str,
     summary: &'static str,
     set: Setter,
-) -> Row {
+) -> Row<CacheUse> {
     Row {
         name,
         kind: Kind::Boolean,
         default: Some(default),
         summary,
-        set: Set::CacheUse(set),
+        set,
         ..BASE
     }
 }
@@ -153,54 +141,55 @@ const fn time(
     default: &'static str,
     summary: &'static str,
     set: Setter,
-) -> Row {
+) -> Row<CacheUse> {
     Row {
         name,
         kind: TIME,
         default: Some(default),
         summary,
-        set: Set::CacheUse(set),
+        set,
         ..BASE
     }
 }
 
-const fn list(name: &'static str, kind: Kind, summary: &'static str, set: Setter) -> Row {
+const fn list(name: &'static str, kind: Kind, summary: &'static str, set: Setter) -> Row<CacheUse> {
     Row {
         name,
         kind,
         default: Some("[]"),
         summary,
-        set: Set::CacheUse(set),
+        set,
         ..BASE
     }
 }
 
-pub static ROWS: &[Row] = &[
-    Row {
-        name: "cache",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::OneOf(&[
-            Kind::Boolean,
-            Kind::Table(&TableKind {
-                context: CACHE,
-                read: read_table,
-            }),
-        ]),
-        default: Some("false"),
-        example: Some("true"),
-        summary: "Keep pages, and answer from them? `true` obeys what responses say; a table says more, and is `true`, too.",
-        apache: Some("CacheEnable, CacheLookup"),
-        aliases: &[
-            "proxy_cache",
-            "fastcgi_cache",
-            "page_cache",
-            "lscache",
-            "varnish",
-        ],
-        since: "0.5",
-        set: Set::Settings(set),
-        ..ROW
-    },
+pub const SETTINGS_ROWS: &[Row<Settings>] = &[Row {
+    name: "cache",
+    contexts: SITE.or(ROUTE),
+    kind: Kind::OneOf(&[
+        Kind::Boolean,
+        Kind::Table(&TableKind {
+            context: CACHE,
+            read: read_table,
+        }),
+    ]),
+    default: Some("false"),
+    example: Some("true"),
+    summary: "Keep pages, and answer from them? `true` obeys what responses say; a table says more, and is `true`, too.",
+    apache: Some("CacheEnable, CacheLookup"),
+    aliases: &[
+        "proxy_cache",
+        "fastcgi_cache",
+        "page_cache",
+        "lscache",
+        "varnish",
+    ],
+    since: "0.5",
+    set,
+    ..Row::BASE
+}];
+
+pub const USE_ROWS: &[Row<CacheUse>] = &[
     Row {
         apache: Some("CacheDisable, CacheEngine"),
         aliases: &["on", "pass", "proxy_no_cache"],
@@ -223,11 +212,11 @@ pub static ROWS: &[Row] = &[
             "fastcgi_ignore_headers",
             "ignoreRespCacheCtrl",
         ],
-        set: Set::CacheUse(|cache, given| {
+        set: |cache, given| {
             let words = given.texts();
             cache.obeys_http = words.iter().any(|word| word == "http");
             cache.obeys_lscache = words.iter().any(|word| word == "lscache");
-        }),
+        },
         ..BASE
     },
     Row {
@@ -275,7 +264,7 @@ pub static ROWS: &[Row] = &[
         default: Some("0"),
         summary: "A response without a word but with a Last-Modified is fresh for that part of its age. 0: that is nothing to go by.",
         apache: Some("CacheLastModifiedFactor"),
-        set: Set::CacheUse(|cache, given| cache.heuristic_percent = given.number()),
+        set: |cache, given| cache.heuristic_percent = given.number(),
         ..BASE
     },
     Row {
@@ -452,14 +441,17 @@ pub static ROWS: &[Row] = &[
             |cache, given| cache.no_vary = given.boolean(),
         )
     },
-    flag(
-        "visitor_by_address",
-        "false",
-        "Must a client that has private pages (by a session cookie, credentials or a certificate) have the same address, too, to get them again?",
-        |cache, given| {
-            cache.identity_by_address = given.boolean();
-        },
-    ),
+    Row {
+        deprecated: &["visitor_by_address"],
+        ..flag(
+            "private_by_address",
+            "false",
+            "Must a client that has private pages (by a session cookie, credentials or a certificate) have the same address, too, to get them again?",
+            |cache, given| {
+                cache.identity_by_address = given.boolean();
+            },
+        )
+    },
     Row {
         name: "include_hosts",
         kind: Kind::ListOf(&Kind::Text),
@@ -467,7 +459,7 @@ pub static ROWS: &[Row] = &[
         example: Some("[\"parts.internal\"]"),
         summary: "Hosts of this server that pages may include parts of (ESI) though they are reached by another listener than the client's only.",
         since: "0.10",
-        set: Set::CacheUse(|cache, given| cache.include_hosts = given.texts()),
+        set: |cache, given| cache.include_hosts = given.texts(),
         ..BASE
     },
     Row {
@@ -478,7 +470,7 @@ pub static ROWS: &[Row] = &[
         summary: "Paths that are left alone, by what they contain.",
         apache: Some("CacheDisable"),
         aliases: &["noCacheUrl", "no_cache"],
-        set: Set::CacheUse(|cache, given| cache.excluded_paths = given.texts()),
+        set: |cache, given| cache.excluded_paths = given.texts(),
         ..BASE
     },
     Row {
@@ -488,7 +480,7 @@ pub static ROWS: &[Row] = &[
         unit: Some("bytes"),
         summary: "Responses with less content are not kept.",
         apache: Some("CacheMinFileSize"),
-        set: Set::CacheUse(|cache, given| cache.entry_bytes_min = given.number()),
+        set: |cache, given| cache.entry_bytes_min = given.number(),
         ..BASE
     },
     Row {
@@ -499,7 +491,7 @@ pub static ROWS: &[Row] = &[
         summary: "Nor those with more; `entry_size` of [cache] bounds all.",
         apache: Some("CacheMaxFileSize, CacheSocacheMaxSize"),
         aliases: &["maxCacheObjSize"],
-        set: Set::CacheUse(|cache, given| cache.entry_bytes_max = Some(given.number())),
+        set: |cache, given| cache.entry_bytes_max = Some(given.number()),
         ..BASE
     },
     Row {
@@ -519,7 +511,7 @@ pub static ROWS: &[Row] = &[
         apache: Some("CacheHeader"),
         aliases: &["x_cache", "upstream_cache_status", "header"],
         since: "0.6",
-        set: Set::CacheUse(|cache, given| cache.result_field = Some(given.text())),
+        set: |cache, given| cache.result_field = Some(given.text()),
         ..BASE
     },
     Row {
@@ -543,9 +535,9 @@ pub static ROWS: &[Row] = &[
         summary: "So many pages are made again by themselves after they were purged, those first that are asked for most. 0: when somebody asks.",
         aliases: &["recrawl", "refetch_after_purge"],
         since: "0.6",
-        set: Set::CacheUse(|cache, given| {
+        set: |cache, given| {
             cache.refetched_max = usize::try_from(given.number()).unwrap_or(usize::MAX)
-        }),
+        },
         ..BASE
     },
     Row {
@@ -557,7 +549,7 @@ pub static ROWS: &[Row] = &[
         summary: "A page in demand is made anew while that part of its life is left, so that nobody meets its end. 0: when it is over.",
         aliases: &["prefetch", "prefresh"],
         since: "0.6",
-        set: Set::CacheUse(|cache, given| cache.refresh_ahead_percent = given.number()),
+        set: |cache, given| cache.refresh_ahead_percent = given.number(),
         ..BASE
     },
     Row {
@@ -605,7 +597,7 @@ pub static ROWS: &[Row] = &[
         example: Some("[\"10.0.0.0/8\"]"),
         summary: "Who else may purge the site's entries by requests (PURGE, REFRESH, BAN), as Magento, Drupal and others do that are set to Varnish.",
         aliases: &["purgers", "acl_purge"],
-        set: Set::CacheUse(|cache, given| cache.purgers = networks(given)),
+        set: |cache, given| cache.purgers = given.parsed_list(),
         ..BASE
     },
     Row {
@@ -614,7 +606,7 @@ pub static ROWS: &[Row] = &[
         example: Some("\"/purge\""),
         summary: "Where X-LiteSpeed-Purge of a request is carried out, from whoever may purge.",
         aliases: &["purgeUri"],
-        set: Set::CacheUse(|cache, given| cache.purge_path = Some(given.text())),
+        set: |cache, given| cache.purge_path = Some(given.text()),
         ..BASE
     },
     Row {
@@ -623,7 +615,7 @@ pub static ROWS: &[Row] = &[
         default: Some("[\"pages\", \"crawler\", \"esi\", \"litemage\"]"),
         summary: "What applications are told that there is (X-LSCACHE, X-LITEMAGE), so that their LiteSpeed plugins use it. Empty: nothing.",
         apache: Some("CacheEngine, LiteMage"),
-        set: Set::CacheUse(|cache, given| {
+        set: |cache, given| {
             let words = given.texts();
             let has = |word: &str| words.iter().any(|known| known == word);
             cache.offer = CacheOffer {
@@ -632,20 +624,20 @@ pub static ROWS: &[Row] = &[
                 esi: has("esi"),
                 litemage: has("litemage"),
             };
-        }),
+        },
         ..BASE
     },
 ];
 
-fn seconds(given: Given) -> u64 {
+fn seconds(given: Spanned) -> u64 {
     given.number().div_ceil(1000)
 }
 
-fn some_seconds(given: Given) -> Option<u64> {
+fn some_seconds(given: Spanned) -> Option<u64> {
     Some(seconds(given)).filter(|seconds| *seconds > 0)
 }
 
-fn parameters(given: Given) -> Vec<String> {
+fn parameters(given: Spanned) -> Vec<String> {
     let expand = |word: String| match word.as_str() {
         "tracking" => CacheUse::TRACKING
             .iter()
@@ -657,10 +649,10 @@ fn parameters(given: Given) -> Vec<String> {
 }
 
 /// A star stands for the rest, and so at the end only.
-fn name(text: &str, forbidden: &str) -> Result<Value, Fault> {
+fn name(text: &str, forbidden: &str) -> Result<Value, ValueError> {
     let fixed = text.strip_suffix('*').unwrap_or(text);
     if fixed.contains('*') {
-        return Err(Fault::with_help(
+        return Err(ValueError::with_help(
             "a star stands for any ending",
             "write it at the end",
         ));
@@ -672,15 +664,15 @@ fn name(text: &str, forbidden: &str) -> Result<Value, Fault> {
     if is_name {
         Ok(Value::Text(text.to_owned()))
     } else {
-        Err(Fault::plain(None))
+        Err(ValueError::plain(None))
     }
 }
 
-fn field(text: &str) -> Result<Value, Fault> {
+fn field(text: &str) -> Result<Value, ValueError> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_token) {
         Ok(Value::Text(text.to_owned()))
     } else {
-        Err(Fault::plain(None))
+        Err(ValueError::plain(None))
     }
 }

@@ -1,12 +1,15 @@
-//! `[site.challenge]`, `[site.logins]`, `[site.robots]`: who visits. Each is a table that stands
-//! for itself, as in `links`.
+//! `[site.challenge]`: a page whose script does proof of work before the client may go on.
+//!
+//! A route's table replaces the site's.
 
 use crate::{
-    model::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots},
-    reader::{Reader, Table},
-    row::{CHALLENGE, Fault, Kind, LOGINS, ROBOTS, ROUTE, ROW, Row, SITE, Set, TableKind, Word},
-    source::At,
-    value::Value,
+    context::{CHALLENGE, ROUTE, SITE},
+    kind::{Kind, TableKind},
+    model::{CHALLENGE_PLACE, Challenge, Settings},
+    report::Report,
+    row::{Draft, Row, Rows},
+    source::Location,
+    value::{Fields, Value},
 };
 use saker_http::Status;
 use std::{
@@ -21,103 +24,30 @@ const PAGE_BYTES_MAX: u64 = 256 << 10;
 #[derive(Debug, Default)]
 pub struct ChallengeDraft {
     rule: Challenge,
-    page: Option<(PathBuf, At)>,
+    page: Option<(PathBuf, Location)>,
 }
-
-static ROBOT: Word = Word {
-    expects: "a robot and its domains, such as \"ExampleBot: bots.example.org example.net\"",
-    pattern: "^[^:]+:.+$",
-    read: |text| match robot(text) {
-        Some(_) => Ok(Value::Text(text.to_owned())),
-        None => Err(Fault::plain(None)),
-    },
-};
-
-static RESOLVER: Word = Word {
-    expects: "an address with a port, such as \"127.0.0.1:53\"",
-    pattern: "^.+:[0-9]+$",
-    read: |text| match text.parse::<std::net::SocketAddr>() {
-        Ok(_) => Ok(Value::Text(text.to_owned())),
-        Err(_) => Err(Fault::plain(None)),
-    },
-};
 
 const OFF: Kind = Kind::Choice(&["off"]);
 
-target!(ChallengeDraft Challenge);
-target!(Logins Logins);
-target!(Robots Robots);
+pub const ROWS: &[Row<Settings>] = &[Row {
+    name: "challenge",
+    contexts: SITE.or(ROUTE),
+    kind: Kind::OneOf(&[
+        OFF,
+        Kind::Table(&TableKind {
+            context: CHALLENGE,
+            read: read_challenge,
+        }),
+    ]),
+    default: Some("\"off\""),
+    summary: "A page that has the visitor's browser do some work before he goes on.",
+    since: "0.9",
+    aliases: &["captcha", "recaptcha", "lsrecaptcha"],
+    set: |settings, given| settings.visitors.challenge = given.parsed_as(),
+    ..Row::BASE
+}];
 
-pub static ROWS: &[Row] = &[
-    Row {
-        name: "challenge",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::OneOf(&[
-            OFF,
-            Kind::Table(&TableKind {
-                context: CHALLENGE,
-                read: read_challenge,
-            }),
-        ]),
-        default: Some("\"off\""),
-        summary: "A page that has the visitor's browser do some work before he goes on.",
-        since: "0.9",
-        aliases: &["captcha", "recaptcha", "lsrecaptcha"],
-        set: Set::Settings(|settings, given| {
-            settings.visitors.challenge = if let Value::Challenge(rule) = given.value {
-                Some(rule)
-            } else {
-                None
-            }
-        }),
-        ..ROW
-    },
-    Row {
-        name: "logins",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::OneOf(&[
-            OFF,
-            Kind::Table(&TableKind {
-                context: LOGINS,
-                read: read_logins,
-            }),
-        ]),
-        default: Some("\"off\""),
-        summary: "Guard of WordPress' wp-login.php and xmlrpc.php against guessing of passwords.",
-        since: "0.9",
-        apache: Some("WordPressProtect"),
-        aliases: &["wordpress_protect", "wpprotect", "brute_force"],
-        set: Set::Settings(|settings, given| {
-            settings.visitors.logins = if let Value::Logins(rule) = given.value {
-                Some(rule)
-            } else {
-                None
-            }
-        }),
-        ..ROW
-    },
-    Row {
-        name: "robots",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::OneOf(&[
-            OFF,
-            Kind::Table(&TableKind {
-                context: ROBOTS,
-                read: read_robots,
-            }),
-        ]),
-        default: Some("\"off\""),
-        summary: "Robots of search engines are verified by the names of their addresses, and pass limits and challenges.",
-        since: "0.9",
-        set: Set::Settings(|settings, given| {
-            settings.visitors.robots = if let Value::Robots(rule) = given.value {
-                Some(rule)
-            } else {
-                None
-            }
-        }),
-        ..ROW
-    },
+pub const CHALLENGE_ROWS: &[Row<ChallengeDraft>] = &[
     Row {
         name: "when",
         contexts: CHALLENGE,
@@ -125,8 +55,8 @@ pub static ROWS: &[Row] = &[
         default: Some("\"over-limit\""),
         summary: "For clients that are over a request rate of `throttle`, or for all.",
         since: "0.9",
-        set: Set::Challenge(|draft, given| draft.rule.always = given.text() == "always"),
-        ..ROW
+        set: |draft, given| draft.rule.always = given.text() == "always",
+        ..Row::BASE
     },
     Row {
         name: "difficulty",
@@ -136,11 +66,12 @@ pub static ROWS: &[Row] = &[
         unit: Some("bits"),
         summary: "How much work: each more doubles it. 16 takes a browser about a second.",
         since: "0.9",
-        set: Set::Challenge(|draft, given| draft.rule.difficulty = given.number() as u32),
-        ..ROW
+        set: |draft, given| draft.rule.difficulty = given.number() as u32,
+        ..Row::BASE
     },
     Row {
-        name: "life",
+        name: "clearance_time",
+        deprecated: &["life"],
         contexts: CHALLENGE,
         kind: Kind::Duration {
             min_ms: 60_000,
@@ -150,8 +81,8 @@ pub static ROWS: &[Row] = &[
         summary: "How long a visitor is not asked again.",
         since: "0.9",
         aliases: &["expire"],
-        set: Set::Challenge(|draft, given| draft.rule.life_s = given.number() / 1000),
-        ..ROW
+        set: |draft, given| draft.rule.life_s = given.number() / 1000,
+        ..Row::BASE
     },
     Row {
         name: "status",
@@ -160,8 +91,8 @@ pub static ROWS: &[Row] = &[
         default: Some("503"),
         summary: "Status of the page: 503 or 403.",
         since: "0.9",
-        set: Set::Challenge(|draft, given| draft.rule.status = Status(given.number() as u16)),
-        ..ROW
+        set: |draft, given| draft.rule.status = Status(given.number() as u16),
+        ..Row::BASE
     },
     Row {
         name: "page",
@@ -172,116 +103,22 @@ pub static ROWS: &[Row] = &[
                   when the configuration is.",
         since: "0.9",
         aliases: &["challenge_page"],
-        set: Set::Challenge(|draft, given| {
+        set: |draft, given| {
             let at = given.at.clone();
             draft.page = Some((given.path(), at));
-        }),
-        ..ROW
-    },
-    Row {
-        name: "action",
-        contexts: LOGINS,
-        kind: Kind::Choice(&["throttle", "deny", "drop", "challenge"]),
-        default: Some("\"throttle\""),
-        summary: "What becomes of further attempts: `throttle` has them wait from half of `attempts` on and answers 429 beyond them, `deny` answers 403, \
-                  `drop` cuts the connection, `challenge` has the browser do some work.",
-        since: "0.9",
-        set: Set::Logins(|rule, given| {
-            rule.action = match given.text().as_str() {
-                "deny" => LoginAction::Deny,
-                "drop" => LoginAction::Drop,
-                "challenge" => LoginAction::Challenge,
-                _ => LoginAction::Throttle,
-            }
-        }),
-        ..ROW
-    },
-    Row {
-        name: "attempts",
-        contexts: LOGINS,
-        kind: Kind::Integer {
-            min: 1,
-            max: 100_000,
         },
-        default: Some("10"),
-        summary: "Attempts of one address that may fail; each is regained after its share of `within`.",
-        since: "0.9",
-        aliases: &["limit"],
-        set: Set::Logins(|rule, given| rule.attempts = given.number() as u32),
-        ..ROW
-    },
-    Row {
-        name: "within",
-        contexts: LOGINS,
-        kind: Kind::Duration {
-            min_ms: 1000,
-            max_ms: 30 * 86_400_000,
-        },
-        default: Some("\"5m\""),
-        summary: "Time in which all are regained.",
-        since: "0.9",
-        set: Set::Logins(|rule, given| rule.within_s = given.number() / 1000),
-        ..ROW
-    },
-    Row {
-        name: "liars",
-        contexts: ROBOTS,
-        kind: Kind::Choice(&["anybody", "refuse"]),
-        default: Some("\"anybody\""),
-        summary: "Who says to be a robot and has no such name: is treated as anybody, or answered 403.",
-        since: "0.9",
-        set: Set::Robots(|rule, given| rule.refuses_liars = given.text() == "refuse"),
-        ..ROW
-    },
-    Row {
-        name: "agents",
-        contexts: ROBOTS,
-        kind: Kind::ListOf(&Kind::Word(&ROBOT)),
-        default: Some("[]"),
-        example: Some("[\"ExampleBot: bots.example.org\"]"),
-        summary: "Further robots, by a part of their User-Agent, with the domains below which their addresses have names.",
-        since: "0.9",
-        set: Set::Robots(|rule, given| {
-            rule.more = given
-                .texts()
-                .iter()
-                .filter_map(|text| robot(text))
-                .collect()
-        }),
-        ..ROW
-    },
-    Row {
-        name: "resolver",
-        contexts: ROBOTS,
-        kind: Kind::Word(&RESOLVER),
-        example: Some("\"127.0.0.1:53\""),
-        summary: "Name server to ask. Without it, the first of /etc/resolv.conf.",
-        since: "0.9",
-        set: Set::Robots(|rule, given| rule.resolver = given.text().parse().ok()),
-        ..ROW
+        ..Row::BASE
     },
 ];
 
-fn robot(text: &str) -> Option<(String, Vec<String>)> {
-    let (agent, domains) = text.split_once(':')?;
-    let domains: Vec<String> = domains
-        .split_ascii_whitespace()
-        .map(|domain| domain.trim_matches('.').to_ascii_lowercase())
-        .collect();
-    let is_good = !agent.trim().is_empty()
-        && !domains.is_empty()
-        && domains.iter().all(|domain| domain.contains('.'));
-    is_good.then(|| (agent.trim().to_owned(), domains))
-}
-
-fn read_challenge(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+fn read_challenge(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = ChallengeDraft::default();
-    reader.fill(table, CHALLENGE, &at, &mut draft);
+    draft.fill(fields);
     let ChallengeDraft { mut rule, page } = draft;
     if let Some((path, page_at)) = page {
         match page_of(&path) {
             Ok(text) => rule.page = Some(text.into()),
-            Err(complaint) => reader.error(
+            Err(complaint) => report.error(
                 &page_at,
                 complaint,
                 Some(format!(
@@ -291,13 +128,13 @@ fn read_challenge(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<
         }
     }
     if !matches!(rule.status.0, 403 | 503) {
-        reader.error(
-            &at,
+        report.error(
+            &fields.at,
             format!("`status` is 503 or 403, not {}", rule.status.0),
             None,
         );
     }
-    Some(Value::Challenge(Arc::new(rule)))
+    Some(Value::parsed(Arc::new(rule)))
 }
 
 fn page_of(path: &Path) -> Result<String, String> {
@@ -316,14 +153,8 @@ fn page_of(path: &Path) -> Result<String, String> {
     }
 }
 
-fn read_logins(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
-    let mut rule = Logins::default();
-    reader.fill(table, LOGINS, &at, &mut rule);
-    Some(Value::Logins(Arc::new(rule)))
-}
-
-fn read_robots(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
-    let mut rule = Robots::default();
-    reader.fill(table, ROBOTS, &at, &mut rule);
-    Some(Value::Robots(Arc::new(rule)))
+impl Draft for ChallengeDraft {
+    fn rows() -> Rows<Self> {
+        &[CHALLENGE_ROWS]
+    }
 }

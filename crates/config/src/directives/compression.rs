@@ -2,11 +2,13 @@
 
 use super::files::MEDIA_TYPE;
 use crate::{
-    model::CompressionCoding,
-    row::{COMPRESSION, Kind, ROUTE, ROW, Row, SITE, Set},
+    context::{COMPRESSION, ROUTE, SITE},
+    kind::Kind,
+    model::{CompressionCoding, Settings},
+    row::Row,
 };
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<Settings>] = &[
     Row {
         name: "compression",
         contexts: SITE.or(ROUTE),
@@ -14,7 +16,7 @@ pub static ROWS: &[Row] = &[
         summary: "Compression on the fly.",
         apache: Some("mod_deflate, mod_brotli"),
         aliases: &["gzip", "brotli", "zstd", "deflate", "encode"],
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "codings",
@@ -24,10 +26,10 @@ pub static ROWS: &[Row] = &[
         summary: "Codings by preference, where the client likes several equally. Empty: no compression.",
         apache: Some("SetOutputFilter, AddOutputFilterByType"),
         aliases: &["encodings", "algorithms"],
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             settings.compression.codings = given.texts().iter().map(|word| coding(word)).collect()
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "min",
@@ -40,8 +42,8 @@ pub static ROWS: &[Row] = &[
         unit: Some("bytes"),
         summary: "Smaller bodies go out as they are.",
         aliases: &["gzip_min_length", "min_length"],
-        set: Set::Settings(|settings, given| settings.compression.min_bytes = given.number()),
-        ..ROW
+        set: |settings, given| settings.compression.min_bytes = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "max",
@@ -53,8 +55,8 @@ pub static ROWS: &[Row] = &[
         default: Some("\"4MiB\""),
         unit: Some("bytes"),
         summary: "Larger bodies go out as they are.",
-        set: Set::Settings(|settings, given| settings.compression.max_bytes = given.number()),
-        ..ROW
+        set: |settings, given| settings.compression.max_bytes = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "gzip_level",
@@ -64,10 +66,8 @@ pub static ROWS: &[Row] = &[
         summary: "1 is fast, 9 is small.",
         apache: Some("DeflateCompressionLevel"),
         aliases: &["gzip_comp_level", "level"],
-        set: Set::Settings(|settings, given| {
-            settings.compression.gzip_level = given.number() as u32
-        }),
-        ..ROW
+        set: |settings, given| settings.compression.gzip_level = given.number() as u32,
+        ..Row::BASE
     },
     Row {
         name: "brotli_quality",
@@ -77,10 +77,8 @@ pub static ROWS: &[Row] = &[
         summary: "0 is fast, 11 is small.",
         apache: Some("BrotliCompressionQuality"),
         aliases: &["brotli_comp_level", "brotli_level"],
-        set: Set::Settings(|settings, given| {
-            settings.compression.brotli_quality = given.number() as u32
-        }),
-        ..ROW
+        set: |settings, given| settings.compression.brotli_quality = given.number() as u32,
+        ..Row::BASE
     },
     Row {
         name: "zstd_level",
@@ -89,10 +87,8 @@ pub static ROWS: &[Row] = &[
         default: Some("6"),
         summary: "1 is fast, 19 is small.",
         aliases: &["zstd_comp_level"],
-        set: Set::Settings(|settings, given| {
-            settings.compression.zstd_level = given.number() as u32
-        }),
-        ..ROW
+        set: |settings, given| settings.compression.zstd_level = given.number() as u32,
+        ..Row::BASE
     },
     Row {
         name: "types",
@@ -103,8 +99,8 @@ pub static ROWS: &[Row] = &[
         summary: "Media types to compress beyond those that are known to shrink (text, scripts, JSON, XML, SVG and their kind).",
         apache: Some("AddOutputFilterByType"),
         aliases: &["gzip_types"],
-        set: Set::Settings(|settings, given| settings.compression.types = given.texts()),
-        ..ROW
+        set: |settings, given| settings.compression.types = given.texts(),
+        ..Row::BASE
     },
 ];
 

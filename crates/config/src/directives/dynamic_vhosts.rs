@@ -1,9 +1,11 @@
 //! `[hosts]`: which database knows hosts, what it is asked, and how long its answers hold.
 
 use crate::{
+    context::{DYNAMIC_VHOSTS, FILE},
+    kind::{Kind, Word},
     model::{DatabaseKind, DatabaseUrl, Hosts},
-    row::{FILE, Fault, HOSTS, Kind, ROW, Row, Set, Word},
-    value::{Given, Value},
+    row::{Draft, Row, Rows},
+    value::{Spanned, Value, ValueError},
 };
 use saker_http::Status;
 
@@ -12,7 +14,7 @@ static DATABASE: Word = Word {
     pattern: "^(mysql|mariadb|postgres|postgresql|sqlite|ldap|ldapi|ldaps):",
     read: |text| match DatabaseKind::of(text) {
         Some(_) => Ok(Value::Text(text.to_owned())),
-        None => Err(Fault::with_help(
+        None => Err(ValueError::with_help(
             "this is none of the databases that are known",
             "mysql, mariadb, postgres, sqlite and ldap are",
         )),
@@ -28,16 +30,16 @@ const fn row(
     name: &'static str,
     kind: Kind,
     summary: &'static str,
-    set: fn(&mut Hosts, Given),
-) -> Row {
+    set: fn(&mut Hosts, Spanned),
+) -> Row<Hosts> {
     Row {
         name,
-        contexts: HOSTS,
+        contexts: DYNAMIC_VHOSTS,
         kind,
         summary,
         since: "0.9",
-        set: Set::Hosts(set),
-        ..ROW
+        set: set,
+        ..Row::BASE
     }
 }
 
@@ -46,8 +48,8 @@ const fn duration(
     min_ms: u64,
     default: &'static str,
     summary: &'static str,
-    set: fn(&mut Hosts, Given),
-) -> Row {
+    set: fn(&mut Hosts, Spanned),
+) -> Row<Hosts> {
     Row {
         default: Some(default),
         ..row(
@@ -62,14 +64,21 @@ const fn duration(
     }
 }
 
-pub static ROWS: &[Row] = &[
+impl Draft for Hosts {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+}
+
+pub const ROWS: &[Row<Hosts>] = &[
     Row {
-        name: "hosts",
+        name: "dynamic_vhosts",
+        deprecated: &["hosts"],
         contexts: FILE,
-        kind: Kind::Section(HOSTS),
+        kind: Kind::Section(DYNAMIC_VHOSTS),
         summary: "Hosts that a database knows.",
         since: "0.9",
-        ..ROW
+        ..Row::BASE
     },
     Row {
         example: Some("\"mysql://saker:password@localhost/panel\""),
@@ -236,6 +245,6 @@ pub static ROWS: &[Row] = &[
     },
 ];
 
-fn paths(given: Given) -> Vec<std::path::PathBuf> {
-    given.list().into_iter().map(Given::path).collect()
+fn paths(given: Spanned) -> Vec<std::path::PathBuf> {
+    given.list().into_iter().map(Spanned::path).collect()
 }

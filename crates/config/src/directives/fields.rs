@@ -2,13 +2,13 @@
 //!
 //! A route's edit of a name takes the place of the site's edit of that name; the others stay.
 
-use super::row_for;
 use crate::{
-    model::{FieldEdit, FieldEditAction},
-    reader::{Reader, Table},
-    row::{FIELD, Fault, KeyKind, Kind, ROUTE, ROW, Row, SITE, Set, TableKind, Word},
-    source::At,
-    value::{Given, Value},
+    context::{FIELD, ROUTE, SITE},
+    kind::{KeyKind, Kind, TableKind, Word},
+    model::{FieldEdit, FieldEditAction, Settings},
+    report::Report,
+    row::{Draft, Row, Rows},
+    value::{Fields, Spanned, Value, ValueError},
 };
 use saker_http::chars;
 
@@ -49,7 +49,7 @@ const EDIT: Kind = Kind::OneOf(&[
 static SET_VALUE: Word = Word {
     expects: "a string",
     pattern: "^([^\\x00-\\x1f\\x7f]|\\t)*$",
-    read: |text| value(text).map(|value| Value::Field(FieldEditAction::Set(value), false)),
+    read: |text| value(text).map(|value| Value::parsed((FieldEditAction::Set(value), false))),
 };
 
 #[derive(Debug, Default)]
@@ -58,21 +58,26 @@ pub struct FieldDraft {
     always: bool,
 }
 
-target!(FieldDraft Field);
+impl Draft for FieldDraft {
+    fn rows() -> Rows<Self> {
+        &[FIELD_ROWS]
+    }
+}
 
-pub static ROWS: &[Row] = &[
-    Row {
-        name: "headers",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::MapOf(&FIELD_NAME, &EDIT),
-        default: Some("{}"),
-        example: Some("{ \"X-Frame-Options\" = \"DENY\" }"),
-        summary: "Response fields to set (a string), or to edit (a table).",
-        apache: Some("Header"),
-        aliases: &["add_header", "header", "fields"],
-        set: Set::Settings(|settings, given| lay_over(&mut settings.fields, given)),
-        ..ROW
-    },
+pub const SETTINGS_ROWS: &[Row<Settings>] = &[Row {
+    name: "headers",
+    contexts: SITE.or(ROUTE),
+    kind: Kind::MapOf(&FIELD_NAME, &EDIT),
+    default: Some("{}"),
+    example: Some("{ \"X-Frame-Options\" = \"DENY\" }"),
+    summary: "Response fields to set (a string), or to edit (a table).",
+    apache: Some("Header"),
+    aliases: &["add_header", "header", "fields"],
+    set: |settings, given| lay_over(&mut settings.fields, given),
+    ..Row::BASE
+}];
+
+pub const FIELD_ROWS: &[Row<FieldDraft>] = &[
     Row {
         name: "set",
         contexts: FIELD,
@@ -80,8 +85,8 @@ pub static ROWS: &[Row] = &[
         example: Some("\"DENY\""),
         summary: "The field has this value, whatever the response had.",
         apache: Some("Header set"),
-        set: Set::Field(|field, given| field.actions.push(FieldEditAction::Set(given.text()))),
-        ..ROW
+        set: |field, given| field.actions.push(FieldEditAction::Set(given.text())),
+        ..Row::BASE
     },
     Row {
         name: "append",
@@ -91,8 +96,8 @@ pub static ROWS: &[Row] = &[
         summary: "One more line of the field.",
         apache: Some("Header add"),
         aliases: &["add"],
-        set: Set::Field(|field, given| field.actions.push(FieldEditAction::Append(given.text()))),
-        ..ROW
+        set: |field, given| field.actions.push(FieldEditAction::Append(given.text())),
+        ..Row::BASE
     },
     Row {
         name: "if_absent",
@@ -101,12 +106,12 @@ pub static ROWS: &[Row] = &[
         example: Some("\"max-age=3600\""),
         summary: "Only where the response has no such field.",
         apache: Some("Header setifempty"),
-        set: Set::Field(|field, given| {
+        set: |field, given| {
             field
                 .actions
                 .push(FieldEditAction::SetIfAbsent(given.text()))
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "remove",
@@ -116,12 +121,12 @@ pub static ROWS: &[Row] = &[
         summary: "The field is taken out.",
         apache: Some("Header unset"),
         aliases: &["unset", "delete"],
-        set: Set::Field(|field, given| {
+        set: |field, given| {
             field
                 .actions
                 .extend(given.boolean().then_some(FieldEditAction::Remove))
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "always",
@@ -130,19 +135,19 @@ pub static ROWS: &[Row] = &[
         default: Some("false"),
         summary: "On error responses too?",
         apache: Some("Header always"),
-        set: Set::Field(|field, given| field.always = given.boolean()),
-        ..ROW
+        set: |field, given| field.always = given.boolean(),
+        ..Row::BASE
     },
 ];
 
-fn lay_over(fields: &mut Vec<FieldEdit>, given: Given) {
+fn lay_over(edits: &mut Vec<FieldEdit>, given: Spanned) {
     for (name, one) in given.map() {
         let origin = one.origin();
-        let Value::Field(action, always) = one.value else {
+        let Some((action, always)) = one.parsed_as::<(FieldEditAction, bool)>() else {
             continue;
         };
-        fields.retain(|field| !field.name.eq_ignore_ascii_case(&name));
-        fields.push(FieldEdit {
+        edits.retain(|field| !field.name.eq_ignore_ascii_case(&name));
+        edits.push(FieldEdit {
             name,
             action,
             always,
@@ -151,22 +156,20 @@ fn lay_over(fields: &mut Vec<FieldEdit>, given: Given) {
     }
 }
 
-fn read_edit(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+fn read_edit(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = FieldDraft::default();
-    reader.fill(table, FIELD, &at, &mut draft);
+    draft.fill(fields);
     let given = ["set", "append", "if_absent", "remove"]
         .iter()
-        .filter(|key| table.contains_key(**key))
+        .filter(|key| fields.has(*key))
         .count();
     match (given, draft.actions.pop()) {
-        (1, Some(action)) => Some(Value::Field(action, draft.always)),
+        (1, Some(action)) => Some(Value::parsed((action, draft.always))),
         (1, None) => {
-            let removal = table
-                .get("remove")
-                .is_some_and(|node| node.get_ref().as_bool() == Some(false));
+            let removal = matches!(fields.value("remove"), Some(Value::Boolean(false)));
             if removal {
-                reader.error(
-                    &at,
+                report.error(
+                    &fields.at,
                     "`remove = false` does nothing",
                     Some("take the key out".into()),
                 );
@@ -174,16 +177,12 @@ fn read_edit(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value
             None
         }
         _ => {
-            if given == 0
-                && table
-                    .keys()
-                    .any(|key| row_for(key.get_ref(), FIELD).is_none())
-            {
+            if given == 0 && fields.has_unknown {
                 return None;
             }
             let help = "write one of `set`, `append`, `if_absent`, `remove`";
-            reader.error(
-                &at,
+            report.error(
+                &fields.at,
                 if given == 0 {
                     "this edit does nothing"
                 } else {
@@ -196,16 +195,16 @@ fn read_edit(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value
     }
 }
 
-fn read_name(text: &str) -> Result<String, Fault> {
+fn read_name(text: &str) -> Result<String, ValueError> {
     if !chars::is_token(text.as_bytes()) {
-        return Err(Fault::with_help(
+        return Err(ValueError::with_help(
             "it is not a token",
             "names of fields have letters, digits and !#$%&'*+-.^_`|~",
         ));
     }
     let lower = text.to_ascii_lowercase();
     match OWNED.contains(&lower.as_str()) {
-        true => Err(Fault::with_help(
+        true => Err(ValueError::with_help(
             "the server writes this field itself",
             "take it out",
         )),
@@ -213,20 +212,20 @@ fn read_name(text: &str) -> Result<String, Fault> {
     }
 }
 
-fn read_value(text: &str) -> Result<Value, Fault> {
+fn read_value(text: &str) -> Result<Value, ValueError> {
     value(text).map(Value::Text)
 }
 
 /// RFC 9110 section 5.5.
-fn value(text: &str) -> Result<String, Fault> {
+fn value(text: &str) -> Result<String, ValueError> {
     if text.chars().any(|c| c.is_control() && c != '\t') {
-        return Err(Fault::with_help(
+        return Err(ValueError::with_help(
             "it has control characters",
             "a value is one line",
         ));
     }
     match text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']) {
-        true => Err(Fault::new(
+        true => Err(ValueError::new(
             "it begins or ends with white space, which is not part of a value",
         )),
         false => Ok(text.to_owned()),

@@ -1,13 +1,13 @@
 //! The top of a file: its tables, and the files that it includes.
 
+use super::acme::AcmeDraft;
 use crate::{
-    directives::AcmeDraft,
+    context::{ACME, FILE, LIMITS, LISTENER, PHP, SERVER, SITE, TLS, UPSTREAM},
+    kind::Kind,
     model::{CacheStore, Hosts, Limits, Php, Server, ServerGuard, ServerTls},
-    row::{
-        ACME, FILE, Kind, LIMITS, LISTENER, PHP, ROW, Row, SERVER, SITE, Set, TLS, Target, UPSTREAM,
-    },
-    source::At,
-    value::Given,
+    row::{self, Draft, Row, Rows},
+    source::Location,
+    value::{Key, Spanned},
 };
 
 /// What `[server]`, `[limits]`, `[tls]`, `[acme]`, `[php]`, `[cache]`, `[hosts]`, `[guard]` and
@@ -20,30 +20,31 @@ pub struct FileDraft {
     pub acme: AcmeDraft,
     pub php: Php,
     pub cache: CacheStore,
-    pub guard: ServerGuard,
-    pub hosts: Hosts,
+    pub abuse: ServerGuard,
+    pub dynamic_vhosts: Hosts,
     /// Patterns as written.
-    pub include: Vec<(String, At)>,
+    pub include: Vec<(String, Location)>,
 }
 
-impl Target for FileDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::File(set) => set(self, given),
-            Set::Server(set) => set(&mut self.server, given),
-            Set::Limits(set) => set(&mut self.limits, given),
-            Set::Tls(set) => set(&mut self.tls, given),
-            Set::Acme(set) => set(&mut self.acme, given),
-            Set::Php(set) => set(&mut self.php, given),
-            Set::CacheStore(set) => set(&mut self.cache, given),
-            Set::Guard(set) => set(&mut self.guard, given),
-            Set::Hosts(set) => set(&mut self.hosts, given),
-            _ => debug_assert!(false, "not a setter for a file: {set:?}"),
-        }
+impl Draft for FileDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+
+    fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
+        let given = row::set_own(self, key, given)?;
+        let given = self.server.set(key, given)?;
+        let given = self.limits.set(key, given)?;
+        let given = self.tls.set(key, given)?;
+        let given = self.acme.set(key, given)?;
+        let given = self.php.set(key, given)?;
+        let given = self.cache.set(key, given)?;
+        let given = self.abuse.set(key, given)?;
+        self.dynamic_vhosts.set(key, given)
     }
 }
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<FileDraft>] = &[
     Row {
         name: "include",
         contexts: FILE,
@@ -52,42 +53,42 @@ pub static ROWS: &[Row] = &[
         summary: "More files, relative to this one; `*` and `?` stand for parts of names. Their listeners and sites come after this file's, \
                   in the order of the list, then of the names.",
         apache: Some("Include, IncludeOptional"),
-        set: Set::File(|file, given| {
+        set: |file, given| {
             file.include = given
                 .list()
                 .into_iter()
                 .map(|one| (one.clone().text(), one.at))
                 .collect()
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "server",
         contexts: FILE,
         kind: Kind::Section(SERVER),
         summary: "The process.",
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "limits",
         contexts: FILE,
         kind: Kind::Section(LIMITS),
         summary: "Bounds on what clients may cost.",
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "tls",
         contexts: FILE,
         kind: Kind::Section(TLS),
         summary: "TLS of the whole process.",
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "acme",
         contexts: FILE,
         kind: Kind::Section(ACME),
         summary: "Automatic certificates.",
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "php",
@@ -95,7 +96,7 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Section(PHP),
         summary: "PHP that the server runs itself.",
         since: "0.4",
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "listener",
@@ -103,7 +104,7 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Sections(LISTENER),
         summary: "Where connections come in.",
         apache: Some("Listen"),
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "upstream",
@@ -112,7 +113,7 @@ pub static ROWS: &[Row] = &[
         summary: "Programs and servers that answer in our place.",
         apache: Some("<Proxy balancer://...>, ProxySet"),
         aliases: &["upstreams", "backend"],
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "site",
@@ -121,6 +122,6 @@ pub static ROWS: &[Row] = &[
         summary: "Hosts and what they serve.",
         apache: Some("<VirtualHost>, VirtualHost"),
         aliases: &["vhost", "virtual_host", "sites"],
-        ..ROW
+        ..Row::BASE
     },
 ];

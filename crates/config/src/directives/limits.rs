@@ -1,10 +1,21 @@
 //! `[limits]`.
 
-use crate::row::{Kind, LIMITS, ROW, Row, Set};
+use crate::{
+    context::LIMITS,
+    kind::Kind,
+    model::Limits,
+    row::{Draft, Row, Rows},
+};
 
 const DAY_MS: u64 = 86_400_000;
 
-pub static ROWS: &[Row] = &[
+impl Draft for Limits {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+}
+
+pub const ROWS: &[Row<Limits>] = &[
     Row {
         name: "connections",
         contexts: LIMITS,
@@ -16,8 +27,8 @@ pub static ROWS: &[Row] = &[
         summary: "Connections of all workers together. At the limit accepting pauses.",
         apache: Some("MaxRequestWorkers, ServerLimit"),
         aliases: &["worker_connections", "max_clients"],
-        set: Set::Limits(|limits, given| limits.connections_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.connections_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "connections_per_address",
@@ -29,8 +40,8 @@ pub static ROWS: &[Row] = &[
         default: Some("0"),
         summary: "Connections of one client address; further ones are closed at once. 0: no limit.",
         aliases: &["limit_conn"],
-        set: Set::Limits(|limits, given| limits.connections_per_address_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.connections_per_address_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "requests_per_connection",
@@ -43,8 +54,8 @@ pub static ROWS: &[Row] = &[
         summary: "Requests on one connection; the last answer closes it. 0: no limit.",
         apache: Some("MaxKeepAliveRequests"),
         aliases: &["keepalive_requests"],
-        set: Set::Limits(|limits, given| limits.requests_per_connection_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.requests_per_connection_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "head_size",
@@ -62,8 +73,8 @@ pub static ROWS: &[Row] = &[
             "client_header_buffer_size",
             "header_size",
         ],
-        set: Set::Limits(|limits, given| limits.head_bytes_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.head_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "header_count",
@@ -72,8 +83,8 @@ pub static ROWS: &[Row] = &[
         default: Some("100"),
         summary: "Header fields of a request; more are answered with 431.",
         apache: Some("LimitRequestFields"),
-        set: Set::Limits(|limits, given| limits.header_count_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.header_count_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "body_size",
@@ -87,8 +98,8 @@ pub static ROWS: &[Row] = &[
         summary: "Body of a request; more is answered with 413. 0: no limit. A site or route may set its own.",
         apache: Some("LimitRequestBody"),
         aliases: &["client_max_body_size", "max_body_size"],
-        set: Set::Limits(|limits, given| limits.body_bytes_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.body_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "buffer_files",
@@ -104,8 +115,8 @@ pub static ROWS: &[Row] = &[
                   wait for their clients, and content of unknown length that a program needs whole is answered with 503. Requests get half of it; \
                   one of unknown length that is longer is answered with 411. 0: nothing.",
         since: "0.9",
-        set: Set::Limits(|limits, given| limits.buffer_file_bytes_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.buffer_file_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "buffer_files_per_address",
@@ -118,8 +129,8 @@ pub static ROWS: &[Row] = &[
         unit: Some("bytes"),
         summary: "The same of responses for one client address (IPv6: /64).",
         since: "0.9",
-        set: Set::Limits(|limits, given| limits.buffer_file_bytes_per_address_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.buffer_file_bytes_per_address_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "head_timeout",
@@ -132,8 +143,8 @@ pub static ROWS: &[Row] = &[
         summary: "From the first byte of a request to the end of its head; then 408.",
         apache: Some("RequestReadTimeout"),
         aliases: &["client_header_timeout"],
-        set: Set::Limits(|limits, given| limits.head_timeout_ms = given.number()),
-        ..ROW
+        set: |limits, given| limits.head_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "body_timeout",
@@ -146,8 +157,8 @@ pub static ROWS: &[Row] = &[
         summary: "Between two pieces of a request body; then 408.",
         apache: Some("Timeout"),
         aliases: &["client_body_timeout"],
-        set: Set::Limits(|limits, given| limits.body_timeout_ms = given.number()),
-        ..ROW
+        set: |limits, given| limits.body_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "keep_alive_timeout",
@@ -159,8 +170,8 @@ pub static ROWS: &[Row] = &[
         default: Some("\"30s\""),
         summary: "Between two requests of a connection, and before its first.",
         apache: Some("KeepAliveTimeout"),
-        set: Set::Limits(|limits, given| limits.keep_alive_timeout_ms = given.number()),
-        ..ROW
+        set: |limits, given| limits.keep_alive_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "write_timeout",
@@ -173,8 +184,8 @@ pub static ROWS: &[Row] = &[
         summary: "Between two moments at which the client takes part of a response.",
         apache: Some("Timeout"),
         aliases: &["send_timeout"],
-        set: Set::Limits(|limits, given| limits.write_timeout_ms = given.number()),
-        ..ROW
+        set: |limits, given| limits.write_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "tls_handshake_timeout",
@@ -187,8 +198,8 @@ pub static ROWS: &[Row] = &[
         summary: "From the first byte of a TLS connection to the end of its handshake; then it is closed.",
         apache: Some("RequestReadTimeout"),
         aliases: &["handshake_timeout", "ssl_handshake_timeout"],
-        set: Set::Limits(|limits, given| limits.tls_handshake_timeout_ms = given.number()),
-        ..ROW
+        set: |limits, given| limits.tls_handshake_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "http2_streams",
@@ -205,8 +216,8 @@ pub static ROWS: &[Row] = &[
             "max_concurrent_streams",
             "http2_streams_max",
         ],
-        set: Set::Limits(|limits, given| limits.http2_streams_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.http2_streams_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "http2_resets",
@@ -218,8 +229,8 @@ pub static ROWS: &[Row] = &[
         default: Some("1000"),
         summary: "Requests that a client may take back in ten seconds on one HTTP/2 connection; with more the connection ends.",
         aliases: &["http2_resets_max", "http2_max_resets"],
-        set: Set::Limits(|limits, given| limits.http2_resets_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.http2_resets_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "http2_pings",
@@ -231,8 +242,8 @@ pub static ROWS: &[Row] = &[
         default: Some("100"),
         summary: "PING frames from a client in ten seconds on one connection; with more the connection ends.",
         aliases: &["http2_pings_max", "http2_max_pings"],
-        set: Set::Limits(|limits, given| limits.http2_pings_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.http2_pings_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "http2_settings",
@@ -244,8 +255,8 @@ pub static ROWS: &[Row] = &[
         default: Some("20"),
         summary: "SETTINGS frames from a client in ten seconds on one connection; with more the connection ends.",
         aliases: &["http2_settings_max", "http2_max_settings"],
-        set: Set::Limits(|limits, given| limits.http2_settings_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.http2_settings_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "http2_continuations",
@@ -258,7 +269,7 @@ pub static ROWS: &[Row] = &[
         summary: "CONTINUATION frames of one request's header fields; with more the connection ends. The fields themselves are bounded by \
                   `head_size` and `header_count`.",
         aliases: &["http2_continuations_max"],
-        set: Set::Limits(|limits, given| limits.http2_continuations_max = given.number()),
-        ..ROW
+        set: |limits, given| limits.http2_continuations_max = given.number(),
+        ..Row::BASE
     },
 ];

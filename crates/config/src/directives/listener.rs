@@ -1,11 +1,13 @@
 //! `[[listener]]`.
 
 use crate::{
+    context::LISTENER,
+    kind::{Kind, Word},
     model::{Address, Congestion, Http3, Listener, ListenerTls},
-    reader::{Reader, Table, is_meant},
-    row::{Fault, Kind, LISTENER, ROW, Row, Set, Word},
-    source::At,
-    value::{Given, Value},
+    reader::{Reader, Table},
+    row::{Draft, Row, Rows},
+    source::Location,
+    value::{Spanned, Value, ValueError},
 };
 use saker_net::Network;
 
@@ -14,8 +16,8 @@ pub static ADDRESS: Word = Word {
     pattern: "^(unix:/.+|(\\[[0-9a-fA-F:.]+\\]|[0-9.]+)?:[0-9]+)$",
     read: |text| {
         Address::parse_all(text)
-            .map(Value::Addresses)
-            .map_err(Fault::plain)
+            .map(Value::parsed)
+            .map_err(ValueError::plain)
     },
 };
 
@@ -24,8 +26,8 @@ pub static NETWORK: Word = Word {
     pattern: "^[0-9a-fA-F:.]+(/[0-9]+)?$",
     read: |text| {
         text.parse::<Network>()
-            .map(Value::Network)
-            .map_err(|()| Fault::plain(None))
+            .map(Value::parsed)
+            .map_err(|()| ValueError::plain(None))
     },
 };
 
@@ -37,22 +39,26 @@ static MODE: Word = Word {
 
 #[derive(Debug, Default)]
 pub struct ListenerDraft {
-    addresses: Vec<(Address, At)>,
-    both_forms: Option<At>,
+    addresses: Vec<(Address, Location)>,
+    both_forms: Option<Location>,
     proxy_protocol_from: Vec<Network>,
     backlog: Option<u32>,
-    mode: Option<(u32, At)>,
+    mode: Option<(u32, Location)>,
     tls: bool,
-    strict_sni: Option<(bool, At)>,
+    strict_sni: Option<(bool, Location)>,
     http2: Option<bool>,
     http2_websockets: Option<bool>,
-    http3: Option<(bool, At)>,
+    http3: Option<(bool, Location)>,
     terms: Http3,
 }
 
-target!(ListenerDraft Listener);
+impl Draft for ListenerDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+}
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<ListenerDraft>] = &[
     Row {
         name: "address",
         contexts: LISTENER,
@@ -61,8 +67,8 @@ pub static ROWS: &[Row] = &[
         summary: "Where to listen: `127.0.0.1:8080`, `[::]:80` (IPv6 alone), `:80` (IPv4 and IPv6), `unix:/path`.",
         apache: Some("Listen"),
         aliases: &["port", "bind"],
-        set: Set::Listener(|listener, given| listener.add(given)),
-        ..ROW
+        set: |listener, given| listener.add(given),
+        ..Row::BASE
     },
     Row {
         name: "addresses",
@@ -71,10 +77,8 @@ pub static ROWS: &[Row] = &[
         example: Some("[\"192.0.2.1:80\", \"[2001:db8::1]:80\"]"),
         summary: "Several addresses with the same options.",
         aliases: &["binds"],
-        set: Set::Listener(|listener, given| {
-            given.list().into_iter().for_each(|one| listener.add(one))
-        }),
-        ..ROW
+        set: |listener, given| given.list().into_iter().for_each(|one| listener.add(one)),
+        ..Row::BASE
     },
     Row {
         name: "proxy_protocol_from",
@@ -85,8 +89,8 @@ pub static ROWS: &[Row] = &[
         summary: "Networks whose connections begin with a PROXY preface (version 1 or 2) that names the client. Others must not send one.",
         apache: Some("RemoteIPProxyProtocol"),
         aliases: &["proxy_protocol", "set_real_ip_from"],
-        set: Set::Listener(|listener, given| listener.proxy_protocol_from = networks(given)),
-        ..ROW
+        set: |listener, given| listener.proxy_protocol_from = given.parsed_list(),
+        ..Row::BASE
     },
     Row {
         name: "backlog",
@@ -98,8 +102,8 @@ pub static ROWS: &[Row] = &[
         default: Some("4096"),
         summary: "Connections that the kernel holds until they are accepted; net.core.somaxconn bounds it.",
         apache: Some("ListenBacklog"),
-        set: Set::Listener(|listener, given| listener.backlog = Some(given.number() as u32)),
-        ..ROW
+        set: |listener, given| listener.backlog = Some(given.number() as u32),
+        ..Row::BASE
     },
     Row {
         name: "mode",
@@ -107,11 +111,11 @@ pub static ROWS: &[Row] = &[
         kind: Kind::Word(&MODE),
         example: Some("\"0660\""),
         summary: "Permissions of a Unix socket, in octal. Without it, as the process' umask has it.",
-        set: Set::Listener(|listener, given| {
+        set: |listener, given| {
             let at = given.at.clone();
             listener.mode = Some((given.number() as u32, at));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "tls",
@@ -122,8 +126,8 @@ pub static ROWS: &[Row] = &[
         summary: "Connections are encrypted (HTTPS). The certificates stand in the sites, under [site.tls].",
         apache: Some("SSLEngine"),
         aliases: &["ssl", "https", "ssl.engine"],
-        set: Set::Listener(|listener, given| listener.tls = given.boolean()),
-        ..ROW
+        set: |listener, given| listener.tls = given.boolean(),
+        ..Row::BASE
     },
     Row {
         name: "strict_sni",
@@ -133,11 +137,11 @@ pub static ROWS: &[Row] = &[
         summary: "Refuse handshakes that name no host, or one that no site here has? Otherwise they see the certificate of the first site.",
         apache: Some("SSLStrictSNIVHostCheck, SSLVHostSNIPolicy"),
         aliases: &["ssl_reject_handshake", "sni_strict"],
-        set: Set::Listener(|listener, given| {
+        set: |listener, given| {
             let at = given.at.clone();
             listener.strict_sni = Some((given.boolean(), at));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "http2",
@@ -148,8 +152,8 @@ pub static ROWS: &[Row] = &[
         summary: "HTTP/2 too: over TLS as clients choose (ALPN), without TLS for those that begin with it or upgrade to it (h2c).",
         apache: Some("Protocols, H2Direct, H2Upgrade"),
         aliases: &["h2", "h2c", "protocols"],
-        set: Set::Listener(|listener, given| listener.http2 = Some(given.boolean())),
-        ..ROW
+        set: |listener, given| listener.http2 = Some(given.boolean()),
+        ..Row::BASE
     },
     Row {
         name: "http2_websockets",
@@ -160,8 +164,8 @@ pub static ROWS: &[Row] = &[
         summary: "WebSockets, and whatever else is asked for by `Upgrade` in HTTP/1.1, over HTTP/2 too (RFC 8441)?",
         apache: Some("H2WebSockets"),
         aliases: &["h2_websockets", "extended_connect"],
-        set: Set::Listener(|listener, given| listener.http2_websockets = Some(given.boolean())),
-        ..ROW
+        set: |listener, given| listener.http2_websockets = Some(given.boolean()),
+        ..Row::BASE
     },
     Row {
         name: "http3",
@@ -171,11 +175,11 @@ pub static ROWS: &[Row] = &[
         summary: "HTTP/3 too; without a word where `tls` is on: over UDP (QUIC) on the same port, which a firewall has to let through.",
         apache: Some("Protocols"),
         aliases: &["h3", "quic"],
-        set: Set::Listener(|listener, given| {
+        set: |listener, given| {
             let at = given.at.clone();
             listener.http3 = Some((given.boolean(), at));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "http3_congestion",
@@ -185,14 +189,14 @@ pub static ROWS: &[Row] = &[
         example: Some("\"bbr\""),
         summary: "How senders of HTTP/3 find out what a path carries: by loss (cubic, newreno), or by measured bandwidth and delay (bbr).",
         aliases: &["quic_congestion", "congestion_control"],
-        set: Set::Listener(|listener, given| {
+        set: |listener, given| {
             listener.terms.congestion = match given.text().as_str() {
                 "bbr" => Congestion::Bbr,
                 "newreno" => Congestion::NewReno,
                 _ => Congestion::Cubic,
             };
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "http3_early_data",
@@ -203,8 +207,8 @@ pub static ROWS: &[Row] = &[
         summary: "May clients that come back ask before the handshake is over (0-RTT)? Only requests that change nothing (GET, HEAD) are \
                   answered so early, and each session may be used once.",
         aliases: &["early_data", "ssl_early_data", "0rtt", "zero_rtt"],
-        set: Set::Listener(|listener, given| listener.terms.early_data = given.boolean()),
-        ..ROW
+        set: |listener, given| listener.terms.early_data = given.boolean(),
+        ..Row::BASE
     },
     Row {
         name: "http3_advertise",
@@ -214,10 +218,10 @@ pub static ROWS: &[Row] = &[
         example: Some("false"),
         summary: "Tell clients of HTTP/1 and HTTP/2 that HTTP/3 is here (`Alt-Svc`, for a day)? A site's own `Alt-Svc` comes first.",
         aliases: &["alt_svc"],
-        set: Set::Listener(|listener, given| {
+        set: |listener, given| {
             listener.terms.advertised_s = given.boolean().then_some(Http3::ADVERTISED_S)
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "http3_qlog",
@@ -227,20 +231,27 @@ pub static ROWS: &[Row] = &[
         summary: "A directory in which new HTTP/3 connections are recorded (qlog 0.3, a file each): to find out why they are slow. At most 5 MB \
                   each, and no more while 100 files are there. The server's user has to be able to write into it.",
         aliases: &["qlog", "quic_qlog"],
-        set: Set::Listener(|listener, given| {
+        set: |listener, given| {
             if let Value::Path(path) = given.value {
                 listener.terms.qlog = Some(path);
             }
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
 ];
 
 /// Reads one `[[listener]]`: a listener per address, with where the address stands.
-pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: &At) -> Vec<(Listener, At)> {
+pub fn read(
+    reader: &mut Reader<'_>,
+    table: &Table<'_>,
+    header: &Location,
+) -> Vec<(Listener, Location)> {
     let mut draft = ListenerDraft::default();
     reader.fill(table, LISTENER, header, &mut draft);
-    if !is_meant(table, "address", LISTENER) && !is_meant(table, "addresses", LISTENER) {
+    if !["address", "addresses"]
+        .iter()
+        .any(|key| reader.is_meant(table, key, LISTENER))
+    {
         reader.error(
             header,
             "this listener has no address",
@@ -258,7 +269,7 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: &At) -> Vec<(Lis
             Some("put all into `addresses`".into()),
         );
     }
-    let is_unix = |(address, _): &(Address, At)| matches!(address, Address::Unix(_));
+    let is_unix = |(address, _): &(Address, Location)| matches!(address, Address::Unix(_));
     if let Some((_, at)) = draft
         .mode
         .as_ref()
@@ -288,18 +299,18 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: &At) -> Vec<(Lis
 }
 
 impl ListenerDraft {
-    fn add(&mut self, given: Given) {
+    fn add(&mut self, given: Spanned) {
         let at = given.at.clone();
         self.addresses.extend(
             given
-                .addresses()
+                .parsed::<Vec<Address>>()
                 .into_iter()
                 .map(|address| (address, at.clone())),
         );
         self.both_forms = Some(at);
     }
 
-    fn listeners(self) -> Vec<(Listener, At)> {
+    fn listeners(self) -> Vec<(Listener, Location)> {
         let ListenerDraft {
             addresses,
             proxy_protocol_from,
@@ -315,7 +326,7 @@ impl ListenerDraft {
         } = self;
         let has_http3 = http3.is_none_or(|(wanted, _)| wanted);
         let strict_sni = strict_sni.is_some_and(|(strict, _)| strict);
-        let listener = |(address, at): (Address, At)| {
+        let listener = |(address, at): (Address, Location)| {
             let mut listener = Listener::new(address, at.origin());
             listener.proxy_protocol_from = proxy_protocol_from.clone();
             listener.backlog = backlog.unwrap_or(listener.backlog);
@@ -335,15 +346,7 @@ impl ListenerDraft {
     }
 }
 
-fn networks(given: Given) -> Vec<Network> {
-    let network = |one: Given| match one.value {
-        Value::Network(network) => Some(network),
-        _ => None,
-    };
-    given.list().into_iter().filter_map(network).collect()
-}
-
-fn read_mode(text: &str) -> Result<Value, Fault> {
+fn read_mode(text: &str) -> Result<Value, ValueError> {
     let digits = text
         .strip_prefix('0')
         .filter(|rest| rest.len() == 3)
@@ -352,6 +355,6 @@ fn read_mode(text: &str) -> Result<Value, Fault> {
         Ok(mode) if digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
             Ok(Value::Number(mode.into()))
         }
-        _ => Err(Fault::plain(None)),
+        _ => Err(ValueError::plain(None)),
     }
 }

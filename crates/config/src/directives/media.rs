@@ -2,12 +2,14 @@
 //! they are played.
 
 use crate::{
-    model::FlvStart,
-    row::{Fault, Kind, ROUTE, ROW, Row, SITE, Set, Word},
-    value::Value,
+    context::{ROUTE, SITE},
+    kind::{Kind, Word},
+    model::{FlvStart, Settings},
+    row::Row,
+    value::{Value, ValueError},
 };
 
-const EVERYWHERE: crate::row::Contexts = SITE.or(ROUTE);
+const EVERYWHERE: crate::context::Contexts = SITE.or(ROUTE);
 
 const YEAR_MS: u64 = 365 * 24 * 3_600_000;
 
@@ -17,7 +19,7 @@ static FACTOR: Word = Word {
     read: |text| factor(text).map(|percent| Value::Number(percent.unwrap_or(0))),
 };
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<Settings>] = &[
     Row {
         name: "media",
         contexts: EVERYWHERE,
@@ -30,13 +32,13 @@ pub static ROWS: &[Row] = &[
         since: "0.4",
         apache: Some("AddHandler flv-stream, AddHandler h264-streaming.extensions"),
         aliases: &["flv", "mp4", "hls", "flv-streaming.extensions", "vod"],
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             let uses = given.texts();
             let has = |name: &str| uses.iter().any(|used| used == name);
             (settings.media.flv, settings.media.mp4, settings.media.hls) =
                 (has("flv"), has("mp4"), has("hls"));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "flv_start",
@@ -45,14 +47,14 @@ pub static ROWS: &[Row] = &[
         default: Some("\"bytes\""),
         summary: "What `?start=` and `?end=` of FLV files count: bytes of the file, as with most servers and players, or seconds.",
         since: "0.4",
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             settings.media.flv_start = if given.text() == "seconds" {
                 FlvStart::Seconds
             } else {
                 FlvStart::Bytes
             };
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "media_index_max",
@@ -67,8 +69,8 @@ pub static ROWS: &[Row] = &[
                   An hour takes about 2 MiB.",
         since: "0.4",
         aliases: &["mp4_max_buffer_size"],
-        set: Set::Settings(|settings, given| settings.media.index_bytes_max = given.number()),
-        ..ROW
+        set: |settings, given| settings.media.index_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "media_rate",
@@ -80,10 +82,10 @@ pub static ROWS: &[Row] = &[
                   and duration; files that don't tell theirs are sent as fast as it goes.",
         since: "0.4",
         aliases: &["mp4_limit_rate"],
-        set: Set::Settings(|settings, given| {
+        set: |settings, given| {
             settings.media.rate_percent = Some(given.number()).filter(|percent| *percent > 0)
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "media_head_start",
@@ -96,8 +98,8 @@ pub static ROWS: &[Row] = &[
         summary: "With `media_rate`: so much of the playing time is sent as fast as it goes.",
         since: "0.4",
         aliases: &["mp4_limit_rate_after"],
-        set: Set::Settings(|settings, given| settings.media.head_start_ms = given.number()),
-        ..ROW
+        set: |settings, given| settings.media.head_start_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "hls_fragment",
@@ -110,8 +112,8 @@ pub static ROWS: &[Row] = &[
         summary: "About how long fragments of HLS are: each begins at the key frame that is nearest to it.",
         since: "0.4",
         aliases: &["hls_fragment_length", "vod_segment_duration"],
-        set: Set::Settings(|settings, given| settings.media.hls_fragment_ms = given.number()),
-        ..ROW
+        set: |settings, given| settings.media.hls_fragment_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "hls_max_age",
@@ -124,13 +126,13 @@ pub static ROWS: &[Row] = &[
         summary: "How long clients and caches may keep playlists and fragments of HLS (Cache-Control: max-age).",
         since: "0.4",
         aliases: &["hls_cache_control"],
-        set: Set::Settings(|settings, given| settings.media.hls_max_age_s = given.number() / 1000),
-        ..ROW
+        set: |settings, given| settings.media.hls_max_age_s = given.number() / 1000,
+        ..Row::BASE
     },
 ];
 
 /// In percent; `None`: off.
-fn factor(text: &str) -> Result<Option<u64>, Fault> {
+fn factor(text: &str) -> Result<Option<u64>, ValueError> {
     if text == "off" {
         return Ok(None);
     }
@@ -152,7 +154,7 @@ fn factor(text: &str) -> Result<Option<u64>, Fault> {
         {
             Ok(Some(whole * 100 + hundredths))
         }
-        _ => Err(Fault::plain(None)),
+        _ => Err(ValueError::plain(None)),
     }
 }
 

@@ -2,12 +2,14 @@
 //! site's PHP files.
 
 use crate::{
+    context::{PHP, ROUTE, SITE},
+    kind::{Kind, Word},
     model::{
-        Backend, BackendAddress, HostPattern, Member, PhpKind, PhpProgram, PhpUse, ProgramUser,
-        Protocol, Tuning, Upstream,
+        Backend, BackendAddress, HostPattern, Member, Php, PhpKind, PhpProgram, PhpUse,
+        ProgramUser, Protocol, Settings, Tuning, Upstream,
     },
-    row::{Fault, Kind, PHP, ROUTE, ROW, Row, SITE, Set, Word},
-    value::{Given, Value},
+    row::{Draft, Row, Rows},
+    value::{Spanned, Value, ValueError},
 };
 use std::sync::Arc;
 
@@ -17,7 +19,7 @@ static USE: Word = Word {
     read: |text| {
         parse_use(text)
             .map(|_| Value::Text(text.to_owned()))
-            .map_err(Fault::new)
+            .map_err(ValueError::new)
     },
 };
 
@@ -27,11 +29,17 @@ static PROGRAM: Word = Word {
     read: |text| {
         program(text)
             .map(|_| Value::Text(text.to_owned()))
-            .ok_or_else(|| Fault::new("it is none of them"))
+            .ok_or_else(|| ValueError::new("it is none of them"))
     },
 };
 
-pub static ROWS: &[Row] = &[
+impl Draft for Php {
+    fn rows() -> Rows<Self> {
+        &[PHP_ROWS]
+    }
+}
+
+pub const PHP_ROWS: &[Row<Php>] = &[
     Row {
         name: "program",
         contexts: PHP,
@@ -42,10 +50,8 @@ pub static ROWS: &[Row] = &[
         apache: Some("FcgidWrapper"),
         aliases: &["binary", "command", "path"],
         since: "0.4",
-        set: Set::Php(|php, given| {
-            php.program = program(&given.text()).unwrap_or(PhpProgram::Auto)
-        }),
-        ..ROW
+        set: |php, given| php.program = program(&given.text()).unwrap_or(PhpProgram::Auto),
+        ..Row::BASE
     },
     Row {
         name: "processes",
@@ -60,8 +66,8 @@ pub static ROWS: &[Row] = &[
         apache: Some("FcgidMaxProcesses"),
         aliases: &["max_children", "children", "workers", "max_processes"],
         since: "0.4",
-        set: Set::Php(|php, given| php.processes_max = Some(given.number() as usize)),
-        ..ROW
+        set: |php, given| php.processes_max = Some(given.number() as usize),
+        ..Row::BASE
     },
     Row {
         name: "memory",
@@ -76,8 +82,8 @@ pub static ROWS: &[Row] = &[
         apache: Some("RLimitMEM"),
         aliases: &["memory_max", "rlimit_as"],
         since: "0.4",
-        set: Set::Php(|php, given| php.memory_bytes_max = given.number()),
-        ..ROW
+        set: |php, given| php.memory_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "run_time",
@@ -91,8 +97,8 @@ pub static ROWS: &[Row] = &[
         apache: Some("FcgidIOTimeout"),
         aliases: &["request_terminate_timeout", "max_process_time"],
         since: "0.4",
-        set: Set::Php(|php, given| php.run_time_ms = given.number()),
-        ..ROW
+        set: |php, given| php.run_time_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "queue",
@@ -105,8 +111,8 @@ pub static ROWS: &[Row] = &[
         summary: "Requests that may wait while all processes are busy; more are answered 503.",
         aliases: &["queue_max", "backlog"],
         since: "0.4",
-        set: Set::Php(|php, given| php.queue_max = given.number() as usize),
-        ..ROW
+        set: |php, given| php.queue_max = given.number() as usize,
+        ..Row::BASE
     },
     Row {
         name: "queue_timeout",
@@ -118,8 +124,8 @@ pub static ROWS: &[Row] = &[
         default: Some("\"30s\""),
         summary: "How long they wait before they are answered 503.",
         since: "0.4",
-        set: Set::Php(|php, given| php.queue_timeout_ms = given.number()),
-        ..ROW
+        set: |php, given| php.queue_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "pool_idle_timeout",
@@ -132,8 +138,8 @@ pub static ROWS: &[Row] = &[
         summary: "A pool that nobody has asked for so long ends with all its processes; the next request starts it again. \"0s\": never. With a \
                   pool for each user this is what keeps thousands of sites on one machine.",
         since: "0.4",
-        set: Set::Php(|php, given| php.pool_idle_timeout_ms = given.number()),
-        ..ROW
+        set: |php, given| php.pool_idle_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "requests",
@@ -147,8 +153,8 @@ pub static ROWS: &[Row] = &[
         apache: Some("FcgidMaxRequestsPerProcess"),
         aliases: &["max_requests"],
         since: "0.4",
-        set: Set::Php(|php, given| php.requests_max = given.number()),
-        ..ROW
+        set: |php, given| php.requests_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "idle_timeout",
@@ -162,8 +168,8 @@ pub static ROWS: &[Row] = &[
         apache: Some("FcgidIdleTimeout"),
         aliases: &["process_idle_timeout", "max_idle"],
         since: "0.4",
-        set: Set::Php(|php, given| php.idle_timeout_ms = given.number()),
-        ..ROW
+        set: |php, given| php.idle_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "user",
@@ -174,8 +180,8 @@ pub static ROWS: &[Row] = &[
                   `www-data` or `nobody` instead of root.",
         apache: Some("SuexecUserGroup"),
         since: "0.4",
-        set: Set::Php(|php, given| php.user = Some(given.text())),
-        ..ROW
+        set: |php, given| php.user = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "group",
@@ -185,8 +191,8 @@ pub static ROWS: &[Row] = &[
         summary: "Group that PHP runs as. Without it: the user's own.",
         apache: Some("SuexecUserGroup"),
         since: "0.4",
-        set: Set::Php(|php, given| php.group = Some(given.text())),
-        ..ROW
+        set: |php, given| php.group = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "ini",
@@ -197,9 +203,12 @@ pub static ROWS: &[Row] = &[
         apache: Some("PHPIniDir"),
         aliases: &["php_ini", "phprc"],
         since: "0.4",
-        set: Set::Php(|php, given| php.ini = Some(given.path())),
-        ..ROW
+        set: |php, given| php.ini = Some(given.path()),
+        ..Row::BASE
     },
+];
+
+pub const SETTINGS_ROWS: &[Row<Settings>] = &[
     Row {
         name: "user",
         contexts: SITE.or(ROUTE),
@@ -210,8 +219,8 @@ pub static ROWS: &[Row] = &[
         apache: Some("SuexecUserGroup, AssignUserID"),
         aliases: &["run_as", "uid"],
         since: "0.4",
-        set: Set::Settings(|settings, given| set_user(&mut settings.program_user, given.text())),
-        ..ROW
+        set: |settings, given| set_user(&mut settings.program_user, given.text()),
+        ..Row::BASE
     },
     Row {
         name: "group",
@@ -222,8 +231,8 @@ pub static ROWS: &[Row] = &[
         apache: Some("SuexecUserGroup, AssignUserID"),
         aliases: &["gid"],
         since: "0.4",
-        set: Set::Settings(|settings, given| set_group(&mut settings.program_user, given.text())),
-        ..ROW
+        set: |settings, given| set_group(&mut settings.program_user, given.text()),
+        ..Row::BASE
     },
     Row {
         name: "cgi",
@@ -236,8 +245,8 @@ pub static ROWS: &[Row] = &[
         apache: Some("AddHandler cgi-script, ScriptAlias"),
         aliases: &["cgi_bin", "cgi_pattern"],
         since: "0.4",
-        set: Set::Settings(|settings, given| settings.cgi = given.texts()),
-        ..ROW
+        set: |settings, given| settings.cgi = given.texts(),
+        ..Row::BASE
     },
     Row {
         name: "php",
@@ -250,8 +259,8 @@ pub static ROWS: &[Row] = &[
         apache: Some("SetHandler, AddHandler"),
         aliases: &["fastcgi_pass", "php_fastcgi"],
         since: "0.4",
-        set: Set::Settings(|settings, given| settings.php = use_of(given)),
-        ..ROW
+        set: |settings, given| settings.php = use_of(given),
+        ..Row::BASE
     },
 ];
 
@@ -274,7 +283,7 @@ pub fn program(text: &str) -> Option<PhpProgram> {
     }
 }
 
-fn use_of(given: Given) -> PhpUse {
+fn use_of(given: Spanned) -> PhpUse {
     parse_use(&given.text()).unwrap_or_default()
 }
 

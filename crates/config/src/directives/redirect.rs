@@ -1,15 +1,36 @@
 //! `[[site.redirect]]`: a route that redirects, in fewer words.
 
-use super::route::{self, PATTERN, REDIRECT_TO, RouteDraft, text_at};
+use super::{
+    path_pattern::PATTERN,
+    route::{self, REDIRECT_TO, RouteDraft},
+};
 use crate::{
+    context::REDIRECT,
+    kind::Kind,
     model::{Route, Settings},
     reader::{Reader, Table},
-    row::{Kind, REDIRECT, ROW, Row, Set},
-    source::At,
+    row::{self, Draft, Row, Rows},
+    source::Location,
+    value::{Key, Spanned},
 };
 use std::sync::Arc;
 
-pub static ROWS: &[Row] = &[
+/// A redirect on its way into the model: a route with keys of its own.
+#[derive(Debug)]
+pub struct RedirectDraft(RouteDraft);
+
+impl Draft for RedirectDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+
+    fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
+        let given = row::set_own(self, key, given)?;
+        self.0.set(key, given)
+    }
+}
+
+pub const ROWS: &[Row<RedirectDraft>] = &[
     Row {
         name: "from",
         contexts: REDIRECT,
@@ -19,8 +40,8 @@ pub static ROWS: &[Row] = &[
         summary: "Paths (decoded) that have moved. A `*` stands for anything, slashes included.",
         apache: Some("Redirect, RedirectMatch"),
         aliases: &["path"],
-        set: Set::Route(|route, given| route.set_pattern(given)),
-        ..ROW
+        set: |redirect, given| redirect.0.set_pattern(given),
+        ..Row::BASE
     },
     Row {
         name: "to",
@@ -30,8 +51,8 @@ pub static ROWS: &[Row] = &[
         required: true,
         summary: "Where to, as in `redirect` of a route.",
         aliases: &["redirect", "target"],
-        set: Set::Route(|route, given| route.redirect = Some(text_at(given))),
-        ..ROW
+        set: |redirect, given| redirect.0.redirect = Some(given.located_text()),
+        ..Row::BASE
     },
 ];
 
@@ -39,14 +60,15 @@ pub static ROWS: &[Row] = &[
 pub fn read(
     reader: &mut Reader<'_>,
     table: &Table<'_>,
-    header: At,
+    header: Location,
     site: &Arc<Settings>,
 ) -> Option<Route> {
-    let mut draft = RouteDraft {
+    let mut redirect = RedirectDraft(RouteDraft {
         settings: Settings::clone(site),
         ..RouteDraft::default()
-    };
-    reader.fill(table, REDIRECT, &header, &mut draft);
+    });
+    reader.fill(table, REDIRECT, &header, &mut redirect);
+    let RedirectDraft(mut draft) = redirect;
     if draft.redirect.is_none() {
         draft.status = None;
     }

@@ -1,10 +1,12 @@
 //! `[server]`, without its logs (see `logs`).
 
-use super::fields::FIELD_VALUE;
+use super::{fields::FIELD_VALUE, logs};
 use crate::{
-    model::{Affinity, Workers},
-    row::{Fault, Kind, ROW, Row, SERVER, Set, Word},
-    value::{Given, Value},
+    context::SERVER,
+    kind::{Kind, Word},
+    model::{Affinity, Server, Workers},
+    row::{Draft, Row, Rows},
+    value::{Spanned, Value, ValueError},
 };
 use saker_net::process::user_id;
 
@@ -15,8 +17,8 @@ static USER: Word = Word {
     expects: "the name of a user",
     pattern: "",
     read: |text| match user_id(text) {
-        _ if text.is_empty() => Err(Fault::new("it is empty")),
-        Ok(Some(0)) => Err(Fault::with_help(
+        _ if text.is_empty() => Err(ValueError::new("it is empty")),
+        Ok(Some(0)) => Err(ValueError::with_help(
             "the server does not run as root",
             "name another user, such as \"www-data\"",
         )),
@@ -24,7 +26,13 @@ static USER: Word = Word {
     },
 };
 
-pub static ROWS: &[Row] = &[
+impl Draft for Server {
+    fn rows() -> Rows<Self> {
+        &[ROWS, logs::LOG_ROWS]
+    }
+}
+
+pub const ROWS: &[Row<Server>] = &[
     Row {
         name: "workers",
         contexts: SERVER,
@@ -33,8 +41,8 @@ pub static ROWS: &[Row] = &[
         summary: "Threads that serve, each with its own connections. `auto`: one per core that the process may run on.",
         apache: Some("StartServers, ThreadsPerChild"),
         aliases: &["worker_processes", "threads"],
-        set: Set::Server(|server, given| server.workers = workers(given)),
-        ..ROW
+        set: |server, given| server.workers = workers(given),
+        ..Row::BASE
     },
     Row {
         name: "affinity",
@@ -43,8 +51,8 @@ pub static ROWS: &[Row] = &[
         default: Some("\"off\""),
         summary: "Ties workers to cores: `auto` the nth worker to the nth core, a list to the cores of the list.",
         aliases: &["worker_cpu_affinity", "cpu_affinity"],
-        set: Set::Server(|server, given| server.affinity = affinity(given)),
-        ..ROW
+        set: |server, given| server.affinity = affinity(given),
+        ..Row::BASE
     },
     Row {
         name: "user",
@@ -59,8 +67,8 @@ pub static ROWS: &[Row] = &[
         example: Some("\"www-data\""),
         summary: "User (name or number) to become after binding, when started as root. It can't be root.",
         apache: Some("User"),
-        set: Set::Server(|server, given| server.user = Some(name_or_number(given))),
-        ..ROW
+        set: |server, given| server.user = Some(name_or_number(given)),
+        ..Row::BASE
     },
     Row {
         name: "group",
@@ -75,8 +83,8 @@ pub static ROWS: &[Row] = &[
         example: Some("\"www-data\""),
         summary: "Group to become after binding, when started as root. Without it, the user's own.",
         apache: Some("Group"),
-        set: Set::Server(|server, given| server.group = Some(name_or_number(given))),
-        ..ROW
+        set: |server, given| server.group = Some(name_or_number(given)),
+        ..Row::BASE
     },
     Row {
         name: "state_dir",
@@ -86,8 +94,8 @@ pub static ROWS: &[Row] = &[
         summary: "Folder of the control socket, the process id and what must survive a restart.",
         apache: Some("DefaultRuntimeDir, PidFile"),
         aliases: &["pid"],
-        set: Set::Server(|server, given| server.state_dir = given.path()),
-        ..ROW
+        set: |server, given| server.state_dir = given.path(),
+        ..Row::BASE
     },
     Row {
         name: "control_users",
@@ -98,8 +106,8 @@ pub static ROWS: &[Row] = &[
         summary: "Users who may ask the running server (`saker status`, `reload`, `stop`, `purge`, `ban` …) besides root, and besides the user that \
                   started it. The user that the server becomes is none of them.",
         since: "0.9",
-        set: Set::Server(|server, given| server.control_users = given.texts()),
-        ..ROW
+        set: |server, given| server.control_users = given.texts(),
+        ..Row::BASE
     },
     Row {
         name: "server_field",
@@ -109,8 +117,8 @@ pub static ROWS: &[Row] = &[
         summary: "The Server field of responses; \"\" sends none.",
         apache: Some("ServerTokens"),
         aliases: &["server_tokens", "server_name_header"],
-        set: Set::Server(|server, given| server.server_field = given.text()),
-        ..ROW
+        set: |server, given| server.server_field = given.text(),
+        ..Row::BASE
     },
     Row {
         name: "resource_memory",
@@ -123,8 +131,8 @@ pub static ROWS: &[Row] = &[
         unit: Some("bytes"),
         summary: "Memory for resolved resources of all workers, bodies of small files included.",
         apache: Some("CacheSize"),
-        set: Set::Server(|server, given| server.resource_memory_bytes_max = given.number()),
-        ..ROW
+        set: |server, given| server.resource_memory_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "resource_entries",
@@ -136,8 +144,8 @@ pub static ROWS: &[Row] = &[
         default: Some("65536"),
         summary: "Resolved resources that are kept. 0 keeps none.",
         aliases: &["open_file_cache"],
-        set: Set::Server(|server, given| server.resource_entries_max = given.number()),
-        ..ROW
+        set: |server, given| server.resource_entries_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "resource_file_max",
@@ -149,8 +157,8 @@ pub static ROWS: &[Row] = &[
         default: Some("\"16KiB\""),
         unit: Some("bytes"),
         summary: "Files up to this size are kept in memory whole; larger ones are sent from the page cache.",
-        set: Set::Server(|server, given| server.resource_file_bytes_max = given.number()),
-        ..ROW
+        set: |server, given| server.resource_file_bytes_max = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "shutdown_timeout",
@@ -163,19 +171,19 @@ pub static ROWS: &[Row] = &[
         summary: "How long running requests may take to finish when the server stops or is replaced.",
         apache: Some("GracefulShutdownTimeout"),
         aliases: &["worker_shutdown_timeout"],
-        set: Set::Server(|server, given| server.shutdown_timeout_ms = given.number()),
-        ..ROW
+        set: |server, given| server.shutdown_timeout_ms = given.number(),
+        ..Row::BASE
     },
 ];
 
-fn workers(given: Given) -> Workers {
+fn workers(given: Spanned) -> Workers {
     match given.value {
         Value::Number(count) => Workers::Count(count as usize),
         _ => Workers::Auto,
     }
 }
 
-fn affinity(given: Given) -> Affinity {
+fn affinity(given: Spanned) -> Affinity {
     match given.value {
         Value::List(cores) if !cores.is_empty() => Affinity::Cores(
             cores
@@ -188,7 +196,7 @@ fn affinity(given: Given) -> Affinity {
     }
 }
 
-fn name_or_number(given: Given) -> String {
+fn name_or_number(given: Spanned) -> String {
     match given.value {
         Value::Number(number) => number.to_string(),
         _ => given.text(),

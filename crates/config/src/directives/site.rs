@@ -4,16 +4,21 @@
 //! The routes are read after everything else of the site, whatever stands first in the file: each
 //! starts from a copy of the site's settings.
 
-use super::{SiteTlsDraft, listener, redirect, route, tls};
+use super::{
+    listener, redirect, route, signed_urls,
+    tls::{self, SiteTlsDraft},
+};
 use crate::{
+    context::{REDIRECT, ROUTE, SITE},
+    kind::{Kind, Word},
     model::{
         AccessLog, Action, Address, ByHost, CanonicalPort, HostPattern, HttpsRedirect, Listener,
-        PathPattern, PhpUse, Route, Settings, Site, SiteName, SiteTls, Underscores,
+        PathPattern, PhpUse, Route, Settings, Site, SiteName, SiteTls,
     },
-    reader::{Reader, Table, is_meant, table_in},
-    row::{Fault, Kind, REDIRECT, ROUTE, ROW, Row, SITE, Set, Target, Word},
-    source::At,
-    value::{Given, Value},
+    reader::{Reader, Table, table_in},
+    row::{self, Draft, Row, Rows},
+    source::Location,
+    value::{Key, Spanned, Value, ValueError},
 };
 use saker_http::Status;
 use std::{
@@ -25,38 +30,41 @@ use std::{
 static NAME: Word = Word {
     expects: "a host name, such as \"example.org\" or \"*.example.org\", or \"*\" for all",
     pattern: "^[^/ :]+$|^\\[[0-9a-fA-F:.]+\\]$",
-    read: |text| read_name(text).map(Value::Name),
+    read: |text| read_name(text).map(Value::parsed),
 };
 
 /// A site on its way into the model; what must be compared with other sites keeps its place.
 #[derive(Debug)]
 pub struct SiteDraft {
-    pub names: Option<Vec<(SiteName, At)>>,
-    pub listeners: Vec<(Address, At)>,
-    pub root: Option<(PathBuf, At)>,
+    pub names: Option<Vec<(SiteName, Location)>>,
+    pub listeners: Vec<(Address, Location)>,
+    pub root: Option<(PathBuf, Location)>,
     /// The database of `[hosts]` is asked.
     pub is_looked_up: bool,
     pub access_logs: Vec<AccessLog>,
     pub tls: SiteTlsDraft,
     /// What `tls` comes to.
     pub site_tls: SiteTls,
-    pub https_redirect: Option<(Status, At)>,
+    pub https_redirect: Option<(Status, Location)>,
     pub settings: Settings,
     pub routes: Vec<Route>,
-    pub at: At,
+    pub at: Location,
 }
 
-impl Target for SiteDraft {
-    fn take(&mut self, set: &Set, given: Given) {
-        match set {
-            Set::Site(set) => set(self, given),
-            Set::Settings(set) => set(&mut self.settings, given),
-            _ => debug_assert!(false, "not a setter for a site: {set:?}"),
-        }
+impl Draft for SiteDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+
+    fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
+        let given = row::set_own(self, key, given)?;
+        let given = self.tls.set(key, given)?;
+        let given = self.access_logs.set(key, given)?;
+        self.settings.set(key, given)
     }
 }
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<SiteDraft>] = &[
     Row {
         name: "names",
         contexts: SITE,
@@ -65,8 +73,8 @@ pub static ROWS: &[Row] = &[
         summary: "Hosts that the site answers to: exact, `*.example.org` (any number of labels before it), or `*` for all others.",
         apache: Some("ServerName, ServerAlias"),
         aliases: &["name", "host", "hosts", "server_name"],
-        set: Set::Site(|site, given| site.names = Some(names(given))),
-        ..ROW
+        set: |site, given| site.names = Some(names(given)),
+        ..Row::BASE
     },
     Row {
         name: "root",
@@ -78,11 +86,11 @@ pub static ROWS: &[Row] = &[
                   part, `%%` a percent sign. Only a site whose routes answer everything, or one with `lookup`, can do without.",
         apache: Some("DocumentRoot, VirtualDocumentRoot"),
         aliases: &["document_root", "alias"],
-        set: Set::Site(|site, given| {
+        set: |site, given| {
             let at = given.at.clone();
             site.root = Some((crate::folder::without_parents(given.path()), at));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "lookup",
@@ -92,8 +100,8 @@ pub static ROWS: &[Row] = &[
         since: "0.9",
         summary: "Ask the database of [hosts] for the document root and more of each name that comes to this site?",
         aliases: &["from_database", "dynamic", "mass_vhost"],
-        set: Set::Site(|site, given| site.is_looked_up = given.boolean()),
-        ..ROW
+        set: |site, given| site.is_looked_up = given.boolean(),
+        ..Row::BASE
     },
     Row {
         name: "listeners",
@@ -103,8 +111,8 @@ pub static ROWS: &[Row] = &[
         example: Some("[\"127.0.0.1:8080\"]"),
         summary: "Addresses of the listeners on which the site is found. Empty: on all.",
         aliases: &["listen"],
-        set: Set::Site(|site, given| site.listeners = listeners(given)),
-        ..ROW
+        set: |site, given| site.listeners = listeners(given),
+        ..Row::BASE
     },
     Row {
         name: "route",
@@ -113,7 +121,7 @@ pub static ROWS: &[Row] = &[
         summary: "Other ways for some paths.",
         apache: Some("<Location>"),
         aliases: &["location", "routes"],
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "redirect",
@@ -122,7 +130,7 @@ pub static ROWS: &[Row] = &[
         summary: "Paths that have moved.",
         apache: Some("Redirect, RedirectMatch"),
         aliases: &["redirects"],
-        ..ROW
+        ..Row::BASE
     },
     Row {
         name: "https_redirect",
@@ -139,57 +147,13 @@ pub static ROWS: &[Row] = &[
             "https_only",
             "require_https",
         ],
-        set: Set::Site(set_https_redirect),
-        ..ROW
-    },
-    Row {
-        name: "trace",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::Boolean,
-        default: Some("false"),
-        summary: "Answer TRACE with the request as it arrived?",
-        apache: Some("TraceEnable"),
-        set: Set::Settings(|settings, given| settings.trace = given.boolean()),
-        ..ROW
-    },
-    Row {
-        name: "body_size",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::Bytes {
-            min: 0,
-            max: 1 << 50,
-        },
-        example: Some("\"20MB\""),
-        unit: Some("bytes"),
-        summary: "Instead of the `body_size` of [limits]. 0: no limit.",
-        apache: Some("LimitRequestBody"),
-        aliases: &["client_max_body_size"],
-        set: Set::Settings(|settings, given| settings.body_bytes_max = Some(given.number())),
-        ..ROW
-    },
-    Row {
-        name: "underscores",
-        contexts: SITE.or(ROUTE),
-        kind: Kind::Choice(&["drop", "pass"]),
-        default: Some("\"drop\""),
-        summary: "Request fields whose names have anything but letters, digits and hyphens, such as `X_User`: programs can't tell them from \
-                  `X-User`, so they are dropped on the way to programs, servers and `authorize`. `pass` passes them on, unless the request has \
-                  the plain name as well; for applications and gRPC services whose own fields are named so.",
-        aliases: &["underscores_in_headers", "ignore_invalid_headers"],
-        since: "0.10",
-        set: Set::Settings(|settings, given| {
-            settings.underscores = if given.text() == "pass" {
-                Underscores::Pass
-            } else {
-                Underscores::Drop
-            };
-        }),
-        ..ROW
+        set: set_https_redirect,
+        ..Row::BASE
     },
 ];
 
 /// Reads one `[[site]]` with its routes.
-pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At) -> SiteDraft {
+pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: Location) -> SiteDraft {
     let mut site = SiteDraft::new(header);
     let at = site.at.clone();
     reader.fill(table, SITE, &at, &mut site);
@@ -204,7 +168,7 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: At) -> SiteDraft
     let mut all: Vec<_> = routes.collect();
     all.extend(redirects);
     all.sort_by_key(|(_, at, _)| at.span.start);
-    super::signed_urls::settle_prefix(&mut site.settings.links.signed, None);
+    signed_urls::settle_prefix(&mut site.settings.links.signed, None);
     let settings = Arc::new(site.settings.clone());
     for (table, at, context) in all {
         let route = if context == ROUTE {
@@ -232,14 +196,14 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
             );
         }
         Some((root, at)) if !root.is_dir() && !has_pattern(root) => {
-            let written = reader.source.slice(at.span.clone()).to_owned();
+            let written = reader.source().slice(at.span.clone()).to_owned();
             reader.warning(
                 at,
                 format!("the root {written} is not a folder"),
                 Some("until there is one, the site answers 404".into()),
             );
         }
-        None if !is_meant(table, "root", SITE) && !site.is_looked_up && needs_root(site) => {
+        None if !reader.is_meant(table, "root", SITE) && !site.is_looked_up && needs_root(site) => {
             let help = "add root = \"/srv/www\", or a route that answers path = \"*\"";
             reader.error(
                 &site.at,
@@ -298,7 +262,7 @@ fn needs_root(site: &SiteDraft) -> bool {
 }
 
 impl SiteDraft {
-    fn new(at: At) -> SiteDraft {
+    fn new(at: Location) -> SiteDraft {
         SiteDraft {
             names: None,
             listeners: Vec::new(),
@@ -384,7 +348,7 @@ impl SiteDraft {
     }
 }
 
-fn set_https_redirect(site: &mut SiteDraft, given: Given) {
+fn set_https_redirect(site: &mut SiteDraft, given: Spanned) {
     let status = match given.value {
         Value::Number(status) => Some(Status(status as u16)),
         Value::Boolean(true) => Some(Status::PERMANENT_REDIRECT),
@@ -393,18 +357,15 @@ fn set_https_redirect(site: &mut SiteDraft, given: Given) {
     site.https_redirect = status.map(|status| (status, given.at));
 }
 
-fn names(given: Given) -> Vec<(SiteName, At)> {
-    let name = |one: Given| match one.value {
-        Value::Name(name) => Some((name, one.at)),
-        _ => None,
-    };
+fn names(given: Spanned) -> Vec<(SiteName, Location)> {
+    let name = |one: Spanned| Some((one.parsed_as()?, one.at));
     given.list().into_iter().filter_map(name).collect()
 }
 
-fn listeners(given: Given) -> Vec<(Address, At)> {
-    let each = |one: Given| {
+fn listeners(given: Spanned) -> Vec<(Address, Location)> {
+    let each = |one: Spanned| {
         let at = one.at.clone();
-        one.addresses()
+        one.parsed::<Vec<Address>>()
             .into_iter()
             .map(move |address| (address, at.clone()))
     };
@@ -413,7 +374,7 @@ fn listeners(given: Given) -> Vec<(Address, At)> {
 
 /// Host names as they arrive in requests: letters, digits, `-`, `_` (in use, though RFC 1123 has
 /// none) and dots.
-fn read_name(text: &str) -> Result<SiteName, Fault> {
+fn read_name(text: &str) -> Result<SiteName, ValueError> {
     let lower = text.to_ascii_lowercase();
     let name = lower.strip_suffix('.').unwrap_or(&lower);
     if name == "*" {
@@ -425,7 +386,7 @@ fn read_name(text: &str) -> Result<SiteName, Fault> {
     {
         let address: std::net::Ipv6Addr = address
             .parse()
-            .map_err(|_| Fault::new("what is in the brackets is no IPv6 address"))?;
+            .map_err(|_| ValueError::new("what is in the brackets is no IPv6 address"))?;
         return Ok(SiteName::Exact(format!("[{address}]")));
     }
     match name.strip_prefix("*.") {
@@ -434,15 +395,15 @@ fn read_name(text: &str) -> Result<SiteName, Fault> {
     }
 }
 
-fn host(name: &str) -> Result<(), Fault> {
+fn host(name: &str) -> Result<(), ValueError> {
     if !name.is_ascii() {
-        return Err(Fault::with_help(
+        return Err(ValueError::with_help(
             "it has letters outside ASCII",
             "write the name as DNS has it: \"xn--...\"",
         ));
     }
     if name.contains('*') {
-        return Err(Fault::with_help(
+        return Err(ValueError::with_help(
             "a star stands only for whole labels in front",
             "write \"*.example.org\", or \"*\" for all hosts",
         ));
@@ -451,7 +412,7 @@ fn host(name: &str) -> Result<(), Fault> {
         .split_once(':')
         .filter(|(_, port)| port.parse::<u16>().is_ok())
     {
-        return Err(Fault::with_help(
+        return Err(ValueError::with_help(
             "names have no port",
             format!(
                 "write {}, and the port in `address` of [[listener]] (here: \":{port}\")",
@@ -467,7 +428,7 @@ fn host(name: &str) -> Result<(), Fault> {
     };
     match name.len() <= 253 && name.split('.').all(is_label) {
         true => Ok(()),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     }
 }
 

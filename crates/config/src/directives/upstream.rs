@@ -10,36 +10,40 @@ use super::{
     upstream_server::{ONE_SERVER, ServerSaid, read_server},
 };
 use crate::{
-    diagnostic::{Diagnostic, Severity, quoted},
-    load::Loader,
-    model::{
-        Action, Authorize, Balance, Member, Origin, Protocol, Proxy, Sticky, Tuning, Upstream,
-    },
+    context::UPSTREAM,
+    kind::{Kind, Word},
+    model::{Balance, Member, Protocol, Proxy, Sticky, Tuning, Upstream},
     reader::{Reader, Table},
-    row::{Fault, Kind, ROW, Row, Set, UPSTREAM, Word},
-    source::At,
-    value::Value,
+    row::{self, Draft, Row, Rows},
+    source::Location,
+    value::{Key, Spanned, Value, ValueError},
 };
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// An upstream on its way into the model.
 #[derive(Debug, Default)]
 pub struct UpstreamDraft {
-    pub(super) health: HealthDraft,
-    pub(super) slow_start_ms: u64,
-    pub(super) failures_max: Option<u32>,
-    pub(super) breaks: bool,
-    name: Option<(String, At)>,
+    health: HealthDraft,
+    name: Option<(String, Location)>,
     servers: Vec<ServerSaid>,
     balance: Balance,
-    pub(super) tuning: Tuning,
+    tuning: Tuning,
     sticky_cookie: Option<String>,
     failure_statuses: Vec<u16>,
     attempts_max: Option<usize>,
     internal_redirects: Option<bool>,
 }
 
-target!(UpstreamDraft Upstream);
+impl Draft for UpstreamDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+
+    fn set(&mut self, key: Key, given: Spanned) -> Option<Spanned> {
+        let given = row::set_own(self, key, given)?;
+        self.health.set(key, given)
+    }
+}
 
 /// The same, or a name.
 pub static PROXY: Word = Word {
@@ -48,7 +52,7 @@ pub static PROXY: Word = Word {
     read: |text| match text.contains(':') {
         true => read_server(text).map(|_| Value::Text(text.to_owned())),
         false if is_name(text) => Ok(Value::Text(text.to_owned())),
-        false => Err(Fault::plain(None)),
+        false => Err(ValueError::plain(None)),
     },
 };
 
@@ -59,7 +63,7 @@ static NAME: Word = Word {
         if is_name(text) {
             Ok(Value::Text(text.to_owned()))
         } else {
-            Err(Fault::plain(None))
+            Err(ValueError::plain(None))
         }
     },
 };
@@ -81,7 +85,7 @@ const BALANCES: &[&str] = &[
     "target",
 ];
 
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<UpstreamDraft>] = &[
     Row {
         name: "name",
         contexts: UPSTREAM,
@@ -89,11 +93,11 @@ pub static ROWS: &[Row] = &[
         example: Some("\"app\""),
         required: true,
         summary: "What routes call it.",
-        set: Set::Upstream(|upstream, given| {
+        set: |upstream, given| {
             let at = given.at.clone();
             upstream.name = Some((given.text(), at));
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "servers",
@@ -107,19 +111,10 @@ pub static ROWS: &[Row] = &[
                   `+unix:` and the path of a socket. A path behind the port goes before the request's.",
         apache: Some("BalancerMember"),
         aliases: &["server", "members", "backends"],
-        set: Set::Upstream(|upstream, given| {
-            let servers = given.list().into_iter();
-            upstream.servers = servers
-                .filter_map(|one| {
-                    if let Value::Server(server) = one.value {
-                        Some(server)
-                    } else {
-                        None
-                    }
-                })
-                .collect();
-        }),
-        ..ROW
+        set: |upstream, given| {
+            upstream.servers = given.parsed_list();
+        },
+        ..Row::BASE
     },
     Row {
         name: "balance",
@@ -130,8 +125,8 @@ pub static ROWS: &[Row] = &[
                   less busy of two at random, always the same for a client's address, always the same for a path and query.",
         apache: Some("lbmethod of ProxySet"),
         aliases: &["lb_method", "policy", "method"],
-        set: Set::Upstream(|upstream, given| upstream.balance = balance(&given.text())),
-        ..ROW
+        set: |upstream, given| upstream.balance = balance(&given.text()),
+        ..Row::BASE
     },
     Row {
         name: "sticky_cookie",
@@ -140,8 +135,8 @@ pub static ROWS: &[Row] = &[
         example: Some("\"JSESSIONID\""),
         summary: "A session whose cookie of that name ends in `.route` stays with the server of that `route`.",
         apache: Some("stickysession of ProxySet"),
-        set: Set::Upstream(|upstream, given| upstream.sticky_cookie = Some(given.text())),
-        ..ROW
+        set: |upstream, given| upstream.sticky_cookie = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "keep",
@@ -153,8 +148,8 @@ pub static ROWS: &[Row] = &[
                   processes to spare, since each kept one holds a process.",
         apache: Some("enablereuse, max of ProxyPass"),
         aliases: &["keepalive", "keep_alive"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.kept_max = given.number() as usize),
-        ..ROW
+        set: |upstream, given| upstream.tuning.kept_max = given.number() as usize,
+        ..Row::BASE
     },
     Row {
         name: "keep_for",
@@ -164,8 +159,8 @@ pub static ROWS: &[Row] = &[
         unit: Some("milliseconds"),
         summary: "After this an idle connection is closed.",
         apache: Some("ttl of ProxyPass"),
-        set: Set::Upstream(|upstream, given| upstream.tuning.kept_ms = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.kept_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "connections",
@@ -176,10 +171,8 @@ pub static ROWS: &[Row] = &[
         summary: "To each server, of the whole process; further requests wait. 0: no limit.",
         apache: Some("max of ProxyPass"),
         aliases: &["max_connections", "max_conns"],
-        set: Set::Upstream(|upstream, given| {
-            upstream.tuning.connections_max = given.number() as usize
-        }),
-        ..ROW
+        set: |upstream, given| upstream.tuning.connections_max = given.number() as usize,
+        ..Row::BASE
     },
     Row {
         name: "queue",
@@ -188,8 +181,8 @@ pub static ROWS: &[Row] = &[
         default: Some("1024"),
         unit: Some("requests"),
         summary: "That may wait for a connection; further ones are answered 503 at once.",
-        set: Set::Upstream(|upstream, given| upstream.tuning.queue_max = given.number() as usize),
-        ..ROW
+        set: |upstream, given| upstream.tuning.queue_max = given.number() as usize,
+        ..Row::BASE
     },
     Row {
         name: "queue_timeout",
@@ -199,8 +192,8 @@ pub static ROWS: &[Row] = &[
         unit: Some("milliseconds"),
         summary: "After this a request that waits is answered 503.",
         apache: Some("acquire of ProxyPass"),
-        set: Set::Upstream(|upstream, given| upstream.tuning.queue_timeout_ms = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.queue_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "connect_timeout",
@@ -211,8 +204,8 @@ pub static ROWS: &[Row] = &[
         summary: "For making a connection; then the next server is asked, and the last one answered for with 504.",
         apache: Some("connectiontimeout of ProxyPass"),
         aliases: &["proxy_connect_timeout"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.connect_timeout_ms = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.connect_timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "timeout",
@@ -223,8 +216,8 @@ pub static ROWS: &[Row] = &[
         summary: "Without a byte in either direction: 504, or a response that is seen to break off.",
         apache: Some("ProxyTimeout"),
         aliases: &["read_timeout", "proxy_read_timeout"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.timeout_ms = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.timeout_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "retry_after",
@@ -235,8 +228,8 @@ pub static ROWS: &[Row] = &[
         summary: "A server that failed is left alone for this long, as long as there is another.",
         apache: Some("retry of ProxyPass"),
         aliases: &["fail_timeout", "retry"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.retry_ms = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.retry_ms = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "failures",
@@ -245,14 +238,14 @@ pub static ROWS: &[Row] = &[
         example: Some("[500, 503]"),
         summary: "Statuses that count as failures of the server that sent them; the response goes out all the same.",
         apache: Some("failonstatus of ProxySet"),
-        set: Set::Upstream(|upstream, given| {
+        set: |upstream, given| {
             upstream.failure_statuses = given
                 .list()
                 .into_iter()
                 .map(|one| one.number() as u16)
                 .collect();
-        }),
-        ..ROW
+        },
+        ..Row::BASE
     },
     Row {
         name: "attempts",
@@ -263,10 +256,8 @@ pub static ROWS: &[Row] = &[
         summary: "That are asked for one request where the first can't be reached; without it all.",
         apache: Some("maxattempts of ProxySet"),
         aliases: &["tries"],
-        set: Set::Upstream(|upstream, given| {
-            upstream.attempts_max = Some(given.number() as usize - 1)
-        }),
-        ..ROW
+        set: |upstream, given| upstream.attempts_max = Some(given.number() as usize - 1),
+        ..Row::BASE
     },
     Row {
         name: "internal_redirects",
@@ -277,8 +268,8 @@ pub static ROWS: &[Row] = &[
                   Such fields never go to the client. Without it: programs (`fcgi`, `scgi`, `uwsgi`, `lsapi`) may, servers (`http`, `ajp`) may not.",
         aliases: &["x_accel_redirect", "x_accel"],
         since: "0.4",
-        set: Set::Upstream(|upstream, given| upstream.internal_redirects = Some(given.boolean())),
-        ..ROW
+        set: |upstream, given| upstream.internal_redirects = Some(given.boolean()),
+        ..Row::BASE
     },
     Row {
         name: "request_buffer",
@@ -294,8 +285,8 @@ pub static ROWS: &[Row] = &[
                   that a slow upload holds none of its processes; what is longer goes on as it comes. The server's own PHP gets all of it so.",
         aliases: &["proxy_request_buffering", "fastcgi_request_buffering"],
         since: "0.4",
-        set: Set::Upstream(|upstream, given| upstream.tuning.request_ahead_bytes = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.request_ahead_bytes = given.number(),
+        ..Row::BASE
     },
     Row {
         name: "buffer",
@@ -308,10 +299,8 @@ pub static ROWS: &[Row] = &[
         unit: Some("bytes"),
         summary: "Of a response that is kept in memory for a client that takes it slowly, so that the server is free again.",
         aliases: &["proxy_buffers"],
-        set: Set::Upstream(|upstream, given| {
-            upstream.tuning.buffer_memory_bytes = given.number() as usize
-        }),
-        ..ROW
+        set: |upstream, given| upstream.tuning.buffer_memory_bytes = given.number() as usize,
+        ..Row::BASE
     },
     Row {
         name: "buffer_file",
@@ -325,8 +314,8 @@ pub static ROWS: &[Row] = &[
         summary: "What is kept on disk of one response beyond `buffer`; beyond both, and beyond `buffer_files` in `[limits]`, the server has to wait. \
                   0: nothing.",
         aliases: &["proxy_max_temp_file_size"],
-        set: Set::Upstream(|upstream, given| upstream.tuning.buffer_disk_bytes = given.number()),
-        ..ROW
+        set: |upstream, given| upstream.tuning.buffer_disk_bytes = given.number(),
+        ..Row::BASE
     },
 ];
 
@@ -335,8 +324,8 @@ pub static ROWS: &[Row] = &[
 pub fn read(
     reader: &mut Reader<'_>,
     table: &Table<'_>,
-    at: &At,
-) -> Option<(String, Option<Upstream>, At)> {
+    at: &Location,
+) -> Option<(String, Option<Upstream>, Location)> {
     let mut draft = UpstreamDraft {
         tuning: Tuning::default(),
         ..UpstreamDraft::default()
@@ -363,7 +352,11 @@ pub fn read(
 
 impl UpstreamDraft {
     fn upstream(self, name: &str) -> Upstream {
-        let tuning = Arc::new(self.tuning);
+        let mut tuning = self.tuning;
+        if let Some(address_ttl_ms) = self.health.address_ttl_ms {
+            tuning.address_ttl_ms = address_ttl_ms;
+        }
+        let tuning = Arc::new(tuning);
         let health = self.health.check().map(Arc::new);
         let member = |server: ServerSaid| Member {
             health: health.clone(),
@@ -382,95 +375,16 @@ impl UpstreamDraft {
             failure_statuses: self.failure_statuses,
             attempts_max: self.attempts_max,
             internal_redirects: self.internal_redirects,
-            slow_start_ms: self.slow_start_ms,
-            failures_max: self.failures_max.unwrap_or(1),
-            breaks: self.breaks,
+            slow_start_ms: self.health.slow_start_ms,
+            failures_max: self.health.failures_max.unwrap_or(1),
+            breaks: self.health.breaks,
             ..Upstream::new(name, members)
         }
     }
 }
 
-/// Names that routes give become upstreams, and URLs upstreams of one server.
-pub(crate) fn resolve(loader: &mut Loader) {
-    let mut known: HashMap<String, Arc<Upstream>> = HashMap::new();
-    for (name, upstream, at) in std::mem::take(&mut loader.upstreams) {
-        let said_twice = format!("there are two upstreams {}", quoted(&name));
-        // One that is broken is there all the same, for those who name it.
-        let upstream = upstream.unwrap_or_else(|| Upstream::new(&name, Vec::new()));
-        if known.insert(name, Arc::new(upstream)).is_some() {
-            loader.report(
-                Severity::Error,
-                &at,
-                said_twice,
-                Some("give each a name of its own".into()),
-            );
-        }
-    }
-    let mut all: Vec<Arc<Upstream>> = known.values().map(Arc::clone).collect();
-    all.sort_by(|one, other| one.name.cmp(&other.name));
-    let diagnostics = &mut loader.diagnostics;
-    let mut find = |said: &str, origin: &Origin| {
-        if let Some(upstream) = known.get(said) {
-            return Some(Arc::clone(upstream));
-        }
-        let Some(upstream) = of_url(said) else {
-            let near = crate::suggest::nearest(said, known.keys().map(String::as_str));
-            let help = near.map_or_else(
-                || "add [[upstream]] with that name".to_owned(),
-                |name| format!("did you mean \"{name}\"?"),
-            );
-            diagnostics.push(Diagnostic::without_source(
-                origin.clone(),
-                format!("there is no upstream {} ({help})", quoted(said)),
-            ));
-            return None;
-        };
-        all.push(Arc::clone(&upstream));
-        known.insert(said.to_owned(), Arc::clone(&upstream));
-        Some(upstream)
-    };
-    for site in &mut loader.sites {
-        authorized(&mut site.settings.authorize, &mut find);
-        for route in &mut site.routes {
-            if route.settings.authorize.is_some() {
-                authorized(&mut Arc::make_mut(&mut route.settings).authorize, &mut find);
-            }
-            if let Action::Proxy(proxy) = &mut route.action
-                && let Some(upstream) = find(&proxy.said, &route.origin)
-            {
-                proxy.upstream = upstream;
-            }
-        }
-    }
-    loader.resolved = all;
-}
-
-/// The name of who is asked becomes an upstream.
-fn authorized(
-    authorize: &mut Option<Arc<Authorize>>,
-    find: &mut impl FnMut(&str, &Origin) -> Option<Arc<Upstream>>,
-) {
-    let Some(authorize) = authorize.as_mut().map(Arc::make_mut) else {
-        return;
-    };
-    authorize.upstream = authorize
-        .said
-        .as_deref()
-        .and_then(|said| find(said, &authorize.origin));
-}
-
-/// The upstream of one server that a URL stands for.
-fn of_url(said: &str) -> Option<Arc<Upstream>> {
-    let server = read_server(said).ok().filter(|_| said.contains(':'))?;
-    let tuning = Arc::new(Tuning {
-        kept_max: default_kept(server.backend.protocol),
-        ..Tuning::default()
-    });
-    Some(Arc::new(Upstream::new(said, vec![server.member(&tuning)])))
-}
-
 /// A kept connection holds a process of a program; of a server it costs next to nothing.
-fn default_kept(protocol: Protocol) -> usize {
+pub(crate) fn default_kept(protocol: Protocol) -> usize {
     if protocol.takes_variables() {
         0
     } else {

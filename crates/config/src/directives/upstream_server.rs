@@ -1,12 +1,13 @@
 //! A server of an upstream: its URL, or a table with its share and its role.
 
 use crate::{
+    context::UPSTREAM_SERVER,
     diagnostic::quoted,
+    kind::{Kind, TableKind, Word},
     model::{Backend, BackendAddress, BackendTls, Member, Protocol, Tuning},
-    reader::{Reader, Table},
-    row::{Fault, Kind, ROW, Row, Set, TableKind, UPSTREAM_SERVER, Word},
-    source::At,
-    value::Value,
+    report::Report,
+    row::{Draft, Row, Rows},
+    value::{Fields, Value, ValueError},
 };
 use std::sync::Arc;
 
@@ -28,12 +29,16 @@ pub struct ServerDraft {
     is_standby: bool,
 }
 
-target!(ServerDraft UpstreamServer);
+impl Draft for ServerDraft {
+    fn rows() -> Rows<Self> {
+        &[ROWS]
+    }
+}
 
 static SERVER: Word = Word {
     expects: "a URL, such as \"http://127.0.0.1:3000\", \"fcgi://127.0.0.1:9000\" or \"http+unix:/run/app.sock\"",
     pattern: "^[a-z0-9]+(://|\\+unix:/)",
-    read: |text| read_server(text).map(Value::Server),
+    read: |text| read_server(text).map(Value::parsed),
 };
 
 const SERVER_TABLE: Kind = Kind::Table(&TableKind {
@@ -41,7 +46,7 @@ const SERVER_TABLE: Kind = Kind::Table(&TableKind {
     read: read_server_table,
 });
 pub const ONE_SERVER: Kind = Kind::OneOf(&[Kind::Word(&SERVER), SERVER_TABLE]);
-pub static ROWS: &[Row] = &[
+pub const ROWS: &[Row<ServerDraft>] = &[
     Row {
         name: "address",
         contexts: UPSTREAM_SERVER,
@@ -50,12 +55,10 @@ pub static ROWS: &[Row] = &[
         required: true,
         summary: "Its URL.",
         aliases: &["url", "server"],
-        set: Set::UpstreamServer(|server, given| {
-            if let Value::Server(said) = given.value {
-                server.address = Some(said);
-            }
-        }),
-        ..ROW
+        set: |server, given| {
+            server.address = given.parsed_as();
+        },
+        ..Row::BASE
     },
     Row {
         name: "weight",
@@ -67,8 +70,8 @@ pub static ROWS: &[Row] = &[
         default: Some("1"),
         summary: "Its share.",
         apache: Some("loadfactor of BalancerMember"),
-        set: Set::UpstreamServer(|server, given| server.weight = Some(given.number() as u32)),
-        ..ROW
+        set: |server, given| server.weight = Some(given.number() as u32),
+        ..Row::BASE
     },
     Row {
         name: "route",
@@ -77,8 +80,8 @@ pub static ROWS: &[Row] = &[
         example: Some("\"a\""),
         summary: "What sessions name it by; see `sticky_cookie`.",
         apache: Some("route of BalancerMember"),
-        set: Set::UpstreamServer(|server, given| server.route = Some(given.text())),
-        ..ROW
+        set: |server, given| server.route = Some(given.text()),
+        ..Row::BASE
     },
     Row {
         name: "standby",
@@ -88,8 +91,8 @@ pub static ROWS: &[Row] = &[
         summary: "Asked only when no other can be.",
         apache: Some("status=+H of BalancerMember"),
         aliases: &["backup"],
-        set: Set::UpstreamServer(|server, given| server.is_standby = given.boolean()),
-        ..ROW
+        set: |server, given| server.is_standby = given.boolean(),
+        ..Row::BASE
     },
 ];
 
@@ -106,12 +109,12 @@ impl ServerSaid {
     }
 }
 
-fn read_server_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Option<Value> {
+fn read_server_table(_report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     let mut draft = ServerDraft::default();
-    reader.fill(table, UPSTREAM_SERVER, &at, &mut draft);
+    draft.fill(fields);
     let said = draft.address?;
     let weight = draft.weight.unwrap_or(said.weight);
-    Some(Value::Server(ServerSaid {
+    Some(Value::parsed(ServerSaid {
         weight,
         route: draft.route,
         is_standby: draft.is_standby,
@@ -119,7 +122,7 @@ fn read_server_table(reader: &mut Reader<'_>, table: &Table<'_>, at: At) -> Opti
     }))
 }
 
-pub fn read_server(text: &str) -> Result<ServerSaid, Fault> {
+pub fn read_server(text: &str) -> Result<ServerSaid, ValueError> {
     let (backend, path) = read_backend(text)?;
     Ok(ServerSaid {
         backend,
@@ -131,11 +134,11 @@ pub fn read_server(text: &str) -> Result<ServerSaid, Fault> {
 }
 
 /// Backend, and the path that goes before a request's.
-fn read_backend(text: &str) -> Result<(Backend, &str), Fault> {
+fn read_backend(text: &str) -> Result<(Backend, &str), ValueError> {
     if let Some((scheme, socket)) = text.split_once("+unix:") {
         let (protocol, tls) = protocol_of(scheme)?;
         if !socket.starts_with('/') || socket.len() > 107 {
-            return Err(Fault::new(
+            return Err(ValueError::new(
                 "a socket is an absolute path of at most 107 bytes",
             ));
         }
@@ -144,16 +147,18 @@ fn read_backend(text: &str) -> Result<(Backend, &str), Fault> {
             "",
         ));
     }
-    let (scheme, rest) = text.split_once("://").ok_or_else(|| Fault::plain(None))?;
+    let (scheme, rest) = text
+        .split_once("://")
+        .ok_or_else(|| ValueError::plain(None))?;
     let (protocol, tls) = protocol_of(scheme)?;
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if path.contains(['?', '#', ' ']) {
-        return Err(Fault::new(
+        return Err(ValueError::new(
             "the path of a server has no query and no fragment",
         ));
     }
     let address = BackendAddress::tcp(authority, protocol.default_port(tls))
-        .ok_or_else(|| Fault::new(format!("{} is no host and port", quoted(authority))))?;
+        .ok_or_else(|| ValueError::new(format!("{} is no host and port", quoted(authority))))?;
     Ok((backend(protocol, address, tls), path.trim_end_matches('/')))
 }
 
@@ -167,7 +172,7 @@ fn backend(protocol: Protocol, address: BackendAddress, tls: bool) -> Backend {
     }
 }
 
-fn protocol_of(scheme: &str) -> Result<(Protocol, bool), Fault> {
+fn protocol_of(scheme: &str) -> Result<(Protocol, bool), ValueError> {
     let of_http2 = match scheme {
         "grpc" => Some((Protocol::Http2, false)),
         "grpcs" => Some((Protocol::Http2, true)),
@@ -177,7 +182,7 @@ fn protocol_of(scheme: &str) -> Result<(Protocol, bool), Fault> {
         .or_else(|| Protocol::from_scheme(scheme))
         .ok_or_else(|| {
             let known = "http, https, h2c, h2, grpc, grpcs, fcgi, scgi, uwsgi, lsapi and ajp";
-            Fault::with_help(
+            ValueError::with_help(
                 format!("nothing speaks {}", quoted(scheme)),
                 format!("known are {known}"),
             )

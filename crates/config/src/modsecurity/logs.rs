@@ -41,7 +41,7 @@ pub(super) struct AuditLog {
 impl AuditLog {
     /// One directive, its name in lower case.
     pub fn note(&mut self, name: &str, arguments: &str, origin: &Origin) {
-        let value = super::reading::unquoted(arguments);
+        let value = super::words::unquoted(arguments);
         let named = || Some((PathBuf::from(value), origin.clone()));
         match name {
             "secauditengine" => self.is_on = !value.eq_ignore_ascii_case("off"),

@@ -4,6 +4,7 @@ use super::{
     Place,
     logs::{self, AuditLog},
     wants::Wants,
+    words::unquoted,
     words::{joined, words},
 };
 use crate::{include, model::Origin};
@@ -412,15 +413,6 @@ fn unknown_operator(text: &str) -> Option<String> {
         .iter()
         .any(|known| known.eq_ignore_ascii_case(&name));
     (!is_known).then(|| format!("@{name}"))
-}
-
-pub(super) fn unquoted(text: &str) -> &str {
-    let text = text.trim();
-    let inner = |quote: char| {
-        text.strip_prefix(quote)
-            .and_then(|text| text.strip_suffix(quote))
-    };
-    inner('"').or_else(|| inner('\'')).unwrap_or(text)
 }
 
 /// The text of a directive whose names of files are where they would be looked for beside its own

@@ -45,6 +45,16 @@ pub(super) fn joined(text: &str) -> String {
     text.replace("\\\r\n", "").replace("\\\n", "")
 }
 
+/// The argument without the quotes around it.
+pub(super) fn unquoted(text: &str) -> &str {
+    let text = text.trim();
+    let inner = |quote: char| {
+        text.strip_prefix(quote)
+            .and_then(|text| text.strip_suffix(quote))
+    };
+    inner('"').or_else(|| inner('\'')).unwrap_or(text)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

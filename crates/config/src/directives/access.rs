@@ -1,0 +1,108 @@
+//! `[site.access]`: which clients a site or route answers, by address, country and autonomous system.
+//!
+//! A route's table is laid over the site's.
+//! Out of scope: files of addresses and databases, which are read when the whole configuration has
+//! been (`resolve/addresses`).
+
+use super::abuse::{
+    ALLOWED, DENIED, autonomous_systems, countries, files, lists, networks, numbers,
+};
+use crate::{
+    context::{ACCESS, ROUTE, SITE},
+    kind::Kind,
+    model::{Consequence, Guard, Settings},
+    row::Row,
+};
+use std::sync::Arc;
+
+pub const ROWS: &[Row<Settings>] = &[
+    Row {
+        name: "access",
+        deprecated: &["guard"],
+        contexts: SITE.or(ROUTE),
+        kind: Kind::Section(ACCESS),
+        summary: "Who is answered.",
+        since: "0.9",
+        ..Row::BASE
+    },
+    networks(
+        "deny",
+        ACCESS,
+        "Clients that are refused. Behind a trusted proxy, the client that it names.",
+        |settings, given| of(settings).admittance.deny.networks = given.parsed_list(),
+    ),
+    files(
+        "deny_files",
+        ACCESS,
+        "The same by files, as in [guard].",
+        |settings, given| of(settings).admittance.deny.lists = lists(given),
+    ),
+    Row {
+        apache: Some("Require ip, Allow from"),
+        ..networks(
+            "allow",
+            ACCESS,
+            "Clients that are answered though they are denied. Where nobody is denied: nobody else is answered.",
+            |settings, given| of(settings).admittance.allow.networks = given.parsed_list(),
+        )
+    },
+    files(
+        "allow_files",
+        ACCESS,
+        "The same by files.",
+        |settings, given| of(settings).admittance.allow.lists = lists(given),
+    ),
+    countries("deny_countries", ACCESS, DENIED, |settings, given| {
+        of(settings).admittance.deny.countries = given.texts()
+    }),
+    autonomous_systems(
+        "deny_asns",
+        &["deny_networks"],
+        ACCESS,
+        |settings, given| of(settings).admittance.deny.autonomous_systems = numbers(given),
+    ),
+    countries("allow_countries", ACCESS, ALLOWED, |settings, given| {
+        of(settings).admittance.allow.countries = given.texts()
+    }),
+    autonomous_systems(
+        "allow_asns",
+        &["allow_networks"],
+        ACCESS,
+        |settings, given| of(settings).admittance.allow.autonomous_systems = numbers(given),
+    ),
+    Row {
+        name: "locate",
+        contexts: ACCESS,
+        kind: Kind::Boolean,
+        default: Some("false"),
+        summary: "Tell programs and logs where the client is: GEOIP_COUNTRY_CODE, GEOIP_COUNTRY_NAME, GEOIP_CONTINENT_CODE, GEOIP_REGION, GEOIP_CITY, \
+                  GEOIP_ASN and GEOIP_ORGANIZATION, as far as the databases of `geoip` in [guard] know.",
+        apache: Some("MaxMindDBEnable, GeoIPEnable"),
+        since: "0.9",
+        set: |settings, given| of(settings).locates = given.boolean(),
+        ..Row::BASE
+    },
+    Row {
+        name: "denied",
+        contexts: ACCESS,
+        kind: Kind::Choice(&["403", "429", "503", "drop", "challenge"]),
+        default: Some("\"403\""),
+        summary: "What those meet that are refused: an answer with this status, the end of the connection without one, or the page of `challenge`, \
+                  whose work lets them in.",
+        since: "0.9",
+        set: |settings, given| of(settings).denied = consequence(&given.text()),
+        ..Row::BASE
+    },
+];
+
+/// Those of a site or route, for changing.
+pub(crate) fn of(settings: &mut Settings) -> &mut Guard {
+    Arc::make_mut(settings.guard.get_or_insert_default())
+}
+
+pub(crate) fn consequence(text: &str) -> Consequence {
+    match text {
+        "challenge" => Consequence::Challenge,
+        _ => text.parse().map_or(Consequence::Drop, Consequence::Refuse),
+    }
+}

@@ -1,0 +1,156 @@
+//! `[site.hotlink]`: hotlink protection, by the `Referer` field.
+//!
+//! A route's table replaces the site's.
+
+use super::refusal::{LOCAL_PATH, REDIRECT_TARGET, RefusalDraft, refusal};
+use crate::{
+    context::{HOTLINK, ROUTE, SITE},
+    kind::{Kind, TableKind, Word},
+    model::{ReferrerPattern, Referrers, Settings},
+    report::Report,
+    row::{Draft, Row, Rows},
+    value::{Fields, Value, ValueError},
+};
+use std::sync::Arc;
+
+static REFERRER: Word = Word {
+    expects: "a host (\"example.org\", \"*.example.org\", \"www.example.*\", with a path if need be), \"own\" or \"~pattern\"",
+    pattern: "",
+    read: |text| {
+        ReferrerPattern::read(text)
+            .map(|_| Value::Text(text.to_owned()))
+            .map_err(ValueError::new)
+    },
+};
+
+static EXTENSION: Word = Word {
+    expects: "an extension without its dot, such as \"jpg\"",
+    pattern: "^[^./*]+$",
+    read: |text| match text.is_empty() || text.contains(['.', '/', '*']) {
+        true => Err(ValueError::plain(None)),
+        false => Ok(Value::Text(text.to_ascii_lowercase())),
+    },
+};
+
+const OFF: Kind = Kind::Choice(&["off"]);
+
+#[derive(Debug, Default)]
+pub struct HotlinkDraft {
+    rule: Referrers,
+    refusal: RefusalDraft,
+}
+
+impl Draft for HotlinkDraft {
+    fn rows() -> Rows<Self> {
+        &[HOTLINK_ROWS]
+    }
+}
+
+pub const ROWS: &[Row<Settings>] = &[Row {
+    name: "hotlink",
+    deprecated: &["referrers"],
+    contexts: SITE.or(ROUTE),
+    kind: Kind::OneOf(&[
+        OFF,
+        Kind::Table(&TableKind {
+            context: HOTLINK,
+            read: read_referrers,
+        }),
+    ]),
+    default: Some("\"off\""),
+    summary: "Hot-link protection: which pages may embed and link what is here.",
+    since: "0.9",
+    apache: Some("SetEnvIf Referer"),
+    aliases: &[
+        "valid_referers",
+        "hotlink_protection",
+        "referer",
+        "referers",
+    ],
+    set: |settings, given| settings.links.referrers = given.parsed_as(),
+    ..Row::BASE
+}];
+
+pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
+    Row {
+        name: "allow",
+        contexts: HOTLINK,
+        kind: Kind::ListOf(&Kind::Word(&REFERRER)),
+        default: Some("[\"own\"]"),
+        example: Some(
+            "[\"own\", \"*.example.org\", \"friend.example/gallery/\", \"~\\\\.google\\\\.\"]",
+        ),
+        summary: "Referrers that are allowed: `own` (nginx: `server_names`) stands for the site's own names, `*.` in front for any labels, \
+                  `.*` at the end likewise; a path is compared by its beginning; behind a `~` stands a pattern for all that follows the scheme, in any case.",
+        since: "0.9",
+        aliases: &["valid_referers"],
+        set: |draft, given| {
+            draft.rule.allow = given
+                .texts()
+                .iter()
+                .filter_map(|text| ReferrerPattern::read(text).ok())
+                .collect();
+        },
+        ..Row::BASE
+    },
+    Row {
+        name: "none",
+        contexts: HOTLINK,
+        kind: Kind::Boolean,
+        default: Some("true"),
+        summary: "Allow requests that name no referrer (typed addresses, bookmarks, many apps)?",
+        since: "0.9",
+        set: |draft, given| draft.rule.without = given.boolean(),
+        ..Row::BASE
+    },
+    Row {
+        name: "blocked",
+        contexts: HOTLINK,
+        kind: Kind::Boolean,
+        default: Some("true"),
+        summary: "Allow referrers that are no http or https URL, as some firewalls leave them?",
+        since: "0.9",
+        set: |draft, given| draft.rule.blocked = given.boolean(),
+        ..Row::BASE
+    },
+    Row {
+        name: "extensions",
+        contexts: HOTLINK,
+        kind: Kind::ListOf(&Kind::Word(&EXTENSION)),
+        default: Some("[]"),
+        example: Some("[\"jpg\", \"png\", \"mp4\"]"),
+        summary: "Only files with these extensions are protected; empty: everything.",
+        since: "0.9",
+        aliases: &["suffixes", "types"],
+        set: |draft, given| draft.rule.extensions = given.texts(),
+        ..Row::BASE
+    },
+    Row {
+        name: "redirect",
+        contexts: HOTLINK,
+        kind: Kind::Word(&REDIRECT_TARGET),
+        example: Some("\"https://example.org/\""),
+        summary: "Others are sent there (302), in place of 403.",
+        since: "0.9",
+        set: |draft, given| draft.refusal.redirect = Some(given.located_text()),
+        ..Row::BASE
+    },
+    Row {
+        name: "instead",
+        contexts: HOTLINK,
+        kind: Kind::Word(&LOCAL_PATH),
+        example: Some("\"/img/no-hotlinks.png\""),
+        summary: "Others get what is at this path, in place of 403.",
+        since: "0.9",
+        aliases: &["image", "file", "replacement"],
+        set: |draft, given| draft.refusal.instead = Some(given.located_text()),
+        ..Row::BASE
+    },
+];
+
+fn read_referrers(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
+    let mut draft = HotlinkDraft::default();
+    draft.fill(fields);
+    draft.rule.refusal = refusal(report, draft.refusal);
+    Some(Value::parsed(Arc::new(draft.rule)))
+}
