@@ -106,193 +106,205 @@ pub const CONTEXTS: &[ContextRow] = &[
         FILE,
         "file",
         "the top of the file",
-        "The file as a whole. Keys without a table come first, before any `[table]`.",
+        "Keys of the file itself. They come first, before any `[table]`.",
     ),
     context(
         SERVER,
         "server",
         "[server]",
-        "What the process is and where it writes. At most once in all files together.",
+        "Settings of the server process. At most once in all files together.",
     ),
     context(
         LIMITS,
         "limits",
         "[limits]",
-        "What clients may cost. At most once in all files together.",
+        "Limits on clients. At most once in all files together.",
     ),
     context(
         TLS,
         "tls",
         "[tls]",
-        "TLS of the whole process. At most once in all files together.",
+        "TLS settings of the whole process. At most once in all files together.",
     ),
     context(
         ACME,
         "acme",
         "[acme]",
-        "Where automatic certificates come from, for sites with `automatic` in [site.tls]. At most once in all files together.",
+        "Automatic certificates (ACME), for sites with `automatic` in [site.tls]. At most once in \
+         all files together.",
     ),
     context(
         PHP,
         "php",
         "[php]",
-        "PHP that the server runs itself, for sites with `php = \"auto\"`. At most once in all files together.",
+        "PHP processes managed by the server, for sites with `php = \"auto\"`. At most once in all \
+         files together.",
     ),
     context(
         CACHE_STORE,
         "cache_store",
         "[cache]",
-        "Where the page cache keeps its entries, for all sites. At most once in all files together.",
+        "Storage of the page cache, for all sites. At most once in all files together.",
     ),
     context(
         ABUSE,
         "abuse",
         "[abuse]",
-        "Who may connect at all, and what one client address may keep open. At most once in all files together.",
+        "Limits on connections, bans, and addresses that may not connect. At most once in all \
+         files together.",
     ),
     context(
         DYNAMIC_VHOSTS,
         "dynamic_vhosts",
         "[dynamic_vhosts]",
-        "Hosts that a database knows, for sites with `lookup = true`. At most once in all files together. Columns of a row that are known: `root` (or \
-         `docroot`), `user`, `group`, `php`, `bandwidth`, `requests`, `redirect`, `suspended`; docs/hosts.md says what each does.",
+        "Dynamic virtual hosts: hosts looked up in a database, for sites with `lookup = true`. At \
+         most once in all files together. Columns of a row: `root` (or `docroot`), `user`, \
+         `group`, `php`, `bandwidth`, `requests`, `redirect`, `suspended`; they are described in \
+         docs/dynamic-vhosts.md.",
     ),
     context(
         LISTENER,
         "listener",
         "[[listener]]",
-        "Where connections come in. At least one.",
+        "Addresses to listen on. At least one is required.",
     ),
     context(
         SITE,
         "site",
         "[[site]]",
-        "Hosts and what they serve. At least one; the first with `*` or else the first answers unknown hosts.",
+        "Host names and what they serve. At least one is required; unknown hosts get the first \
+         site with `*`, or else the first site.",
     ),
     context(
         SITE_TLS,
         "site_tls",
         "[site.tls]",
-        "Certificates of the site, and what its TLS sessions are like.",
+        "Certificates and TLS settings of the site.",
     ),
     context(
         CERTIFICATE,
         "certificate",
         "[[site.tls.certificate]]",
-        "One of several certificates of a site, with what belongs to it.",
+        "One of several certificates of a site.",
     ),
     context(
         ROUTE,
         "route",
         "[[site.route]]",
-        "Requests of a site by path; the first that matches wins. Settings are laid over the site's.",
+        "Requests of a site by path; the first matching route wins. Its settings override the \
+         site's.",
     ),
     context(
         UPSTREAM,
         "upstream",
         "[[upstream]]",
-        "Programs and servers that answer in our place; routes send requests to them by `proxy`.",
+        "Application servers and backends, which routes forward requests to with `proxy`.",
     ),
     context(
         UPSTREAM_SERVER,
         "upstream_server",
         "{ address = \"...\", ... }",
-        "A server of an upstream with its details.",
+        "A server of an upstream with its settings.",
     ),
     context(
         REDIRECT,
         "redirect",
         "[[site.redirect]]",
-        "A route that redirects, in fewer words. Takes its place among the routes.",
+        "Short form of a route that redirects. It is matched in the order of the file, like a \
+         route.",
     ),
     context(
         COMPRESSION,
         "compression",
         "[site.compression]",
-        "Compression on the fly. In a route: `[site.route.compression]`.",
+        "Dynamic compression. In a route: `[site.route.compression]`.",
     ),
     context(
         CACHE,
         "cache",
         "[site.cache]",
-        "The page cache of the site. In a route: `[site.route.cache]`, which is laid over the site's. `cache = true` is a table with nothing in it.",
+        "The page cache of the site. In a route: `[site.route.cache]`, whose keys override the \
+         site's. `cache = true` is the same as an empty table.",
     ),
     context(
         THROTTLE,
         "throttle",
         "[site.throttle]",
-        "Bandwidth and request rates. In a route: `[site.route.throttle]`.",
+        "Bandwidth limits and request rate limits. In a route: `[site.route.throttle]`.",
     ),
     context(
         ACCESS,
         "access",
         "[site.access]",
-        "Who is answered. In a route: `[site.route.access]`, which is laid over the site's.",
+        "Access control by client address. In a route: `[site.route.access]`, whose keys override \
+         the site's.",
     ),
     context(
         HOTLINK,
         "hotlink",
         "[site.hotlink]",
-        "Hot-link protection. In a route: `[site.route.hotlink]`, which takes the place of the site's.",
+        "Hotlink protection. In a route: `[site.route.hotlink]`, which replaces the site's.",
     ),
     context(
         SIGNED,
         "signed",
         "[site.signed]",
-        "Signed URLs (`saker sign-url` makes them). In a route: `[site.route.signed]`.",
+        "Signed URLs (created with `saker sign-url`). In a route: `[site.route.signed]`, which \
+         replaces the site's.",
     ),
     context(
         CHALLENGE,
         "challenge",
         "[site.challenge]",
-        "Proof of work. In a route: `[site.route.challenge]`, which takes the place of the site's.",
+        "Challenge page with proof of work. In a route: `[site.route.challenge]`, which replaces \
+         the site's.",
     ),
     context(
         LOGINS,
         "logins",
         "[site.logins]",
-        "Guard of WordPress' logins. In a route: `[site.route.logins]`.",
+        "Protection of WordPress logins. In a route: `[site.route.logins]`.",
     ),
     context(
         BOT_VERIFICATION,
         "bot_verification",
         "[site.bot_verification]",
-        "Verified robots. In a route: `[site.route.bot_verification]`.",
+        "Verification of search engine bots. In a route: `[site.route.bot_verification]`.",
     ),
     context(
         TRIGGER,
         "trigger",
         "[site.trigger]",
-        "A page before its downloads. In a route: `[site.route.trigger]`.",
+        "Downloads that require a page first. In a route: `[site.route.trigger]`.",
     ),
     context(
         ACCESS_LOG,
         "access_log",
         "{ path = \"...\", ... }",
-        "An access log with a format.",
+        "An access log with its format.",
     ),
     context(
         ACME_DIRECTORY,
         "acme_directory",
         "{ url = \"...\", ... }",
-        "A directory of `[acme]`, with an account that it knows already.",
+        "An ACME directory with an existing account.",
     ),
     context(
         RATE,
         "rate",
         "{ rate = \"1MB/s\", ... }",
-        "Bandwidth with its details.",
+        "A bandwidth limit with its settings.",
     ),
     context(
         REQUEST_RATE,
         "request_rate",
         "{ rate = \"30/m\", ... }",
-        "A request rate with its details.",
+        "A request rate with its settings.",
     ),
     context(
         FIELD,
         "field",
         "{ set = \"...\", ... }",
-        "An edit of a response field. Exactly one of `set`, `append`, `if_absent`, `remove`.",
+        "An edit of a response field: exactly one of `set`, `append`, `if_absent`, `remove`.",
     ),
 ];

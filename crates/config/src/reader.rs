@@ -151,10 +151,8 @@ impl<'r> Reader<'r> {
         } else {
             self.warning(
                 &at,
-                format!("`{old}` is deprecated"),
-                Some(format!(
-                    "write `{new}`; the old spelling works for one release"
-                )),
+                format!("`{old}` is deprecated: use `{new}`"),
+                Some("the old spelling works for one release".into()),
             );
         }
     }

@@ -68,8 +68,10 @@ pub(super) const fn files<T>(
     }
 }
 
-pub(super) const DENIED: &str = "Clients of these countries are treated as `deny` has it; by two letters, and the databases of `geoip` in [guard].";
-pub(super) const ALLOWED: &str = "Clients of these countries are treated as `allow` has it; by two letters, and the databases of `geoip` in [guard].";
+pub(super) const DENIED: &str = "Countries (two-letter codes) whose clients are treated like those \
+                                 in `deny`; requires `geoip` in [abuse].";
+pub(super) const ALLOWED: &str = "Countries (two-letter codes) whose clients are treated like \
+                                  those in `allow`; requires `geoip` in [abuse].";
 const COUNTRIES: Kind = Kind::ListOf(&Kind::Word(&COUNTRY));
 const NUMBERS: Kind = Kind::ListOf(&Kind::Integer {
     min: 1,
@@ -100,7 +102,7 @@ pub(super) const fn autonomous_systems<T>(
     contexts: Contexts,
     set: fn(&mut T, Spanned),
 ) -> Row<T> {
-    let summary = "The same by numbers of autonomous systems.";
+    let summary = "The same by autonomous system number (ASN).";
     Row {
         name,
         deprecated,
@@ -137,7 +139,7 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
         deprecated: &["guard"],
         contexts: FILE,
         kind: Kind::Section(ABUSE),
-        summary: "Who may connect at all, and what one address may keep open.",
+        summary: "Limits on connections, bans, and addresses that may not connect.",
         since: "0.9",
         ..Row::BASE
     },
@@ -146,15 +148,17 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
         ..networks(
             "deny",
             ABUSE,
-            "Clients whose connections are closed at once.",
+            "Client addresses whose connections are closed at once.",
             |guard, given| guard.admittance.deny.networks = given.parsed_list(),
         )
     },
     files(
         "deny_files",
         ABUSE,
-        "The same by files with a block, an address or a range (`192.0.2.1-192.0.2.9`) per line, `#` and `;` beginning comments. A million \
-         lines are no burden. A changed file is in force a second later; one with a bad line is not taken, and the list before stays.",
+        "Files with addresses to deny: a network, an address or a range (`192.0.2.1-192.0.2.9`) \
+         per line; `#` and `;` start comments. Files with a million lines are fine. A changed file \
+         takes effect within a second; if it has an invalid line, the previous version stays in \
+         force.",
         |guard, given| guard.admittance.deny.lists = lists(given),
     ),
     Row {
@@ -162,14 +166,15 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
         ..networks(
             "allow",
             ABUSE,
-            "Clients that may connect though they are denied. Where nobody is denied: nobody else may connect.",
+            "Client addresses that may connect; `allow` overrides `deny`. If nothing is denied, no \
+             other address may connect.",
             |guard, given| guard.admittance.allow.networks = given.parsed_list(),
         )
     },
     files(
         "allow_files",
         ABUSE,
-        "The same by files.",
+        "Files with addresses to allow, in the format of `deny_files`.",
         |guard, given| guard.admittance.allow.lists = lists(given),
     ),
     Row {
@@ -177,34 +182,37 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
         ..networks(
             "exempt",
             ABUSE,
-            "Clients that no limit is for: monitoring, proxies of one's own. Bans by hand hold for them, too.",
+            "Client addresses exempt from all limits: monitoring, your own proxies. Manual bans \
+             still apply.",
             |guard, given| guard.exempt.networks = given.parsed_list(),
         )
     },
     files(
         "exempt_files",
         ABUSE,
-        "The same by files.",
+        "Files with addresses to allow, in the format of `deny_files`.",
         |guard, given| guard.exempt.lists = lists(given),
     ),
     Row {
         aliases: &["softLimit", "connections"],
         ..count(
             "connections_soft",
-            "Connections of one client address. More are borne for `grace`, without keep-alive; after that the address is banned for `ban`. \
-             `connections_per_address` in [limits] is the number that is never exceeded. 0: no limit.",
+            "Soft limit on connections per client address. Beyond it, connections are tolerated \
+             for `grace`, without keep-alive; then the address is banned for `ban`. \
+             `connections_per_address` in [limits] is the hard limit. 0: no limit.",
             |guard, given| guard.connections_soft_max = given.number(),
         )
     },
     count(
         "bad_requests",
-        "Requests of one client address within `grace` that are no HTTP; with more the address is banned for `ban`. 0: no limit.",
+        "Maximum number of malformed requests per client address within `grace`; more ban the \
+         address for `ban`. 0: no limit.",
         |guard, given| guard.bad_requests_max = given.number(),
     ),
     count(
         "refused_requests",
-        "Requests of one client address within `grace` that were refused for being too many; with more the address is banned for `ban`. 0: no \
-         limit.",
+        "Maximum number of requests refused by rate or concurrency limits per client address \
+         within `grace`; more ban the address for `ban`. 0: no limit.",
         |guard, given| guard.refused_requests_max = given.number(),
     ),
     Row {
@@ -215,7 +223,8 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
             max_ms: DAY_MS,
         },
         default: Some("\"15s\""),
-        summary: "How long an address may be over its soft limit, and in which time bad and refused requests are counted.",
+        summary: "Time an address may exceed its soft limit, and the window in which malformed and \
+                  refused requests are counted.",
         aliases: &["gracePeriod", "grace_period"],
         since: "0.9",
         set: |guard, given| guard.grace_ms = given.number(),
@@ -229,7 +238,7 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
             max_ms: 365 * DAY_MS,
         },
         default: Some("\"5m\""),
-        summary: "How long the server itself bans an address. `saker bans` shows who is.",
+        summary: "Duration of automatic bans. `saker bans` lists them.",
         aliases: &["banPeriod", "ban_period", "ban_time"],
         since: "0.9",
         set: |guard, given| guard.ban_ms = given.number(),
@@ -240,7 +249,8 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
         contexts: ABUSE,
         kind: Kind::Integer { min: 32, max: 128 },
         default: Some("64"),
-        summary: "Of an IPv6 address, the bits that stand for one client: 64 is what a connection is given, 56 what many a home is.",
+        summary: "Length of the IPv6 prefix that counts as one client: 64 is one subnet, 56 what \
+                  many homes are assigned.",
         since: "0.9",
         set: |guard, given| guard.ipv6_prefix = u8::try_from(given.number()).unwrap_or(64),
         ..Row::BASE
@@ -264,7 +274,8 @@ pub const ABUSE_ROWS: &[Row<ServerGuard>] = &[
         example: Some(
             "[\"/var/lib/GeoIP/GeoLite2-Country.mmdb\", \"/var/lib/GeoIP/GeoLite2-ASN.mmdb\"]",
         ),
-        summary: "MaxMind databases (.mmdb) that say where addresses are; the first that knows a thing has the word. Changed files are read again.",
+        summary: "MaxMind databases (.mmdb) for locating addresses; the first with an answer wins. \
+                  Changed files are reloaded.",
         apache: Some("MaxMindDBFile, GeoIPDBFile"),
         since: "0.9",
         set: |guard, given| guard.admittance.databases = databases(given),

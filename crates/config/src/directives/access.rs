@@ -21,20 +21,21 @@ pub const ROWS: &[Row<Settings>] = &[
         deprecated: &["guard"],
         contexts: SITE.or(ROUTE),
         kind: Kind::Section(ACCESS),
-        summary: "Who is answered.",
+        summary: "Access control by client address.",
         since: "0.9",
         ..Row::BASE
     },
     networks(
         "deny",
         ACCESS,
-        "Clients that are refused. Behind a trusted proxy, the client that it names.",
+        "Client addresses that are refused. Behind a trusted proxy: the address that the proxy \
+         names.",
         |settings, given| of(settings).admittance.deny.networks = given.parsed_list(),
     ),
     files(
         "deny_files",
         ACCESS,
-        "The same by files, as in [guard].",
+        "Files with addresses to deny, as in [abuse].",
         |settings, given| of(settings).admittance.deny.lists = lists(given),
     ),
     Row {
@@ -42,14 +43,15 @@ pub const ROWS: &[Row<Settings>] = &[
         ..networks(
             "allow",
             ACCESS,
-            "Clients that are answered though they are denied. Where nobody is denied: nobody else is answered.",
+            "Client addresses that are served; `allow` overrides `deny`. If nothing is denied, no \
+             other address is served.",
             |settings, given| of(settings).admittance.allow.networks = given.parsed_list(),
         )
     },
     files(
         "allow_files",
         ACCESS,
-        "The same by files.",
+        "Files with addresses to allow, in the format of `deny_files`.",
         |settings, given| of(settings).admittance.allow.lists = lists(given),
     ),
     countries("deny_countries", ACCESS, DENIED, |settings, given| {
@@ -75,8 +77,9 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: ACCESS,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "Tell programs and logs where the client is: GEOIP_COUNTRY_CODE, GEOIP_COUNTRY_NAME, GEOIP_CONTINENT_CODE, GEOIP_REGION, GEOIP_CITY, \
-                  GEOIP_ASN and GEOIP_ORGANIZATION, as far as the databases of `geoip` in [guard] know.",
+        summary: "Provide the client's location to programs and logs: GEOIP_COUNTRY_CODE, \
+                  GEOIP_COUNTRY_NAME, GEOIP_CONTINENT_CODE, GEOIP_REGION, GEOIP_CITY, GEOIP_ASN \
+                  and GEOIP_ORGANIZATION, as far as the databases of `geoip` in [abuse] have it?",
         apache: Some("MaxMindDBEnable, GeoIPEnable"),
         since: "0.9",
         set: |settings, given| of(settings).locates = given.boolean(),
@@ -87,8 +90,9 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: ACCESS,
         kind: Kind::Choice(&["403", "429", "503", "drop", "challenge"]),
         default: Some("\"403\""),
-        summary: "What those meet that are refused: an answer with this status, the end of the connection without one, or the page of `challenge`, \
-                  whose work lets them in.",
+        summary: "Action on refused clients: respond with this status, close the connection \
+                  without a response (`drop`), or send the page of `challenge`; solving it grants \
+                  access.",
         since: "0.9",
         set: |settings, given| of(settings).denied = consequence(&given.text()),
         ..Row::BASE

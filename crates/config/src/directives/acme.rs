@@ -86,8 +86,9 @@ pub const ACME_ROWS: &[Row<AcmeDraft>] = &[
         example: Some(
             "[\"letsencrypt\", { url = \"zerossl\", key_id = \"abc\", hmac_key = \"c2VjcmV0\" }]",
         ),
-        summary: "The authority: `letsencrypt`, `letsencrypt-staging` (for trials), `zerossl`, or the URL of its directory. Of a list, the next is \
-                  asked when one fails.",
+        summary: "Certificate authority: `letsencrypt`, `letsencrypt-staging` (for tests), \
+                  `zerossl`, or the URL of an ACME directory. With a list, the next one is tried \
+                  when one fails.",
         apache: Some("MDCertificateAuthority"),
         aliases: &["acme_ca", "ca", "directories", "server", "directory_url"],
         set: set_directories,
@@ -98,7 +99,7 @@ pub const ACME_ROWS: &[Row<AcmeDraft>] = &[
         contexts: ACME,
         kind: Kind::Word(&EMAIL),
         example: Some("\"webmaster@example.org\""),
-        summary: "Where the authority may write to.",
+        summary: "Contact address for the certificate authority.",
         apache: Some("MDContactEmail"),
         aliases: &["contact", "mail"],
         set: |draft, given| draft.acme.email = Some(given.text()),
@@ -109,8 +110,9 @@ pub const ACME_ROWS: &[Row<AcmeDraft>] = &[
         contexts: ACME,
         kind: Kind::ListOf(&Kind::Choice(&["http-01", "tls-alpn-01", "dns-01"])),
         example: Some("[\"tls-alpn-01\", \"http-01\"]"),
-        summary: "How to prove that a name is ours, the preferred way first: `http-01` (asked on port 80), `tls-alpn-01` (on port 443), `dns-01` \
-                  (with `dns_command`; the only one for `*.` names). Without it: dns-01 if there is a `dns_command`, then tls-alpn-01, then http-01.",
+        summary: "Challenge types, in order of preference: `http-01` (on port 80), `tls-alpn-01` \
+                  (on port 443), `dns-01` (requires `dns_command`; the only type for `*.` names). \
+                  Default: dns-01 if `dns_command` is set, then tls-alpn-01, then http-01.",
         apache: Some("MDCAChallenges"),
         aliases: &["challenge"],
         set: set_challenges,
@@ -121,8 +123,9 @@ pub const ACME_ROWS: &[Row<AcmeDraft>] = &[
         contexts: ACME,
         kind: Kind::Text,
         example: Some("\"/usr/local/bin/zone-record\""),
-        summary: "Program for dns-01, with its arguments. It is called with three more: `set` or `clear`, the name of a TXT record \
-                  (`_acme-challenge.example.org`), and its value. It must end with status 0 within two minutes.",
+        summary: "Program for dns-01, with its arguments. Three more are appended: `set` or \
+                  `clear`, the name of a TXT record (`_acme-challenge.example.org`), and its \
+                  value. It must exit with status 0 within two minutes.",
         apache: Some("MDChallengeDns01"),
         aliases: &["acme_dns", "dns", "dns_hook"],
         set: |draft, given| draft.acme.dns_command = Some(given.text()),
@@ -136,7 +139,8 @@ pub const ACME_ROWS: &[Row<AcmeDraft>] = &[
             max_ms: 3_600_000,
         },
         default: Some("\"30s\""),
-        summary: "Time for a record to reach all servers of the zone, from the end of `dns_command` to the authority's look.",
+        summary: "Time to wait for a record to propagate, between `dns_command` and the \
+                  authority's check.",
         aliases: &["propagation_delay", "dns_delay"],
         set: |draft, given| draft.acme.dns_wait_ms = given.number(),
         ..Row::BASE
@@ -146,8 +150,10 @@ pub const ACME_ROWS: &[Row<AcmeDraft>] = &[
         contexts: ACME,
         kind: Kind::Word(&ASK),
         example: Some("\"http://127.0.0.1:9000/may-have-certificate\""),
-        summary: "For sites with automatic = \"on-demand\": asked with `?domain=NAME` before a certificate is ordered for a name; the status 200 \
-                  allows it, any other forbids it. Of a site with `lookup` the database has to know the name, with or without `ask`.",
+        summary: "For sites with `automatic = \"on-demand\"`: URL that is requested with \
+                  `?domain=NAME` before a certificate is ordered; status 200 allows it, any other \
+                  refuses. For a site with `lookup` the database must know the name as well, with \
+                  or without `ask`.",
         aliases: &["on_demand_tls", "permission"],
         set: |draft, given| draft.acme.ask = Some(given.text()),
         ..Row::BASE
@@ -157,7 +163,8 @@ pub const ACME_ROWS: &[Row<AcmeDraft>] = &[
         contexts: ACME,
         kind: Kind::Path,
         example: Some("\"/etc/ssl/own-authority.pem\""),
-        summary: "Authorities (PEM) that vouch for the directory's own certificate, beside the system's.",
+        summary: "CA certificates (PEM) to trust for the ACME directory, in addition to the \
+                  system's.",
         apache: Some("MDCACertificateFile"),
         aliases: &["acme_ca_root", "ca_root"],
         set: |draft, given| draft.acme.directory_ca = Some(given.path()),
@@ -183,7 +190,7 @@ pub const DIRECTORY_ROWS: &[Row<DirectoryDraft>] = &[
         contexts: ACME_DIRECTORY,
         kind: Kind::Text,
         example: Some("\"abc\""),
-        summary: "An account that the authority knows already (external account binding): its identifier.",
+        summary: "Key identifier of an existing account (external account binding).",
         apache: Some("MDExternalAccountBinding"),
         aliases: &["kid", "eab_kid", "acme_eab"],
         set: |draft, given| {
@@ -197,7 +204,7 @@ pub const DIRECTORY_ROWS: &[Row<DirectoryDraft>] = &[
         contexts: ACME_DIRECTORY,
         kind: Kind::Word(&HMAC_KEY),
         example: Some("\"c2VjcmV0\""),
-        summary: "The key of that account, in base64url.",
+        summary: "HMAC key of that account, in base64url.",
         apache: Some("MDExternalAccountBinding"),
         aliases: &["hmac", "mac_key", "eab_hmac_key"],
         set: |draft, given| {

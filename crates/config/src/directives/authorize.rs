@@ -55,10 +55,13 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::Word(&ASKED),
         default: Some("\"off\""),
         example: Some("\"http://127.0.0.1:9091\""),
-        summary: "Who is asked before each request, by GET, with its fields and without its content: an answer of 2xx lets it pass, one of 3xx or 4xx \
-                  goes to the client as it is, everything else is 503. A FastCGI program is asked in the role of authorizer: 200 lets pass, and \
-                  what it says by `Variable-NAME` are variables for programs and logs. Servers are told X-Original-Method, X-Original-URI, \
-                  X-Original-URL, X-Forwarded-Method, -URI, -Proto, -Host and -For by us; what clients say by these names is left out.",
+        summary: "Authorization server to ask before each request, with a GET request that has the \
+                  client's header fields and no body: status 2xx lets the request pass, 3xx and \
+                  4xx go to the client unchanged, anything else is answered with 503. A FastCGI \
+                  program is asked in the authorizer role: 200 lets the request pass, and its \
+                  `Variable-NAME` fields become variables for programs and logs. The server adds \
+                  X-Original-Method, X-Original-URI, X-Original-URL and X-Forwarded-Method, -URI, \
+                  -Proto, -Host and -For; fields of these names from the client are dropped.",
         apache: Some("AuthnzFcgiDefineProvider"),
         aliases: &["auth_request", "forward_auth", "authorizer"],
         set: |settings, given| {
@@ -77,7 +80,8 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: SITE.or(ROUTE),
         kind: Kind::Word(&TARGET),
         example: Some("\"/api/verify\""),
-        summary: "What the server of `authorize` is asked for; the request's own path and query where nothing is said.",
+        summary: "Path and query to request from the server of `authorize`. Default: those of the \
+                  client's request.",
         aliases: &["auth_request_uri"],
         set: |settings, given| of(settings).target = Some(given.text().into()),
         ..Row::BASE
@@ -88,7 +92,9 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::ListOf(&Kind::Word(&FIELD_NAME)),
         default: Some("[]"),
         example: Some("[\"Remote-User\", \"Remote-Groups\"]"),
-        summary: "Fields that programs and servers are told as the answer of `authorize` has them. What the client says by these names, or by others that programs can't tell from them (`Remote_User`), is never passed on.",
+        summary: "Response fields of `authorize` to pass on to programs and upstreams. Fields of \
+                  these names from the client, or of names that programs can't tell from them \
+                  (`Remote_User`), are never passed on.",
         aliases: &["auth_response_headers", "copy_headers", "auth_request_set"],
         set: |settings, given| {
             let fields: Vec<Box<str>> = given.texts().into_iter().map(Into::into).collect();

@@ -50,7 +50,8 @@ pub const ROWS: &[Row<Settings>] = &[Row {
         }),
     ]),
     default: Some("\"off\""),
-    summary: "Robots of search engines are verified by the names of their addresses, and pass limits and challenges.",
+    summary: "Verification of search engine bots by reverse and forward DNS; verified ones are \
+              exempt from limits and challenges.",
     since: "0.9",
     set: |settings, given| settings.visitors.robots = given.parsed_as(),
     ..Row::BASE
@@ -63,7 +64,8 @@ pub const BOT_ROWS: &[Row<Robots>] = &[
         contexts: BOT_VERIFICATION,
         kind: Kind::Choice(&["anybody", "refuse"]),
         default: Some("\"anybody\""),
-        summary: "Who says to be a robot and has no such name: is treated as anybody, or answered 403.",
+        summary: "Action on clients that claim to be a bot and fail verification: treat them like \
+                  any other client (`anybody`), or answer 403 (`refuse`).",
         since: "0.9",
         set: |rule, given| rule.refuses_liars = given.text() == "refuse",
         ..Row::BASE
@@ -74,7 +76,8 @@ pub const BOT_ROWS: &[Row<Robots>] = &[
         kind: Kind::ListOf(&Kind::Word(&ROBOT)),
         default: Some("[]"),
         example: Some("[\"ExampleBot: bots.example.org\"]"),
-        summary: "Further robots, by a part of their User-Agent, with the domains below which their addresses have names.",
+        summary: "Further bots: a part of the User-Agent, and the domains that the host names of \
+                  their addresses must be in.",
         since: "0.9",
         set: |rule, given| {
             rule.more = given
@@ -90,7 +93,7 @@ pub const BOT_ROWS: &[Row<Robots>] = &[
         contexts: BOT_VERIFICATION,
         kind: Kind::Word(&RESOLVER),
         example: Some("\"127.0.0.1:53\""),
-        summary: "Name server to ask. Without it, the first of /etc/resolv.conf.",
+        summary: "DNS server to query. Default: the first one in /etc/resolv.conf.",
         since: "0.9",
         set: |rule, given| rule.resolver = given.text().parse().ok(),
         ..Row::BASE

@@ -58,7 +58,7 @@ pub const ROWS: &[Row<CacheStore>] = &[
         name: "cache",
         contexts: FILE,
         kind: Kind::Section(CACHE_STORE),
-        summary: "Where the page cache is. What it does is said by sites.",
+        summary: "Storage of the page cache. What is cached is set per site.",
         since: "0.5",
         ..Row::BASE
     },
@@ -67,7 +67,8 @@ pub const ROWS: &[Row<CacheStore>] = &[
         contexts: CACHE_STORE,
         kind: Kind::Path,
         example: Some("\"/var/cache/saker\""),
-        summary: "Folder of the entries, which is nobody else's; without it, `cache` below the state directory. Changes with the next start, as sizes do.",
+        summary: "Directory of the cache entries, used by the cache alone. Default: `cache` below \
+                  `state_dir`. Changes of this key and of the sizes take effect at the next start.",
         apache: Some("CacheRoot"),
         aliases: &[
             "path",
@@ -87,7 +88,8 @@ pub const ROWS: &[Row<CacheStore>] = &[
             "size",
             SIZE,
             "\"10GiB\"",
-            "Of all entries, as they lie on the disk; what was not asked for goes first. 0: no limit.",
+            "Maximum disk space of all entries; the least recently used are evicted first. 0: no \
+             limit.",
             |cache, given| {
                 cache.bytes_max = given.number();
             },
@@ -97,7 +99,7 @@ pub const ROWS: &[Row<CacheStore>] = &[
         "entries",
         COUNT,
         "2000000",
-        "Entries in all; each takes some 100 bytes of memory. 0: no limit.",
+        "Maximum number of entries; each takes about 100 bytes of memory. 0: no limit.",
         |cache, given| {
             cache.entries_max = given.number();
         },
@@ -108,7 +110,8 @@ pub const ROWS: &[Row<CacheStore>] = &[
             "site_size",
             SIZE,
             "0",
-            "Of the entries of one site, so that it leaves room to the others. 0: no limit.",
+            "Maximum disk space of the entries of one site, so that no site displaces the others. \
+             0: no limit.",
             |cache, given| {
                 cache.site_bytes_max = given.number();
             },
@@ -118,7 +121,7 @@ pub const ROWS: &[Row<CacheStore>] = &[
         "site_entries",
         COUNT,
         "0",
-        "Entries of one site. 0: no limit.",
+        "Maximum number of entries per site. 0: no limit.",
         |cache, given| cache.site_entries_max = given.number(),
     ),
     Row {
@@ -128,7 +131,7 @@ pub const ROWS: &[Row<CacheStore>] = &[
             "memory",
             SIZE,
             "\"64MiB\"",
-            "Of what is asked for most, kept in memory by all workers together.",
+            "Memory for the most requested entries, shared by all workers.",
             |cache, given| {
                 cache.memory_bytes_max = given.number();
             },
@@ -142,7 +145,7 @@ pub const ROWS: &[Row<CacheStore>] = &[
             "entry_size",
             SIZE,
             "\"64MiB\"",
-            "Responses with more content are not kept.",
+            "Maximum size of a cached response; larger ones are not stored.",
             |cache, given| cache.entry_bytes_max = given.number(),
         )
     },
@@ -152,7 +155,8 @@ pub const ROWS: &[Row<CacheStore>] = &[
         kind: SIZE,
         unit: Some("bytes"),
         example: Some("\"5GB\""),
-        summary: "Room on the disk that is left to others: with less, pages are answered without being kept. Without it: 1 GiB, or a twentieth of a smaller disk. 0: none.",
+        summary: "Disk space to leave free: with less, responses are served without being stored. \
+                  Default: 1 GiB, or a twentieth of a smaller disk. 0: none.",
         aliases: &["min_free"],
         since: "0.10",
         set: |cache, given| cache.disk_reserve_bytes = Some(given.number()),
@@ -164,7 +168,8 @@ pub const ROWS: &[Row<CacheStore>] = &[
         kind: Kind::ListOf(&Kind::Word(&SITEMAP)),
         default: Some("[]"),
         example: Some("[\"https://shop.example/sitemap.xml\"]"),
-        summary: "Sitemaps whose pages are made when the server has started, as `saker cache warm` does.",
+        summary: "Sitemaps whose pages are fetched into the cache after the server starts, as by \
+                  `saker cache warm`.",
         aliases: &["sitemap", "sitemaps", "crawler"],
         since: "0.6",
         set: |cache, given| cache.warmed = given.texts(),
@@ -179,7 +184,7 @@ pub const ROWS: &[Row<CacheStore>] = &[
         },
         default: Some("\"0s\""),
         example: Some("\"6h\""),
-        summary: "So long after its beginning it is done again. 0: once.",
+        summary: "Interval between warm-ups, from start to start. 0: only once.",
         since: "0.6",
         set: |cache, given| cache.warmed_every_s = given.number() / 1000,
         ..Row::BASE
@@ -189,7 +194,8 @@ pub const ROWS: &[Row<CacheStore>] = &[
         contexts: CACHE_STORE,
         kind: Kind::ListOf(&Kind::Word(&NETWORK)),
         default: Some("[\"127.0.0.0/8\", \"::1\"]"),
-        summary: "Who may purge entries of any site by requests (PURGE, REFRESH, BAN).",
+        summary: "Client addresses that may purge entries of any site by request (PURGE, REFRESH, \
+                  BAN).",
         aliases: &["purgers", "acl_purge", "acl"],
         since: "0.5",
         set: |cache, given| cache.purgers = given.parsed_list(),

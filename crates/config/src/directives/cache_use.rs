@@ -175,7 +175,8 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[Row {
     ]),
     default: Some("false"),
     example: Some("true"),
-    summary: "Keep pages, and answer from them? `true` obeys what responses say; a table says more, and is `true`, too.",
+    summary: "Enable the page cache? `true` follows the cache directives of responses; a table \
+              enables it too and has further settings.",
     apache: Some("CacheEnable, CacheLookup"),
     aliases: &[
         "proxy_cache",
@@ -196,7 +197,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..flag(
             "enabled",
             "true",
-            "`false`: requests pass by, though there is a table.",
+            "`false` bypasses the cache, although the table is there.",
             |cache, given| switch(cache, given.boolean()),
         )
     },
@@ -204,8 +205,9 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         name: "obey",
         kind: Kind::ListOf(&Kind::Choice(&["http", "lscache"])),
         default: Some("[\"http\", \"lscache\"]"),
-        summary: "Whose words in responses count: HTTP's own (Cache-Control, Expires, CDN-Cache-Control...), and LSCache's \
-                  (X-LiteSpeed-Cache-Control...), which come first.",
+        summary: "Cache directives to follow: HTTP's (Cache-Control, Expires, \
+                  CDN-Cache-Control...), and LSCache's (X-LiteSpeed-Cache-Control...), which take \
+                  precedence.",
         apache: Some("CacheIgnoreCacheControl"),
         aliases: &[
             "proxy_ignore_headers",
@@ -226,7 +228,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..time(
             "ttl",
             "\"0s\"",
-            "How long a response is fresh that says nothing about it. 0: such responses are not kept.",
+            "Freshness lifetime of responses without cache directives. 0: they are not stored.",
             |cache, given| cache.ttl_default_s = some_seconds(given),
         )
     },
@@ -236,7 +238,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..time(
             "force_ttl",
             "\"0s\"",
-            "How long every response is fresh, whatever it says, and for everybody: only where no page is somebody's own. 0: as it says.",
+            "Freshness lifetime of all responses, shared by all clients, whatever their \
+             directives: only where no page is personal. 0: as the response says.",
             |cache, given| cache.ttl_override_s = some_seconds(given),
         )
     },
@@ -245,7 +248,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..time(
             "max_ttl",
             "\"0s\"",
-            "No response is fresh for longer. 0: no bound.",
+            "Maximum freshness lifetime. 0: no limit.",
             |cache, given| cache.ttl_max_s = some_seconds(given),
         )
     },
@@ -254,7 +257,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..time(
             "min_ttl",
             "\"0s\"",
-            "What was guessed of how long a response is fresh is at least this.",
+            "Minimum heuristic freshness lifetime.",
             |cache, given| cache.ttl_min_s = seconds(given),
         )
     },
@@ -262,7 +265,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         name: "last_modified_percent",
         kind: Kind::Integer { min: 0, max: 100 },
         default: Some("0"),
-        summary: "A response without a word but with a Last-Modified is fresh for that part of its age. 0: that is nothing to go by.",
+        summary: "Heuristic freshness of responses with Last-Modified and no cache directives, in \
+                  percent of their age. 0: none.",
         apache: Some("CacheLastModifiedFactor"),
         set: |cache, given| cache.heuristic_percent = given.number(),
         ..BASE
@@ -272,7 +276,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..time(
             "lscache_ttl",
             "\"1h\"",
-            "How long an LSCache entry for all is fresh that says nothing about it.",
+            "Freshness lifetime of public LSCache entries without one of their own.",
             |cache, given| cache.lscache_ttl_s.0 = seconds(given),
         )
     },
@@ -281,7 +285,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..time(
             "lscache_private_ttl",
             "\"1h\"",
-            "How long one for a single visitor is.",
+            "Freshness lifetime of private LSCache entries without one of their own.",
             |cache, given| cache.lscache_ttl_s.1 = seconds(given),
         )
     },
@@ -295,7 +299,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..time(
             "grace",
             "\"10s\"",
-            "How long after its end a page is served while a new one is made.",
+            "How long an expired entry is served while it is refreshed in the background.",
             |cache, given| cache.grace_s = seconds(given),
         )
     },
@@ -305,7 +309,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..time(
             "stale_if_error",
             "\"0s\"",
-            "How long after its end a page is served when a new one can't be had.",
+            "How long an expired entry is served if refreshing it fails.",
             |cache, given| cache.stale_if_error_s = seconds(given),
         )
     },
@@ -314,20 +318,17 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..flag(
             "obey_client",
             "false",
-            "Does a client's reload (Cache-Control, Pragma) make a new page?",
+            "Refetch when a client forces a reload (Cache-Control, Pragma)?",
             |cache, given| cache.honours_client = given.boolean(),
         )
     },
-    flag(
-        "public",
-        "true",
-        "Keep pages that are for all?",
-        |cache, given| cache.public = given.boolean(),
-    ),
+    flag("public", "true", "Store shared pages?", |cache, given| {
+        cache.public = given.boolean()
+    }),
     flag(
         "private",
         "true",
-        "Keep pages of LSCache that are for one visitor, for him alone?",
+        "Store private LSCache pages, each for one client only?",
         |cache, given| cache.private = given.boolean(),
     ),
     Row {
@@ -342,8 +343,9 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..list(
             "ignore_parameters",
             PARAMETERS,
-            "Parameters of the query that make no other page; `tracking` stands for those of well-known advertising and statistics (utm_*, gclid, \
-             fbclid...), `*` for all. The application gets them all the same.",
+            "Query parameters that are not part of the cache key; `tracking` stands for those of \
+             well-known advertising and analytics services (utm_*, gclid, fbclid...), `*` for all. \
+             The application still receives them.",
             |cache, given| cache.ignored_parameters = parameters(given),
         )
     },
@@ -364,7 +366,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..flag(
             "with_query",
             "true",
-            "Keep pages whose URL has a query?",
+            "Cache URLs with a query?",
             |cache, given| cache.with_query = given.boolean(),
         )
     },
@@ -373,7 +375,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..flag(
             "with_cookies",
             "true",
-            "Answer requests with cookies from the cache?",
+            "Serve requests with cookies from the cache?",
             |cache, given| cache.with_cookies = given.boolean(),
         )
     },
@@ -389,8 +391,9 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..list(
             "session_cookies",
             SESSIONS,
-            "Requests with such a cookie are answered by the application, and its answers are kept only where they say that they are for all. `*` \
-             stands for any text at either end of a name. Without it: cookies that are called as sessions usually are (see cache.md). Empty: none.",
+            "Requests with such a cookie go to the application, and responses to them are stored \
+             only if marked as shared. `*` matches any text at either end of a name. Default: the \
+             usual names of session cookies (see cache.md). Empty: none.",
             |cache, given| cache.session_cookies = Some(given.texts()),
         )
     },
@@ -400,7 +403,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..list(
             "ignore_cookies",
             COOKIES,
-            "Cookies that are as good as not sent. The application gets them all the same.",
+            "Cookies that the cache ignores. The application still receives them.",
             |cache, given| {
                 cache.ignored_cookies = given.texts();
             },
@@ -412,7 +415,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..list(
             "vary_cookies",
             COOKIES,
-            "Cookies whose values make another page.",
+            "Cookies whose values are part of the cache key.",
             |cache, given| cache.vary_cookies = given.texts(),
         )
     },
@@ -422,7 +425,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..list(
             "vary_headers",
             FIELDS,
-            "Request fields beyond HTTP's own that Vary may name in a response of LSCache.",
+            "Additional request fields that Vary may name in LSCache responses.",
             |cache, given| {
                 cache.vary_fields = given
                     .texts()
@@ -437,7 +440,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..flag(
             "no_vary",
             "false",
-            "Leave LSCache's vary string out?",
+            "Ignore LSCache's vary string?",
             |cache, given| cache.no_vary = given.boolean(),
         )
     },
@@ -446,7 +449,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..flag(
             "private_by_address",
             "false",
-            "Must a client that has private pages (by a session cookie, credentials or a certificate) have the same address, too, to get them again?",
+            "Must a client with private pages (identified by session cookie, credentials or \
+             certificate) also keep its address to get them?",
             |cache, given| {
                 cache.identity_by_address = given.boolean();
             },
@@ -457,7 +461,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         kind: Kind::ListOf(&Kind::Text),
         default: Some("[]"),
         example: Some("[\"parts.internal\"]"),
-        summary: "Hosts of this server that pages may include parts of (ESI) though they are reached by another listener than the client's only.",
+        summary: "Hosts of this server that ESI includes may refer to even if they are reachable \
+                  only through another listener than the client's.",
         since: "0.10",
         set: |cache, given| cache.include_hosts = given.texts(),
         ..BASE
@@ -467,7 +472,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         kind: Kind::ListOf(&Kind::Text),
         default: Some("[]"),
         example: Some("[\"/checkout\", \"/wp-admin/\"]"),
-        summary: "Paths that are left alone, by what they contain.",
+        summary: "Paths to bypass, by substrings.",
         apache: Some("CacheDisable"),
         aliases: &["noCacheUrl", "no_cache"],
         set: |cache, given| cache.excluded_paths = given.texts(),
@@ -478,7 +483,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         kind: SIZE,
         default: Some("0"),
         unit: Some("bytes"),
-        summary: "Responses with less content are not kept.",
+        summary: "Minimum size of stored responses.",
         apache: Some("CacheMinFileSize"),
         set: |cache, given| cache.entry_bytes_min = given.number(),
         ..BASE
@@ -488,7 +493,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         kind: SIZE,
         example: Some("\"1MB\""),
         unit: Some("bytes"),
-        summary: "Nor those with more; `entry_size` of [cache] bounds all.",
+        summary: "Maximum size of stored responses; `entry_size` of [cache] is the limit for all \
+                  sites.",
         apache: Some("CacheMaxFileSize, CacheSocacheMaxSize"),
         aliases: &["maxCacheObjSize"],
         set: |cache, given| cache.entry_bytes_max = Some(given.number()),
@@ -499,7 +505,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..flag(
             "status_header",
             "false",
-            "Tell clients what the cache did, by Cache-Status (RFC 9211)?",
+            "Send the Cache-Status field (RFC 9211) to clients?",
             |cache, given| cache.tells_status = given.boolean(),
         )
     },
@@ -507,7 +513,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         name: "result_header",
         kind: Kind::Word(&RESULT_FIELD),
         example: Some("\"X-Cache\""),
-        summary: "A field that tells clients in one word what the cache did: HIT, STALE, MISS, EXPIRED, REVALIDATED or BYPASS. Without it, none.",
+        summary: "Name of a response field with the cache result in one word: HIT, STALE, MISS, \
+                  EXPIRED, REVALIDATED or BYPASS. Default: none.",
         apache: Some("CacheHeader"),
         aliases: &["x_cache", "upstream_cache_status", "header"],
         since: "0.6",
@@ -520,7 +527,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..flag(
             "vary_on_device",
             "false",
-            "Do phones, tablets and other browsers get pages of their own? The application is told which by X-UA-Device (mobile, tablet, desktop).",
+            "Store separate pages for phones, tablets and other browsers? The application learns \
+             the class from X-UA-Device (mobile, tablet, desktop).",
             |cache, given| cache.varies_by_device = given.boolean(),
         )
     },
@@ -532,7 +540,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         },
         default: Some("0"),
         example: Some("100"),
-        summary: "So many pages are made again by themselves after they were purged, those first that are asked for most. 0: when somebody asks.",
+        summary: "Number of purged pages that are refetched automatically, the most requested \
+                  first. 0: pages are fetched on the next request.",
         aliases: &["recrawl", "refetch_after_purge"],
         since: "0.6",
         set: |cache, given| {
@@ -546,7 +555,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         default: Some("0"),
         example: Some("10"),
         unit: Some("percent"),
-        summary: "A page in demand is made anew while that part of its life is left, so that nobody meets its end. 0: when it is over.",
+        summary: "Refresh frequently requested pages in the background when this percentage of \
+                  their lifetime is left. 0: off.",
         aliases: &["prefetch", "prefresh"],
         since: "0.6",
         set: |cache, given| cache.refresh_ahead_percent = given.number(),
@@ -559,7 +569,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..list(
             "ignore_headers",
             FIELDS,
-            "Response fields that are not kept.",
+            "Response fields that are not stored.",
             |cache, given| cache.ignored_fields = given.texts(),
         )
     },
@@ -568,7 +578,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..flag(
             "store_private",
             "false",
-            "Keep for all what the response says is private?",
+            "Store responses marked as private, and share them?",
             |cache, given| cache.stores_private = given.boolean(),
         )
     },
@@ -577,7 +587,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..flag(
             "store_no_store",
             "false",
-            "Keep what is not to be stored?",
+            "Store responses marked no-store?",
             |cache, given| cache.stores_no_store = given.boolean(),
         )
     },
@@ -586,7 +596,7 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         ..flag(
             "store_expired",
             "false",
-            "Keep what is stale already, to ask whether it has changed?",
+            "Store responses that are already stale, for revalidation?",
             |cache, given| cache.stores_expired = given.boolean(),
         )
     },
@@ -595,7 +605,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         kind: Kind::ListOf(&Kind::Word(&NETWORK)),
         default: Some("[]"),
         example: Some("[\"10.0.0.0/8\"]"),
-        summary: "Who else may purge the site's entries by requests (PURGE, REFRESH, BAN), as Magento, Drupal and others do that are set to Varnish.",
+        summary: "Further client addresses that may purge the site's entries by request (PURGE, \
+                  REFRESH, BAN), as Magento, Drupal and others do when set up for Varnish.",
         aliases: &["purgers", "acl_purge"],
         set: |cache, given| cache.purgers = given.parsed_list(),
         ..BASE
@@ -604,7 +615,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         name: "purge_path",
         kind: Kind::Word(&PURGE_PATH),
         example: Some("\"/purge\""),
-        summary: "Where X-LiteSpeed-Purge of a request is carried out, from whoever may purge.",
+        summary: "Path at which X-LiteSpeed-Purge in a request is honored, from clients that may \
+                  purge.",
         aliases: &["purgeUri"],
         set: |cache, given| cache.purge_path = Some(given.text()),
         ..BASE
@@ -613,7 +625,8 @@ pub const USE_ROWS: &[Row<CacheUse>] = &[
         name: "announce",
         kind: Kind::ListOf(&Kind::Choice(&["pages", "crawler", "esi", "litemage"])),
         default: Some("[\"pages\", \"crawler\", \"esi\", \"litemage\"]"),
-        summary: "What applications are told that there is (X-LSCACHE, X-LITEMAGE), so that their LiteSpeed plugins use it. Empty: nothing.",
+        summary: "LSCache features announced to applications (X-LSCACHE, X-LITEMAGE), so that \
+                  their LiteSpeed plugins use them. Empty: none.",
         apache: Some("CacheEngine, LiteMage"),
         set: |cache, given| {
             let words = given.texts();

@@ -40,7 +40,7 @@ pub const ROWS: &[Row<Settings>] = &[Row {
         }),
     ]),
     default: Some("\"off\""),
-    summary: "A page that has the visitor's browser do some work before he goes on.",
+    summary: "Challenge page with proof of work for browsers.",
     since: "0.9",
     aliases: &["captcha", "recaptcha", "lsrecaptcha"],
     set: |settings, given| settings.visitors.challenge = given.parsed_as(),
@@ -53,7 +53,7 @@ pub const CHALLENGE_ROWS: &[Row<ChallengeDraft>] = &[
         contexts: CHALLENGE,
         kind: Kind::Choice(&["over-limit", "always"]),
         default: Some("\"over-limit\""),
-        summary: "For clients that are over a request rate of `throttle`, or for all.",
+        summary: "Challenge clients that exceed a request rate of `throttle`, or all clients.",
         since: "0.9",
         set: |draft, given| draft.rule.always = given.text() == "always",
         ..Row::BASE
@@ -64,7 +64,7 @@ pub const CHALLENGE_ROWS: &[Row<ChallengeDraft>] = &[
         kind: Kind::Integer { min: 1, max: 28 },
         default: Some("16"),
         unit: Some("bits"),
-        summary: "How much work: each more doubles it. 16 takes a browser about a second.",
+        summary: "Amount of work: each increment doubles it. 16 takes a browser about a second.",
         since: "0.9",
         set: |draft, given| draft.rule.difficulty = given.number() as u32,
         ..Row::BASE
@@ -78,7 +78,7 @@ pub const CHALLENGE_ROWS: &[Row<ChallengeDraft>] = &[
             max_ms: 30 * 86_400_000,
         },
         default: Some("\"1d\""),
-        summary: "How long a visitor is not asked again.",
+        summary: "Lifetime of the clearance cookie: how long a client is not challenged again.",
         since: "0.9",
         aliases: &["expire"],
         set: |draft, given| draft.rule.life_s = given.number() / 1000,
@@ -99,8 +99,8 @@ pub const CHALLENGE_ROWS: &[Row<ChallengeDraft>] = &[
         contexts: CHALLENGE,
         kind: Kind::Path,
         example: Some("\"/etc/saker/challenge.html\""),
-        summary: "A page of your own in place of the server's: HTML (UTF-8, 256 KiB at most) with `{challenge}` where what does the work stands. Read \
-                  when the configuration is.",
+        summary: "Custom challenge page: HTML (UTF-8, at most 256 KiB) with `{challenge}` where \
+                  the script goes. Read when the configuration is loaded.",
         since: "0.9",
         aliases: &["challenge_page"],
         set: |draft, given| {

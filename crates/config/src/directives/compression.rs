@@ -13,7 +13,7 @@ pub const ROWS: &[Row<Settings>] = &[
         name: "compression",
         contexts: SITE.or(ROUTE),
         kind: Kind::Section(COMPRESSION),
-        summary: "Compression on the fly.",
+        summary: "Dynamic compression.",
         apache: Some("mod_deflate, mod_brotli"),
         aliases: &["gzip", "brotli", "zstd", "deflate", "encode"],
         ..Row::BASE
@@ -23,7 +23,8 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: COMPRESSION,
         kind: Kind::ListOf(&Kind::Choice(&["br", "zstd", "gzip"])),
         default: Some("[\"br\", \"zstd\", \"gzip\"]"),
-        summary: "Codings by preference, where the client likes several equally. Empty: no compression.",
+        summary: "Codings in order of preference, among those that the client accepts equally. \
+                  Empty: no compression.",
         apache: Some("SetOutputFilter, AddOutputFilterByType"),
         aliases: &["encodings", "algorithms"],
         set: |settings, given| {
@@ -40,7 +41,7 @@ pub const ROWS: &[Row<Settings>] = &[
         },
         default: Some("\"1KiB\""),
         unit: Some("bytes"),
-        summary: "Smaller bodies go out as they are.",
+        summary: "Smaller bodies are not compressed.",
         aliases: &["gzip_min_length", "min_length"],
         set: |settings, given| settings.compression.min_bytes = given.number(),
         ..Row::BASE
@@ -54,7 +55,7 @@ pub const ROWS: &[Row<Settings>] = &[
         },
         default: Some("\"4MiB\""),
         unit: Some("bytes"),
-        summary: "Larger bodies go out as they are.",
+        summary: "Larger bodies are not compressed.",
         set: |settings, given| settings.compression.max_bytes = given.number(),
         ..Row::BASE
     },
@@ -63,7 +64,7 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: COMPRESSION,
         kind: Kind::Integer { min: 1, max: 9 },
         default: Some("6"),
-        summary: "1 is fast, 9 is small.",
+        summary: "gzip level: 1 is fastest, 9 is smallest.",
         apache: Some("DeflateCompressionLevel"),
         aliases: &["gzip_comp_level", "level"],
         set: |settings, given| settings.compression.gzip_level = given.number() as u32,
@@ -74,7 +75,7 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: COMPRESSION,
         kind: Kind::Integer { min: 0, max: 11 },
         default: Some("5"),
-        summary: "0 is fast, 11 is small.",
+        summary: "Brotli quality: 0 is fastest, 11 is smallest.",
         apache: Some("BrotliCompressionQuality"),
         aliases: &["brotli_comp_level", "brotli_level"],
         set: |settings, given| settings.compression.brotli_quality = given.number() as u32,
@@ -85,7 +86,7 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: COMPRESSION,
         kind: Kind::Integer { min: 1, max: 19 },
         default: Some("6"),
-        summary: "1 is fast, 19 is small.",
+        summary: "zstd level: 1 is fastest, 19 is smallest.",
         aliases: &["zstd_comp_level"],
         set: |settings, given| settings.compression.zstd_level = given.number() as u32,
         ..Row::BASE
@@ -96,7 +97,8 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::ListOf(&Kind::Word(&MEDIA_TYPE)),
         default: Some("[]"),
         example: Some("[\"application/x-tar\"]"),
-        summary: "Media types to compress beyond those that are known to shrink (text, scripts, JSON, XML, SVG and their kind).",
+        summary: "Media types to compress, in addition to those known to compress well (text, \
+                  scripts, JSON, XML, SVG and the like).",
         apache: Some("AddOutputFilterByType"),
         aliases: &["gzip_types"],
         set: |settings, given| settings.compression.types = given.texts(),

@@ -76,7 +76,7 @@ pub const ROWS: &[Row<Hosts>] = &[
         deprecated: &["hosts"],
         contexts: FILE,
         kind: Kind::Section(DYNAMIC_VHOSTS),
-        summary: "Hosts that a database knows.",
+        summary: "Dynamic virtual hosts: hosts looked up in a database.",
         since: "0.9",
         ..Row::BASE
     },
@@ -87,10 +87,12 @@ pub const ROWS: &[Row<Hosts>] = &[
         ..row(
             "database",
             Kind::Word(&DATABASE),
-            "The database: `mysql://` (MariaDB, too), `postgres://`, `ldap://` or `ldaps://` with `user:password@host:port/name`, or \
-             `sqlite:///path`. `?socket=/path` is MySQL's way to a Unix socket, `?host=/folder` PostgreSQL's. TLS is used where the \
-             database has it; `?ssl-mode=VERIFY_IDENTITY&ssl-ca=/path` (of PostgreSQL `?sslmode=verify-full&sslrootcert=/path`) insists \
-             on it, and on who it is.",
+            "URL of the database: `mysql://` (also for MariaDB), `postgres://`, `ldap://` or \
+             `ldaps://` with `user:password@host:port/name`, or `sqlite:///path`. A Unix socket is \
+             `?socket=/path` for MySQL and `?host=/directory` for PostgreSQL. TLS is used if the \
+             database offers it; `?ssl-mode=VERIFY_IDENTITY&ssl-ca=/path` (PostgreSQL: \
+             `?sslmode=verify-full&sslrootcert=/path`) requires it and verifies the server's \
+             identity.",
             |hosts, given| {
                 hosts.database_origin = given.origin();
                 hosts.database = Some(DatabaseUrl(given.text().into()));
@@ -102,7 +104,8 @@ pub const ROWS: &[Row<Hosts>] = &[
         ..row(
             "database_file",
             Kind::Path,
-            "A file whose first line is the URL, in the place of `database`: a password need not stand here.",
+            "File whose first line is the URL, instead of `database`, so that the password stays \
+             out of this file.",
             |hosts, given| {
                 hosts.database_origin = given.origin();
                 hosts.database_file = Some(given.path());
@@ -115,8 +118,9 @@ pub const ROWS: &[Row<Hosts>] = &[
         ..row(
             "query",
             Kind::Text,
-            "What it is asked; every `?` stands for the name of the host, in small letters and without a port. The first row counts. Of LDAP it is a \
-             filter, such as `(&(objectClass=webHost)(cn=?))`.",
+            "Query for one host; each `?` is replaced by the host name, in lowercase and without \
+             the port. The first row counts. For LDAP, a filter such as \
+             `(&(objectClass=webHost)(cn=?))`.",
             |hosts, given| {
                 hosts.query_origin = given.origin();
                 hosts.query = given.text();
@@ -128,7 +132,7 @@ pub const ROWS: &[Row<Hosts>] = &[
         ..row(
             "ldap_base",
             Kind::Text,
-            "Of LDAP: the entry below which hosts are looked for.",
+            "LDAP: base DN of the search.",
             |hosts, given| hosts.ldap_base = given.text(),
         )
     },
@@ -137,7 +141,7 @@ pub const ROWS: &[Row<Hosts>] = &[
         ..row(
             "ldap_user",
             Kind::Text,
-            "Of LDAP: as whom; without it, as nobody in particular.",
+            "LDAP: DN to bind as. Default: anonymous bind.",
             |hosts, given| hosts.ldap_user = given.text(),
         )
     },
@@ -146,7 +150,7 @@ pub const ROWS: &[Row<Hosts>] = &[
         ..row(
             "ldap_password",
             Kind::Text,
-            "Of LDAP: the password of `ldap_user`.",
+            "LDAP: password of `ldap_user`.",
             |hosts, given| hosts.ldap_password = given.text(),
         )
     },
@@ -157,7 +161,8 @@ pub const ROWS: &[Row<Hosts>] = &[
         ..row(
             "roots",
             Kind::ListOf(&Kind::Path),
-            "Folders: document roots that the database names have to lie below one of them, links followed. Others are refused, which is logged.",
+            "Directories that every document root from the database must be inside of, with \
+             symbolic links resolved. Others are refused and logged.",
             |hosts, given| hosts.roots = paths(given),
         )
     },
@@ -167,7 +172,8 @@ pub const ROWS: &[Row<Hosts>] = &[
             "keep",
             100,
             "\"60s\"",
-            "How long an answer holds. What is in use is asked again before that, beside its requests.",
+            "How long an answer is cached. Answers in use are refreshed in the background before \
+             they expire.",
             |hosts, given| hosts.answer_ms = given.number(),
         )
     },
@@ -177,7 +183,7 @@ pub const ROWS: &[Row<Hosts>] = &[
             "keep_missing",
             0,
             "\"1s\"",
-            "How long it is held that there is no such host.",
+            "How long a missing host is cached.",
             |hosts, given| hosts.missing_ms = given.number(),
         )
     },
@@ -185,7 +191,7 @@ pub const ROWS: &[Row<Hosts>] = &[
         "keep_stale",
         0,
         "\"1d\"",
-        "While the database is away, answers go on being used for so long.",
+        "How long expired answers are used while the database is unavailable.",
         |hosts, given| hosts.stale_ms = given.number(),
     ),
     Row {
@@ -194,7 +200,7 @@ pub const ROWS: &[Row<Hosts>] = &[
         ..row(
             "entries",
             COUNT,
-            "Hosts that are kept in memory.",
+            "Maximum number of cached hosts.",
             |hosts, given| hosts.entries_max = given.number() as usize,
         )
     },
@@ -204,7 +210,7 @@ pub const ROWS: &[Row<Hosts>] = &[
         ..row(
             "entries_missing",
             COUNT,
-            "Names without a host that are kept in memory.",
+            "Maximum number of cached names without a host.",
             |hosts, given| hosts.missing_max = given.number() as usize,
         )
     },
@@ -212,7 +218,7 @@ pub const ROWS: &[Row<Hosts>] = &[
         "timeout",
         10,
         "\"5s\"",
-        "An answer that takes longer is none.",
+        "Timeout of a query.",
         |hosts, given| hosts.timeout_ms = given.number(),
     ),
     Row {
@@ -221,7 +227,7 @@ pub const ROWS: &[Row<Hosts>] = &[
         ..row(
             "connections",
             Kind::Integer { min: 1, max: 256 },
-            "Questions to the database at a time, for all workers together.",
+            "Maximum number of concurrent queries, for all workers together.",
             |hosts, given| hosts.connections_max = given.number() as u32,
         )
     },
@@ -234,7 +240,8 @@ pub const ROWS: &[Row<Hosts>] = &[
                 Kind::Choice(&["site"]),
                 Kind::Integer { min: 400, max: 599 },
             ]),
-            "What names get that the database does not know: a status, or `site` for the site as it is configured.",
+            "Response for names that the database does not know: a status, or `site` for the site \
+             as configured.",
             |hosts, given| {
                 hosts.unknown = match given.value {
                     Value::Number(status) => Some(Status(status as u16)),

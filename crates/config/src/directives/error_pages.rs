@@ -26,8 +26,9 @@ pub const ROWS: &[Row<Settings>] = &[Row {
     kind: Kind::MapOf(&STATUS, &Kind::Word(&PAGE)),
     default: Some("{}"),
     example: Some("{ 404 = \"/404.html\", 5xx = \"text:Please come back later.\" }"),
-    summary: "By status or class (`4xx`, `5xx`; a status goes before its class): a path of the site, `text:` and what to say (HTML where it \
-              begins with `<`), or a URL to redirect to.",
+    summary: "Error documents by status or class (`4xx`, `5xx`; a status takes precedence over its \
+              class): a path of the site, `text:` and a text (HTML if it starts with `<`), or a \
+              URL to redirect to.",
     apache: Some("ErrorDocument"),
     aliases: &["error_page", "handle_errors"],
     set: lay_over,

@@ -83,7 +83,7 @@ pub const FIELD_ROWS: &[Row<FieldDraft>] = &[
         contexts: FIELD,
         kind: Kind::Word(&FIELD_VALUE),
         example: Some("\"DENY\""),
-        summary: "The field has this value, whatever the response had.",
+        summary: "Set the field to this value, replacing what the response has.",
         apache: Some("Header set"),
         set: |field, given| field.actions.push(FieldEditAction::Set(given.text())),
         ..Row::BASE
@@ -93,7 +93,7 @@ pub const FIELD_ROWS: &[Row<FieldDraft>] = &[
         contexts: FIELD,
         kind: Kind::Word(&FIELD_VALUE),
         example: Some("\"Accept-Language\""),
-        summary: "One more line of the field.",
+        summary: "Append another line of the field.",
         apache: Some("Header add"),
         aliases: &["add"],
         set: |field, given| field.actions.push(FieldEditAction::Append(given.text())),
@@ -104,7 +104,7 @@ pub const FIELD_ROWS: &[Row<FieldDraft>] = &[
         contexts: FIELD,
         kind: Kind::Word(&FIELD_VALUE),
         example: Some("\"max-age=3600\""),
-        summary: "Only where the response has no such field.",
+        summary: "Set the field only if the response does not have it.",
         apache: Some("Header setifempty"),
         set: |field, given| {
             field
@@ -118,7 +118,7 @@ pub const FIELD_ROWS: &[Row<FieldDraft>] = &[
         contexts: FIELD,
         kind: Kind::Boolean,
         example: Some("true"),
-        summary: "The field is taken out.",
+        summary: "Remove the field.",
         apache: Some("Header unset"),
         aliases: &["unset", "delete"],
         set: |field, given| {
@@ -133,7 +133,7 @@ pub const FIELD_ROWS: &[Row<FieldDraft>] = &[
         contexts: FIELD,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "On error responses too?",
+        summary: "Apply to error responses too?",
         apache: Some("Header always"),
         set: |field, given| field.always = given.boolean(),
         ..Row::BASE

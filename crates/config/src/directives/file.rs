@@ -50,8 +50,9 @@ pub const ROWS: &[Row<FileDraft>] = &[
         contexts: FILE,
         kind: Kind::ListOf(&Kind::Text),
         example: Some("[\"sites/*.toml\"]"),
-        summary: "More files, relative to this one; `*` and `?` stand for parts of names. Their listeners and sites come after this file's, \
-                  in the order of the list, then of the names.",
+        summary: "Further configuration files, relative to this one; `*` and `?` match parts of a \
+                  file name. Their listeners and sites follow those of this file, in the order of \
+                  the list and then by name.",
         apache: Some("Include, IncludeOptional"),
         set: |file, given| {
             file.include = given
@@ -66,35 +67,35 @@ pub const ROWS: &[Row<FileDraft>] = &[
         name: "server",
         contexts: FILE,
         kind: Kind::Section(SERVER),
-        summary: "The process.",
+        summary: "Settings of the server process.",
         ..Row::BASE
     },
     Row {
         name: "limits",
         contexts: FILE,
         kind: Kind::Section(LIMITS),
-        summary: "Bounds on what clients may cost.",
+        summary: "Limits on clients.",
         ..Row::BASE
     },
     Row {
         name: "tls",
         contexts: FILE,
         kind: Kind::Section(TLS),
-        summary: "TLS of the whole process.",
+        summary: "TLS settings of the whole process.",
         ..Row::BASE
     },
     Row {
         name: "acme",
         contexts: FILE,
         kind: Kind::Section(ACME),
-        summary: "Automatic certificates.",
+        summary: "Automatic certificates (ACME).",
         ..Row::BASE
     },
     Row {
         name: "php",
         contexts: FILE,
         kind: Kind::Section(PHP),
-        summary: "PHP that the server runs itself.",
+        summary: "PHP processes managed by the server.",
         since: "0.4",
         ..Row::BASE
     },
@@ -102,7 +103,7 @@ pub const ROWS: &[Row<FileDraft>] = &[
         name: "listener",
         contexts: FILE,
         kind: Kind::Sections(LISTENER),
-        summary: "Where connections come in.",
+        summary: "Addresses to listen on.",
         apache: Some("Listen"),
         ..Row::BASE
     },
@@ -110,7 +111,7 @@ pub const ROWS: &[Row<FileDraft>] = &[
         name: "upstream",
         contexts: FILE,
         kind: Kind::Sections(UPSTREAM),
-        summary: "Programs and servers that answer in our place.",
+        summary: "Application servers and backends.",
         apache: Some("<Proxy balancer://...>, ProxySet"),
         aliases: &["upstreams", "backend"],
         ..Row::BASE
@@ -119,7 +120,7 @@ pub const ROWS: &[Row<FileDraft>] = &[
         name: "site",
         contexts: FILE,
         kind: Kind::Sections(SITE),
-        summary: "Hosts and what they serve.",
+        summary: "Host names and what they serve.",
         apache: Some("<VirtualHost>, VirtualHost"),
         aliases: &["vhost", "virtual_host", "sites"],
         ..Row::BASE

@@ -55,7 +55,7 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: EVERYWHERE,
         kind: Kind::ListOf(&Kind::Word(&FILE_NAME)),
         default: Some("[\"index.html\", \"index.htm\"]"),
-        summary: "Files that answer for their folder, the first that exists. Empty: none.",
+        summary: "Index files of a directory; the first that exists is served. Empty: none.",
         apache: Some("DirectoryIndex"),
         set: |settings, given| settings.files.index = given.texts(),
         ..Row::BASE
@@ -65,7 +65,7 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: EVERYWHERE,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "Show what is in folders that have no index file?",
+        summary: "List the contents of directories without an index file?",
         apache: Some("Options Indexes"),
         aliases: &["autoindex", "directory_listing", "browse"],
         set: |settings, given| settings.files.listing = given.boolean(),
@@ -76,7 +76,7 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: EVERYWHERE,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "Serve names that begin with a dot, and backup files? `/.well-known/` always is.",
+        summary: "Serve dotfiles and backup files? `/.well-known/` always is.",
         aliases: &["dotfiles"],
         set: |settings, given| settings.files.hidden = given.boolean(),
         ..Row::BASE
@@ -86,7 +86,8 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: EVERYWHERE,
         kind: Kind::Choice(&["inside", "follow", "owner", "never"]),
         default: Some("\"inside\""),
-        summary: "Symbolic links to follow: those that stay inside the root, all, those whose owner owns the target, or none.",
+        summary: "Symbolic links to follow: those that stay inside the root, all, those whose \
+                  owner owns the target, or none.",
         apache: Some("Options FollowSymLinks, Options SymLinksIfOwnerMatch"),
         aliases: &["disable_symlinks", "follow_symlink"],
         set: |settings, given| settings.files.symlinks = symlinks(&given.text()),
@@ -97,7 +98,8 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: EVERYWHERE,
         kind: Kind::ListOf(&Kind::Choice(&["mtime", "size", "inode"])),
         default: Some("[\"mtime\", \"size\"]"),
-        summary: "What entity tags are made of. Empty: no ETag. Leave `inode` out where several machines serve the same files.",
+        summary: "Components of the ETag. Empty: no ETag. Omit `inode` if several machines serve \
+                  the same files.",
         apache: Some("FileETag"),
         set: |settings, given| settings.files.entity_tag = entity_tag(&given.texts()),
         ..Row::BASE
@@ -107,7 +109,8 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: EVERYWHERE,
         kind: Kind::Boolean,
         default: Some("true"),
-        summary: "Answer with the `.br`, `.zst` or `.gz` file beside the one asked for, where the client takes it?",
+        summary: "Serve the `.br`, `.zst` or `.gz` file next to the requested one, if the client \
+                  accepts it?",
         aliases: &["gzip_static", "brotli_static"],
         set: |settings, given| settings.files.precompressed = given.boolean(),
         ..Row::BASE
@@ -117,7 +120,7 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: EVERYWHERE,
         kind: Kind::Word(&CHARSET),
         default: Some("\"utf-8\""),
-        summary: "Charset that is added to text types. Empty: none.",
+        summary: "Charset added to text types. Empty: none.",
         apache: Some("AddDefaultCharset"),
         set: |settings, given| settings.files.charset = given.text(),
         ..Row::BASE
@@ -128,7 +131,7 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::MapOf(&EXTENSION, &Kind::Word(&MEDIA_TYPE)),
         default: Some("{}"),
         example: Some("{ gpx = \"application/gpx+xml\" }"),
-        summary: "Media types by file extension, over the built-in table.",
+        summary: "Media types by file extension, overriding the built-in table.",
         apache: Some("AddType"),
         aliases: &["mime_types", "mimetypes"],
         set: |settings, given| {
@@ -144,7 +147,7 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: EVERYWHERE,
         kind: Kind::Word(&MEDIA_TYPE_OR_NONE),
         default: Some("\"application/octet-stream\""),
-        summary: "Media type of files whose extension says nothing. Empty: no Content-Type.",
+        summary: "Media type of files with an unknown extension. Empty: no Content-Type.",
         apache: Some("ForceType, DefaultType"),
         set: |settings, given| settings.files.default_type = given.text(),
         ..Row::BASE
@@ -155,8 +158,10 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::ListOf(&Kind::Path),
         default: Some("[]"),
         example: Some("[\"/srv/protected\"]"),
-        summary: "Folders whose files a program may have sent in place of its own content, by `X-Sendfile: /srv/protected/file`; names without a \
-                  slash at the beginning are looked for below each. Of a server behind `proxy` this is only believed with `internal_redirects`.",
+        summary: "Directories of files that a program may have sent instead of its own response \
+                  body, by `X-Sendfile: /srv/protected/file`; relative names are looked up in \
+                  each. Responses of a server behind `proxy` are honored only with \
+                  `internal_redirects`.",
         apache: Some("XSendFile, XSendFilePath"),
         aliases: &["x_sendfile", "xsendfile", "sendfile_roots"],
         since: "0.4",
@@ -179,7 +184,8 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: EVERYWHERE,
         kind: Kind::Integer { min: 0, max: 1000 },
         default: Some("16"),
-        summary: "Ranges of one request that are answered in parts; more are answered with the whole file. 0: Range is not answered.",
+        summary: "Maximum number of ranges in a request; with more, the whole file is sent. 0: \
+                  Range is ignored.",
         apache: Some("MaxRanges"),
         aliases: &["max_ranges"],
         set: |settings, given| settings.files.ranges_max = given.number() as u32,

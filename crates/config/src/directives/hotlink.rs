@@ -58,7 +58,7 @@ pub const ROWS: &[Row<Settings>] = &[Row {
         }),
     ]),
     default: Some("\"off\""),
-    summary: "Hot-link protection: which pages may embed and link what is here.",
+    summary: "Hotlink protection: sites that may embed and link these files.",
     since: "0.9",
     apache: Some("SetEnvIf Referer"),
     aliases: &[
@@ -80,8 +80,10 @@ pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
         example: Some(
             "[\"own\", \"*.example.org\", \"friend.example/gallery/\", \"~\\\\.google\\\\.\"]",
         ),
-        summary: "Referrers that are allowed: `own` (nginx: `server_names`) stands for the site's own names, `*.` in front for any labels, \
-                  `.*` at the end likewise; a path is compared by its beginning; behind a `~` stands a pattern for all that follows the scheme, in any case.",
+        summary: "Referrers that are allowed: `own` (nginx: `server_names`) stands for the site's \
+                  own names, `*.` at the start for any labels, and so does `.*` at the end; a path \
+                  is compared as a prefix; `~` starts a case-insensitive regular expression for \
+                  everything after the scheme.",
         since: "0.9",
         aliases: &["valid_referers"],
         set: |draft, given| {
@@ -98,7 +100,7 @@ pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
         contexts: HOTLINK,
         kind: Kind::Boolean,
         default: Some("true"),
-        summary: "Allow requests that name no referrer (typed addresses, bookmarks, many apps)?",
+        summary: "Allow requests without a referrer (typed addresses, bookmarks, many apps)?",
         since: "0.9",
         set: |draft, given| draft.rule.without = given.boolean(),
         ..Row::BASE
@@ -108,7 +110,7 @@ pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
         contexts: HOTLINK,
         kind: Kind::Boolean,
         default: Some("true"),
-        summary: "Allow referrers that are no http or https URL, as some firewalls leave them?",
+        summary: "Allow referrers that are not http or https URLs, as left by some firewalls?",
         since: "0.9",
         set: |draft, given| draft.rule.blocked = given.boolean(),
         ..Row::BASE
@@ -119,7 +121,7 @@ pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
         kind: Kind::ListOf(&Kind::Word(&EXTENSION)),
         default: Some("[]"),
         example: Some("[\"jpg\", \"png\", \"mp4\"]"),
-        summary: "Only files with these extensions are protected; empty: everything.",
+        summary: "Protect only files with these extensions. Empty: all.",
         since: "0.9",
         aliases: &["suffixes", "types"],
         set: |draft, given| draft.rule.extensions = given.texts(),
@@ -130,7 +132,7 @@ pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
         contexts: HOTLINK,
         kind: Kind::Word(&REDIRECT_TARGET),
         example: Some("\"https://example.org/\""),
-        summary: "Others are sent there (302), in place of 403.",
+        summary: "Redirect refused requests to this target (302) instead of answering 403.",
         since: "0.9",
         set: |draft, given| draft.refusal.redirect = Some(given.located_text()),
         ..Row::BASE
@@ -140,7 +142,7 @@ pub const HOTLINK_ROWS: &[Row<HotlinkDraft>] = &[
         contexts: HOTLINK,
         kind: Kind::Word(&LOCAL_PATH),
         example: Some("\"/img/no-hotlinks.png\""),
-        summary: "Others get what is at this path, in place of 403.",
+        summary: "Serve the file at this path to refused requests instead of answering 403.",
         since: "0.9",
         aliases: &["image", "file", "replacement"],
         set: |draft, given| draft.refusal.instead = Some(given.located_text()),

@@ -24,7 +24,8 @@ pub const ROWS: &[Row<Limits>] = &[
             max: 100_000_000,
         },
         default: Some("65536"),
-        summary: "Connections of all workers together. At the limit accepting pauses.",
+        summary: "Maximum number of connections of all workers together. At the limit the server \
+                  stops accepting until a connection closes.",
         apache: Some("MaxRequestWorkers, ServerLimit"),
         aliases: &["worker_connections", "max_clients"],
         set: |limits, given| limits.connections_max = given.number(),
@@ -38,7 +39,8 @@ pub const ROWS: &[Row<Limits>] = &[
             max: 100_000_000,
         },
         default: Some("0"),
-        summary: "Connections of one client address; further ones are closed at once. 0: no limit.",
+        summary: "Maximum number of connections per client address; further ones are closed at \
+                  once. 0: no limit.",
         aliases: &["limit_conn"],
         set: |limits, given| limits.connections_per_address_max = given.number(),
         ..Row::BASE
@@ -51,7 +53,8 @@ pub const ROWS: &[Row<Limits>] = &[
             max: 1_000_000_000,
         },
         default: Some("0"),
-        summary: "Requests on one connection; the last answer closes it. 0: no limit.",
+        summary: "Maximum number of requests per connection; the last response closes it. 0: no \
+                  limit.",
         apache: Some("MaxKeepAliveRequests"),
         aliases: &["keepalive_requests"],
         set: |limits, given| limits.requests_per_connection_max = given.number(),
@@ -66,7 +69,8 @@ pub const ROWS: &[Row<Limits>] = &[
         },
         default: Some("\"32KiB\""),
         unit: Some("bytes"),
-        summary: "Request line and header fields together; more is answered with 431, a longer request line with 414.",
+        summary: "Maximum size of the request line and header fields together; larger requests get \
+                  431, a longer request line 414.",
         apache: Some("LimitRequestLine, LimitRequestFieldSize"),
         aliases: &[
             "large_client_header_buffers",
@@ -81,7 +85,7 @@ pub const ROWS: &[Row<Limits>] = &[
         contexts: LIMITS,
         kind: Kind::Integer { min: 1, max: 1000 },
         default: Some("100"),
-        summary: "Header fields of a request; more are answered with 431.",
+        summary: "Maximum number of header fields in a request; more get 431.",
         apache: Some("LimitRequestFields"),
         set: |limits, given| limits.header_count_max = given.number(),
         ..Row::BASE
@@ -95,7 +99,8 @@ pub const ROWS: &[Row<Limits>] = &[
         },
         default: Some("\"1GiB\""),
         unit: Some("bytes"),
-        summary: "Body of a request; more is answered with 413. 0: no limit. A site or route may set its own.",
+        summary: "Maximum size of a request body; larger ones get 413. 0: no limit. Sites and \
+                  routes may override it.",
         apache: Some("LimitRequestBody"),
         aliases: &["client_max_body_size", "max_body_size"],
         set: |limits, given| limits.body_bytes_max = given.number(),
@@ -110,10 +115,12 @@ pub const ROWS: &[Row<Limits>] = &[
         },
         default: Some("\"2GiB\""),
         unit: Some("bytes"),
-        summary: "On disk (in files without a name in the folder for temporary files) for clients that are slower than programs: responses \
-                  beyond `buffer` of an upstream, requests that are read ahead. At the limit, or where the disk is nearly full, programs \
-                  wait for their clients, and content of unknown length that a program needs whole is answered with 503. Requests get half of it; \
-                  one of unknown length that is longer is answered with 411. 0: nothing.",
+        summary: "Disk space (unnamed files in the directory for temporary files) for buffering \
+                  between slow clients and backends: responses beyond `buffer` of an upstream, and \
+                  request bodies that are read in advance. At the limit, or when the disk is \
+                  nearly full, backends wait for their clients, and a request body of unknown \
+                  length that a program needs as a whole gets 503. Request bodies may use half of \
+                  the space; one of unknown length that exceeds this gets 411. 0: none.",
         since: "0.9",
         set: |limits, given| limits.buffer_file_bytes_max = given.number(),
         ..Row::BASE
@@ -127,7 +134,7 @@ pub const ROWS: &[Row<Limits>] = &[
         },
         default: Some("\"64MiB\""),
         unit: Some("bytes"),
-        summary: "The same of responses for one client address (IPv6: /64).",
+        summary: "Limit of `buffer_files` for the responses to one client address (IPv6: /64).",
         since: "0.9",
         set: |limits, given| limits.buffer_file_bytes_per_address_max = given.number(),
         ..Row::BASE
@@ -140,7 +147,8 @@ pub const ROWS: &[Row<Limits>] = &[
             max_ms: DAY_MS,
         },
         default: Some("\"15s\""),
-        summary: "From the first byte of a request to the end of its head; then 408.",
+        summary: "Maximum time from the first byte of a request to the end of its header; then \
+                  408.",
         apache: Some("RequestReadTimeout"),
         aliases: &["client_header_timeout"],
         set: |limits, given| limits.head_timeout_ms = given.number(),
@@ -154,7 +162,7 @@ pub const ROWS: &[Row<Limits>] = &[
             max_ms: DAY_MS,
         },
         default: Some("\"1m\""),
-        summary: "Between two pieces of a request body; then 408.",
+        summary: "Maximum time between two reads of a request body; then 408.",
         apache: Some("Timeout"),
         aliases: &["client_body_timeout"],
         set: |limits, given| limits.body_timeout_ms = given.number(),
@@ -168,7 +176,7 @@ pub const ROWS: &[Row<Limits>] = &[
             max_ms: DAY_MS,
         },
         default: Some("\"30s\""),
-        summary: "Between two requests of a connection, and before its first.",
+        summary: "Maximum idle time between two requests on a connection, and before the first.",
         apache: Some("KeepAliveTimeout"),
         set: |limits, given| limits.keep_alive_timeout_ms = given.number(),
         ..Row::BASE
@@ -181,7 +189,7 @@ pub const ROWS: &[Row<Limits>] = &[
             max_ms: DAY_MS,
         },
         default: Some("\"1m\""),
-        summary: "Between two moments at which the client takes part of a response.",
+        summary: "Maximum time between two successful writes to the client.",
         apache: Some("Timeout"),
         aliases: &["send_timeout"],
         set: |limits, given| limits.write_timeout_ms = given.number(),
@@ -195,7 +203,8 @@ pub const ROWS: &[Row<Limits>] = &[
             max_ms: DAY_MS,
         },
         default: Some("\"10s\""),
-        summary: "From the first byte of a TLS connection to the end of its handshake; then it is closed.",
+        summary: "Maximum time from the first byte of a TLS connection to the end of the \
+                  handshake; then the connection is closed.",
         apache: Some("RequestReadTimeout"),
         aliases: &["handshake_timeout", "ssl_handshake_timeout"],
         set: |limits, given| limits.tls_handshake_timeout_ms = given.number(),
@@ -209,7 +218,8 @@ pub const ROWS: &[Row<Limits>] = &[
             max: 10_000,
         },
         default: Some("100"),
-        summary: "Requests that run at the same time on one HTTP/2 or HTTP/3 connection; further ones are refused, to be tried again, or wait.",
+        summary: "Maximum number of concurrent streams on an HTTP/2 or HTTP/3 connection; further \
+                  requests are refused (the client may retry) or wait.",
         apache: Some("H2MaxSessionStreams"),
         aliases: &[
             "http2_max_concurrent_streams",
@@ -227,7 +237,8 @@ pub const ROWS: &[Row<Limits>] = &[
             max: 1_000_000,
         },
         default: Some("1000"),
-        summary: "Requests that a client may take back in ten seconds on one HTTP/2 connection; with more the connection ends.",
+        summary: "Maximum number of streams that a client may reset within ten seconds on an \
+                  HTTP/2 connection; more close the connection.",
         aliases: &["http2_resets_max", "http2_max_resets"],
         set: |limits, given| limits.http2_resets_max = given.number(),
         ..Row::BASE
@@ -240,7 +251,8 @@ pub const ROWS: &[Row<Limits>] = &[
             max: 1_000_000,
         },
         default: Some("100"),
-        summary: "PING frames from a client in ten seconds on one connection; with more the connection ends.",
+        summary: "Maximum number of PING frames from a client within ten seconds on a connection; \
+                  more close the connection.",
         aliases: &["http2_pings_max", "http2_max_pings"],
         set: |limits, given| limits.http2_pings_max = given.number(),
         ..Row::BASE
@@ -253,7 +265,8 @@ pub const ROWS: &[Row<Limits>] = &[
             max: 1_000_000,
         },
         default: Some("20"),
-        summary: "SETTINGS frames from a client in ten seconds on one connection; with more the connection ends.",
+        summary: "Maximum number of SETTINGS frames from a client within ten seconds on a \
+                  connection; more close the connection.",
         aliases: &["http2_settings_max", "http2_max_settings"],
         set: |limits, given| limits.http2_settings_max = given.number(),
         ..Row::BASE
@@ -266,8 +279,8 @@ pub const ROWS: &[Row<Limits>] = &[
             max: 10_000,
         },
         default: Some("16"),
-        summary: "CONTINUATION frames of one request's header fields; with more the connection ends. The fields themselves are bounded by \
-                  `head_size` and `header_count`.",
+        summary: "Maximum number of CONTINUATION frames per request; more close the connection. \
+                  The header fields themselves are limited by `head_size` and `header_count`.",
         aliases: &["http2_continuations_max"],
         set: |limits, given| limits.http2_continuations_max = given.number(),
         ..Row::BASE

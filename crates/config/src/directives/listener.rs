@@ -64,7 +64,8 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         contexts: LISTENER,
         kind: Kind::Word(&ADDRESS),
         example: Some("\":80\""),
-        summary: "Where to listen: `127.0.0.1:8080`, `[::]:80` (IPv6 alone), `:80` (IPv4 and IPv6), `unix:/path`.",
+        summary: "Address to listen on: `127.0.0.1:8080`, `[::]:80` (IPv6 only), `:80` (IPv4 and \
+                  IPv6), `unix:/path`.",
         apache: Some("Listen"),
         aliases: &["port", "bind"],
         set: |listener, given| listener.add(given),
@@ -86,7 +87,8 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         kind: Kind::ListOf(&Kind::Word(&NETWORK)),
         default: Some("[]"),
         example: Some("[\"10.0.0.0/8\"]"),
-        summary: "Networks whose connections begin with a PROXY preface (version 1 or 2) that names the client. Others must not send one.",
+        summary: "Networks whose connections start with a PROXY protocol header (version 1 or 2) \
+                  that names the client. Others must not send one.",
         apache: Some("RemoteIPProxyProtocol"),
         aliases: &["proxy_protocol", "set_real_ip_from"],
         set: |listener, given| listener.proxy_protocol_from = given.parsed_list(),
@@ -100,7 +102,8 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
             max: 65_535,
         },
         default: Some("4096"),
-        summary: "Connections that the kernel holds until they are accepted; net.core.somaxconn bounds it.",
+        summary: "Length of the kernel's queue of unaccepted connections, limited by \
+                  net.core.somaxconn.",
         apache: Some("ListenBacklog"),
         set: |listener, given| listener.backlog = Some(given.number() as u32),
         ..Row::BASE
@@ -110,7 +113,7 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         contexts: LISTENER,
         kind: Kind::Word(&MODE),
         example: Some("\"0660\""),
-        summary: "Permissions of a Unix socket, in octal. Without it, as the process' umask has it.",
+        summary: "Permissions of a Unix socket, in octal. Default: by the umask of the process.",
         set: |listener, given| {
             let at = given.at.clone();
             listener.mode = Some((given.number() as u32, at));
@@ -123,7 +126,8 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         kind: Kind::Boolean,
         default: Some("false"),
         example: Some("true"),
-        summary: "Connections are encrypted (HTTPS). The certificates stand in the sites, under [site.tls].",
+        summary: "Connections use TLS (HTTPS). Certificates are configured per site, in \
+                  [site.tls].",
         apache: Some("SSLEngine"),
         aliases: &["ssl", "https", "ssl.engine"],
         set: |listener, given| listener.tls = given.boolean(),
@@ -134,7 +138,8 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         contexts: LISTENER,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "Refuse handshakes that name no host, or one that no site here has? Otherwise they see the certificate of the first site.",
+        summary: "Refuse TLS handshakes without a server name, or with one that no site on this \
+                  listener has? Otherwise such clients get the certificate of the first site.",
         apache: Some("SSLStrictSNIVHostCheck, SSLVHostSNIPolicy"),
         aliases: &["ssl_reject_handshake", "sni_strict"],
         set: |listener, given| {
@@ -149,7 +154,8 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         example: Some("false"),
-        summary: "HTTP/2 too: over TLS as clients choose (ALPN), without TLS for those that begin with it or upgrade to it (h2c).",
+        summary: "Enable HTTP/2: over TLS by ALPN, without TLS for clients that start with it or \
+                  upgrade to it (h2c).",
         apache: Some("Protocols, H2Direct, H2Upgrade"),
         aliases: &["h2", "h2c", "protocols"],
         set: |listener, given| listener.http2 = Some(given.boolean()),
@@ -161,7 +167,8 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         example: Some("false"),
-        summary: "WebSockets, and whatever else is asked for by `Upgrade` in HTTP/1.1, over HTTP/2 too (RFC 8441)?",
+        summary: "Enable WebSockets, and other protocols that HTTP/1.1 uses `Upgrade` for, over \
+                  HTTP/2 (RFC 8441)?",
         apache: Some("H2WebSockets"),
         aliases: &["h2_websockets", "extended_connect"],
         set: |listener, given| listener.http2_websockets = Some(given.boolean()),
@@ -172,7 +179,8 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         contexts: LISTENER,
         kind: Kind::Boolean,
         example: Some("false"),
-        summary: "HTTP/3 too; without a word where `tls` is on: over UDP (QUIC) on the same port, which a firewall has to let through.",
+        summary: "Enable HTTP/3 (default with `tls`): over UDP (QUIC) on the same port, which \
+                  firewalls must let through.",
         apache: Some("Protocols"),
         aliases: &["h3", "quic"],
         set: |listener, given| {
@@ -187,7 +195,8 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         kind: Kind::Choice(&["cubic", "bbr", "newreno"]),
         default: Some("\"cubic\""),
         example: Some("\"bbr\""),
-        summary: "How senders of HTTP/3 find out what a path carries: by loss (cubic, newreno), or by measured bandwidth and delay (bbr).",
+        summary: "Congestion control of HTTP/3: based on loss (cubic, newreno), or on measured \
+                  bandwidth and delay (bbr).",
         aliases: &["quic_congestion", "congestion_control"],
         set: |listener, given| {
             listener.terms.congestion = match given.text().as_str() {
@@ -204,8 +213,9 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         example: Some("false"),
-        summary: "May clients that come back ask before the handshake is over (0-RTT)? Only requests that change nothing (GET, HEAD) are \
-                  answered so early, and each session may be used once.",
+        summary: "Accept 0-RTT data from returning clients? Only safe requests (GET, HEAD) are \
+                  answered before the handshake completes, and each session can be resumed this \
+                  way once.",
         aliases: &["early_data", "ssl_early_data", "0rtt", "zero_rtt"],
         set: |listener, given| listener.terms.early_data = given.boolean(),
         ..Row::BASE
@@ -216,7 +226,8 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         kind: Kind::Boolean,
         default: Some("true"),
         example: Some("false"),
-        summary: "Tell clients of HTTP/1 and HTTP/2 that HTTP/3 is here (`Alt-Svc`, for a day)? A site's own `Alt-Svc` comes first.",
+        summary: "Advertise HTTP/3 to HTTP/1 and HTTP/2 clients (`Alt-Svc`, valid for one day)? An \
+                  `Alt-Svc` field of the site takes precedence.",
         aliases: &["alt_svc"],
         set: |listener, given| {
             listener.terms.advertised_s = given.boolean().then_some(Http3::ADVERTISED_S)
@@ -228,8 +239,9 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
         contexts: LISTENER,
         kind: Kind::Path,
         example: Some("\"/var/log/saker/qlog\""),
-        summary: "A directory in which new HTTP/3 connections are recorded (qlog 0.3, a file each): to find out why they are slow. At most 5 MB \
-                  each, and no more while 100 files are there. The server's user has to be able to write into it.",
+        summary: "Directory for qlog traces (version 0.3, one file per connection) of new HTTP/3 \
+                  connections, to analyze performance problems. At most 5 MB each; recording \
+                  pauses at 100 files. The server's user needs write permission.",
         aliases: &["qlog", "quic_qlog"],
         set: |listener, given| {
             if let Value::Path(path) = given.value {

@@ -31,7 +31,7 @@ pub const ROWS: &[Row<Settings>] = &[Row {
         }),
     ]),
     default: Some("\"off\""),
-    summary: "Guard of WordPress' wp-login.php and xmlrpc.php against guessing of passwords.",
+    summary: "Protection of wp-login.php and xmlrpc.php of WordPress against password guessing.",
     since: "0.9",
     apache: Some("WordPressProtect"),
     aliases: &["wordpress_protect", "wpprotect", "brute_force"],
@@ -45,8 +45,9 @@ pub const LOGIN_ROWS: &[Row<Logins>] = &[
         contexts: LOGINS,
         kind: Kind::Choice(&["throttle", "deny", "drop", "challenge"]),
         default: Some("\"throttle\""),
-        summary: "What becomes of further attempts: `throttle` has them wait from half of `attempts` on and answers 429 beyond them, `deny` answers 403, \
-                  `drop` cuts the connection, `challenge` has the browser do some work.",
+        summary: "Action on further attempts: `throttle` delays them from half of `attempts` on \
+                  and answers 429 beyond, `deny` answers 403, `drop` closes the connection, \
+                  `challenge` requires proof of work.",
         since: "0.9",
         set: |rule, given| {
             rule.action = match given.text().as_str() {
@@ -66,7 +67,8 @@ pub const LOGIN_ROWS: &[Row<Logins>] = &[
             max: 100_000,
         },
         default: Some("10"),
-        summary: "Attempts of one address that may fail; each is regained after its share of `within`.",
+        summary: "Number of failed attempts per address; each is regained after its share of \
+                  `within`.",
         since: "0.9",
         aliases: &["limit"],
         set: |rule, given| rule.attempts = given.number() as u32,
@@ -80,7 +82,7 @@ pub const LOGIN_ROWS: &[Row<Logins>] = &[
             max_ms: 30 * 86_400_000,
         },
         default: Some("\"5m\""),
-        summary: "Time in which all are regained.",
+        summary: "Time in which all attempts are regained.",
         since: "0.9",
         set: |rule, given| rule.within_s = given.number() / 1000,
         ..Row::BASE

@@ -53,7 +53,7 @@ pub const LOG_ROWS: &[Row<Server>] = &[
         contexts: SERVER,
         kind: Kind::OneOf(&[Kind::Choice(&["stderr"]), Kind::Path]),
         default: Some("\"stderr\""),
-        summary: "File of the server's own messages, or `stderr`.",
+        summary: "File of the error log, or `stderr`.",
         apache: Some("ErrorLog"),
         set: |server, given| {
             server.error_log.target =
@@ -66,7 +66,7 @@ pub const LOG_ROWS: &[Row<Server>] = &[
         contexts: SERVER,
         kind: Kind::Choice(&["error", "warn", "notice", "info", "debug"]),
         default: Some("\"notice\""),
-        summary: "The least important messages that are written.",
+        summary: "Least severe level that is logged.",
         apache: Some("LogLevel"),
         set: |server, given| server.error_log.level = level(&given.text()),
         ..Row::BASE
@@ -84,8 +84,9 @@ pub const SITE_ROWS: &[Row<Vec<AccessLog>>] = &[Row {
     ]),
     default: Some("\"off\""),
     example: Some("{ path = \"access.log\", format = \"json\" }"),
-    summary: "A file, `stdout`, `off`, a program behind a `|`, a table with a format, or a list of these. Sites may share a file. With \
-                  `%{host}` in its path there is a file for each host, of which few are open at a time; names that are no host of the site share `_`.",
+    summary: "A file, `stdout`, `off`, a program after `|`, a table with a format, or a list of \
+              these. Sites may share a file. `%{host}` in the path writes a file per host name, \
+              with few open at a time; names that are not a host of the site share `_`.",
     apache: Some("CustomLog, TransferLog"),
     aliases: &["log"],
     set: set_access_logs,
@@ -109,7 +110,8 @@ pub const ACCESS_LOG_ROWS: &[Row<AccessLogDraft>] = &[
         contexts: ACCESS_LOG,
         kind: Kind::Word(&FORMAT),
         default: Some("\"combined\""),
-        summary: "`common`, `combined`, `vhost_combined`, `json`, or a format string as of Apache's LogFormat.",
+        summary: "`common`, `combined`, `vhost_combined`, `json`, or a format string as in \
+                  Apache's LogFormat.",
         apache: Some("LogFormat"),
         aliases: &["log_format"],
         set: |log, given| log.format = Some(given.text()),

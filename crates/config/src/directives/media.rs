@@ -26,8 +26,9 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::ListOf(&Kind::Choice(&["flv", "mp4", "hls"])),
         default: Some("[]"),
         example: Some("[\"flv\", \"mp4\", \"hls\"]"),
-        summary: "What players may ask for of audio and video files. `flv`: FLV files from `?start=` on. `mp4`: MP4, M4V, M4A, MOV and 3GP files from \
-                  `?start=` to `?end=`, in seconds, beginning at a key frame. `hls`: the same files as HLS, at `/film.mp4/index.m3u8` and \
+        summary: "Streaming of audio and video files. `flv`: FLV files from `?start=`. `mp4`: MP4, \
+                  M4V, M4A, MOV and 3GP files from `?start=` to `?end=`, in seconds, beginning at \
+                  a key frame. `hls`: the same files as HLS, at `/film.mp4/index.m3u8` and \
                   `/film.mp4/master.m3u8`.",
         since: "0.4",
         apache: Some("AddHandler flv-stream, AddHandler h264-streaming.extensions"),
@@ -45,7 +46,8 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: EVERYWHERE,
         kind: Kind::Choice(&["bytes", "seconds"]),
         default: Some("\"bytes\""),
-        summary: "What `?start=` and `?end=` of FLV files count: bytes of the file, as with most servers and players, or seconds.",
+        summary: "Unit of `?start=` and `?end=` for FLV files: bytes of the file, as most servers \
+                  and players have it, or seconds.",
         since: "0.4",
         set: |settings, given| {
             settings.media.flv_start = if given.text() == "seconds" {
@@ -65,8 +67,8 @@ pub const ROWS: &[Row<Settings>] = &[
         },
         default: Some("\"16MiB\""),
         unit: Some("bytes"),
-        summary: "The index of an MP4 file (its `moov` box) may have so many bytes; of files with larger ones, what `media` allows is answered 500. \
-                  An hour takes about 2 MiB.",
+        summary: "Maximum size of the index (`moov` box) of an MP4 file; requests that need a \
+                  larger one get 500. One hour takes about 2 MiB.",
         since: "0.4",
         aliases: &["mp4_max_buffer_size"],
         set: |settings, given| settings.media.index_bytes_max = given.number(),
@@ -78,8 +80,9 @@ pub const ROWS: &[Row<Settings>] = &[
         kind: Kind::Word(&FACTOR),
         default: Some("\"off\""),
         example: Some("\"1.5\""),
-        summary: "Sends FLV and MP4 files only so many times as fast as they are played, once `media_head_start` of them is there. By the file's size \
-                  and duration; files that don't tell theirs are sent as fast as it goes.",
+        summary: "Send FLV and MP4 files at this multiple of their playback speed, after \
+                  `media_head_start`. The speed is computed from file size and duration; files \
+                  without a known duration are not limited.",
         since: "0.4",
         aliases: &["mp4_limit_rate"],
         set: |settings, given| {
@@ -95,7 +98,7 @@ pub const ROWS: &[Row<Settings>] = &[
             max_ms: 24 * 3_600_000,
         },
         default: Some("\"10s\""),
-        summary: "With `media_rate`: so much of the playing time is sent as fast as it goes.",
+        summary: "With `media_rate`: playing time that is sent at full speed first.",
         since: "0.4",
         aliases: &["mp4_limit_rate_after"],
         set: |settings, given| settings.media.head_start_ms = given.number(),
@@ -109,7 +112,7 @@ pub const ROWS: &[Row<Settings>] = &[
             max_ms: 60_000,
         },
         default: Some("\"6s\""),
-        summary: "About how long fragments of HLS are: each begins at the key frame that is nearest to it.",
+        summary: "Approximate duration of HLS segments; each starts at the nearest key frame.",
         since: "0.4",
         aliases: &["hls_fragment_length", "vod_segment_duration"],
         set: |settings, given| settings.media.hls_fragment_ms = given.number(),
@@ -123,7 +126,8 @@ pub const ROWS: &[Row<Settings>] = &[
             max_ms: YEAR_MS,
         },
         default: Some("\"1h\""),
-        summary: "How long clients and caches may keep playlists and fragments of HLS (Cache-Control: max-age).",
+        summary: "How long clients and caches may keep HLS playlists and segments (Cache-Control: \
+                  max-age).",
         since: "0.4",
         aliases: &["hls_cache_control"],
         set: |settings, given| settings.media.hls_max_age_s = given.number() / 1000,

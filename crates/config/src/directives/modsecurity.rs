@@ -28,8 +28,9 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: SITE.or(ROUTE),
         kind: Kind::OneOf(&[Kind::Boolean, Kind::Choice(&["on", "off", "detect"])]),
         default: Some("\"off\""),
-        summary: "Put requests to ModSecurity's rules (package libmodsecurity3). \"on\": what they say is done as their SecRuleEngine has it, or if they have \
-                  none; \"detect\": it is told to the log only. docs/modsecurity.md says what it costs.",
+        summary: "Check requests with ModSecurity rules (package libmodsecurity3). \"on\": rules \
+                  are enforced as their SecRuleEngine says, or if they don't set it; \"detect\": \
+                  matches are only logged. For its cost see docs/modsecurity.md.",
         apache: Some("SecRuleEngine"),
         since: "0.10",
         set: |settings, given| {
@@ -49,7 +50,8 @@ pub const ROWS: &[Row<Settings>] = &[
         example: Some(
             "[\"/etc/modsecurity/modsecurity.conf\", \"/usr/share/modsecurity-crs/owasp-crs.load\"]",
         ),
-        summary: "Files of rules, with `*` and `?` for parts of names. A route's come behind the site's.",
+        summary: "Files with rules; `*` and `?` match parts of names. A route's files are added \
+                  after the site's.",
         apache: Some("modsecurity_rules_file"),
         since: "0.10",
         set: |settings, given| of(settings).files.extend(files(given)),
@@ -60,7 +62,8 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: SITE.or(ROUTE),
         kind: Kind::Word(&RULES),
         example: Some("\"SecRuleRemoveById 942100\""),
-        summary: "Rules in their own language, behind those of all files. A route's come behind the site's.",
+        summary: "Rules in ModSecurity's own language, after those of all files. A route's rules \
+                  are added after the site's.",
         apache: Some("modsecurity_rules"),
         since: "0.10",
         set: |settings, given| of(settings).texts.push(text(given)),

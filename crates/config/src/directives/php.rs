@@ -45,8 +45,8 @@ pub const PHP_ROWS: &[Row<Php>] = &[
         contexts: PHP,
         kind: Kind::Word(&PROGRAM),
         default: Some("\"auto\""),
-        summary: "Which PHP is run. `auto`: the first kind that is installed of lsphp, php-fpm and php-cgi, and of that the newest. A path says its \
-                  kind by its name.",
+        summary: "PHP program to run. `auto`: the first type installed of lsphp, php-fpm and \
+                  php-cgi, in its newest version. For a path, the file name tells the type.",
         apache: Some("FcgidWrapper"),
         aliases: &["binary", "command", "path"],
         since: "0.4",
@@ -61,8 +61,8 @@ pub const PHP_ROWS: &[Row<Php>] = &[
             max: 10_000,
         },
         example: Some("20"),
-        summary: "Processes at most, and so requests at a time; rounded up so that each worker has as many. Without it: by the memory of the \
-                  machine, 4 to 40.",
+        summary: "Maximum number of PHP processes, and so of concurrent requests; rounded up to a \
+                  multiple of the number of workers. Default: 4 to 40, by the machine's memory.",
         apache: Some("FcgidMaxProcesses"),
         aliases: &["max_children", "children", "workers", "max_processes"],
         since: "0.4",
@@ -78,7 +78,8 @@ pub const PHP_ROWS: &[Row<Php>] = &[
         },
         default: Some("0"),
         unit: Some("bytes"),
-        summary: "Address space of one process, enforced by the kernel. 0: none; memory_limit of php.ini holds in any case.",
+        summary: "Address-space limit per process, enforced by the kernel. 0: none; `memory_limit` \
+                  of php.ini applies in any case.",
         apache: Some("RLimitMEM"),
         aliases: &["memory_max", "rlimit_as"],
         since: "0.4",
@@ -93,7 +94,8 @@ pub const PHP_ROWS: &[Row<Php>] = &[
             max_ms: 86_400_000,
         },
         default: Some("\"0s\""),
-        summary: "A script that runs longer than this is ended. \"0s\": never; max_execution_time of php.ini counts processor time alone.",
+        summary: "Maximum run time of a script; then its process is terminated. \"0s\": no limit; \
+                  `max_execution_time` of php.ini counts CPU time only.",
         apache: Some("FcgidIOTimeout"),
         aliases: &["request_terminate_timeout", "max_process_time"],
         since: "0.4",
@@ -108,7 +110,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
             max: 1_000_000,
         },
         default: Some("1024"),
-        summary: "Requests that may wait while all processes are busy; more are answered 503.",
+        summary: "Maximum number of requests that wait while all processes are busy; more get 503.",
         aliases: &["queue_max", "backlog"],
         since: "0.4",
         set: |php, given| php.queue_max = given.number() as usize,
@@ -122,7 +124,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
             max_ms: 3_600_000,
         },
         default: Some("\"30s\""),
-        summary: "How long they wait before they are answered 503.",
+        summary: "Maximum time a request waits for a process; then 503.",
         since: "0.4",
         set: |php, given| php.queue_timeout_ms = given.number(),
         ..Row::BASE
@@ -135,8 +137,9 @@ pub const PHP_ROWS: &[Row<Php>] = &[
             max_ms: 86_400_000 * 7,
         },
         default: Some("\"5m\""),
-        summary: "A pool that nobody has asked for so long ends with all its processes; the next request starts it again. \"0s\": never. With a \
-                  pool for each user this is what keeps thousands of sites on one machine.",
+        summary: "Idle time after which a pool is stopped with all its processes; the next request \
+                  starts it again. \"0s\": never. With one pool per user, this allows thousands of \
+                  sites on one machine.",
         since: "0.4",
         set: |php, given| php.pool_idle_timeout_ms = given.number(),
         ..Row::BASE
@@ -149,7 +152,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
             max: 1_000_000_000,
         },
         default: Some("10000"),
-        summary: "A process that has answered so many requests is replaced. 0: never.",
+        summary: "Number of requests after which a process is replaced. 0: never.",
         apache: Some("FcgidMaxRequestsPerProcess"),
         aliases: &["max_requests"],
         since: "0.4",
@@ -164,7 +167,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
             max_ms: 86_400_000,
         },
         default: Some("\"10s\""),
-        summary: "A process without work leaves after this (php-fpm, lsphp).",
+        summary: "Idle time after which a process exits (php-fpm, lsphp).",
         apache: Some("FcgidIdleTimeout"),
         aliases: &["process_idle_timeout", "max_idle"],
         since: "0.4",
@@ -176,8 +179,9 @@ pub const PHP_ROWS: &[Row<Php>] = &[
         contexts: PHP,
         kind: Kind::Text,
         example: Some("\"www-data\""),
-        summary: "User that PHP runs as; the server has to be started as root. Without it: `saker-php` where there is such a user, else the server's, and \
-                  `www-data` or `nobody` instead of root.",
+        summary: "User that PHP runs as; requires the server to be started as root. Default: \
+                  `saker-php` if that user exists, else the server's user, and `www-data` or \
+                  `nobody` instead of root.",
         apache: Some("SuexecUserGroup"),
         since: "0.4",
         set: |php, given| php.user = Some(given.text()),
@@ -188,7 +192,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
         contexts: PHP,
         kind: Kind::Text,
         example: Some("\"www-data\""),
-        summary: "Group that PHP runs as. Without it: the user's own.",
+        summary: "Group that PHP runs as. Default: the user's primary group.",
         apache: Some("SuexecUserGroup"),
         since: "0.4",
         set: |php, given| php.group = Some(given.text()),
@@ -199,7 +203,7 @@ pub const PHP_ROWS: &[Row<Php>] = &[
         contexts: PHP,
         kind: Kind::Path,
         example: Some("\"/etc/php/8.2/fpm/php.ini\""),
-        summary: "php.ini, or its folder. Without it: PHP's own.",
+        summary: "Path of php.ini, or of its directory. Default: PHP's built-in path.",
         apache: Some("PHPIniDir"),
         aliases: &["php_ini", "phprc"],
         since: "0.4",
@@ -214,8 +218,10 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         contexts: SITE.or(ROUTE),
         kind: Kind::Text,
         example: Some("\"alice\""),
-        summary: "User that PHP (`php = \"auto\"`) and programs (`cgi`) of this site run as, in a pool of their own; the server has to be started as \
-                  root. Scripts of `cgi` and their folders have to be the user's alone, as suEXEC wants it. Without it: whom [php] and [server] name.",
+        summary: "User that PHP (`php = \"auto\"`) and programs (`cgi`) of this site run as, in a \
+                  separate pool; requires the server to be started as root. `cgi` scripts and \
+                  their directories must pass the checks of suEXEC: owned by the user and writable \
+                  by nobody else. Default: the users of [php] and [server].",
         apache: Some("SuexecUserGroup, AssignUserID"),
         aliases: &["run_as", "uid"],
         since: "0.4",
@@ -227,7 +233,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         contexts: SITE.or(ROUTE),
         kind: Kind::Text,
         example: Some("\"alice\""),
-        summary: "Group that goes with `user`. Without it: the user's own.",
+        summary: "Group that goes with `user`. Default: the user's primary group.",
         apache: Some("SuexecUserGroup, AssignUserID"),
         aliases: &["gid"],
         since: "0.4",
@@ -240,8 +246,9 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         kind: Kind::ListOf(&Kind::Text),
         default: Some("[]"),
         example: Some("[\"*.cgi\", \"*.pl\"]"),
-        summary: "Files that are programs, by name, `*` for any part: they are executed for each request and say its answer (CGI/1.1). What is called \
-                  so is never sent as a file. At most 256 run at a time.",
+        summary: "CGI programs, by file name; `*` matches any part. They are executed for each \
+                  request (CGI/1.1). Matching files are never sent as files. At most 256 run at a \
+                  time.",
         apache: Some("AddHandler cgi-script, ScriptAlias"),
         aliases: &["cgi_bin", "cgi_pattern"],
         since: "0.4",
@@ -253,9 +260,9 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         contexts: SITE.or(ROUTE),
         kind: Kind::Word(&USE),
         default: Some("\"off\""),
-        summary: "Who runs PHP files: `auto` the server's own PHP (see [php]), `unix:/path` or `host:port` a php-fpm that runs already (parts of the host's \
-                  name may stand in the path, as in `root`), `off` nobody. \
-                  Their sources are shown in no case.",
+        summary: "PHP: `auto` uses the server's own PHP processes (see [php]), `unix:/path` or \
+                  `host:port` a running php-fpm (the path may contain parts of the host name, as \
+                  in `root`), `off` disables PHP. The source of PHP files is never sent.",
         apache: Some("SetHandler, AddHandler"),
         aliases: &["fastcgi_pass", "php_fastcgi"],
         since: "0.4",

@@ -37,7 +37,8 @@ pub const ROWS: &[Row<RedirectDraft>] = &[
         kind: Kind::Word(&PATTERN),
         example: Some("\"/old/*\""),
         required: true,
-        summary: "Paths (decoded) that have moved. A `*` stands for anything, slashes included.",
+        summary: "Pattern of decoded paths that have moved. `*` matches anything, including \
+                  slashes.",
         apache: Some("Redirect, RedirectMatch"),
         aliases: &["path"],
         set: |redirect, given| redirect.0.set_pattern(given),
@@ -49,7 +50,7 @@ pub const ROWS: &[Row<RedirectDraft>] = &[
         kind: Kind::Word(&REDIRECT_TO),
         example: Some("\"/new/$1\""),
         required: true,
-        summary: "Where to, as in `redirect` of a route.",
+        summary: "Target, as in `redirect` of a route.",
         aliases: &["redirect", "target"],
         set: |redirect, given| redirect.0.redirect = Some(given.located_text()),
         ..Row::BASE

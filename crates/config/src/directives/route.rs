@@ -64,7 +64,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         kind: Kind::Word(&PATTERN),
         example: Some("\"/img/*\""),
         required: true,
-        summary: "Paths (decoded) that the route is for. A `*` stands for anything, slashes included.",
+        summary: "Pattern of decoded paths. `*` matches anything, including slashes.",
         apache: Some("<Location>, <LocationMatch>"),
         aliases: &["match", "prefix", "pattern", "from"],
         set: |route, given| route.set_pattern(given),
@@ -75,8 +75,8 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         contexts: ROUTE,
         kind: Kind::Word(&REDIRECT_TO),
         example: Some("\"https://example.org/new/$1\""),
-        summary: "Redirects there. `$1` is what the first `*` stood for; `$host`, `$path`, `$query` (with its `?`) come from the request; \
-                  `$$` is a dollar.",
+        summary: "Redirect to this target. `$1` is what the first `*` matched; `$host`, `$path`, \
+                  `$query` (with its `?`) come from the request; `$$` is a dollar sign.",
         apache: Some("Redirect, RedirectMatch"),
         aliases: &["to", "redir"],
         set: |route, given| route.redirect = Some(given.located_text()),
@@ -87,7 +87,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         contexts: ROUTE,
         kind: Kind::Word(&RESPONSE),
         example: Some("\"pong\\n\""),
-        summary: "Answers with this text.",
+        summary: "Respond with this text.",
         aliases: &["return", "body"],
         set: |route, given| route.respond = Some(given.located_text()),
         ..Row::BASE
@@ -98,7 +98,7 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         kind: Kind::Boolean,
         default: Some("false"),
         example: Some("true"),
-        summary: "Answers 403.",
+        summary: "Respond with 403.",
         apache: Some("Require all denied, Require, Deny"),
         set: |route, given| {
             let at = given.at.clone();
@@ -112,7 +112,8 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         kind: Kind::Boolean,
         default: Some("false"),
         example: Some("true"),
-        summary: "Only for what the server itself leads here (X-Accel-Redirect, X-LiteSpeed-Location, error pages); a client is answered 404.",
+        summary: "Only for internal redirects (X-Accel-Redirect, X-LiteSpeed-Location, error \
+                  documents); requests from clients get 404.",
         since: "0.4",
         set: |route, given| route.is_internal = given.boolean(),
         ..Row::BASE
@@ -122,7 +123,8 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         contexts: ROUTE,
         kind: Kind::Word(&upstream::PROXY),
         example: Some("\"http://127.0.0.1:3000\""),
-        summary: "Sends requests there: the name of an [[upstream]], or the URL of one server (see `servers` there).",
+        summary: "Forward requests to this upstream: the name of an [[upstream]], or the URL of \
+                  one server (see `servers` there).",
         apache: Some("ProxyPass, ProxyPassMatch"),
         aliases: &["proxy_pass", "upstream", "fastcgi_pass"],
         set: |route, given| route.proxy = Some(given.located_text()),
@@ -133,7 +135,8 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         contexts: ROUTE,
         kind: Kind::Boolean,
         default: Some("true"),
-        summary: "With `proxy`: the client's Host goes along; else the server is asked for by its own address.",
+        summary: "With `proxy`: forward the client's Host. `false`: send the address of the \
+                  upstream server instead.",
         apache: Some("ProxyPreserveHost"),
         set: |route, given| {
             let at = given.at.clone();
@@ -146,8 +149,9 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         contexts: ROUTE,
         kind: Kind::Boolean,
         default: Some("true"),
-        summary: "With `proxy`: servers over HTTP are told by X-Forwarded-Proto whether the client came over `https` or `http`, and what the client says by that name is left \
-                  out. `false` where a server before this one says it: then its word goes along.",
+        summary: "With `proxy` over HTTP: set X-Forwarded-Proto to `https` or `http`, by the \
+                  client's connection, and drop the client's field of that name. `false`: forward \
+                  the field as received, for use behind another proxy that sets it.",
         aliases: &["x_forwarded_proto"],
         since: "0.4",
         set: |route, given| {
@@ -161,7 +165,8 @@ pub const ROWS: &[Row<RouteDraft>] = &[
         contexts: ROUTE.or(REDIRECT),
         kind: STATUS,
         example: Some("301"),
-        summary: "Status of a redirect (301, 302, 303, 307, 308; without it 302) or of `respond` (without it 200).",
+        summary: "Status of a redirect (301, 302, 303, 307, 308; default 302) or of `respond` \
+                  (default 200).",
         aliases: &["code"],
         set: |route, given| {
             let at = given.at.clone();

@@ -38,7 +38,8 @@ pub const ROWS: &[Row<Server>] = &[
         contexts: SERVER,
         kind: Kind::OneOf(&[Kind::Choice(&["auto"]), Kind::Integer { min: 1, max: 1024 }]),
         default: Some("\"auto\""),
-        summary: "Threads that serve, each with its own connections. `auto`: one per core that the process may run on.",
+        summary: "Number of worker threads, each with its own connections. `auto`: one per CPU \
+                  core available to the process.",
         apache: Some("StartServers, ThreadsPerChild"),
         aliases: &["worker_processes", "threads"],
         set: |server, given| server.workers = workers(given),
@@ -49,7 +50,8 @@ pub const ROWS: &[Row<Server>] = &[
         contexts: SERVER,
         kind: Kind::OneOf(&[Kind::Choice(&["off", "auto"]), Kind::ListOf(&CORE)]),
         default: Some("\"off\""),
-        summary: "Ties workers to cores: `auto` the nth worker to the nth core, a list to the cores of the list.",
+        summary: "CPU affinity of workers: `auto` pins the nth worker to the nth core, a list pins \
+                  workers to the listed cores.",
         aliases: &["worker_cpu_affinity", "cpu_affinity"],
         set: |server, given| server.affinity = affinity(given),
         ..Row::BASE
@@ -65,7 +67,8 @@ pub const ROWS: &[Row<Server>] = &[
             },
         ]),
         example: Some("\"www-data\""),
-        summary: "User (name or number) to become after binding, when started as root. It can't be root.",
+        summary: "User (name or number) to switch to after binding, when started as root. Must not \
+                  be root.",
         apache: Some("User"),
         set: |server, given| server.user = Some(name_or_number(given)),
         ..Row::BASE
@@ -81,7 +84,8 @@ pub const ROWS: &[Row<Server>] = &[
             },
         ]),
         example: Some("\"www-data\""),
-        summary: "Group to become after binding, when started as root. Without it, the user's own.",
+        summary: "Group to switch to after binding, when started as root. Default: the user's \
+                  primary group.",
         apache: Some("Group"),
         set: |server, given| server.group = Some(name_or_number(given)),
         ..Row::BASE
@@ -91,7 +95,8 @@ pub const ROWS: &[Row<Server>] = &[
         contexts: SERVER,
         kind: Kind::Path,
         default: Some("\"/var/lib/saker\""),
-        summary: "Folder of the control socket, the process id and what must survive a restart.",
+        summary: "Directory of the control socket, the process ID and everything that must survive \
+                  a restart.",
         apache: Some("DefaultRuntimeDir, PidFile"),
         aliases: &["pid"],
         set: |server, given| server.state_dir = given.path(),
@@ -103,8 +108,9 @@ pub const ROWS: &[Row<Server>] = &[
         kind: Kind::ListOf(&Kind::Word(&USER)),
         default: Some("[]"),
         example: Some("[\"deploy\"]"),
-        summary: "Users who may ask the running server (`saker status`, `reload`, `stop`, `purge`, `ban` …) besides root, and besides the user that \
-                  started it. The user that the server becomes is none of them.",
+        summary: "Users allowed to control the running server (`saker status`, `reload`, `stop`, \
+                  `purge`, `ban` …), besides root and the user who started it. The user that the \
+                  server switches to is not among them.",
         since: "0.9",
         set: |server, given| server.control_users = given.texts(),
         ..Row::BASE
@@ -114,7 +120,7 @@ pub const ROWS: &[Row<Server>] = &[
         contexts: SERVER,
         kind: Kind::Word(&FIELD_VALUE),
         default: Some("\"Saker\""),
-        summary: "The Server field of responses; \"\" sends none.",
+        summary: "Value of the `Server` response field; \"\" sends none.",
         apache: Some("ServerTokens"),
         aliases: &["server_tokens", "server_name_header"],
         set: |server, given| server.server_field = given.text(),
@@ -129,7 +135,7 @@ pub const ROWS: &[Row<Server>] = &[
         },
         default: Some("\"64MiB\""),
         unit: Some("bytes"),
-        summary: "Memory for resolved resources of all workers, bodies of small files included.",
+        summary: "Memory for the route caches of all workers, including the bodies of small files.",
         apache: Some("CacheSize"),
         set: |server, given| server.resource_memory_bytes_max = given.number(),
         ..Row::BASE
@@ -142,7 +148,7 @@ pub const ROWS: &[Row<Server>] = &[
             max: 100_000_000,
         },
         default: Some("65536"),
-        summary: "Resolved resources that are kept. 0 keeps none.",
+        summary: "Maximum number of entries in the route cache. 0 disables it.",
         aliases: &["open_file_cache"],
         set: |server, given| server.resource_entries_max = given.number(),
         ..Row::BASE
@@ -156,7 +162,8 @@ pub const ROWS: &[Row<Server>] = &[
         },
         default: Some("\"16KiB\""),
         unit: Some("bytes"),
-        summary: "Files up to this size are kept in memory whole; larger ones are sent from the page cache.",
+        summary: "Files up to this size are kept in memory; larger ones are sent with sendfile \
+                  from the kernel's page cache.",
         set: |server, given| server.resource_file_bytes_max = given.number(),
         ..Row::BASE
     },
@@ -168,7 +175,8 @@ pub const ROWS: &[Row<Server>] = &[
             max_ms: 86_400_000,
         },
         default: Some("\"30s\""),
-        summary: "How long running requests may take to finish when the server stops or is replaced.",
+        summary: "Maximum time for running requests to finish when the server stops or is \
+                  replaced.",
         apache: Some("GracefulShutdownTimeout"),
         aliases: &["worker_shutdown_timeout"],
         set: |server, given| server.shutdown_timeout_ms = given.number(),

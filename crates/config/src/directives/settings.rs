@@ -43,7 +43,7 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: SITE.or(ROUTE),
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "Answer TRACE with the request as it arrived?",
+        summary: "Answer TRACE requests with the request as received?",
         apache: Some("TraceEnable"),
         set: |settings, given| settings.trace = given.boolean(),
         ..Row::BASE
@@ -57,7 +57,7 @@ pub const ROWS: &[Row<Settings>] = &[
         },
         example: Some("\"20MB\""),
         unit: Some("bytes"),
-        summary: "Instead of the `body_size` of [limits]. 0: no limit.",
+        summary: "Overrides `body_size` of [limits]. 0: no limit.",
         apache: Some("LimitRequestBody"),
         aliases: &["client_max_body_size"],
         set: |settings, given| settings.body_bytes_max = Some(given.number()),
@@ -68,9 +68,11 @@ pub const ROWS: &[Row<Settings>] = &[
         contexts: SITE.or(ROUTE),
         kind: Kind::Choice(&["drop", "pass"]),
         default: Some("\"drop\""),
-        summary: "Request fields whose names have anything but letters, digits and hyphens, such as `X_User`: programs can't tell them from \
-                  `X-User`, so they are dropped on the way to programs, servers and `authorize`. `pass` passes them on, unless the request has \
-                  the plain name as well; for applications and gRPC services whose own fields are named so.",
+        summary: "Request fields whose names contain characters other than letters, digits and \
+                  hyphens, such as `X_User`: programs can't tell them from `X-User`, so they are \
+                  dropped before the request goes to programs, upstreams and `authorize`. `pass` \
+                  forwards them, unless the request has the regular name as well; for applications \
+                  and gRPC services that use such names.",
         aliases: &["underscores_in_headers", "ignore_invalid_headers"],
         since: "0.10",
         set: |settings, given| {

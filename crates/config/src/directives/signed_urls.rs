@@ -93,7 +93,7 @@ pub const ROWS: &[Row<Settings>] = &[Row {
         }),
     ]),
     default: Some("\"off\""),
-    summary: "Only URLs with a signature are answered, and only until they expire.",
+    summary: "Require signed URLs, which expire.",
     since: "0.9",
     apache: Some("AuthTokenSecret"),
     aliases: &["secure_link", "secdownload", "signed_urls"],
@@ -107,8 +107,10 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::Choice(FORMS),
         default: Some("\"saker\""),
-        summary: "What links look like. `saker`: HMAC-SHA256 over path and all arguments, as the argument `sig`. `nginx`: MD5 of `expression`, as \
-                  secure_link_md5. `nginx-path`: MD5 in the path, as secure_link_secret. `lighttpd`: as mod_secdownload. `mod_auth_token`: as that module of Apache.",
+        summary: "Format of links. `saker`: HMAC-SHA256 over path and all arguments, in the \
+                  argument `sig`. `nginx`: MD5 of `expression`, as secure_link_md5. `nginx-path`: \
+                  MD5 in the path, as secure_link_secret. `lighttpd`: as mod_secdownload. \
+                  `mod_auth_token`: as that Apache module.",
         since: "0.9",
         set: |draft, given| draft.form = given.text(),
         ..Row::BASE
@@ -118,7 +120,8 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::OneOf(&[Kind::Text, Kind::ListOf(&Kind::Text)]),
         example: Some("\"a long random text\""),
-        summary: "What whoever makes links knows. Of several, links are made with the first and good with each, so that a secret can be changed.",
+        summary: "Secret shared with the program that makes links. With several, links are made \
+                  with the first and accepted with each, so that secrets can be rotated.",
         since: "0.9",
         aliases: &[
             "secrets",
@@ -140,7 +143,8 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::Path,
         example: Some("\"/etc/saker/links.secret\""),
-        summary: "File with the secrets, one a line, in place of `secret`; read when the configuration is.",
+        summary: "File with the secrets, one per line, instead of `secret`; read when the \
+                  configuration is loaded.",
         since: "0.9",
         set: |draft, given| {
             let at = given.at.clone();
@@ -153,7 +157,8 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::Word(&LOCAL_PATH),
         example: Some("\"/dl/\""),
-        summary: "What stands before the token, for forms with a token in the path. Without it, what stands before the `*` of the route's path; for a site `/`.",
+        summary: "Path before the token, for formats with a token in the path. Default: the part \
+                  of the route's path before `*`; `/` for a site.",
         since: "0.9",
         aliases: &[
             "uri_prefix",
@@ -169,7 +174,8 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::Path,
         example: Some("\"/srv/downloads\""),
-        summary: "Folder of the files, for forms with a token in the path. Without it they are below the prefix, at the site's own root.",
+        summary: "Directory of the files, for formats with a token in the path. Default: below the \
+                  prefix, in the site's root.",
         since: "0.9",
         aliases: &[
             "document_root",
@@ -184,7 +190,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::Integer { min: 403, max: 410 },
         default: Some("410"),
-        summary: "Status for links that were good once: 410 or 403. Wrong ones are answered 403.",
+        summary: "Status for expired links: 410 or 403. Invalid ones get 403.",
         since: "0.9",
         set: |draft, given| draft.expired = Some(given.number() as u16),
         ..Row::BASE
@@ -194,8 +200,9 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::Word(&EXPRESSION),
         default: Some("\"$expires$uri$remote_addr $secret\""),
-        summary: "With `form = \"nginx\"`: what is hashed, in the words of secure_link_md5, with $secret for the secret. Known are $expires (also \
-                  $secure_link_expires), $uri, $remote_addr, $host, $secret and $arg_NAME.",
+        summary: "With `form = \"nginx\"`: the text to hash, in the syntax of secure_link_md5, \
+                  with $secret for the secret. Variables: $expires (also $secure_link_expires), \
+                  $uri, $remote_addr, $host, $secret and $arg_NAME.",
         since: "0.9",
         aliases: &["secure_link_md5"],
         set: |draft, given| draft.expression = Some(given.located_text()),
@@ -206,7 +213,8 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::Word(&ARGUMENT),
         example: Some("\"md5\""),
-        summary: "Name of the argument with the signature: `md5` for nginx's form, `sig` for ours.",
+        summary: "Name of the argument with the signature. Default: `md5` with `form = \"nginx\"`, \
+                  `sig` with `form = \"saker\"`.",
         since: "0.9",
         set: |draft, given| draft.hash_argument = Some(given.located_text()),
         ..Row::BASE
@@ -216,7 +224,8 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::Word(&ARGUMENT),
         default: Some("\"expires\""),
-        summary: "Name of the argument with the time of the link's end, in seconds since 1970. With `form = \"nginx\"`, an expression without $expires has none.",
+        summary: "Name of the argument with the expiration time, in seconds since 1970. With `form \
+                  = \"nginx\"`, an expression without $expires has none.",
         since: "0.9",
         set: |draft, given| draft.expires_argument = Some(given.located_text()),
         ..Row::BASE
@@ -246,7 +255,8 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
             max_ms: 100 * YEAR_MS,
         },
         default: Some("\"60s\""),
-        summary: "With `form = \"lighttpd\"` and `\"mod_auth_token\"`: how long a link is good from the time that it names.",
+        summary: "With `form = \"lighttpd\"` or `\"mod_auth_token\"`: how long a link is valid \
+                  after its timestamp.",
         since: "0.9",
         aliases: &["timeout", "secdownload.timeout", "AuthTokenTimeout"],
         set: |draft, given| {
@@ -260,7 +270,8 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::Integer { min: 0, max: 1000 },
         default: Some("0"),
-        summary: "With `form = \"lighttpd\"`: only so many segments of the path are signed, so that a link is for all below; 0: all.",
+        summary: "With `form = \"lighttpd\"`: number of path segments that are signed, so that a \
+                  link covers everything below; 0: all.",
         since: "0.9",
         aliases: &["path-segments", "secdownload.path-segments"],
         set: |draft, given| {
@@ -274,7 +285,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "With `form = \"lighttpd\"`: the arguments are signed, too.",
+        summary: "With `form = \"lighttpd\"`: sign the query too?",
         since: "0.9",
         aliases: &[
             "hash_querystr",
@@ -289,7 +300,8 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "The client's address is signed, so that a link is for one client. With `form = \"nginx\"`, $remote_addr in the expression says so.",
+        summary: "Sign the client's address, so that a link works for one client only? With `form \
+                  = \"nginx\"`, use $remote_addr in the expression instead.",
         since: "0.9",
         aliases: &["limit_by_ip", "AuthTokenLimitByIp"],
         set: |draft, given| draft.address = Some(given.located_boolean()),
@@ -300,7 +312,7 @@ pub const SIGNED_ROWS: &[Row<SignedDraft>] = &[
         contexts: SIGNED,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "With `form = \"saker\"`: the host is signed, too.",
+        summary: "With `form = \"saker\"`: sign the host too?",
         since: "0.9",
         set: |draft, given| draft.host = Some(given.located_boolean()),
         ..Row::BASE

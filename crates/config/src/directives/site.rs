@@ -70,7 +70,8 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         contexts: SITE,
         kind: Kind::ListOf(&Kind::Word(&NAME)),
         default: Some("[\"*\"]"),
-        summary: "Hosts that the site answers to: exact, `*.example.org` (any number of labels before it), or `*` for all others.",
+        summary: "Host names of the site: exact, `*.example.org` (one or more labels), or `*` for \
+                  all others.",
         apache: Some("ServerName, ServerAlias"),
         aliases: &["name", "host", "hosts", "server_name"],
         set: |site, given| site.names = Some(names(given)),
@@ -81,9 +82,11 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         contexts: SITE,
         kind: Kind::Path,
         example: Some("\"/srv/www\""),
-        summary: "Folder that is served, relative to the file of the configuration. Parts of the host's name may stand in it: `%0` all of it, `%2` its \
-                  second part, `%-1` its last, `%2+` the second and all that follow, `%1.1` the first letter of the first; `_` where it has no such \
-                  part, `%%` a percent sign. Only a site whose routes answer everything, or one with `lookup`, can do without.",
+        summary: "Document root, relative to the configuration file. It may contain parts of the \
+                  host name: `%0` is the whole name, `%2` its second label, `%-1` the last, `%2+` \
+                  the second and all following, `%1.1` the first letter of the first; `_` where \
+                  the name has no such part, `%%` a percent sign. Required unless the site's \
+                  routes answer every request or `lookup` is on.",
         apache: Some("DocumentRoot, VirtualDocumentRoot"),
         aliases: &["document_root", "alias"],
         set: |site, given| {
@@ -98,7 +101,8 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         kind: Kind::Boolean,
         default: Some("false"),
         since: "0.9",
-        summary: "Ask the database of [hosts] for the document root and more of each name that comes to this site?",
+        summary: "Look up the document root and other settings of each host name in the database \
+                  of [dynamic_vhosts]?",
         aliases: &["from_database", "dynamic", "mass_vhost"],
         set: |site, given| site.is_looked_up = given.boolean(),
         ..Row::BASE
@@ -109,7 +113,7 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         kind: Kind::ListOf(&Kind::Word(&listener::ADDRESS)),
         default: Some("[]"),
         example: Some("[\"127.0.0.1:8080\"]"),
-        summary: "Addresses of the listeners on which the site is found. Empty: on all.",
+        summary: "Addresses of the listeners that serve the site. Empty: all.",
         aliases: &["listen"],
         set: |site, given| site.listeners = listeners(given),
         ..Row::BASE
@@ -118,7 +122,7 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         name: "route",
         contexts: SITE,
         kind: Kind::Sections(ROUTE),
-        summary: "Other ways for some paths.",
+        summary: "Different behavior for some paths.",
         apache: Some("<Location>"),
         aliases: &["location", "routes"],
         ..Row::BASE
@@ -138,8 +142,9 @@ pub const ROWS: &[Row<SiteDraft>] = &[
         kind: Kind::OneOf(&[Kind::Boolean, Kind::Integer { min: 301, max: 308 }]),
         default: Some("false"),
         example: Some("true"),
-        summary: "Send requests over plain HTTP to HTTPS, with the same host, path and query? `true` is with the status 308; 301, 302, 303 and 307 \
-                  may be written instead. What authorities of certificates ask for (`/.well-known/acme-challenge/`) is answered all the same.",
+        summary: "Redirect plain HTTP requests to HTTPS, with the same host, path and query? \
+                  `true` uses status 308; 301, 302, 303 or 307 may be given instead. ACME \
+                  challenges (`/.well-known/acme-challenge/`) are still answered.",
         apache: Some("MDRequireHttps"),
         aliases: &[
             "redirect_https",

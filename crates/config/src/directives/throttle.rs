@@ -166,65 +166,66 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         name: "throttle",
         contexts: SITE.or(ROUTE),
         kind: Kind::Section(THROTTLE),
-        summary: "Bandwidth and request rates.",
+        summary: "Bandwidth limits and request rate limits.",
         ..Row::BASE
     },
     bandwidth_row(
         "out_per_connection",
-        "Responses on one connection.",
+        "Bandwidth of responses per connection.",
         RATE_LIMIT,
         |s, given| s.throttle.out_connection = given.parsed(),
     ),
     bandwidth_row(
         "out_per_address",
-        "Responses to one client address.",
+        "Bandwidth of responses per client address.",
         None,
         |s, given| s.throttle.out_address = given.parsed(),
     ),
     bandwidth_row(
         "out_per_site",
-        "Responses of the site.",
+        "Bandwidth of responses of the whole site.",
         None,
         |s, given| s.throttle.out_site = given.parsed(),
     ),
     bandwidth_row(
         "in_per_connection",
-        "Request bodies on one connection.",
+        "Bandwidth of request bodies per connection.",
         None,
         |s, given| s.throttle.in_connection = given.parsed(),
     ),
     bandwidth_row(
         "in_per_address",
-        "Request bodies from one client address.",
+        "Bandwidth of request bodies per client address.",
         None,
         |s, given| s.throttle.in_address = given.parsed(),
     ),
     bandwidth_row(
         "in_per_site",
-        "Request bodies to the site.",
+        "Bandwidth of request bodies to the whole site.",
         None,
         |s, given| s.throttle.in_site = given.parsed(),
     ),
     requests_row(
         "requests_static",
-        "Requests of one client address that are answered from files or by fixed rules.",
+        "Rate of requests per client address that are answered from files or by fixed rules.",
         |s, given| s.throttle.static_requests = given.parsed(),
     ),
     requests_row(
         "requests_dynamic",
-        "Requests of one client address that a program answers.",
+        "Rate of requests per client address that a program or upstream answers.",
         |s, given| s.throttle.dynamic_requests = given.parsed(),
     ),
     requests_row(
         "requests_per_site",
-        "Requests of all clients together. Those over it are answered with 503.",
+        "Rate of requests of all clients together. Excess requests get 503.",
         |s, given| s.throttle.site_requests = given.parsed(),
     ),
     Row {
         deprecated: &["at_a_time_per_address"],
         ..concurrency_row(
             "concurrent_per_address",
-            "Requests of one client address that are being answered at the same time, downloads among them. 0: no limit.",
+            "Maximum number of concurrent requests per client address, including downloads. 0: no \
+             limit.",
             Some("MaxConnPerIP"),
             |s, given| s.throttle.at_a_time_address = given.number(),
         )
@@ -233,27 +234,28 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         deprecated: &["at_a_time_per_site"],
         ..concurrency_row(
             "concurrent_per_site",
-            "Requests of all clients that are being answered at the same time; more are answered with 503. 0: no limit.",
+            "Maximum number of concurrent requests of all clients; more get 503. 0: no limit.",
             None,
             |s, given| s.throttle.at_a_time_site = given.number(),
         )
     },
     concurrency_row(
         "dynamic_per_address",
-        "Requests of one client address that programs (PHP, a proxied server) answer at the same time. 0: no limit.",
+        "Maximum number of concurrent requests per client address that programs (PHP, upstreams) \
+         answer. 0: no limit.",
         None,
         |s, given| s.throttle.dynamic_at_a_time_address = given.number(),
     ),
     concurrency_row(
         "dynamic_per_site",
-        "Requests of all clients that programs answer at the same time. 0: no limit.",
+        "Maximum number of concurrent requests of all clients that programs answer. 0: no limit.",
         None,
         |s, given| s.throttle.dynamic_at_a_time_site = given.number(),
     ),
     concurrency_row(
         "dynamic_queue",
-        "Requests for programs over `dynamic_per_address` or `dynamic_per_site` that wait for their turn; more are answered at once with 429 or \
-         503. 0: none wait.",
+        "Maximum number of requests beyond `dynamic_per_address` or `dynamic_per_site` that wait; \
+         more get 429 or 503 at once. 0: none wait.",
         None,
         |s, given| s.throttle.dynamic_queue_max = given.number(),
     ),
@@ -265,7 +267,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
             max_ms: 3_600_000,
         },
         example: Some("\"10s\""),
-        summary: "How long a request waits for its turn; then it is answered with 503. Without it 10 seconds.",
+        summary: "Maximum time a request waits in the queue; then 503. Default: 10 seconds.",
         since: "0.9",
         set: |s, given| s.throttle.dynamic_queue_ms = given.number(),
         ..Row::BASE
@@ -275,8 +277,10 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
         contexts: THROTTLE,
         kind: Kind::Choice(&["403", "429", "503", "drop", "challenge"]),
         example: Some("\"503\""),
-        summary: "What requests over a limit meet: an answer with this status (with `Retry-After`), the end of the connection without one, or the \
-                  page of `challenge`. Without it 429 where the client is over its limit, 503 where the site is.",
+        summary: "Action on requests that exceed a limit: respond with this status (with \
+                  `Retry-After`), close the connection without a response (`drop`), or send the \
+                  page of `challenge`. Default: 429 if the client exceeds its limit, 503 if the \
+                  site does.",
         aliases: &["limit_req_status", "limit_conn_status"],
         since: "0.9",
         set: |s, given| s.throttle.over = Some(super::access::consequence(&given.text())),
@@ -304,7 +308,8 @@ pub const RATE_ROWS: &[Row<RateDraft>] = &[
         },
         example: Some("\"4MB\""),
         unit: Some("bytes"),
-        summary: "What may pass at once after a pause. Without it, what the rate gives in one second.",
+        summary: "Bytes that may pass at once after a pause. Default: what the rate allows in one \
+                  second.",
         set: |draft, given| draft.burst = Some(given.number()),
         ..Row::BASE
     },
@@ -318,7 +323,7 @@ pub const RATE_ROWS: &[Row<RateDraft>] = &[
         default: Some("0"),
         example: Some("\"10MB\""),
         unit: Some("bytes"),
-        summary: "So much of each response or request body is not counted.",
+        summary: "Bytes at the start of each response or request body that are not limited.",
         set: |draft, given| draft.after = given.number(),
         ..Row::BASE
     },
@@ -343,7 +348,8 @@ pub const REQUEST_RATE_ROWS: &[Row<RequestRateDraft>] = &[
             max: 1_000_000_000,
         },
         example: Some("20"),
-        summary: "Requests that may come at once after a pause. Without it, what the rate gives in one second, at least 1.",
+        summary: "Requests that may arrive at once after a pause. Default: what the rate allows in \
+                  one second, at least 1.",
         set: |draft, given| draft.burst = Some(given.number()),
         ..Row::BASE
     },
@@ -352,7 +358,7 @@ pub const REQUEST_RATE_ROWS: &[Row<RequestRateDraft>] = &[
         contexts: REQUEST_RATE,
         kind: Kind::Choice(&["refuse", "delay"]),
         default: Some("\"refuse\""),
-        summary: "Further requests are refused (429 with Retry-After), or wait.",
+        summary: "Refuse excess requests (429 with Retry-After), or delay them.",
         set: |draft, given| draft.delay = given.text() == "delay",
         ..Row::BASE
     },

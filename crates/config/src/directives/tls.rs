@@ -1,4 +1,4 @@
-//! `[site.tls]` (certificates, versions, client certificates), `[[tls.certificate]]`, and
+//! `[site.tls]` (certificates, versions, client certificates), `[[site.tls.certificate]]`, and
 //! `[tls]` for the process.
 //!
 //! What certificates and keys hold is not looked at here: files change while the server runs, and
@@ -139,7 +139,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
         name: "tls",
         contexts: SITE,
         kind: Kind::Section(SITE_TLS),
-        summary: "The site over TLS.",
+        summary: "TLS settings of the site.",
         ..Row::BASE
     },
     Row {
@@ -147,8 +147,9 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
         contexts: SITE_TLS,
         kind: Kind::OneOf(&[Kind::Path, Kind::ListOf(&ONE_CERTIFICATE)]),
         example: Some("\"/etc/ssl/example.org.pem\""),
-        summary: "Certificate chain (PEM, the site's own first). RSA and ECDSA side by side, and other pairs: a list, or tables \
-                  `[[tls.certificate]]`. Files that change are read again.",
+        summary: "Certificate chain (PEM, the site's own certificate first). For several, such as \
+                  RSA and ECDSA: a list, or tables `[[site.tls.certificate]]`. Changed files are \
+                  reloaded.",
         apache: Some("SSLCertificateFile, SSLCertificateChainFile"),
         aliases: &[
             "ssl_certificate",
@@ -171,7 +172,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
         contexts: SITE_TLS,
         kind: Kind::Path,
         example: Some("\"/etc/ssl/example.org.key\""),
-        summary: "Private key (PEM) of the one certificate. Without it, the certificate's file holds the key too.",
+        summary: "Private key (PEM) of the only certificate. Default: in the certificate file.",
         apache: Some("SSLCertificateKeyFile"),
         aliases: &[
             "ssl_certificate_key",
@@ -189,7 +190,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
         contexts: SITE_TLS,
         kind: Kind::Path,
         example: Some("\"/var/lib/ocsp/example.org.der\""),
-        summary: "OCSP response (DER) to staple to the one certificate.",
+        summary: "OCSP response (DER) to staple to the only certificate.",
         apache: Some("SSLUseStapling"),
         aliases: &[
             "ssl_stapling_file",
@@ -206,9 +207,11 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
         kind: Kind::OneOf(&[Kind::Boolean, Kind::Choice(&["on-demand", "local"])]),
         default: Some("false"),
         example: Some("true"),
-        summary: "Certificates without files. `true`: from the authority of `[acme]`, for all names of the site, renewed in time; whoever \
-                  writes it agrees to the authority's terms. `on-demand`: the same, at the first handshake for a name, if `ask` of `[acme]` \
-                  allows it. `local`: signed by an authority of this machine, whose certificate stands in the state folder.",
+        summary: "Certificates without files. `true`: from the authority of `[acme]`, for all \
+                  names of the site, renewed in time; by setting it you agree to the authority's \
+                  terms of service. `on-demand`: the same, at the first handshake for a name, if \
+                  `ask` of `[acme]` allows it. `local`: signed by a CA of this machine, whose \
+                  certificate is in `state_dir`.",
         apache: Some("MDomain, MDMember"),
         aliases: &["acme", "auto", "letsencrypt", "on_demand"],
         set: |tls, given| tls.automatic = Some(automatic(given)),
@@ -219,7 +222,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
         contexts: SITE_TLS,
         kind: Kind::Choice(&["1.2", "1.3"]),
         default: Some("\"1.2\""),
-        summary: "The oldest version of TLS that is spoken. Versions before 1.2 never are.",
+        summary: "Minimum TLS version. Versions before 1.2 are not supported.",
         apache: Some("SSLProtocol"),
         aliases: &[
             "ssl_protocols",
@@ -243,7 +246,8 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
         kind: Kind::ListOf(&Kind::Word(&CIPHER)),
         default: Some("[]"),
         example: Some("[\"TLS_AES_256_GCM_SHA384\", \"ECDHE-ECDSA-AES256-GCM-SHA384\"]"),
-        summary: "Cipher suites by their IANA or OpenSSL names, the preferred first. Where none of a version is named, its usual ones are used.",
+        summary: "Cipher suites by IANA or OpenSSL name, in order of preference. A version without \
+                  any suite in the list keeps its defaults.",
         apache: Some("SSLCipherSuite"),
         aliases: &["ssl_ciphers", "cipher_suites", "ssl.cipher-list"],
         set: |tls, given| {
@@ -258,7 +262,8 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
         kind: Kind::ListOf(&Kind::Word(&GROUP)),
         default: Some("[]"),
         example: Some("[\"X25519MLKEM768\", \"X25519\", \"P-256\"]"),
-        summary: "Groups for the key exchange, the preferred first. Empty: X25519MLKEM768, X25519, P-256, P-384.",
+        summary: "Key exchange groups, in order of preference. Empty: X25519MLKEM768, X25519, \
+                  P-256, P-384.",
         apache: Some("SSLOpenSSLConfCmd"),
         aliases: &["ssl_ecdh_curve", "curves", "ecdh_curve"],
         set: |tls, given| tls.groups = given.parsed_list(),
@@ -269,8 +274,10 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
         contexts: SITE_TLS,
         kind: Kind::Choice(&["off", "optional", "required"]),
         default: Some("\"off\""),
-        summary: "Ask clients for a certificate? `optional`: one that is shown must be good. `required`: without one there is no connection. \
-                  Sites that differ in this must not share a connection: a request for another host than the handshake's is answered with 421.",
+        summary: "Request a certificate from clients? `optional`: a certificate is verified if \
+                  sent. `required`: the handshake fails without one. Sites with different policies \
+                  must not share a connection: a request for another host than the handshake's \
+                  gets 421.",
         apache: Some("SSLVerifyClient"),
         aliases: &[
             "ssl_verify_client",
@@ -289,7 +296,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
         contexts: SITE_TLS,
         kind: Kind::Path,
         example: Some("\"/etc/ssl/clients.pem\""),
-        summary: "Authorities (PEM) that may have signed the certificates of clients.",
+        summary: "CA certificates (PEM) that client certificates are verified with.",
         apache: Some("SSLCACertificateFile, SSLCACertificatePath"),
         aliases: &[
             "ssl_client_certificate",
@@ -306,7 +313,7 @@ pub const SITE_TLS_ROWS: &[Row<SiteTlsDraft>] = &[
         kind: Kind::OneOf(&[Kind::Path, Kind::ListOf(&Kind::Path)]),
         default: Some("[]"),
         example: Some("\"/etc/ssl/clients.crl\""),
-        summary: "Revocation lists (PEM) of those authorities.",
+        summary: "Certificate revocation lists (PEM) of those CAs.",
         apache: Some("SSLCARevocationFile, SSLCARevocationPath"),
         aliases: &["ssl_crl", "crl", "ssl.ca-crl-file"],
         set: |tls, given| {
@@ -322,21 +329,21 @@ pub const CERTIFICATE_ROWS: &[Row<CertificateDraft>] = &[
         "certificate",
         true,
         "\"rsa.pem\"",
-        "Certificate chain (PEM, the site's own first).",
+        "Certificate chain (PEM, the site's own certificate first).",
         |one, given| one.certificate = Some(given.path()),
     ),
     certificate_row(
         "key",
         false,
         "\"rsa.key\"",
-        "Its private key (PEM). Without it, the certificate's file holds the key too.",
+        "Private key (PEM). Default: in the certificate file.",
         |one, given| one.key = Some(given.path()),
     ),
     certificate_row(
         "ocsp",
         false,
         "\"rsa.der\"",
-        "OCSP response (DER) to staple to it.",
+        "OCSP response (DER) to staple.",
         |one, given| one.ocsp = Some(given.path()),
     ),
 ];
@@ -354,8 +361,9 @@ pub const TLS_ROWS: &[Row<ServerTls>] = &[
         kind: Kind::OneOf(&[Kind::Path, Kind::ListOf(&Kind::Path)]),
         default: Some("[]"),
         example: Some("[\"/etc/saker/ticket-today.key\", \"/etc/saker/ticket-yesterday.key\"]"),
-        summary: "Session ticket keys (files of 48 or 80 random bytes) that several machines share: the first makes tickets, all open them; \
-                  files that change are read again. Empty: keys of this process, changed as `ticket_rotation` says.",
+        summary: "Files with session ticket keys (48 or 80 random bytes each) shared by several \
+                  machines: the first encrypts tickets, all decrypt them; changed files are \
+                  reloaded. Empty: random keys of this process, rotated every `ticket_rotation`.",
         apache: Some("SSLSessionTicketKeyFile"),
         aliases: &["ssl_session_ticket_key", "session_ticket_key", "ticket_key"],
         set: |tls, given| tls.ticket_keys = given.paths(),
@@ -369,7 +377,8 @@ pub const TLS_ROWS: &[Row<ServerTls>] = &[
             max_ms: 7 * 86_400_000,
         },
         default: Some("\"12h\""),
-        summary: "How often the server's own ticket keys change. The last one is kept as long again to open tickets.",
+        summary: "Rotation interval of the process's own ticket keys. The previous key still \
+                  decrypts tickets for one more interval.",
         apache: Some("SSLSessionCacheTimeout"),
         aliases: &["ssl_session_timeout", "session_timeout"],
         set: |tls, given| tls.ticket_rotation_ms = given.number(),
@@ -377,7 +386,7 @@ pub const TLS_ROWS: &[Row<ServerTls>] = &[
     },
 ];
 
-/// The rows of `[[tls.certificate]]`, all of them paths.
+/// The rows of `[[site.tls.certificate]]`, all of them paths.
 const fn certificate_row(
     name: &'static str,
     required: bool,
@@ -489,7 +498,7 @@ fn beside_certificate(
             reader.error(at, format!("`{name}` without `certificate`"), Some("add certificate = \"chain.pem\"".into()));
         }),
         _ => beside.for_each(|(name, at)| {
-            let help = "write [[tls.certificate]] for each, with `certificate`, `key` and `ocsp` of its own";
+            let help = "write [[site.tls.certificate]] for each, with `certificate`, `key` and `ocsp` of its own";
             reader.error(at, format!("`{name}` goes with one `certificate`, and there are several"), Some(help.into()));
         }),
     }

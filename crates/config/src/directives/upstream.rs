@@ -92,7 +92,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         kind: Kind::Word(&NAME),
         example: Some("\"app\""),
         required: true,
-        summary: "What routes call it.",
+        summary: "Name that routes refer to.",
         set: |upstream, given| {
             let at = given.at.clone();
             upstream.name = Some((given.text(), at));
@@ -107,8 +107,11 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
             "[\"http://10.0.0.1:8080\", { address = \"http://10.0.0.2:8080\", weight = 3 }]",
         ),
         required: true,
-        summary: "Where they are: `http://`, `https://`, `h2c://` and `h2://` (HTTP/2 without and with TLS; `grpc://` and `grpcs://` are the same), `fcgi://`, `scgi://`, `uwsgi://`, `lsapi://`, `ajp://` with host and port, or with \
-                  `+unix:` and the path of a socket. A path behind the port goes before the request's.",
+        summary: "Servers of the upstream: `http://`, `https://`, `h2c://` and `h2://` (HTTP/2 \
+                  without and with TLS; `grpc://` and `grpcs://` are synonyms), `fcgi://`, \
+                  `scgi://`, `uwsgi://`, `lsapi://`, `ajp://` with host and port, or with `+unix:` \
+                  and the path of a socket. A path after the port is prepended to the request's \
+                  path.",
         apache: Some("BalancerMember"),
         aliases: &["server", "members", "backends"],
         set: |upstream, given| {
@@ -121,8 +124,9 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         contexts: UPSTREAM,
         kind: Kind::Choice(BALANCES),
         default: Some("\"round-robin\""),
-        summary: "Who is asked next: each in turn by weight, the one with the fewest requests under way, the one with the fewest bytes so far, the \
-                  less busy of two at random, always the same for a client's address, always the same for a path and query.",
+        summary: "Load balancing: weighted round robin, fewest active requests, fewest bytes \
+                  transferred, the less loaded of two at random, by client address, or by path and \
+                  query.",
         apache: Some("lbmethod of ProxySet"),
         aliases: &["lb_method", "policy", "method"],
         set: |upstream, given| upstream.balance = balance(&given.text()),
@@ -133,7 +137,8 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         contexts: UPSTREAM,
         kind: Kind::Text,
         example: Some("\"JSESSIONID\""),
-        summary: "A session whose cookie of that name ends in `.route` stays with the server of that `route`.",
+        summary: "Session cookie for sticky sessions: if its value ends in `.route`, requests go \
+                  to the server with that `route`.",
         apache: Some("stickysession of ProxySet"),
         set: |upstream, given| upstream.sticky_cookie = Some(given.text()),
         ..Row::BASE
@@ -144,8 +149,9 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         kind: COUNT,
         default: Some("32"),
         unit: Some("connections"),
-        summary: "Idle connections to each server that a worker keeps; 0: one connection per request. For FastCGI no more than the program has \
-                  processes to spare, since each kept one holds a process.",
+        summary: "Maximum number of idle connections to each server, per worker; 0: one connection \
+                  per request. For FastCGI, at most the number of spare processes, as each \
+                  connection occupies one.",
         apache: Some("enablereuse, max of ProxyPass"),
         aliases: &["keepalive", "keep_alive"],
         set: |upstream, given| upstream.tuning.kept_max = given.number() as usize,
@@ -157,7 +163,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         kind: DURATION,
         default: Some("\"30s\""),
         unit: Some("milliseconds"),
-        summary: "After this an idle connection is closed.",
+        summary: "Idle time after which a connection is closed.",
         apache: Some("ttl of ProxyPass"),
         set: |upstream, given| upstream.tuning.kept_ms = given.number(),
         ..Row::BASE
@@ -168,7 +174,8 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         kind: COUNT,
         default: Some("0"),
         unit: Some("connections"),
-        summary: "To each server, of the whole process; further requests wait. 0: no limit.",
+        summary: "Maximum number of connections to each server, for the whole process; further \
+                  requests wait. 0: no limit.",
         apache: Some("max of ProxyPass"),
         aliases: &["max_connections", "max_conns"],
         set: |upstream, given| upstream.tuning.connections_max = given.number() as usize,
@@ -180,7 +187,8 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         kind: COUNT,
         default: Some("1024"),
         unit: Some("requests"),
-        summary: "That may wait for a connection; further ones are answered 503 at once.",
+        summary: "Maximum number of requests that wait for a connection; further ones get 503 at \
+                  once.",
         set: |upstream, given| upstream.tuning.queue_max = given.number() as usize,
         ..Row::BASE
     },
@@ -190,7 +198,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         kind: DURATION,
         default: Some("\"30s\""),
         unit: Some("milliseconds"),
-        summary: "After this a request that waits is answered 503.",
+        summary: "Maximum time a request waits for a connection; then 503.",
         apache: Some("acquire of ProxyPass"),
         set: |upstream, given| upstream.tuning.queue_timeout_ms = given.number(),
         ..Row::BASE
@@ -201,7 +209,8 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         kind: DURATION,
         default: Some("\"10s\""),
         unit: Some("milliseconds"),
-        summary: "For making a connection; then the next server is asked, and the last one answered for with 504.",
+        summary: "Timeout for connecting; then the next server is tried, and after the last one \
+                  the client gets 504.",
         apache: Some("connectiontimeout of ProxyPass"),
         aliases: &["proxy_connect_timeout"],
         set: |upstream, given| upstream.tuning.connect_timeout_ms = given.number(),
@@ -213,7 +222,8 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         kind: DURATION,
         default: Some("\"60s\""),
         unit: Some("milliseconds"),
-        summary: "Without a byte in either direction: 504, or a response that is seen to break off.",
+        summary: "Maximum time without a byte in either direction; then 504, or an aborted \
+                  response.",
         apache: Some("ProxyTimeout"),
         aliases: &["read_timeout", "proxy_read_timeout"],
         set: |upstream, given| upstream.tuning.timeout_ms = given.number(),
@@ -225,7 +235,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         kind: DURATION,
         default: Some("\"10s\""),
         unit: Some("milliseconds"),
-        summary: "A server that failed is left alone for this long, as long as there is another.",
+        summary: "How long a failed server is not used while there is another.",
         apache: Some("retry of ProxyPass"),
         aliases: &["fail_timeout", "retry"],
         set: |upstream, given| upstream.tuning.retry_ms = given.number(),
@@ -236,7 +246,8 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         contexts: UPSTREAM,
         kind: Kind::ListOf(&Kind::Integer { min: 400, max: 599 }),
         example: Some("[500, 503]"),
-        summary: "Statuses that count as failures of the server that sent them; the response goes out all the same.",
+        summary: "Statuses that count as failures of the server; the response still goes to the \
+                  client.",
         apache: Some("failonstatus of ProxySet"),
         set: |upstream, given| {
             upstream.failure_statuses = given
@@ -253,7 +264,7 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         kind: Kind::Integer { min: 1, max: 1000 },
         example: Some("2"),
         unit: Some("servers"),
-        summary: "That are asked for one request where the first can't be reached; without it all.",
+        summary: "Maximum number of servers tried per request when connecting fails. Default: all.",
         apache: Some("maxattempts of ProxySet"),
         aliases: &["tries"],
         set: |upstream, given| upstream.attempts_max = Some(given.number() as usize - 1),
@@ -264,8 +275,10 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         contexts: UPSTREAM,
         kind: Kind::Boolean,
         example: Some("true"),
-        summary: "May responses lead to another path of the site, by X-Accel-Redirect or X-LiteSpeed-Location, or to a file (see `send_files`)? \
-                  Such fields never go to the client. Without it: programs (`fcgi`, `scgi`, `uwsgi`, `lsapi`) may, servers (`http`, `ajp`) may not.",
+        summary: "Allow responses to redirect internally to another path of the site, by \
+                  X-Accel-Redirect or X-LiteSpeed-Location, or to a file (see `send_files`)? These \
+                  fields never reach the client. Default: allowed for programs (`fcgi`, `scgi`, \
+                  `uwsgi`, `lsapi`), not for servers (`http`, `ajp`).",
         aliases: &["x_accel_redirect", "x_accel"],
         since: "0.4",
         set: |upstream, given| upstream.internal_redirects = Some(given.boolean()),
@@ -281,8 +294,10 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         default: Some("0"),
         example: Some("\"1GiB\""),
         unit: Some("bytes"),
-        summary: "Content of a request that is no longer is all here (in memory, beyond 256 KiB in a file without a name) before a server is asked, so \
-                  that a slow upload holds none of its processes; what is longer goes on as it comes. The server's own PHP gets all of it so.",
+        summary: "Request bodies up to this size are buffered completely (in memory up to 256 KiB, \
+                  then in an unnamed file) before a server is used, so that slow uploads occupy no \
+                  backend process; longer ones are streamed. The server's own PHP always gets \
+                  buffered bodies.",
         aliases: &["proxy_request_buffering", "fastcgi_request_buffering"],
         since: "0.4",
         set: |upstream, given| upstream.tuning.request_ahead_bytes = given.number(),
@@ -297,7 +312,8 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         },
         default: Some("\"256KiB\""),
         unit: Some("bytes"),
-        summary: "Of a response that is kept in memory for a client that takes it slowly, so that the server is free again.",
+        summary: "Part of a response that is buffered in memory for a slow client, so that the \
+                  server is free again.",
         aliases: &["proxy_buffers"],
         set: |upstream, given| upstream.tuning.buffer_memory_bytes = given.number() as usize,
         ..Row::BASE
@@ -311,8 +327,8 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
         },
         default: Some("\"1GiB\""),
         unit: Some("bytes"),
-        summary: "What is kept on disk of one response beyond `buffer`; beyond both, and beyond `buffer_files` in `[limits]`, the server has to wait. \
-                  0: nothing.",
+        summary: "Part of a response that is buffered on disk beyond `buffer`; beyond both, and \
+                  beyond `buffer_files` of `[limits]`, the server has to wait. 0: none.",
         aliases: &["proxy_max_temp_file_size"],
         set: |upstream, given| upstream.tuning.buffer_disk_bytes = given.number(),
         ..Row::BASE

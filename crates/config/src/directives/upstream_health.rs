@@ -93,8 +93,9 @@ pub const ROWS: &[Row<HealthDraft>] = &[
         contexts: UPSTREAM,
         kind: Kind::Word(&TARGET),
         example: Some("\"/health\""),
-        summary: "Each server is asked for it again and again, without waiting for a request to fail; one that does not answer as it should is not \
-                  asked by anybody. Programs (`fcgi://` and its like) have to take a connection only.",
+        summary: "Path for active health checks: each server is checked periodically, and one that \
+                  fails is not used. For programs (`fcgi://` and the like) accepting a connection \
+                  is enough.",
         apache: Some("hcuri of BalancerMember"),
         aliases: &["health_check", "health_uri", "health"],
         set: |health, given| health.path = Some(given.text()),
@@ -109,7 +110,8 @@ pub const ROWS: &[Row<HealthDraft>] = &[
         },
         example: Some("\"5s\""),
         unit: Some("milliseconds"),
-        summary: "Between two checks; 5 seconds where only `health_path` is given. Without a path servers have to take a connection.",
+        summary: "Interval of health checks; 5 seconds if only `health_path` is set. Without a \
+                  path, accepting a connection is enough.",
         apache: Some("hcinterval of BalancerMember"),
         set: |health, given| health.interval_ms = Some(given.number()),
         ..Row::BASE
@@ -120,7 +122,7 @@ pub const ROWS: &[Row<HealthDraft>] = &[
         kind: DURATION,
         default: Some("\"5s\""),
         unit: Some("milliseconds"),
-        summary: "For the whole of one check.",
+        summary: "Timeout of one health check.",
         set: |health, given| health.timeout_ms = Some(given.number()),
         ..Row::BASE
     },
@@ -130,7 +132,7 @@ pub const ROWS: &[Row<HealthDraft>] = &[
         kind: Kind::Integer { min: 1, max: 1000 },
         default: Some("2"),
         unit: Some("checks"),
-        summary: "That have to go well in a row to bring a server back.",
+        summary: "Number of consecutive successful checks before a server is used again.",
         apache: Some("hcpasses of BalancerMember"),
         aliases: &["rise", "passes"],
         set: |health, given| health.rise = Some(given.number() as u32),
@@ -142,7 +144,7 @@ pub const ROWS: &[Row<HealthDraft>] = &[
         kind: Kind::Integer { min: 1, max: 1000 },
         default: Some("3"),
         unit: Some("checks"),
-        summary: "That have to fail in a row to take a server away.",
+        summary: "Number of consecutive failed checks before a server is taken out.",
         apache: Some("hcfails of BalancerMember"),
         aliases: &["fall"],
         set: |health, given| health.fall = Some(given.number() as u32),
@@ -153,7 +155,7 @@ pub const ROWS: &[Row<HealthDraft>] = &[
         contexts: UPSTREAM,
         kind: Kind::ListOf(&Kind::Integer { min: 100, max: 599 }),
         example: Some("[200, 204]"),
-        summary: "Of a server that is well; without it 200 to 399.",
+        summary: "Statuses of a healthy server. Default: 200 to 399.",
         apache: Some("hcexpr of BalancerMember"),
         set: |health, given| {
             health.statuses = given
@@ -169,7 +171,7 @@ pub const ROWS: &[Row<HealthDraft>] = &[
         contexts: UPSTREAM,
         kind: Kind::Text,
         example: Some("\"ok\""),
-        summary: "What its answer has to have in it (of the first 64 KiB).",
+        summary: "Text that the response must contain (within its first 64 KiB).",
         apache: Some("hcexpr of BalancerMember"),
         aliases: &["health_body"],
         set: |health, given| health.content = Some(given.text()),
@@ -184,7 +186,7 @@ pub const ROWS: &[Row<HealthDraft>] = &[
         },
         default: Some("\"0s\""),
         unit: Some("milliseconds"),
-        summary: "A server that comes back gets its share little by little, the whole of it after this time.",
+        summary: "Time over which a recovered server's share grows to its full weight.",
         aliases: &["slowstart"],
         set: |health, given| health.slow_start_ms = given.number(),
         ..Row::BASE
@@ -198,7 +200,8 @@ pub const ROWS: &[Row<HealthDraft>] = &[
         },
         default: Some("1"),
         unit: Some("requests"),
-        summary: "After which a server is left alone for `retry_after`.",
+        summary: "Number of consecutive failures after which a server is not used for \
+                  `retry_after`.",
         aliases: &["max_fails"],
         set: |health, given| health.failures_max = Some(given.number() as u32),
         ..Row::BASE
@@ -208,7 +211,8 @@ pub const ROWS: &[Row<HealthDraft>] = &[
         contexts: UPSTREAM,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "While every server is left alone requests are answered 503 at once, with Retry-After, instead of trying one all the same.",
+        summary: "While no server is available, answer with 503 and Retry-After at once instead of \
+                  trying one anyway.",
         aliases: &["breaker"],
         set: |health, given| health.breaks = given.boolean(),
         ..Row::BASE
@@ -219,7 +223,8 @@ pub const ROWS: &[Row<HealthDraft>] = &[
         kind: DURATION,
         default: Some("\"10s\""),
         unit: Some("milliseconds"),
-        summary: "Names are looked up again after this, while what is known of them goes on being used; a name's addresses are used in turn.",
+        summary: "Interval of DNS lookups, while the known addresses stay in use; the addresses of \
+                  a name are used in turn.",
         apache: Some("addressttl of ProxyPass"),
         aliases: &["resolver", "dns_ttl"],
         set: |health, given| health.address_ttl_ms = Some(given.number()),

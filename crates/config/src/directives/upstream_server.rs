@@ -53,7 +53,7 @@ pub const ROWS: &[Row<ServerDraft>] = &[
         kind: Kind::Word(&SERVER),
         example: Some("\"http://10.0.0.2:8080\""),
         required: true,
-        summary: "Its URL.",
+        summary: "URL of the server.",
         aliases: &["url", "server"],
         set: |server, given| {
             server.address = given.parsed_as();
@@ -68,7 +68,7 @@ pub const ROWS: &[Row<ServerDraft>] = &[
             max: 10_000,
         },
         default: Some("1"),
-        summary: "Its share.",
+        summary: "Weight for load balancing.",
         apache: Some("loadfactor of BalancerMember"),
         set: |server, given| server.weight = Some(given.number() as u32),
         ..Row::BASE
@@ -78,7 +78,7 @@ pub const ROWS: &[Row<ServerDraft>] = &[
         contexts: UPSTREAM_SERVER,
         kind: Kind::Text,
         example: Some("\"a\""),
-        summary: "What sessions name it by; see `sticky_cookie`.",
+        summary: "Name of the server in session cookies; see `sticky_cookie`.",
         apache: Some("route of BalancerMember"),
         set: |server, given| server.route = Some(given.text()),
         ..Row::BASE
@@ -88,7 +88,7 @@ pub const ROWS: &[Row<ServerDraft>] = &[
         contexts: UPSTREAM_SERVER,
         kind: Kind::Boolean,
         default: Some("false"),
-        summary: "Asked only when no other can be.",
+        summary: "Use only if no other server is available.",
         apache: Some("status=+H of BalancerMember"),
         aliases: &["backup"],
         set: |server, given| server.is_standby = given.boolean(),
