@@ -45,9 +45,9 @@ impl fmt::Display for Choice {
         f.write_str(match self {
             Choice::Exact => "is a name of this site",
             Choice::Wildcard => "is covered by a wildcard name of this site",
-            Choice::CatchAll => "is claimed by no site, and this one takes every name (`*`)",
-            Choice::Path => "is not named, and the path is this site's (ServerPath)",
-            Choice::FirstSite => "is claimed by no site; this is the first one of the listener",
+            Choice::CatchAll => "matches no other site, and this one takes every name (`*`)",
+            Choice::Path => "matches no name, but the path is this site's (ServerPath)",
+            Choice::FirstSite => "matches no site; this is the first site of the listener",
         })
     }
 }

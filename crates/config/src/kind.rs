@@ -126,7 +126,7 @@ impl Kind {
             Kind::Choice(words) => alternatives(words.iter().map(|word| quoted(word)).collect()),
             Kind::Word(word) => word.expects.into(),
             Kind::OneOf(kinds) => alternatives(kinds.iter().map(Kind::expects).collect()),
-            Kind::ListOf(kind) => format!("a list [...] of which each is {}", kind.expects()),
+            Kind::ListOf(kind) => format!("a list [...], each element {}", kind.expects()),
             Kind::MapOf(key, kind) => format!("a table {{ {} = {} }}", key.expects, kind.expects()),
             Kind::Section(context) | Kind::Table(TableKind { context, .. }) => {
                 format!("a table {}", context.described().header)

@@ -58,7 +58,7 @@ pub fn load(path: &Path) -> Result<Loaded, Diagnostics> {
             };
             Err(Diagnostics(vec![Diagnostic::without_source(
                 origin,
-                format!("this file can't be read: {reason}"),
+                format!("cannot read this file: {reason}"),
             )]))
         }
     }
@@ -171,7 +171,7 @@ impl Loader {
             self.configuration.report(
                 Severity::Warning,
                 at,
-                "no file is included: none matches".into(),
+                "no file matches this include pattern".into(),
                 None,
             );
         }
@@ -191,19 +191,19 @@ impl Loader {
             let message = if first + 1 == self.open.len() {
                 "includes itself"
             } else {
-                "is included by a file that it includes"
+                "includes a file that includes it"
             };
             self.configuration.report(
                 Severity::Error,
                 at,
                 format!("{name} {message}"),
-                Some("a circle of includes has no end: break it".into()),
+                Some("remove one include of the cycle".into()),
             );
         } else if self.canonical.contains(&canonical) {
             self.configuration.report(
                 Severity::Error,
                 at,
-                format!("{name} is included already"),
+                format!("{name} is already included"),
                 Some("include each file once".into()),
             );
         } else {
@@ -214,7 +214,7 @@ impl Loader {
                 Err(reason) => self.configuration.report(
                     Severity::Error,
                     at,
-                    format!("{name} can't be read: {reason}"),
+                    format!("cannot read {name}: {reason}"),
                     None,
                 ),
             }
@@ -363,7 +363,7 @@ fn once<T>(
         (Some((_, first)), Some(at)) => {
             reader.error(
                 &at,
-                format!("[{table}] is given twice"),
+                format!("duplicate [{table}]"),
                 Some(format!("the first is at {}", first.origin())),
             );
         }
@@ -378,7 +378,7 @@ fn syntax_error(source: &Arc<Source>, error: &toml::de::Error) -> Diagnostic {
         span: floor(&source.text, span.start)..floor(&source.text, span.end),
     };
     let message = match error.message() {
-        "duplicate key" => format!("`{}` is given twice", source.slice(at.span.clone())),
+        "duplicate key" => format!("duplicate key `{}`", source.slice(at.span.clone())),
         message => message.to_owned(),
     };
     Diagnostic::new(Severity::Error, &at, message, None)
@@ -387,10 +387,10 @@ fn syntax_error(source: &Arc<Source>, error: &toml::de::Error) -> Diagnostic {
 fn read_file(path: &Path) -> Result<String, String> {
     let metadata = privileged::metadata(path).map_err(|error| error.to_string())?;
     if !metadata.is_file() {
-        return Err("it is not a file".into());
+        return Err("not a regular file".into());
     }
     if metadata.len() > FILE_BYTES_MAX {
-        return Err(format!("it is larger than {FILE_BYTES_MAX} bytes"));
+        return Err(format!("larger than {FILE_BYTES_MAX} bytes"));
     }
     let bytes = privileged::read(path).map_err(|error| error.to_string())?;
     String::from_utf8(bytes).map_err(|error| {
@@ -402,7 +402,7 @@ fn read_file(path: &Path) -> Result<String, String> {
             .filter(|byte| **byte == b'\n')
             .count()
             + 1;
-        format!("line {line} is not UTF-8, as TOML is")
+        format!("line {line} is not valid UTF-8")
     })
 }
 

@@ -123,7 +123,7 @@ impl<'r> Reader<'r> {
             DeValue::Array(array) if array.iter().all(|element| element.get_ref().is_table()) => {
                 self.error(
                     &at,
-                    format!("`{}` is one table, not many", key.get_ref()),
+                    format!("`{}` must be a single table, not a list", key.get_ref()),
                     Some(format!("write [{}]", key.get_ref())),
                 );
             }
@@ -132,7 +132,7 @@ impl<'r> Reader<'r> {
                 self.error(
                     &at,
                     message,
-                    Some(format!("its keys go under {}", context.described().header)),
+                    Some(format!("its keys belong in {}", context.described().header)),
                 );
             }
         }
@@ -173,7 +173,7 @@ impl<'r> Reader<'r> {
             DeValue::Table(single) => {
                 let at = self.at(node.span());
                 let message =
-                    format!("`{key}` may be given many times, so its header has double brackets");
+                    format!("`{key}` is a list of tables, so its header has double brackets");
                 self.error(&at, message, Some(format!("write {header}")));
                 vec![(single, at)]
             }
@@ -187,7 +187,7 @@ impl<'r> Reader<'r> {
                 self.error(
                     &self.at(node.span()),
                     message,
-                    Some(format!("write {header}, and its keys below")),
+                    Some(format!("write {header}, with its keys below")),
                 );
                 Vec::new()
             }
@@ -212,7 +212,7 @@ impl<'r> Reader<'r> {
             self.error(
                 &at,
                 message,
-                Some(format!("write {header}, and its keys below")),
+                Some(format!("write {header}, with its keys below")),
             );
         }
         None
@@ -222,7 +222,7 @@ impl<'r> Reader<'r> {
         for row in self.catalog.within(context) {
             if row.required && !self.is_meant(table, row.name, context) {
                 let example = row.example.unwrap_or("...");
-                let message = format!("`{}` is missing {}", row.name, context.location());
+                let message = format!("missing `{}` {}", row.name, context.location());
                 self.error(
                     header,
                     message,
@@ -310,7 +310,11 @@ impl<'r> Reader<'r> {
 
     fn refuse(&mut self, kind: &Kind, text: &str, at: &Location, fault: ValueError) {
         let message = match fault.message {
-            Some(message) => format!("{} can't be {}: {message}", self.subject, quoted(text)),
+            Some(message) => format!(
+                "invalid value {} for {}: {message}",
+                quoted(text),
+                self.subject
+            ),
             None => format!(
                 "{} must be {}, not {}",
                 self.subject,
@@ -357,12 +361,12 @@ impl<'r> Reader<'r> {
             if let Some(header) = self.strayed_below(key) {
                 let table = self.context.described().header;
                 let message = format!(
-                    "`{}` is a key of {table}, and stands below {header}, where keys are {}",
+                    "`{}` is a key of {table}, but appears below {header}, where keys are {}",
                     key.get_ref(),
                     key_kind.expects
                 );
                 let help = format!(
-                    "move it above `{header}`; in quotes, \"{}\", it is meant as it stands",
+                    "move it above `{header}`; to keep it there, put it in quotes: \"{}\"",
                     key.get_ref()
                 );
                 self.error(&at, message, Some(help));
@@ -374,7 +378,7 @@ impl<'r> Reader<'r> {
                     if let Some(first) = seen.insert(name.to_ascii_lowercase(), at.clone()) {
                         self.error(
                             &at,
-                            format!("`{}` is given twice", key.get_ref()),
+                            format!("duplicate key `{}`", key.get_ref()),
                             Some(format!("the first is at {}", first.origin())),
                         );
                     }
@@ -384,10 +388,10 @@ impl<'r> Reader<'r> {
                     self.subject = "this key".into();
                     let message = match fault.message {
                         Some(message) => {
-                            format!("the key {} is no good: {message}", quoted(key.get_ref()))
+                            format!("invalid key {}: {message}", quoted(key.get_ref()))
                         }
                         None => format!(
-                            "keys here must be {}, not {}",
+                            "keys must be {}, not {}",
                             key_kind.expects,
                             quoted(key.get_ref())
                         ),
@@ -501,7 +505,7 @@ fn type_help(kind: &Kind, value: &DeValue<'_>, written: &str) -> Option<String> 
             Some(format!("write {text}, without quotes"))
         }
         (Kind::Duration { .. }, DeValue::Integer(number)) => Some(format!(
-            "a duration has a unit: write \"{number}s\" for seconds"
+            "a duration needs a unit: write \"{number}s\" for seconds"
         )),
         (Kind::ListOf(element), scalar)
             if element.accepts(shape(scalar)) && !written.contains('\n') =>
@@ -551,17 +555,17 @@ fn program(text: &str) -> Result<Value, ValueError> {
         .strip_prefix('|')
         .is_some_and(|command| command.trim().is_empty())
     {
-        true => Err(ValueError::new("the command is missing")),
+        true => Err(ValueError::new("missing command")),
         false => plain_text(text).map(Value::Text),
     }
 }
 
 fn plain_text(text: &str) -> Result<String, ValueError> {
     if text.is_empty() {
-        return Err(ValueError::new("it is empty"));
+        return Err(ValueError::new("it must not be empty"));
     }
     match text.chars().any(char::is_control) {
-        true => Err(ValueError::new("it has control characters")),
+        true => Err(ValueError::new("control characters are not allowed")),
         false => Ok(text.to_owned()),
     }
 }

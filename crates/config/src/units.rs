@@ -47,7 +47,7 @@ pub fn parse_duration_ms(text: &str) -> Result<u64, Option<String>> {
     match DURATION_UNITS.iter().find(|(name, _)| *name == unit) {
         Some((_, factor)) => number.checked_mul(*factor).ok_or(None),
         None if unit.is_empty() => Err(Some(format!(
-            "a duration has a unit: write \"{number}s\" for seconds"
+            "a duration needs a unit: write \"{number}s\" for seconds"
         ))),
         None => Err(Some("the units are ms, s, m, h and d".into())),
     }

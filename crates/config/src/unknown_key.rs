@@ -55,11 +55,7 @@ fn foreign(catalog: Catalog, key: &str, among: impl Fn(&Directive) -> bool) -> O
         .iter()
         .find(|row| among(row) && row.is_known_elsewhere_as(key))?;
     let home = row.contexts.each().next()?;
-    Some(format!(
-        "here it is called `{}`, {}",
-        row.name,
-        home.context.location()
-    ))
+    Some(format!("use `{}` {}", row.name, home.context.location()))
 }
 
 fn similar(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {
@@ -74,7 +70,7 @@ fn similar(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {
         .each()
         .next()?;
     Some(format!(
-        "did you mean `{name}`? It stands {}",
+        "did you mean `{name}`? It belongs {}",
         home.context.location()
     ))
 }

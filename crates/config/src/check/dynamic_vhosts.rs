@@ -16,11 +16,11 @@ pub(crate) fn whole(configuration: &mut Configuration) {
         .map(|site| site.at.clone());
     let Some((mut hosts, at)) = configuration.dynamic_vhosts.take() else {
         if let Some(at) = wants {
-            let help = "add [hosts] with database = \"mysql://...\" and a query";
+            let help = "add [dynamic_vhosts] with database = \"mysql://...\" and a query";
             configuration.report(
                 Severity::Error,
                 &at,
-                "`lookup` of this site, and there is no [hosts]".into(),
+                "`lookup` without [dynamic_vhosts]".into(),
                 Some(help.into()),
             );
         }
@@ -34,7 +34,7 @@ pub(crate) fn whole(configuration: &mut Configuration) {
         configuration.report(
             Severity::Warning,
             &at,
-            "no site looks hosts up here".into(),
+            "no site uses [dynamic_vhosts]".into(),
             Some(help.into()),
         );
     }
@@ -47,7 +47,7 @@ fn complaints(hosts: &mut Hosts) -> Vec<Complaint> {
     let mut all = Vec::new();
     match (&hosts.database, &hosts.database_file) {
         (Some(_), Some(_)) => all.push((
-            "`database` and `database_file` are one too many".into(),
+            "`database` and `database_file` exclude each other".into(),
             None,
         )),
         (None, Some(path)) => match url_in(path) {
@@ -55,18 +55,18 @@ fn complaints(hosts: &mut Hosts) -> Vec<Complaint> {
             Err(why) => all.push((format!("`database_file` {}: {why}", path.display()), None)),
         },
         (None, None) => all.push((
-            "there is no `database`".into(),
+            "missing `database`".into(),
             Some("write database = \"mysql://user:password@localhost/name\""),
         )),
         (Some(_), None) => {}
     }
     if hosts.query.is_empty() {
         let help = "write query = \"SELECT docroot AS root FROM hosts WHERE name = ?\"";
-        all.push(("there is no `query`".into(), Some(help)));
+        all.push(("missing `query`".into(), Some(help)));
     } else if !hosts.query.contains('?') {
         all.push((
-            "the `query` does not ask for a host".into(),
-            Some("write a `?` where its name belongs"),
+            "`query` has no placeholder for the host name".into(),
+            Some("write `?` where the host name belongs"),
         ));
     }
     let is_ldap = hosts
@@ -75,13 +75,14 @@ fn complaints(hosts: &mut Hosts) -> Vec<Complaint> {
         .is_some_and(|url| DatabaseKind::of(&url.0) == Some(DatabaseKind::Ldap));
     if is_ldap && hosts.ldap_base.is_empty() {
         all.push((
-            "there is no `ldap_base`".into(),
+            "missing `ldap_base`".into(),
             Some("write ldap_base = \"ou=hosts,dc=example,dc=org\""),
         ));
     }
     if hosts.roots.is_empty() {
-        let help = "write roots = [\"/srv/www\"]: document roots of the database have to lie below";
-        all.push(("there is no folder in `roots`".into(), Some(help)));
+        let help = "add roots = [\"/srv/www\"]: document roots from the database must be inside of \
+                    one of them";
+        all.push(("missing `roots`".into(), Some(help)));
     }
     all
 }
@@ -91,5 +92,5 @@ fn url_in(path: &Path) -> Result<DatabaseUrl, String> {
     let url = text.lines().next().unwrap_or_default().trim();
     DatabaseKind::of(url)
         .map(|_| DatabaseUrl(url.into()))
-        .ok_or_else(|| "its first line is no URL of a database that is known".into())
+        .ok_or_else(|| "its first line is not the URL of a supported database".into())
 }

@@ -50,10 +50,10 @@ fn program_users(configuration: &mut Configuration) {
 
 fn complaint(user: &ProgramUser) -> Option<String> {
     if user.user.is_empty() {
-        return Some("`group` goes with `user`, and there is none".into());
+        return Some("`group` without `user`".into());
     }
     match Identity::look_up(&user.user, user.group.as_deref()) {
-        Ok(identity) if identity.uid() == 0 => Some("programs and PHP are not run as root".into()),
+        Ok(identity) if identity.uid() == 0 => Some("programs and PHP must not run as root".into()),
         Ok(_) => None,
         Err(error) => Some(format!("`user`: {error}")),
     }
@@ -65,7 +65,7 @@ fn something_to_do(configuration: &mut Configuration, top: &Location) {
         configuration.report(
             Severity::Error,
             top,
-            "there is no [[listener]]".into(),
+            "missing [[listener]]".into(),
             Some(help.into()),
         );
     }
@@ -74,7 +74,7 @@ fn something_to_do(configuration: &mut Configuration, top: &Location) {
         configuration.report(
             Severity::Error,
             top,
-            "there is no [[site]]".into(),
+            "missing [[site]]".into(),
             Some(help.into()),
         );
     }
@@ -91,7 +91,7 @@ fn listeners_once(configuration: &mut Configuration) {
         match seen.get(&listener.address) {
             Some(first) => twice.push((
                 at.clone(),
-                format!("{} is listened on twice", listener.address),
+                format!("duplicate listener address {}", listener.address),
                 first.origin(),
             )),
             None => drop(seen.insert(&listener.address, at)),
@@ -116,15 +116,12 @@ fn site_listeners(configuration: &mut Configuration) {
     let mut unknown = Vec::new();
     for (address, at) in configuration.sites.iter().flat_map(|site| &site.listeners) {
         if !known.contains(address) {
-            unknown.push((
-                at.clone(),
-                format!("no [[listener]] has the address {address}"),
-            ));
+            unknown.push((at.clone(), format!("no [[listener]] has address {address}")));
         }
     }
     let mut all: Vec<String> = known.iter().map(ToString::to_string).collect();
     all.sort();
-    let help = (!all.is_empty()).then(|| format!("there are {}", all.join(", ")));
+    let help = (!all.is_empty()).then(|| format!("addresses of listeners: {}", all.join(", ")));
     for (at, message) in unknown {
         configuration.report(Severity::Error, &at, message, help.clone());
     }
@@ -153,7 +150,7 @@ fn idle_listeners(configuration: &mut Configuration) {
         .map(|(listener, at)| {
             (
                 at.clone(),
-                format!("no site is found on {}", listener.address),
+                format!("no site uses the listener {}", listener.address),
             )
         })
         .collect();
@@ -186,7 +183,7 @@ fn names_once(configuration: &mut Configuration) {
     }
     for (at, name, first, same_site) in twice {
         let message = match same_site {
-            true => format!("the name {} is given twice", shown(&name)),
+            true => format!("duplicate name {}", shown(&name)),
             false => format!(
                 "two sites have the name {} on the same listener",
                 shown(&name)
@@ -210,6 +207,6 @@ fn shown(name: &SiteName) -> String {
     match name {
         SiteName::Exact(name) => format!("\"{name}\""),
         SiteName::Wildcard(name) => format!("\"*.{name}\""),
-        SiteName::Any => "\"*\" (which a site without `names` has)".into(),
+        SiteName::Any => "\"*\" (the default of `names`)".into(),
     }
 }

@@ -28,13 +28,13 @@ pub(super) fn reachable(configuration: &mut Configuration) {
 
 fn warning(route: &Route, earlier: &Route) -> Diagnostic {
     let message = format!(
-        "no request reaches the route of {}: the one of {} at {} comes before it and takes them all",
+        "route {} is unreachable: route {} at {} comes first and matches all of its paths",
         route.pattern, earlier.pattern, earlier.origin
     );
     let mut warning = Diagnostic::without_source(route.origin.clone(), message);
     (warning.severity, warning.help) = (
         Severity::Warning,
-        Some("the first route that matches wins: put the narrower one first".into()),
+        Some("the first route that matches wins: move the more specific one up".into()),
     );
     warning
 }

@@ -46,9 +46,10 @@ fn bare_listeners(configuration: &Configuration) -> Vec<Complaint> {
             .any(|site| site.is_on(&listener.address))
     });
     let help = match configuration.mentions.material {
-        true => "add `certificate` or `automatic` to [site.tls] of a site that is found on it",
+        true => "add `certificate` or `automatic` to [site.tls] of a site on this listener",
         false => {
-            "add to a site [site.tls] with certificate = \"chain.pem\" and key = \"key.pem\", or with automatic = true"
+            "add [site.tls] to a site, with certificate = \"chain.pem\" and key = \"key.pem\", or \
+             with automatic = true"
         }
     };
     let mut complaints: Vec<Complaint> = Vec::new();
@@ -72,11 +73,12 @@ fn site_alone(configuration: &Configuration, site: &SiteDraft) -> Vec<Complaint>
     match &site.tls.automatic {
         Some((Automatic::On, at)) => complaints.extend(automatic(configuration, site, at)),
         Some((Automatic::OnDemand, at)) if !configuration.mentions.ask && !site.is_looked_up => {
-            let help = "add ask = \"http://...\" to [acme]: else anyone could have certificates made without end, against the authority's limits";
+            let help = "add ask = \"http://...\" to [acme]: otherwise anyone could order \
+                        certificates until the authority's rate limit is reached";
             complaints.push((
                 Severity::Error,
                 at.clone(),
-                "certificates on demand need a rule for which names".into(),
+                "on-demand certificates require `ask`, which decides on names".into(),
                 help,
             ));
         }
@@ -108,14 +110,14 @@ fn unused(configuration: &Configuration, site: &SiteDraft) -> Vec<Complaint> {
     {
         return Vec::new();
     }
-    let help =
-        "add tls = true to a [[listener]] on which the site is found, such as that of \":443\"";
+    let help = "add tls = true to a [[listener]] of the site, such as the one on \":443\"";
     let idle = site.tls.material().map(|at| {
-        let message = "this site has certificates, but no listener for TLS".to_owned();
+        let message = "this site has certificates, but no listener with TLS".to_owned();
         (Severity::Warning, at.clone(), message, help)
     });
     let nowhere = site.https_redirect.as_ref().map(|(_, at)| {
-        let message = "`https_redirect` leads nowhere: the site has no listener for TLS".to_owned();
+        let message =
+            "`https_redirect` has no target: the site has no listener with TLS".to_owned();
         (Severity::Error, at.clone(), message, help)
     });
     idle.into_iter().chain(nowhere).collect()
@@ -152,15 +154,16 @@ fn out_of_reach(configuration: &Configuration, at: &Location) -> Option<Complain
     }
     let (message, help) = match challenges.as_slice() {
         [AcmeChallenge::Http01] => (
-            "no listener on port 80, where an authority looks (http-01)",
+            "no listener on port 80, which the authority connects to (http-01)",
             "add a [[listener]] with address = \":80\"",
         ),
         [AcmeChallenge::TlsAlpn01] => (
-            "no TLS listener on port 443, where an authority looks (tls-alpn-01)",
+            "no TLS listener on port 443, which the authority connects to (tls-alpn-01)",
             "add a [[listener]] with address = \":443\" and tls = true",
         ),
         _ => (
-            "no listener on port 80 and none for TLS on port 443, where an authority looks",
+            "no listener on port 80 and no TLS listener on port 443, which the authority connects \
+             to",
             "add a [[listener]] with address = \":80\", unless one of those ports is forwarded to a listener",
         ),
     };
@@ -172,11 +175,12 @@ fn automatic(configuration: &Configuration, site: &SiteDraft, at: &Location) -> 
     if !names.is_empty() && names.iter().all(|(name, _)| *name == SiteName::Any)
         || site.names.is_none()
     {
-        let help = "give the site `names`, such as [\"example.org\", \"www.example.org\"], or write automatic = \"on-demand\"";
+        let help = "add `names` to the site, such as [\"example.org\", \"www.example.org\"], or \
+                    set automatic = \"on-demand\"";
         return vec![(
             Severity::Error,
             at.clone(),
-            "there is no certificate for \"*\"".into(),
+            "cannot order a certificate for \"*\"".into(),
             help,
         )];
     }
@@ -190,13 +194,14 @@ fn automatic(configuration: &Configuration, site: &SiteDraft, at: &Location) -> 
     let help = match configuration.mentions.dns_command {
         true => "add \"dns-01\" to `challenges` of [acme]",
         false => {
-            "add dns_command = \"/path/of/program\" to [acme], or name each host, or write automatic = \"on-demand\""
+            "add dns_command = \"/path/of/program\" to [acme], or list each host name, or set \
+             automatic = \"on-demand\""
         }
     };
     let complaint = wildcard
         .filter(|_| !by_record && !dns_is_broken(configuration))
         .map(|(_, at)| {
-            let message = "a certificate for this needs a record in the zone (dns-01)".to_owned();
+            let message = "a wildcard certificate requires the dns-01 challenge".to_owned();
             (Severity::Error, at.clone(), message, help)
         });
     complaint.into_iter().collect()

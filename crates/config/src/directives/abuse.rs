@@ -16,7 +16,7 @@ use saker_ipset::{AddressList, GeoDatabase};
 use std::sync::Arc;
 
 static COUNTRY: Word = Word {
-    expects: "the two letters of a country, such as \"DE\"",
+    expects: "a two-letter country code, such as \"DE\"",
     pattern: "^[A-Za-z]{2}$",
     read: |text| match text.len() == 2 && text.bytes().all(|byte| byte.is_ascii_alphabetic()) {
         true => Ok(Value::Text(text.to_ascii_uppercase())),

@@ -16,7 +16,8 @@ use crate::{
 };
 
 static DIRECTORY: Word = Word {
-    expects: "\"letsencrypt\", \"letsencrypt-staging\", \"zerossl\" or the URL of a directory (\"https://...\")",
+    expects: "\"letsencrypt\", \"letsencrypt-staging\", \"zerossl\" or the URL of an ACME \
+              directory (\"https://...\")",
     pattern: "^(letsencrypt|letsencrypt-staging|zerossl|https://.+)$",
     read: |text| read_directory(text).map(|url| Value::Text(url.to_owned())),
 };
@@ -28,7 +29,7 @@ static ASK: Word = Word {
 };
 
 static EMAIL: Word = Word {
-    expects: "a mail address",
+    expects: "an email address",
     pattern: "^[^@ ]+@[^@ ]+$",
     read: read_email,
 };
@@ -262,8 +263,8 @@ pub fn finish(reader: &mut Reader<'_>, draft: AcmeDraft) -> Acme {
         (Some(at), _) if acme.challenges.is_empty() => {
             reader.error(
                 at,
-                "without a challenge there are no certificates",
-                Some("take `challenges` away".into()),
+                "`challenges` is empty: certificates require at least one",
+                Some("remove `challenges` for the default".into()),
             );
         }
         (Some(at), None) if acme.challenges.contains(&AcmeChallenge::Dns01) => {
@@ -300,7 +301,7 @@ fn read_directory_table(report: &mut Report<'_>, fields: &Fields) -> Option<Valu
             report.error(
                 &at,
                 "`key_id` without `hmac_key`",
-                Some("the authority gives both together".into()),
+                Some("the authority issues both together".into()),
             );
             None
         }
@@ -308,7 +309,7 @@ fn read_directory_table(report: &mut Report<'_>, fields: &Fields) -> Option<Valu
             report.error(
                 &at,
                 "`hmac_key` without `key_id`",
-                Some("the authority gives both together".into()),
+                Some("the authority issues both together".into()),
             );
             None
         }
@@ -336,7 +337,7 @@ fn read_directory(text: &str) -> Result<&str, ValueError> {
                 crate::suggest::nearest(text, ["letsencrypt", "letsencrypt-staging", "zerossl"]);
             let insecure = text.strip_prefix("http://").map(|rest| {
                 format!(
-                    "directories speak HTTPS: {}",
+                    "ACME directories require HTTPS: {}",
                     quoted(&format!("https://{rest}"))
                 )
             });
@@ -350,7 +351,7 @@ fn read_directory(text: &str) -> Result<&str, ValueError> {
 
 fn read_ask(text: &str) -> Result<String, ValueError> {
     match is_url(text, &["http", "https"]) {
-        true if text.contains('#') => Err(ValueError::new("a URL that is asked has no fragment")),
+        true if text.contains('#') => Err(ValueError::new("the URL must not have a fragment")),
         true => Ok(text.to_owned()),
         false => Err(ValueError::plain(None)),
     }
@@ -397,7 +398,7 @@ fn base64url(text: &str) -> Result<Vec<u8>, ValueError> {
         .map(sextet)
         .collect::<Result<_, _>>()?;
     if sextets.is_empty() || sextets.len() % 4 == 1 {
-        return Err(ValueError::new("it is cut short"));
+        return Err(ValueError::new("it is truncated"));
     }
     let octets = |four: &[u8]| {
         let bits = four.iter().enumerate().fold(0_u32, |bits, (at, sextet)| {

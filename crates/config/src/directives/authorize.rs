@@ -24,7 +24,7 @@ static ASKED: Word = Word {
 };
 
 static TARGET: Word = Word {
-    expects: "a path, with a query if need be, such as \"/api/verify?rd=1\"",
+    expects: "a path, optionally with a query, such as \"/api/verify?rd=1\"",
     pattern: "^/[!-~]*$",
     read: |text| {
         let is_target = text.starts_with('/')

@@ -13,7 +13,7 @@ use crate::{
 use std::sync::Arc;
 
 static ROBOT: Word = Word {
-    expects: "a robot and its domains, such as \"ExampleBot: bots.example.org example.net\"",
+    expects: "a bot and its domains, such as \"ExampleBot: bots.example.org example.net\"",
     pattern: "^[^:]+:.+$",
     read: |text| match robot(text) {
         Some(_) => Ok(Value::Text(text.to_owned())),

@@ -26,19 +26,20 @@ const SIZE: Kind = Kind::Bytes {
 };
 
 static PARAMETER: Word = Word {
-    expects: "the name of a parameter, the beginning of names (\"utm_*\"), or \"tracking\"",
+    expects: "the name of a parameter, a prefix (\"utm_*\"), or \"tracking\"",
     pattern: "^[^*&=# ]*[*]?$",
     read: |text| name(text, "&=# "),
 };
 
 static COOKIE: Word = Word {
-    expects: "the name of a cookie, or the beginning of names (\"wordpress_logged_in_*\")",
+    expects: "the name of a cookie, or a prefix (\"wordpress_logged_in_*\")",
     pattern: "^[^*=;, ]*[*]?$",
     read: |text| name(text, "=;, "),
 };
 
 static SESSION: Word = Word {
-    expects: "the name of a cookie, or its beginning (\"wordpress_logged_in_*\"), end or middle (\"*sess*\")",
+    expects: "the name of a cookie, or a prefix (\"wordpress_logged_in_*\"), suffix or substring \
+              (\"*sess*\")",
     pattern: "^[*]?[^*=;, ]*[*]?$",
     read: |text| {
         name(
@@ -666,8 +667,8 @@ fn name(text: &str, forbidden: &str) -> Result<Value, ValueError> {
     let fixed = text.strip_suffix('*').unwrap_or(text);
     if fixed.contains('*') {
         return Err(ValueError::with_help(
-            "a star stands for any ending",
-            "write it at the end",
+            "`*` is only allowed at the end",
+            "move it to the end",
         ));
     }
     let is_name = !text.is_empty()

@@ -122,7 +122,7 @@ fn read_challenge(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
                 &page_at,
                 complaint,
                 Some(format!(
-                    "it is HTML with {CHALLENGE_PLACE} once in its body"
+                    "the page must be HTML with {CHALLENGE_PLACE} exactly once in its body"
                 )),
             ),
         }
@@ -130,7 +130,7 @@ fn read_challenge(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     if !matches!(rule.status.0, 403 | 503) {
         report.error(
             &fields.at,
-            format!("`status` is 503 or 403, not {}", rule.status.0),
+            format!("`status` must be 503 or 403, not {}", rule.status.0),
             None,
         );
     }
@@ -142,13 +142,13 @@ fn page_of(path: &Path) -> Result<String, String> {
     let read = saker_net::privileged::open(path)
         .and_then(|file| file.take(PAGE_BYTES_MAX + 1).read_to_string(&mut text));
     match read.map_err(|error| (error.kind(), error)) {
-        Err((io::ErrorKind::InvalidData, _)) => Err("this page is not in UTF-8".into()),
-        Err((_, error)) => Err(format!("this page is not to be had: {error}")),
-        Ok(bytes) if bytes as u64 > PAGE_BYTES_MAX => Err("this page is over 256 KiB".into()),
+        Err((io::ErrorKind::InvalidData, _)) => Err("the page is not valid UTF-8".into()),
+        Err((_, error)) => Err(format!("cannot read the page: {error}")),
+        Ok(bytes) if bytes as u64 > PAGE_BYTES_MAX => Err("the page is larger than 256 KiB".into()),
         Ok(_) => match text.matches(CHALLENGE_PLACE).count() {
             1 => Ok(text),
-            0 => Err(format!("this page has no {CHALLENGE_PLACE}")),
-            many => Err(format!("this page has {CHALLENGE_PLACE} {many} times")),
+            0 => Err(format!("the page has no {CHALLENGE_PLACE}")),
+            many => Err(format!("the page has {CHALLENGE_PLACE} {many} times")),
         },
     }
 }

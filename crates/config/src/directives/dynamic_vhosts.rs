@@ -15,8 +15,8 @@ static DATABASE: Word = Word {
     read: |text| match DatabaseKind::of(text) {
         Some(_) => Ok(Value::Text(text.to_owned())),
         None => Err(ValueError::with_help(
-            "this is none of the databases that are known",
-            "mysql, mariadb, postgres, sqlite and ldap are",
+            "unsupported database",
+            "supported: mysql, mariadb, postgres, sqlite and ldap",
         )),
     },
 };

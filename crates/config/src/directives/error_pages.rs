@@ -76,7 +76,7 @@ fn read_page(text: &str) -> Result<ErrorPage, ValueError> {
         return Ok(ErrorPage::Text(text.to_owned()));
     }
     if text.chars().any(char::is_control) {
-        return Err(ValueError::new("it has control characters"));
+        return Err(ValueError::new("control characters are not allowed"));
     }
     if text.starts_with('/') {
         return Ok(ErrorPage::Path(text.to_owned()));
@@ -84,7 +84,7 @@ fn read_page(text: &str) -> Result<ErrorPage, ValueError> {
     match text.starts_with("http://") || text.starts_with("https://") {
         true => Ok(ErrorPage::Redirect(text.to_owned())),
         false => Err(ValueError::plain(Some(format!(
-            "write {} for a page of the site",
+            "for a page of the site, write {}",
             crate::diagnostic::quoted(&format!("/{text}"))
         )))),
     }

@@ -171,7 +171,7 @@ fn read_edit(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
                 report.error(
                     &fields.at,
                     "`remove = false` does nothing",
-                    Some("take the key out".into()),
+                    Some("remove the key".into()),
                 );
             }
             None
@@ -184,9 +184,9 @@ fn read_edit(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
             report.error(
                 &fields.at,
                 if given == 0 {
-                    "this edit does nothing"
+                    "this edit has no effect"
                 } else {
-                    "this edit does several things"
+                    "this edit has several actions"
                 },
                 Some(help.into()),
             );
@@ -198,15 +198,15 @@ fn read_edit(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
 fn read_name(text: &str) -> Result<String, ValueError> {
     if !chars::is_token(text.as_bytes()) {
         return Err(ValueError::with_help(
-            "it is not a token",
-            "names of fields have letters, digits and !#$%&'*+-.^_`|~",
+            "it is not a token (RFC 9110, section 5.6.2)",
+            "field names consist of letters, digits and !#$%&'*+-.^_`|~",
         ));
     }
     let lower = text.to_ascii_lowercase();
     match OWNED.contains(&lower.as_str()) {
         true => Err(ValueError::with_help(
-            "the server writes this field itself",
-            "take it out",
+            "the server sets this field itself",
+            "remove it",
         )),
         false => Ok(text.to_owned()),
     }
@@ -220,13 +220,13 @@ fn read_value(text: &str) -> Result<Value, ValueError> {
 fn value(text: &str) -> Result<String, ValueError> {
     if text.chars().any(|c| c.is_control() && c != '\t') {
         return Err(ValueError::with_help(
-            "it has control characters",
-            "a value is one line",
+            "control characters are not allowed",
+            "a field value is one line",
         ));
     }
     match text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']) {
         true => Err(ValueError::new(
-            "it begins or ends with white space, which is not part of a value",
+            "leading and trailing whitespace is not part of a field value",
         )),
         false => Ok(text.to_owned()),
     }

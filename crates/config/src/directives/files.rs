@@ -12,7 +12,7 @@ use saker_http::chars;
 use std::sync::Arc;
 
 static FILE_NAME: Word = Word {
-    expects: "the name of a file, without folders",
+    expects: "the name of a file, without directories",
     pattern: "^[^/]+$",
     read: read_file_name,
 };

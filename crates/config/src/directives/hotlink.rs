@@ -14,7 +14,8 @@ use crate::{
 use std::sync::Arc;
 
 static REFERRER: Word = Word {
-    expects: "a host (\"example.org\", \"*.example.org\", \"www.example.*\", with a path if need be), \"own\" or \"~pattern\"",
+    expects: "a host (\"example.org\", \"*.example.org\", \"www.example.*\", optionally with a \
+              path), \"own\" or \"~pattern\"",
     pattern: "",
     read: |text| {
         ReferrerPattern::read(text)
@@ -24,7 +25,7 @@ static REFERRER: Word = Word {
 };
 
 static EXTENSION: Word = Word {
-    expects: "an extension without its dot, such as \"jpg\"",
+    expects: "a file extension without the dot, such as \"jpg\"",
     pattern: "^[^./*]+$",
     read: |text| match text.is_empty() || text.contains(['.', '/', '*']) {
         true => Err(ValueError::plain(None)),

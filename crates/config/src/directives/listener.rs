@@ -278,7 +278,7 @@ pub fn read(
         reader.error(
             &at,
             "`address` and `addresses` exclude each other",
-            Some("put all into `addresses`".into()),
+            Some("list all in `addresses`".into()),
         );
     }
     let is_unix = |(address, _): &(Address, Location)| matches!(address, Address::Unix(_));
@@ -290,21 +290,21 @@ pub fn read(
         reader.error(
             at,
             "`mode` is for Unix sockets",
-            Some("take it away, or listen on \"unix:/path\"".into()),
+            Some("remove it, or listen on \"unix:/path\"".into()),
         );
     }
     if let Some((true, at)) = draft.strict_sni.as_ref().filter(|_| !draft.tls) {
         reader.error(
             at,
             "`strict_sni` without `tls`",
-            Some("add tls = true, or take it away".into()),
+            Some("add tls = true, or remove it".into()),
         );
     }
     if let Some((true, at)) = draft.http3.as_ref().filter(|_| !draft.tls) {
         reader.error(
             at,
             "`http3` without `tls`",
-            Some("add tls = true, or take it away: HTTP/3 is always encrypted".into()),
+            Some("add tls = true, or remove it: HTTP/3 is always encrypted".into()),
         );
     }
     draft.listeners()

@@ -23,7 +23,8 @@ const TABLE: Kind = Kind::Table(&TableKind {
 const ONE: Kind = Kind::OneOf(&[Kind::Choice(&["stdout"]), Kind::PathOrProgram, TABLE]);
 
 static FORMAT: Word = Word {
-    expects: "\"common\", \"combined\", \"vhost_combined\", \"json\" or a format of Apache's LogFormat, such as \"%h %t \\\"%r\\\" %>s %b\"",
+    expects: "\"common\", \"combined\", \"vhost_combined\", \"json\" or a format as in Apache's \
+              LogFormat, such as \"%h %t \\\"%r\\\" %>s %b\"",
     pattern: "",
     read: read_format,
 };

@@ -14,7 +14,7 @@ const EVERYWHERE: crate::context::Contexts = SITE.or(ROUTE);
 const YEAR_MS: u64 = 365 * 24 * 3_600_000;
 
 static FACTOR: Word = Word {
-    expects: "how many times as fast as it is played, from \"0.1\" to \"100\", or \"off\"",
+    expects: "a multiple of the playback speed, from \"0.1\" to \"100\", or \"off\"",
     pattern: "^(off|[0-9]+(\\.[0-9]{1,2})?)$",
     read: |text| factor(text).map(|percent| Value::Number(percent.unwrap_or(0))),
 };

@@ -21,19 +21,19 @@ fn read_pattern(text: &str) -> Result<PathPattern, ValueError> {
             quoted(&format!("/{text}"))
         };
         return Err(ValueError::plain(Some(format!(
-            "a pattern begins with \"/\" or \"*\": write {help}"
+            "a pattern starts with \"/\" or \"*\": write {help}"
         ))));
     }
     if text.contains("**") {
         return Err(ValueError::with_help(
-            "two stars in a row are one",
-            "one `*` already stands for anything, slashes included",
+            "`**` is not allowed",
+            "one `*` already matches anything, including slashes",
         ));
     }
     if text.contains(['?', '#']) {
         return Err(ValueError::with_help(
-            "a path has no \"?\" and no \"#\"",
-            "queries take no part in matching",
+            "a path has no \"?\" or \"#\"",
+            "the query is not matched",
         ));
     }
     if let Some(escape) = percent_escape(text) {
@@ -44,19 +44,19 @@ fn read_pattern(text: &str) -> Result<PathPattern, ValueError> {
         ));
     }
     if text.chars().any(char::is_control) {
-        return Err(ValueError::new("it has control characters"));
+        return Err(ValueError::new("control characters are not allowed"));
     }
     if text
         .split('/')
         .any(|segment| segment == "." || segment == "..")
     {
         return Err(ValueError::new(
-            "paths have no \".\" and \"..\" left when they are compared",
+            "\".\" and \"..\" are removed from paths before they are compared",
         ));
     }
     match text.matches('*').count() {
         0..=9 => Ok(PathPattern::new(text)),
-        _ => Err(ValueError::new("it has more than 9 stars")),
+        _ => Err(ValueError::new("it has more than 9 `*`")),
     }
 }
 

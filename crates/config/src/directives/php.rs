@@ -29,7 +29,7 @@ static PROGRAM: Word = Word {
     read: |text| {
         program(text)
             .map(|_| Value::Text(text.to_owned()))
-            .ok_or_else(|| ValueError::new("it is none of them"))
+            .ok_or_else(|| ValueError::new("it is none of these programs"))
     },
 };
 
@@ -302,14 +302,13 @@ pub fn parse_use(text: &str) -> Result<PhpUse, String> {
         _ => {}
     }
     if text.starts_with("unix:/") && text.contains('%') {
-        let pattern = HostPattern::parse(text)
-            .ok_or("what follows a percent sign is no part of a host's name")?;
+        let pattern = HostPattern::parse(text).ok_or("invalid placeholder after `%`")?;
         return Ok(PhpUse::ByHost(pattern));
     }
     let address = match text.strip_prefix("unix:") {
         Some(path) if path.starts_with('/') => BackendAddress::Unix(path.into()),
-        Some(_) => return Err("the path of a socket begins with \"/\"".into()),
-        None => tcp(text).ok_or("it has to be auto, off, unix:PATH or HOST:PORT")?,
+        Some(_) => return Err("the path of a socket starts with \"/\"".into()),
+        None => tcp(text).ok_or("must be auto, off, unix:PATH or HOST:PORT")?,
     };
     // As mod_proxy_fcgi does: whoever is at the other end may have few processes, and a kept
     // connection holds one.

@@ -47,7 +47,7 @@ pub fn refusal(report: &mut Report<'_>, draft: RefusalDraft) -> Refusal {
         (Some(_), Some((_, at))) => {
             report.error(
                 &at,
-                "`instead` beside `redirect`",
+                "`instead` and `redirect` exclude each other",
                 Some("keep one of them".into()),
             );
             Refusal::Status(Status::FORBIDDEN)

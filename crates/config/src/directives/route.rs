@@ -247,10 +247,10 @@ fn one_action_only(reader: &mut Reader<'_>, draft: &RouteDraft) {
         .collect();
     given.sort_by_key(|(_, at)| at.span.start);
     if let [(first, _), (second, at), ..] = given.as_slice() {
-        let help = "a route does one thing: keep one of `redirect`, `respond`, `proxy`, `deny`";
+        let help = "a route has one action: keep one of `redirect`, `respond`, `proxy`, `deny`";
         reader.error(
             at,
-            format!("this route has `{second}` beside `{first}`"),
+            format!("this route has both `{first}` and `{second}`"),
             Some(help.into()),
         );
     }
@@ -266,7 +266,7 @@ fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
         reader.error(
             at,
             "`status` without `redirect` or `respond`",
-            Some("files have the status that fits; take it away".into()),
+            Some("remove it: files have their own status".into()),
         );
     }
     for (name, given) in [
@@ -277,7 +277,7 @@ fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
             reader.error(
                 at,
                 format!("`{name}` without `proxy`"),
-                Some("take it away".into()),
+                Some("remove it".into()),
             );
         }
     }
@@ -347,10 +347,11 @@ fn redirect_status(reader: &mut Reader<'_>, draft: &RouteDraft) -> Status {
         return Status::FOUND;
     };
     if !REDIRECT_STATUSES.contains(status) {
-        let help = "301 and 308 are for good, 302 and 307 for now, 303 turns any method into GET; 307 and 308 keep the method";
+        let help = "301 and 308 are permanent, 302 and 307 temporary, 303 changes any method to \
+                    GET; 307 and 308 keep the method";
         reader.error(
             at,
-            format!("{status} is not a status of a redirect"),
+            format!("invalid redirect status {status}"),
             Some(help.into()),
         );
     }
@@ -368,9 +369,9 @@ fn check_stars(reader: &mut Reader<'_>, pattern: &PathPattern, to: &str, at: &Lo
         });
     if let Some(number) = used.filter(|number| *number > stars).max() {
         let message = match stars {
-            0 => format!("there is no ${number}: the pattern has no `*`"),
-            1 => format!("there is no ${number}: the pattern has one `*`"),
-            _ => format!("there is no ${number}: the pattern has {stars} `*`"),
+            0 => format!("undefined ${number}: the pattern has no `*`"),
+            1 => format!("undefined ${number}: the pattern has one `*`"),
+            _ => format!("undefined ${number}: the pattern has {stars} `*`"),
         };
         reader.error(
             at,
@@ -389,7 +390,7 @@ impl RouteDraft {
 fn read_redirect_to(text: &str) -> Result<String, ValueError> {
     if text.chars().any(|c| c.is_control() || c == ' ') {
         return Err(ValueError::with_help(
-            "a URL has no spaces and no control characters",
+            "spaces and control characters are not allowed in a URL",
             "write %20 for a space",
         ));
     }
@@ -419,9 +420,9 @@ fn read_redirect_to(text: &str) -> Result<String, ValueError> {
                 .chars()
                 .take(12)
                 .collect();
-            let help = "known are $1 to $9, $host, $path and $query; $$ is a dollar";
+            let help = "variables are $1 to $9, $host, $path and $query; $$ is a dollar sign";
             Err(ValueError::with_help(
-                format!("nothing is known as {}", quoted(&rest)),
+                format!("unknown variable {}", quoted(&rest)),
                 help,
             ))
         }

@@ -14,12 +14,12 @@ const CORE: Kind = Kind::Integer { min: 0, max: 4095 };
 
 /// Whoever it is has to exist where the server starts; root is refused wherever the text is read.
 static USER: Word = Word {
-    expects: "the name of a user",
+    expects: "a user name",
     pattern: "",
     read: |text| match user_id(text) {
-        _ if text.is_empty() => Err(ValueError::new("it is empty")),
+        _ if text.is_empty() => Err(ValueError::new("it must not be empty")),
         Ok(Some(0)) => Err(ValueError::with_help(
-            "the server does not run as root",
+            "the server must not run as root",
             "name another user, such as \"www-data\"",
         )),
         _ => Ok(Value::Text(text.to_owned())),

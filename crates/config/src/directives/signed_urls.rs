@@ -32,7 +32,7 @@ static ARGUMENT: Word = Word {
 };
 
 static EXPRESSION: Word = Word {
-    expects: "what is hashed, such as \"$expires$uri$remote_addr $secret\"",
+    expects: "the text to hash, such as \"$expires$uri$remote_addr $secret\"",
     pattern: "",
     read: |text| match SignPart::read(text) {
         Ok(_) => Ok(Value::Text(text.to_owned())),
@@ -43,9 +43,9 @@ static EXPRESSION: Word = Word {
                 .chars()
                 .take(24)
                 .collect();
-            let help = "known are $expires, $uri, $remote_addr, $host, $secret and $arg_NAME";
+            let help = "variables are $expires, $uri, $remote_addr, $host, $secret and $arg_NAME";
             Err(ValueError::with_help(
-                format!("nothing is known as {}", quoted(&rest)),
+                format!("unknown variable {}", quoted(&rest)),
                 help,
             ))
         }
@@ -330,7 +330,7 @@ fn read_signed(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     if !matches!(expired.0, 403 | 410) {
         report.error(
             &fields.at,
-            format!("`expired_status` is 403 or 410, not {}", expired.0),
+            format!("`expired_status` must be 403 or 410, not {}", expired.0),
             None,
         );
     }
@@ -406,8 +406,8 @@ fn check_form(report: &mut Report<'_>, draft: &SignedDraft) {
             // What somebody believes to be signed and is not would be an open door.
             report.error(
                 &at,
-                format!("`{name}` says nothing with `form = \"{}\"`", draft.form),
-                Some("take it away".into()),
+                format!("`{name}` has no effect with `form = \"{}\"`", draft.form),
+                Some("remove it".into()),
             );
         }
     }
@@ -422,7 +422,7 @@ fn secrets(report: &mut Report<'_>, draft: &mut SignedDraft, at: &Location) -> V
         Some((_, file_at)) if !said.is_empty() => {
             report.error(
                 file_at,
-                "`secret_file` beside `secret`",
+                "`secret` and `secret_file` exclude each other",
                 Some("keep one of them".into()),
             );
             said
@@ -434,27 +434,19 @@ fn secrets(report: &mut Report<'_>, draft: &mut SignedDraft, at: &Location) -> V
                     .map(|line| line.strip_suffix(b"\r").unwrap_or(line).to_vec());
                 let all: Vec<Vec<u8>> = lines.filter(|line| !line.is_empty()).collect();
                 if all.is_empty() {
-                    report.error(
-                        file_at,
-                        format!("there is no secret in {}", path.display()),
-                        None,
-                    );
+                    report.error(file_at, format!("no secret in {}", path.display()), None);
                 }
                 all
             }
             Err(error) => {
-                report.error(
-                    file_at,
-                    format!("this file is not to be had: {error}"),
-                    None,
-                );
+                report.error(file_at, format!("cannot read the file: {error}"), None);
                 Vec::new()
             }
         },
         None if said.is_empty() => {
             report.error(
                 at,
-                "signed URLs without a secret",
+                "missing `secret`",
                 Some("add secret_file = \"/etc/saker/links.secret\"".into()),
             );
             said

@@ -193,10 +193,11 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
         Some((root, at))
             if pattern_of(root).is_none_or(|pattern| pattern.is_none()) && has_pattern(root) =>
         {
-            let help = "write %0, %1, %-1, %2+, %1.1 and the like, %p for the port, or %% for a percent sign";
+            let help = "use %0, %1, %-1, %2+, %1.1 and the like, %p for the port, or %% for a \
+                        percent sign";
             reader.error(
                 at,
-                "what follows a percent sign in `root` is no part of a host's name",
+                "invalid placeholder after `%` in `root`",
                 Some(help.into()),
             );
         }
@@ -204,15 +205,15 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
             let written = reader.source().slice(at.span.clone()).to_owned();
             reader.warning(
                 at,
-                format!("the root {written} is not a folder"),
-                Some("until there is one, the site answers 404".into()),
+                format!("the root {written} is not a directory"),
+                Some("until it exists, requests get 404".into()),
             );
         }
         None if !reader.is_meant(table, "root", SITE) && !site.is_looked_up && needs_root(site) => {
             let help = "add root = \"/srv/www\", or a route that answers path = \"*\"";
             reader.error(
                 &site.at,
-                "this site has no `root`, and its routes don't answer everything",
+                "missing `root`, and the routes of the site don't answer every request",
                 Some(help.into()),
             );
         }
@@ -221,7 +222,7 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
     if site.names.as_ref().is_some_and(Vec::is_empty) {
         reader.error(
             &site.at,
-            "this site has no names",
+            "`names` is empty",
             Some("write names = [\"*\"] for all hosts".into()),
         );
     }
@@ -230,10 +231,11 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
         .as_ref()
         .filter(|(status, _)| !matches!(status.0, 301..=303 | 307 | 308))
     {
-        let help = "301 and 308 are for good, 302 and 307 for now, 303 turns any method into GET; 307 and 308 keep the method";
+        let help = "301 and 308 are permanent, 302 and 307 temporary, 303 changes any method to \
+                    GET; 307 and 308 keep the method";
         reader.error(
             at,
-            format!("{} is not a status of a redirect", status.0),
+            format!("invalid redirect status {}", status.0),
             Some(help.into()),
         );
     }
@@ -391,7 +393,7 @@ fn read_name(text: &str) -> Result<SiteName, ValueError> {
     {
         let address: std::net::Ipv6Addr = address
             .parse()
-            .map_err(|_| ValueError::new("what is in the brackets is no IPv6 address"))?;
+            .map_err(|_| ValueError::new("invalid IPv6 address in brackets"))?;
         return Ok(SiteName::Exact(format!("[{address}]")));
     }
     match name.strip_prefix("*.") {
@@ -403,13 +405,13 @@ fn read_name(text: &str) -> Result<SiteName, ValueError> {
 fn host(name: &str) -> Result<(), ValueError> {
     if !name.is_ascii() {
         return Err(ValueError::with_help(
-            "it has letters outside ASCII",
-            "write the name as DNS has it: \"xn--...\"",
+            "non-ASCII letters are not allowed",
+            "write the name in its DNS form: \"xn--...\"",
         ));
     }
     if name.contains('*') {
         return Err(ValueError::with_help(
-            "a star stands only for whole labels in front",
+            "`*` stands for whole labels at the start only",
             "write \"*.example.org\", or \"*\" for all hosts",
         ));
     }
@@ -418,7 +420,7 @@ fn host(name: &str) -> Result<(), ValueError> {
         .filter(|(_, port)| port.parse::<u16>().is_ok())
     {
         return Err(ValueError::with_help(
-            "names have no port",
+            "a name has no port",
             format!(
                 "write {}, and the port in `address` of [[listener]] (here: \":{port}\")",
                 crate::diagnostic::quoted(host)

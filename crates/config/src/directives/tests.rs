@@ -105,7 +105,7 @@ fn complaint(context: Contexts, row: &Directive, value: &str) -> Option<String> 
     let about_value = |message: &str| {
         message.starts_with("unknown key")
             || message.contains("must be")
-            || message.contains("can't be")
+            || message.starts_with("invalid value")
     };
     diagnostics
         .iter()

@@ -473,7 +473,7 @@ fn material_once(reader: &mut Reader<'_>, draft: &SiteTlsDraft) {
         .as_ref()
         .filter(|(automatic, _)| *automatic != Automatic::Off);
     if let (Some((_, at)), true) = (automatic, !draft.certificate.is_empty()) {
-        let help = "keep one: files, or certificates without files";
+        let help = "keep one of them";
         reader.error(
             at,
             "`automatic` and `certificate` exclude each other",
@@ -492,14 +492,31 @@ fn beside_certificate(
         .into_iter()
         .filter_map(|(name, path)| path.as_ref().map(|(_, at)| (name, at)));
     match draft.certificate.as_slice() {
-        [Spanned { value: Value::Path(_), .. }] => {}
+        [
+            Spanned {
+                value: Value::Path(_),
+                ..
+            },
+        ] => {}
         [] if is_given("certificate") => {}
         [] => beside.for_each(|(name, at)| {
-            reader.error(at, format!("`{name}` without `certificate`"), Some("add certificate = \"chain.pem\"".into()));
+            reader.error(
+                at,
+                format!("`{name}` without `certificate`"),
+                Some("add certificate = \"chain.pem\"".into()),
+            );
         }),
         _ => beside.for_each(|(name, at)| {
-            let help = "write [[site.tls.certificate]] for each, with `certificate`, `key` and `ocsp` of its own";
-            reader.error(at, format!("`{name}` goes with one `certificate`, and there are several"), Some(help.into()));
+            let help = "write one [[site.tls.certificate]] for each, with its own `certificate`, \
+                        `key` and `ocsp`";
+            reader.error(
+                at,
+                format!(
+                    "`{name}` is for a single `certificate`, but there are \
+                                      several"
+                ),
+                Some(help.into()),
+            );
         }),
     }
 }
@@ -524,8 +541,8 @@ fn client_side(reader: &mut Reader<'_>, draft: &SiteTlsDraft, is_given: impl Fn(
         .as_ref()
         .filter(|(when, _)| *when != ClientCertificates::Off);
     if let (Some((_, at)), false) = (asked, is_given("client_ca")) {
-        let help =
-            "add client_ca = \"authorities.pem\", with the authorities that may have signed them";
+        let help = "add client_ca = \"authorities.pem\", the CAs that client certificates are verified \
+             with";
         reader.error(
             at,
             "`client_certificates` without `client_ca`",
@@ -539,7 +556,7 @@ fn client_side(reader: &mut Reader<'_>, draft: &SiteTlsDraft, is_given: impl Fn(
     ];
     for (name, at) in idle.into_iter().filter(|_| asked.is_none() && !is_broken) {
         if let Some(at) = at {
-            let help = "nobody would be asked: add client_certificates = \"required\" (or \"optional\"), or take it away";
+            let help = "add client_certificates = \"required\" (or \"optional\"), or remove it";
             reader.error(
                 at,
                 format!("`{name}` without `client_certificates`"),
@@ -560,10 +577,10 @@ fn ciphers(reader: &mut Reader<'_>, draft: &SiteTlsDraft) -> Vec<CipherSuite> {
     };
     let is_named = |version| named.iter().any(|suite| suite.version() == version);
     if draft.minimum_version == TlsVersion::Tls13 && !is_named(TlsVersion::Tls13) {
-        let help = "name a suite of TLS 1.3, or take `ciphers` away";
+        let help = "add a TLS 1.3 suite, or remove `ciphers`";
         reader.warning(
             at,
-            "these are suites of TLS 1.2, which `minimum_version` rules out",
+            "all of these suites are for TLS 1.2, which `minimum_version` disables",
             Some(help.into()),
         );
     }
@@ -605,8 +622,8 @@ fn read_cipher(text: &str) -> Result<Value, ValueError> {
         || ["HIGH", "MEDIUM", "LOW", "ALL", "DEFAULT"].contains(&text)
     {
         return Err(ValueError::with_help(
-            "suites are named one by one",
-            "without `ciphers`, only good ones are used",
+            "cipher strings are not supported: list suites one by one",
+            "the defaults, used without `ciphers`, are all secure",
         ));
     }
     let near = suggest::nearest(
@@ -616,13 +633,10 @@ fn read_cipher(text: &str) -> Result<Value, ValueError> {
             .flat_map(|(_, iana, openssl)| [*iana, *openssl]),
     );
     let help = near.map_or_else(
-        || "there are AES-128-GCM, AES-256-GCM and ChaCha20-Poly1305, over ECDHE".to_owned(),
+        || "supported: AES-128-GCM, AES-256-GCM and ChaCha20-Poly1305, with ECDHE".to_owned(),
         |name| format!("did you mean \"{name}\"?"),
     );
-    Err(ValueError::with_help(
-        "it is not a suite that is spoken here",
-        help,
-    ))
+    Err(ValueError::with_help("unsupported cipher suite", help))
 }
 
 fn read_group(text: &str) -> Result<Value, ValueError> {

@@ -356,7 +356,7 @@ pub fn read(
         {
             reader.error(
                 at,
-                "this upstream has no server",
+                "`servers` is empty",
                 Some("write servers = [\"http://127.0.0.1:3000\"]".into()),
             );
         }

@@ -139,7 +139,7 @@ fn read_backend(text: &str) -> Result<(Backend, &str), ValueError> {
         let (protocol, tls) = protocol_of(scheme)?;
         if !socket.starts_with('/') || socket.len() > 107 {
             return Err(ValueError::new(
-                "a socket is an absolute path of at most 107 bytes",
+                "the path of a socket must be absolute and at most 107 bytes long",
             ));
         }
         return Ok((
@@ -154,11 +154,11 @@ fn read_backend(text: &str) -> Result<(Backend, &str), ValueError> {
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     if path.contains(['?', '#', ' ']) {
         return Err(ValueError::new(
-            "the path of a server has no query and no fragment",
+            "the URL of a server has no query and no fragment",
         ));
     }
     let address = BackendAddress::tcp(authority, protocol.default_port(tls))
-        .ok_or_else(|| ValueError::new(format!("{} is no host and port", quoted(authority))))?;
+        .ok_or_else(|| ValueError::new(format!("invalid host and port {}", quoted(authority))))?;
     Ok((backend(protocol, address, tls), path.trim_end_matches('/')))
 }
 
@@ -183,8 +183,8 @@ fn protocol_of(scheme: &str) -> Result<(Protocol, bool), ValueError> {
         .ok_or_else(|| {
             let known = "http, https, h2c, h2, grpc, grpcs, fcgi, scgi, uwsgi, lsapi and ajp";
             ValueError::with_help(
-                format!("nothing speaks {}", quoted(scheme)),
-                format!("known are {known}"),
+                format!("unknown protocol {}", quoted(scheme)),
+                format!("known protocols are {known}"),
             )
         })
 }

@@ -37,9 +37,9 @@ pub struct Proxy {
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Action::Files => f.write_str("files, with settings of its own"),
+            Action::Files => f.write_str("files, with their own settings"),
             Action::Redirect(redirect) => write!(f, "redirect to {}", redirect.to),
-            Action::Respond { status, .. } => write!(f, "a fixed answer ({})", status.0),
+            Action::Respond { status, .. } => write!(f, "a fixed response ({})", status.0),
             Action::Proxy(proxy) => write!(f, "proxy to {}", proxy.said),
             Action::Deny => f.write_str("deny"),
         }

@@ -81,7 +81,7 @@ impl ReferrerPattern {
                 .build(&limited);
             return compiled
                 .map(ReferrerPattern::Regex)
-                .map_err(|error| format!("the pattern can't be read: {error}"));
+                .map_err(|error| format!("invalid pattern: {error}"));
         }
         if matches!(text, "own" | "server_names") {
             return Ok(ReferrerPattern::OwnNames);
@@ -101,10 +101,23 @@ impl ReferrerPattern {
             return Err("hosts are compared without their port".into());
         }
         match (host.strip_prefix("*."), host.strip_suffix(".*")) {
-            (Some(name), None) if is_host(name) => Ok(ReferrerPattern::Host { name: SiteName::Wildcard(name.into()), path }),
-            (None, Some(name)) if is_host(name) => Ok(ReferrerPattern::AnyDomain { name: name.into(), path }),
-            (None, None) if is_host(&host) => Ok(ReferrerPattern::Host { name: SiteName::Exact(host), path }),
-            _ => Err("a star stands for whole labels at the beginning (\"*.example.org\") or at the end (\"www.example.*\")".into()),
+            (Some(name), None) if is_host(name) => Ok(ReferrerPattern::Host {
+                name: SiteName::Wildcard(name.into()),
+                path,
+            }),
+            (None, Some(name)) if is_host(name) => Ok(ReferrerPattern::AnyDomain {
+                name: name.into(),
+                path,
+            }),
+            (None, None) if is_host(&host) => Ok(ReferrerPattern::Host {
+                name: SiteName::Exact(host),
+                path,
+            }),
+            _ => Err(
+                "`*` stands for whole labels at the start (\"*.example.org\") or at the end \
+                      (\"www.example.*\")"
+                    .into(),
+            ),
         }
     }
 }

@@ -40,7 +40,7 @@ fn unix(path: &str) -> Result<Vec<Address>, Option<String>> {
     const PATH_BYTES_MAX: usize = 107;
     match path {
         path if !path.starts_with('/') => Err(Some(
-            "the path of a Unix socket is absolute: \"unix:/run/saker.sock\"".into(),
+            "the path of a Unix socket must be absolute: \"unix:/run/saker.sock\"".into(),
         )),
         path if path.len() > PATH_BYTES_MAX => Err(Some(format!(
             "the path of a Unix socket has at most {PATH_BYTES_MAX} bytes"
@@ -55,18 +55,18 @@ fn address_help(text: &str) -> Option<String> {
     let is_port = port.parse::<u16>().is_ok();
     match host {
         _ if text.parse::<std::net::IpAddr>().is_ok() => {
-            Some("a port is missing: write it after a colon, IPv6 addresses in brackets".into())
+            Some("missing port: write it after a colon, and IPv6 addresses in brackets".into())
         }
         "" if is_port => Some(format!("write \":{port}\"")),
         "*" if is_port => Some(format!("write \":{port}\"")),
         "localhost" if is_port => Some(format!("write the address: \"127.0.0.1:{port}\"")),
         _ if !is_port && port.bytes().all(|byte| byte.is_ascii_digit()) => {
-            Some("ports are 0 to 65535".into())
+            Some("ports range from 0 to 65535".into())
         }
         _ if is_port && host.contains(':') && !host.starts_with('[') => {
             Some(format!("write \"[{host}]:{port}\""))
         }
-        _ if is_port => Some("names are not looked up here: write the address".into()),
+        _ if is_port => Some("names are not resolved here: write the address".into()),
         _ => None,
     }
 }
@@ -205,10 +205,10 @@ mod tests {
         assert_eq!(help("localhost:80"), "write the address: \"127.0.0.1:80\"");
         assert_eq!(
             help("::1:8080"),
-            "a port is missing: write it after a colon, IPv6 addresses in brackets"
+            "missing port: write it after a colon, and IPv6 addresses in brackets"
         );
         assert!(
-            help("10.0.0.1").contains("port is missing")
+            help("10.0.0.1").contains("missing port")
                 && help("10.0.0.1:70000").contains("65535")
         );
         assert!(

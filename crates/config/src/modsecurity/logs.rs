@@ -76,18 +76,14 @@ impl AuditLog {
             (
                 path,
                 origin,
-                (!path.is_dir()).then(|| "there is no such folder".to_owned()),
+                (!path.is_dir()).then(|| "no such directory".to_owned()),
             )
         });
         let all = files.chain(folder);
         all.filter_map(|(path, origin, why)| {
             Some((
                 origin.clone(),
-                format!(
-                    "the audit log {} can't be written: {}",
-                    path.display(),
-                    why?
-                ),
+                format!("cannot write the audit log {}: {}", path.display(), why?),
             ))
         })
         .collect()
@@ -102,11 +98,11 @@ fn file_fault(path: &Path) -> Option<String> {
         .filter(|folder| !folder.as_os_str().is_empty())
         .unwrap_or(Path::new("."));
     if !folder.is_dir() {
-        return Some(format!("there is no folder {}", folder.display()));
+        return Some(format!("no such directory: {}", folder.display()));
     }
     let kind = fs::metadata(path).map(|metadata| metadata.file_type());
     if kind.as_ref().is_ok_and(fs::FileType::is_dir) {
-        return Some("it is a folder".into());
+        return Some("it is a directory".into());
     }
     if !ARE_WRITTEN.load(Relaxed) || kind.is_ok_and(|kind| !kind.is_file()) {
         return None;

@@ -184,7 +184,7 @@ impl Reading {
                 origin.clone(),
                 true,
                 format!(
-                    "{}: files of rules include each other without end",
+                    "{}: rule files include each other in a cycle",
                     pattern.display()
                 ),
             );
@@ -195,11 +195,7 @@ impl Reading {
             .map(|file| folder.join(file))
             .collect();
         if found.is_empty() && !is_optional {
-            return self.remark(
-                origin.clone(),
-                true,
-                format!("no file of rules is at {name}"),
-            );
+            return self.remark(origin.clone(), true, format!("no rule file at {name}"));
         }
         for file in found {
             match read(&file) {
@@ -208,7 +204,7 @@ impl Reading {
                 Err(reason) => self.remark(
                     origin.clone(),
                     true,
-                    format!("{} can't be read: {reason}", file.display()),
+                    format!("cannot read {}: {reason}", file.display()),
                 ),
             }
         }
@@ -269,17 +265,14 @@ impl Reading {
                 let is_on = unquoted(line.arguments()).eq_ignore_ascii_case("on");
                 let is_error = is_on && REFUSES_IF_ON.contains(&&*line.name);
                 let consequence = if is_error {
-                    "and without it rules would refuse less"
+                    "and without it the rules would block less"
                 } else {
                     "and it has no effect"
                 };
                 self.remark(
                     origin(),
                     is_error,
-                    format!(
-                        "libmodsecurity does not know {}, {consequence}",
-                        line.word()
-                    ),
+                    format!("unknown directive {}, {consequence}", line.word()),
                 );
                 continue;
             }
@@ -304,7 +297,7 @@ impl Reading {
             && let Some(unknown) = unknown_operator(line.arguments())
         {
             let message = format!(
-                "libmodsecurity has no operator {unknown}, and would take it for a pattern"
+                "unknown operator {unknown}, which libmodsecurity would take for a pattern"
             );
             self.remark(origin.clone(), true, message);
         }
@@ -325,7 +318,7 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
     let metadata = privileged::metadata(path).map_err(|error| error.to_string())?;
     match metadata.is_file() && metadata.len() <= FILE_BYTES_MAX {
         true => privileged::read(path).map_err(|error| error.to_string()),
-        false => Err("it is no file of rules".into()),
+        false => Err("it is not a rule file".into()),
     }
 }
 

@@ -88,8 +88,7 @@ fn compile(modsecurity: &ModSecurity, found: &mut Vec<Diagnostic>) -> Option<Arc
 fn settle(modsecurity: &ModSecurity, reading: &mut Reading) {
     let origin = &modsecurity.origin;
     if modsecurity.files.is_empty() && modsecurity.texts.is_empty() {
-        let message =
-            "there are no rules: name some with `modsecurity_rules_file` or `modsecurity_rules`";
+        let message = "no rules: set `modsecurity_rules_file` or `modsecurity_rules`";
         return reading.remark(origin.clone(), true, message.into());
     }
     let said = reading.engine();
@@ -99,14 +98,15 @@ fn settle(modsecurity: &ModSecurity, reading: &mut Reading) {
         (_, None) => say("SecRuleEngine On"),
         (_, Some(Engine::On)) => {}
         (_, Some(Engine::Detect)) => {
-            let message = "the rules only detect (`SecRuleEngine DetectionOnly` stands in one of their files); \
-                           `modsecurity_rules = \"SecRuleEngine On\"` has them refuse, `modsecurity = \"detect\"` says that this is meant";
+            let message = "the rules only detect (one of their files has `SecRuleEngine \
+                           DetectionOnly`); `modsecurity_rules = \"SecRuleEngine On\"` enforces \
+                           them, `modsecurity = \"detect\"` confirms detection only";
             reading.remark(origin.clone(), false, message.into());
         }
         (_, Some(Engine::Off)) => reading.remark(
             origin.clone(),
             false,
-            "the rules switch themselves off (`SecRuleEngine Off`)".into(),
+            "the rules turn themselves off (`SecRuleEngine Off`)".into(),
         ),
     }
 }

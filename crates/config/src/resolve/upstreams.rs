@@ -16,7 +16,7 @@ use std::{collections::HashMap, sync::Arc};
 pub(super) fn resolve(configuration: &mut Configuration) {
     let mut known: HashMap<String, Arc<Upstream>> = HashMap::new();
     for (name, upstream, at) in std::mem::take(&mut configuration.upstreams) {
-        let said_twice = format!("there are two upstreams {}", quoted(&name));
+        let said_twice = format!("duplicate upstream {}", quoted(&name));
         // One that is broken is there all the same, for those who name it.
         let upstream = upstream.unwrap_or_else(|| Upstream::new(&name, Vec::new()));
         if known.insert(name, Arc::new(upstream)).is_some() {
@@ -24,7 +24,7 @@ pub(super) fn resolve(configuration: &mut Configuration) {
                 Severity::Error,
                 &at,
                 said_twice,
-                Some("give each a name of its own".into()),
+                Some("give each a unique name".into()),
             );
         }
     }
@@ -38,12 +38,12 @@ pub(super) fn resolve(configuration: &mut Configuration) {
         let Some(upstream) = of_url(said) else {
             let near = crate::suggest::nearest(said, known.keys().map(String::as_str));
             let help = near.map_or_else(
-                || "add [[upstream]] with that name".to_owned(),
+                || "add [[upstream]] with this name".to_owned(),
                 |name| format!("did you mean \"{name}\"?"),
             );
             diagnostics.push(Diagnostic::without_source(
                 origin.clone(),
-                format!("there is no upstream {} ({help})", quoted(said)),
+                format!("unknown upstream {} ({help})", quoted(said)),
             ));
             return None;
         };
