@@ -611,8 +611,8 @@ fn an_audit_log_is_written_or_said_to_be_impossible() {
     });
     let missing = saker.dir.join("none/audit.log");
     for (named, why) in [
-        (&missing, "there is no folder"),
-        (&saker.dir.join("www"), "it is a folder"),
+        (&missing, "no such directory"),
+        (&saker.dir.join("www"), "it is a directory"),
     ] {
         saker
             .dir
@@ -622,7 +622,7 @@ fn an_audit_log_is_written_or_said_to_be_impossible() {
             let said = stderr(&output);
             assert!(
                 !output.status.success()
-                    && said.contains("rules.conf:4:1: error: the audit log")
+                    && said.contains("rules.conf:4:1: error: cannot write the audit log")
                     && said.contains(why),
                 "{said}"
             );
