@@ -1,19 +1,18 @@
-//! Who is let in, and what those meet who are not: lists of addresses, and bounds on what one
-//! address may keep open.
+//! Access control by client address, and limits that lead to bans.
 
 use saker_ipset::{AddressList, AddressSet, GeoDatabase, Place, place_of};
 use saker_net::Network;
 use std::{net::IpAddr, sync::Arc};
 
-/// What a client meets that is over a limit or on a list.
+/// Action on a client that exceeds a limit or is denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consequence {
-    /// An answer with this status (403, 429, 503). With `Retry-After` where the time is known.
+    /// Responds with this status (403, 429, 503), with `Retry-After` if the time is known.
     Refuse(u16),
-    /// The connection ends without an answer.
+    /// Closes the connection without a response.
     Drop,
-    /// A page that has the browser do some work; who has done it is let in where a list is against
-    /// him, and else refused by a status.
+    /// Sends the challenge page. Solving it grants access to a denied client; a client that exceeds
+    /// a limit is then refused with a status.
     Challenge,
 }
 
@@ -22,16 +21,16 @@ impl Consequence {
     pub const TOO_MANY_REQUESTS: Consequence = Consequence::Refuse(429);
 }
 
-/// Addresses written in the configuration, and those of files.
+/// Addresses from the configuration and from files.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses {
     pub networks: Vec<Network>,
     pub lists: Vec<Arc<AddressList>>,
-    /// What `networks` come to.
+    /// Made from `networks`.
     pub set: Arc<AddressSet>,
-    /// By two letters (ISO 3166-1).
+    /// Two-letter codes (ISO 3166-1).
     pub countries: Vec<String>,
-    /// By numbers of autonomous systems.
+    /// Autonomous system numbers.
     pub autonomous_systems: Vec<u64>,
 }
 
@@ -40,7 +39,7 @@ impl Addresses {
         self.networks.is_empty() && self.lists.is_empty() && !self.is_by_place()
     }
 
-    /// Whether it has to be known where an address is.
+    /// Returns whether addresses have to be located.
     pub fn is_by_place(&self) -> bool {
         !self.countries.is_empty() || !self.autonomous_systems.is_empty()
     }
@@ -73,13 +72,13 @@ impl PartialEq for Addresses {
 
 impl Eq for Addresses {}
 
-/// Who may come: whoever is allowed; nobody who is denied; where some are allowed and nobody is
-/// denied, nobody else.
+/// Access rules: `allow` overrides `deny`; if nothing is denied, only allowed addresses have
+/// access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admittance {
     pub allow: Addresses,
     pub deny: Addresses,
-    /// Which say where an address is.
+    /// Databases that locate addresses.
     pub databases: Vec<Arc<GeoDatabase>>,
 }
 
@@ -113,11 +112,11 @@ impl Admittance {
     }
 }
 
-/// Of a site, or a path of it: who is answered.
+/// `[site.access]` of a site or route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Guard {
     pub admittance: Admittance,
-    /// Rules, programs and logs have variables that say where the client is.
+    /// Provides the client's location in variables to rules, programs and logs.
     pub locates: bool,
     pub denied: Consequence,
 }
@@ -162,27 +161,26 @@ impl Default for Evasive {
     }
 }
 
-/// Of the whole server: who may connect, and what one address may keep open.
+/// `[abuse]`: connection limits and bans of the whole server.
 #[derive(Clone, Debug)]
 pub struct ServerGuard {
-    /// Asked when a connection comes in; who is denied is not answered at all.
+    /// Checked when a connection is accepted; a denied client gets no response.
     pub admittance: Admittance,
-    /// Neither limits nor bans of the server's own making are for them.
+    /// Exempt from limits and automatic bans.
     pub exempt: Addresses,
-    /// More of them are borne for `grace_ms`, without keep-alive; then the address is banned. 0: no
-    /// limit.
+    /// Connections beyond this are tolerated for `grace_ms`, without keep-alive; then the address
+    /// is banned. 0: no limit.
     pub connections_soft_max: u64,
     pub grace_ms: u64,
-    /// How long the server itself bans.
+    /// Duration of automatic bans.
     pub ban_ms: u64,
-    /// Requests that make no sense, in `grace_ms`; with more the address is banned. 0: no limit.
+    /// Malformed requests within `grace_ms`; more ban the address. 0: no limit.
     pub bad_requests_max: u64,
-    /// Requests refused for being too many, in `grace_ms`; with more the address is banned. 0: no
-    /// limit.
+    /// Requests refused by limits within `grace_ms`; more ban the address. 0: no limit.
     pub refused_requests_max: u64,
-    /// Of an IPv6 address, what stands for one client.
+    /// Prefix length of an IPv6 address that counts as one client.
     pub ipv6_prefix: u8,
-    /// Only Apache's configuration has such.
+    /// Set by Apache's configuration only.
     pub evasive: Option<Evasive>,
 }
 
@@ -203,7 +201,7 @@ impl Default for ServerGuard {
 }
 
 impl ServerGuard {
-    /// Whether connections have to be counted by address.
+    /// Returns whether connections have to be counted by address.
     pub fn counts(&self) -> bool {
         self.connections_soft_max != 0
             || self.bad_requests_max != 0

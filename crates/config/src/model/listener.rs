@@ -1,4 +1,4 @@
-//! `[[listener]]`: where connections come in.
+//! `[[listener]]`: addresses to listen on.
 
 use super::{ListenerTls, Origin};
 use std::{
@@ -14,8 +14,8 @@ pub enum Address {
 }
 
 impl Address {
-    /// The addresses that a text such as `127.0.0.1:8080`, `[::1]:80`, `unix:/path` stands for;
-    /// `:80` is two, of IPv4 and IPv6. The error is the way out, where there is one.
+    /// The addresses of a text such as `127.0.0.1:8080`, `[::1]:80`, `unix:/path`; `:80` is two,
+    /// for IPv4 and IPv6. The error is a suggestion, if there is one.
     pub fn parse_all(text: &str) -> Result<Vec<Address>, Option<String>> {
         if let Some(path) = text.strip_prefix("unix:") {
             return unix(path);
@@ -83,18 +83,18 @@ impl fmt::Display for Address {
 #[derive(Clone, Debug)]
 pub struct Listener {
     pub address: Address,
-    /// Networks whose connections begin with a PROXY preface; connections from elsewhere must not
-    /// send one. Empty: nobody.
+    /// Networks whose connections start with a PROXY protocol header; others must not send one.
+    /// Empty: none.
     pub proxy_protocol_from: Vec<saker_net::Network>,
-    /// But not these; only Apache's configuration has such.
+    /// Exceptions of those; set by Apache's configuration only.
     pub proxy_protocol_except: Vec<saker_net::Network>,
     /// `listen(2)` backlog.
     pub backlog: u32,
     /// Permissions of a Unix socket.
     pub mode: Option<u32>,
-    /// TLS; `None` is plain.
+    /// TLS; `None`: plain.
     pub tls: Option<ListenerTls>,
-    /// HTTP/2 too: by ALPN over TLS; on a plain listener by prior knowledge or by upgrade (h2c).
+    /// HTTP/2: by ALPN over TLS; on a plain listener by prior knowledge or by upgrade (h2c).
     pub http2: bool,
     /// On a plain listener: by prior knowledge, and by upgrade. Only Apache's configuration tells
     /// them apart.
@@ -102,10 +102,10 @@ pub struct Listener {
     pub http2_upgrade: bool,
     /// WebSockets over HTTP/2 (RFC 8441).
     pub http2_websockets: bool,
-    /// HTTP/3 too, over UDP on the same port; `None`: not.
+    /// HTTP/3, over UDP on the same port; `None`: off.
     pub http3: Option<Http3>,
-    /// Of the kernel's buffers; `None`: its own choice, which grows as needed. Only Apache's
-    /// configuration has such.
+    /// Size of the kernel's buffers; `None`: its default, which grows as needed. Set by Apache's
+    /// configuration only.
     pub send_buffer_bytes: Option<u32>,
     pub receive_buffer_bytes: Option<u32>,
     pub origin: Origin,
@@ -115,12 +115,12 @@ pub struct Listener {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Http3 {
     pub congestion: Congestion,
-    /// 0-RTT (RFC 8470): clients that come back may ask before the handshake is over.
+    /// 0-RTT (RFC 8470): returning clients may send requests before the handshake completes.
     pub early_data: bool,
-    /// How long clients of HTTP/1 and 2 may remember that HTTP/3 is here (`Alt-Svc`, RFC 7838);
-    /// `None`: they are not told.
+    /// Lifetime of `Alt-Svc` (RFC 7838), which advertises HTTP/3 to HTTP/1 and HTTP/2 clients;
+    /// `None`: not advertised.
     pub advertised_s: Option<u32>,
-    /// A directory in which connections are recorded (qlog).
+    /// Directory for qlog traces.
     pub qlog: Option<PathBuf>,
 }
 
@@ -139,7 +139,7 @@ impl Default for Http3 {
     }
 }
 
-/// How HTTP/3's senders find out what a path carries.
+/// Congestion control of HTTP/3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
     Cubic,
@@ -148,8 +148,8 @@ pub enum Congestion {
 }
 
 impl Listener {
-    /// HTTP/3 needs TLS, a port, and clients that come themselves: behind a proxy that writes
-    /// prefaces nobody would find it.
+    /// HTTP/3 requires TLS, a port, and direct client connections: behind a proxy that sends PROXY
+    /// headers no client could reach it.
     pub fn http3_where_possible(&self, http3: Http3) -> Option<Http3> {
         let is_direct =
             self.proxy_protocol_from.is_empty() && matches!(self.address, Address::Tcp(_));
@@ -208,8 +208,7 @@ mod tests {
             "missing port: write it after a colon, and IPv6 addresses in brackets"
         );
         assert!(
-            help("10.0.0.1").contains("missing port")
-                && help("10.0.0.1:70000").contains("65535")
+            help("10.0.0.1").contains("missing port") && help("10.0.0.1:70000").contains("65535")
         );
         assert!(
             help("unix:x").contains("absolute")

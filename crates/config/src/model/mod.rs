@@ -1,5 +1,8 @@
-//! What a loaded configuration is: one `Model`, shared by all workers, never changed after it was
-//! built.
+//! The typed model of a loaded configuration: one [`Model`], shared by all workers, never changed
+//! after it is built.
+//!
+//! Called by: everything that serves requests.
+//! Out of scope: how the model is read; `directives` and the Apache front end make it.
 
 mod account;
 mod action;
@@ -67,7 +70,7 @@ pub use visitors::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visi
 use saker_ipset::{AddressList, GeoDatabase};
 use std::{path::PathBuf, sync::Arc};
 
-/// A whole configuration.
+/// A complete configuration.
 #[derive(Debug, Default)]
 pub struct Model {
     pub server: Server,
@@ -75,32 +78,31 @@ pub struct Model {
     pub tls: ServerTls,
     pub cache: CacheStore,
     pub guard: ServerGuard,
-    /// Files of addresses that guards ask, each once.
+    /// Files of addresses used by access rules, each once.
     pub address_lists: Vec<Arc<AddressList>>,
-    /// Which say where addresses are.
+    /// Databases that locate addresses.
     pub geo_databases: Vec<Arc<GeoDatabase>>,
     pub php: Php,
     pub hosts: Hosts,
-    /// What there is of it, once that has been looked for.
+    /// The PHP pools, once PHP has been looked for.
     pub php_pools: PhpPools,
-    /// What rules are known to set for PHP.
+    /// PHP values that rules are known to set.
     pub php_sets: Vec<PhpSet>,
     pub listeners: Vec<Listener>,
-    /// In the order of the file; the first catch-all, or else the first site, answers hosts that
-    /// nobody claims.
+    /// In the order of the file; the first catch-all, or else the first site, serves unknown hosts.
     pub sites: Vec<Arc<Site>>,
-    /// All that anybody may be passed on to, for what looks after them without a request.
+    /// All upstreams that requests may go to, for health checks.
     pub upstreams: Vec<Arc<Upstream>>,
-    /// Error logs and logs of scripts, for `check`.
+    /// Error logs and script logs, for `check`.
     pub named_logs: Vec<NamedLog>,
-    /// Sockets of programs that answer for us, for `check`.
+    /// Sockets of backends, for `check`.
     pub named_sockets: Vec<NamedSocket>,
     /// Every file that was read, for `check` and `explain`.
     pub sources: Vec<PathBuf>,
 }
 
 impl Model {
-    /// Whether anything uses the page cache, or may come to.
+    /// Returns whether anything uses the page cache, or may use it later.
     pub fn wants_cache(&self) -> bool {
         let uses = |site: &Site| {
             site.settings.cache.is_on || site.routes.iter().any(|route| route.settings.cache.is_on)
@@ -108,7 +110,7 @@ impl Model {
         self.cache.is_expected || self.sites.iter().any(|site| uses(site))
     }
 
-    /// All settings that there are.
+    /// Iterates over the settings of all sites and routes.
     pub fn all_settings(&self) -> impl Iterator<Item = (&Site, &Settings)> {
         self.sites.iter().flat_map(|site| {
             let routes = site.routes.iter().map(|route| &*route.settings);

@@ -1,4 +1,4 @@
-//! Where a value was written.
+//! Location of a value in the configuration.
 
 use std::{fmt, sync::Arc};
 
@@ -38,7 +38,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A value that knows where it came from.
+/// A value with its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sourced<T> {
     pub value: T,
