@@ -1,8 +1,8 @@
-//! A configuration on its way from its files to the model.
+//! A configuration while its files are read and checked.
 //!
-//! Called by: `load`, which fills it file by file; `resolve` and `check`, which complete and judge
+//! Called by: `load`, which fills it file by file; `resolve` and `check`, which complete and check
 //! the whole.
-//! Caveat: what is broken is left out, so a check for something missing asks [`Mentions`] too.
+//! Caveat: broken items are left out, so a check for something missing consults [`Mentions`] too.
 
 use crate::{
     diagnostic::{Diagnostic, Severity},
@@ -37,13 +37,13 @@ pub(crate) struct Configuration {
     pub databases: Vec<Arc<GeoDatabase>>,
     pub listeners: Vec<(Listener, Location)>,
     pub sites: Vec<SiteDraft>,
-    /// With their names; `None` where one is broken.
+    /// With their names; `None` for a broken one.
     pub upstreams: Vec<(String, Option<Upstream>, Location)>,
-    /// What became of them, and of those that routes name by URL.
+    /// The upstreams, including those that routes name by URL.
     pub resolved: Vec<Arc<Upstream>>,
     /// Whether there are syntax errors, which may hide what seems to be missing.
     pub has_syntax_errors: bool,
-    /// Whether there is a listener, a site, be it as broken as it may.
+    /// Whether there is a listener and a site, broken ones included.
     pub has_listeners: bool,
     pub has_sites: bool,
     pub mentions: Mentions,
@@ -110,7 +110,7 @@ impl Configuration {
     }
 }
 
-/// What the files mention, be it as broken as it may.
+/// Items that the files mention, broken ones included.
 #[derive(Debug, Default)]
 pub(crate) struct Mentions {
     pub tls_listener: bool,
@@ -136,7 +136,7 @@ impl Mentions {
     }
 }
 
-/// The tables of `[[key]]`.
+/// Iterates over the tables of `[[key]]`.
 fn tables<'n, 't>(file: &'n DeTable<'t>, key: &str) -> impl Iterator<Item = &'n DeTable<'t>> {
     let array = match file.get(key).map(|node| node.get_ref()) {
         Some(DeValue::Array(array)) => Some(array),

@@ -1,9 +1,9 @@
-//! The tables of the file format: which there are, and how each is written.
+//! The tables of the file format and their headers.
 //!
-//! Called by: rows (where a key may stand), the reader (messages), the JSON Schema and the
+//! Called by: rows (where a key is allowed), the reader (messages), the JSON Schema and the
 //! reference page.
 
-/// The tables in which a key may stand, as a set.
+/// A set of tables, in which a key is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contexts(pub u64);
 
@@ -67,7 +67,7 @@ impl Contexts {
         }
     }
 
-    /// The single contexts in it, in the order of [`CONTEXTS`].
+    /// Iterates over its single contexts, in the order of [`CONTEXTS`].
     pub fn each(self) -> impl Iterator<Item = &'static ContextRow> {
         CONTEXTS
             .iter()
@@ -100,7 +100,7 @@ const fn context(
     }
 }
 
-/// Order of the reference page.
+/// All tables, in the order of the reference page.
 pub const CONTEXTS: &[ContextRow] = &[
     context(
         FILE,

@@ -1,4 +1,4 @@
-//! What the value of a key may be.
+//! Kinds of values.
 //!
 //! Called by: rows; the reader, which checks values against kinds; the JSON Schema and the
 //! reference page, which describe them.
@@ -13,7 +13,7 @@ use crate::{
     value::{Fields, Value, ValueError},
 };
 
-/// What a value may be.
+/// The kind of a key's value.
 #[derive(Debug)]
 pub enum Kind {
     Boolean,
@@ -31,23 +31,23 @@ pub enum Kind {
         min_ms: u64,
         max_ms: u64,
     },
-    /// Any string that is not empty.
+    /// Any non-empty string.
     Text,
-    /// Relative to the file that it is written in.
+    /// Relative to the file it appears in.
     Path,
-    /// Behind a `|` stands a command, which is no path.
+    /// A path, or a command after `|`.
     PathOrProgram,
     Choice(&'static [&'static str]),
-    /// A string with a grammar of its own.
+    /// A string with its own grammar.
     Word(&'static Word),
     OneOf(&'static [Kind]),
     ListOf(&'static Kind),
     MapOf(&'static KeyKind, &'static Kind),
-    /// A table whose keys are set on the same target.
+    /// A table whose keys are set on the same draft.
     Section(Contexts),
     /// `[[name]]`, any number of times.
     Sections(Contexts),
-    /// A table that is a value.
+    /// A table that makes one value.
     Table(&'static TableKind),
 }
 
@@ -64,18 +64,18 @@ pub struct Word {
 pub struct KeyKind {
     pub expects: &'static str,
     pub pattern: &'static str,
-    /// The key as it is kept; keys that differ only in case are the same.
+    /// Returns the normalized key; keys that differ only in case are the same.
     pub(crate) read: fn(&str) -> Result<String, ValueError>,
 }
 
 #[derive(Debug)]
 pub struct TableKind {
     pub context: Contexts,
-    /// Makes a value of the table's fields; reports what does not fit together.
+    /// Makes a value of the table's fields, and reports those that do not fit together.
     pub(crate) read: fn(&mut Report<'_>, &Fields) -> Option<Value>,
 }
 
-/// What a TOML value is, as far as choosing between alternatives goes.
+/// The type of a TOML value, for choosing between alternatives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     Boolean,

@@ -1,9 +1,11 @@
 //! The typed configuration model, its native TOML form, and the table of directives.
 //!
-//! Floor 2: knows no consumer. Text becomes types here, before the first request (STYLE.md rule 8);
-//! everything after reads [`model::Model`]. A feature's rows, its kinds of values and its merge
-//! rule stand together in `directives/<feature>.rs`; reading, checks, the JSON Schema and the
-//! reference page derive from the rows.
+//! Called by: the command line and the server, which load a configuration; every feature, which
+//! reads [`model::Model`].
+//! Text becomes types here, before the first request. A feature's rows, grammars and merge rule
+//! stand together in `directives/<feature>.rs`; reading, checks, the JSON Schema and the reference
+//! page derive from the rows.
+//! Out of scope: Apache's configuration language, whose front end makes the same model.
 
 pub mod host_table;
 pub mod model;

@@ -1,8 +1,8 @@
-//! A configuration from its files: parse, read, follow includes, check the whole, build the model
-//! or refuse it.
+//! Loads a configuration: parses, reads, follows includes, checks the whole, and builds the model.
 //!
-//! Syntax errors and everything else are reported in one run: the parser recovers, and what it
-//! recovered is read as far as it goes. Order of the model: a file's own listeners and sites, then
+//! Called by: the command line and reloads.
+//! Caveat: syntax errors and all others are reported in one run: the parser recovers, and what it
+//! recovered is read as far as possible. Order of the model: a file's own listeners and sites, then
 //! those of its includes.
 
 use crate::{
@@ -28,20 +28,20 @@ use std::{
 };
 use toml::de::{DeTable, DeValue};
 
-/// A configuration that may be put in force.
+/// A valid configuration.
 #[derive(Debug)]
 pub struct Loaded {
     pub model: Model,
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Larger files are no configurations.
+/// Maximum size of a file.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Reads a file and what it includes.
 pub fn load(path: &Path) -> Result<Loaded, Diagnostics> {
     let name = path.display().to_string();
-    // What it says of folders is to hold wherever the server stands.
+    // Directories in it stay valid when the server changes its working directory.
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match read_file(path) {
         Ok(text) => Loader::run(
@@ -64,7 +64,7 @@ pub fn load(path: &Path) -> Result<Loaded, Diagnostics> {
     }
 }
 
-/// Reads a text as if it stood in `base`/`file_name`.
+/// Reads a text as if it were in `base`/`file_name`.
 pub fn parse(text: &str, file_name: &str, base: &Path) -> Result<Loaded, Diagnostics> {
     let file = Path::new(file_name).file_name().unwrap_or_default();
     Loader::run(text.to_owned(), file_name, base, &base.join(file))
@@ -74,9 +74,9 @@ pub fn parse(text: &str, file_name: &str, base: &Path) -> Result<Loaded, Diagnos
 #[derive(Default)]
 struct Loader {
     configuration: Configuration,
-    /// The files read, without links and dots.
+    /// Resolved paths of the files read.
     canonical: Vec<PathBuf>,
-    /// Of `canonical`, those whose includes are being read.
+    /// Those of `canonical` whose includes are being read.
     open: Vec<PathBuf>,
 }
 
@@ -98,7 +98,7 @@ impl Loader {
         })
     }
 
-    /// Reads one file and its includes; answers where its beginning is.
+    /// Reads one file and its includes. Returns the location of its start.
     fn file(&mut self, text: String, name: &str, base: &Path, path: &Path) -> Location {
         let source = Arc::new(Source::new(
             name,
@@ -147,7 +147,7 @@ impl Loader {
         include
     }
 
-    /// Reports the first of each line, as the others there follow from it; answers the lines.
+    /// Reports the first error of each line, as others there follow from it. Returns the lines.
     fn syntax_errors(
         &mut self,
         source: &Arc<Source>,
@@ -222,7 +222,7 @@ impl Loader {
     }
 }
 
-/// Reads the tables that may stand any number of times.
+/// Reads the tables that may appear any number of times.
 fn read_sections(configuration: &mut Configuration, reader: &mut Reader<'_>, table: &DeTable<'_>) {
     for (listener, at) in reader.sections(table, "listener", LISTENER) {
         let listeners = directives::listener::read(reader, listener, &at);
@@ -238,7 +238,7 @@ fn read_sections(configuration: &mut Configuration, reader: &mut Reader<'_>, tab
     }
 }
 
-/// Takes over the tables that may stand in one file only.
+/// Takes over the tables that may appear in one file only.
 fn read_tables(
     configuration: &mut Configuration,
     reader: &mut Reader<'_>,

@@ -1,8 +1,8 @@
-//! The JSON Schema (draft 2020-12) of `saker.toml`, from the rows. Editors that know TOML complete
-//! and check with it.
+//! The JSON Schema (draft 2020-12) of `saker.toml`, made from the rows, for completion and checks
+//! in editors.
 //!
-//! It says what can be said about one value at a time; what `saker check` knows beyond (names
-//! twice, `$N` without a star) it leaves out.
+//! Out of scope: rules about several values (duplicate names, `$N` without a star), which only
+//! `saker check` knows.
 
 use crate::{
     context::{CONTEXTS, Contexts, FILE},
@@ -13,7 +13,7 @@ use crate::{
 };
 use serde_json::{Map, Value, json};
 
-/// The schema as a text.
+/// Returns the schema as text.
 pub fn json_schema() -> String {
     let definitions: Map<String, Value> = CONTEXTS
         .iter()
@@ -60,7 +60,7 @@ fn property(row: &Directive) -> Value {
     schema
 }
 
-/// A spelling of an earlier version.
+/// A deprecated spelling.
 fn deprecated(directive: &Directive) -> Value {
     let mut schema = kind(directive.kind);
     if let Some(object) = schema.as_object_mut() {
@@ -99,7 +99,7 @@ fn reference(context: Contexts) -> Value {
     json!({ "$ref": format!("#/$defs/{}", context.described().id) })
 }
 
-/// A row's default, which is TOML, as JSON.
+/// Converts a row's default from TOML to JSON.
 fn json_of(default: &str) -> Option<Value> {
     let table: toml::Table = toml::from_str(&format!("value = {default}")).ok()?;
     serde_json::to_value(table.get("value")?).ok()

@@ -1,4 +1,7 @@
-//! What to say about a key that no row knows.
+//! Messages about unknown keys.
+//!
+//! Called by: the reader. Suggests the key that another server's word stands for, the table that a
+//! key belongs in, or the most similar key.
 
 use crate::{
     context::Contexts,
@@ -7,7 +10,7 @@ use crate::{
     suggest,
 };
 
-/// Message and help.
+/// Returns message and help.
 pub fn explain(catalog: Catalog, key: &str, context: Contexts) -> (String, Option<String>) {
     let message = format!("unknown key {} {}", quoted(key), context.location());
     let same_table = foreign(catalog, key, |row| row.contexts.includes(context));
@@ -21,7 +24,7 @@ pub fn explain(catalog: Catalog, key: &str, context: Contexts) -> (String, Optio
     )
 }
 
-/// Whether an unknown key seems to stand for the one that is missing.
+/// Returns whether an unknown key seems to be meant for a missing one.
 pub fn stands_for(catalog: Catalog, key: &str, missing: &str, context: Contexts) -> bool {
     catalog.within(context).all(|row| row.name != key)
         && explain(catalog, key, context)
@@ -29,7 +32,7 @@ pub fn stands_for(catalog: Catalog, key: &str, missing: &str, context: Contexts)
             .is_some_and(|help| help.contains(&format!("`{missing}`")))
 }
 
-/// The right word in the wrong table.
+/// A known key in the wrong table.
 fn elsewhere(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {
     if catalog
         .within(context)
@@ -49,7 +52,7 @@ fn elsewhere(catalog: Catalog, key: &str, context: Contexts) -> Option<String> {
     }
 }
 
-/// The word of another server, for a row among those.
+/// Another server's word for a key.
 fn foreign(catalog: Catalog, key: &str, among: impl Fn(&Directive) -> bool) -> Option<String> {
     let row = catalog
         .iter()

@@ -1,11 +1,11 @@
 //! Values that passed their row's checks, on the way into the model.
 //!
-//! A value has the shape of its TOML, or is of the type that its row's grammar parsed it into
-//! ([`Value::Parsed`]): so neither this file nor the reader knows any feature's types.
-//!
-//! Caveat: the accessors return the empty value where the type is another. A row whose kind and
-//! setter disagree is a defect of the row, found by an assertion and by the test that runs every
-//! row's example through its setter.
+//! Called by: the reader, which makes them; the rows' setters, which take them. A value has the
+//! shape of its TOML, or the type that its row's grammar parsed it into ([`Value::Parsed`]), so
+//! that neither this file nor the reader knows any feature's types.
+//! Caveat: an accessor returns an empty value if the type differs. A row whose kind and setter
+//! disagree is a defect, found by an assertion and by the test that runs every row's example
+//! through its setter.
 
 use crate::{context::Contexts, model::Origin, source::Location};
 use std::{any::Any, path::PathBuf, rc::Rc};
@@ -20,7 +20,7 @@ pub(crate) enum Value {
     Path(PathBuf),
     List(Vec<Spanned>),
     Map(Vec<(String, Spanned)>),
-    /// What a [`Word`](crate::kind::Word) or a [`TableKind`](crate::kind::TableKind) made of it.
+    /// The result of a [`Word`](crate::kind::Word) or a [`TableKind`](crate::kind::TableKind).
     Parsed(Rc<dyn Any>),
 }
 
@@ -67,7 +67,8 @@ impl Spanned {
         map Map Vec<(String, Spanned)>;
     }
 
-    /// The value as a feature's own type, which must be what the row's grammar makes.
+    /// Returns the value as a feature's own type, which must be the type that the row's grammar
+    /// makes.
     pub fn parsed<T: Clone + Default + 'static>(self) -> T {
         self.value
             .parsed_as()
@@ -129,7 +130,7 @@ fn mismatch<T: Default>(found: &Value) -> T {
 /// Why a value was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ValueError {
-    /// Ends a sentence that begins with the quoted text: "…: needs a dot".
+    /// Completes a sentence: "invalid value "x" for `key`: …".
     pub message: Option<String>,
     pub help: Option<String>,
 }
@@ -149,7 +150,7 @@ impl ValueError {
         }
     }
 
-    /// The reason is the row's own: "must be …".
+    /// The row's "must be …" is the reason.
     pub fn plain(help: Option<String>) -> ValueError {
         ValueError {
             message: None,
@@ -169,7 +170,7 @@ pub(crate) struct Key {
 #[derive(Clone, Debug)]
 pub(crate) struct Fields {
     pub values: Vec<(Key, Spanned)>,
-    /// Keys of the table as written, those with broken values and unknown ones included.
+    /// Keys of the table as written, including unknown ones and those with broken values.
     pub written: Vec<String>,
     /// Whether a key of the table is unknown.
     pub has_unknown: bool,
@@ -177,12 +178,12 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Whether the table has the key, be its value as broken as it may.
+    /// Returns whether the table has the key, even if its value is broken.
     pub fn has(&self, name: &str) -> bool {
         self.written.iter().any(|written| written == name)
     }
 
-    /// The value of a key, where it passed its row's checks.
+    /// Returns the value of a key, if it passed its row's checks.
     pub fn value(&self, name: &str) -> Option<&Value> {
         let (_, found) = self.values.iter().find(|(key, _)| key.name == name)?;
         Some(&found.value)

@@ -1,5 +1,5 @@
-//! `[hosts]` and the sites that look hosts up in it: each needs the other, and the URL is read from
-//! its file here.
+//! Checks `[dynamic_vhosts]` against the sites that use it, and reads the database URL from its
+//! file.
 
 use crate::{
     configuration::Configuration,

@@ -1,5 +1,6 @@
-//! Checks that need the whole configuration: what is there twice, what is missing, what refers to
-//! nothing.
+//! Checks that need the whole configuration: duplicates, missing items, references to nothing.
+//!
+//! Called by: `load`, after `resolve`.
 
 mod dynamic_vhosts;
 mod routes;
@@ -15,7 +16,7 @@ use crate::{
 use saker_net::process::Identity;
 use std::collections::{HashMap, HashSet};
 
-/// `top` is the beginning of the first file.
+/// Runs all checks. `top` is the start of the first file.
 pub(crate) fn whole(configuration: &mut Configuration, top: &Location) {
     if !configuration.has_syntax_errors {
         something_to_do(configuration, top);
@@ -29,7 +30,7 @@ pub(crate) fn whole(configuration: &mut Configuration, top: &Location) {
     tls::whole(configuration);
 }
 
-/// As Apache: who is to be run as has to be somebody, and not root.
+/// The user of PHP and programs must exist and must not be root, as in Apache.
 fn program_users(configuration: &mut Configuration) {
     let mut wrong = Vec::new();
     for site in &configuration.sites {
@@ -80,7 +81,7 @@ fn something_to_do(configuration: &mut Configuration, top: &Location) {
     }
 }
 
-/// Port 0 is any free port, and may be given many times.
+/// Port 0 is any free port, and may be used many times.
 fn listeners_once(configuration: &mut Configuration) {
     let mut seen: HashMap<&Address, &Location> = HashMap::new();
     let mut twice = Vec::new();
@@ -160,7 +161,7 @@ fn idle_listeners(configuration: &mut Configuration) {
     }
 }
 
-/// A name may be claimed once per listener.
+/// A name must be unique per listener.
 fn names_once(configuration: &mut Configuration) {
     let mut claims: HashMap<SiteName, Vec<(usize, Location)>> = HashMap::new();
     let mut twice = Vec::new();
@@ -198,7 +199,7 @@ fn names_once(configuration: &mut Configuration) {
     }
 }
 
-/// Whether a connection may reach both.
+/// Returns whether a connection may reach both sites.
 fn meet(a: &SiteDraft, b: &SiteDraft) -> bool {
     a.listeners.is_empty() || a.listeners.iter().any(|(address, _)| b.is_on(address))
 }

@@ -1,6 +1,7 @@
-//! Routes that no request reaches, because an earlier route of the site takes all of theirs.
+//! Finds routes that are unreachable because an earlier route matches all of their paths.
 //!
-//! Called by: `whole`. Caveat: a route that several others take away together is not found.
+//! Called by: `whole`.
+//! Caveat: a route that several others cover only together is not found.
 
 use crate::{
     configuration::Configuration,
@@ -39,13 +40,13 @@ fn warning(route: &Route, earlier: &Route) -> Diagnostic {
     warning
 }
 
-/// Whether `wide` matches every path that `narrow` matches.
+/// Returns whether `wide` matches every path that `narrow` matches.
 fn covers(wide: &PathPattern, narrow: &PathPattern) -> bool {
     let text = narrow.to_string().replace('*', STAR);
     let matches = |text: &str| wide.captures(text.as_bytes()).is_some();
     match text.strip_prefix(STAR) {
         None => matches(&text),
-        // A path begins with a slash: the star's, or that of what follows an empty star.
+        // A path starts with a slash: the star's, or the first character after an empty star.
         Some(rest) => matches(&format!("/{text}")) && (!rest.starts_with('/') || matches(rest)),
     }
 }

@@ -1,8 +1,8 @@
 //! Checks of TLS and automatic certificates that need the whole configuration: listeners against
 //! sites, sites against `[acme]`.
 //!
-//! What seems to be missing is not complained about where it is there but broken, which has been
-//! reported: hence [`Mentions`](crate::configuration::Mentions).
+//! Caveat: an item that is present but broken has been reported and must not be reported as
+//! missing; see [`Mentions`](crate::configuration::Mentions).
 
 use crate::{
     configuration::Configuration,
@@ -12,7 +12,7 @@ use crate::{
     source::Location,
 };
 
-/// `problem`, where, and the way out.
+/// Severity, location, message and help.
 type Complaint = (Severity, Location, String, &'static str);
 
 pub(super) fn whole(configuration: &mut Configuration) {
@@ -31,7 +31,7 @@ pub(super) fn whole(configuration: &mut Configuration) {
     }
 }
 
-/// TLS listeners on which no site has a certificate.
+/// TLS listeners for which no site has a certificate.
 fn bare_listeners(configuration: &Configuration) -> Vec<Complaint> {
     let has_certificate = |site: &&SiteDraft| site.tls.material().is_some();
     let listeners = configuration
@@ -54,7 +54,7 @@ fn bare_listeners(configuration: &Configuration) -> Vec<Complaint> {
     };
     let mut complaints: Vec<Complaint> = Vec::new();
     for (listener, at) in bare {
-        // `:443` is two addresses of one place.
+        // `:443` is two addresses at one location.
         if complaints.last().is_none_or(|(_, last, ..)| {
             last.span != at.span || last.source.order != at.source.order
         }) {
@@ -100,7 +100,7 @@ fn is_encrypted(configuration: &Configuration, site: &SiteDraft) -> bool {
         .any(|(listener, _)| listener.tls.is_some() && site.is_on(&listener.address))
 }
 
-/// What a site says about TLS that it never speaks.
+/// TLS settings of a site without a TLS listener.
 fn unused(configuration: &Configuration, site: &SiteDraft) -> Vec<Complaint> {
     if configuration.mentions.tls_listener
         && configuration
@@ -123,8 +123,8 @@ fn unused(configuration: &Configuration, site: &SiteDraft) -> Vec<Complaint> {
     idle.into_iter().chain(nowhere).collect()
 }
 
-/// Authorities look at two ports, whatever a listener's is. Something in front may bring them here,
-/// hence no error.
+/// Certificate authorities connect to two fixed ports. Something in front of the server may forward
+/// them, so this is only a warning.
 fn out_of_reach(configuration: &Configuration, at: &Location) -> Option<Complaint> {
     let usual = Acme::default();
     let challenges = configuration
@@ -207,7 +207,7 @@ fn automatic(configuration: &Configuration, site: &SiteDraft, at: &Location) -> 
     complaint.into_iter().collect()
 }
 
-/// A command that is meant and could not be read.
+/// Returns whether `dns_command` is mentioned but broken.
 fn dns_is_broken(configuration: &Configuration) -> bool {
     configuration.mentions.dns_command
         && configuration

@@ -1,8 +1,7 @@
-//! `[guard]` and `[site.guard]`: who is let in, and what one address may keep open.
+//! `[abuse]`: addresses that may not connect, limits per address, and bans.
 //!
-//! Difficulty: lists stand in files of their own. They are read when everything else has been, so
-//! that a bad line of a list is reported with the mistakes of the configuration, by the list's name
-//! and line.
+//! Out of scope: files of addresses and databases, which are read when the whole configuration has
+//! been (`resolve/addresses`).
 
 use super::listener::NETWORK;
 use crate::{

@@ -1,6 +1,6 @@
-//! `[site.access]`: which clients a site or route answers, by address, country and autonomous system.
+//! `[site.access]`: access control by address, country and autonomous system.
 //!
-//! A route's table is laid over the site's.
+//! A route's keys override the site's.
 //! Out of scope: files of addresses and databases, which are read when the whole configuration has
 //! been (`resolve/addresses`).
 
@@ -99,7 +99,7 @@ pub const ROWS: &[Row<Settings>] = &[
     },
 ];
 
-/// Those of a site or route, for changing.
+/// Returns the access rules of a site or route for modification.
 pub(crate) fn of(settings: &mut Settings) -> &mut Guard {
     Arc::make_mut(settings.guard.get_or_insert_default())
 }

@@ -1,7 +1,7 @@
-//! `[acme]`: where automatic certificates come from, and how control over a name is proved.
+//! `[acme]`: certificate authorities and challenges for automatic certificates.
 //!
-//! Which sites get them is said in `[site.tls]`; that names, challenges and commands fit together
-//! is checked when all files have been read (`check`).
+//! Out of scope: which sites get them (`[site.tls]`); whether names, challenges and commands fit
+//! together, which is checked when all files have been read (`check`).
 
 use crate::{
     context::{ACME, ACME_DIRECTORY},
@@ -59,7 +59,7 @@ impl Draft for DirectoryDraft {
     }
 }
 
-/// `[acme]` on its way into the model.
+/// `[acme]` while it is read.
 #[derive(Debug, Default)]
 pub struct AcmeDraft {
     pub acme: Acme,
@@ -248,7 +248,7 @@ fn challenge(word: &str) -> AcmeChallenge {
     }
 }
 
-/// What the whole table says.
+/// Checks the table and completes its settings.
 pub fn finish(reader: &mut Reader<'_>, draft: AcmeDraft) -> Acme {
     if let Some(at) = &draft.without_account {
         wants_account(&mut reader.report, at);
@@ -381,8 +381,8 @@ fn read_email(text: &str) -> Result<Value, ValueError> {
     }
 }
 
-/// Base64url without padding (RFC 4648 section 5), as authorities hand out keys; padding and plain
-/// base64 are let pass.
+/// Decodes base64url without padding (RFC 4648 section 5), as authorities issue keys; padding and
+/// plain base64 are accepted.
 fn base64url(text: &str) -> Result<Vec<u8>, ValueError> {
     let sextet = |byte: u8| match byte {
         b'A'..=b'Z' => Ok(byte - b'A'),

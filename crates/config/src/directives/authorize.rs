@@ -1,5 +1,5 @@
-//! `authorize`: requests that pass only when somebody else says so (nginx's auth_request, Caddy's
-//! and Traefik's forward auth, FastCGI's authorizers).
+//! `authorize`: requests that an authorization server must allow (nginx's auth_request, forward
+//! auth of Caddy and Traefik, FastCGI authorizers).
 
 use super::upstream::PROXY;
 use crate::{

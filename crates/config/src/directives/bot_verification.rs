@@ -1,4 +1,4 @@
-//! `[site.bot_verification]`: robots of search engines, verified by the names of their addresses.
+//! `[site.bot_verification]`: search engine bots, verified by the host names of their addresses.
 //!
 //! A route's table replaces the site's.
 

@@ -1,4 +1,4 @@
-//! `[cache]`: where the page cache keeps its entries, how many, and who may purge them.
+//! `[cache]`: location and limits of the page cache, and addresses that may purge it.
 
 use super::listener::NETWORK;
 use crate::{
@@ -27,7 +27,7 @@ const COUNT: Kind = Kind::Integer {
     max: 1_000_000_000,
 };
 
-/// A bound that any store has.
+/// A row of a limit of the store.
 const fn bound(
     name: &'static str,
     kind: Kind,

@@ -1,8 +1,7 @@
-//! `[site.cache]`: what the page cache does for a site, or for a route of it. `cache = true` is a
-//! table with nothing in it.
+//! `[site.cache]`: caching rules of a site or route. `cache = true` is the same as an empty table.
 //!
-//! Caveat: a route's table is laid over the site's, so its fields are kept as they are and set when
-//! the route's settings are known.
+//! Caveat: a route's keys override the site's, so the table's fields are kept and set when the
+//! route's settings are known.
 
 use super::listener::NETWORK;
 use crate::{
@@ -88,7 +87,7 @@ impl Draft for CacheUse {
     }
 }
 
-/// Keeps the fields: whether they are laid over a site's is known when the value is set.
+/// Keeps the fields, as the settings that they override are known only when the value is set.
 fn read_table(_: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     Some(Value::parsed(fields.clone()))
 }
@@ -662,7 +661,7 @@ fn parameters(given: Spanned) -> Vec<String> {
     given.texts().into_iter().flat_map(expand).collect()
 }
 
-/// A star stands for the rest, and so at the end only.
+/// A name, or a prefix: `*` is allowed at the end only.
 fn name(text: &str, forbidden: &str) -> Result<Value, ValueError> {
     let fixed = text.strip_suffix('*').unwrap_or(text);
     if fixed.contains('*') {

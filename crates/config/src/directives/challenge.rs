@@ -1,4 +1,4 @@
-//! `[site.challenge]`: a page whose script does proof of work before the client may go on.
+//! `[site.challenge]`: a challenge page with proof of work for browsers.
 //!
 //! A route's table replaces the site's.
 
@@ -18,7 +18,7 @@ use std::{
     sync::Arc,
 };
 
-/// It is in memory, and sent to who may be an attacker.
+/// The page is kept in memory, and may be sent to attackers.
 const PAGE_BYTES_MAX: u64 = 256 << 10;
 
 #[derive(Debug, Default)]

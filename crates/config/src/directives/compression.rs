@@ -1,4 +1,4 @@
-//! `[site.compression]`: compression on the fly.
+//! `[site.compression]`: dynamic compression.
 
 use super::files::MEDIA_TYPE;
 use crate::{

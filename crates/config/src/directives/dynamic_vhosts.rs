@@ -1,4 +1,4 @@
-//! `[hosts]`: which database knows hosts, what it is asked, and how long its answers hold.
+//! `[dynamic_vhosts]`: the database of hosts, its query, and how long answers are cached.
 
 use crate::{
     context::{DYNAMIC_VHOSTS, FILE},

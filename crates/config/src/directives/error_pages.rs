@@ -1,4 +1,4 @@
-//! `[site.error_pages]`: answers of the site's own for statuses.
+//! `[site.error_pages]`: error documents of a site.
 
 use crate::{
     context::{ROUTE, SITE},
@@ -35,7 +35,7 @@ pub const ROWS: &[Row<Settings>] = &[Row {
     ..Row::BASE
 }];
 
-/// Classes first, so that a status of its own goes before its class in whatever order they stand.
+/// Classes first, so that a status takes precedence over its class in any order of the file.
 fn lay_over(settings: &mut Settings, given: Spanned) {
     let (classes, statuses): (Vec<_>, Vec<_>) = given
         .map()

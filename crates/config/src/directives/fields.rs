@@ -1,6 +1,6 @@
-//! `[site.headers]`: edits of the response fields.
+//! `[site.headers]`: edits of response fields.
 //!
-//! A route's edit of a name takes the place of the site's edit of that name; the others stay.
+//! A route's edit of a field replaces the site's edit of that field; the others stay.
 
 use crate::{
     context::{FIELD, ROUTE, SITE},
@@ -24,8 +24,8 @@ static FIELD_NAME: KeyKind = KeyKind {
     read: read_name,
 };
 
-/// The engine writes these itself: framing and connection (RFC 9110 sections 7.6.1 and 8.6, RFC
-/// 9112 section 6), and the clock.
+/// Fields that the engine sets itself: framing and connection (RFC 9110 sections 7.6.1 and 8.6, RFC
+/// 9112 section 6), and Date.
 const OWNED: &[&str] = &[
     "connection",
     "content-length",

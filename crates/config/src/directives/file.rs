@@ -1,4 +1,4 @@
-//! The top of a file: its tables, and the files that it includes.
+//! The top level of a file: its tables and includes.
 
 use super::acme::AcmeDraft;
 use crate::{
@@ -10,8 +10,7 @@ use crate::{
     value::{Key, Spanned},
 };
 
-/// What `[server]`, `[limits]`, `[tls]`, `[acme]`, `[php]`, `[cache]`, `[hosts]`, `[guard]` and
-/// `include` of one file say.
+/// The tables of one file that may appear once, and its includes.
 #[derive(Debug, Default)]
 pub struct FileDraft {
     pub server: Server,

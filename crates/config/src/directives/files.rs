@@ -1,4 +1,4 @@
-//! How files are served.
+//! Static files: index files, listings, symbolic links, entity tags, media types.
 
 use crate::{
     context::{ROUTE, SITE},

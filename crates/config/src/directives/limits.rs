@@ -1,4 +1,4 @@
-//! `[limits]`.
+//! `[limits]`: limits on clients.
 
 use crate::{
     context::LIMITS,

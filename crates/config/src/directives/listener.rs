@@ -1,4 +1,4 @@
-//! `[[listener]]`.
+//! `[[listener]]`: addresses, TLS, and the HTTP versions of a listener.
 
 use crate::{
     context::LISTENER,
@@ -252,7 +252,7 @@ pub const ROWS: &[Row<ListenerDraft>] = &[
     },
 ];
 
-/// Reads one `[[listener]]`: a listener per address, with where the address stands.
+/// Reads one `[[listener]]`. Returns a listener per address, with the address's location.
 pub fn read(
     reader: &mut Reader<'_>,
     table: &Table<'_>,

@@ -1,5 +1,5 @@
-//! Audio and video: seeking in FLV and MP4 files, HLS from MP4 files, and sending them as fast as
-//! they are played.
+//! Audio and video: seeking in FLV and MP4 files, HLS from MP4 files, and rate limits by playback
+//! speed.
 
 use crate::{
     context::{ROUTE, SITE},

@@ -1,8 +1,7 @@
-//! The table of directives: one file per feature, with its rows, its own grammars, and how its
-//! values are laid over others.
+//! The table of directives: one file per feature, with its rows, grammars and merge rule.
 //!
-//! Called by: `load`, which gives the catalog to the reader; the JSON Schema and the reference page.
-//! The order of the catalog is the order of the reference page.
+//! Called by: `load`, which gives the catalog to the reader; the JSON Schema and the reference
+//! page. The order of the catalog is the order of the reference page.
 
 pub(crate) mod abuse;
 pub(crate) mod access;
@@ -102,7 +101,7 @@ static DIRECTIVES: LazyLock<Vec<Directive>> = LazyLock::new(|| {
     all
 });
 
-/// Every key there is.
+/// Returns all directives.
 pub(crate) fn catalog() -> Catalog {
     Catalog(&DIRECTIVES)
 }

@@ -1,8 +1,8 @@
-//! `modsecurity`, `modsecurity_rules_file`, `modsecurity_rules`: rules for libmodsecurity, under
-//! the names that nginx' connector has.
+//! `modsecurity`, `modsecurity_rules_file`, `modsecurity_rules`: ModSecurity rules, under the names
+//! of its nginx connector.
 //!
-//! A route's rules come behind the site's. Difficulty: sets are large (megabytes, and a tenth of a
-//! second for OWASP's), so places with the same rules share one.
+//! A route's rules are added after the site's.
+//! Out of scope: compiling rules (`resolve/modsecurity`).
 
 use crate::{
     context::{ROUTE, SITE},
@@ -35,7 +35,7 @@ pub const ROWS: &[Row<Settings>] = &[
         since: "0.10",
         set: |settings, given| {
             let (origin, mode) = (given.origin(), mode(given));
-            // What is off without it stays what it is.
+            // "off" without inherited rules needs no settings.
             if mode != ModSecurityMode::Off || settings.modsecurity.is_some() {
                 let modsecurity = of(settings);
                 (modsecurity.origin, modsecurity.mode) = (origin, mode);
@@ -94,7 +94,7 @@ fn files(given: Spanned) -> Vec<PathBuf> {
 
 fn text(given: Spanned) -> RulesText {
     let (origin, base) = (given.origin(), given.at.source.base.clone());
-    // A newline right behind the opening quotes is none of the text (TOML, "Multi-line basic
+    // A newline right after the opening quotes is not part of the text (TOML, "Multi-line basic
     // strings").
     let written = given.at.source.slice(given.at.span.clone());
     let is_below = ["\"\"\"\n", "'''\n", "\"\"\"\r\n", "'''\r\n"]

@@ -1,4 +1,4 @@
-//! Patterns of paths, as routes, redirects and triggers have them.
+//! Patterns of paths in routes, redirects and triggers.
 
 use crate::{
     diagnostic::quoted,

@@ -1,5 +1,4 @@
-//! `[php]`: PHP that the server runs itself; and `php` of sites and routes, which says who runs a
-//! site's PHP files.
+//! `[php]`: PHP processes managed by the server; and `php` of sites and routes.
 
 use crate::{
     context::{PHP, ROUTE, SITE},
@@ -271,7 +270,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[
     },
 ];
 
-/// User and group come in any order; a group alone is nobody.
+/// User and group may come in any order; `check` reports a group without a user.
 fn set_user(slot: &mut Option<ProgramUser>, user: String) {
     slot.get_or_insert_default().user = user;
 }
@@ -280,7 +279,7 @@ fn set_group(slot: &mut Option<ProgramUser>, group: String) {
     slot.get_or_insert_default().group = Some(group);
 }
 
-/// `auto`, a kind, or a path; `None`: none of them.
+/// Parses `auto`, a type, or a path; `None`: neither.
 pub fn program(text: &str) -> Option<PhpProgram> {
     let kind = |text: &str| PhpKind::ALL.into_iter().find(|kind| kind.name() == text);
     match text {
@@ -294,7 +293,7 @@ fn use_of(given: Spanned) -> PhpUse {
     parse_use(&given.text()).unwrap_or_default()
 }
 
-/// `auto`, `off`, `unix:PATH`, `HOST:PORT`. The error says why it is none.
+/// Parses `auto`, `off`, `unix:PATH`, `HOST:PORT`. The error says what is wrong.
 pub fn parse_use(text: &str) -> Result<PhpUse, String> {
     match text {
         "auto" => return Ok(PhpUse::Managed),
@@ -310,8 +309,8 @@ pub fn parse_use(text: &str) -> Result<PhpUse, String> {
         Some(_) => return Err("the path of a socket starts with \"/\"".into()),
         None => tcp(text).ok_or("must be auto, off, unix:PATH or HOST:PORT")?,
     };
-    // As mod_proxy_fcgi does: whoever is at the other end may have few processes, and a kept
-    // connection holds one.
+    // As in mod_proxy_fcgi: an external php-fpm may have few processes, and a kept connection
+    // occupies one.
     let tuning = Tuning {
         kept_max: 0,
         request_ahead_bytes: u64::MAX,

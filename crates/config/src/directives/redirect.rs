@@ -1,4 +1,4 @@
-//! `[[site.redirect]]`: a route that redirects, in fewer words.
+//! `[[site.redirect]]`: the short form of a route that redirects.
 
 use super::{
     path_pattern::PATTERN,
@@ -15,7 +15,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// A redirect on its way into the model: a route with keys of its own.
+/// A redirect while it is read: a route with different keys.
 #[derive(Debug)]
 pub struct RedirectDraft(RouteDraft);
 
@@ -57,7 +57,7 @@ pub const ROWS: &[Row<RedirectDraft>] = &[
     },
 ];
 
-/// Reads one `[[site.redirect]]`. `None` where something is missing, which has been reported.
+/// Reads one `[[site.redirect]]`. Returns `None` if something is missing, which has been reported.
 pub fn read(
     reader: &mut Reader<'_>,
     table: &Table<'_>,

@@ -1,4 +1,4 @@
-//! What clients get whom a hotlink or trigger rule refuses: 403, a redirect or another file.
+//! Responses to clients that a hotlink or trigger rule refuses: 403, a redirect or another file.
 
 use crate::{
     kind::Word,

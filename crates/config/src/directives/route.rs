@@ -1,4 +1,4 @@
-//! `[[site.route]]`: a pattern of paths, at most one action, and settings laid over the site's.
+//! `[[site.route]]`: a path pattern, at most one action, and settings that override the site's.
 
 use super::{path_pattern::PATTERN, upstream};
 use crate::{
@@ -30,7 +30,7 @@ pub const STATUS: Kind = Kind::Integer { min: 200, max: 599 };
 
 const REDIRECT_STATUSES: &[u16] = &[301, 302, 303, 307, 308];
 
-/// A route on its way into the model.
+/// A route while it is read.
 #[derive(Debug, Default)]
 pub struct RouteDraft {
     pub pattern: Option<PathPattern>,
@@ -192,7 +192,7 @@ static RESPONSE: Word = Word {
     read: |text| Ok(Value::Text(text.to_owned())),
 };
 
-/// Reads one `[[site.route]]`. `None` where there is no usable pattern or action, which has been
+/// Reads one `[[site.route]]`. Returns `None` without a valid pattern or action, which has been
 /// reported.
 pub fn read(
     reader: &mut Reader<'_>,
@@ -256,7 +256,7 @@ fn one_action_only(reader: &mut Reader<'_>, draft: &RouteDraft) {
     }
 }
 
-/// `status` and `type` say something about an action.
+/// Reports keys that have no effect without an action.
 fn check_dependents(reader: &mut Reader<'_>, draft: &RouteDraft) {
     if let Some((_, at)) = draft
         .status

@@ -1,4 +1,4 @@
-//! `[server]`, without its logs (see `logs`).
+//! `[server]`: process settings; its logs are in `logs`.
 
 use super::{fields::FIELD_VALUE, logs};
 use crate::{
@@ -12,7 +12,7 @@ use saker_net::process::user_id;
 
 const CORE: Kind = Kind::Integer { min: 0, max: 4095 };
 
-/// Whoever it is has to exist where the server starts; root is refused wherever the text is read.
+/// Whether the user exists is checked at the start of the server; root is refused here.
 static USER: Word = Word {
     expects: "a user name",
     pattern: "",

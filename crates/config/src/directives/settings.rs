@@ -1,5 +1,5 @@
-//! Settings that a site has and a route may change: their rows of all features, and those of no
-//! feature (`trace`, `body_size`, `underscores`).
+//! Settings that a site has and a route may override: the rows of all features, and general ones
+//! (`trace`, `body_size`, `underscores`).
 
 use super::{
     access, authorize, bot_verification, cache_use, challenge, compression, error_pages, fields,

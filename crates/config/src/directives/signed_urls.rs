@@ -1,7 +1,7 @@
-//! `[site.signed]`: URLs that are answered only with a signature, and only until they expire.
+//! `[site.signed]`: URLs that require a signature and expire.
 //!
 //! A route's table replaces the site's.
-//! Caveat: which keys mean something depends on `form`, so they are collected first and judged
+//! Caveat: which keys have an effect depends on `form`, so they are collected first and checked
 //! together.
 
 use super::refusal::LOCAL_PATH;
@@ -350,7 +350,7 @@ fn read_signed(report: &mut Report<'_>, fields: &Fields) -> Option<Value> {
     })))
 }
 
-/// Keys that say nothing with this form.
+/// Reports keys that have no effect with this form.
 fn check_form(report: &mut Report<'_>, draft: &SignedDraft) {
     let (lighttpd, token) = (
         draft.form == "lighttpd",
@@ -403,7 +403,7 @@ fn check_form(report: &mut Report<'_>, draft: &SignedDraft) {
     ];
     for (name, at, _) in given.into_iter().filter(|(_, _, means)| !means) {
         if let Some(at) = at {
-            // What somebody believes to be signed and is not would be an open door.
+            // A part that an operator wrongly believes to be signed would be a security hole.
             report.error(
                 &at,
                 format!("`{name}` has no effect with `form = \"{}\"`", draft.form),
@@ -496,7 +496,7 @@ fn form(draft: SignedDraft) -> SignForm {
     }
 }
 
-/// Where a rule says no prefix it is what stands before the first star of the path that it is for.
+/// The default prefix of a rule is the part of its route's path before the first star.
 pub fn settle_prefix(signed: &mut Option<Arc<SignedUrls>>, pattern: Option<&PathPattern>) {
     let Some(rule) = signed.as_mut().filter(|rule| rule.prefix.is_empty()) else {
         return;

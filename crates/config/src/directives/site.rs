@@ -1,8 +1,7 @@
-//! `[[site]]`: names, root, listeners, redirection to HTTPS; and what of it may differ by route
-//! (`trace`, `body_size`).
+//! `[[site]]`: names, root, listeners, redirects to HTTPS.
 //!
-//! The routes are read after everything else of the site, whatever stands first in the file: each
-//! starts from a copy of the site's settings.
+//! Caveat: routes are read after all other keys of the site, in any order of the file: each starts
+//! with a copy of the site's settings.
 
 use super::{
     listener, redirect, route, signed_urls,
@@ -33,17 +32,17 @@ static NAME: Word = Word {
     read: |text| read_name(text).map(Value::parsed),
 };
 
-/// A site on its way into the model; what must be compared with other sites keeps its place.
+/// A site while it is read; items that are compared with other sites keep their locations.
 #[derive(Debug)]
 pub struct SiteDraft {
     pub names: Option<Vec<(SiteName, Location)>>,
     pub listeners: Vec<(Address, Location)>,
     pub root: Option<(PathBuf, Location)>,
-    /// The database of `[hosts]` is asked.
+    /// The database of `[dynamic_vhosts]` is queried.
     pub is_looked_up: bool,
     pub access_logs: Vec<AccessLog>,
     pub tls: SiteTlsDraft,
-    /// What `tls` comes to.
+    /// The settings made from `tls`.
     pub site_tls: SiteTls,
     pub https_redirect: Option<(Status, Location)>,
     pub settings: Settings,
@@ -245,16 +244,15 @@ fn has_pattern(root: &Path) -> bool {
     root.as_os_str().as_bytes().contains(&b'%')
 }
 
-/// The outer `None`: it is no text. The inner one: what follows a percent sign is no part of a
-/// name.
+/// Outer `None`: no pattern. Inner `None`: an invalid placeholder.
 fn pattern_of(root: &Path) -> Option<Option<HostPattern>> {
     root.to_str()
         .filter(|_| has_pattern(root))
         .map(HostPattern::parse)
 }
 
-/// Whether some request may end up at the files: a route serves them, or no route before the end
-/// answers everything.
+/// Returns whether some request may be served from files: by a route, or because no route before
+/// the end matches everything.
 fn needs_root(site: &SiteDraft) -> bool {
     let everything = |pattern: &PathPattern| matches!(pattern, PathPattern::Prefix(prefix) if prefix.is_empty() || prefix == "/");
     for route in &site.routes {
@@ -285,12 +283,12 @@ impl SiteDraft {
         }
     }
 
-    /// Whether it is found on this listener.
+    /// Returns whether the site is on this listener.
     pub fn is_on(&self, address: &Address) -> bool {
         self.listeners.is_empty() || self.listeners.iter().any(|(own, _)| own == address)
     }
 
-    /// `all`: the listeners of the whole configuration.
+    /// Builds the site. `all`: the listeners of the whole configuration.
     pub fn site(self, all: &[Listener]) -> Site {
         let https_redirect = self
             .https_redirect
@@ -340,7 +338,7 @@ impl SiteDraft {
         }
     }
 
-    /// Of 443 and other ports on which it speaks TLS, the first choice.
+    /// The port for HTTPS redirects: 443 if the site has it, else another TLS port.
     fn https_port(&self, all: &[Listener]) -> u16 {
         let found_on = all
             .iter()
@@ -379,8 +377,7 @@ fn listeners(given: Spanned) -> Vec<(Address, Location)> {
     given.list().into_iter().flat_map(each).collect()
 }
 
-/// Host names as they arrive in requests: letters, digits, `-`, `_` (in use, though RFC 1123 has
-/// none) and dots.
+/// Host names as in requests: letters, digits, `-`, `_` (in use, though not in RFC 1123) and dots.
 fn read_name(text: &str) -> Result<SiteName, ValueError> {
     let lower = text.to_ascii_lowercase();
     let name = lower.strip_suffix('.').unwrap_or(&lower);

@@ -1,4 +1,4 @@
-//! Properties that every row has.
+//! Properties of all rows.
 
 use super::*;
 use crate::{
@@ -8,8 +8,8 @@ use crate::{
 };
 use std::{collections::HashSet, fs, path::Path};
 
-/// A configuration that says `key = value` in a table of the context, beside what the table must
-/// have.
+/// A configuration with `key = value` in a table of the context, and the required keys of that
+/// table.
 fn file_with(context: Contexts, key: &str, value: &str) -> String {
     let given = (key, value);
     let block = |header: &str, base: &[(&str, &str)]| {
@@ -98,7 +98,7 @@ fn lines(base: &[(&str, &str)], given: (&str, &str)) -> Vec<String> {
         .collect()
 }
 
-/// What the row itself has against a value; not what the rest of the file then lacks.
+/// The diagnostic about the row's own value, not about what the rest of the file lacks.
 fn complaint(context: Contexts, row: &Directive, value: &str) -> Option<String> {
     let text = file_with(context, row.name, value);
     let diagnostics = parse(&text, "test.toml", Path::new("/")).err()?;
@@ -146,7 +146,7 @@ fn a_value_of_a_wrong_type_is_refused() {
     }
 }
 
-/// Writing the default out must change nothing.
+/// Writing out a default must change nothing.
 #[test]
 fn documented_defaults_are_the_defaults() {
     let shown = |text: &str| {

@@ -1,4 +1,4 @@
-//! `[site.throttle]`: bandwidth and request rates.
+//! `[site.throttle]`: bandwidth limits, request rate limits and concurrency limits.
 
 use crate::{
     context::{RATE, REQUEST_RATE, ROUTE, SITE, THROTTLE},
@@ -96,7 +96,7 @@ impl Draft for RequestRateDraft {
     }
 }
 
-/// A row of bandwidth, which differ in nothing but what they bound.
+/// A bandwidth row.
 const fn bandwidth_row(
     name: &'static str,
     summary: &'static str,
@@ -135,7 +135,7 @@ const fn requests_row(
     }
 }
 
-/// A row of requests at a time.
+/// A concurrency row.
 const fn concurrency_row(
     name: &'static str,
     summary: &'static str,

@@ -1,10 +1,10 @@
 //! `[site.tls]` (certificates, versions, client certificates), `[[site.tls.certificate]]`, and
 //! `[tls]` for the process.
 //!
-//! What certificates and keys hold is not looked at here: files change while the server runs, and
-//! the reader of certificates has to refuse them then anyway. Difficulty: `certificate` is a path
-//! with `key` beside it, or tables with both; what stands beside what is judged when the whole
-//! table has been read.
+//! Caveat: `certificate` is a path with `key` beside it, or tables with both; their combination is
+//! checked when the whole table has been read.
+//! Out of scope: the contents of certificates and keys. Files change while the server runs, so the
+//! TLS layer checks them.
 
 use crate::{
     context::{CERTIFICATE, SITE, SITE_TLS, TLS},
@@ -40,7 +40,7 @@ static GROUP: Word = Word {
     read: read_group,
 };
 
-/// Suites by their IANA and OpenSSL names, in the order of preference.
+/// Suites with their IANA and OpenSSL names, in order of preference.
 const CIPHERS: [(CipherSuite, &str, &str); 9] = [
     (
         CipherSuite::Tls13Aes128Gcm,
@@ -89,7 +89,7 @@ const CIPHERS: [(CipherSuite, &str, &str); 9] = [
     ),
 ];
 
-/// Groups by their names in RFC 8446, at NIST and in OpenSSL.
+/// Groups with their names in RFC 8446, at NIST and in OpenSSL.
 const GROUPS: [(Group, [&str; 3]); 4] = [
     (
         Group::X25519MlKem768,
@@ -100,7 +100,7 @@ const GROUPS: [(Group, [&str; 3]); 4] = [
     (Group::Secp384r1, ["secp384r1", "P-384", "secp384r1"]),
 ];
 
-/// `[site.tls]` on its way into the model.
+/// `[site.tls]` while it is read.
 #[derive(Debug, Default)]
 pub struct SiteTlsDraft {
     certificate: Vec<Spanned>,
@@ -417,7 +417,7 @@ fn read_certificate(_report: &mut Report<'_>, fields: &Fields) -> Option<Value> 
     }))
 }
 
-/// What the whole table says; complaints about what doesn't fit together.
+/// Builds the settings of the whole table, and reports keys that don't fit together.
 pub fn finish(reader: &mut Reader<'_>, draft: &SiteTlsDraft, table: Option<&Table<'_>>) -> SiteTls {
     let mut given = vec!["certificate", "client_ca", "client_certificates"];
     given.retain(|key| table.is_some_and(|table| reader.is_meant(table, key, SITE_TLS)));
@@ -453,7 +453,7 @@ pub fn finish(reader: &mut Reader<'_>, draft: &SiteTlsDraft, table: Option<&Tabl
 }
 
 impl SiteTlsDraft {
-    /// Where it says that there are certificates.
+    /// Returns the location of its certificates, if any.
     pub fn material(&self) -> Option<&Location> {
         let automatic = self
             .automatic
@@ -482,7 +482,7 @@ fn material_once(reader: &mut Reader<'_>, draft: &SiteTlsDraft) {
     }
 }
 
-/// `key` and `ocsp` without something that they belong to.
+/// Reports `key` and `ocsp` without a certificate that they belong to.
 fn beside_certificate(
     reader: &mut Reader<'_>,
     draft: &SiteTlsDraft,
@@ -566,7 +566,7 @@ fn client_side(reader: &mut Reader<'_>, draft: &SiteTlsDraft, is_given: impl Fn(
     }
 }
 
-/// The named suites, with the usual ones of a version of which none is named.
+/// The listed suites, and the defaults of a version without any in the list.
 fn ciphers(reader: &mut Reader<'_>, draft: &SiteTlsDraft) -> Vec<CipherSuite> {
     let Some((named, at)) = draft
         .ciphers

@@ -1,9 +1,8 @@
-//! `[[upstream]]`: programs and servers that answer in our place, and `proxy` of routes, which
-//! sends requests to them.
+//! `[[upstream]]`: application servers and backends, and `proxy` of routes, which forwards requests
+//! to them.
 //!
-//! Difficulty: a route may name an upstream that another file defines, so names become upstreams
-//! when all files have been read ([`resolve`]). A route that gives a URL gets an upstream of its
-//! own.
+//! Out of scope: names of upstreams, which are resolved when all files have been read
+//! (`resolve/upstreams`).
 
 use super::{
     upstream_health::HealthDraft,
@@ -20,7 +19,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// An upstream on its way into the model.
+/// An upstream while it is read.
 #[derive(Debug, Default)]
 pub struct UpstreamDraft {
     health: HealthDraft,
@@ -45,7 +44,7 @@ impl Draft for UpstreamDraft {
     }
 }
 
-/// The same, or a name.
+/// The URL of a server, or the name of an upstream.
 pub static PROXY: Word = Word {
     expects: "the URL of a server, such as \"http://127.0.0.1:3000\", or the name of an [[upstream]]",
     pattern: "",
@@ -335,8 +334,8 @@ pub const ROWS: &[Row<UpstreamDraft>] = &[
     },
 ];
 
-/// Reads one `[[upstream]]`: its name, and what it is; `None` where its servers are missing, which
-/// has been reported.
+/// Reads one `[[upstream]]`. Returns its name and the upstream; `None` if its servers are missing,
+/// which has been reported.
 pub fn read(
     reader: &mut Reader<'_>,
     table: &Table<'_>,
@@ -399,7 +398,7 @@ impl UpstreamDraft {
     }
 }
 
-/// A kept connection holds a process of a program; of a server it costs next to nothing.
+/// A kept connection occupies a process of a program; for an HTTP server it costs next to nothing.
 pub(crate) fn default_kept(protocol: Protocol) -> usize {
     if protocol.takes_variables() {
         0
@@ -426,7 +425,7 @@ fn is_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
 }
 
-/// `proxy` of a route, before its name has become an upstream.
+/// `proxy` of a route, before its upstream is resolved.
 pub fn proxy(said: String, preserves_host: bool, tells_scheme: bool) -> Proxy {
     Proxy {
         upstream: Arc::new(Upstream::new(&said, Vec::new())),

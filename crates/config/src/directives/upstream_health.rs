@@ -1,7 +1,6 @@
-//! How the servers of an `[[upstream]]` are looked after: health checks, and what follows from
-//! failures.
+//! Health checks and failure handling of the servers of an `[[upstream]]`.
 //!
-//! Checks are made where a path or an interval is given; nothing else of them alone asks for any.
+//! Caveat: checks run only if a path or an interval is set; the other keys don't enable them.
 
 use crate::{
     context::UPSTREAM,
@@ -11,7 +10,7 @@ use crate::{
     value::{Value, ValueError},
 };
 
-/// What was said of checks.
+/// Settings of health checks and failures.
 #[derive(Debug, Default)]
 pub struct HealthDraft {
     path: Option<String>,

@@ -1,4 +1,4 @@
-//! A server of an upstream: its URL, or a table with its share and its role.
+//! A server of an upstream: a URL, or a table with its weight and role.
 
 use crate::{
     context::UPSTREAM_SERVER,
@@ -133,7 +133,7 @@ pub fn read_server(text: &str) -> Result<ServerSaid, ValueError> {
     })
 }
 
-/// Backend, and the path that goes before a request's.
+/// Returns the backend, and the path to prepend to a request's.
 fn read_backend(text: &str) -> Result<(Backend, &str), ValueError> {
     if let Some((scheme, socket)) = text.split_once("+unix:") {
         let (protocol, tls) = protocol_of(scheme)?;

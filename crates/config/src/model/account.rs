@@ -51,7 +51,7 @@ impl Account {
         }
     }
 
-    /// Returns what was charged and not used.
+    /// Gives back what was charged and not used.
     pub fn discharge(&self, cost_ns: u64) {
         let _ = self.0.fetch_update(Relaxed, Relaxed, |even_ns| {
             Some(even_ns.saturating_sub(cost_ns))

@@ -140,7 +140,7 @@ struct Known {
 }
 
 impl Standing {
-    /// Set by failed checks: the member is not used.
+    /// Returns whether failed checks took the member out.
     pub fn is_down(&self) -> bool {
         self.0.is_down.load(Ordering::Relaxed)
     }
@@ -161,7 +161,7 @@ impl Standing {
         self.0.passed_ms.load(Ordering::Relaxed) > ms
     }
 
-    /// Records that the member is used again.
+    /// Records that the member is available again.
     pub fn come_back(&self, now_ms: u64) {
         self.0.back_since_ms.store(now_ms.max(1), Ordering::Relaxed);
     }

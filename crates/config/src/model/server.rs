@@ -80,7 +80,7 @@ pub struct AccessLog {
     pub origin: Origin,
 }
 
-/// A log file that is not an access log: what it is called in messages, and where it is named.
+/// A log file other than an access log, with its name in messages and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedLog {
     pub kind: &'static str,
@@ -88,7 +88,7 @@ pub struct NamedLog {
     pub origin: Origin,
 }
 
-/// A Unix socket that requests are passed to, and where it is named.
+/// A Unix socket of a backend, with its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedSocket {
     pub path: PathBuf,

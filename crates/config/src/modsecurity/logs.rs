@@ -1,9 +1,9 @@
-//! Logs that rules name (`SecAuditLog`): whether they can be written, which the library does not
-//! say.
+//! Logs named by rules (`SecAuditLog`): checks that they can be written, which the library does not
+//! report.
 //!
-//! The library opens them while it reads rules. So only the process that serves lets it: whoever
-//! only looks at a configuration (`saker check` as root, the process that starts programs) would
-//! make them his own files, which the server then can't write.
+//! Caveat: the library opens logs while it reads rules. Only the serving process lets it: any other
+//! process that reads a configuration (`saker check` as root, the process that starts programs)
+//! would create files that the server can't write.
 
 use crate::model::Origin;
 use std::{
@@ -18,18 +18,18 @@ use std::{
 
 static ARE_WRITTEN: AtomicBool = AtomicBool::new(false);
 
-/// From now on logs are opened: said once, by the process that serves, before it reads its
+/// Lets the library open logs from now on: called once by the serving process, before it reads its
 /// configuration.
 pub fn write_logs() {
     ARE_WRITTEN.store(true, Relaxed);
 }
 
-/// Whether a directive opens a log that is not to be opened here.
+/// Returns whether a directive opens a log that must not be opened in this process.
 pub(super) fn is_left_out(name: &str) -> bool {
     matches!(name, "secauditlog" | "secauditlog2" | "secdebuglog") && !ARE_WRITTEN.load(Relaxed)
 }
 
-/// What is said of the audit log, the last of each.
+/// Settings of the audit log; the last of each counts.
 #[derive(Debug, Default)]
 pub(super) struct AuditLog {
     is_on: bool,
@@ -39,7 +39,7 @@ pub(super) struct AuditLog {
 }
 
 impl AuditLog {
-    /// One directive, its name in lower case.
+    /// Notes one directive, by its name in lowercase.
     pub fn note(&mut self, name: &str, arguments: &str, origin: &Origin) {
         let value = super::words::unquoted(arguments);
         let named = || Some((PathBuf::from(value), origin.clone()));
@@ -56,12 +56,12 @@ impl AuditLog {
         }
     }
 
-    /// What can't be written, and where it is named.
+    /// Returns the logs that can't be written, with their locations.
     pub fn faults(&self) -> Vec<(Origin, String)> {
         if !self.is_on {
             return Vec::new();
         }
-        // A URL (`SecAuditLogType HTTPS`) and a program are no files.
+        // A URL (`SecAuditLogType HTTPS`) or a program is not a file.
         let is_file = |path: &Path| {
             !path.to_string_lossy().starts_with("http") && !path.to_string_lossy().starts_with('|')
         };
@@ -91,7 +91,7 @@ impl AuditLog {
 }
 
 fn file_fault(path: &Path) -> Option<String> {
-    // Those that could be opened once: the library holds on to them, whomever they belong to since.
+    // Files that were opened once: the library keeps them open, whoever owns them since.
     static HELD: Mutex<Option<HashSet<PathBuf>>> = Mutex::new(None);
     let folder = path
         .parent()

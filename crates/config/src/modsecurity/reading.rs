@@ -1,4 +1,4 @@
-//! Files and texts of rules, read in their order (see the module above).
+//! Reads files and texts of rules in order (see the module above).
 
 use super::{
     Place,
@@ -17,11 +17,10 @@ use std::{
 };
 
 const FILE_BYTES_MAX: u64 = 64 << 20;
-/// Files that include each other.
+/// Maximum depth of includes.
 const DEPTH_MAX: usize = 16;
 
-/// What the module for Apache knows and the library does not, where rules come to the same without
-/// it.
+/// Directives of the Apache module that the library does not know and that rules work without.
 const WITHOUT_EFFECT: &[&str] = &[
     "seccachetransformations",
     "secchrootdir",
@@ -52,9 +51,9 @@ const WITHOUT_EFFECT: &[&str] = &[
     "secunicodecodepage",
     "secwritestatelimit",
 ];
-/// Those of them that refuse requests once they are on.
+/// Those of them that block requests when enabled.
 const REFUSES_IF_ON: [&str; 2] = ["sechashengine", "secinterceptonerror"];
-/// Operators whose argument is the name of a file.
+/// Operators whose argument is a file name.
 const FILE_OPERATORS: [&str; 7] = [
     "@pmfromfile",
     "@pmf",
@@ -64,7 +63,7 @@ const FILE_OPERATORS: [&str; 7] = [
     "@validateschema",
     "@validatedtd",
 ];
-/// All that libmodsecurity 3.0 knows.
+/// All operators of libmodsecurity 3.0.
 const OPERATORS: [&str; 39] = [
     "beginsWith",
     "contains",
@@ -108,7 +107,7 @@ const OPERATORS: [&str; 39] = [
 ];
 const FILE_DIRECTIVES: [&str; 2] = ["secunicodemapfile", "secgeolookupdb"];
 
-/// Something to be said about the reading; an error if the rules can't be used.
+/// A message about the rules; an error if they can't be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     pub origin: Origin,
@@ -116,13 +115,13 @@ pub struct Remark {
     pub message: String,
 }
 
-/// What has been read so far.
+/// The rules read so far.
 #[derive(Debug, Default)]
 pub struct Reading {
     parts: Vec<Part>,
-    /// Where the lines of all texts stood, in their order.
+    /// Locations of the lines of all texts, in order.
     lines: Vec<Place>,
-    /// The text that grows, and how many lines there were before it.
+    /// The current text, and the number of lines before it.
     text: String,
     text_began: usize,
     wants: Wants,
@@ -131,12 +130,12 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Files by a pattern, which has to find some.
+    /// Reads the files of a pattern, which must match at least one.
     pub fn files(&mut self, pattern: &Path, origin: &Origin) {
         self.include(pattern, origin, false, 0);
     }
 
-    /// A text that stands in a file from line `line` on.
+    /// Reads a text from line `line` of a file.
     pub fn text(&mut self, text: &str, file: &Arc<str>, line: u32, base: &Path) {
         self.lines_of(text, file, line, base, 0);
     }
@@ -149,7 +148,7 @@ impl Reading {
         });
     }
 
-    /// When all has been read.
+    /// Called when everything has been read.
     pub fn take_remarks(&mut self) -> Vec<Remark> {
         self.audit_log
             .faults()
@@ -158,17 +157,17 @@ impl Reading {
         mem::take(&mut self.remarks)
     }
 
-    /// The last `SecRuleEngine`.
+    /// Returns the last `SecRuleEngine`.
     pub fn engine(&self) -> Option<super::Engine> {
         self.wants.engine
     }
 
-    /// `SecRequestBodyAccess`, for who reads rules with another default than the library's.
+    /// Returns `SecRequestBodyAccess`, for a front end whose default differs from the library's.
     pub fn request_content(&self) -> Option<bool> {
         self.wants.request
     }
 
-    /// The library is not told, but requests come without their content.
+    /// Hides request bodies without telling the library.
     pub fn leave_out_request_content(&mut self) {
         self.wants.request = Some(false);
     }
@@ -217,7 +216,7 @@ impl Reading {
                 && !WITHOUT_EFFECT.contains(&&*line.name)
                 && !logs::is_left_out(&line.name)
         };
-        // Where the broker read it for us the library could not.
+        // The library can't read a file that the broker opened for us.
         if logical_lines(&text).all(is_for_library) && fs::File::open(path).is_ok() {
             let name: Arc<str> = path.display().to_string().into();
             for line in logical_lines(&text) {
@@ -283,7 +282,7 @@ impl Reading {
             self.text.push_str(&joined(&with_paths(&line, base)));
             self.text.push('\n');
             if line.name == "secrule" && words(&joined(line.arguments())).len() < 3 {
-                // The library looks for actions up to an empty line, which it does not count.
+                // The library reads actions up to an empty line, which it does not count.
                 self.text.push('\n');
             }
             self.lines.push((Arc::clone(file), at));
@@ -303,7 +302,8 @@ impl Reading {
         }
     }
 
-    /// Texts have lines of their own before them, so that a line's number says where it stood.
+    /// Texts are preceded by the lines of earlier ones, so that a line number identifies the
+    /// location.
     fn flush(&mut self) {
         let text = mem::take(&mut self.text);
         let began = mem::replace(&mut self.text_began, self.lines.len());
@@ -326,11 +326,11 @@ fn is_include(name: &str) -> bool {
     matches!(name, "include" | "includeoptional")
 }
 
-/// A directive with the lines that it goes on over, or a comment, or an empty line.
+/// A directive with its continuation lines, a comment, or an empty line.
 struct Logical<'t> {
     /// As written.
     text: &'t str,
-    /// In lower case; empty where there is none.
+    /// In lowercase; empty if there is none.
     name: String,
     /// From 0.
     lines: Range<usize>,
@@ -350,7 +350,7 @@ impl<'t> Logical<'t> {
     }
 }
 
-/// A backslash at the end of a line goes on with the next one.
+/// A backslash at the end of a line continues it.
 fn logical_lines(text: &str) -> impl Iterator<Item = Logical<'_>> {
     let mut rest = text;
     let mut number = 0;
@@ -408,8 +408,7 @@ fn unknown_operator(text: &str) -> Option<String> {
     (!is_known).then(|| format!("@{name}"))
 }
 
-/// The text of a directive whose names of files are where they would be looked for beside its own
-/// file.
+/// Returns the text of a directive with file names made relative to its own file.
 fn with_paths(line: &Logical<'_>, base: &Path) -> String {
     let mut text = line.text.to_owned();
     let lower = text.to_ascii_lowercase();

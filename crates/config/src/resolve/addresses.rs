@@ -1,8 +1,8 @@
-//! Files of addresses and databases of places: read once each, and given to the tables that name
-//! them.
+//! Files of addresses and geolocation databases: each is read once and shared by the tables that
+//! name it.
 //!
-//! Called by: `resolve::all`, when all files have been read, so that a bad line of a list is
-//! reported with the mistakes of the configuration, by the list's name and line.
+//! Called by: `resolve::all`, when all files have been read, so that an invalid line of a list is
+//! reported with the other diagnostics, by the list's name and line.
 
 use crate::{
     configuration::Configuration,
@@ -36,8 +36,8 @@ pub(super) fn resolve(configuration: &mut Configuration) {
     configuration.databases = databases;
 }
 
-/// Gives the databases of `[abuse]` to a site and its routes. Returns an error for each that names
-/// countries or autonomous systems where there is no database.
+/// Shares the databases of `[abuse]` with a site and its routes. Returns an error for each that
+/// uses countries or autonomous systems without a database.
 fn share_databases(site: &mut SiteDraft, databases: &[Arc<GeoDatabase>]) -> Vec<Diagnostic> {
     let mut missing = Vec::new();
     let at = site.at.clone();
@@ -54,7 +54,7 @@ fn share_databases(site: &mut SiteDraft, databases: &[Arc<GeoDatabase>]) -> Vec<
     missing
 }
 
-/// `[site.access]` of a site and of its routes.
+/// Iterates over `[site.access]` of a site and of its routes.
 fn guards(site: &mut SiteDraft) -> impl Iterator<Item = &mut Guard> {
     let routes = site
         .routes

@@ -1,4 +1,4 @@
-//! What the parts of a configuration name, found when all files have been read.
+//! Resolves references between the parts of a configuration, when all files have been read.
 //!
 //! Called by: `load`, before `check`.
 

@@ -17,7 +17,7 @@ use std::{
 
 type Same = (ModSecurityMode, Vec<PathBuf>, Vec<RulesText>);
 
-/// Makes the sets, each once; what can't be made is reported.
+/// Compiles each set once, and reports errors.
 pub(super) fn resolve(configuration: &mut Configuration) {
     let mut known: HashMap<Same, Option<Arc<Rules>>> = HashMap::new();
     let mut found = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn resolve(configuration: &mut Configuration) {
                 .clone();
         }
     }
-    // Sets have files in common, and what is to be said of one is said once.
+    // Sets share files, so the same message may come up twice.
     for one in found {
         if !configuration
             .diagnostics
@@ -84,7 +84,7 @@ fn compile(modsecurity: &ModSecurity, found: &mut Vec<Diagnostic>) -> Option<Arc
     }
 }
 
-/// Whether rules are asked, and whether they have the last word.
+/// Sets the engine mode of the rules, or reports that they don't block.
 fn settle(modsecurity: &ModSecurity, reading: &mut Reading) {
     let origin = &modsecurity.origin;
     if modsecurity.files.is_empty() && modsecurity.texts.is_empty() {

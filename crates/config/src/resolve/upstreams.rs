@@ -1,8 +1,8 @@
-//! The upstreams that routes and `authorize` name: names become upstreams, URLs upstreams of one
+//! Upstreams named by routes and `authorize`: names are looked up, URLs become upstreams of one
 //! server.
 //!
-//! Called by: `resolve::all`, when all files have been read, as a route may name an upstream that
-//! another file defines.
+//! Called by: `resolve::all`, when all files have been read, as a route may name an upstream of
+//! another file.
 
 use crate::{
     configuration::Configuration,
@@ -12,12 +12,12 @@ use crate::{
 };
 use std::{collections::HashMap, sync::Arc};
 
-/// Names that routes give become upstreams, and URLs upstreams of one server.
+/// Resolves the upstreams of all routes.
 pub(super) fn resolve(configuration: &mut Configuration) {
     let mut known: HashMap<String, Arc<Upstream>> = HashMap::new();
     for (name, upstream, at) in std::mem::take(&mut configuration.upstreams) {
         let said_twice = format!("duplicate upstream {}", quoted(&name));
-        // One that is broken is there all the same, for those who name it.
+        // A broken upstream exists for those that name it.
         let upstream = upstream.unwrap_or_else(|| Upstream::new(&name, Vec::new()));
         if known.insert(name, Arc::new(upstream)).is_some() {
             configuration.report(
@@ -67,7 +67,7 @@ pub(super) fn resolve(configuration: &mut Configuration) {
     configuration.resolved = all;
 }
 
-/// The name of who is asked becomes an upstream.
+/// Resolves the upstream of `authorize`.
 fn authorized(
     authorize: &mut Option<Arc<Authorize>>,
     find: &mut impl FnMut(&str, &Origin) -> Option<Arc<Upstream>>,
@@ -81,7 +81,7 @@ fn authorized(
         .and_then(|said| find(said, &authorize.origin));
 }
 
-/// The upstream of one server that a URL stands for.
+/// Makes an upstream of one server from a URL.
 fn of_url(said: &str) -> Option<Arc<Upstream>> {
     let server = read_server(said).ok().filter(|_| said.contains(':'))?;
     let tuning = Arc::new(Tuning {
