@@ -220,7 +220,7 @@ impl<'r> Reader<'r> {
 
     fn missing_keys(&mut self, table: &Table<'_>, context: Contexts, header: &Location) {
         for row in self.catalog.within(context) {
-            if row.required && !self.is_meant(table, row.name, context) {
+            if row.required && !self.is_mentioned(table, row.name, context) {
                 let example = row.example.unwrap_or("...");
                 let message = format!("missing `{}` {}", row.name, context.location());
                 self.error(
@@ -438,7 +438,7 @@ impl<'r> Reader<'r> {
     }
 
     /// Whether a key is given, or an unknown key that seems to stand for it.
-    pub fn is_meant(&self, table: &Table<'_>, name: &str, context: Contexts) -> bool {
+    pub fn is_mentioned(&self, table: &Table<'_>, name: &str, context: Contexts) -> bool {
         self.node(table, name, context).is_some()
             || table
                 .keys()

@@ -10,7 +10,7 @@ use super::abuse::{
 use crate::{
     context::{ACCESS, ROUTE, SITE},
     kind::Kind,
-    model::{Consequence, Guard, Settings},
+    model::{AccessControl, Consequence, Settings},
     row::Row,
 };
 use std::sync::Arc;
@@ -30,13 +30,13 @@ pub const ROWS: &[Row<Settings>] = &[
         ACCESS,
         "Client addresses that are refused. Behind a trusted proxy: the address that the proxy \
          names.",
-        |settings, given| of(settings).admittance.deny.networks = given.parsed_list(),
+        |settings, given| access_control(settings).admittance.deny.networks = given.parsed_list(),
     ),
     files(
         "deny_files",
         ACCESS,
         "Files with addresses to deny, as in [abuse].",
-        |settings, given| of(settings).admittance.deny.lists = lists(given),
+        |settings, given| access_control(settings).admittance.deny.lists = lists(given),
     ),
     Row {
         apache: Some("Require ip, Allow from"),
@@ -45,32 +45,38 @@ pub const ROWS: &[Row<Settings>] = &[
             ACCESS,
             "Client addresses that are served; `allow` overrides `deny`. If nothing is denied, no \
              other address is served.",
-            |settings, given| of(settings).admittance.allow.networks = given.parsed_list(),
+            |settings, given| {
+                access_control(settings).admittance.allow.networks = given.parsed_list()
+            },
         )
     },
     files(
         "allow_files",
         ACCESS,
         "Files with addresses to allow, in the format of `deny_files`.",
-        |settings, given| of(settings).admittance.allow.lists = lists(given),
+        |settings, given| access_control(settings).admittance.allow.lists = lists(given),
     ),
     countries("deny_countries", ACCESS, DENIED, |settings, given| {
-        of(settings).admittance.deny.countries = given.texts()
+        access_control(settings).admittance.deny.countries = given.texts()
     }),
     autonomous_systems(
         "deny_asns",
         &["deny_networks"],
         ACCESS,
-        |settings, given| of(settings).admittance.deny.autonomous_systems = numbers(given),
+        |settings, given| {
+            access_control(settings).admittance.deny.autonomous_systems = numbers(given)
+        },
     ),
     countries("allow_countries", ACCESS, ALLOWED, |settings, given| {
-        of(settings).admittance.allow.countries = given.texts()
+        access_control(settings).admittance.allow.countries = given.texts()
     }),
     autonomous_systems(
         "allow_asns",
         &["allow_networks"],
         ACCESS,
-        |settings, given| of(settings).admittance.allow.autonomous_systems = numbers(given),
+        |settings, given| {
+            access_control(settings).admittance.allow.autonomous_systems = numbers(given)
+        },
     ),
     Row {
         name: "locate",
@@ -82,7 +88,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   and GEOIP_ORGANIZATION, as far as the databases of `geoip` in [abuse] have it?",
         apache: Some("MaxMindDBEnable, GeoIPEnable"),
         since: "0.9",
-        set: |settings, given| of(settings).locates = given.boolean(),
+        set: |settings, given| access_control(settings).locates = given.boolean(),
         ..Row::BASE
     },
     Row {
@@ -94,13 +100,13 @@ pub const ROWS: &[Row<Settings>] = &[
                   without a response (`drop`), or send the page of `challenge`; solving it grants \
                   access.",
         since: "0.9",
-        set: |settings, given| of(settings).denied = consequence(&given.text()),
+        set: |settings, given| access_control(settings).denied = consequence(&given.text()),
         ..Row::BASE
     },
 ];
 
 /// Returns the access rules of a site or route for modification.
-pub(crate) fn of(settings: &mut Settings) -> &mut Guard {
+pub(crate) fn access_control(settings: &mut Settings) -> &mut AccessControl {
     Arc::make_mut(settings.guard.get_or_insert_default())
 }
 

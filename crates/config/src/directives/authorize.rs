@@ -70,7 +70,7 @@ pub const ROWS: &[Row<Settings>] = &[
             if said.is_none() && settings.authorize.is_none() {
                 return;
             }
-            let authorize = of(settings);
+            let authorize = authorize(settings);
             (authorize.said, authorize.origin) = (said.map(Into::into), origin);
         },
         ..Row::BASE
@@ -83,7 +83,7 @@ pub const ROWS: &[Row<Settings>] = &[
         summary: "Path and query to request from the server of `authorize`. Default: those of the \
                   client's request.",
         aliases: &["auth_request_uri"],
-        set: |settings, given| of(settings).target = Some(given.text().into()),
+        set: |settings, given| authorize(settings).target = Some(given.text().into()),
         ..Row::BASE
     },
     Row {
@@ -99,13 +99,13 @@ pub const ROWS: &[Row<Settings>] = &[
         set: |settings, given| {
             let fields: Vec<Box<str>> = given.texts().into_iter().map(Into::into).collect();
             if !fields.is_empty() || settings.authorize.is_some() {
-                of(settings).fields = fields;
+                authorize(settings).fields = fields;
             }
         },
         ..Row::BASE
     },
 ];
 
-fn of(settings: &mut Settings) -> &mut Authorize {
+fn authorize(settings: &mut Settings) -> &mut Authorize {
     Arc::make_mut(settings.authorize.get_or_insert_default())
 }

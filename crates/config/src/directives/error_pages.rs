@@ -31,12 +31,12 @@ pub const ROWS: &[Row<Settings>] = &[Row {
               URL to redirect to.",
     apache: Some("ErrorDocument"),
     aliases: &["error_page", "handle_errors"],
-    set: lay_over,
+    set: merge,
     ..Row::BASE
 }];
 
 /// Classes first, so that a status takes precedence over its class in any order of the file.
-fn lay_over(settings: &mut Settings, given: Spanned) {
+fn merge(settings: &mut Settings, given: Spanned) {
     let (classes, statuses): (Vec<_>, Vec<_>) = given
         .map()
         .into_iter()

@@ -73,7 +73,7 @@ pub const SETTINGS_ROWS: &[Row<Settings>] = &[Row {
     summary: "Response fields to set (a string), or to edit (a table).",
     apache: Some("Header"),
     aliases: &["add_header", "header", "fields"],
-    set: |settings, given| lay_over(&mut settings.fields, given),
+    set: |settings, given| merge(&mut settings.fields, given),
     ..Row::BASE
 }];
 
@@ -140,7 +140,7 @@ pub const FIELD_ROWS: &[Row<FieldDraft>] = &[
     },
 ];
 
-fn lay_over(edits: &mut Vec<FieldEdit>, given: Spanned) {
+fn merge(edits: &mut Vec<FieldEdit>, given: Spanned) {
     for (name, one) in given.map() {
         let origin = one.origin();
         let Some((action, always)) = one.parsed_as::<(FieldEditAction, bool)>() else {

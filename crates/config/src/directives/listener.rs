@@ -262,7 +262,7 @@ pub fn read(
     reader.fill(table, LISTENER, header, &mut draft);
     if !["address", "addresses"]
         .iter()
-        .any(|key| reader.is_meant(table, key, LISTENER))
+        .any(|key| reader.is_mentioned(table, key, LISTENER))
     {
         reader.error(
             header,

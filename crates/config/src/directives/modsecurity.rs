@@ -37,7 +37,7 @@ pub const ROWS: &[Row<Settings>] = &[
             let (origin, mode) = (given.origin(), mode(given));
             // "off" without inherited rules needs no settings.
             if mode != ModSecurityMode::Off || settings.modsecurity.is_some() {
-                let modsecurity = of(settings);
+                let modsecurity = modsecurity(settings);
                 (modsecurity.origin, modsecurity.mode) = (origin, mode);
             }
         },
@@ -54,7 +54,7 @@ pub const ROWS: &[Row<Settings>] = &[
                   after the site's.",
         apache: Some("modsecurity_rules_file"),
         since: "0.10",
-        set: |settings, given| of(settings).files.extend(files(given)),
+        set: |settings, given| modsecurity(settings).files.extend(files(given)),
         ..Row::BASE
     },
     Row {
@@ -66,12 +66,12 @@ pub const ROWS: &[Row<Settings>] = &[
                   are added after the site's.",
         apache: Some("modsecurity_rules"),
         since: "0.10",
-        set: |settings, given| of(settings).texts.push(text(given)),
+        set: |settings, given| modsecurity(settings).texts.push(text(given)),
         ..Row::BASE
     },
 ];
 
-fn of(settings: &mut Settings) -> &mut ModSecurity {
+fn modsecurity(settings: &mut Settings) -> &mut ModSecurity {
     Arc::make_mut(settings.modsecurity.get_or_insert_default())
 }
 

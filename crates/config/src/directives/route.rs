@@ -220,7 +220,10 @@ pub(super) fn finish(
         check_stars(reader, pattern, to, at);
     }
     let action = action(reader, &draft);
-    super::signed_urls::settle_prefix(&mut draft.settings.links.signed, draft.pattern.as_ref());
+    super::signed_urls::apply_default_prefix(
+        &mut draft.settings.links.signed,
+        draft.pattern.as_ref(),
+    );
     let settings = Arc::new(draft.settings);
     let missing = context == REDIRECT && action == Action::Files;
     draft.pattern.filter(|_| !missing).map(|pattern| Route {

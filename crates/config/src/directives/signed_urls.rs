@@ -497,7 +497,7 @@ fn form(draft: SignedDraft) -> SignForm {
 }
 
 /// The default prefix of a rule is the part of its route's path before the first star.
-pub fn settle_prefix(signed: &mut Option<Arc<SignedUrls>>, pattern: Option<&PathPattern>) {
+pub fn apply_default_prefix(signed: &mut Option<Arc<SignedUrls>>, pattern: Option<&PathPattern>) {
     let Some(rule) = signed.as_mut().filter(|rule| rule.prefix.is_empty()) else {
         return;
     };

@@ -172,7 +172,7 @@ pub fn read(reader: &mut Reader<'_>, table: &Table<'_>, header: Location) -> Sit
     let mut all: Vec<_> = routes.collect();
     all.extend(redirects);
     all.sort_by_key(|(_, at, _)| at.span.start);
-    signed_urls::settle_prefix(&mut site.settings.links.signed, None);
+    signed_urls::apply_default_prefix(&mut site.settings.links.signed, None);
     let settings = Arc::new(site.settings.clone());
     for (table, at, context) in all {
         let route = if context == ROUTE {
@@ -208,7 +208,10 @@ fn check(reader: &mut Reader<'_>, table: &Table<'_>, site: &SiteDraft) {
                 Some("until it exists, requests get 404".into()),
             );
         }
-        None if !reader.is_meant(table, "root", SITE) && !site.is_looked_up && needs_root(site) => {
+        None if !reader.is_mentioned(table, "root", SITE)
+            && !site.is_looked_up
+            && needs_root(site) =>
+        {
             let help = "add root = \"/srv/www\", or a route that answers path = \"*\"";
             reader.error(
                 &site.at,

@@ -420,7 +420,7 @@ fn read_certificate(_report: &mut Report<'_>, fields: &Fields) -> Option<Value> 
 /// Builds the settings of the whole table, and reports keys that don't fit together.
 pub fn finish(reader: &mut Reader<'_>, draft: &SiteTlsDraft, table: Option<&Table<'_>>) -> SiteTls {
     let mut given = vec!["certificate", "client_ca", "client_certificates"];
-    given.retain(|key| table.is_some_and(|table| reader.is_meant(table, key, SITE_TLS)));
+    given.retain(|key| table.is_some_and(|table| reader.is_mentioned(table, key, SITE_TLS)));
     let is_given = |key: &str| given.contains(&key);
     material_once(reader, draft);
     client_side(reader, draft, is_given);

@@ -6,7 +6,7 @@
 
 use super::{
     upstream_health::HealthDraft,
-    upstream_server::{ONE_SERVER, ServerSaid, read_server},
+    upstream_server::{ONE_SERVER, ParsedServer, read_server},
 };
 use crate::{
     context::UPSTREAM,
@@ -24,7 +24,7 @@ use std::sync::Arc;
 pub struct UpstreamDraft {
     health: HealthDraft,
     name: Option<(String, Location)>,
-    servers: Vec<ServerSaid>,
+    servers: Vec<ParsedServer>,
     balance: Balance,
     tuning: Tuning,
     sticky_cookie: Option<String>,
@@ -373,7 +373,7 @@ impl UpstreamDraft {
         }
         let tuning = Arc::new(tuning);
         let health = self.health.check().map(Arc::new);
-        let member = |server: ServerSaid| Member {
+        let member = |server: ParsedServer| Member {
             health: health.clone(),
             ..server.member(&tuning)
         };

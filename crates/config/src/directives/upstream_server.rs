@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// One server of an upstream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerSaid {
+pub struct ParsedServer {
     pub backend: Backend,
     pub path: Box<str>,
     pub weight: u32,
@@ -23,7 +23,7 @@ pub struct ServerSaid {
 
 #[derive(Debug, Default)]
 pub struct ServerDraft {
-    address: Option<ServerSaid>,
+    address: Option<ParsedServer>,
     weight: Option<u32>,
     route: Option<String>,
     is_standby: bool,
@@ -96,7 +96,7 @@ pub const ROWS: &[Row<ServerDraft>] = &[
     },
 ];
 
-impl ServerSaid {
+impl ParsedServer {
     pub fn member(self, tuning: &Arc<Tuning>) -> Member {
         Member {
             tuning: Arc::clone(tuning),
@@ -114,7 +114,7 @@ fn read_server_table(_report: &mut Report<'_>, fields: &Fields) -> Option<Value>
     draft.fill(fields);
     let said = draft.address?;
     let weight = draft.weight.unwrap_or(said.weight);
-    Some(Value::parsed(ServerSaid {
+    Some(Value::parsed(ParsedServer {
         weight,
         route: draft.route,
         is_standby: draft.is_standby,
@@ -122,9 +122,9 @@ fn read_server_table(_report: &mut Report<'_>, fields: &Fields) -> Option<Value>
     }))
 }
 
-pub fn read_server(text: &str) -> Result<ServerSaid, ValueError> {
+pub fn read_server(text: &str) -> Result<ParsedServer, ValueError> {
     let (backend, path) = read_backend(text)?;
-    Ok(ServerSaid {
+    Ok(ParsedServer {
         backend,
         path: path.into(),
         weight: 1,

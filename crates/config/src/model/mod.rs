@@ -4,16 +4,18 @@
 //! Called by: everything that serves requests.
 //! Out of scope: how the model is read; `directives` and the Apache front end make it.
 
+mod abuse;
+mod access;
 mod account;
 mod action;
 mod authorize;
+mod bot_protection;
 mod cache;
-mod guard;
+mod dynamic_vhosts;
 mod health;
 mod host_pattern;
-mod hosts;
 mod limits;
-mod links;
+mod link_protection;
 mod listener;
 mod media;
 mod modsecurity;
@@ -25,18 +27,19 @@ mod site;
 mod throttle;
 mod tls;
 mod upstream;
-mod visitors;
 
+pub use abuse::{Evasive, ServerGuard};
+pub use access::{AccessControl, AccessRules, Addresses, Consequence};
 pub use account::{Account, HostAccounts};
 pub use action::{Action, Proxy, Redirect, RedirectPiece};
 pub use authorize::Authorize;
+pub use bot_protection::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 pub use cache::{CacheOffer, CacheStore, CacheUse};
-pub use guard::{Addresses, Admittance, Consequence, Evasive, Guard, ServerGuard};
+pub use dynamic_vhosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use health::{HealthAnswer, HealthCheck, HealthJudge, HealthMethod, Standing};
 pub use host_pattern::{HostPattern, is_plain_name};
-pub use hosts::{ByHost, DatabaseKind, DatabaseUrl, Hosts};
 pub use limits::Limits;
-pub use links::{
+pub use link_protection::{
     Links, ReferrerPattern, Referrers, Refusal, SignAlgorithm, SignForm, SignPart, SignedUrls,
     TokenForm, Trigger,
 };
@@ -65,7 +68,6 @@ pub use upstream::{
     Activity, Backend, BackendAddress, BackendTls, Balance, Epoch, Member, Protocol, Sticky,
     Through, Tuning, Upstream,
 };
-pub use visitors::{CHALLENGE_PLACE, Challenge, LoginAction, Logins, Robots, Visitors};
 
 use saker_ipset::{AddressList, GeoDatabase};
 use std::{path::PathBuf, sync::Arc};

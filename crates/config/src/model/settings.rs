@@ -1,7 +1,8 @@
 //! Settings that may differ by path: the site's, overridden by a route's.
 
 use super::{
-    Authorize, CacheUse, Guard, Links, ModSecurity, Origin, PhpUse, ProgramUser, Throttle, Visitors,
+    AccessControl, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser, Throttle,
+    Visitors,
 };
 use saker_http::Status;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
@@ -16,7 +17,7 @@ pub struct Settings {
     pub error_text_type: Option<String>,
     pub throttle: Throttle,
     /// Access rules; `None`: everyone has access.
-    pub guard: Option<Arc<Guard>>,
+    pub guard: Option<Arc<AccessControl>>,
     pub links: Links,
     pub visitors: Visitors,
     /// ModSecurity rules.

@@ -8,7 +8,7 @@ use crate::{
     configuration::Configuration,
     diagnostic::{Diagnostic, Severity},
     directives::site::SiteDraft,
-    model::{Addresses, Admittance, Guard, Origin},
+    model::{AccessControl, AccessRules, Addresses, Origin},
 };
 use saker_ipset::{AddressList, GeoDatabase, ListFault};
 use std::{collections::HashMap, path::PathBuf, sync::Arc};
@@ -55,7 +55,7 @@ fn share_databases(site: &mut SiteDraft, databases: &[Arc<GeoDatabase>]) -> Vec<
 }
 
 /// Iterates over `[site.access]` of a site and of its routes.
-fn guards(site: &mut SiteDraft) -> impl Iterator<Item = &mut Guard> {
+fn guards(site: &mut SiteDraft) -> impl Iterator<Item = &mut AccessControl> {
     let routes = site
         .routes
         .iter_mut()
@@ -67,12 +67,12 @@ fn guards(site: &mut SiteDraft) -> impl Iterator<Item = &mut Guard> {
 
 fn all_addresses(configuration: &mut Configuration) -> impl Iterator<Item = &mut Addresses> {
     let server = configuration.abuse.iter_mut().flat_map(|(abuse, _)| {
-        let Admittance { allow, deny, .. } = &mut abuse.admittance;
+        let AccessRules { allow, deny, .. } = &mut abuse.admittance;
         [allow, deny, &mut abuse.exempt]
     });
     let sites = configuration.sites.iter_mut().flat_map(guards);
     server.chain(sites.flat_map(|guard| {
-        let Admittance { allow, deny, .. } = &mut guard.admittance;
+        let AccessRules { allow, deny, .. } = &mut guard.admittance;
         [allow, deny]
     }))
 }

@@ -68,7 +68,7 @@ fn compile(modsecurity: &ModSecurity, found: &mut Vec<Diagnostic>) -> Option<Arc
         .texts
         .iter()
         .for_each(|text| reading.text(&text.text, &text.file, text.line, &text.base));
-    settle(modsecurity, &mut reading);
+    apply_mode(modsecurity, &mut reading);
     let remarks = reading.take_remarks();
     let is_broken = remarks.iter().any(|remark| remark.is_error);
     found.extend(remarks.into_iter().map(diagnostic));
@@ -85,7 +85,7 @@ fn compile(modsecurity: &ModSecurity, found: &mut Vec<Diagnostic>) -> Option<Arc
 }
 
 /// Sets the engine mode of the rules, or reports that they don't block.
-fn settle(modsecurity: &ModSecurity, reading: &mut Reading) {
+fn apply_mode(modsecurity: &ModSecurity, reading: &mut Reading) {
     let origin = &modsecurity.origin;
     if modsecurity.files.is_empty() && modsecurity.texts.is_empty() {
         let message = "no rules: set `modsecurity_rules_file` or `modsecurity_rules`";

@@ -75,14 +75,14 @@ impl Eq for Addresses {}
 /// Access rules: `allow` overrides `deny`; if nothing is denied, only allowed addresses have
 /// access.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Admittance {
+pub struct AccessRules {
     pub allow: Addresses,
     pub deny: Addresses,
     /// Databases that locate addresses.
     pub databases: Vec<Arc<GeoDatabase>>,
 }
 
-impl Admittance {
+impl AccessRules {
     pub fn is_idle(&self) -> bool {
         self.allow.is_empty() && self.deny.is_empty()
     }
@@ -114,98 +114,26 @@ impl Admittance {
 
 /// `[site.access]` of a site or route.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guard {
-    pub admittance: Admittance,
+pub struct AccessControl {
+    pub admittance: AccessRules,
     /// Provides the client's location in variables to rules, programs and logs.
     pub locates: bool,
     pub denied: Consequence,
 }
 
-impl Default for Guard {
-    fn default() -> Guard {
-        Guard {
-            admittance: Admittance::default(),
+impl Default for AccessControl {
+    fn default() -> AccessControl {
+        AccessControl {
+            admittance: AccessRules::default(),
             locates: false,
             denied: Consequence::FORBIDDEN,
         }
     }
 }
 
-impl Guard {
+impl AccessControl {
     pub fn is_idle(&self) -> bool {
         self.admittance.is_idle() && !self.locates
-    }
-}
-
-/// Apache's mod_evasive, with its defaults.
-#[derive(Clone, Debug)]
-pub struct Evasive {
-    pub page_count_max: u32,
-    pub page_interval_s: u32,
-    pub site_count_max: u32,
-    pub site_interval_s: u32,
-    pub blocking_s: u32,
-    pub whitelist: Arc<AddressSet>,
-}
-
-impl Default for Evasive {
-    fn default() -> Evasive {
-        Evasive {
-            page_count_max: 2,
-            page_interval_s: 1,
-            site_count_max: 50,
-            site_interval_s: 1,
-            blocking_s: 10,
-            whitelist: Arc::default(),
-        }
-    }
-}
-
-/// `[abuse]`: connection limits and bans of the whole server.
-#[derive(Clone, Debug)]
-pub struct ServerGuard {
-    /// Checked when a connection is accepted; a denied client gets no response.
-    pub admittance: Admittance,
-    /// Exempt from limits and automatic bans.
-    pub exempt: Addresses,
-    /// Connections beyond this are tolerated for `grace_ms`, without keep-alive; then the address
-    /// is banned. 0: no limit.
-    pub connections_soft_max: u64,
-    pub grace_ms: u64,
-    /// Duration of automatic bans.
-    pub ban_ms: u64,
-    /// Malformed requests within `grace_ms`; more ban the address. 0: no limit.
-    pub bad_requests_max: u64,
-    /// Requests refused by limits within `grace_ms`; more ban the address. 0: no limit.
-    pub refused_requests_max: u64,
-    /// Prefix length of an IPv6 address that counts as one client.
-    pub ipv6_prefix: u8,
-    /// Set by Apache's configuration only.
-    pub evasive: Option<Evasive>,
-}
-
-impl Default for ServerGuard {
-    fn default() -> ServerGuard {
-        ServerGuard {
-            admittance: Admittance::default(),
-            exempt: Addresses::default(),
-            connections_soft_max: 0,
-            grace_ms: 15_000,
-            ban_ms: 300_000,
-            bad_requests_max: 0,
-            refused_requests_max: 0,
-            ipv6_prefix: 64,
-            evasive: None,
-        }
-    }
-}
-
-impl ServerGuard {
-    /// Returns whether connections have to be counted by address.
-    pub fn counts(&self) -> bool {
-        self.connections_soft_max != 0
-            || self.bad_requests_max != 0
-            || self.refused_requests_max != 0
     }
 }
 
@@ -240,10 +168,10 @@ mod tests {
             (&["192.0.2.1"], &["0.0.0.0/0", "::/0"], "::1", false),
         ];
         for (allow, deny, address, expected) in rows {
-            let admittance = Admittance {
+            let admittance = AccessRules {
                 allow: addresses(allow),
                 deny: addresses(deny),
-                ..Admittance::default()
+                ..AccessRules::default()
             };
             assert_eq!(
                 admittance.admits(address.parse().unwrap()),
