@@ -160,7 +160,7 @@ pub const CONTEXTS: &[ContextRow] = &[
         "Dynamic virtual hosts: hosts looked up in a database, for sites with `lookup = true`. At \
          most once in all files together. Columns of a row: `root` (or `docroot`), `user`, \
          `group`, `php`, `bandwidth`, `requests`, `redirect`, `suspended`; they are described in \
-         docs/dynamic-vhosts.md.",
+         docs/dynamic-virtual-hosts.md.",
     ),
     context(
         LISTENER,

@@ -1,4 +1,6 @@
-//! The reference page, from the rows.
+//! The reference page of the configuration, generated from the rows.
+//!
+//! Called by: `cargo xtask docs`, and the test that keeps the page fresh.
 
 use crate::{
     context::{CONTEXTS, ContextRow},
@@ -9,17 +11,17 @@ use std::fmt::Write as _;
 
 const INTRODUCTION: &str = "# Configuration reference
 
-<!-- Made from the table of directives (crates/config/src/directives); edit the rows, not this page. -->
+<!-- Generated from the table of directives (crates/config/src/directives): edit the rows, not this page. -->
 
-A configuration is one TOML file, `saker.toml`, and the files that it includes. `saker check -c saker.toml` shows everything
-that is wrong with it at once. [saker.example.toml](saker.example.toml) has every table in use.
+A configuration is one TOML file, `saker.toml`, and the files it includes. `saker check -c saker.toml` reports all errors at
+once. [saker.example.toml](saker.example.toml) shows every table in use.
 
-Sizes are numbers of bytes, or strings with a unit: `\"64KiB\"` (1024), `\"1MB\"` (1,000,000). Durations have a unit: `\"500ms\"`,
-`\"30s\"`, `\"2m\"`, `\"1h\"`, `\"1d\"`. Paths are relative to the file in which they stand. What a route sets is laid over what its
-site sets: single values and lists replace, tables (`headers`, `types`, `error_pages`) are merged key by key.
+Sizes are numbers of bytes, or strings with a unit: `\"64KiB\"` (1024), `\"1MB\"` (1,000,000). Durations need a unit: `\"500ms\"`,
+`\"30s\"`, `\"2m\"`, `\"1h\"`, `\"1d\"`. Paths are relative to the file that contains them. Settings of a route override those of its
+site: single values and lists replace, tables (`headers`, `types`, `error_pages`) are merged key by key.
 ";
 
-/// The page, as Markdown.
+/// Returns the page as Markdown.
 pub fn reference_markdown() -> String {
     let mut page = INTRODUCTION.to_owned();
     for context in CONTEXTS {
@@ -81,6 +83,14 @@ fn directive(page: &mut String, row: &Directive) {
                 .join(", ")
         );
     }
+    if !row.deprecated.is_empty() {
+        let old: Vec<String> = row
+            .deprecated
+            .iter()
+            .map(|name| format!("`{name}`"))
+            .collect();
+        let _ = writeln!(page, "- Deprecated spelling: {}", old.join(", "));
+    }
     let _ = writeln!(page, "- Since: {}", row.since);
 }
 
@@ -99,7 +109,7 @@ fn apache(page: &mut String) {
         })
         .collect();
     pairs.sort_by_key(|(name, _)| name.to_ascii_lowercase());
-    page.push_str("\n## From Apache's words\n\n| Apache | here |\n| --- | --- |\n");
+    page.push_str("\n## Apache directives\n\n| Apache | Saker |\n| --- | --- |\n");
     for (name, row) in pairs {
         let home = row
             .contexts

@@ -230,7 +230,7 @@ fn a_file_that_cannot_be_read_is_a_diagnostic() {
         saker_config::load(Path::new("/"))
             .unwrap_err()
             .to_string()
-            .contains("not a file")
+            .contains("not a regular file")
     );
 }
 
