@@ -1,4 +1,7 @@
 //! "Did you mean": the nearest known word.
+//!
+//! Called by: messages about unknown keys and words, also of other crates.
+//! Caveat: quadratic in the length of the words, which are cut at 64 characters.
 
 /// Returns the candidate nearest to `word`, if it is near enough.
 pub fn nearest<'c>(word: &str, candidates: impl IntoIterator<Item = &'c str>) -> Option<&'c str> {

@@ -1,5 +1,7 @@
 //! Checks `[dynamic_vhosts]` against the sites that use it, and reads the database URL from its
 //! file.
+//!
+//! Called by: `check::whole`.
 
 use crate::{
     configuration::Configuration,

@@ -1,5 +1,8 @@
 //! `authorize`: requests that an authorization server must allow (nginx's auth_request, forward
 //! auth of Caddy and Traefik, FastCGI authorizers).
+//!
+//! Called by: `settings`, for sites and routes.
+//! Out of scope: the upstream that is named, which `resolve/upstreams` looks up.
 
 use super::upstream::PROXY;
 use crate::{

@@ -1,4 +1,7 @@
 //! `[cache]`: location and limits of the page cache, and addresses that may purge it.
+//!
+//! Called by: `file`.
+//! Out of scope: what is cached, which is set per site (`cache_use`).
 
 use super::listener::NETWORK;
 use crate::{

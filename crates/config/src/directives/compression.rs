@@ -1,4 +1,7 @@
 //! `[site.compression]`: dynamic compression.
+//!
+//! Called by: `settings`, for sites and routes.
+//! Out of scope: files that are compressed already (`precompressed` in `files`).
 
 use super::files::MEDIA_TYPE;
 use crate::{

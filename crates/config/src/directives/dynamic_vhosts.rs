@@ -1,4 +1,7 @@
 //! `[dynamic_vhosts]`: the database of hosts, its query, and how long answers are cached.
+//!
+//! Called by: `file`.
+//! Out of scope: whether sites use it, and the URL in `database_file` (`check/dynamic_vhosts`).
 
 use crate::{
     context::{DYNAMIC_VHOSTS, FILE},

@@ -1,4 +1,7 @@
 //! `[site.error_pages]`: error documents of a site.
+//!
+//! Called by: `settings`, for sites and routes.
+//! Caveat: a class (`4xx`) is stored as its single statuses.
 
 use crate::{
     context::{ROUTE, SITE},

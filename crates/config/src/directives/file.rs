@@ -1,4 +1,7 @@
 //! The top level of a file: its tables and includes.
+//!
+//! Called by: `load`, once per file.
+//! Out of scope: `[[listener]]`, `[[upstream]]` and `[[site]]`, which have drafts of their own.
 
 use super::acme::AcmeDraft;
 use crate::{

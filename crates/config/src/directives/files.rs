@@ -1,4 +1,7 @@
 //! Static files: index files, listings, symbolic links, entity tags, media types.
+//!
+//! Called by: `settings`, for sites and routes.
+//! Out of scope: audio and video (`media`).
 
 use crate::{
     context::{ROUTE, SITE},

@@ -1,4 +1,7 @@
 //! `[limits]`: limits on clients.
+//!
+//! Called by: `file`.
+//! Out of scope: limits per client address that lead to bans (`abuse`), and rates (`throttle`).
 
 use crate::{
     context::LIMITS,

@@ -1,4 +1,7 @@
 //! `[[listener]]`: addresses, TLS, and the HTTP versions of a listener.
+//!
+//! Called by: `load`, for each `[[listener]]`.
+//! Caveat: one table may have several addresses, and each becomes a listener.
 
 use crate::{
     context::LISTENER,

@@ -1,4 +1,7 @@
 //! Logs: `access_log` of a site, `error_log` and `log_level` of the server.
+//!
+//! Called by: `server` and `site`.
+//! Caveat: sites that name the same file share it.
 
 use crate::{
     context::{ACCESS_LOG, SERVER, SITE},

@@ -1,5 +1,7 @@
 //! Audio and video: seeking in FLV and MP4 files, HLS from MP4 files, and rate limits by playback
 //! speed.
+//!
+//! Called by: `settings`, for sites and routes.
 
 use crate::{
     context::{ROUTE, SITE},

@@ -1,4 +1,7 @@
 //! Patterns of paths in routes, redirects and triggers.
+//!
+//! Called by: `route`, `redirect` and `trigger`.
+//! Caveat: patterns are compared with decoded paths, so escapes are refused.
 
 use crate::{
     diagnostic::quoted,

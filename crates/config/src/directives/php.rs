@@ -1,4 +1,7 @@
 //! `[php]`: PHP processes managed by the server; and `php` of sites and routes.
+//!
+//! Called by: `file` and `settings`; `parse_use` also by dynamic virtual hosts.
+//! Out of scope: looking for installed PHP programs.
 
 use crate::{
     context::{PHP, ROUTE, SITE},

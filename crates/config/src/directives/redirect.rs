@@ -1,4 +1,7 @@
 //! `[[site.redirect]]`: the short form of a route that redirects.
+//!
+//! Called by: `site`.
+//! Caveat: redirects and routes of a site are matched in the order of the file.
 
 use super::{
     path_pattern::PATTERN,

@@ -1,4 +1,7 @@
 //! Responses to clients that a hotlink or trigger rule refuses: 403, a redirect or another file.
+//!
+//! Called by: `hotlink` and `trigger`.
+//! Caveat: `redirect` and `instead` exclude each other.
 
 use crate::{
     kind::Word,

@@ -1,4 +1,7 @@
 //! `[[site.route]]`: a path pattern, at most one action, and settings that override the site's.
+//!
+//! Called by: `site`, after all other keys of the site have been read.
+//! Caveat: the first route that matches wins; `check/routes` reports unreachable ones.
 
 use super::{path_pattern::PATTERN, upstream};
 use crate::{

@@ -1,4 +1,7 @@
 //! `[server]`: process settings; its logs are in `logs`.
+//!
+//! Called by: `file`.
+//! Out of scope: `error_log` and `log_level` (`logs`).
 
 use super::{fields::FIELD_VALUE, logs};
 use crate::{

@@ -1,5 +1,7 @@
 //! Settings that a site has and a route may override: the rows of all features, and general ones
 //! (`trace`, `body_size`, `underscores`).
+//!
+//! Called by: `site` and `route`, whose drafts contain settings.
 
 use super::{
     access, authorize, bot_verification, cache_use, challenge, compression, error_pages, fields,

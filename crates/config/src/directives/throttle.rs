@@ -1,4 +1,7 @@
 //! `[site.throttle]`: bandwidth limits, request rate limits and concurrency limits.
+//!
+//! Called by: `settings`, for sites and routes.
+//! Out of scope: connection limits (`limits`) and bans (`abuse`).
 
 use crate::{
     context::{RATE, REQUEST_RATE, ROUTE, SITE, THROTTLE},

@@ -1,4 +1,7 @@
 //! A server of an upstream: a URL, or a table with its weight and role.
+//!
+//! Called by: `upstream`; `resolve/upstreams`, for URLs in routes.
+//! Caveat: the path of a URL is prepended to the paths of requests.
 
 use crate::{
     context::UPSTREAM_SERVER,

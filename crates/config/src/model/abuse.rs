@@ -1,4 +1,7 @@
 //! `[abuse]`: connection limits per client address, and bans.
+//!
+//! Called by: the accept path and the ban list.
+//! Out of scope: the keys (`directives/abuse`) and counting.
 
 use super::{AccessRules, Addresses};
 use saker_ipset::AddressSet;

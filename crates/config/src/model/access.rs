@@ -1,4 +1,7 @@
 //! Access control by client address, and limits that lead to bans.
+//!
+//! Called by: the accept path and the access phase.
+//! Out of scope: the keys (`directives/access`) and reading the files (`resolve/addresses`).
 
 use saker_ipset::{AddressList, AddressSet, GeoDatabase, Place, place_of};
 use saker_net::Network;

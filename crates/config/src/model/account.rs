@@ -1,4 +1,7 @@
 //! Usage of a rate limit as one number. Charging and waiting are up to the pipeline (`throttle`).
+//!
+//! Called by: `throttle` of the pipeline, on every charged write or request.
+//! Caveat: one relaxed atomic, shared by all workers.
 
 use std::sync::{
     Arc,

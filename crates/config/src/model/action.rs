@@ -1,4 +1,7 @@
 //! What a route does with a request.
+//!
+//! Called by: route selection, `check` and `explain`.
+//! Out of scope: the keys (`directives/route`).
 
 use super::Upstream;
 use saker_http::Status;

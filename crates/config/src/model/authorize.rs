@@ -1,5 +1,7 @@
 //! Forward authorization: a server that decides whether a request may pass, or a FastCGI program in
 //! the authorizer role.
+//!
+//! Called by: the access phase.
 
 use super::{Origin, Upstream};
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! Challenge (proof of work), login protection and bot verification.
+//!
+//! Called by: the challenge and access phases.
+//! Out of scope: the keys (`directives/challenge`, `logins`, `bot_verification`).
 
 use saker_http::Status;
 use std::{net::SocketAddr, sync::Arc};

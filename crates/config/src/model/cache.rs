@@ -1,5 +1,7 @@
 //! The page cache: the store of the process (`[cache]`), and caching rules per path
 //! (`[site.cache]`, Apache's directives).
+//!
+//! Out of scope: caching decisions, which are in the crate `cache-rules`.
 
 use saker_net::Network;
 use std::path::PathBuf;

@@ -1,5 +1,7 @@
 //! `[dynamic_vhosts]`: hosts looked up in a database, and settings of a site that depend on the
 //! host name.
+//!
+//! Called by: host selection and the crate `dynamic-vhosts`.
 
 use super::{HostPattern, Origin};
 use saker_http::Status;

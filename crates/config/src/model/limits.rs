@@ -1,4 +1,7 @@
 //! `[limits]`: limits on clients. 0 means "no limit" where the field says so.
+//!
+//! Called by: the protocol drivers and the accept path.
+//! Caveat: each limit names the status that clients get beyond it.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {

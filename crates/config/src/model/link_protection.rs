@@ -1,4 +1,7 @@
 //! Hotlink protection, signed URLs, and downloads that require a page first.
+//!
+//! Called by: the access phase, and `saker sign-url`.
+//! Out of scope: the keys (`directives/hotlink`, `signed_urls`, `trigger`).
 
 use super::{PathPattern, SiteName};
 use pcre2::bytes::{Regex, RegexBuilder};

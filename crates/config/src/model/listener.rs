@@ -1,4 +1,7 @@
 //! `[[listener]]`: addresses to listen on.
+//!
+//! Called by: the process that binds sockets, and the accept path.
+//! Out of scope: the keys (`directives/listener`).
 
 use super::{ListenerTls, Origin};
 use std::{

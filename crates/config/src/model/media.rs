@@ -1,4 +1,7 @@
 //! Streaming of audio and video files.
+//!
+//! Called by: the handler of static files.
+//! Out of scope: the keys (`directives/media`).
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media {

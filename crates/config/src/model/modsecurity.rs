@@ -1,4 +1,7 @@
 //! ModSecurity settings of a site or route.
+//!
+//! Called by: the phases that run rules.
+//! Out of scope: compiling rules (`resolve/modsecurity`).
 
 use super::Origin;
 use crate::modsecurity::Rules;

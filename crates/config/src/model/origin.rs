@@ -1,4 +1,7 @@
 //! Location of a value in the configuration.
+//!
+//! Called by: diagnostics, `check` and `explain`.
+//! Caveat: line 0 means that the value is not from a file.
 
 use std::{fmt, sync::Arc};
 

@@ -1,4 +1,7 @@
 //! PHP managed by the server: its settings (`[php]`), and the pools made from them.
+//!
+//! Called by: the supervisor of PHP processes, and the gateway.
+//! Out of scope: the keys (`directives/php`).
 
 use super::{HostPattern, Origin, ProgramUser, Upstream};
 use std::{path::PathBuf, sync::Arc};

@@ -1,4 +1,7 @@
 //! `[server]`: settings of the process.
+//!
+//! Called by: process startup and reloads.
+//! Out of scope: the keys (`directives/server`, `logs`).
 
 use super::Origin;
 use saker_telemetry::{

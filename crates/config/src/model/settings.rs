@@ -1,4 +1,7 @@
 //! Settings that may differ by path: the site's, overridden by a route's.
+//!
+//! Called by: all phases and handlers, by way of the matched route.
+//! Caveat: shared by `Arc`; a route has its own copy.
 
 use super::{
     AccessControl, Authorize, CacheUse, Links, ModSecurity, Origin, PhpUse, ProgramUser, Throttle,

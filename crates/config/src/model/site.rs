@@ -1,4 +1,7 @@
 //! `[[site]]`: host names, document root, routes and settings.
+//!
+//! Called by: host selection and routing.
+//! Out of scope: choosing the site for a host (`host_table`).
 
 use super::{AccessLog, Action, Address, ByHost, Limits, Origin, Settings, SiteTls};
 use saker_http::Status;

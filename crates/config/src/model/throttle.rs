@@ -1,4 +1,7 @@
 //! Bandwidth limits, request rate limits and concurrency limits. `None` means no limit and no cost.
+//!
+//! Called by: `throttle` of the pipeline.
+//! Out of scope: the keys (`directives/throttle`) and accounts (`account`).
 
 use super::{Consequence, HostAccounts};
 

@@ -1,4 +1,7 @@
 //! TLS settings of a listener, a site and the whole server.
+//!
+//! Called by: the crates `tls` and `acme`.
+//! Out of scope: reading certificates and keys.
 
 use super::Origin;
 use std::{path::PathBuf, sync::Arc};

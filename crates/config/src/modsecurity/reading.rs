@@ -1,4 +1,7 @@
 //! Reads files and texts of rules in order (see the module above).
+//!
+//! Called by: `resolve/modsecurity` and the Apache front end.
+//! Caveat: order matters, as later directives override earlier ones.
 
 use super::{
     Place,

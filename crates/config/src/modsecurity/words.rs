@@ -1,5 +1,7 @@
 //! Arguments of ModSecurity's directives, which have the same syntax in rule files and in Apache's
 //! configuration.
+//!
+//! Called by: `reading`, `logs` and the Apache front end.
 
 /// An argument without its quotes, escapes included.
 #[derive(Debug, PartialEq, Eq)]
