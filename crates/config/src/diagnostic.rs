@@ -7,7 +7,7 @@
 //! lines are cut to a window around the cause.
 //! Out of scope: error codes; the sentence is the message.
 
-use crate::{model::Origin, source::Location};
+use crate::{origin::Origin, source::Location};
 use std::fmt;
 
 /// Maximum number of characters shown of a source line.

@@ -21,6 +21,7 @@ mod folder;
 mod include;
 mod kind;
 mod load;
+mod origin;
 mod reader;
 mod reference;
 mod report;

@@ -4,7 +4,7 @@
 //! that a late diagnostic (duplicate names in two files) still shows the line. A `Location` is a
 //! reference count and two offsets; line and column are computed on demand.
 
-use crate::model::Origin;
+use crate::origin::Origin;
 use std::{ops::Range, path::PathBuf, sync::Arc};
 
 #[derive(Debug)]

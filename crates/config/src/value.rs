@@ -7,7 +7,7 @@
 //! disagree is a defect, found by an assertion and by the test that runs every row's example
 //! through its setter.
 
-use crate::{context::Contexts, model::Origin, source::Location};
+use crate::{context::Contexts, origin::Origin, source::Location};
 use std::{any::Any, path::PathBuf, rc::Rc};
 
 /// A checked value.

@@ -571,7 +571,7 @@ fn broken_rules_are_told_of_and_change_nothing() {
     );
     // No rules at all; and none unless they are asked for.
     rewrite(&saker, &configuration("modsecurity = \"on\"\n"));
-    assert!(stderr(&operate::saker(["check", "-c", &file])).contains("there are no rules"));
+    assert!(stderr(&operate::saker(["check", "-c", &file])).contains("no rules: set"));
     rewrite(
         &saker,
         &configuration("modsecurity_rules_file = \"{dir}/rules.conf\"\n"),

@@ -19,7 +19,6 @@ mod link_protection;
 mod listener;
 mod media;
 mod modsecurity;
-mod origin;
 mod php;
 mod server;
 mod settings;
@@ -28,6 +27,7 @@ mod throttle;
 mod tls;
 mod upstream;
 
+pub use crate::origin::{Origin, Sourced};
 pub use abuse::{Evasive, ServerGuard};
 pub use access::{AccessControl, AccessRules, Addresses, Consequence};
 pub use account::{Account, HostAccounts};
@@ -46,7 +46,6 @@ pub use link_protection::{
 pub use listener::{Address, Congestion, Http3, Listener};
 pub use media::{FlvStart, Media};
 pub use modsecurity::{ModSecurity, ModSecurityMode, RulesText};
-pub use origin::{Origin, Sourced};
 pub use php::{Php, PhpKind, PhpPool, PhpPools, PhpProgram, PhpSet, PhpUse, PhpValue};
 pub use saker_net::program::ProgramUser;
 pub use server::{

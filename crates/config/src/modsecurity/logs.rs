@@ -5,7 +5,7 @@
 //! process that reads a configuration (`saker check` as root, the process that starts programs)
 //! would create files that the server can't write.
 
-use crate::model::Origin;
+use crate::origin::Origin;
 use std::{
     collections::HashSet,
     fs::{self, OpenOptions},

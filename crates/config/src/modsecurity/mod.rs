@@ -21,7 +21,7 @@ pub use reading::{Reading, Remark};
 pub use wants::Engine;
 pub use words::{Word, words};
 
-use crate::{diagnostic::Diagnostic, model::Origin};
+use crate::{diagnostic::Diagnostic, origin::Origin};
 use saker_net::modsecurity::{Part, RuleSet, RulesFault, Transaction};
 use std::sync::Arc;
 use wants::Wants;

@@ -10,7 +10,7 @@ use super::{
     words::unquoted,
     words::{joined, words},
 };
-use crate::{include, model::Origin};
+use crate::{include, origin::Origin};
 use saker_net::{modsecurity::Part, privileged};
 use std::{
     fs, mem,
